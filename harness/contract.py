@@ -1,0 +1,194 @@
+"""The contract between the harness and an engine: specifications, the engine class, answers, phases, statistics.
+
+Everything here is light: importing it loads neither NumPy-heavy machinery nor any engine.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from harness.graph import Graph
+    from harness.language import Inputs, Program
+
+Direction = Literal["push", "pull", "dense"]
+
+
+class ScheduleError(ValueError):
+    """A schedule option is unknown, of the wrong type, or has no meaning on the device."""
+
+
+class EngineFailure(RuntimeError):
+    """An engine could not go on; the message says what it met and what to do."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where a cell runs: ``cpu`` with a number of threads, or ``cuda`` with a device index."""
+
+    kind: Literal["cpu", "cuda"] = "cpu"
+    index: int = 0
+    threads: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
+
+
+@dataclass(frozen=True)
+class EngineSpec:
+    """What a plugin registers for an engine; light enough to build at start-up.
+
+    ``schedule`` is a frozen dataclass whose fields (each with ``metadata={"help": ...}``) are the engine's options;
+    ``factory`` is ``"package.module:Class"``, imported only when a cell needs it; ``requires`` names importable modules.
+    """
+
+    name: str
+    help: str
+    schedule: type
+    factory: str
+    requires: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ("cpu",)
+
+
+@dataclass(frozen=True)
+class AlgorithmSpec:
+    """What a plugin registers for an algorithm: ``factory`` is ``"package.module:Class"``, an ``Algorithm`` dataclass."""
+
+    name: str
+    help: str
+    factory: str
+
+
+@dataclass(frozen=True)
+class GraphSpec:
+    """What a plugin registers for a graph: ``factory`` is ``"package.module:function"``; ``parameters`` its defaults."""
+
+    name: str
+    help: str
+    factory: str
+    parameters: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Yes:
+    """The engine can run this; it will hold about ``bytes_needed`` bytes beside the graph."""
+
+    bytes_needed: int
+
+
+@dataclass(frozen=True)
+class No:
+    """The engine cannot run this; ``reason`` is a sentence for the table."""
+
+    reason: str
+
+
+class Phases:
+    """Wall-clock seconds of named phases: ``with phases("compile"): ...``; a phase entered twice adds up."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+@dataclass(frozen=True)
+class Superstep:
+    """One superstep: sources active before it, arcs whose message was evaluated or tested, and the direction taken."""
+
+    active: int
+    edges: int
+    direction: Direction
+
+
+@dataclass
+class RunStatistics:
+    """What a call of :meth:`Engine.run` did. ``settled``: no source was active for any reduction at the end."""
+
+    settled: bool
+    supersteps: list[Superstep] = field(default_factory=list)
+
+    @property
+    def edges(self) -> int:
+        """Arcs visited over all supersteps."""
+        return sum(step.edges for step in self.supersteps)
+
+
+class Engine(ABC):
+    """One way of running programs. The harness calls, in order: ``supports``, ``prepare``, then any number of
+    ``reset`` / ``run`` / ``values``, then ``close``."""
+
+    def __init__(self, schedule: Any) -> None:
+        self.schedule = schedule
+
+    @abstractmethod
+    def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
+        """Whether this schedule can run the program; never a silent fall-back."""
+
+    @abstractmethod
+    def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
+        """Transform, lower, compile and upload, each inside ``with phases(...)``."""
+
+    @abstractmethod
+    def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
+        """Set every property to its start; ``state`` gives values of a previous run for a warm start."""
+
+    @abstractmethod
+    def run(self, max_supersteps: int) -> RunStatistics:
+        """Run until settled or for ``max_supersteps`` more supersteps, continuing from the present state."""
+
+    @abstractmethod
+    def values(self, name: str) -> NDArray[np.generic]:
+        """A property: float32, shape ``[V]`` or ``[V, k]`` or ``[V, k, k]`` (``[E, ...]`` in CSR order for edges)."""
+
+    def explain(self) -> str:
+        """The schedule and what was generated for it."""
+        return repr(self.schedule)
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release everything; called once, also after a failure."""
+
+
+def schedule_from_options(spec: EngineSpec, options: Mapping[str, object]) -> Any:
+    """The engine's schedule with ``options`` set.
+
+    Raises ScheduleError naming an option the engine does not have (with the closest one it has) or a value of the
+    wrong type.
+    """
+    known = {f.name: f for f in dataclasses.fields(spec.schedule)}
+    for name, value in options.items():
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise ScheduleError(
+                f"engine {spec.name!r} has no schedule option {name!r}{hint} Its options: {', '.join(sorted(known)) or 'none'}."
+            )
+        default = known[name].default
+        if default is not dataclasses.MISSING and default is not None and not _fits(value, default):
+            raise ScheduleError(
+                f"option {name!r} of engine {spec.name!r} takes a {type(default).__name__}, like {default!r}, not {value!r}"
+            )
+    return spec.schedule(**options)
+
+
+def _fits(value: object, default: object) -> bool:
+    if isinstance(default, bool) or isinstance(value, bool):
+        return isinstance(value, bool) and isinstance(default, bool)
+    if isinstance(default, float):
+        return isinstance(value, (int, float))
+    return isinstance(value, type(default))
