@@ -1,0 +1,169 @@
+"""The plugin registry: built-ins and third parties through the same entry points; a block list and a quarantine."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pluggy
+
+from harness import hookspecs
+from harness.contract import AlgorithmSpec, EngineSpec, GraphSpec
+
+GROUP = "onyx_harness"
+DISTRIBUTION = "onyx-harness"
+BLOCK_VARIABLE = "ONYX_HARNESS_BLOCK"
+
+Spec = TypeVar("Spec", EngineSpec, AlgorithmSpec, GraphSpec)
+
+
+class PluginWarning(UserWarning):
+    """A plugin, or one thing that it offers, was left out; the message names it, its distribution and the reason."""
+
+
+class UnknownName(ValueError):
+    """No plugin offers the engine, algorithm or graph asked for; the message gives the closest name there is."""
+
+
+@dataclass
+class Registry:
+    """What the plugins offer, by name.
+
+    ``plugins`` maps the name of each plugin in use to its distribution, ``quarantined`` that of each plugin left out
+    to the reason.
+    """
+
+    engines: dict[str, EngineSpec] = field(default_factory=dict)
+    algorithms: dict[str, AlgorithmSpec] = field(default_factory=dict)
+    graphs: dict[str, GraphSpec] = field(default_factory=dict)
+    config_folders: list[str] = field(default_factory=list)
+    plugins: dict[str, str] = field(default_factory=dict)
+    quarantined: dict[str, str] = field(default_factory=dict)
+
+    def engine(self, name: str) -> EngineSpec:
+        """The engine called ``name``; UnknownName when there is none."""
+        return _named("engine", self.engines, name)
+
+    def algorithm(self, name: str) -> AlgorithmSpec:
+        """The algorithm called ``name``; UnknownName when there is none."""
+        return _named("algorithm", self.algorithms, name)
+
+    def graph(self, name: str) -> GraphSpec:
+        """The graph called ``name``; UnknownName when there is none."""
+        return _named("graph", self.graphs, name)
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """``"; did you mean 'onyx'?"`` for the known name most like ``name``, or an empty string when none is like it."""
+    matches = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {matches[0]!r}?" if matches else ""
+
+
+def _named(kind: str, known: Mapping[str, Spec], name: str) -> Spec:
+    if name not in known:
+        installed = ", ".join(sorted(known)) or "none"
+        raise UnknownName(f"there is no {kind} called {name!r}{closest(name, known)} (installed: {installed})")
+    return known[name]
+
+
+def blocked_names(configured: Iterable[str] = ()) -> frozenset[str]:
+    """The plugins not to load: those configured and those in the environment variable ONYX_HARNESS_BLOCK (a,b,c)."""
+    from_environment = os.environ.get(BLOCK_VARIABLE, "").split(",")
+    return frozenset(name.strip() for name in (*configured, *from_environment) if name.strip())
+
+
+def load_plugins(block: Iterable[str] = (), found: Iterable[EntryPoint] | None = None) -> Registry:
+    """Load every installed plugin but those blocked, one by one.
+
+    One that cannot be imported, is not a valid plugin, or offers a name already taken is reported by a PluginWarning
+    and does no harm to the others. ``found`` replaces the search for entry points.
+    """
+    blocked = blocked_names(block)
+    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager.add_hookspecs(hookspecs)
+    registry = Registry()
+    for entry in _in_order(_installed() if found is None else found):
+        if entry.name not in blocked and entry.name not in registry.plugins:
+            _load(entry, manager, registry)
+    return registry
+
+
+def _installed() -> Iterator[EntryPoint]:
+    yield from entry_points(group=GROUP)
+    try:
+        distribution(DISTRIBUTION)
+    except PackageNotFoundError:
+        # A checkout that was never installed: the same entry points, read from where they are declared.
+        declaration = Path(__file__).parent.parent / "pyproject.toml"
+        declared = tomllib.loads(declaration.read_text())["project"]["entry-points"][GROUP]
+        for name, value in declared.items():
+            yield EntryPoint(name=name, value=value, group=GROUP)
+
+
+def _in_order(entries: Iterable[EntryPoint]) -> list[EntryPoint]:
+    """Ours first, so that nobody takes a built-in name; then by name, so that the order never depends on a folder."""
+    return sorted(entries, key=lambda entry: (_distribution_of(entry) != DISTRIBUTION, entry.name))
+
+
+def _distribution_of(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist is not None else DISTRIBUTION
+
+
+def _load(entry: EntryPoint, manager: pluggy.PluginManager, registry: Registry) -> None:
+    """Import one plugin and take over what it offers, or quarantine it."""
+    try:
+        module = entry.load()
+        manager.register(module, name=entry.name)
+        manager.check_pending()
+        offered = {name: _offered(manager, module, name) for name in _TABLES}
+        folders = _offered(manager, module, "onyx_config_folders")
+    except Exception as error:  # noqa: BLE001  somebody else's module may fail in any way at import
+        manager.set_blocked(entry.name)
+        if manager.get_plugin(entry.name) is not None:
+            manager.unregister(name=entry.name)
+        registry.quarantined[entry.name] = f"{type(error).__name__}: {error}"
+        _warn(entry, f"is left out: {type(error).__name__}: {error}")
+        return
+    registry.plugins[entry.name] = _distribution_of(entry)
+    registry.config_folders.extend(str(folder) for folder in folders)
+    for hook, specs in offered.items():
+        _, table = _TABLES[hook]
+        _add(entry, specs, table(registry))
+
+
+_TABLES: dict[str, tuple[type, Callable[[Registry], dict[str, Any]]]] = {
+    "onyx_engines": (EngineSpec, lambda registry: registry.engines),
+    "onyx_algorithms": (AlgorithmSpec, lambda registry: registry.algorithms),
+    "onyx_graphs": (GraphSpec, lambda registry: registry.graphs),
+}
+
+
+def _offered(manager: pluggy.PluginManager, module: object, hook: str) -> list[Any]:
+    """What one plugin's implementation of one hook returns; TypeError when it is not what the hook asks for."""
+    caller = manager.subset_hook_caller(hook, [other for other in manager.get_plugins() if other is not module])
+    answers = caller()
+    wanted = _TABLES[hook][0] if hook in _TABLES else str
+    for answer in answers:
+        if not isinstance(answer, list) or not all(isinstance(item, wanted) for item in answer):
+            raise TypeError(f"{hook} must return a list of {wanted.__name__}, not {answer!r}")
+    return [item for answer in answers for item in answer]
+
+
+def _add(entry: EntryPoint, specs: list[Any], table: dict[str, Any]) -> None:
+    for spec in specs:
+        if spec.name in table:
+            _warn(entry, f"offers {spec.name!r}, a name already taken by {table[spec.name].factory}; it is refused")
+        else:
+            table[spec.name] = spec
+
+
+def _warn(entry: EntryPoint, what: str) -> None:
+    message = f"plugin {entry.name!r} of distribution {_distribution_of(entry)!r} {what}"
+    warnings.warn(message, PluginWarning, stacklevel=4)
