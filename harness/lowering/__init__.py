@@ -1,0 +1,1 @@
+"""Lowering of traced programs to code that runs on a device."""

@@ -1,0 +1,176 @@
+"""Rows and memory: loads, stores, prefetches and atomic updates on one-dimensional contiguous arrays.
+
+Addresses are computed from the array's data pointer alone: an index is neither checked nor wrapped when negative.
+"""
+
+# mypy: allow-untyped-calls, allow-untyped-decorators, allow-subclassing-any, no-warn-return-any
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.errors import TypingError
+from numba.core.typing.templates import Signature
+from numba.extending import intrinsic
+
+from harness.lowering.cpu.row_types import NumbaType, RowType
+
+Typed = tuple[Signature, Callable[..., ir.Value]]
+
+KINDS = {types.float32: "float32", types.float64: "float64", types.boolean: "bool", types.uint8: "bool"}
+CACHE_LINE = 64  # bytes
+
+
+def check_array(name: str, array: NumbaType, index: NumbaType) -> None:
+    """TypingError unless `array` is one-dimensional and contiguous and `index` an integer."""
+    if not (isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"):
+        raise TypingError(f"{name}() takes a one-dimensional C-contiguous array, not {array}; reshape it to (-1,)")
+    if not isinstance(index, types.Integer):
+        raise TypingError(f"{name}() takes an integer index, not {index}")
+
+
+def row_kind(name: str, array: NumbaType) -> str:
+    """The kind of row that an array holds."""
+    if array.dtype not in KINDS:
+        raise TypingError(f"{name}() has no row of {array.dtype}; arrays of rows are float32, float64, bool or uint8")
+    return KINDS[array.dtype]
+
+
+def address(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
+    """Pointer to the element that the first two arguments (array, index) name."""
+    array_type, index_type = sig.args[:2]
+    data = context.make_array(array_type)(context, builder, args[0]).data
+    index = args[1]
+    if index.type.width < 64:
+        index = builder.sext(index, ir.IntType(64)) if index_type.signed else builder.zext(index, ir.IntType(64))
+    return builder.gep(data, [index], inbounds=True)
+
+
+def make_load(lanes: int) -> Any:
+    """The function load(array, start) for rows of `lanes` elements."""
+
+    @intrinsic
+    def load(typingctx: Any, array: NumbaType, start: NumbaType) -> Typed:
+        """The row that starts at element `start` of `array`."""
+        check_array("load", array, start)
+        row = RowType(lanes, row_kind("load", array))
+
+        def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
+            stored = ir.VectorType(ir.IntType(8), lanes) if row.is_mask else row.vector
+            pointer = builder.bitcast(address(context, builder, sig, args), stored.as_pointer())
+            value = builder.load(pointer, align=context.get_abi_sizeof(stored.element), typ=stored)
+            return builder.icmp_unsigned("!=", value, ir.Constant(stored, [0] * lanes)) if row.is_mask else value
+
+        return row(array, start), codegen
+
+    return load
+
+
+@intrinsic
+def store(typingctx: Any, array: NumbaType, start: NumbaType, row: NumbaType) -> Typed:
+    """Write a row to the elements of `array` from `start` on."""
+    check_array("store", array, start)
+    if not isinstance(row, RowType) or row.kind != row_kind("store", array):
+        raise TypingError(f"store() cannot put {row} into {array}; use to32, to64, or splat for a scalar")
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
+        value = args[2]
+        if row.is_mask:
+            value = builder.zext(value, ir.VectorType(ir.IntType(8), row.lanes))
+        pointer = builder.bitcast(address(context, builder, sig, args), value.type.as_pointer())
+        builder.store(value, pointer, align=context.get_abi_sizeof(value.type.element))
+        return context.get_dummy_value()
+
+    return types.none(array, start, row), codegen
+
+
+def emit_prefetch(builder: ir.IRBuilder, pointer: ir.Value, write: bool) -> None:
+    """Ask for the cache line at `pointer`, to keep in all levels."""
+    byte_pointer = builder.bitcast(pointer, cgutils.voidptr_t)
+    int32 = ir.IntType(32)
+    function_type = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, int32, int32, int32])
+    function = cgutils.get_or_insert_function(builder.module, function_type, "llvm.prefetch.p0")
+    builder.call(function, [byte_pointer, int32(int(write)), int32(3), int32(1)])
+
+
+def prefetching(array: NumbaType, index: NumbaType, *, write: bool = False, elements: int = 1) -> Typed:
+    """Typing and code of a prefetch of all cache lines of `elements` consecutive elements."""
+    check_array("prefetch", array, index)
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
+        pointer = address(context, builder, sig, args)
+        size = context.get_abi_sizeof(context.get_data_type(array.dtype))
+        per_line = CACHE_LINE // size
+        for offset in [*range(0, elements - 1, per_line), elements - 1]:
+            emit_prefetch(builder, builder.gep(pointer, [ir.IntType(64)(offset)]), write)
+        return context.get_dummy_value()
+
+    return types.none(array, index), codegen
+
+
+@intrinsic
+def prefetch(typingctx: Any, array: NumbaType, index: NumbaType) -> Typed:
+    """Ask early for the cache line of `array[index]`, to read; an index outside the array does no harm."""
+    return prefetching(array, index)
+
+
+@intrinsic
+def prefetch_write(typingctx: Any, array: NumbaType, index: NumbaType) -> Typed:
+    """Ask early for the cache line of `array[index]`, to write."""
+    return prefetching(array, index, write=True)
+
+
+@intrinsic(prefer_literal=True)
+def prefetch_row(typingctx: Any, array: NumbaType, start: NumbaType, elements: NumbaType) -> Typed:
+    """Ask early for all cache lines of the row of `elements` (a literal) elements from `start` on, to read."""
+    if not isinstance(elements, types.IntegerLiteral):
+        raise TypingError(f"prefetch_row() takes the number of elements as a literal integer, not {elements}")
+    sig, codegen = prefetching(array, types.unliteral(start), elements=elements.literal_value)
+    return sig.return_type(array, types.unliteral(start), elements), codegen
+
+
+def atomic_update(name: str, array: NumbaType, index: NumbaType, value: NumbaType) -> Typed:
+    """Typing and code of an atomic "add", "min" or "max" of a scalar (gives the old value) or of each lane of a row."""
+    check_array(f"atomic_{name}", array, index)
+    if isinstance(value, RowType):
+        if value.element != array.dtype:
+            raise TypingError(f"atomic_{name}() cannot combine {value} with {array}")
+        sig = types.none(array, index, value)
+    else:
+        sig = array.dtype(array, index, array.dtype)
+    if isinstance(array.dtype, types.Float):
+        operation = f"f{name}"
+    else:
+        operation = name if name == "add" or array.dtype.signed else f"u{name}"
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
+        pointer = address(context, builder, sig, args)
+        if not isinstance(value, RowType):
+            return builder.atomic_rmw(operation, pointer, args[2], "monotonic")
+        int64 = ir.IntType(64)
+        with cgutils.for_range(builder, int64(value.lanes)) as loop:
+            lane = builder.extract_element(args[2], loop.index)
+            builder.atomic_rmw(operation, builder.gep(pointer, [loop.index]), lane, "monotonic")
+        return context.get_dummy_value()
+
+    return sig, codegen
+
+
+@intrinsic
+def atomic_add(typingctx: Any, array: NumbaType, index: NumbaType, value: NumbaType) -> Typed:
+    """Add a scalar (the result is the old value) or a row (no result) to the elements from `index` on, atomically."""
+    return atomic_update("add", array, index, value)
+
+
+@intrinsic
+def atomic_min(typingctx: Any, array: NumbaType, index: NumbaType, value: NumbaType) -> Typed:
+    """Lower the elements from `index` on to a scalar (the result is the old value) or a row, each atomically."""
+    return atomic_update("min", array, index, value)
+
+
+@intrinsic
+def atomic_max(typingctx: Any, array: NumbaType, index: NumbaType, value: NumbaType) -> Typed:
+    """Raise the elements from `index` on to a scalar (the result is the old value) or a row, each atomically."""
+    return atomic_update("max", array, index, value)

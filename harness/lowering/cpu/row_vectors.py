@@ -1,0 +1,91 @@
+"""LLVM IR of vector expressions: constants, calls of LLVM intrinsics, and folds of the lanes of one vector.
+
+Everything here maps IR values to IR values and knows nothing of Numba.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from llvmlite import ir
+
+Combine = Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]
+
+INT32 = ir.IntType(32)
+CONTRACT = ("contract",)  # lets the code generator fuse a * b + c
+
+
+def filled(vector: ir.VectorType, value: float) -> ir.Constant:
+    """The constant vector whose lanes all hold `value`."""
+    return ir.Constant(vector, [value] * vector.count)
+
+
+def integers_like(vector: ir.VectorType) -> ir.VectorType:
+    """The vector of integers with the shape and the lane width of a floating-point `vector`."""
+    return ir.VectorType(ir.IntType(32 if isinstance(vector.element, ir.FloatType) else 64), vector.count)
+
+
+def suffix(vector: ir.VectorType) -> str:
+    """The overload suffix of LLVM's intrinsics, such as v8f32."""
+    names = {"float": "f32", "double": "f64", "i1": "i1", "i32": "i32"}
+    return f"v{vector.count}{names[str(vector.element)]}"
+
+
+def call_intrinsic(builder: ir.IRBuilder, name: str, arguments: Sequence[ir.Value]) -> ir.Value:
+    """The elementwise LLVM intrinsic `llvm.<name>` on vectors of one type."""
+    vector = arguments[0].type
+    full_name = f"llvm.{name}.{suffix(vector)}"
+    function = builder.module.globals.get(full_name)
+    if function is None:
+        signature = ir.FunctionType(vector, [argument.type for argument in arguments])
+        function = ir.Function(builder.module, signature, full_name)
+    return builder.call(function, arguments)
+
+
+def fma(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+    """The IR of a * b + c with one rounding."""
+    return call_intrinsic(builder, "fma", (a, b, c))
+
+
+def minimum(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    """The smaller of each pair of lanes; NaN where either is NaN."""
+    smaller = builder.select(builder.fcmp_ordered("<", a, b), a, b)
+    return builder.select(builder.fcmp_unordered("uno", a, a), a, smaller)
+
+
+def maximum(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    """The larger of each pair of lanes; NaN where either is NaN."""
+    larger = builder.select(builder.fcmp_ordered(">", a, b), a, b)
+    return builder.select(builder.fcmp_unordered("uno", a, a), a, larger)
+
+
+def lanes_of(builder: ir.IRBuilder, vector: ir.Value, start: int, count: int) -> ir.Value:
+    """Lanes start .. start + count - 1."""
+    mask = ir.Constant(ir.VectorType(INT32, count), list(range(start, start + count)))
+    return builder.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), mask)
+
+
+def fold(builder: ir.IRBuilder, vector: ir.Value, combine: Combine, neutral: float) -> ir.Value:
+    """All lanes combined into one scalar, by halving: a balanced tree, so that no lane waits for all earlier ones.
+
+    The vector is first filled up to a power of two with `neutral`, which `combine` with any value leaves unchanged.
+    """
+    count = vector.type.count
+    width = 1 << (count - 1).bit_length()
+    if width != count:
+        mask = [lane if lane < count else count for lane in range(width)]
+        mask_constant = ir.Constant(ir.VectorType(INT32, width), mask)
+        vector = builder.shuffle_vector(vector, filled(vector.type, neutral), mask_constant)
+    while width > 1:
+        width //= 2
+        vector = combine(builder, lanes_of(builder, vector, 0, width), lanes_of(builder, vector, width, width))
+    return builder.extract_element(vector, INT32(0))
+
+
+def reduce_mask(builder: ir.IRBuilder, name: str, mask: ir.Value) -> ir.Value:
+    """The scalar truth value `llvm.vector.reduce.<name>` of a mask, name being "or" or "and"."""
+    full_name = f"llvm.vector.reduce.{name}.{suffix(mask.type)}"
+    function = builder.module.globals.get(full_name)
+    if function is None:
+        function = ir.Function(builder.module, ir.FunctionType(ir.IntType(1), [mask.type]), full_name)
+    return builder.call(function, [mask])
