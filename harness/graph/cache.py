@@ -1,0 +1,169 @@
+"""Finished graphs on disk: folders of .npy files that a process maps into memory in milliseconds.
+
+    CACHE/graphs/CONTENT_HASH/   graph.json and one .npy file per array: CSR, CSC, weights, labels, data
+    CACHE/entries/KEY.json       what was asked for -> content hash, name and meta
+
+CACHE is ONYX_HARNESS_CACHE, or the user's cache folder. Folders and entries are written beside their place and renamed
+into it, so a reader finds a whole one or none; nothing is ever unpickled. Everything in CACHE may be deleted at will.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.graph.adjacency import Adjacency, Array, frozen
+from harness.graph.errors import GraphError
+from harness.graph.graph import Graph
+
+LAYOUT = 1  # raised whenever the folders' content changes its meaning
+logger = logging.getLogger(__name__)
+
+
+def cache_folder() -> Path:
+    """The folder of all caches of the harness, from ONYX_HARNESS_CACHE or the user's cache folder; it may not exist yet."""
+    chosen = os.environ.get("ONYX_HARNESS_CACHE")
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("onyx-harness"))
+
+
+def cached(key_parts: Sequence[object], builder: Callable[[], Graph]) -> Graph:
+    """The graph known under `key_parts` (plain JSON data), mapped from the cache; `builder` makes it the first time.
+
+    Raises GraphError when the cache cannot be written. A damaged entry is built again, with a warning in the log.
+    """
+    text = json.dumps([LAYOUT, list(key_parts)], sort_keys=True)
+    entry = cache_folder() / "entries" / f"{hashlib.blake2b(text.encode(), digest_size=20).hexdigest()}.json"
+    if entry.is_file():
+        try:
+            return _open_entry(entry)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            logger.warning("%s: the cached graph cannot be opened (%s); building it again", entry, error)
+    graph = builder()
+    try:
+        store(graph)
+        described = {"key": list(key_parts), "content_hash": graph.content_hash, "name": graph.name, "meta": graph.meta}
+        _write_entry(entry, described)
+        return _open_entry(entry)
+    except OSError as error:
+        raise GraphError(
+            f"{cache_folder()}: the cache cannot be written ({error}); free some space or set ONYX_HARNESS_CACHE"
+        ) from error
+
+
+def store(graph: Graph) -> Path:
+    """Write `graph` with its CSC under its content hash and return the folder; one that is whole already is left alone."""
+    folder = cache_folder() / "graphs" / graph.content_hash
+    if folder.is_dir() and _is_whole(folder):
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix="writing-", dir=folder.parent))
+    try:
+        _write_arrays(graph, temporary)
+        if folder.is_dir():  # damaged, or just finished by another process: either way ours is as good
+            os.rename(folder, temporary / "replaced")
+        try:
+            os.rename(temporary, folder)
+        except OSError:
+            if not _is_whole(folder):
+                raise
+        shutil.rmtree(folder / "replaced", ignore_errors=True)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return folder
+
+
+def open_stored(folder: Path, *, name: str, meta: Mapping[str, Any]) -> Graph:
+    """Map the graph that `store` wrote to `folder`. Raises OSError, ValueError or KeyError when it is damaged."""
+    head = json.loads((folder / "graph.json").read_text())
+    if head["layout"] != LAYOUT:
+        raise ValueError(f"layout {head['layout']}, not {LAYOUT}")
+    arrays = {place: _map(folder / file["file"], file) for place, file in head["arrays"].items()}
+    groups: dict[str, dict[str, Array]] = {"vertex_data": {}, "edge_data": {}}
+    for place, array in arrays.items():
+        group, _, key = place.partition("/")
+        if group in groups:
+            groups[group][key] = array
+    graph = Graph(
+        Adjacency(arrays["offsets"], arrays["neighbours"]),
+        name=name,
+        directed=head["directed"],
+        weights=arrays.get("weights"),
+        labels=arrays.get("labels"),
+        bipartite=head["bipartite"],
+        meta=meta,
+        **groups,
+    )
+    known = graph.__dict__
+    known["csc"] = Adjacency(*(frozen(arrays[f"csc.{part}"]) for part in ("offsets", "neighbours", "edge_ids")))
+    if graph.weights is not None:
+        known["in_weights"] = frozen(arrays["csc.weights"])
+    known["has_reverse_edges"] = head["has_reverse_edges"]
+    known["content_hash"] = folder.name
+    return graph
+
+
+def _open_entry(entry: Path) -> Graph:
+    described = json.loads(entry.read_text())
+    content = described["content_hash"]
+    if not isinstance(content, str) or not content.isalnum():
+        raise ValueError(f"{content!r} is no content hash")
+    return open_stored(cache_folder() / "graphs" / content, name=described["name"], meta=described["meta"])
+
+
+def _write_arrays(graph: Graph, folder: Path) -> None:
+    arrays = dict(graph.arrays())
+    arrays |= {
+        "csc.offsets": graph.csc.offsets,
+        "csc.neighbours": graph.csc.neighbours,
+        "csc.edge_ids": graph.in_edge_ids,
+    }
+    if graph.in_weights is not None:
+        arrays["csc.weights"] = graph.in_weights
+    files = {}
+    for number, (place, array) in enumerate(arrays.items()):
+        file = f"{number}.npy"  # numbered, since names of data may hold any character
+        np.save(folder / file, array, allow_pickle=False)
+        files[place] = {"file": file, "dtype": array.dtype.str, "shape": list(array.shape)}
+    head = {
+        "layout": LAYOUT,
+        "directed": graph.directed,
+        "bipartite": graph.bipartite,
+        "has_reverse_edges": graph.has_reverse_edges,
+        "arrays": files,
+    }
+    (folder / "graph.json").write_text(json.dumps(head, indent=1))
+
+
+def _write_entry(entry: Path, described: Mapping[str, object]) -> None:
+    entry.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=entry.parent, prefix="writing-", delete=False) as file:
+        json.dump(described, file, indent=1)
+    os.replace(file.name, entry)
+
+
+def _map(path: Path, expected: Mapping[str, Any]) -> Array:
+    array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+    if array.dtype.str != expected["dtype"] or list(array.shape) != expected["shape"]:
+        raise ValueError(f"{path}: {array.dtype.str}{list(array.shape)} instead of {expected['dtype']}{expected['shape']}")
+    return array
+
+
+def _is_whole(folder: Path) -> bool:
+    try:
+        open_stored(folder, name="", meta={})
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return True

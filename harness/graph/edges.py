@@ -1,0 +1,175 @@
+"""From lists of arcs to a Graph: checks, symmetrising, sorting, parallel arcs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from harness.graph.adjacency import Adjacency, Array, as_index, compress, id_dtype
+from harness.graph.errors import GraphError
+from harness.graph.graph import Duplicates, Graph
+
+
+def build(
+    sources: ArrayLike,
+    destinations: ArrayLike,
+    num_vertices: int | None,
+    weights: ArrayLike | None,
+    duplicates: Duplicates,
+    symmetrize: bool,
+    edge_data: Mapping[str, ArrayLike] | None,
+    *,
+    name: str,
+    directed: bool,
+    **graph_data: Any,
+) -> Graph:
+    """`Graph.from_edges`, which documents the arguments; `graph_data` goes to the Graph as it is."""
+    if duplicates not in get_args(Duplicates):
+        raise GraphError(f"graph {name!r}: duplicates={duplicates!r}; choose one of {', '.join(get_args(Duplicates))}")
+    u, v, num_vertices = checked_ids(sources, destinations, num_vertices, name)
+    w = None if weights is None else checked_weights(weights, u.size, name)
+    data = {key: _checked_edge_data(key, value, u.size, name) for key, value in (edge_data or {}).items()}
+    if symmetrize:
+        u, v, w, data = _both_ways(u, v, w, data)
+    payload = np.arange(u.size, dtype=id_dtype(u.size)) if data else w
+    csr, payload = compress(u, v, num_vertices, payload)
+    del u, v
+    if data:
+        assert payload is not None
+        order, payload = payload, None if w is None else w[payload]
+        data = {key: value[order] for key, value in data.items()}
+    csr, payload = merge_parallel(csr, payload, duplicates, name, bool(data))
+    prepared = {key: value for key, value in graph_data.items() if key not in ("labels", "vertex_data")}
+    return Graph(
+        csr,
+        name=name,
+        directed=directed,
+        weights=payload,
+        labels=None if graph_data["labels"] is None else np.asarray(graph_data["labels"]),
+        vertex_data={key: np.asarray(value) for key, value in (graph_data["vertex_data"] or {}).items()},
+        edge_data=data,
+        **prepared,
+    )
+
+
+def checked_ids(sources: ArrayLike, destinations: ArrayLike, num_vertices: int | None, name: str) -> tuple[Array, Array, int]:
+    """The two ends of every arc in the index dtype of SciPy's sorts, and the number of vertices."""
+    ends = [np.asarray(sources), np.asarray(destinations)]
+    if ends[0].shape != ends[1].shape or ends[0].ndim != 1:
+        raise GraphError(
+            f"graph {name!r}: sources have shape {ends[0].shape}, destinations {ends[1].shape}; give two lists of one length"
+        )
+    if ends[0].size == 0:
+        empty = np.empty(0, dtype=np.int32)
+        return empty, empty, num_vertices or 0
+    for what, array in zip(("sources", "destinations"), ends, strict=True):
+        if array.dtype.kind not in "iu":
+            raise GraphError(f"graph {name!r}: {what} are {array.dtype}; vertex ids must be integers")
+    largest = max(int(array.max()) for array in ends)
+    count = largest + 1 if num_vertices is None else int(num_vertices)
+    if min(int(array.min()) for array in ends) < 0 or largest >= count:
+        raise GraphError(f"graph {name!r}: {_stray_arc(ends[0], ends[1], count)}; ids run from 0 to num_vertices - 1")
+    if count > 2**62:
+        raise GraphError(f"graph {name!r}: vertex id {largest} is too large; number the vertices from 0 on")
+    size = max(count, ends[0].size)
+    return as_index(ends[0], size), as_index(ends[1], size), count
+
+
+def _stray_arc(sources: Array, destinations: Array, count: int) -> str:
+    stray = (sources < 0) | (sources >= count) | (destinations < 0) | (destinations >= count)
+    i = int(np.argmax(stray))
+    return f"arc {i}, {sources[i]} -> {destinations[i]}, is outside the {count} vertices"
+
+
+def checked_weights(weights: ArrayLike, num_edges: int, name: str) -> NDArray[np.float32]:
+    """The weights as float32[E]; GraphError when they are of another number, kind, or not finite."""
+    given = np.asarray(weights)
+    if given.dtype.kind not in "fiub" or given.shape != (num_edges,):
+        raise GraphError(f"graph {name!r}: weights are {given.dtype}{list(given.shape)}; give one real number for each of {num_edges} arcs")
+    with np.errstate(over="ignore"):
+        single = given.astype(np.float32, copy=False)
+    finite = np.isfinite(single)
+    if not finite.all():
+        i = int(np.argmin(finite))
+        raise GraphError(f"graph {name!r}: the weight of arc {i} is {given[i]}; weights must be finite as float32")
+    return single
+
+
+def _checked_edge_data(key: str, value: ArrayLike, num_edges: int, name: str) -> Array:
+    array = np.asarray(value)
+    if array.shape[:1] != (num_edges,):
+        raise GraphError(f"graph {name!r}: edge_data {key!r} has shape {array.shape}; its first axis must be {num_edges}, one entry per arc")
+    return array
+
+
+def _both_ways(u: Array, v: Array, w: Array | None, data: dict[str, Array]) -> tuple[Array, Array, Array | None, dict[str, Array]]:
+    """The arcs followed by their reverses, self-loops once."""
+    proper = u != v
+    back = slice(None) if proper.all() else proper
+    data = {key: np.concatenate([value, value[back]]) for key, value in data.items()}
+    if w is not None:
+        w = np.concatenate([w, w[back]])
+    return np.concatenate([u, v[back]]), np.concatenate([v, u[back]]), w, data
+
+
+def merge_parallel(
+    csr: Adjacency, weights: Array | None, duplicates: Duplicates, name: str, has_edge_data: bool
+) -> tuple[Adjacency, Array | None]:
+    """Apply the `duplicates` policy to sorted rows; `weights` are in CSR order."""
+    if duplicates == "keep" or csr.neighbours.size == 0:
+        return csr, weights
+    first = first_of_parallel(csr)
+    if first.all():
+        return csr, weights
+    if duplicates == "error" or has_edge_data:
+        again = int(np.argmin(first))
+        source = int(np.searchsorted(csr.offsets, again, side="right")) - 1
+        extra = first.size - int(np.count_nonzero(first))
+        mend = "merge the data of parallel arcs first, or keep them" if has_edge_data else "choose duplicates=sum, min or keep"
+        raise GraphError(f"graph {name!r}: arc {source} -> {csr.neighbours[again]} is given more than once ({extra} repeated arcs); {mend}")
+    starts = np.flatnonzero(first)
+    if weights is not None:
+        merge = np.add if duplicates == "sum" else np.minimum
+        weights = checked_weights(merge.reduceat(weights, starts, dtype=np.float64), starts.size, name)
+    offsets = np.searchsorted(starts, csr.offsets).astype(np.int64)
+    return Adjacency(offsets, csr.neighbours[starts]), weights
+
+
+def first_of_parallel(csr: Adjacency) -> NDArray[np.bool_]:
+    """Whether each arc, in CSR order, is the first from its source to its destination, bool[E]."""
+    first = np.empty(csr.neighbours.size, dtype=bool)
+    np.not_equal(csr.neighbours[1:], csr.neighbours[:-1], out=first[1:])
+    first[csr.offsets[:-1][csr.degrees > 0]] = True
+    return first
+
+
+def add_missing_reverses(graph: Graph) -> Graph:
+    """The graph with a reverse added for every arc that has none (see Graph.with_reverse_arcs).
+
+    All arcs and then all reversed arcs are sorted stably together: a group of parallel arcs begins with the `p` that
+    exist, and the i-th reversed one after them is missing when i >= p, that is at place 2p or later in the group.
+    """
+    num_edges = graph.num_edges
+    sources, destinations = graph.csr.row_of_arc, graph.csr.neighbours
+    u, v = np.concatenate([sources, destinations]), np.concatenate([destinations, sources])
+    del sources
+    csr, payload = compress(u, v, graph.num_vertices, np.arange(2 * num_edges, dtype=id_dtype(2 * num_edges)))
+    del u, v
+    assert payload is not None
+    starts = np.flatnonzero(first_of_parallel(csr))
+    existing = np.add.reduceat(payload < num_edges, starts, dtype=np.int64)
+    sizes = np.diff(np.append(starts, payload.size))
+    place = np.arange(payload.size) - np.repeat(starts, sizes)
+    kept = np.flatnonzero((payload < num_edges) | (place >= np.repeat(2 * existing, sizes)))
+    del place
+    origin = payload[kept] % np.asarray(num_edges, dtype=payload.dtype)
+    offsets = np.searchsorted(kept, csr.offsets).astype(np.int64)
+    return graph._replace(
+        csr=Adjacency(offsets, csr.neighbours[kept]),
+        directed=False,
+        weights=None if graph.weights is None else graph.weights[origin],
+        edge_data={key: value[origin] for key, value in graph.edge_data.items()},
+    )

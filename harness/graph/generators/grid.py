@@ -1,0 +1,65 @@
+"""Road-like grids: low degree, long diameter, some streets missing, some shortcuts."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.graph.errors import GraphError
+from harness.graph.graph import Graph
+
+
+def lattice_edges(rows: int, columns: int, diagonals: bool) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Each edge once of the rows x columns lattice with 4 neighbours, or 8 with `diagonals`; vertex = row * columns + column."""
+    number = np.arange(rows * columns, dtype=np.int32).reshape(rows, columns)
+    pairs = [(number[:, :-1], number[:, 1:]), (number[:-1], number[1:])]
+    if diagonals:
+        pairs += [(number[:-1, :-1], number[1:, 1:]), (number[:-1, 1:], number[1:, :-1])]
+    ends = zip(*((u.ravel(), v.ravel()) for u, v in pairs), strict=True)
+    u, v = (np.concatenate(end) for end in ends)
+    return u, v
+
+
+def grid(
+    rows: int = 256,
+    columns: int = 256,
+    removed: float = 0.1,
+    diagonals: bool = False,
+    shortcuts: float = 0.0,
+    length_spread: float = 0.5,
+    seed: int = 1,
+) -> Graph:
+    """A rows x columns grid, undirected, with random lengths as weights.
+
+    removed: the share of grid edges taken out at random; the graph may fall apart.
+    diagonals: also join diagonal neighbours. shortcuts: number of extra edges between random vertices, as a share of V.
+    length_spread: s; an edge's weight is the distance of its ends in grid units times a factor uniform in [1-s, 1+s].
+    vertex_data["position"] is (column, row), float32[V, 2].
+    """
+    if rows < 1 or columns < 1 or rows * columns >= 2**31:
+        raise GraphError(f"grid: {rows} x {columns}; both must be positive and their product below 2**31")
+    if not (0 <= removed <= 1 and 0 <= shortcuts and 0 <= length_spread < 1):
+        raise GraphError(
+            f"grid: removed={removed}, shortcuts={shortcuts}, length_spread={length_spread}; "
+            "they must be in 0..1, from 0 on, and in 0 <= s < 1"
+        )
+    rng = np.random.default_rng(seed)
+    u, v = lattice_edges(rows, columns, diagonals)
+    kept = rng.random(u.size) >= removed
+    extra = rng.integers(0, rows * columns, size=(2, round(shortcuts * rows * columns)), dtype=np.int32)
+    extra = extra[:, extra[0] != extra[1]]
+    u, v = np.concatenate([u[kept], extra[0]]), np.concatenate([v[kept], extra[1]])
+    distance = np.hypot(u // columns - v // columns, u % columns - v % columns)
+    weights = distance * rng.uniform(1 - length_spread, 1 + length_spread, size=u.size)
+    row, column = np.divmod(np.arange(rows * columns), columns)
+    return Graph.from_edges(
+        u,
+        v,
+        num_vertices=rows * columns,
+        weights=weights,
+        name=f"grid_{rows}x{columns}",
+        symmetrize=True,
+        duplicates="min",  # a shortcut may repeat a street
+        vertex_data={"position": np.stack([column, row], axis=1).astype(np.float32)},
+        meta={"generator": "grid", "rows": rows, "columns": columns, "seed": seed},
+    )

@@ -1,0 +1,118 @@
+"""R-MAT (Kronecker) graphs.
+
+Chakrabarti, Zhan and Faloutsos, "R-MAT: A recursive model for graph mining", 2004; defaults of the Graph500 benchmark.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.graph.errors import GraphError
+from harness.graph.generators.sampling import distinct
+from harness.graph.graph import Graph
+
+CHUNK = 2**17  # arcs drawn together: their few working arrays stay in the cache
+
+
+def rmat(
+    scale: int = 14,
+    edge_factor: float = 16,
+    num_arcs: int | None = None,
+    a: float = 0.57,
+    b: float = 0.19,
+    c: float = 0.19,
+    d: float = 0.05,
+    seed: int = 1,
+    symmetric: bool = False,
+    permuted: bool = True,
+    self_loops: bool = False,
+    parallel_arcs: bool = False,
+    max_weight: int = 0,
+) -> Graph:
+    """An R-MAT graph of 2**scale vertices.
+
+    Without `num_arcs`, edge_factor * 2**scale arcs are drawn; self-loops are dropped and parallel arcs merged unless
+    asked for, so fewer remain. With `num_arcs`, exactly that many different arcs are stored.
+    a, b, c, d: probabilities of the four quadrants of the adjacency matrix, a + b + c + d = 1.
+    symmetric: what is drawn are undirected edges, and both arcs of each are stored (and counted by `num_arcs`).
+    permuted: vertex numbers are shuffled; unshuffled, low numbers have the high degrees.
+    max_weight: 0 for no weights, else integers drawn uniformly from 1..max_weight, equal for both arcs of an edge.
+    """
+    _check(scale, edge_factor, num_arcs, (a, b, c, d), symmetric, self_loops, parallel_arcs)
+    rng = np.random.default_rng(seed)
+    draw = _Draw(scale, (a, b, c), rng, symmetric, self_loops, permuted)
+    if num_arcs is None:
+        keys = draw(round(edge_factor * 2**scale))
+        if not parallel_arcs:
+            keys = np.unique(keys)
+    else:
+        keys = distinct(draw, num_arcs // 2 if symmetric else num_arcs, rng)
+    weights = None if max_weight == 0 else rng.integers(1, max_weight, keys.size, endpoint=True).astype(np.float32)
+    return Graph.from_edges(
+        (keys >> np.uint64(scale)).astype(np.uint32),
+        (keys & np.uint64(2**scale - 1)).astype(np.uint32),
+        num_vertices=2**scale,
+        weights=weights,
+        name=f"rmat_{scale}",
+        symmetrize=symmetric,
+        duplicates="keep",
+        meta={"generator": "rmat", "scale": scale, "quadrants": [a, b, c, d], "seed": seed},
+    )
+
+
+class _Draw:
+    """Draws arcs as keys source << scale | destination; undirected edges from their lower end."""
+
+    def __init__(
+        self, scale: int, quadrants: tuple[float, float, float], rng: np.random.Generator, symmetric: bool, self_loops: bool, permuted: bool
+    ) -> None:
+        self.scale, self.rng, self.symmetric, self.self_loops = scale, rng, symmetric, self_loops
+        a, b, c = quadrants
+        self.limits = tuple(np.float32(limit) for limit in (a, a + b, a + b + c))
+        self.numbers = rng.permutation(np.arange(2**scale, dtype=np.uint32)) if permuted else None
+
+    def __call__(self, count: int) -> NDArray[np.uint64]:
+        """`count` draws, less the self-loops among them unless these are wanted, uint64."""
+        parts = [self._chunk(min(CHUNK, count - start)) for start in range(0, count, CHUNK)]
+        return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint64)
+
+    def _chunk(self, count: int) -> NDArray[np.uint64]:
+        first, second, third = self.limits
+        u = np.zeros(count, dtype=np.uint32)
+        v = np.zeros(count, dtype=np.uint32)
+        for _ in range(self.scale):
+            r = self.rng.random(count, dtype=np.float32)
+            low = r >= second
+            right = (r >= first) ^ low ^ (r >= third)
+            u += u
+            u += low
+            v += v
+            v += right
+        if self.numbers is not None:
+            u, v = self.numbers[u], self.numbers[v]
+        if self.symmetric:
+            u, v = np.minimum(u, v), np.maximum(u, v)
+        keys: NDArray[np.uint64] = (u.astype(np.uint64) << np.uint64(self.scale)) | v
+        return keys if self.self_loops else keys[u != v]
+
+
+def _check(
+    scale: int,
+    edge_factor: float,
+    num_arcs: int | None,
+    quadrants: tuple[float, ...],
+    symmetric: bool,
+    self_loops: bool,
+    parallel_arcs: bool,
+) -> None:
+    if not 0 <= scale <= 31:
+        raise GraphError(f"rmat: scale={scale}; it must be 0..31")
+    if edge_factor < 0 or (num_arcs is not None and num_arcs < 0):
+        raise GraphError(f"rmat: edge_factor={edge_factor}, num_arcs={num_arcs}; they cannot be negative")
+    if min(quadrants) < 0 or abs(sum(quadrants) - 1) > 1e-6:
+        raise GraphError(f"rmat: a, b, c, d = {quadrants}; they must be probabilities that add up to 1")
+    if num_arcs is not None and parallel_arcs:
+        raise GraphError("rmat: num_arcs counts different arcs; leave parallel_arcs off, or give edge_factor instead")
+    if num_arcs is not None and symmetric and (num_arcs % 2 or self_loops):
+        raise GraphError("rmat: a symmetric graph of exactly num_arcs arcs needs an even number and self_loops=False")

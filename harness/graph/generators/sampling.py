@@ -1,0 +1,30 @@
+"""Drawing distinct things."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.graph.errors import GraphError
+
+ROUNDS = 100
+
+
+def distinct(draw: Callable[[int], NDArray[np.uint64]], count: int, rng: np.random.Generator) -> NDArray[np.uint64]:
+    """Exactly `count` different keys, uint64 ascending, of those that `draw(n)` yields (n of them or fewer, repeats included).
+
+    Draws until there are enough and then drops a random surplus. Raises GraphError when new keys have become too rare.
+    """
+    keys = np.empty(0, dtype=np.uint64)
+    missing = count
+    for _ in range(ROUNDS):
+        keys = np.unique(np.concatenate([keys, draw(missing + missing // 8 + 16)]))
+        missing = count - keys.size
+        if missing <= 0:
+            dropped = rng.choice(keys.size, size=-missing, replace=False, shuffle=False)
+            return np.delete(keys, dropped)
+    raise GraphError(
+        f"after {ROUNDS} rounds of draws {missing} of {count} different arcs are still missing; ask for fewer arcs or more vertices"
+    )
