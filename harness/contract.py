@@ -47,7 +47,8 @@ class EngineSpec:
     """What a plugin registers for an engine; light enough to build at start-up.
 
     ``schedule`` is a frozen dataclass whose fields (each with ``metadata={"help": ...}``) are the engine's options;
-    ``factory`` is ``"package.module:Class"``, imported only when a cell needs it; ``requires`` names importable modules.
+    ``factory`` is ``"package.module:Class"``, imported only when a cell needs it; ``requires`` names the modules it
+    imports.
     """
 
     name: str
@@ -60,7 +61,7 @@ class EngineSpec:
 
 @dataclass(frozen=True)
 class AlgorithmSpec:
-    """What a plugin registers for an algorithm: ``factory`` is ``"package.module:Class"``, an ``Algorithm`` dataclass."""
+    """What a plugin registers for an algorithm: ``factory`` is ``"package.module:Class"``, an ``Algorithm``."""
 
     name: str
     help: str
@@ -69,7 +70,7 @@ class AlgorithmSpec:
 
 @dataclass(frozen=True)
 class GraphSpec:
-    """What a plugin registers for a graph: ``factory`` is ``"package.module:function"``; ``parameters`` its defaults."""
+    """What a plugin registers for a graph: ``factory`` ``"package.module:function"`` takes ``parameters`` (defaults)."""
 
     name: str
     help: str
@@ -175,14 +176,12 @@ def schedule_from_options(spec: EngineSpec, options: Mapping[str, object]) -> An
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise ScheduleError(
-                f"engine {spec.name!r} has no schedule option {name!r}{hint} Its options: {', '.join(sorted(known)) or 'none'}."
-            )
+            options_text = ", ".join(sorted(known)) or "none"
+            raise ScheduleError(f"engine {spec.name!r} has no schedule option {name!r}{hint} (it has: {options_text})")
         default = known[name].default
         if default is not dataclasses.MISSING and default is not None and not _fits(value, default):
-            raise ScheduleError(
-                f"option {name!r} of engine {spec.name!r} takes a {type(default).__name__}, like {default!r}, not {value!r}"
-            )
+            wanted = f"takes a {type(default).__name__}, like {default!r}"
+            raise ScheduleError(f"option {name!r} of engine {spec.name!r} {wanted}, not {value!r}")
     return spec.schedule(**options)
 
 

@@ -1,0 +1,119 @@
+"""Collaborative filtering by alternating least squares."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.language import (
+    Algorithm,
+    Expression,
+    Inputs,
+    InvalidInput,
+    K,
+    ProgramBuilder,
+    Reader,
+    eye,
+    maximum,
+    outer,
+    solve_spd,
+    where,
+)
+
+if TYPE_CHECKING:
+    from harness.graph import Graph
+    from harness.language.algorithm import Values
+
+
+class ALS(Algorithm):
+    """Alternating least squares with weighted lambda regularisation (Zhou et al. 2008); fig. 2.1(b) of the Onyx thesis.
+
+    ``sides=alternate``: on a bipartite graph of ratings a superstep solves one side, the left first, as Zhou et al. do
+    (one alternation is two supersteps). ``sides=all``: the thesis's form, every vertex from its neighbours' previous
+    factors, on any graph. Either way every arc gets its reverse.
+
+    Ratings are centred on the training mean; lambda times the number of ratings (``weighted``) is Zhou's
+    regularisation, plain lambda the thesis's. A share ``holdout`` of the ratings (drawn with ``seed``) is left out of
+    training, for the RMSE. Factors start as N(0, 1) / sqrt(k) draws. Vertices without ratings keep zero factors: their
+    prediction is the mean.
+    """
+
+    name: ClassVar[str] = "als"
+
+    lam: float = 0.1
+    weighted: bool = True
+    sides: str = "alternate"
+    holdout: float = 0.0
+    tolerance: float = 1e-5
+    supersteps: int = 30
+    seed: int = 0
+
+    def build(self, p: ProgramBuilder) -> None:
+        p.edge("rating")
+        p.vertex("initial", K)
+        p.vertex("lf", K, start="initial")
+
+        @p.over_edges(into="sc", reduce="sum")
+        def score(src: Reader, edge: Reader) -> Expression:
+            return edge.rating * src.lf
+
+        @p.over_edges(into="ic", reduce="sum")
+        def gram(src: Reader) -> Expression:
+            return outer(src.lf, src.lf)
+
+        @p.over_vertices
+        def solve(v: Reader) -> dict[str, Expression]:
+            ridge = self.lam * where(self.weighted, maximum(v.degree, 1.0), 1.0)
+            return {"lf": solve_spd(v.ic + ridge * eye(K), v.sc)}
+
+        if self.sides == "alternate":
+            p.alternate_sides()
+        elif self.sides != "all":
+            raise InvalidInput(f"sides={self.sides!r} is not known; it is alternate or all")
+        p.until_settled(self.tolerance, at_most=self.supersteps)
+        p.output("lf", bound=5e-3 + 10 * self.tolerance * self.supersteps)
+
+    def prepare_graph(self, graph: Graph) -> Graph:
+        """The training ratings, each arc in both directions."""
+        if self.sides == "alternate" and graph.bipartite is None:
+            raise InvalidInput(
+                f"sides=alternate: graph {graph.name!r} is not bipartite; use a ratings graph, or sides=all"
+            )
+        if self.holdout > 0:
+            graph = graph.select_arcs(~self._held_out(graph))
+        return graph.with_reverse_arcs()
+
+    def inputs(self, graph: Graph, features: int) -> Inputs:
+        if self.lam <= 0:
+            raise InvalidInput(f"lam={self.lam}: the regularisation must be positive, or the systems are singular")
+        weights = _ratings(graph)
+        rating = weights - np.float32(weights.mean(dtype=np.float64)) if len(weights) else weights
+        draws = np.random.default_rng(self.seed).standard_normal((graph.num_vertices, features), np.float32)
+        return Inputs({"rating": rating, "initial": draws / np.float32(np.sqrt(features))}, self.parameter_values())
+
+    def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
+        """``rmse`` of the predictions on the held-out ratings, and ``train_rmse`` on the others."""
+        ratings = _ratings(graph)
+        if not len(ratings):
+            return {}
+        sources = np.repeat(np.arange(graph.num_vertices), np.diff(graph.csr.offsets))
+        factors = values["lf"].astype(np.float64)
+        held = self._held_out(graph)
+        mean = float(ratings[~held].mean(dtype=np.float64)) if not held.all() else 0.0
+        fitted = mean + np.einsum("ek,ek->e", factors[sources], factors[graph.csr.neighbours])
+        error = (ratings - fitted) ** 2
+        found = {"train_rmse": float(np.sqrt(error[~held].mean()))} if not held.all() else {}
+        return found | ({"rmse": float(np.sqrt(error[held].mean()))} if held.any() else {})
+
+    def _held_out(self, graph: Graph) -> NDArray[np.bool_]:
+        """Which arcs are left out of training."""
+        if not 0.0 <= self.holdout < 1.0:
+            raise InvalidInput(f"holdout={self.holdout}: the share of ratings left out lies in [0, 1)")
+        return np.random.default_rng(self.seed + 1).random(graph.num_edges) < self.holdout
+
+
+def _ratings(graph: Graph) -> NDArray[np.float32]:
+    weights = graph.weights if graph.weights is not None else np.ones(graph.num_edges, np.float32)
+    return np.asarray(weights, np.float32)

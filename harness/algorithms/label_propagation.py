@@ -1,0 +1,93 @@
+"""Label propagation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from harness.algorithms.pictures import write_segmentation
+from harness.algorithms.seeding import choose_seeds, number_of_labels
+from harness.language import Algorithm, Expression, Inputs, InvalidInput, K, ProgramBuilder, Reader, normalize, where
+
+if TYPE_CHECKING:
+    from harness.graph import Graph
+    from harness.language.algorithm import Values
+
+
+class LabelPropagation(Algorithm):
+    """Label propagation (Zhu & Ghahramani 2002), as in fig. 2.1(d) of the Onyx thesis.
+
+    A vertex's distribution over k labels moves by ``alpha`` towards the weighted mean of its in-neighbours'. Zhu and
+    Ghahramani clamp the known labels after every step, and so do we (``clamp``); the thesis's formula does not, and
+    drifts to a consensus when run long.
+
+    Seeds (``seeds``: auto, labels, colour, random; ``fraction``; ``seed``) are chosen by
+    :func:`harness.algorithms.seeding.choose_seeds`. Settled when no distribution moves by more than ``tolerance``; an
+    error of that size may enter at each superstep and grow with the label count, hence the bound.
+    """
+
+    name: ClassVar[str] = "label_propagation"
+
+    alpha: float = 0.85
+    clamp: bool = True
+    tolerance: float = 1e-5
+    supersteps: int = 200
+    seeds: str = "auto"
+    fraction: float = 0.1
+    seed: int = 0
+
+    def build(self, p: ProgramBuilder) -> None:
+        p.edge("weight")
+        p.vertex("seed", K)
+        p.vertex("labelled", dtype=bool)
+        p.vertex("lp", K, start="seed")
+
+        @p.over_edges(into="aggr", reduce="sum")
+        def spread(src: Reader, edge: Reader) -> Expression:
+            return edge.weight * src.lp
+
+        @p.over_vertices
+        def n_aggr(v: Reader) -> dict[str, Expression]:
+            return {"n_aggr": normalize(v.aggr)}
+
+        @p.over_vertices
+        def prob(v: Reader) -> dict[str, Expression]:
+            return {"prob": self.alpha * v.n_aggr + (1 - self.alpha) * v.lp}
+
+        @p.over_vertices
+        def settle(v: Reader) -> dict[str, Expression]:
+            return {"lp": where(v.labelled & self.clamp, v.seed, normalize(v.prob))}
+
+        p.until_settled(self.tolerance, at_most=self.supersteps)
+        p.output("lp", bound=1e-4 + self.tolerance * self.supersteps)
+
+    def inputs(self, graph: Graph, features: int) -> Inputs:
+        if graph.weights is not None and len(graph.weights) and float(graph.weights.min()) < 0:
+            raise InvalidInput(f"label propagation needs weights >= 0; graph {graph.name!r} has negative ones")
+        label = choose_seeds(self.seeds, graph, features, self.fraction, self.seed)
+        seed = np.zeros((graph.num_vertices, features), np.float32)
+        known = label >= 0
+        seed[known, label[known]] = 1.0
+        return Inputs({"seed": seed, "labelled": known}, self.parameter_values())
+
+    def default_features(self, graph: Graph) -> int | None:
+        return number_of_labels(graph)
+
+    def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
+        """``accuracy``: share of the vertices with a true label, seeds left out, that got it."""
+        features = values["lp"].shape[1]
+        if number_of_labels(graph) != features:
+            return {}
+        truth = np.asarray(graph.labels)
+        seeds = choose_seeds(self.seeds, graph, features, self.fraction, self.seed)
+        asked = (truth >= 0) & (seeds < 0)
+        if not asked.any():
+            return {}
+        return {"accuracy": float((values["lp"].argmax(axis=1) == truth)[asked].mean())}
+
+    def artefacts(self, graph: Graph, values: Values, folder: Path) -> None:
+        """The segmented picture, when the graph is one of pixels."""
+        if "height" in graph.meta and "width" in graph.meta:
+            write_segmentation(graph, values["lp"].argmax(axis=1), folder / "segmentation.png")

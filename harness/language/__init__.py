@@ -1,0 +1,40 @@
+"""The program language: algorithms written once, as maths over vertex and edge properties, and traced."""
+
+from harness.language.algorithm import Algorithm, Inputs
+from harness.language.errors import InvalidInput, LanguageError
+from harness.language.expressions import Expression, K
+from harness.language.operators import (
+    absolute,
+    all_features,
+    any_feature,
+    dot,
+    exp,
+    eye,
+    full,
+    hadamard_inverse,
+    inverse,
+    largest,
+    log,
+    maximum,
+    mean,
+    minimum,
+    norm,
+    normalize,
+    outer,
+    smallest,
+    solve_spd,
+    sqrt,
+    stack,
+    total,
+    transpose,
+    where,
+)
+from harness.language.program import Program
+from harness.language.tracing import ProgramBuilder, Reader, trace
+
+__all__ = [
+    "Algorithm", "Expression", "Inputs", "InvalidInput", "K", "LanguageError", "Program", "ProgramBuilder", "Reader",
+    "absolute", "all_features", "any_feature",
+    "dot", "exp", "eye", "full", "hadamard_inverse", "inverse", "largest", "log", "maximum", "mean", "minimum", "norm",
+    "normalize", "outer", "smallest", "solve_spd", "sqrt", "stack", "total", "trace", "transpose", "where",
+]  # fmt: skip

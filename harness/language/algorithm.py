@@ -1,0 +1,93 @@
+"""The base class of algorithms: parameters as dataclass fields, the maths in ``build``, real inputs in ``inputs``."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.language.errors import InvalidInput
+from harness.language.expressions import parameter
+
+if TYPE_CHECKING:
+    from harness.graph import Graph
+    from harness.language.tracing import ProgramBuilder
+
+Values = Mapping[str, NDArray[np.generic]]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a run starts from: input properties by name (``[V, ...]`` or ``[E, ...]`` in CSR order, float32 or bool)
+    and run-time parameters by name."""
+
+    properties: Values = field(default_factory=dict)
+    parameters: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class Algorithm:
+    """An algorithm, written once.
+
+    Subclasses are frozen dataclasses without saying so. Float and bool fields are run-time parameters: in ``build``
+    they are traced as symbols, so a new value does not recompile. Int and str fields shape the program.
+    """
+
+    name: ClassVar[str] = ""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        dataclass(frozen=True, kw_only=True)(cls)
+
+    def build(self, p: ProgramBuilder) -> None:
+        """Write the program: declare properties, decorate stages, say when to stop and what the answer is."""
+        raise NotImplementedError(f"{type(self).__name__} does not define build()")
+
+    def inputs(self, graph: Graph, features: int) -> Inputs:
+        """The inputs of a run on ``graph`` with ``features`` features; the same for every engine.
+
+        Raises InvalidInput when the graph or the parameters do not fit.
+        """
+        return Inputs(parameters=self.parameter_values())
+
+    def prepare_graph(self, graph: Graph) -> Graph:
+        """The graph that the program runs on, made from the one given (reverse arcs added, say)."""
+        return graph
+
+    def default_features(self, graph: Graph) -> int | None:
+        """The natural number of features on this graph, if there is one."""
+        return None
+
+    def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
+        """How good the answer is for the task, such as ``{"accuracy": 0.97}``."""
+        return {}
+
+    def artefacts(self, graph: Graph, values: Values, folder: Path) -> None:
+        """Write pictures or files that show the answer into ``folder``."""
+
+    def parameter_values(self) -> dict[str, float]:
+        """The run-time parameters. Raises InvalidInput for a value that is not finite."""
+        values = {name: float(getattr(self, name)) for name in self._run_time_fields()}
+        for name, value in values.items():
+            if not math.isfinite(value):
+                raise InvalidInput(f"{self.name}: parameter {name} is {value}; it must be finite")
+        return values
+
+    def symbolic(self) -> tuple[Self, dict[str, float]]:
+        """A copy whose float and bool fields are symbols, and the values they stand for."""
+        twin = copy.copy(self)
+        for name, dtype in self._run_time_fields().items():
+            object.__setattr__(twin, name, parameter(name, "bool" if dtype is bool else "float"))
+        return twin, self.parameter_values()
+
+    def _run_time_fields(self) -> dict[str, type]:
+        kinds: dict[object, type] = {"float": float, float: float, "bool": bool, bool: bool}
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]
+        return {f.name: kinds[f.type] for f in fields if f.type in kinds}

@@ -1,0 +1,288 @@
+"""What can be derived from a program: what a run watches, linearity, the change-driven form, fold groups.
+
+Nothing here is declared by the author of an algorithm; engines ask, and an answer that is a string is the reason why
+there is no such form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from harness.language.expressions import Expression, read, substitute
+from harness.language.program import (
+    EdgeReduce,
+    EdgeUpdate,
+    GraphReduce,
+    Program,
+    Stage,
+    VertexStep,
+    reads,
+)
+
+Watched: TypeAlias = tuple[Literal["vertex", "edge"], str]
+
+
+def mutable(program: Program, name: str) -> bool:
+    """Whether a property changes during a run."""
+    return program.properties[name].role in ("state", "temporary")
+
+
+def watched(program: Program) -> tuple[Watched, ...]:
+    """The changing properties that edge stages read: a run is settled when none of them moves any more."""
+    found: dict[Watched, None] = {}
+    for stage in program.stages:
+        if isinstance(stage, (EdgeReduce, EdgeUpdate)):
+            for space, name in reads(stage):
+                if mutable(program, name) and space in ("src", "dst"):
+                    found[("vertex", name)] = None
+                elif mutable(program, name) and space in ("edge", "reverse"):
+                    found[("edge", name)] = None
+    return tuple(found)
+
+
+def reads_before_written(program: Program) -> frozenset[str]:
+    """Vertex and edge properties whose value from the superstep before is read (or that are the answer)."""
+    written: set[str] = set()
+    needed = set(program.outputs)
+    for stage in program.stages:
+        needed |= {name for _, name in reads(stage) if mutable(program, name) and name not in written}
+        written |= set(stage.writes)
+    return frozenset(needed)
+
+
+def depends(expression: Expression, names: frozenset[str], spaces: frozenset[str] = frozenset({"src"})) -> bool:
+    """Whether the expression reads one of the properties from one of the spaces."""
+    return any(space in spaces and name in names for space, name in reads(expression))
+
+
+def linear(expression: Expression, names: frozenset[str]) -> bool:
+    """Whether the expression is linear (homogeneous, of degree one) in the source's properties ``names``."""
+
+    def free(node: Expression) -> bool:
+        return not depends(node, names)
+
+    def degree_one(node: Expression) -> bool:
+        args = node.args
+        match node.op:
+            case "read":
+                return not free(node)
+            case "const":
+                return node.dtype == "float" and node.attribute == 0.0
+            case "add" | "sub" | "stack":
+                return all(degree_one(arg) for arg in args)
+            case "mul" | "matmul" | "dot" | "outer":
+                return (free(args[0]) and degree_one(args[1])) or (degree_one(args[0]) and free(args[1]))
+            case "div":
+                return degree_one(args[0]) and free(args[1])
+            case "neg" | "sum" | "transpose" | "index" | "full":
+                return degree_one(args[0])
+            case "where":
+                return free(args[0]) and degree_one(args[1]) and degree_one(args[2])
+            case _:
+                return False
+
+    return degree_one(expression)
+
+
+def increasing(expression: Expression, names: frozenset[str]) -> bool:
+    """Whether the expression never decreases when a property of ``names`` grows (decided by its form alone)."""
+    if not depends(expression, names):
+        return True
+    args = expression.args
+    match expression.op:
+        case "read":
+            return True
+        case "add" | "min" | "max" | "stack":
+            return all(increasing(arg, names) for arg in args)
+        case "sub":
+            return increasing(args[0], names) and not depends(args[1], names)
+        case "mul":
+            return any(a.op == "const" and a.attribute >= 0 and increasing(b, names) for a, b in (args, args[::-1]))
+        case "where":
+            return not depends(args[0], names) and all(increasing(arg, names) for arg in args[1:])
+        case "sum" | "reduce_max" | "reduce_min" | "exp" | "full" | "index" | "transpose":
+            return increasing(args[0], names)
+        case _:
+            return False
+
+
+@dataclass(frozen=True)
+class Delta:
+    """The change-driven form of a reduction.
+
+    ``sources``: the source properties whose movement makes a source active. ``message``: what an active source adds to
+    the accumulator that is kept from superstep to superstep; it reads new values from ``src`` and the values last
+    propagated from ``sent``. ``kind``: *linear* (message of the difference), *difference* (difference of messages),
+    *monotone* (the new message; min and max only).
+    """
+
+    reduction: EdgeReduce
+    sources: tuple[str, ...]
+    message: Expression
+    kind: Literal["linear", "difference", "monotone"]
+
+
+def change_driven(program: Program) -> tuple[Delta, ...] | str:
+    """The change-driven forms of all reductions, or the reason why the program has none."""
+    deltas = []
+    for stage in program.stages:
+        if isinstance(stage, EdgeUpdate):
+            return f"{stage.name} updates an edge property, for which no change-driven form is derived"
+        if isinstance(stage, EdgeReduce):
+            delta = _delta(program, stage)
+            if isinstance(delta, str):
+                return delta
+            deltas.append(delta)
+    if not deltas:
+        return "the program has no reduction over edges"
+    return tuple(deltas)
+
+
+def _delta(program: Program, stage: EdgeReduce) -> Delta | str:
+    reason = recomputation_only(program, stage)
+    if reason:
+        return reason
+    sources = source_properties(program, stage)
+    names = frozenset(sources)
+    if stage.reducer == "sum":
+        if linear(stage.message, names):
+            message = substitute(stage.message, lambda n: _moved(program, n, names))
+            return Delta(stage, sources, message, "linear")
+        return Delta(stage, sources, stage.message - last_sent(program, stage.message, names), "difference")
+    if stage.reducer == "prod":
+        return f"{stage.name} is a product, for which no change-driven form is derived"
+    reason = _monotone(program, stage, names)
+    return reason or Delta(stage, sources, stage.message, "monotone")
+
+
+def source_properties(program: Program, stage: EdgeReduce) -> tuple[str, ...]:
+    """The changing properties of the source that the message reads."""
+    return tuple(name for space, name in reads(stage) if space == "src" and mutable(program, name))
+
+
+def recomputation_only(program: Program, stage: EdgeReduce) -> str:
+    """Why a message can change though its source did not move; empty when it cannot."""
+    for space, name in reads(stage):
+        if mutable(program, name) and space != "src":
+            owner = {"dst": "its destination's", "graph": "the graph's"}.get(space, "an edge's")
+            return f"the message of {stage.name} reads {owner} changing property {name!r}, so it has no delta form"
+    return ""
+
+
+def _moved(program: Program, node: Expression, names: frozenset[str]) -> Expression | None:
+    if node.op == "read" and node.attribute[0] == "src" and node.attribute[1] in names:
+        prop = program.properties[node.attribute[1]]
+        return node - read("sent", prop.name, prop.shape, prop.dtype)
+    return None
+
+
+def last_sent(program: Program, message: Expression, names: frozenset[str]) -> Expression:
+    """The message made of the values last propagated."""
+
+    def replace(node: Expression) -> Expression | None:
+        if node.op == "read" and node.attribute[0] == "src" and node.attribute[1] in names:
+            prop = program.properties[node.attribute[1]]
+            return read("sent", prop.name, prop.shape, prop.dtype)
+        return None
+
+    return substitute(message, replace)
+
+
+def _monotone(program: Program, stage: EdgeReduce, names: frozenset[str]) -> str:
+    """Why ``stage`` (min or max) may not push new values only; empty when it may."""
+    if not increasing(stage.message, names):
+        return f"the message of {stage.name} is not monotone in its source"
+    for name in names:
+        for step in program.stages:
+            for written, value in step.values if isinstance(step, VertexStep) else ():
+                if written == name and not _only_tightens(program, value, name, stage):
+                    return f"{step.name} does not set {name!r} to {stage.reducer}(old, aggregate, constants)"
+    return ""
+
+
+def _only_tightens(program: Program, value: Expression, name: str, stage: EdgeReduce) -> bool:
+    leaves, pending = [], [value]
+    while pending:
+        node = pending.pop()
+        if node.op == stage.reducer:
+            pending += node.args
+        else:
+            leaves.append(node)
+    keeps_old = any(n.op == "read" and n.attribute == ("v", name) for n in leaves)
+    others = [n for n in leaves if not (n.op == "read" and n.attribute[1] in (name, stage.into))]
+    constants = all(not mutable(program, prop) for n in others for _, prop in reads(n))
+    return keeps_old and constants
+
+
+# folding --------------------------------------------------------------------------------------------------------------
+GroupKind: TypeAlias = Literal["edge", "vertex", "edge+vertex", "graph", "update"]
+
+
+@dataclass(frozen=True)
+class FoldGroup:
+    """Stages that run in one kernel. ``kind``: which loops it has; ``edge+vertex``: the owner of all in-edges of a
+    vertex goes on with the vertex steps, so what only they read never reaches memory."""
+
+    kind: GroupKind
+    stages: tuple[Stage, ...]
+
+    @property
+    def edge_stages(self) -> tuple[EdgeReduce, ...]:
+        return tuple(stage for stage in self.stages if isinstance(stage, EdgeReduce))
+
+    @property
+    def vertex_steps(self) -> tuple[VertexStep, ...]:
+        return tuple(stage for stage in self.stages if isinstance(stage, VertexStep))
+
+
+_LOOP: dict[type, GroupKind] = {EdgeReduce: "edge", VertexStep: "vertex", GraphReduce: "graph", EdgeUpdate: "update"}
+
+
+def unfolded(program: Program) -> tuple[FoldGroup, ...]:
+    """Every stage in a kernel of its own."""
+    return tuple(FoldGroup(_LOOP[type(stage)], (stage,)) for stage in program.stages)
+
+
+def fold_groups(program: Program, direction: Literal["push", "pull"]) -> tuple[FoldGroup, ...]:
+    """Maximal groups of consecutive stages that may share a kernel under ``direction``.
+
+    Edge folds with edge unless a later one reads what an earlier one reduces; vertex with vertex always; edge with the
+    vertex steps after it in pull, where one owner holds all in-edges of a vertex.
+    """
+    groups: list[FoldGroup] = []
+    for stage in program.stages:
+        last = groups[-1] if groups else None
+        kind = None if last is None else _joined(last, stage, direction)
+        if last is not None and kind is not None:
+            groups[-1] = FoldGroup(kind, (*last.stages, stage))
+        else:
+            groups.append(FoldGroup(_LOOP[type(stage)], (stage,)))
+    return tuple(groups)
+
+
+def _joined(group: FoldGroup, stage: Stage, direction: Literal["push", "pull"]) -> GroupKind | None:
+    if isinstance(stage, EdgeReduce) and group.kind == "edge":
+        written = {name for member in group.stages for name in member.writes}
+        return None if written & {name for _, name in reads(stage)} else "edge"
+    if isinstance(stage, VertexStep) and group.kind in ("vertex", "edge+vertex"):
+        return group.kind
+    if isinstance(stage, VertexStep) and group.kind == "edge" and direction == "pull":
+        return "edge+vertex"
+    return None
+
+
+def compose(steps: Sequence[VertexStep]) -> tuple[tuple[str, Expression], ...]:
+    """The effect of several vertex steps in a row as one: every written property in terms of what was read first."""
+    current: dict[str, Expression] = {}
+
+    def seen_now(node: Expression) -> Expression | None:
+        if node.op == "read" and node.attribute[0] == "v":
+            return current.get(node.attribute[1])
+        return None
+
+    for step in steps:
+        fresh = {name: substitute(value, seen_now) for name, value in step.values}
+        current.update(fresh)
+    return tuple(current.items())

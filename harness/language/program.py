@@ -1,0 +1,219 @@
+"""Programs: properties, stages and control, as plain immutable data.
+
+A program is what tracing an algorithm yields. One superstep runs the stages in order; every stage sees what the stages
+before it wrote. An edge stage reads source, destination and edge; its writes are seen from the next stage on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+from harness.language.errors import SourceLine
+from harness.language.expressions import DType, Expression, Shape, format_expression, walk
+
+Reducer: TypeAlias = Literal["sum", "prod", "min", "max"]
+REDUCERS: Final[tuple[Reducer, ...]] = ("sum", "prod", "min", "max")
+IDENTITY: Final[dict[Reducer, float]] = {"sum": 0.0, "prod": 1.0, "min": float("inf"), "max": float("-inf")}
+Place: TypeAlias = Literal["vertex", "edge", "graph"]
+Role: TypeAlias = Literal["input", "state", "temporary", "builtin"]
+
+BUILTIN_VERTEX: Final = ("degree", "in_degree", "out_degree")
+BUILTIN_GRAPH: Final = ("num_vertices", "num_edges")
+
+
+@dataclass(frozen=True)
+class Property:
+    """A value on every vertex, on every edge, or one for the graph.
+
+    ``role``: *input* is given and constant; *state* lives from superstep to superstep and has a ``start`` (another
+    property's name or a constant); *temporary* is written in a superstep before it is read; *builtin* comes from the
+    graph (degrees).
+    """
+
+    name: str
+    place: Place
+    shape: Shape
+    dtype: DType = "float"
+    role: Role = "temporary"
+    start: str | float | None = None
+
+
+@dataclass(frozen=True)
+class EdgeReduce:
+    """``into(v) = reducer over in-edges (u, v) of message(src=u, dst=v, edge)``."""
+
+    name: str
+    into: str
+    reducer: Reducer
+    message: Expression
+    line: SourceLine = field(compare=False)
+
+    def expressions(self) -> tuple[Expression, ...]:
+        return (self.message,)
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return (self.into,)
+
+
+@dataclass(frozen=True)
+class EdgeUpdate:
+    """``updates(u, v) = value(src=u, dst=v, edge)`` on every edge; ``edge.reverse`` reads the values of before."""
+
+    name: str
+    updates: str
+    value: Expression
+    line: SourceLine = field(compare=False)
+
+    def expressions(self) -> tuple[Expression, ...]:
+        return (self.value,)
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return (self.updates,)
+
+
+@dataclass(frozen=True)
+class VertexStep:
+    """New values of vertex properties from the vertex's own; all are read before any is written."""
+
+    name: str
+    values: tuple[tuple[str, Expression], ...]
+    line: SourceLine = field(compare=False)
+
+    def expressions(self) -> tuple[Expression, ...]:
+        return tuple(value for _, value in self.values)
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.values)
+
+
+@dataclass(frozen=True)
+class GraphReduce:
+    """``into = reducer over all vertices of value(v)``: one value for the graph."""
+
+    name: str
+    into: str
+    reducer: Reducer
+    value: Expression
+    line: SourceLine = field(compare=False)
+
+    def expressions(self) -> tuple[Expression, ...]:
+        return (self.value,)
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return (self.into,)
+
+
+Stage: TypeAlias = EdgeReduce | EdgeUpdate | VertexStep | GraphReduce
+
+
+@dataclass(frozen=True)
+class Control:
+    """When a run ends, and which vertices a superstep updates.
+
+    A run is settled when no source is active for any reduction: no property that a reduction reads has moved by more
+    than ``tolerance`` (the value of that run-time parameter; relative to the new value if ``relative``) since it was
+    last propagated. ``settles`` False: exactly ``max_supersteps`` are run. ``alternate``: even supersteps update the
+    left side of a bipartite graph, odd ones the right.
+    """
+
+    max_supersteps: int = 100
+    settles: bool = True
+    tolerance: str | None = None
+    relative: bool = False
+    alternate: bool = False
+
+
+@dataclass(frozen=True)
+class Output:
+    """A property that answers the question, with the relative error (per vertex, in the maximum norm) it may have."""
+
+    name: str
+    bound: float
+
+
+@dataclass(frozen=True)
+class Program:
+    """A traced algorithm. ``parameters`` maps run-time parameters to their values when traced."""
+
+    name: str
+    properties: Mapping[str, Property]
+    stages: tuple[Stage, ...]
+    control: Control
+    results: tuple[Output, ...]
+    parameters: Mapping[str, float]
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the properties to validate."""
+        return tuple(result.name for result in self.results)
+
+    @property
+    def bound(self) -> float:
+        """The largest relative error that any output may have."""
+        return max(result.bound for result in self.results)
+
+    @property
+    def max_supersteps(self) -> int:
+        """The most supersteps a run takes."""
+        return self.control.max_supersteps
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the program's structure; parameter values and source lines do not count."""
+        text = json.dumps(self.serialise(), sort_keys=True)
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+    def serialise(self) -> dict[str, Any]:
+        """Plain data that determines the program up to run-time parameter values."""
+        return {
+            "name": self.name,
+            "properties": [[p.name, p.place, str(p.shape), p.dtype, p.role, p.start] for p in self.properties.values()],
+            "stages": [_serialise_stage(stage) for stage in self.stages],
+            "control": [self.control.settles, self.control.tolerance, self.control.relative, self.control.alternate],
+            "outputs": [r.name for r in self.results],
+            "parameters": sorted(self.parameters),
+        }
+
+
+def _serialise_stage(stage: Stage) -> list[Any]:
+    reducer = getattr(stage, "reducer", None)
+    return [type(stage).__name__, stage.name, reducer, list(stage.writes), [e.key for e in stage.expressions()]]
+
+
+def reads(stage_or_expression: Stage | Expression) -> Iterator[tuple[str, str]]:
+    """Every distinct ``(space, property)`` that is read."""
+    roots = (stage_or_expression,) if isinstance(stage_or_expression, Expression) else stage_or_expression.expressions()
+    for node in walk(*roots):
+        if node.op == "read":
+            yield node.attribute
+
+
+def describe(program: Program) -> str:
+    """The program as text: properties, stages in order, control."""
+    lines = [f"program {program.name}"]
+    for prop in program.properties.values():
+        if prop.role != "builtin":
+            start = f", start {prop.start}" if prop.start is not None else ""
+            lines.append(f"  {prop.place} {prop.name}: {prop.dtype}{prop.shape} ({prop.role}{start})")
+    for stage in program.stages:
+        match stage:
+            case EdgeReduce():
+                lines.append(f"  {stage.name}: {stage.into}(v) = {stage.reducer} over in-edges of {stage.message!r}")
+            case EdgeUpdate():
+                lines.append(f"  {stage.name}: {stage.updates}(u, v) = {format_expression(stage.value)}")
+            case VertexStep():
+                lines += [f"  {stage.name}: {name}(v) = {format_expression(value)}" for name, value in stage.values]
+            case GraphReduce():
+                lines.append(f"  {stage.name}: {stage.into} = {stage.reducer} over vertices of {stage.value!r}")
+    control = program.control
+    rule = f"until settled, at most {control.max_supersteps}" if control.settles else f"{control.max_supersteps}"
+    lines.append(f"  supersteps: {rule}{', alternating sides' if control.alternate else ''}")
+    return "\n".join(lines)

@@ -1,0 +1,276 @@
+"""The reference: a program evaluated in float64 with NumPy, stage by stage, superstep by superstep.
+
+Written for clarity; it is the oracle for every engine. Nothing is fused, and edges are visited in blocks of whole
+destinations so that memory stays bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.contract import RunStatistics, Superstep
+from harness.language.algorithm import Inputs
+from harness.language.analysis import Watched, watched
+from harness.language.errors import InvalidInput
+from harness.language.evaluation import Evaluator, concrete
+from harness.language.products import LogProduct
+from harness.language.program import (
+    IDENTITY,
+    EdgeReduce,
+    EdgeUpdate,
+    GraphReduce,
+    Program,
+    Property,
+    Reducer,
+    VertexStep,
+    reads,
+)
+
+if TYPE_CHECKING:
+    from harness.graph import Graph
+
+Array = NDArray[Any]
+BLOCK_ELEMENTS = 1 << 22  # message elements in flight: 32 MB of float64
+
+
+class ReferenceRun:
+    """One run of a program on a graph, in float64; the same protocol as an engine's reset/run/values."""
+
+    def __init__(self, program: Program, graph: Graph, features: int) -> None:
+        self.program, self.graph, self.features = program, graph, features
+        self._watched = watched(program)
+        self._destinations = np.repeat(np.arange(graph.num_vertices), np.diff(graph.csc.offsets))
+        self._arc = _csr_positions(graph)
+        self._superstep = 0
+        self._value: dict[str, Array] = {}
+        self._product: dict[str, LogProduct] = {}
+        self._parameters: Mapping[str, float] = {}
+
+    # protocol ---------------------------------------------------------------------------------------------------
+    def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
+        """Every property to its start, or to ``state``. Raises InvalidInput for a missing or misshapen input."""
+        self._superstep = 0
+        self._parameters = dict(self.program.parameters) | dict(inputs.parameters)
+        self._product = {}
+        self._value = {}
+        for prop in self.program.properties.values():
+            self._value[prop.name] = self._start(prop, inputs, state or {})
+
+    def run(self, max_supersteps: int) -> RunStatistics:
+        """Run until settled or for ``max_supersteps`` more supersteps."""
+        statistics = RunStatistics(settled=False)
+        for _ in range(max_supersteps):
+            active = self.superstep()
+            visited = self.graph.num_edges * sum(isinstance(s, (EdgeReduce, EdgeUpdate)) for s in self.program.stages)
+            statistics.supersteps.append(Superstep(active, visited, "pull"))
+            if active == 0 and self.program.control.settles:
+                statistics.settled = True
+                break
+        return statistics
+
+    def values(self, name: str) -> Array:
+        """The property in float64 (bool where it is one), ``[V, ...]`` or ``[E, ...]``."""
+        return self._value[name].copy()
+
+    def superstep(self) -> int:
+        """One superstep; the number of sources that moved by more than the tolerance in it."""
+        before = {name: self._value[name] for _, name in self._watched}
+        for stage in self.program.stages:
+            match stage:
+                case EdgeReduce():
+                    self._reduce_edges(stage)
+                case EdgeUpdate():
+                    self._update_edges(stage)
+                case VertexStep():
+                    self._step_vertices(stage)
+                case GraphReduce():
+                    self._reduce_graph(stage)
+        self._superstep += 1
+        return self._moved(before)
+
+    # properties -------------------------------------------------------------------------------------------------
+    def _start(self, prop: Property, inputs: Inputs, state: Mapping[str, NDArray[np.generic]]) -> Array:
+        dtype = np.bool_ if prop.dtype == "bool" else np.float64
+        count = {"vertex": self.graph.num_vertices, "edge": self.graph.num_edges, "graph": 1}[prop.place]
+        shape = (count, *concrete(prop.shape, self.features))
+        if prop.role == "builtin":
+            return self._builtin(prop.name)
+        if prop.role == "input":
+            return checked_input(prop, inputs, self.graph, shape).astype(dtype)
+        if prop.name in state:
+            return np.asarray(state[prop.name]).astype(dtype).reshape(shape)
+        if isinstance(prop.start, str):
+            return self._value[prop.start].copy()
+        if prop.start is not None:
+            return np.full(shape, prop.start, dtype)
+        return np.full(shape, np.nan if dtype is np.float64 else False, dtype)
+
+    def _builtin(self, name: str) -> Array:
+        graph = self.graph
+        found: dict[str, Any] = {
+            "degree": graph.in_degrees, "in_degree": graph.in_degrees, "out_degree": graph.out_degrees,
+            "num_vertices": [graph.num_vertices], "num_edges": [graph.num_edges],
+        }  # fmt: skip
+        return np.asarray(found[name], np.float64)
+
+    def _moved(self, before: Mapping[str, Array]) -> int:
+        """Vertices (and edges) one of whose watched properties moved by more than the tolerance."""
+        control = self.program.control
+        tolerance = self._parameters[control.tolerance] if control.tolerance else 0.0
+        total = 0
+        for place in ("vertex", "edge"):
+            flags = [
+                moved(before[name], self._value[name], tolerance, control.relative)
+                for where, name in self._watched
+                if where == place
+            ]
+            total += int(np.logical_or.reduce(flags).sum()) if flags else 0
+        return total
+
+    def _updated_side(self) -> slice:
+        """The vertices that this superstep updates."""
+        if not self.program.control.alternate:
+            return slice(0, self.graph.num_vertices)
+        assert self.graph.bipartite is not None
+        left = self.graph.bipartite[0]
+        return slice(0, left) if self._superstep % 2 == 0 else slice(left, self.graph.num_vertices)
+
+    # stages -----------------------------------------------------------------------------------------------------
+    def _evaluator(self, arcs: slice) -> Evaluator:
+        """Evaluates edge functions on a run of arcs in the order of their destinations."""
+        sources, destinations = self.graph.csc.neighbours[arcs], self._destinations[arcs]
+        positions = self._arc[arcs]
+        index = {"src": sources, "dst": destinations, "edge": positions}
+
+        def read(space: str, name: str) -> Array:
+            if space == "graph":
+                return self._value[name]
+            if space == "reverse":
+                return self._value[name][self.graph.reverse_edges[positions]]
+            return self._value[name][index[space]]
+
+        def without(space: str, name: str, factor: Array) -> Array:
+            if name not in self._product:
+                return np.asarray(read(space, name) - factor)
+            whole = self._product[name]
+            at = index[space]
+            return LogProduct(whole.log[at], whole.zeros[at], whole.negative[at]).without(factor).value()
+
+        return Evaluator(read, self._parameters, self.features, np.float64, without)
+
+    def _blocks(self, elements_per_arc: int, first: int, last: int) -> Iterator[tuple[slice, slice]]:
+        """Runs of whole destinations in ``first..last`` with the arcs that enter them."""
+        offsets = self.graph.csc.offsets
+        limit = max(1, BLOCK_ELEMENTS // max(1, elements_per_arc))
+        while first < last:
+            end = int(np.searchsorted(offsets, offsets[first] + limit, side="right")) - 1
+            end = min(max(end, first + 1), last)
+            yield slice(first, end), slice(int(offsets[first]), int(offsets[end]))
+            first = end
+
+    def _reduce_edges(self, stage: EdgeReduce) -> None:
+        shape = concrete(stage.message.shape, self.features)
+        side = self._updated_side()
+        result = self._value[stage.into].copy()
+        product = _empty_product(result) if stage.reducer == "prod" else None
+        if product is not None and stage.into in self._product:
+            product = self._product[stage.into]
+        for vertices, arcs in self._blocks(int(np.prod(shape, dtype=int)), side.start, side.stop):
+            offsets = self.graph.csc.offsets[vertices.start : vertices.stop + 1] - arcs.start
+            messages = self._evaluator(arcs)(stage.message)
+            messages = np.broadcast_to(messages, (arcs.stop - arcs.start, *shape))
+            if product is None:
+                result[vertices] = segment_reduce(messages, offsets, stage.reducer)
+                continue
+            one = LogProduct.of(messages)
+            product.log[vertices] = segment_reduce(one.log, offsets, "sum")
+            product.zeros[vertices] = segment_reduce(one.zeros, offsets, "sum")
+            product.negative[vertices] = segment_reduce(one.negative, offsets, "sum")
+        if product is not None:
+            self._product[stage.into] = product
+            result[side] = product.value()[side]
+        self._value[stage.into] = result
+
+    def _update_edges(self, stage: EdgeUpdate) -> None:
+        result = np.empty_like(self._value[stage.updates])
+        elements = int(np.prod(result.shape[1:], dtype=int))
+        for _, arcs in self._blocks(elements, 0, self.graph.num_vertices):
+            result[self._arc[arcs]] = self._evaluator(arcs)(stage.value)
+        self._value[stage.updates] = result
+
+    def _vertex_evaluator(self) -> Evaluator:
+        return Evaluator(lambda space, name: self._value[name], self._parameters, self.features)
+
+    def _step_vertices(self, stage: VertexStep) -> None:
+        evaluate = self._vertex_evaluator()
+        side = self._updated_side()
+        fresh = {name: evaluate(value) for name, value in stage.values}
+        for name, value in fresh.items():
+            result = self._value[name].copy()
+            result[side] = np.broadcast_to(value, result.shape)[side]
+            self._value[name] = result
+
+    def _reduce_graph(self, stage: GraphReduce) -> None:
+        values = self._vertex_evaluator()(stage.value)
+        values = np.broadcast_to(values, (self.graph.num_vertices, *values.shape[1:]))
+        whole = np.asarray([0, len(values)])
+        self._value[stage.into] = segment_reduce(values, whole, stage.reducer)
+
+
+def _csr_positions(graph: Graph) -> Array:
+    edge_ids = graph.csc.edge_ids
+    assert edge_ids is not None
+    return np.asarray(edge_ids)
+
+
+def _empty_product(like: Array) -> LogProduct:
+    return LogProduct(np.zeros(like.shape), np.zeros(like.shape, np.int64), np.zeros(like.shape, np.int64))
+
+
+_UFUNC: dict[Reducer, np.ufunc] = {"sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}
+
+
+def segment_reduce(values: Array, offsets: Array, reducer: Reducer) -> Array:
+    """Reduce runs of rows: row i of the result covers ``values[offsets[i]:offsets[i+1]]``; an empty run gives the
+    reducer's identity."""
+    counts = np.diff(offsets)
+    result = np.full((len(counts), *values.shape[1:]), IDENTITY[reducer], np.result_type(values.dtype, np.float64))
+    filled = np.flatnonzero(counts)
+    if len(filled):
+        result[filled] = _UFUNC[reducer].reduceat(values, offsets[:-1][filled], axis=0)
+    return result
+
+
+def moved(old: Array, new: Array, tolerance: float, relative: bool) -> Array:
+    """Per vertex: whether any feature moved by more than the tolerance. NaN always counts as moving."""
+    with np.errstate(invalid="ignore"):
+        margin = tolerance * np.abs(new) if relative else tolerance
+        far = (new != old) & ~(np.abs(new - old) <= margin) if new.dtype != np.bool_ else new != old
+    return np.asarray(far.reshape(len(new), -1).any(axis=1))
+
+
+def checked_input(prop: Property, inputs: Inputs, graph: Graph, shape: tuple[int, ...]) -> Array:
+    """The input property, checked for presence, shape and finiteness. Raises InvalidInput."""
+    if prop.name in inputs.properties:
+        array = np.asarray(inputs.properties[prop.name])
+    elif prop.place == "edge" and prop.name == "weight":
+        array = graph.weights if graph.weights is not None else np.ones(graph.num_edges, np.float32)
+    else:
+        raise InvalidInput(f"input {prop.name!r} ({prop.place} property of shape {prop.shape}) was not given")
+    if array.shape != shape:
+        raise InvalidInput(f"input {prop.name!r} has shape {array.shape}; the program needs {shape}")
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise InvalidInput(f"input {prop.name!r} contains NaN; remove or replace those entries")
+    return array
+
+
+def reads_reverse(program: Program) -> bool:
+    """Whether a program reads ``edge.reverse`` and so needs paired arcs."""
+    return any(space == "reverse" for stage in program.stages for space, _ in reads(stage))
+
+
+__all__ = ["ReferenceRun", "Watched", "checked_input", "moved", "reads_reverse", "segment_reduce"]
