@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.graph.errors import GraphError
-from harness.graph.generators.sampling import distinct
+from harness.graph.generators.sampling import ascending, distinct
 from harness.graph.graph import Graph
 
 CHUNK = 2**17  # arcs drawn together: their few working arrays stay in the cache
@@ -45,7 +45,7 @@ def rmat(
     if num_arcs is None:
         keys = draw(round(edge_factor * 2**scale))
         if not parallel_arcs:
-            keys = np.unique(keys)
+            keys = ascending(keys)
     else:
         keys = distinct(draw, num_arcs // 2 if symmetric else num_arcs, rng)
     weights = None if max_weight == 0 else rng.integers(1, max_weight, keys.size, endpoint=True).astype(np.float32)

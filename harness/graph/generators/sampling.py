@@ -12,6 +12,15 @@ from harness.graph.errors import GraphError
 ROUNDS = 100
 
 
+def ascending(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The different `keys`, ascending. Sorting 16 M keys takes 0.3 s where np.unique's hash table took 20 s."""
+    keys = np.sort(keys)
+    new = np.empty(keys.size, dtype=bool)
+    new[:1] = True
+    np.not_equal(keys[1:], keys[:-1], out=new[1:])
+    return keys[new]
+
+
 def distinct(draw: Callable[[int], NDArray[np.uint64]], count: int, rng: np.random.Generator) -> NDArray[np.uint64]:
     """Exactly `count` different keys, uint64 ascending, of those that `draw(n)` yields (n of them or fewer, repeats included).
 
@@ -20,7 +29,7 @@ def distinct(draw: Callable[[int], NDArray[np.uint64]], count: int, rng: np.rand
     keys = np.empty(0, dtype=np.uint64)
     missing = count
     for _ in range(ROUNDS):
-        keys = np.unique(np.concatenate([keys, draw(missing + missing // 8 + 16)]))
+        keys = ascending(np.concatenate([keys, draw(missing + missing // 8 + 16)]))
         missing = count - keys.size
         if missing <= 0:
             dropped = rng.choice(keys.size, size=-missing, replace=False, shuffle=False)
