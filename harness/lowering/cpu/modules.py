@@ -69,7 +69,7 @@ def write_once(path: Path, text: str) -> None:
 def load_module(source: str, stem: str) -> ModuleType:
     """The module with this source, named `stem` and a hash; the same source gives the same module object.
 
-    `stem` is a Python identifier, for people who read profiles and the cache folder.  Errors in the source are raised as they are.
+    `stem` is a Python identifier, for people who read profiles.  Errors in the source are raised as they are.
     """
     if not stem.isidentifier():
         raise ValueError(f"a module's stem is an identifier, not {stem!r}")

@@ -1,10 +1,11 @@
 """Rows: one property of a vertex or edge (k features) as one LLVM vector value in generated Numba code.
 
 Why: a plain inner loop over features is vectorised by LLVM over *edges*, with gathers, and loses a factor of 3 to 8.
-A row is loaded, computed on and stored as a whole, for any k from 1 to 256, and no access touches memory outside its k
-elements.
+A row is loaded, computed on and stored as a whole, for any k from 1 to 256, and no access touches memory outside its
+k elements.
 
-Usage, in a generated module (k is a literal there; `modules` loads it, `launch` says how to run parts on all threads)::
+Usage, in a generated module (k is a literal there; `modules` loads it, `launch` says how to run parts on all
+threads)::
 
     from numba import njit
     from harness.lowering.cpu.rows import row_ops, fma, store, reduce_sum, absolute, prefetch_row
@@ -21,13 +22,13 @@ Usage, in a generated module (k is a literal there; `modules` loads it, `launch`
             store(y, v * 5, acc / reduce_sum(absolute(acc)))
 
 Arrays are one-dimensional and C-contiguous; a row is n consecutive elements from the index `start` (any integer type,
-never wrapped, never checked; make it 64 bits wide before you multiply).  float32 arrays hold Row, float64 arrays Row64,
-bool and uint8 arrays RowMask.
+never wrapped, never checked; make it 64 bits wide before you multiply).  float32 arrays hold Row, float64 arrays
+Row64, bool and uint8 arrays RowMask.
 
 Operators on rows: + - * / ** unary + and -, < <= > >= == != (give masks); on masks & | ^ ~ == !=.  Beside a row, a
-scalar is converted to the row's element type (0.5 does not widen a float32 row) and repeated.
-a * b + c may be fused.  Rows of two kinds do not mix: to32, to64.  A local variable needs one type on all paths: start
-an accumulator with zero() or splat(s), not with 0.0.
+scalar is converted to the row's element type (0.5 does not widen a float32 row) and repeated. a * b + c may be fused.
+Rows of two kinds do not mix: to32, to64.  A local variable needs one type on all paths: start an accumulator with
+zero() or splat(s), not with 0.0.
 
 Functions of this module:
 

@@ -1,0 +1,168 @@
+"""Running the parts of one superstep on all threads, from inside compiled code, through Numba's own thread pool.
+
+Usage, in a generated module (a template; the kernel has any further arguments)::
+
+    from numba import njit, int64, uint32, float32, void
+    from harness.lowering.cpu.launch import launch
+
+    @njit(nogil=True, error_model="numpy")
+    def part(t, worker, bounds, offsets, neighbours, x, y):
+        for v in range(bounds[t], bounds[t + 1]):
+            ...
+
+    @njit(int64(int64, int64, int64[::1], int64[::1], uint32[::1], float32[::1], float32[::1]),
+          nogil=True, cache=True, error_model="numpy")
+    def superstep(parts, threads, bounds, offsets, neighbours, x, y):
+        return launch(part, parts, threads, (bounds, offsets, neighbours, x, y))
+
+`launch` calls part(t, worker, *arguments) once for every t in 0 .. parts - 1 and returns when all have ended.
+`worker` is in 0 .. threads - 1 and no two calls that run at the same time share it: the index of private scratch
+space.  `launch` gives each worker a run of consecutive parts, the same in each superstep; `launch_dynamic` lets
+workers take the next part when they are free (cut into 8 to 16 parts a thread, of equal numbers of edges).  The
+result is the number of parts that raised an exception: 0 unless the kernel contains `raise`; a worker goes on with
+its other parts.
+
+Only the driver needs `cache=True` and a signature: the kernel is compiled into it.  `threads` is at most
+`numba.get_num_threads()`.  Measured with 20 array arguments: compiled in 0.38 s (`parallel=True` and `prange`: 0.81
+s), read from the cache in 14 ms, a call from Python 2.0 us on one thread and 2.4 (dynamic) to 3.0 us on two (3.4 us),
+of which about 1.8 us is Python's side."""
+
+# mypy: allow-untyped-calls, allow-untyped-decorators, no-warn-return-any
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numba
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.errors import TypingError
+from numba.core.typing.templates import Signature
+from numba.extending import intrinsic
+
+from harness.lowering.cpu.row_types import NumbaType
+
+numba.get_num_threads()  # starts the pool and tells the linker its entry point, which cached code needs as well
+
+Typed = tuple[Signature, Callable[..., ir.Value]]
+INT64 = ir.IntType(64)
+POINTER = cgutils.voidptr_t
+FAILED, NEXT, PARTS, THREADS, ARGUMENTS = range(5)  # members of the memory that the workers share
+
+
+def shared_block(context: Any, arguments: NumbaType) -> ir.Type:
+    """The LLVM type of what all workers see: failures, next part, parts, threads, the kernel's arguments."""
+    return ir.LiteralStructType([INT64] * 4 + [context.get_value_type(argument) for argument in arguments])
+
+
+def emit_call(
+    context: Any, builder: ir.IRBuilder, kernel: Any, block: ir.Value, part: ir.Value, worker: ir.Value
+) -> None:
+    """Call the kernel for one part, counting a failure."""
+    sig = kernel.signature
+    values = [builder.load(cgutils.gep_inbounds(builder, block, 0, ARGUMENTS + i)) for i in range(len(sig.args) - 2)]
+    status, _ = context.call_internal_no_propagate(builder, kernel.fndesc, sig, [part, worker, *values])
+    with builder.if_then(status.is_error, likely=False):
+        builder.atomic_rmw("add", cgutils.gep_inbounds(builder, block, 0, FAILED), INT64(1), "monotonic")
+
+
+def emit_claims(builder: ir.IRBuilder, counter: ir.Value, parts: ir.Value, call: Callable[[ir.Value], None]) -> None:
+    """Call for the next part that nobody has taken, until there is none."""
+    claim, body, done = (builder.append_basic_block(name) for name in ("claim", "body", "done"))
+    builder.branch(claim)
+    builder.position_at_end(claim)
+    part = builder.atomic_rmw("add", counter, INT64(1), "monotonic")
+    builder.cbranch(builder.icmp_signed("<", part, parts), body, done)
+    builder.position_at_end(body)
+    call(part)
+    builder.branch(claim)
+    builder.position_at_end(done)
+
+
+def emit_worker(context: Any, module: ir.Module, kernel: Any, block_type: ir.Type, dynamic: bool) -> ir.Function:
+    """The pool's function of one thread: void(char **arguments, int64 *dimensions, int64 *steps, void *data).
+
+    The pool advances a fake argument, whose address is 0, by one byte a worker: arguments[0] is the number of the first
+    worker and dimensions[0] tells how many workers' turns this call is to take.
+    """
+    pointers = [POINTER.as_pointer(), INT64.as_pointer(), INT64.as_pointer(), POINTER]
+    name = module.get_unique_name(f"worker.{kernel.fndesc.mangled_name}")
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), pointers), name)
+    function.linkage = "internal"
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    first = builder.ptrtoint(builder.load(function.args[0]), INT64)
+    turns = builder.load(function.args[1])
+    block = builder.bitcast(function.args[3], block_type.as_pointer())
+    member = {name: cgutils.gep_inbounds(builder, block, 0, name) for name in (NEXT, PARTS, THREADS)}
+    parts = builder.load(member[PARTS])
+    with cgutils.for_range(builder, turns) as turn:
+        worker = builder.add(first, turn.index)
+
+        def call(part: ir.Value, worker: ir.Value = worker) -> None:
+            emit_call(context, builder, kernel, block, part, worker)
+
+        if dynamic:
+            emit_claims(builder, member[NEXT], parts, call)
+        else:
+            threads = builder.load(member[THREADS])
+            start = builder.sdiv(builder.mul(worker, parts), threads)
+            stop = builder.sdiv(builder.mul(builder.add(worker, INT64(1)), parts), threads)
+            with cgutils.for_range_slice(builder, start, stop, INT64(1), inc=True) as (part, _):
+                call(part)
+    builder.ret_void()
+    return function
+
+
+def emit_launch(
+    context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value], dynamic: bool
+) -> ir.Value:
+    """Fill the shared block and hand the worker function to the pool; the value is the number of failures."""
+    kernel_type, _, _, tuple_type = sig.args
+    kernel_arguments = (types.int64, types.int64, *tuple_type.types)
+    kernel_signature = kernel_type.get_call_type(context.typing_context, kernel_arguments, {})
+    kernel = kernel_type.dispatcher.get_compile_result(kernel_signature)
+    context.active_code_library.add_linking_library(kernel.library)
+    block_type = shared_block(context, tuple_type.types)
+    block = cgutils.alloca_once(builder, block_type)
+    _, parts, threads, packed = args
+    members = [INT64(0), INT64(0), parts, threads, *cgutils.unpack_tuple(builder, packed, len(tuple_type.types))]
+    for i, value in enumerate(members):
+        builder.store(value, cgutils.gep_inbounds(builder, block, 0, i))
+    worker = emit_worker(context, builder.module, kernel, block_type, dynamic)
+
+    def in_memory(value: ir.Value) -> ir.Value:
+        return builder.bitcast(cgutils.alloca_once_value(builder, value), POINTER)
+
+    pool_type = ir.FunctionType(ir.VoidType(), [POINTER] * 5 + [INT64] * 3)
+    pool = cgutils.get_or_insert_function(builder.module, pool_type, "numba_parallel_for")
+    fake_argument = in_memory(ir.Constant(POINTER, None))
+    leading = [builder.bitcast(worker, POINTER), fake_argument, in_memory(threads), in_memory(INT64(1))]
+    builder.call(pool, [*leading, builder.bitcast(block, POINTER), INT64(1), INT64(1), threads])
+    return builder.load(cgutils.gep_inbounds(builder, block, 0, FAILED))
+
+
+def launching(kernel: NumbaType, arguments: NumbaType, dynamic: bool) -> Typed:
+    """Typing and code of a launch."""
+    if not isinstance(kernel, types.Dispatcher):
+        raise TypingError(f"launch() takes a compiled function first, not {kernel}")
+    if not isinstance(arguments, types.BaseTuple):
+        raise TypingError(f"launch() takes the kernel's arguments as a tuple, not {arguments}")
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
+        return emit_launch(context, builder, sig, args, dynamic)
+
+    return types.int64(kernel, types.int64, types.int64, arguments), codegen
+
+
+@intrinsic
+def launch(typingctx: Any, kernel: NumbaType, parts: NumbaType, threads: NumbaType, arguments: NumbaType) -> Typed:
+    """Run kernel(t, worker, *arguments) for t in 0 .. parts - 1, consecutive parts on the same worker each time."""
+    return launching(kernel, arguments, dynamic=False)
+
+
+@intrinsic
+def launch_dynamic(
+    typingctx: Any, kernel: NumbaType, parts: NumbaType, threads: NumbaType, arguments: NumbaType
+) -> Typed:
+    """Run kernel(t, worker, *arguments) for t in 0 .. parts - 1, each on the worker that is free first."""
+    return launching(kernel, arguments, dynamic=True)
