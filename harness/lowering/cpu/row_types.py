@@ -92,7 +92,6 @@ def splat(builder: ir.IRBuilder, scalar: ir.Value, lanes: int) -> ir.Value:
 
 @lower_cast(types.Number, RowType)
 @lower_cast(types.Boolean, RowType)
-@lower_cast(types.Literal, RowType)
 def scalar_to_row(context: Any, builder: ir.IRBuilder, fromty: NumbaType, toty: RowType, value: ir.Value) -> ir.Value:
     """A scalar beside a row is converted to the row's element type and repeated."""
     if isinstance(fromty, types.Literal):

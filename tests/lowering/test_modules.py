@@ -1,0 +1,103 @@
+"""Generated modules: one file for each content, machine code shared between processes."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from harness.lowering.cpu import modules
+from harness.lowering.cpu.modules import load_module
+
+SOURCE = """
+from numba import njit, float32, void
+from harness.lowering.cpu.launch import launch
+from harness.lowering.cpu.rows import row_ops, store
+
+load = row_ops(5).load
+
+@njit(nogil=True, error_model="numpy")
+def part(t, worker, x):
+    store(x, t * 5, load(x, t * 5) * 2)
+
+@njit("int64(int64, int64, float32[::1])", nogil=True, cache=True, error_model="numpy")
+def double(parts, threads, x):
+    return launch(part, parts, threads, (x,))
+"""
+
+SECOND_PROCESS = f"""
+import numpy as np
+from harness.lowering.cpu.modules import load_module
+module = load_module({SOURCE!r}, "doubling")
+x = np.arange(10, dtype=np.float32)
+assert module.double(2, 1, x) == 0
+assert (x == 2 * np.arange(10)).all(), x
+stats = module.double.stats
+print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv(modules.CACHE_VARIABLE, str(tmp_path))
+    return tmp_path / "cpu"
+
+
+def run_process():
+    run = subprocess.run([sys.executable, "-c", SECOND_PROCESS], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    hits, misses = map(int, run.stdout.split())
+    return hits, misses
+
+
+def test_a_second_process_compiles_nothing(folder):
+    assert run_process() == (0, 1)
+    (path,) = folder.glob("*.py")
+    stamp = path.stat().st_mtime_ns
+    assert run_process() == (1, 0)
+    assert path.stat().st_mtime_ns == stamp
+
+
+def test_processes_that_start_at_once_leave_a_usable_cache(folder):
+    with ThreadPoolExecutor(3) as pool:
+        for hits, misses in pool.map(lambda _: run_process(), range(3)):
+            assert hits + misses == 1
+    assert len(list(folder.glob("*.py"))) == 1
+    assert not list(folder.glob(".*"))
+    assert run_process() == (1, 0)
+
+
+def test_the_same_source_is_one_module_and_another_source_another():
+    first = load_module("value = 1\n", "numbers")
+    assert load_module("value = 1\n", "numbers") is first
+    other = load_module("value = 2\n", "numbers")
+    assert (first.value, other.value) == (1, 2)
+    assert first.__name__ != other.__name__
+    assert first.__name__.startswith("numbers_")
+
+
+def test_the_name_depends_on_the_toolchain(monkeypatch):
+    first = load_module("value = 3\n", "numbers")
+    monkeypatch.setattr(modules, "toolchain_fingerprint", lambda: "another processor")
+    assert load_module("value = 3\n", "numbers").__name__ != first.__name__
+
+
+def test_a_damaged_file_is_replaced(folder):
+    module = load_module("value = 4\n", "numbers")
+    path = folder / f"{module.__name__}.py"
+    path.write_text("value = ")
+    del sys.modules[module.__name__]
+    assert load_module("value = 4\n", "numbers").value == 4
+    assert path.read_text() == "value = 4\n"
+
+
+def test_errors_in_the_source_leave_no_module_behind():
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            load_module("value = 1 / 0\n", "failing")
+    assert not [name for name in sys.modules if name.startswith("failing_")]
+
+
+def test_a_stem_that_is_no_identifier_is_refused():
+    with pytest.raises(ValueError, match="identifier"):
+        load_module("", "../escape")
