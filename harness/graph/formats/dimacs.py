@@ -1,0 +1,76 @@
+"""DIMACS shortest-path graphs: `c` comments, one `p sp VERTICES ARCS`, then `a SOURCE DESTINATION LENGTH`, 1-based.
+
+C. Demetrescu, A. V. Goldberg and D. S. Johnson (editors), "The Shortest Path Problem: Ninth DIMACS Implementation
+Challenge", 2009.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from harness.graph.errors import GraphError
+from harness.graph.formats.rows import Arcs, Column, Layout, read_rows
+from harness.graph.formats.source import Block, Source, TextStream
+from harness.graph.graph import Graph
+
+if TYPE_CHECKING:
+    from harness.graph.formats import ReadOptions
+
+STRANGE_LINE = re.compile(rb"^(?!a[ \t]|c|[ \t\r]*$)", re.MULTILINE)
+
+
+def read(source: Source, options: ReadOptions) -> Graph:
+    """The listed arcs with their lengths as weights."""
+    arcs = Arcs()
+    with TextStream(source) as text:
+        num_vertices, num_arcs, line = _problem(text)
+        columns = (Column("a", "word"), Column("source", "id", 1, num_vertices), Column("destination", "id", 1, num_vertices))
+        layout = Layout((*columns, Column("length", "number")), comment="c", row="line")
+        for rows in read_rows(source.path, _arc_lines(source, text), layout):
+            rows["source"] -= 1
+            rows["destination"] -= 1
+            arcs.add(rows["source"], rows["destination"], rows["length"])
+        source.refuse_vertices(num_vertices, text.bytes_read, line)
+    if arcs.count != num_arcs:
+        raise GraphError.in_file(
+            source.path, f"the p line promises {num_arcs} arcs, the file has {arcs.count}",
+            "correct it, or fetch the file again if it was cut short", line=line,
+        )  # fmt: skip
+    weights = arcs.take("weights")
+    return Graph.from_edges(
+        arcs.take("sources"),
+        arcs.take("destinations"),
+        num_vertices=num_vertices,
+        weights=weights,
+        name=options.name,
+        duplicates=options.duplicates,
+        symmetrize=options.symmetrize,
+        meta={"origin": source.path.name, "format": "dimacs"},
+    )
+
+
+def _problem(text: TextStream) -> tuple[int, int, int]:
+    """Vertices, arcs and line of the problem line."""
+    mend = "the first line that is no comment must be: p sp VERTICES ARCS"
+    while (line := text.readline()) is not None:
+        if not line.strip() or line.startswith("c"):
+            continue
+        fields = line.split()
+        if len(fields) != 4 or fields[:2] != ["p", "sp"] or not (fields[2].isdecimal() and fields[3].isdecimal()):
+            raise GraphError.in_file(text.source.path, f"{line[:60]!r} is no problem line", mend, line=text.line)
+        text.source.refuse_promise(int(fields[3]), "arcs", 8, text.line)
+        return int(fields[2]), int(fields[3]), text.line
+    raise GraphError.in_file(text.source.path, "there is no problem line", mend)
+
+
+def _arc_lines(source: Source, text: TextStream) -> Iterator[Block]:
+    for block in text.blocks():
+        strange = STRANGE_LINE.search(block.data)
+        if strange is not None and strange.start() < len(block.data):
+            line = block.line + block.data.count(b"\n", 0, strange.start())
+            raise GraphError.in_file(
+                source.path, "the line begins neither with a nor with c", "a line must be: a SOURCE DESTINATION LENGTH", line=line
+            )
+        yield block

@@ -1,0 +1,182 @@
+"""METIS graphs, also those of the 10th DIMACS Challenge: line i lists the neighbours of vertex i.
+
+G. Karypis and V. Kumar, "METIS: A Software Package for Partitioning Unstructured Graphs", manual, section 4.1.1.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.graph.adjacency import Array
+from harness.graph.errors import GraphError
+from harness.graph.formats.rows import Arcs
+from harness.graph.formats.source import Block, Source, TextStream
+from harness.graph.graph import Graph
+
+if TYPE_CHECKING:
+    from harness.graph.formats import ReadOptions
+
+COMMENT = re.compile(rb"^[ \t]*%[^\n]*\n?", re.MULTILINE)
+DIGITS_AND_BLANKS = b"0123456789 \t\r\n"
+LONGEST_NUMBER = re.compile(rb"\d{19}")
+
+
+@dataclass(frozen=True)
+class Header:
+    """Vertices, edges, and which numbers a line holds beside the neighbours."""
+
+    num_vertices: int
+    num_edges: int
+    line: int
+    has_sizes: bool
+    vertex_weights: int
+    has_edge_weights: bool
+
+    @property
+    def leading(self) -> int:
+        """Numbers before the first neighbour of a line."""
+        return self.has_sizes + self.vertex_weights
+
+
+def read(source: Source, options: ReadOptions) -> Graph:
+    """The graph, undirected. vertex_data has "vertex_size" and "vertex_weight" (int64[V], or [V, n]) where the file has them."""
+    arcs = Arcs()
+    leads: list[Array] = []
+    first_vertex = 0
+    with TextStream(source) as text:
+        header = _header(text)
+        source.refuse_promise(header.num_vertices, "vertices", 1, header.line)
+        source.refuse_promise(2 * header.num_edges, "neighbours", 2, header.line)
+        for block in text.blocks():
+            numbers, counts = _numbers(source, block)
+            first_vertex += _add_lines(source, header, block, numbers, counts, first_vertex, arcs, leads)
+    _check_totals(source, header, first_vertex, arcs.count)
+    graph = Graph.from_edges(
+        arcs.take("sources"),
+        arcs.take("destinations"),
+        num_vertices=header.num_vertices,
+        weights=arcs.take("weights") if header.has_edge_weights else None,
+        name=options.name,
+        directed=False,
+        duplicates=options.duplicates,
+        vertex_data=_vertex_data(header, leads),
+        meta={"origin": source.path.name, "format": "metis"},
+    )
+    if not graph.has_reverse_edges or (graph.weights is not None and (graph.weights != graph.weights[graph.reverse_edges]).any()):
+        raise GraphError.in_file(
+            source.path, "some edge is listed by one of its ends only, or with two weights", "list every edge at both ends alike"
+        )
+    return graph
+
+
+def _header(text: TextStream) -> Header:
+    mend = "the first line that is no comment must be: VERTICES EDGES [FORMAT [VERTEX_WEIGHTS]]"
+    while (line := text.readline()) is not None and (not line.strip() or line.lstrip().startswith("%")):
+        pass
+    fields = (line or "").split()
+    if not 2 <= len(fields) <= 4 or not all(field.isdecimal() for field in fields):
+        raise GraphError.in_file(text.source.path, f"the header is {(line or '')[:60]!r}", mend, line=text.line)
+    kind = fields[2].zfill(3) if len(fields) > 2 else "000"
+    if len(kind) != 3 or set(kind) - {"0", "1"}:
+        raise GraphError.in_file(text.source.path, f"format {kind} is none", "three digits 0 or 1: sizes, vertex, edge weights", line=text.line)
+    weights = int(fields[3]) if len(fields) > 3 else 1
+    if weights > 1000:
+        raise GraphError.in_file(text.source.path, f"{weights} weights for each vertex", "at most 1000 are read", line=text.line)
+    return Header(int(fields[0]), int(fields[1]), text.line, kind[0] == "1", weights if kind[1] == "1" else 0, kind[2] == "1")
+
+
+def _numbers(source: Source, block: Block) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """All numbers of a block, and how many each of its lines has, comments left out."""
+    data = COMMENT.sub(b"", block.data) if b"%" in block.data else block.data
+    if data.translate(None, DIGITS_AND_BLANKS) or LONGEST_NUMBER.search(data):
+        for number, line in enumerate(block.data.split(b"\n"), start=block.line):
+            faulty = not COMMENT.match(line) and line.translate(None, DIGITS_AND_BLANKS)
+            if faulty or LONGEST_NUMBER.search(line):
+                met = (faulty or line)[:20].decode("latin-1")
+                raise GraphError.in_file(source.path, f"{met!r} is no whole number", "METIS files hold whole numbers only", line=number)
+    letters = np.frombuffer(data, dtype=np.uint8)
+    digit = letters >= ord("0")
+    starts = np.flatnonzero(digit & ~np.concatenate([[False], digit[:-1]]))
+    ends = np.flatnonzero(letters == ord("\n"))
+    if not data.endswith(b"\n"):
+        ends = np.append(ends, letters.size)
+    counts = np.diff(np.searchsorted(starts, ends), prepend=0)
+    return np.fromstring(data.decode("ascii"), dtype=np.int64, sep=" ") if starts.size else np.empty(0, np.int64), counts
+
+
+def _add_lines(
+    source: Source,
+    header: Header,
+    block: Block,
+    numbers: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    first_vertex: int,
+    arcs: Arcs,
+    leads: list[Array],
+) -> int:
+    """Add the arcs of the vertices first_vertex, ... to `arcs` and their own numbers to `leads`; how many vertices there were."""
+    left = header.num_vertices - first_vertex
+    if counts[left:].any():
+        index = left + int(np.argmax(counts[left:] > 0))
+        raise _line_fault(source, block, index, f"there are more lines than the header's {header.num_vertices} vertices")
+    counts = counts[:left]
+    stride = 2 if header.has_edge_weights else 1
+    short = (counts < header.leading) | ((counts - header.leading) % stride != 0)
+    if short.any():
+        index = int(np.argmax(short))
+        raise _line_fault(source, block, index, f"{counts[index]} numbers do not make whole entries of this format")
+    line_starts = np.cumsum(counts) - counts
+    lead = line_starts[:, None] + np.arange(header.leading)
+    leads.append(numbers[lead])
+    listed = np.ones(numbers.size, dtype=bool)
+    listed[lead.ravel()] = False
+    entries = numbers[listed].reshape(-1, stride)
+    degrees = (counts - header.leading) // stride
+    neighbours = entries[:, 0]
+    stray = (neighbours < 1) | (neighbours > header.num_vertices)
+    if stray.any():
+        entry = int(np.argmax(stray))
+        index = int(np.searchsorted(np.cumsum(degrees), entry, side="right"))
+        raise _line_fault(source, block, index, f"neighbour {neighbours[entry]} is outside 1..{header.num_vertices}")
+    vertices = np.arange(first_vertex, first_vertex + counts.size)
+    arcs.add(np.repeat(vertices, degrees), neighbours - 1, entries[:, 1] if header.has_edge_weights else None)
+    return int(counts.size)
+
+
+def _line_fault(source: Source, block: Block, index: int, what: str) -> GraphError:
+    """The error for the index-th line of `block` that is no comment."""
+    seen = -1
+    line = block.line
+    for line, raw in enumerate(block.data.split(b"\n"), start=block.line):
+        seen += COMMENT.match(raw) is None
+        if seen == index:
+            break
+    return GraphError.in_file(source.path, what, "correct the line or the header", line=line)
+
+
+def _check_totals(source: Source, header: Header, vertices: int, entries: int) -> None:
+    if vertices != header.num_vertices or entries != 2 * header.num_edges:
+        raise GraphError.in_file(
+            source.path,
+            f"the header promises {header.num_vertices} vertices and {header.num_edges} edges, "
+            f"the file has {vertices} lines and {entries} neighbours",
+            "there must be a line for each vertex and two neighbours for each edge",
+            line=header.line,
+        )
+
+
+def _vertex_data(header: Header, leads: list[Array]) -> dict[str, Array]:
+    data: dict[str, Array] = {}
+    if header.leading:
+        table = np.concatenate(leads) if leads else np.empty((0, header.leading), dtype=np.int64)
+        if header.has_sizes:
+            data["vertex_size"] = table[:, 0]
+        if header.vertex_weights:
+            weights = table[:, header.has_sizes :]
+            data["vertex_weight"] = weights[:, 0] if header.vertex_weights == 1 else weights
+    return data

@@ -1,0 +1,190 @@
+"""An untrusted file: what it is, how long it may become, and its text in bounded pieces with line numbers."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from harness.graph.errors import GraphError
+
+BLOCK = 2**22  # bytes of text parsed together; larger blocks were no faster
+SMALLEST_LIMIT = 2**20  # any compressed file may grow to this
+LONGEST_HEADER_LINE = 2**16
+VERTICES_PER_BYTE = 8  # isolated vertices take no text; this bounds what a header may promise
+ALWAYS_ALLOWED_VERTICES = 2**20
+
+# How files that are not what they are taken for begin: what to call them, and what to do.
+SIGNATURES = {
+    b"\x1f\x8b": ("gzip", "name it with .gz at the end"),
+    b"PK\x03\x04": ("a zip archive", "an .npz must be named .npz; unpack any other archive"),
+    b"BZh": ("bzip2", "unpack it, or compress it with gzip"),
+    b"\xfd7zXZ": ("xz", "unpack it, or compress it with gzip"),
+    b"\x28\xb5\x2f\xfd": ("zstandard", "unpack it, or compress it with gzip"),
+    b"\x89HDF": ("HDF5", "export its arcs as text or .npz"),
+}
+
+
+@dataclass(frozen=True)
+class Block:
+    """Whole lines of a file: `data` ends with a line end unless the file does not; `line` is the first one's number."""
+
+    line: int
+    data: bytes
+
+
+class Source:
+    """The file at `path`, which may be gzip (by its suffix .gz) and then grow to `max_expansion` times its size.
+
+    Raises GraphError when it is missing, no regular file, empty, or not compressed as its name says.
+    """
+
+    def __init__(self, path: Path, max_expansion: float) -> None:
+        self.path = path
+        self.max_expansion = max_expansion
+        try:
+            self.is_file = path.is_file()
+            if not self.is_file:
+                what = "is a folder" if path.is_dir() else "is no regular file" if path.exists() else "there is no such file"
+                raise GraphError.in_file(path, what, "give the path of a graph file")
+            self.size = path.stat().st_size
+            with path.open("rb") as file:
+                start = file.read(8)
+        except OSError as error:
+            raise GraphError.in_file(path, f"it cannot be read ({error.strerror})", "check its permissions") from error
+        if self.size == 0:
+            raise GraphError.in_file(path, "the file is empty", "fetch or write it again")
+        self.compressed = path.suffix.lower() == ".gz"
+        if self.compressed and not start.startswith(b"\x1f\x8b"):
+            raise GraphError.in_file(path, "it is named .gz but is not gzip", "rename it, or compress it")
+        if not self.compressed and path.suffix.lower() != ".npz":
+            refuse_signature(path, start)
+
+    @property
+    def text_limit(self) -> int:
+        """The most bytes of text that will be read."""
+        return max(SMALLEST_LIMIT, int(self.size * self.max_expansion)) if self.compressed else self.size
+
+    def refuse_promise(self, count: int, what: str, least_bytes: int, line: int | None) -> None:
+        """Raise GraphError if `count` of `what`, each at least `least_bytes` of text, cannot be in this file."""
+        if count < 0 or count * least_bytes > self.text_limit + least_bytes:
+            raise GraphError.in_file(
+                self.path,
+                f"the header promises {count} {what}, more than fit in its {self.size} bytes",
+                "correct the header, or fetch the file again if it was cut short",
+                line=line,
+            )
+
+    def refuse_vertices(self, count: int, text_bytes: int, line: int | None) -> None:
+        """Raise GraphError if a header promises implausibly many vertices for a file of `text_bytes`."""
+        if count > max(ALWAYS_ALLOWED_VERTICES, VERTICES_PER_BYTE * text_bytes):
+            raise GraphError.in_file(
+                self.path,
+                f"the header promises {count} vertices in {text_bytes} bytes of text",
+                f"correct the header (at most {VERTICES_PER_BYTE} vertices a byte are believed)",
+                line=line,
+            )
+
+
+def refuse_signature(path: Path, start: bytes, *, inside: bool = False) -> None:
+    """Raise GraphError when `start` begins like a known binary file; `inside` a gzip file or at the top."""
+    for signature, (name, mend) in SIGNATURES.items():
+        if start.startswith(signature):
+            what = f"it is compressed twice: {name} inside gzip" if inside else f"the file is {name}"
+            raise GraphError.in_file(path, what, "unpack the outer layer first" if inside else mend)
+    if b"\0" in start:
+        raise GraphError.in_file(path, "the file is binary, not text", "give a text format, or .npz")
+
+
+class TextStream:
+    """The text of a Source: header lines one by one, then the rest in blocks. A context manager."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.line = 0  # number of the line last read
+        self.bytes_read = 0
+        self._pending = b""
+        self._position = 0  # in _pending, of the next line
+        self._previous = 0
+        self._file: IO[bytes] = gzip.open(source.path) if source.compressed else source.path.open("rb")  # noqa: SIM115
+
+    def __enter__(self) -> TextStream:
+        start = self._pending = self._read(64)
+        refuse_signature(self.source.path, start, inside=self.source.compressed)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._file.close()
+
+    def readline(self) -> str | None:
+        """The next line without its end, or None after the last."""
+        while (end := self._pending.find(b"\n", self._position)) < 0:
+            more = self._read(BLOCK)
+            self._pending, self._position = self._pending[self._position :] + more, 0
+            if not more:
+                end = len(self._pending)
+                break
+        raw = self._pending[self._position : end]
+        if end == len(self._pending) and not raw:
+            return None
+        self._previous, self._position = self._position, min(end + 1, len(self._pending))
+        self.line += 1
+        if len(raw) > LONGEST_HEADER_LINE:
+            raise GraphError.in_file(self.source.path, "a header line is too long", "check its format", line=self.line)
+        return raw.rstrip(b"\r").decode("ascii", errors="replace")
+
+    def unread(self) -> None:
+        """Make the line last read the next again."""
+        self._position = self._previous
+        self.line -= 1
+
+    def blocks(self) -> Iterator[Block]:
+        """The rest of the text in blocks of whole lines."""
+        while True:
+            parts = [self._pending[self._position :]]
+            self._position = 0
+            while more := self._read(BLOCK):
+                parts.append(more)
+                if b"\n" in more:
+                    break
+            text = b"".join(parts)
+            end = text.rfind(b"\n") + 1 if more else len(text)
+            data, self._pending = text[:end], text[end:]
+            del text, parts
+            if not data:
+                return
+            first = self.line + 1
+            self.line += data.count(b"\n") + (not data.endswith(b"\n"))
+            yield Block(first, data)
+
+    def _read(self, count: int) -> bytes:
+        try:
+            data = self._file.read(count)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise GraphError.in_file(
+                self.source.path, f"the gzip data are cut short or damaged ({error})", "fetch the file again"
+            ) from error
+        self.bytes_read += len(data)
+        if self.bytes_read > self.source.text_limit:
+            raise GraphError.in_file(
+                self.source.path,
+                f"it unpacks to more than {self.source.text_limit} bytes, {self.source.max_expansion:g} times its size",
+                "raise max_expansion if you trust it",
+            )
+        return data
+
+
+def text_kind(start: bytes) -> str | None:
+    """The format that the first bytes of a text file announce, or None where they announce nothing."""
+    if start.startswith(b"%%MatrixMarket"):
+        return "matrix_market"
+    if re.match(rb"\s*(MARKOV|BAYES)\s", start):
+        return "uai"
+    if re.search(rb"^p\s+sp\s+\d+\s+\d+\s*$", start, re.MULTILINE):
+        return "dimacs"
+    return None
