@@ -1,0 +1,85 @@
+"""The command: our errors, our exit status, and Hydra in between."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+
+import hydra
+from hydra.errors import HydraException, MissingConfigException
+from omegaconf.errors import OmegaConfBaseException
+
+from harness import __version__
+from harness.campaign.configuration import register_configuration
+from harness.campaign.errors import CampaignError
+from harness.campaign.sweep import run_job
+from harness.contract import ScheduleError
+from harness.plugins import PluginWarning, Registry, UnknownName, closest, load_plugins
+
+MISUSE_STATUS = 2
+_FULL_ERROR = "HYDRA_FULL_ERROR"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; 0 when every cell was ok or unsupported, 1 when one was not, 2 when nothing could be run.
+
+    With the environment variable HYDRA_FULL_ERROR=1 an error shows where in the code it arose.
+    """
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    if list(arguments) == ["--version"]:
+        _say(sys.stdout, f"onyx-harness {__version__}")
+        return 0
+    with warnings.catch_warnings():
+        register_configuration(_registry())
+        warnings.simplefilter("ignore", PluginWarning)  # each has been told once
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    """Hand over to Hydra, and put into words what it or our own checks refuse."""
+    sys.argv = ["onyx-harness", *arguments]
+    traceback_wanted = os.environ.get(_FULL_ERROR) == "1"
+    os.environ[_FULL_ERROR] = "1"  # Hydra then passes errors on, and it is us who put them into words
+    try:
+        hydra.main(config_path=None, config_name="config", version_base="1.3")(run_job)()
+    except (HydraException, OmegaConfBaseException, CampaignError, UnknownName, ScheduleError) as error:
+        if traceback_wanted:
+            raise
+        _say(sys.stderr, f"onyx-harness: error: {in_words(error)}")
+        return MISUSE_STATUS
+    finally:
+        if not traceback_wanted:
+            os.environ.pop(_FULL_ERROR, None)
+    return 0
+
+
+def in_words(error: Exception) -> str:
+    """What the user got wrong, with the closest thing that there is."""
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
+        options = list(error.options or ())
+        group, _, name = error.missing_cfg_file.rpartition("/")
+        there = ", ".join(options) or "none"
+        return f"there is no {group} called {name!r}{closest(name, options)} (there are: {there})"
+    cause = error.__cause__
+    if isinstance(cause, OmegaConfBaseException) and cause.full_key and cause.parent_node is not None:
+        *where, key = str(cause.full_key).split(".")
+        known = [str(name) for name in cause.parent_node]
+        place = f"{'.'.join(where)} has" if where else "the configuration has"
+        return f"{place} no key {key!r}{closest(key, known)} (there are: {', '.join(known)})"
+    return str(error)
+
+
+def _registry() -> Registry:
+    """The plugins, with a line for each that had to be left out."""
+    with warnings.catch_warnings(record=True) as met:
+        warnings.simplefilter("always", PluginWarning)
+        registry = load_plugins()
+    for warning in met:
+        _say(sys.stderr, f"onyx-harness: warning: {warning.message}")
+    return registry
+
+
+def _say(stream: object, text: str) -> None:
+    print(text, file=stream)  # type: ignore[call-overload]

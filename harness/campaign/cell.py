@@ -1,0 +1,209 @@
+"""A cell of a sweep: what a resolved configuration asks for, checked against what the plugins offer."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import importlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from harness.campaign.errors import CampaignError
+from harness.campaign.options import checked, count, positive, truth
+from harness.campaign.sources import source_hash
+from harness.contract import AlgorithmSpec, Device, schedule_from_options
+from harness.plugins import Registry, closest
+
+DEVICE_KINDS = ("cpu", "cuda")
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How a cell is timed: ``warmup`` runs, then at least ``repetitions``, then on until the 95 % interval of the
+    median is narrower than ``width`` (relative) or the timed runs have taken ``budget_s`` seconds."""
+
+    repetitions: int = 3
+    warmup: int = 1
+    budget_s: float = 1.0
+    width: float = 0.05
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a cell is ended: wall-clock seconds, and resident memory in GB (None: four fifths of the machine's)."""
+
+    time_s: float = 600.0
+    memory_gb: float | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One (engine + schedule, algorithm, graph, features, device); ``schedule`` holds every option, by name.
+
+    ``features`` and ``max_supersteps`` are None where algorithm and graph decide. ``labels`` names engine, algorithm
+    and graph with the options that differ from their defaults. ``key`` is a hash of what was asked for, of the sources
+    and of the machine: two cells with one key would measure the same thing.
+    """
+
+    engine: str
+    schedule: dict[str, Any]
+    algorithm: str
+    parameters: dict[str, Any]
+    graph: str
+    graph_parameters: dict[str, Any]
+    features: int | None
+    max_supersteps: int | None
+    device: Device
+    validate: bool
+    measure: Measure
+    limits: Limits
+    block: tuple[str, ...]
+    labels: dict[str, str] = field(compare=False)
+    sources: str = field(compare=False)
+
+    def asked(self) -> dict[str, Any]:
+        """What decides the result and its time, as plain data; not the limits, nor what it is called."""
+        data = dataclasses.asdict(self)
+        for name in ("limits", "labels", "sources", "block"):
+            del data[name]
+        return data
+
+    def key(self, environment: str) -> str:
+        """The hash that names the cell's folder; ``environment`` stands for the machine."""
+        files = [_stamp(value) for value in self.graph_parameters.values() if isinstance(value, str)]
+        return digest([self.asked(), self.sources, environment, files])[:24]
+
+    def plain(self) -> dict[str, Any]:
+        """Every field as plain data; `Cell.from_plain` reads it in another process."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_plain(cls, data: Mapping[str, Any]) -> Cell:
+        """The cell that `plain` described."""
+        parts = {"device": Device(**data["device"]), "measure": Measure(**data["measure"])}
+        return cls(**{**data, **parts, "limits": Limits(**data["limits"]), "block": tuple(data["block"])})
+
+
+def digest(data: Any) -> str:
+    """SHA-256 of plain data in its canonical JSON form."""
+    return hashlib.sha256(json.dumps(data, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def resolve_cell(config: Mapping[str, Any], registry: Registry) -> Cell:
+    """The cell that a resolved configuration (plain data) describes.
+
+    Raises CampaignError, UnknownName or ScheduleError naming the key, what it holds and the closest thing there is.
+    """
+    engine, options = _named(config, "engine")
+    algorithm, parameters = _named(config, "algorithm")
+    graph, graph_parameters = _named(config, "graph")
+    engine_spec, algorithm_spec, graph_spec = (
+        registry.engine(engine),
+        registry.algorithm(algorithm),
+        registry.graph(graph),
+    )
+    schedule = schedule_from_options(engine_spec, options)
+    defaults = parameter_defaults(algorithm_spec)
+    parameters = checked(f"algorithm {algorithm!r}", "parameter", parameters, defaults)
+    graph_parameters = checked(f"graph {graph!r}", "parameter", graph_parameters, graph_spec.parameters)
+    labels = {
+        "engine": label(engine, dataclasses.asdict(schedule), _field_defaults(engine_spec.schedule)),
+        "algorithm": label(algorithm, parameters, defaults),
+        "graph": label(graph, graph_parameters, graph_spec.parameters),
+    }
+    return Cell(
+        engine=engine,
+        schedule=dataclasses.asdict(schedule),
+        algorithm=algorithm,
+        parameters=parameters,
+        graph=graph,
+        graph_parameters=graph_parameters,
+        features=None if config["features"] == "auto" else count("features", config["features"], "auto"),
+        max_supersteps=None if config["max_supersteps"] is None else count("max_supersteps", config["max_supersteps"]),
+        device=_device(config["device"]),
+        validate=truth("validate", config["validate"]),
+        measure=_measure(config["measure"]),
+        limits=_limits(config["limits"]),
+        block=tuple(config["plugins"]["block"]),
+        labels=labels,
+        sources=source_hash([engine_spec.factory, algorithm_spec.factory]),
+    )
+
+
+def parameter_defaults(spec: AlgorithmSpec) -> dict[str, Any]:
+    """An algorithm's parameters and their defaults (``dataclasses.MISSING`` where one must be given)."""
+    return _field_defaults(load(spec.factory))
+
+
+def load(factory: str) -> Any:
+    """What ``package.module:name`` names; CampaignError when the module cannot be imported or lacks the name."""
+    module, _, name = factory.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise CampaignError(f"{factory!r}, which a plugin names, cannot be loaded: {error}") from error
+
+
+def label(name: str, values: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
+    """``name (option=value, ...)`` with the options that differ from their defaults."""
+    changed = [f"{key}={value}" for key, value in values.items() if key not in defaults or defaults[key] != value]
+    return f"{name} ({', '.join(changed)})" if changed else name
+
+
+def _named(config: Mapping[str, Any], group: str) -> tuple[str, dict[str, Any]]:
+    section = config.get(group)
+    if not isinstance(section, Mapping) or not isinstance(section.get("name"), str):
+        raise CampaignError(f"the configuration has no {group}.name; choose one with {group}=NAME")
+    return cast(str, section["name"]), {key: value for key, value in section.items() if key != "name"}
+
+
+def _field_defaults(described: type) -> dict[str, Any]:
+    def default(item: dataclasses.Field[Any]) -> Any:
+        return item.default if item.default_factory is dataclasses.MISSING else item.default_factory()
+
+    return {item.name: default(item) for item in dataclasses.fields(described)}
+
+
+def _device(section: Mapping[str, Any]) -> Device:
+    given = checked("device", "setting", section, {"kind": "cpu", "index": 0, "threads": None})
+    kind = given.get("kind", "cpu")
+    if kind not in DEVICE_KINDS:
+        hint = closest(str(kind), DEVICE_KINDS)
+        raise CampaignError(f"device.kind is {kind!r}{hint} (there are: {', '.join(DEVICE_KINDS)})")
+    usable = len(os.sched_getaffinity(0))
+    threads = usable if given.get("threads") is None else count("device.threads", given["threads"])
+    if threads > usable:
+        raise CampaignError(f"device.threads is {threads}, and this process may use {usable} cores; ask for no more")
+    index = count("device.index", given.get("index", 0), least=0)
+    return Device(kind=kind, index=index, threads=threads)
+
+
+def _measure(section: Mapping[str, Any]) -> Measure:
+    given = checked("measure", "setting", section, dataclasses.asdict(Measure()))
+    measure = Measure(**given)
+    count("measure.repetitions", measure.repetitions)
+    count("measure.warmup", measure.warmup, least=0)
+    positive("measure.budget_s", measure.budget_s)
+    positive("measure.width", measure.width)
+    return measure
+
+
+def _limits(section: Mapping[str, Any]) -> Limits:
+    limits = Limits(**checked("limits", "setting", section, dataclasses.asdict(Limits())))
+    positive("limits.time_s", limits.time_s)
+    if limits.memory_gb is not None:
+        positive("limits.memory_gb", limits.memory_gb)
+    return limits
+
+
+def _stamp(value: str) -> list[Any]:
+    """A file's size and time, so that a changed file is a changed cell; only the text for what is no file."""
+    path = Path(value)
+    if len(value) > os.pathconf("/", "PC_PATH_MAX") or "\0" in value or not path.is_file():
+        return [value]
+    status = path.stat()
+    return [str(path.absolute()), status.st_size, status.st_mtime_ns]

@@ -1,0 +1,164 @@
+"""The process of one cell: ``python -m harness.campaign.child REQUEST DRAFT``.
+
+REQUEST is a JSON file with the cell and the folder for its artefacts; DRAFT receives what the record is made of.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import resource
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.campaign.cell import Cell, load
+from harness.campaign.draft import Draft
+from harness.campaign.errors import CampaignError
+from harness.campaign.process import die_with_parent
+from harness.contract import EngineSpec, No, Phases, schedule_from_options
+from harness.plugins import Registry, load_plugins
+from harness.records.outcome import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from harness.campaign.problem import Problem
+    from harness.contract import Engine
+
+    Values = Mapping[str, NDArray[Any]]
+
+
+def main(arguments: list[str]) -> int:
+    """Run the cell of a request; how it ended is told in the draft, so the status is 0 unless the process dies."""
+    request = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
+    die_with_parent(request["parent"])
+    cell = Cell.from_plain(request["cell"])
+    _limit_memory(cell, request["memory_bytes"])
+    with Path(arguments[1]).open("w", encoding="utf-8") as file:
+        draft = Draft(file)
+        try:
+            _run(cell, draft, Path(request["folder"]), request["memory_bytes"])
+        except MemoryError as error:
+            traceback.print_exc()
+            draft.end(Outcome.OUT_OF_MEMORY, f"memory ran out: {error}" if str(error) else "memory ran out")
+    return 0
+
+
+def _limit_memory(cell: Cell, memory_bytes: int) -> None:
+    """Let an allocation beyond the limit fail at once, ahead of the watch; CUDA reserves more than it uses."""
+    if cell.device.kind == "cpu":
+        resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
+
+
+def _run(cell: Cell, draft: Draft, folder: Path, memory_bytes: int) -> None:
+    draft.stage("plugins")
+    registry = load_plugins(cell.block)
+    spec = registry.engine(cell.engine)
+    refusal = _cannot_run_here(spec, cell)
+    if refusal:
+        draft.end(Outcome.UNSUPPORTED, refusal)
+        return
+    phases = Phases()
+    problem = _problem(cell, registry, draft, phases)
+    if problem is None:
+        return
+    values = _solve(spec, cell, problem, draft, phases, memory_bytes)
+    if values is not None:
+        _judge(cell, problem, values, draft, phases, folder)
+
+
+def _cannot_run_here(spec: EngineSpec, cell: Cell) -> str:
+    """Why the engine cannot run on this machine or device; empty when it can."""
+    missing = [module for module in spec.requires if importlib.util.find_spec(module) is None]
+    if missing:
+        return f"engine {spec.name!r} needs the Python module {missing[0]!r}, which is not installed"
+    if cell.device.kind not in spec.devices:
+        return f"engine {spec.name!r} does not run on {cell.device.kind} (it runs on: {', '.join(spec.devices)})"
+    return ""
+
+
+def _problem(cell: Cell, registry: Registry, draft: Draft, phases: Phases) -> Problem | None:
+    """Graph, program and inputs; None, with the outcome told, when they do not fit each other."""
+    from harness.campaign.problem import set_problem
+    from harness.graph import GraphError
+    from harness.language import InvalidInput, LanguageError
+
+    try:
+        problem = set_problem(cell, registry, draft, phases)
+    except (GraphError, InvalidInput, LanguageError, CampaignError) as error:
+        traceback.print_exc()
+        draft.end(Outcome.INVALID_INPUT, str(error))
+        return None
+    draft.tell(**problem.told, phases=phases.seconds)
+    return problem
+
+
+def _solve(
+    spec: EngineSpec, cell: Cell, problem: Problem, draft: Draft, phases: Phases, memory_bytes: int
+) -> Values | None:
+    """The engine's answer; None, with the outcome told, when there is none."""
+    draft.stage("engine")
+    try:
+        engine: Engine = load(spec.factory)(schedule_from_options(spec, cell.schedule))
+        try:
+            return _values(engine, cell, problem, draft, phases, memory_bytes)
+        finally:
+            engine.close()
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001  whatever an engine raises is this cell's outcome
+        traceback.print_exc()
+        draft.end(Outcome.ENGINE_ERROR, f"{type(error).__name__}: {error}")
+        return None
+
+
+def _values(
+    engine: Engine, cell: Cell, problem: Problem, draft: Draft, phases: Phases, memory_bytes: int
+) -> Values | None:
+    from harness.campaign.environment import load_average
+    from harness.campaign.lock import device_lock
+    from harness.campaign.measurement import measure_engine
+
+    answer = engine.supports(problem.program, problem.graph, problem.features, cell.device)
+    if isinstance(answer, No):
+        draft.end(Outcome.UNSUPPORTED, answer.reason)
+        return None
+    draft.tell(bytes_needed=answer.bytes_needed)
+    if answer.bytes_needed > memory_bytes and cell.device.kind == "cpu":
+        reason = f"the engine needs {answer.bytes_needed:,} bytes, and the limit is {memory_bytes:,}"
+        draft.end(Outcome.OUT_OF_MEMORY, f"{reason}; raise limits.memory_gb or take a smaller graph")
+        return None
+    draft.stage("prepare")
+    engine.prepare(problem.program, problem.graph, problem.features, cell.device, phases)
+    draft.stage("solve")
+    with device_lock(cell.device):
+        timing = measure_engine(engine, problem.inputs, problem.max_supersteps, cell.measure, phases)
+    steps = [[step.active, step.edges, step.direction] for step in timing.statistics.supersteps]
+    draft.tell(solve=timing.plain(), settled=timing.statistics.settled, supersteps=steps, load=load_average())
+    draft.stage("download")
+    with phases("download"):
+        return {name: engine.values(name) for name in problem.program.outputs}
+
+
+def _judge(cell: Cell, problem: Problem, values: Values, draft: Draft, phases: Phases, folder: Path) -> None:
+    """Validate the values, rate them, and keep what they look like."""
+    from harness.campaign.verdict import verdict
+
+    draft.stage("validate")
+    with phases("validate"):
+        outcome, reason, told = verdict(cell, problem, values)
+    draft.tell(**told, phases=phases.seconds)
+    if outcome is Outcome.OK:
+        draft.stage("rate")
+        metrics = problem.algorithm.metrics(problem.graph, values)
+        problem.algorithm.artefacts(problem.graph, values, folder)
+        draft.tell(metrics={name: float(value) for name, value in metrics.items()})
+    draft.end(outcome, reason)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

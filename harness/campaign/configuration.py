@@ -1,0 +1,84 @@
+"""What Hydra is told before it composes: our folders, a choice for every plugin's name, the help text."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.config_store import ConfigStore
+from hydra.core.plugins import Plugins
+from hydra.plugins.search_path_plugin import SearchPathPlugin
+from omegaconf import DictConfig, OmegaConf
+
+from harness.plugins import Registry
+
+_PLAIN = (bool, int, float, str, type(None))
+
+
+def configuration_folder() -> Path:
+    """Our ``conf`` folder: inside the package where it was installed from a wheel, beside it in a checkout."""
+    package = Path(__file__).parents[1]
+    installed = package / "conf"
+    return installed if installed.is_dir() else package.parent / "conf"
+
+
+def register_configuration(registry: Registry) -> None:
+    """Make ``engine=NAME``, ``algorithm=NAME`` and ``graph=NAME`` work for everything the plugins offer.
+
+    A YAML file of the same name in a configuration folder wins over the choice made here.
+    """
+    store = ConfigStore.instance()
+    for engine in registry.engines.values():
+        options = {item.name: item.default for item in dataclasses.fields(engine.schedule)}
+        store.store(group="engine", name=engine.name, node=_choice(engine.name, options))
+    for algorithm in registry.algorithms.values():
+        # An algorithm's parameters are known only to its class, which is not imported for this.
+        store.store(group="algorithm", name=algorithm.name, node=_choice(algorithm.name, {}))
+    for graph in registry.graphs.values():
+        store.store(group="graph", name=graph.name, node=_choice(graph.name, dict(graph.parameters)))
+    sweeper = {
+        "_target_": "hydra_plugins.onyx_harness_sweeper.OnyxSweeper",
+        "max_batch_size": None,
+        "params": None,
+        "linked": None,
+    }
+    store.store(group="hydra/sweeper", name="onyx", node=sweeper)
+    Plugins.instance().register(_search_path(registry.config_folders))
+    help_text = describe_choices(registry)
+    OmegaConf.register_new_resolver("onyx_choices", lambda: help_text, replace=True)
+
+
+def describe_choices(registry: Registry) -> str:
+    """Every engine, algorithm and graph with its line of help, for ``--help``."""
+    lines: list[str] = []
+    for group in ("engine", "algorithm", "graph"):
+        table: dict[str, Any] = getattr(registry, f"{group}s")
+        lines.append(f"{group}=")
+        lines += [f"  {name:<18} {table[name].help}" for name in sorted(table)] or ["  (none installed)"]
+    # The text goes through string.Template, where a dollar sign begins a name.
+    return "\n".join(lines).replace("$", "$$")
+
+
+def _choice(name: str, options: dict[str, Any]) -> DictConfig:
+    """``{name, option: default, ...}``, open to other keys: the harness itself names a wrong one and the closest."""
+    node = OmegaConf.create({"name": name, **{key: value for key, value in options.items() if _storable(value)}})
+    node._set_flag("struct", False)
+    return node
+
+
+def _storable(value: object) -> bool:
+    return isinstance(value, _PLAIN) or (isinstance(value, (list, tuple)) and all(map(_storable, value)))
+
+
+def _search_path(folders: list[str]) -> type[SearchPathPlugin]:
+    class HarnessSearchPath(SearchPathPlugin):
+        """Our own folder first, then those of the plugins."""
+
+        def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+            search_path.append("onyx-harness", f"file://{configuration_folder()}")
+            for folder in folders:
+                search_path.append("plugin", folder if "://" in folder else f"file://{folder}")
+
+    return HarnessSearchPath

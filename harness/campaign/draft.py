@@ -1,0 +1,40 @@
+"""What a child process tells its parent as it goes: one JSON object a line, so that a crash loses only the last."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, TextIO
+
+from harness.records.outcome import Outcome
+
+
+class Draft:
+    """Fields of the record to be, written one after the other; a field written again replaces the one before."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def tell(self, **fields: Any) -> None:
+        """Add fields of the record."""
+        self._file.write(json.dumps(fields) + "\n")
+        self._file.flush()
+
+    def stage(self, name: str) -> None:
+        """Say what is being done now: where a run that never comes back was lost."""
+        self.tell(stage=name)
+
+    def end(self, outcome: Outcome, reason: str = "") -> None:
+        """Say how the run ended."""
+        self.tell(outcome=outcome.value, reason=reason)
+
+
+def read_draft(path: Path) -> dict[str, Any]:
+    """All fields told so far; a last line cut short by a crash is left out."""
+    fields: dict[str, Any] = {}
+    if not path.exists():
+        return fields
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True):
+        if line.endswith("\n"):
+            fields.update(json.loads(line))
+    return fields

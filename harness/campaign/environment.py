@@ -1,0 +1,79 @@
+"""The machine and the software that a record was made with."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from harness import __version__
+
+_PACKAGES = ("numpy", "scipy", "numba", "llvmlite", "cupy-cuda12x", "cupy-cuda13x", "torch")
+
+
+@functools.cache
+def environment() -> dict[str, Any]:
+    """Processor, cores, memory (bytes), versions, commit; the same for every cell of a process."""
+    return {
+        "system": platform.platform(),
+        "cpu": cpu_model(),
+        "cores": os.cpu_count(),
+        "usable_cores": len(os.sched_getaffinity(0)),
+        "memory": psutil.virtual_memory().total,
+        "python": platform.python_version(),
+        "harness": __version__,
+        "packages": {name: found for name in _PACKAGES if (found := _version(name)) is not None},
+        "commit": _commit(),
+    }
+
+
+def environment_key() -> str:
+    """A hash of what times depend on: processor, cores, memory and versions, but not the commit."""
+    told = {name: value for name, value in environment().items() if name not in ("commit", "harness")}
+    return hashlib.sha256(repr(sorted(told.items())).encode()).hexdigest()[:16]
+
+
+def load_average() -> float:
+    """Runnable processes over the last minute: far above the threads in use, something else was running."""
+    return os.getloadavg()[0]
+
+
+def cpu_model() -> str:
+    """The processor's name as the system gives it."""
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        for line in information.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _commit() -> str | None:
+    """The commit of the checkout that the harness runs from, with ``+`` where it was changed; None elsewhere."""
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists():
+        return None
+    try:
+        commit = _git(root, "rev-parse", "HEAD")
+        return f"{commit}+" if _git(root, "status", "--porcelain", "--untracked-files=no") else commit
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _git(root: Path, *arguments: str) -> str:
+    finished = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True)
+    return finished.stdout.strip()

@@ -1,0 +1,7 @@
+"""What a user can get wrong before anything runs."""
+
+from __future__ import annotations
+
+
+class CampaignError(ValueError):
+    """The command or its configuration cannot be carried out; the message says what, where and the mend."""

@@ -1,0 +1,42 @@
+"""One cell at a time on a device, whatever started it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from harness.contract import Device
+
+
+@contextmanager
+def file_lock(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on ``path``, waiting for it; the system frees it when the process dies."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def device_lock(device: Device) -> Iterator[None]:
+    """Hold the device for warm-up and timed runs, so that cells never time each other.
+
+    The processor is one device: cells take turns however few of its cores they use. The lock lies in a local folder of
+    this user; a network folder would lock other machines out.
+    """
+    name = "cpu" if device.kind == "cpu" else f"{device.kind}-{_visible(device.index)}"
+    with file_lock(Path(tempfile.gettempdir()) / f"onyx-harness-{os.getuid()}" / f"{name}.lock"):
+        yield
+
+
+def _visible(index: int) -> str:
+    """The device's own number or UUID where CUDA_VISIBLE_DEVICES renumbers them."""
+    visible = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
+    return visible[index].replace("/", "_") if index < len(visible) else str(index)

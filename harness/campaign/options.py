@@ -1,0 +1,64 @@
+"""Checking the values that a configuration gives; every error names the key, the value and the mend."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from harness.campaign.errors import CampaignError
+from harness.plugins import closest
+
+
+def checked(owner: str, kind: str, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """``given`` if the owner has every name in it and each value is of its default's type (a default of None fits all).
+
+    An integer for a float becomes one. Raises CampaignError with the closest name, or with the type wanted.
+    """
+    taken: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in defaults:
+            known = ", ".join(defaults) or "none"
+            raise CampaignError(f"{owner} has no {kind} {name!r}{closest(str(name), defaults)} (it has: {known})")
+        default = defaults[name]
+        if default is None or default is dataclasses.MISSING:
+            taken[str(name)] = value
+        else:
+            taken[str(name)] = _as_type_of(default, value, f"{kind} {name!r} of {owner}")
+    missing = [name for name, default in defaults.items() if default is dataclasses.MISSING and name not in given]
+    if missing:
+        raise CampaignError(f"{owner} needs a value for {kind} {missing[0]!r}")
+    return taken
+
+
+def count(key: str, value: Any, *alternatives: str, least: int = 1) -> int:
+    """``value`` as a whole number of at least ``least``; CampaignError otherwise, naming other things allowed."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        others = "".join(f" or {other!r}" for other in alternatives)
+        raise CampaignError(f"{key} is {value!r}; it must be a whole number of at least {least}{others}")
+    return value
+
+
+def positive(key: str, value: Any) -> float:
+    """``value`` as a finite number above zero; CampaignError otherwise."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+        raise CampaignError(f"{key} is {value!r}; it must be a number above 0")
+    return float(value)
+
+
+def truth(key: str, value: Any) -> bool:
+    """``value`` as true or false; CampaignError otherwise."""
+    if not isinstance(value, bool):
+        raise CampaignError(f"{key} is {value!r}; it must be true or false")
+    return value
+
+
+def _as_type_of(default: Any, value: Any, what: str) -> Any:
+    if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(default, tuple) and isinstance(value, list):
+        return tuple(value)
+    if isinstance(value, bool) != isinstance(default, bool) or not isinstance(value, type(default)):
+        raise CampaignError(f"{what} is {value!r}; it must be a {type(default).__name__}, like {default!r}")
+    return value

@@ -1,0 +1,91 @@
+"""What every engine of a comparison is given alike: graph, program, inputs, and the hashes that name them."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from harness.campaign.cell import Cell, digest, load
+from harness.campaign.draft import Draft
+from harness.contract import Phases
+from harness.language import Algorithm, Inputs, InvalidInput, Program, trace
+from harness.plugins import Registry
+
+if TYPE_CHECKING:
+    from harness.graph import Graph
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A program with its graph and inputs. ``key`` is the hash of all that its answer depends on, ``told`` the fields
+    of a record that describe it."""
+
+    algorithm: Algorithm
+    program: Program
+    graph: Graph
+    inputs: Inputs
+    features: int
+    max_supersteps: int
+    key: str
+    told: dict[str, Any]
+
+
+def set_problem(cell: Cell, registry: Registry, draft: Draft, phases: Phases) -> Problem:
+    """Open the graph, trace the algorithm and make its inputs, each a phase.
+
+    Raises GraphError, InvalidInput or LanguageError when they cannot be had or do not fit each other.
+    """
+    draft.stage("open graph")
+    with phases("open"):
+        graph_factory = load(registry.graph(cell.graph).factory)
+        given: Graph = graph_factory(**{**registry.graph(cell.graph).parameters, **cell.graph_parameters})
+    draft.stage("trace")
+    algorithm: Algorithm = load(registry.algorithm(cell.algorithm).factory)(**cell.parameters)
+    with phases("trace"):
+        program = trace(algorithm)
+    draft.stage("inputs")
+    with phases("inputs"):
+        graph = algorithm.prepare_graph(given)
+        features = _features(cell, algorithm, graph)
+        inputs = algorithm.inputs(graph, features)
+    max_supersteps = cell.max_supersteps or program.max_supersteps
+    # A prepared graph follows from the one given and the algorithm, so the hash of the one given will do.
+    prepared = None if graph is given else [cell.algorithm, cell.parameters, cell.sources]
+    parts = [program.fingerprint, given.content_hash, prepared, features, _hash_inputs(inputs), max_supersteps]
+    key = digest(parts)[:32]
+    told = {
+        "features": features,
+        "identity": digest([key, cell.asked(), cell.sources])[:32],
+        "graph": {
+            "name": graph.name,
+            "vertices": graph.num_vertices,
+            "edges": graph.num_edges,
+            "content_hash": given.content_hash,
+        },
+        "program": {"fingerprint": program.fingerprint, "bound": program.bound, "max_supersteps": max_supersteps},
+    }
+    return Problem(algorithm, program, graph, inputs, features, max_supersteps, key, told)
+
+
+def _features(cell: Cell, algorithm: Algorithm, graph: Graph) -> int:
+    if cell.features is not None:
+        return cell.features
+    features = algorithm.default_features(graph)
+    if features is None:
+        raise InvalidInput(
+            f"algorithm {cell.algorithm!r} has no natural number of features on graph {graph.name!r}; say features=K"
+        )
+    return features
+
+
+def _hash_inputs(inputs: Inputs) -> str:
+    hashed = hashlib.blake2b(digest_size=16)
+    for name, value in sorted(inputs.properties.items()):
+        array = np.ascontiguousarray(value)
+        hashed.update(f"{name}{array.dtype.str}{array.shape}".encode())
+        hashed.update(array.view(np.uint8).data)
+    hashed.update(repr(sorted(inputs.parameters.items())).encode())
+    return hashed.hexdigest()

@@ -1,0 +1,1 @@
+"""Showing records: progress while a sweep runs, the table at its end."""

@@ -1,0 +1,23 @@
+"""Where text goes: rich on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console
+from rich.text import Text
+
+# A table that is piped into a file should not be folded to the 80 columns that rich assumes there.
+_WIDTH_ELSEWHERE = 180
+
+
+def console() -> Console:
+    """A console on standard output as it is now."""
+    on_terminal = sys.stdout.isatty()
+    return Console(highlight=False, width=None if on_terminal else _WIDTH_ELSEWHERE)
+
+
+def literal(text: str, style: str = "") -> Text:
+    """``text`` as it stands: names from files and plugins are no markup, and control characters do nothing."""
+    signs = (sign if sign.isprintable() or sign == "\n" else "\N{REPLACEMENT CHARACTER}" for sign in text)
+    return Text("".join(signs), style)

@@ -1,0 +1,35 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
+_COUNTS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def seconds(value: float) -> str:
+    """A time with three digits and its unit: ``12.3 ms``."""
+    scale, unit = _time_unit(value)
+    return f"{value / scale:.3g} {unit}"
+
+
+def seconds_range(low: float, high: float) -> str:
+    """Two times in the unit of the larger: ``[12.1, 12.9]``."""
+    scale, _ = _time_unit(high)
+    return f"[{low / scale:.3g}, {high / scale:.3g}]"
+
+
+def count(value: int) -> str:
+    """A number of things: whole up to 9,999, then with three digits and k, M or G."""
+    if value < 10_000:
+        return f"{value:,}"
+    for scale, unit in _COUNTS:
+        if value >= scale:
+            return f"{value / scale:.3g} {unit}"
+    return str(value)
+
+
+def _time_unit(value: float) -> tuple[float, str]:
+    for scale, unit in _TIMES:
+        if value >= scale:
+            return scale, unit
+    return _TIMES[-1]
