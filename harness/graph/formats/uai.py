@@ -1,0 +1,213 @@
+"""Pairwise Markov networks in the format of the UAI inference competitions, with their evidence files.
+
+"File Formats", UAI 2014 Inference Competition: a preamble (MARKOV, cardinalities, scopes), then a table for each factor,
+last variable fastest. FILE.uai.evid beside the file gives observed values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.graph.errors import GraphError
+from harness.graph.formats.source import Source, TextStream
+from harness.graph.graph import Graph
+
+if TYPE_CHECKING:
+    from harness.graph.formats import ReadOptions
+
+MOST_TABLE_BYTES = 2**32
+
+
+@dataclass(frozen=True, eq=False)
+class MarkovNetwork:
+    """A pairwise Markov network on a Graph that holds both arcs of every pair; k is the largest cardinality.
+
+    cardinalities: int32[V]. unary: float64[V, k], zero beyond a variable's states, ones where no factor is given.
+    pairwise: float64[E, k, k] in CSR order; entry [x, y] of arc u -> v is the potential of u = x and v = y, zero beyond
+        their states; the reverse arc holds the transpose. Factors of the same scope are multiplied.
+    evidence: (variable, state) pairs.
+    """
+
+    graph: Graph
+    cardinalities: NDArray[np.int32]
+    unary: NDArray[np.float64]
+    pairwise: NDArray[np.float64]
+    evidence: tuple[tuple[int, int], ...]
+
+    @property
+    def state_mask(self) -> NDArray[np.bool_]:
+        """Which states each variable has, bool[V, k]."""
+        mask: NDArray[np.bool_] = np.arange(self.unary.shape[1]) < self.cardinalities[:, None]
+        return mask
+
+    @property
+    def pair_mask(self) -> NDArray[np.bool_]:
+        """Which pairs of states each arc has, bool[E, k, k]."""
+        states = self.state_mask
+        mask: NDArray[np.bool_] = states[self.graph.csr.row_of_arc][:, :, None] & states[self.graph.csr.neighbours][:, None, :]
+        return mask
+
+    @classmethod
+    def from_graph(cls, graph: Graph) -> MarkovNetwork:
+        """The network whose tables `graph` carries, as `load_graph` of a .uai file makes it. Raises GraphError for others."""
+        try:
+            vertex, pairwise = graph.vertex_data, graph.edge_data["pairwise"]
+            observed = vertex["evidence"]
+            evidence = tuple((int(v), int(observed[v])) for v in np.flatnonzero(observed >= 0))
+            return cls(graph, vertex["cardinality"], vertex["unary"], pairwise, evidence)
+        except KeyError as error:
+            raise GraphError(f"graph {graph.name!r} has no {error} and is no Markov network; load it from a .uai file") from error
+
+
+def load_markov_network(path: str | Path) -> MarkovNetwork:
+    """The network in the .uai file at `path`, with the evidence of the file beside it."""
+    from harness.graph.formats import load_graph
+
+    return MarkovNetwork.from_graph(load_graph(path, format="uai"))
+
+
+def read(source: Source, options: ReadOptions) -> Graph:
+    """The pairs of the network as an undirected graph.
+
+    vertex_data: "cardinality", "unary" as in MarkovNetwork, "evidence" int32[V] (-1: not observed);
+    edge_data: "pairwise". Raises GraphError for factors of three or more variables.
+    """
+    words = _Words(source)
+    kind = words.take("the kind of network")
+    if kind != "MARKOV":
+        raise words.fault(f"the network is {kind[:20]!r}", "only MARKOV networks are read; moralise a BAYES network first")
+    count = words.integer("the number of variables", 0, len(words.all))
+    cardinalities = np.array([words.integer("a cardinality", 1, 2**16) for _ in range(count)], dtype=np.int32)
+    scopes = _scopes(words, count)
+    unary, pairs = _tables(words, cardinalities, scopes)
+    words.expect_end()
+    k = int(cardinalities.max(initial=1))
+    if 2 * len(pairs) * k * k * 8 > MOST_TABLE_BYTES:
+        raise GraphError.in_file(
+            source.path, f"{len(pairs)} pairs with up to {k} states need tables of over {MOST_TABLE_BYTES} bytes",
+            "use a network with fewer states",
+        )  # fmt: skip
+    ends = np.array(list(pairs), dtype=np.int64).reshape(-1, 2)
+    tables = np.zeros((2 * len(pairs), k, k))
+    for i, ((u, v), table) in enumerate(pairs.items()):
+        tables[i, : cardinalities[u], : cardinalities[v]] = table
+        tables[len(pairs) + i, : cardinalities[v], : cardinalities[u]] = table.T
+    return Graph.from_edges(
+        np.concatenate([ends[:, 0], ends[:, 1]]),
+        np.concatenate([ends[:, 1], ends[:, 0]]),
+        num_vertices=count,
+        name=options.name,
+        directed=False,
+        vertex_data={"cardinality": cardinalities, "unary": unary, "evidence": _evidence(source, cardinalities)},
+        edge_data={"pairwise": tables},
+        meta={"origin": source.path.name, "format": "uai", "factors": len(scopes)},
+    )
+
+
+class _Words:
+    """The words of a text, one after the other, with the line of the last one taken."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        with TextStream(source) as text:
+            self.data = b"".join(block.data for block in text.blocks())
+        self.all = self.data.split()
+        self.taken = 0
+
+    def take(self, what: str) -> str:
+        if self.taken == len(self.all):
+            raise GraphError.in_file(self.source.path, f"the file ends where {what} should stand", "fetch the file again")
+        self.taken += 1
+        return self.all[self.taken - 1].decode("latin-1")
+
+    def integer(self, what: str, low: int, high: int) -> int:
+        word = self.take(what)
+        if not word.isdecimal() or not low <= int(word[:20]) <= high:
+            raise self.fault(f"{what} is {word[:20]!r}", f"it must be an integer in {low}..{high}")
+        return int(word)
+
+    def numbers(self, count: int, what: str) -> NDArray[np.float64]:
+        """`count` finite numbers from 0 on."""
+        words = self.all[self.taken : self.taken + count]
+        if len(words) < count:
+            self.taken = len(self.all)
+            self.take(what)
+        for word in words:
+            self.taken += 1
+            try:
+                number = float(word)
+            except ValueError:
+                number = -1.0
+            if not 0 <= number < np.inf:
+                raise self.fault(f"{what} is {word[:20].decode('latin-1')!r}", "it must be a finite number, 0 or more")
+        return np.array(words, dtype="S").astype(np.float64)
+
+    def expect_end(self) -> None:
+        if self.taken < len(self.all):
+            self.taken += 1
+            raise self.fault("there is more after the last table", "correct the number of factors")
+
+    def fault(self, what: str, mend: str) -> GraphError:
+        """The error at the line of the word last taken."""
+        seen = 0
+        for number, line in enumerate(self.data.split(b"\n"), start=1):
+            seen += len(line.split())
+            if seen >= self.taken:
+                return GraphError.in_file(self.source.path, what, mend, line=number)
+        return GraphError.in_file(self.source.path, what, mend)
+
+
+def _scopes(words: _Words, count: int) -> list[tuple[int, ...]]:
+    scopes = []
+    for _ in range(words.integer("the number of factors", 0, len(words.all))):
+        size = words.integer("the size of a factor", 0, count)
+        if size > 2:
+            raise words.fault(f"factor {len(scopes)} joins {size} variables", "only unary and pairwise factors can be a graph")
+        scope = tuple(words.integer("a variable", 0, count - 1) for _ in range(size))
+        if len(set(scope)) != size:
+            raise words.fault(f"factor {len(scopes)} joins variable {scope[0]} with itself", "give it as a unary factor")
+        scopes.append(scope)
+    return scopes
+
+
+def _tables(
+    words: _Words, cardinalities: NDArray[np.int32], scopes: list[tuple[int, ...]]
+) -> tuple[NDArray[np.float64], dict[tuple[int, int], NDArray[np.float64]]]:
+    """Unary potentials [V, k] and a table for each pair, its lower variable first. A factor of no variable is a mere scale."""
+    k = int(cardinalities.max(initial=1))
+    unary = np.where(np.arange(k) < cardinalities[:, None], 1.0, 0.0)
+    pairs: dict[tuple[int, int], NDArray[np.float64]] = {}
+    for number, scope in enumerate(scopes):
+        shape = tuple(int(cardinalities[v]) for v in scope)
+        size = int(np.prod(shape, dtype=np.int64))
+        words.integer(f"the length of table {number} (its variables have {size} joint states)", size, size)
+        table = words.numbers(size, f"an entry of table {number}").reshape(shape)
+        if len(scope) == 1:
+            unary[scope[0], : shape[0]] *= table
+        elif len(scope) == 2:
+            u, v = scope
+            key, oriented = ((u, v), table) if u < v else ((v, u), table.T)
+            pairs[key] = pairs[key] * oriented if key in pairs else oriented
+    return unary, pairs
+
+
+def _evidence(source: Source, cardinalities: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The observed state of each variable, int32[V], -1 where none: `N variable state ...`, or that after a leading 1."""
+    observed = np.full(cardinalities.size, -1, dtype=np.int32)
+    stem = source.path.with_suffix("") if source.compressed else source.path
+    path = stem.with_name(stem.name + ".evid")
+    if not path.exists():
+        return observed
+    words = _Words(Source(path, source.max_expansion))
+    if len(words.all) % 2 == 0:
+        words.integer("the number of samples", 1, 1)
+    for _ in range(words.integer("the number of observations", 0, cardinalities.size)):
+        variable = words.integer("an observed variable", 0, cardinalities.size - 1)
+        observed[variable] = words.integer("an observed state", 0, int(cardinalities[variable]) - 1)
+    words.expect_end()
+    return observed
