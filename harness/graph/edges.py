@@ -173,3 +173,21 @@ def add_missing_reverses(graph: Graph) -> Graph:
         weights=None if graph.weights is None else graph.weights[origin],
         edge_data={key: value[origin] for key, value in graph.edge_data.items()},
     )
+
+
+def select(graph: Graph, keep: Array) -> Graph:
+    """The graph of the arcs kept (see Graph.select_arcs)."""
+    if keep.dtype != np.bool_ or keep.shape != (graph.num_edges,):
+        raise GraphError(
+            f"graph {graph.name!r}: arcs are selected by {keep.dtype}{list(keep.shape)}; "
+            f"give bool[{graph.num_edges}], one for each arc"
+        )
+    offsets = np.concatenate([[0], np.cumsum(keep, dtype=np.int64)])[graph.csr.offsets]
+    selected = graph._replace(
+        csr=Adjacency(offsets, graph.csr.neighbours[keep]),
+        directed=True,
+        weights=None if graph.weights is None else graph.weights[keep],
+        edge_data={key: value[keep] for key, value in graph.edge_data.items()},
+    )
+    selected.directed = graph.directed or not selected.has_reverse_edges
+    return selected

@@ -192,6 +192,18 @@ class Graph:
             changed.__dict__["csc"] = self.csc
         return changed
 
+    def select_arcs(self, keep: ArrayLike) -> Graph:
+        """The graph of the arcs for which `keep`, bool[E] in CSR order, holds; weights and edge data selected along.
+
+        Vertices and all that is known of them stay. An undirected graph stays undirected while every arc that is kept
+        has its reverse; otherwise the result is directed.
+
+        Raises GraphError when `keep` is not one bool for each arc.
+        """
+        from harness.graph.edges import select
+
+        return select(self, np.asarray(keep))
+
     def validate(self) -> None:
         """Check everything this class promises, in O(V + E). Raises GraphError on the first thing that does not hold."""
         from harness.graph.validation import validate
