@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
-from numba.core import types
+from numba.core import cgutils, types
 from numba.core.errors import TypingError
 from numba.core.typing.templates import Signature, signature
 from numba.extending import intrinsic
 
 from harness.lowering.cpu import row_elementary, row_vectors
 from harness.lowering.cpu.row_operators import row_among
-from harness.lowering.cpu.row_types import NumbaType, RowType
+from harness.lowering.cpu.row_types import NumbaType, RowType, join, lanes_equal, piecewise, splat, split
 from harness.lowering.cpu.row_vectors import call_intrinsic
 
 Typed = tuple[Signature, Callable[..., ir.Value]]
@@ -35,7 +35,7 @@ def elementwise(emit: Emit, *operands: NumbaType, name: str) -> Typed:
     row = typed_row(name, operands)
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
-        return emit(builder, *args)
+        return piecewise(builder, row, emit, *args)
 
     return signature(row, *[row] * len(operands)), codegen
 
@@ -97,17 +97,14 @@ def where(typingctx: Any, mask: NumbaType, a: NumbaType, b: NumbaType) -> Typed:
     if not isinstance(mask, (RowType, types.Boolean)):
         raise TypingError(f"where() takes a mask or a truth value first, not {mask}")
 
+    choice = row.of_kind("bool") if isinstance(mask, RowType) else types.boolean
+
     def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
-        return builder.select(*args)
+        if isinstance(mask, RowType):
+            return piecewise(builder, row, ir.IRBuilder.select, *args)
+        return piecewise(builder, row, lambda builder, a, b: builder.select(args[0], a, b), *args[1:])
 
-    return signature(row, row.of_kind("bool") if isinstance(mask, RowType) else types.boolean, row, row), (
-        codegen if isinstance(mask, RowType) else choose_whole
-    )
-
-
-def choose_whole(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
-    """One of two rows by a scalar truth value."""
-    return builder.select(context.cast(builder, args[0], types.boolean, types.boolean), args[1], args[2])
+    return signature(row, choice, row, row), codegen
 
 
 @intrinsic
@@ -117,7 +114,17 @@ def extract(typingctx: Any, row: NumbaType, lane: NumbaType) -> Typed:
         raise TypingError(f"extract() takes a row and an integer, not {row}, {lane}")
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
-        return builder.extract_element(args[0], args[1])
+        vectors = split(builder, args[0])
+        if len(vectors) == 1:
+            return builder.extract_element(vectors[0], args[1])
+        space = cgutils.alloca_once(builder, ir.ArrayType(vectors[0].type.element, row.lanes + row.pieces[-1].width))
+        for piece, vector in zip(row.pieces, vectors, strict=True):
+            place = cgutils.gep_inbounds(builder, space, 0, piece.start)
+            builder.store(vector, builder.bitcast(place, vector.type.as_pointer()), align=1)
+        index = args[1]
+        last = index.type(row.lanes - 1)
+        index = builder.select(builder.icmp_unsigned("<", index, last), index, last)
+        return builder.load(cgutils.gep_inbounds(builder, space, 0, index))
 
     return row.element(row, lane), codegen
 
@@ -129,7 +136,11 @@ def insert(typingctx: Any, row: NumbaType, lane: NumbaType, scalar: NumbaType) -
         raise TypingError(f"insert() takes a row, an integer and a scalar, not {row}, {lane}, {scalar}")
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
-        return builder.insert_element(args[0], args[2], args[1])
+        vectors = []
+        for piece, vector in zip(row.pieces, split(builder, args[0]), strict=True):
+            scalars = splat(builder, args[2], piece.width)
+            vectors.append(builder.select(lanes_equal(builder, piece, args[1]), scalars, vector))
+        return join(builder, row, vectors)
 
     return row(row, lane, row.element), codegen
 
@@ -144,8 +155,11 @@ def conversion(row: NumbaType, kind: str, name: str) -> Typed:
         if row == target:
             return args[0]
         if row.is_mask:
-            return builder.uitofp(args[0], target.vector)
-        return (builder.fpext if kind == "float64" else builder.fptrunc)(args[0], target.vector)
+            convert = ir.IRBuilder.uitofp
+        else:
+            convert = ir.IRBuilder.fpext if kind == "float64" else ir.IRBuilder.fptrunc
+        element = target.vector(target.pieces[0]).element
+        return piecewise(builder, target, lambda b, v: convert(b, v, ir.VectorType(element, v.type.count)), args[0])
 
     return target(row), codegen
 

@@ -15,7 +15,7 @@ from numba.core.errors import TypingError
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
-from harness.lowering.cpu.row_types import NumbaType, RowType
+from harness.lowering.cpu.row_types import NumbaType, Piece, RowType, join, split
 
 Typed = tuple[Signature, Callable[..., ir.Value]]
 
@@ -48,6 +48,59 @@ def address(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[
     return builder.gep(data, [index], inbounds=True)
 
 
+def stored_type(row: RowType, piece: Piece) -> ir.VectorType:
+    """The vector type of a piece in memory: truth values are bytes there."""
+    return ir.VectorType(ir.IntType(8), piece.width) if row.is_mask else row.vector(piece)
+
+
+def element_bytes(vector: ir.VectorType) -> int:
+    """The size of an element, to which rows are aligned."""
+    return {"i8": 1, "float": 4, "double": 8}[str(vector.element)]
+
+
+def used_mask(piece: Piece) -> ir.Constant:
+    """The constant mask of the lanes of a piece that are part of the row."""
+    mask = ir.VectorType(ir.IntType(1), piece.width)
+    return ir.Constant(mask, [int(lane < piece.lanes) for lane in range(piece.width)])
+
+
+def piece_pointer(builder: ir.IRBuilder, pointer: ir.Value, piece: Piece, vector: ir.VectorType) -> ir.Value:
+    """Pointer to a piece of the row at `pointer`."""
+    return builder.bitcast(builder.gep(pointer, [ir.IntType(64)(piece.start)], inbounds=True), vector.as_pointer())
+
+
+def masked_function(
+    builder: ir.IRBuilder, name: str, vector: ir.VectorType, result: ir.Type, *rest: ir.Type
+) -> ir.Value:
+    """LLVM's masked load or store of `vector`, whose arguments but the pointer are `rest`."""
+    element = {"i8": "i8", "float": "f32", "double": "f64"}[str(vector.element)]
+    full_name = f"llvm.masked.{name}.v{vector.count}{element}.p0"
+    return cgutils.get_or_insert_function(builder.module, ir.FunctionType(result, list(rest)), full_name)
+
+
+def load_piece(builder: ir.IRBuilder, pointer: ir.Value, piece: Piece, vector: ir.VectorType) -> ir.Value:
+    """The vector of a piece, unused lanes 0."""
+    place, alignment = piece_pointer(builder, pointer, piece, vector), element_bytes(vector)
+    if piece.lanes == piece.width:
+        return builder.load(place, align=alignment, typ=vector)
+    int32, mask = ir.IntType(32), used_mask(piece)
+    function = masked_function(builder, "load", vector, vector, place.type, int32, mask.type, vector)
+    zeros = ir.Constant(vector, [0] * piece.width)
+    return builder.call(function, [place, int32(alignment), mask, zeros])
+
+
+def store_piece(builder: ir.IRBuilder, pointer: ir.Value, piece: Piece, value: ir.Value) -> None:
+    """Write the used lanes of a piece."""
+    vector = value.type
+    place, alignment = piece_pointer(builder, pointer, piece, vector), element_bytes(vector)
+    if piece.lanes == piece.width:
+        builder.store(value, place, align=alignment)
+        return
+    int32, mask = ir.IntType(32), used_mask(piece)
+    function = masked_function(builder, "store", vector, ir.VoidType(), vector, place.type, int32, mask.type)
+    builder.call(function, [value, place, int32(alignment), mask])
+
+
 def make_load(lanes: int) -> Any:
     """The function load(array, start) for rows of `lanes` elements."""
 
@@ -58,10 +111,11 @@ def make_load(lanes: int) -> Any:
         row = RowType(lanes, row_kind("load", array))
 
         def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
-            stored = ir.VectorType(ir.IntType(8), lanes) if row.is_mask else row.vector
-            pointer = builder.bitcast(address(context, builder, sig, args), stored.as_pointer())
-            value = builder.load(pointer, align=context.get_abi_sizeof(stored.element), typ=stored)
-            return builder.icmp_unsigned("!=", value, ir.Constant(stored, [0] * lanes)) if row.is_mask else value
+            pointer = address(context, builder, sig, args)
+            vectors = [load_piece(builder, pointer, piece, stored_type(row, piece)) for piece in row.pieces]
+            if row.is_mask:
+                vectors = [builder.icmp_unsigned("!=", v, ir.Constant(v.type, [0] * v.type.count)) for v in vectors]
+            return join(builder, row, vectors)
 
         return row(array, start), codegen
 
@@ -76,11 +130,10 @@ def store(typingctx: Any, array: NumbaType, start: NumbaType, row: NumbaType) ->
         raise TypingError(f"store() cannot put {row} into {array}; use to32, to64, or splat for a scalar")
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
-        value = args[2]
-        if row.is_mask:
-            value = builder.zext(value, ir.VectorType(ir.IntType(8), row.lanes))
-        pointer = builder.bitcast(address(context, builder, sig, args), value.type.as_pointer())
-        builder.store(value, pointer, align=context.get_abi_sizeof(value.type.element))
+        pointer = address(context, builder, sig, args)
+        for piece, vector in zip(row.pieces, split(builder, args[2]), strict=True):
+            stored = stored_type(row, piece)
+            store_piece(builder, pointer, piece, builder.zext(vector, stored) if row.is_mask else vector)
         return context.get_dummy_value()
 
     return types.none(array, start, row), codegen
@@ -150,9 +203,11 @@ def atomic_update(name: str, array: NumbaType, index: NumbaType, value: NumbaTyp
         if not isinstance(value, RowType):
             return builder.atomic_rmw(operation, pointer, args[2], "monotonic")
         int64 = ir.IntType(64)
-        with cgutils.for_range(builder, int64(value.lanes)) as loop:
-            lane = builder.extract_element(args[2], loop.index)
-            builder.atomic_rmw(operation, builder.gep(pointer, [loop.index]), lane, "monotonic")
+        for piece, vector in zip(value.pieces, split(builder, args[2]), strict=True):
+            with cgutils.for_range(builder, int64(piece.lanes)) as loop:
+                lane = builder.extract_element(vector, loop.index)
+                place = builder.gep(pointer, [builder.add(loop.index, int64(piece.start))])
+                builder.atomic_rmw(operation, place, lane, "monotonic")
         return context.get_dummy_value()
 
     return sig, codegen

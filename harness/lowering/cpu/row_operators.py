@@ -18,7 +18,7 @@ from numba.core.errors import TypingError
 from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import AbstractTemplate, Signature, infer_global, signature
 
-from harness.lowering.cpu.row_types import NumbaType, RowType
+from harness.lowering.cpu.row_types import NumbaType, RowType, piecewise
 from harness.lowering.cpu.row_vectors import CONTRACT, call_intrinsic, filled
 
 Emit = Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]
@@ -61,7 +61,7 @@ def define(function: Any, emit: Emit, *, masks: bool = False, to_mask: bool = Fa
     in_place |= {operator.mul: operator.imul, operator.truediv: operator.itruediv}
 
     def lower(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
-        return emit(builder, args[0], args[1])
+        return piecewise(builder, sig.return_type, emit, *args)
 
     for form in [function] + ([in_place[function]] if function in in_place else []):
         declare(form, 2, masks=masks, numbers=not masks, to_mask=to_mask)
@@ -88,13 +88,15 @@ declare(operator.ne, 2, masks=True, numbers=True, to_mask=True)
 @lower_builtin(operator.eq, RowType, RowType)
 def lower_eq(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
     """Lane by lane; a NaN equals nothing."""
-    return builder.icmp_signed("==", *args) if sig.args[0].is_mask else builder.fcmp_ordered("==", *args)
+    compare = ir.IRBuilder.icmp_signed if sig.args[0].is_mask else ir.IRBuilder.fcmp_ordered
+    return piecewise(builder, sig.return_type, lambda builder, a, b: compare(builder, "==", a, b), *args)
 
 
 @lower_builtin(operator.ne, RowType, RowType)
 def lower_ne(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
     """Lane by lane; a NaN differs from everything."""
-    return builder.icmp_signed("!=", *args) if sig.args[0].is_mask else builder.fcmp_unordered("!=", *args)
+    compare = ir.IRBuilder.icmp_signed if sig.args[0].is_mask else ir.IRBuilder.fcmp_unordered
+    return piecewise(builder, sig.return_type, lambda builder, a, b: compare(builder, "!=", a, b), *args)
 
 
 declare(operator.neg, 1, masks=False, numbers=True)
@@ -105,7 +107,7 @@ declare(operator.invert, 1, masks=True, numbers=False)
 @lower_builtin(operator.neg, RowType)
 def lower_neg(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
     """The sign of each lane changed, also of zeros."""
-    return builder.fneg(args[0])
+    return piecewise(builder, sig.return_type, ir.IRBuilder.fneg, args[0])
 
 
 @lower_builtin(operator.pos, RowType)
@@ -117,7 +119,7 @@ def lower_pos(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequenc
 @lower_builtin(operator.invert, RowType)
 def lower_invert(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
     """Logical not of each lane."""
-    return builder.not_(args[0])
+    return piecewise(builder, sig.return_type, ir.IRBuilder.not_, args[0])
 
 
 @infer_global(operator.pow)
@@ -140,15 +142,20 @@ class RowPower(AbstractTemplate):
 @lower_builtin(operator.pow, RowType, RowType)
 def lower_pow(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
     """The C library's pow on each lane (about 10 ns a lane)."""
-    return call_intrinsic(builder, "pow", args)
+    return piecewise(builder, sig.return_type, lambda builder, *pair: call_intrinsic(builder, "pow", pair), *args)
 
 
 @lower_builtin(operator.pow, RowType, types.IntegerLiteral)
 def lower_literal_pow(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
-    """Repeated squaring; a negative exponent is the reciprocal."""
+    """Products; a negative exponent is the reciprocal."""
     exponent = sig.args[1].literal_value
-    one = filled(args[0].type, 1.0)
-    square, result, remaining = args[0], one, abs(exponent)
+    return piecewise(builder, sig.return_type, lambda builder, base: integer_power(builder, base, exponent), args[0])
+
+
+def integer_power(builder: ir.IRBuilder, base: ir.Value, exponent: int) -> ir.Value:
+    """The vector `base` ** exponent by repeated squaring."""
+    one = filled(base.type, 1.0)
+    square, result, remaining = base, one, abs(exponent)
     while remaining:
         if remaining & 1:
             result = square if result is one else builder.fmul(result, square)

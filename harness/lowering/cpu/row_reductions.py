@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 from llvmlite import ir
@@ -13,84 +14,95 @@ from numba.core.typing.templates import Signature, signature
 from numba.extending import intrinsic
 
 from harness.lowering.cpu import row_vectors
-from harness.lowering.cpu.row_functions import Emit, Typed, typed_row
-from harness.lowering.cpu.row_types import NumbaType
-from harness.lowering.cpu.row_vectors import CONTRACT, fold, reduce_mask
+from harness.lowering.cpu.row_functions import Typed, typed_row
+from harness.lowering.cpu.row_types import NumbaType, RowType, split
+from harness.lowering.cpu.row_vectors import CONTRACT, Combine, fold, reduce_mask, with_unused
 
 
-def emit_sum(builder: ir.IRBuilder, vector: ir.Value) -> ir.Value:
-    """The sum of all lanes."""
-    return fold(builder, vector, lambda builder, a, b: builder.fadd(a, b, flags=CONTRACT), -0.0)
+def used_lanes(builder: ir.IRBuilder, row: RowType, value: ir.Value, neutral: float) -> list[ir.Value]:
+    """The pieces of a row with `neutral` in lanes that are not part of it."""
+    parts = zip(row.pieces, split(builder, value), strict=True)
+    return [with_unused(builder, vector, piece.lanes, neutral) for piece, vector in parts]
 
 
-def emit_count(builder: ir.IRBuilder, mask: ir.Value) -> ir.Value:
-    """The number of set lanes, in 64 bits."""
-    bits = builder.bitcast(mask, ir.IntType(mask.type.count))
-    number = builder.ctpop(bits)
-    width = ir.IntType(64)
-    if mask.type.count > 64:
-        return builder.trunc(number, width)
-    return builder.zext(number, width) if mask.type.count < 64 else number
+def add(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    """The sum of two vectors, which may be fused with a product."""
+    return builder.fadd(a, b, flags=CONTRACT)
 
 
-def reduction(
-    emit: Emit, operand: NumbaType, *, name: str, mask: bool = False, result: NumbaType | None = None
-) -> Typed:
-    """Typing and code of a function from one row to a scalar of its element type, or to `result`."""
-    row = typed_row(name, [operand], mask=mask)
+def reduction(name: str, row: NumbaType, combine: Combine, neutral: float) -> Typed:
+    """Typing and code of the combination of all lanes of a row of numbers; `neutral` changes nothing it meets."""
+    typed_row(name, [row])
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
-        return emit(builder, args[0])
+        return fold(builder, used_lanes(builder, row, args[0], neutral), combine)
 
-    return signature(result or row.element, row), codegen
+    return signature(row.element, row), codegen
+
+
+def mask_reduction(name: str, mask: NumbaType, operation: str, neutral: int) -> Typed:
+    """Typing and code of the "or" or "and" of all lanes of a mask."""
+    typed_row(name, [mask], mask=True)
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
+        pieces = used_lanes(builder, mask, args[0], neutral)
+        whole = [reduce_mask(builder, operation, piece) for piece in pieces]
+        return reduce(builder.or_ if operation == "or" else builder.and_, whole)
+
+    return signature(types.boolean, mask), codegen
 
 
 @intrinsic
 def reduce_sum(typingctx: Any, row: NumbaType) -> Typed:
     """The sum of the lanes, added as a balanced tree."""
-    return reduction(emit_sum, row, name="reduce_sum")
+    return reduction("reduce_sum", row, add, -0.0)
 
 
 @intrinsic
 def reduce_prod(typingctx: Any, row: NumbaType) -> Typed:
     """The product of the lanes, multiplied as a balanced tree."""
-    return reduction(
-        lambda builder, vector: fold(builder, vector, lambda b, x, y: b.fmul(x, y), 1.0), row, name="reduce_prod"
-    )
+    return reduction("reduce_prod", row, ir.IRBuilder.fmul, 1.0)
 
 
 @intrinsic
 def reduce_min(typingctx: Any, row: NumbaType) -> Typed:
     """The smallest lane; NaN if there is one."""
-    return reduction(
-        lambda builder, vector: fold(builder, vector, row_vectors.minimum, math.inf), row, name="reduce_min"
-    )
+    return reduction("reduce_min", row, row_vectors.minimum, math.inf)
 
 
 @intrinsic
 def reduce_max(typingctx: Any, row: NumbaType) -> Typed:
     """The largest lane; NaN if there is one."""
-    return reduction(
-        lambda builder, vector: fold(builder, vector, row_vectors.maximum, -math.inf), row, name="reduce_max"
-    )
+    return reduction("reduce_max", row, row_vectors.maximum, -math.inf)
 
 
 @intrinsic
 def reduce_any(typingctx: Any, mask: NumbaType) -> Typed:
     """Whether any lane holds."""
-    return reduction(lambda builder, value: reduce_mask(builder, "or", value), mask, name="reduce_any", mask=True)
+    return mask_reduction("reduce_any", mask, "or", 0)
 
 
 @intrinsic
 def reduce_all(typingctx: Any, mask: NumbaType) -> Typed:
     """Whether every lane holds."""
-    return reduction(lambda builder, value: reduce_mask(builder, "and", value), mask, name="reduce_all", mask=True)
+    return mask_reduction("reduce_all", mask, "and", 1)
 
 
 @intrinsic
 def count(typingctx: Any, mask: NumbaType) -> Typed:
     """How many lanes hold (int64)."""
-    return reduction(emit_count, mask, name="count", mask=True, result=types.int64)
+    typed_row("count", [mask], mask=True)
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
+        wide = ir.IntType(max(64, mask.pieces[0].width))
+        total = wide(0)
+        for piece in used_lanes(builder, mask, args[0], 0):
+            bits = builder.bitcast(piece, ir.IntType(piece.type.count))
+            number = builder.ctpop(bits if bits.type == wide else builder.zext(bits, wide))
+            total = builder.add(total, number)
+        return total if wide.width == 64 else builder.trunc(total, ir.IntType(64))
+
+    return signature(types.int64, mask), codegen
 
 
 @intrinsic
@@ -99,6 +111,8 @@ def dot(typingctx: Any, a: NumbaType, b: NumbaType) -> Typed:
     row = typed_row("dot", [a, b])
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
-        return emit_sum(builder, builder.fmul(args[0], args[1], flags=CONTRACT))
+        left, right = (used_lanes(builder, row, value, 0.0) for value in args)
+        products = [builder.fmul(x, y, flags=CONTRACT) for x, y in zip(left, right, strict=True)]
+        return fold(builder, products, add)
 
     return signature(row.element, row, row), codegen

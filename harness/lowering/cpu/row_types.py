@@ -1,14 +1,20 @@
-"""Numba types for one property row: `Row(n)`, `Row64(n)` and `RowMask(n)`, each held as one LLVM vector value.
+"""Numba types for one property row: `Row(n)`, `Row64(n)` and `RowMask(n)`, held in LLVM vectors.
 
 A value of these types lives in registers: it is a plain local variable of compiled code (also across loop iterations
 and as the result of a compiled function), and has no counterpart in Python.  The number of lanes is part of the type,
 any from 1 to 256.
-"""
+
+LLVM keeps a vector whose length is not a power of two in one register *per lane* wherever it passes from one basic
+block to another, as every accumulator of a loop does (36 lanes: 15 times slower than 32).  So a row is a few
+*pieces*, each a power of two wide: the multiples of 16 lanes in binary, then the rest, in the next power of two with
+unused lanes on top. 100 lanes are 64 + 32 + 4; 7 are 8 with one unused, whose loads and stores are masked.  Unused
+lanes hold anything and must not be looked at."""
 
 # mypy: allow-untyped-calls, allow-untyped-decorators, allow-subclassing-any, no-warn-return-any
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from llvmlite import ir
 from numba.core import cgutils, types
@@ -23,6 +29,28 @@ ELEMENTS = {"float32": types.float32, "float64": types.float64, "bool": types.bo
 LLVM_ELEMENTS = {"float32": ir.FloatType(), "float64": ir.DoubleType(), "bool": ir.IntType(1)}
 
 
+class Piece(NamedTuple):
+    """Lanes start .. start + lanes - 1 of a row, in a vector of `width`, a power of two; the last may be unused."""
+
+    start: int
+    lanes: int
+    width: int
+
+
+def pieces_of(lanes: int) -> tuple[Piece, ...]:
+    """The pieces of a row, widest first."""
+    pieces: list[Piece] = []
+    start = 0
+    for bit in reversed(range(4, MAX_LANES.bit_length())):
+        if lanes & (1 << bit):
+            pieces.append(Piece(start, 1 << bit, 1 << bit))
+            start += 1 << bit
+    rest = lanes - start
+    if rest:
+        pieces.append(Piece(start, rest, 1 << (rest - 1).bit_length()))
+    return tuple(pieces)
+
+
 class RowType(types.Type):
     """Type of a row of `lanes` values of one kind: "float32", "float64" or "bool"."""
 
@@ -33,6 +61,7 @@ class RowType(types.Type):
             raise ValueError(f"a row holds one of {sorted(ELEMENTS)}, not {kind!r}")
         self.lanes = lanes
         self.kind = kind
+        self.pieces = pieces_of(lanes)
         super().__init__(name=f"Row({lanes} x {kind})")
 
     @property
@@ -45,10 +74,15 @@ class RowType(types.Type):
         """The Numba scalar type of a lane."""
         return ELEMENTS[self.kind]
 
+    def vector(self, piece: Piece) -> ir.VectorType:
+        """The LLVM type of one piece."""
+        return ir.VectorType(LLVM_ELEMENTS[self.kind], piece.width)
+
     @property
-    def vector(self) -> ir.VectorType:
-        """The LLVM type of a value."""
-        return ir.VectorType(LLVM_ELEMENTS[self.kind], self.lanes)
+    def value(self) -> ir.Type:
+        """The LLVM type of a row: the vector, where there is one piece, else the structure of the pieces."""
+        vectors = [self.vector(piece) for piece in self.pieces]
+        return vectors[0] if len(vectors) == 1 else ir.LiteralStructType(vectors)
 
     @property
     def is_mask(self) -> bool:
@@ -77,17 +111,46 @@ def RowMask(lanes: int) -> RowType:  # noqa: N802
 
 @register_model(RowType)
 class RowModel(PrimitiveModel):
-    """A row is its LLVM vector, wherever it is."""
+    """A row is its vectors, wherever it is."""
 
     def __init__(self, dmm: Any, fe_type: RowType) -> None:
-        super().__init__(dmm, fe_type, fe_type.vector)
+        super().__init__(dmm, fe_type, fe_type.value)
 
 
-def splat(builder: ir.IRBuilder, scalar: ir.Value, lanes: int) -> ir.Value:
-    """IR of the vector whose `lanes` lanes all hold `scalar`."""
-    start = ir.Constant(ir.VectorType(scalar.type, lanes), ir.Undefined)
+def split(builder: ir.IRBuilder, value: ir.Value) -> list[ir.Value]:
+    """The pieces of a row's value."""
+    if isinstance(value.type, ir.VectorType):
+        return [value]
+    return [builder.extract_value(value, i) for i in range(len(value.type.elements))]
+
+
+def join(builder: ir.IRBuilder, row: RowType, vectors: Sequence[ir.Value]) -> ir.Value:
+    """The value of a row with these pieces."""
+    if len(vectors) == 1:
+        return vectors[0]
+    value = ir.Constant(row.value, ir.Undefined)
+    for i, vector in enumerate(vectors):
+        value = builder.insert_value(value, vector, i)
+    return value
+
+
+def piecewise(builder: ir.IRBuilder, row: RowType, emit: Callable[..., ir.Value], *operands: ir.Value) -> ir.Value:
+    """The row of type `row` whose pieces are emit(builder, pieces of the operands)."""
+    parts = zip(*(split(builder, operand) for operand in operands), strict=True)
+    return join(builder, row, [emit(builder, *vectors) for vectors in parts])
+
+
+def splat(builder: ir.IRBuilder, scalar: ir.Value, width: int) -> ir.Value:
+    """The vector whose `width` lanes all hold `scalar`."""
+    start = ir.Constant(ir.VectorType(scalar.type, width), ir.Undefined)
     single = builder.insert_element(start, scalar, cgutils.int32_t(0))
-    return builder.shuffle_vector(single, start, ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes))
+    return builder.shuffle_vector(single, start, ir.Constant(ir.VectorType(ir.IntType(32), width), [0] * width))
+
+
+def lanes_equal(builder: ir.IRBuilder, piece: Piece, lane: ir.Value) -> ir.Value:
+    """The mask of the lanes of a piece whose number in the row is the integer `lane`."""
+    index = splat(builder, lane, piece.width)
+    return builder.icmp_signed("==", index, ir.Constant(index.type, [piece.start + i for i in range(piece.width)]))
 
 
 @lower_cast(types.Number, RowType)
@@ -97,4 +160,5 @@ def scalar_to_row(context: Any, builder: ir.IRBuilder, fromty: NumbaType, toty: 
     if isinstance(fromty, types.Literal):
         value = context.cast(builder, value, fromty, fromty.literal_type)
         fromty = fromty.literal_type
-    return splat(builder, context.cast(builder, value, fromty, toty.element), toty.lanes)
+    scalar = context.cast(builder, value, fromty, toty.element)
+    return join(builder, toty, [splat(builder, scalar, piece.width) for piece in toty.pieces])

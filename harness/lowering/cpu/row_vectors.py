@@ -65,21 +65,29 @@ def lanes_of(builder: ir.IRBuilder, vector: ir.Value, start: int, count: int) ->
     return builder.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), mask)
 
 
-def fold(builder: ir.IRBuilder, vector: ir.Value, combine: Combine, neutral: float) -> ir.Value:
-    """All lanes combined into one scalar, by halving: a balanced tree, so that no lane waits for all earlier ones.
+def with_unused(builder: ir.IRBuilder, vector: ir.Value, lanes: int, neutral: float) -> ir.Value:
+    """The vector with the lanes from `lanes` on replaced by `neutral`."""
+    width = vector.type.count
+    if lanes == width:
+        return vector
+    mask = ir.Constant(ir.VectorType(INT32, width), [*range(lanes), *[width] * (width - lanes)])
+    return builder.shuffle_vector(vector, filled(vector.type, neutral), mask)
 
-    The vector is first filled up to a power of two with `neutral`, which `combine` with any value leaves unchanged.
+
+def fold(builder: ir.IRBuilder, vectors: Sequence[ir.Value], combine: Combine) -> ir.Value:
+    """All lanes of vectors of falling width, powers of two, combined into one scalar.
+
+    By halving, so that no lane waits for all earlier ones; a vector joins when the wider ones are down to its width.
     """
-    count = vector.type.count
-    width = 1 << (count - 1).bit_length()
-    if width != count:
-        mask = [lane if lane < count else count for lane in range(width)]
-        mask_constant = ir.Constant(ir.VectorType(INT32, width), mask)
-        vector = builder.shuffle_vector(vector, filled(vector.type, neutral), mask_constant)
-    while width > 1:
-        width //= 2
-        vector = combine(builder, lanes_of(builder, vector, 0, width), lanes_of(builder, vector, width, width))
-    return builder.extract_element(vector, INT32(0))
+    total, rest = vectors[0], list(vectors[1:])
+    while True:
+        if rest and rest[0].type.count == total.type.count:
+            total = combine(builder, total, rest.pop(0))
+            continue
+        width = total.type.count // 2
+        if width == 0:
+            return builder.extract_element(total, INT32(0))
+        total = combine(builder, lanes_of(builder, total, 0, width), lanes_of(builder, total, width, width))
 
 
 def reduce_mask(builder: ir.IRBuilder, name: str, mask: ir.Value) -> ir.Value:

@@ -91,7 +91,7 @@ from harness.lowering.cpu.row_reductions import (
     reduce_prod,
     reduce_sum,
 )
-from harness.lowering.cpu.row_types import NumbaType, Row, Row64, RowMask, RowType, splat
+from harness.lowering.cpu.row_types import NumbaType, Row, Row64, RowMask, RowType, join, lanes_equal
 
 __all__ = [
     "Row",
@@ -152,7 +152,11 @@ def make_constant(row: RowType, lanes: Sequence[float]) -> Any:
     @intrinsic
     def constant(typingctx: Any) -> Typed:
         def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
-            return ir.Constant(row.vector, list(lanes))
+            vectors = []
+            for piece in row.pieces:
+                values = [*lanes[piece.start : piece.start + piece.lanes], *[0] * (piece.width - piece.lanes)]
+                vectors.append(ir.Constant(row.vector(piece), values))
+            return join(builder, row, vectors)
 
         return row(), codegen
 
@@ -178,9 +182,9 @@ def make_unit(row: RowType) -> Any:
     @intrinsic
     def unit(typingctx: Any, lane: NumbaType) -> Typed:
         def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
-            index = splat(builder, args[0], row.lanes)
-            equal = builder.icmp_signed("==", index, ir.Constant(index.type, list(range(row.lanes))))
-            return builder.uitofp(equal, row.vector)
+            masks = [lanes_equal(builder, piece, args[0]) for piece in row.pieces]
+            parts = zip(masks, row.pieces, strict=True)
+            return join(builder, row, [builder.uitofp(mask, row.vector(piece)) for mask, piece in parts])
 
         return row(types.int64), codegen
 
