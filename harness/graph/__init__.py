@@ -1,7 +1,10 @@
 """Graphs: the one data structure that engines run on, its file formats, generators and the catalogue of named graphs."""
 
 from harness.graph.adjacency import Adjacency
+from harness.graph.cache import cache_folder, cached
 from harness.graph.errors import GraphError
+from harness.graph.formats import load_graph
 from harness.graph.graph import Duplicates, Graph
+from harness.graph.named import open_graph
 
-__all__ = ["Adjacency", "Duplicates", "Graph", "GraphError"]
+__all__ = ["Adjacency", "Duplicates", "Graph", "GraphError", "cache_folder", "cached", "load_graph", "open_graph"]

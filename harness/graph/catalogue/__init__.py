@@ -1,0 +1,47 @@
+"""The built-in named graphs: real data that packages carry, published graphs, files, and the generators."""
+
+from __future__ import annotations
+
+from harness.contract import GraphSpec
+from harness.graph.catalogue.digit_images import digits
+from harness.graph.catalogue.files import file
+from harness.graph.catalogue.photographs import photo
+from harness.graph.catalogue.publications import PUBLICATIONS, published
+from harness.graph.catalogue.roads import highways
+from harness.graph.generators import delaunay, grid, random_ratings, rmat
+from harness.hookspecs import hookimpl
+
+
+def _spec(name: str, text: str, function: str, **parameters: object) -> GraphSpec:
+    return GraphSpec(name, text, f"harness.graph.catalogue:{function}", parameters)
+
+
+BUILTIN_GRAPHS: list[GraphSpec] = [
+    _spec("digits", "handwritten digits joined with their nearest neighbours, 10 true classes", "digits", neighbours=10),
+    _spec(
+        "photo", "a photograph of scikit-image, pixels joined with their neighbours by likeness of colour", "photo",
+        image="astronaut", neighbours=4, beta=None,
+    ),
+    _spec("highways", "the world's highways, lengths in km", "highways"),
+    _spec("file", "a graph file: MatrixMarket, SNAP, DIMACS, METIS, ratings, UAI, npz", "file",
+        path="", format=None, duplicates="error", symmetrize=False),
+    _spec("rmat", "an R-MAT (Kronecker) random graph of 2^scale vertices", "rmat",
+        scale=14, edge_factor=16, num_arcs=None, a=0.57, b=0.19, c=0.19, d=0.05, seed=1, symmetric=False, max_weight=0),
+    _spec("delaunay", "the Delaunay triangulation of random points, weights are lengths", "delaunay", num_vertices=65536, seed=1),
+    _spec("grid", "a road-like grid with missing streets and random lengths", "grid",
+        rows=256, columns=256, removed=0.1, diagonals=False, shortcuts=0.0, length_spread=0.5, seed=1),
+    _spec("ratings_random", "random ratings of low rank plus noise, items of very unequal popularity", "random_ratings",
+        users=2000, items=1000, num_ratings=60000, rank=8, noise=0.25, exponent=0.8, seed=1),
+    *(_spec(name, publication.help, "published", graph=name) for name, publication in PUBLICATIONS.items()),
+]  # fmt: skip
+
+
+@hookimpl
+def onyx_graphs() -> list[GraphSpec]:
+    """The built-in graphs."""
+    return list(BUILTIN_GRAPHS)
+
+
+__all__ = [
+    "BUILTIN_GRAPHS", "delaunay", "digits", "file", "grid", "highways", "onyx_graphs", "photo", "published", "random_ratings", "rmat",
+]  # fmt: skip

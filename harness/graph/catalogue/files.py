@@ -1,0 +1,42 @@
+"""A graph file of the user, parsed once as long as it does not change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.graph.cache import cached
+from harness.graph.errors import GraphError
+from harness.graph.formats import format_of, load_graph
+from harness.graph.graph import Duplicates, Graph
+from harness.graph.named import caches_itself
+
+
+@caches_itself
+def file(
+    path: str,
+    format: str | None = None,  # noqa: A002 - the word users expect
+    duplicates: Duplicates = "error",
+    symmetrize: bool = False,
+    max_expansion: float = 100.0,
+) -> Graph:
+    """`load_graph`, which documents the arguments, through the cache: a file of the same path, time, size and options is
+    not parsed again. The evidence file beside a UAI network counts as part of it.
+    """
+    if not path:
+        raise GraphError("graph file: no path is given; set path to a graph file")
+    source = Path(path).expanduser().absolute()
+    kind = format_of(source, format)
+    stamps = [_stamp(source)]
+    if kind == "uai":
+        stem = source.with_suffix("") if source.suffix.lower() == ".gz" else source
+        stamps.append(_stamp(stem.with_name(stem.name + ".evid")))
+    options = {"format": kind, "duplicates": duplicates, "symmetrize": symmetrize}
+    return cached(["file", *stamps, options], lambda: load_graph(source, max_expansion=max_expansion, **options))  # type: ignore[arg-type]
+
+
+def _stamp(path: Path) -> list[object]:
+    """What tells one state of a file from another; the loader reports a missing one."""
+    if not path.is_file():
+        return [str(path), None, None]
+    status = path.stat()
+    return [str(path), status.st_mtime_ns, status.st_size]

@@ -1,0 +1,120 @@
+"""Opening a graph by its factory and parameters, through the cache.
+
+A factory is a function "package.module:function" that takes plain parameters and returns a Graph. It may be marked with
+`uses` (the data packages it reads) and `caches_itself` (it goes through the cache on its own, by what it opens).
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import hashlib
+import importlib
+import importlib.metadata
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from harness.graph.cache import cached
+from harness.graph.errors import GraphError
+from harness.graph.graph import Graph
+
+if TYPE_CHECKING:
+    from harness.contract import GraphSpec
+
+Factory = TypeVar("Factory", bound=Callable[..., Graph])
+
+
+def uses(*packages: str, extra: str) -> Callable[[Factory], Factory]:
+    """Mark a factory as reading `packages` (distribution names), which the optional dependencies `extra` bring.
+
+    Their versions are part of the cache key; a missing one is a GraphError that names the extra.
+    """
+
+    def mark(factory: Factory) -> Factory:
+        @functools.wraps(factory)
+        def checked(*args: object, **parameters: object) -> Graph:
+            _versions(packages, extra, factory.__name__)
+            return factory(*args, **parameters)
+
+        checked.data_packages = (packages, extra)  # type: ignore[attr-defined]
+        return checked  # type: ignore[return-value]
+
+    return mark
+
+
+def caches_itself(factory: Factory) -> Factory:
+    """Mark a factory whose graphs depend on more than its parameters, and which calls `cached` itself."""
+    factory.caches_itself = True  # type: ignore[attr-defined]
+    return factory
+
+
+def open_graph(graph: GraphSpec | str, parameters: Mapping[str, object] | None = None) -> Graph:
+    """The graph of a specification, or of a factory "package.module:function", from the cache if it is there.
+
+    parameters: plain data; they take precedence over the specification's, and these over the function's defaults. The
+    cache key is the factory, all its parameters, the versions of its data packages and the source files beside it.
+    Raises GraphError for an unknown factory or parameter, and whatever the factory raises.
+    """
+    factory, given = (graph, {}) if isinstance(graph, str) else (graph.factory, dict(graph.parameters))
+    function = resolve(factory)
+    complete = _complete(factory, function, given | dict(parameters or {}))
+    if getattr(function, "caches_itself", False):
+        return function(**complete)
+    packages, extra = getattr(function, "data_packages", ((), ""))
+    versions = _versions(packages, extra, factory)
+    key = ["named", factory, complete, versions, source_digest(function)]
+    return cached(key, lambda: function(**complete))
+
+
+def resolve(factory: str) -> Callable[..., Graph]:
+    """The function that "package.module:function" names. Raises GraphError when there is none."""
+    module, _, name = factory.partition(":")
+    try:
+        function = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise GraphError(f"graph factory {factory!r} cannot be found ({error}); it must be 'package.module:function'") from error
+    if not callable(function):
+        raise GraphError(f"graph factory {factory!r} is no function; it must be 'package.module:function'")
+    return function  # type: ignore[no-any-return]
+
+
+def source_digest(function: Callable[..., Graph]) -> str:
+    """A hash of the Python files in the folder of the module that defines `function`: what its graphs are made by."""
+    file = inspect.getsourcefile(inspect.unwrap(function))
+    if file is None:
+        return ""
+    beside = [Path(file)]
+    if (Path(file).parent / "__init__.py").exists():
+        beside = sorted(Path(file).parent.glob("*.py"))
+    digest = hashlib.blake2b(digest_size=16)
+    for path in beside:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _complete(factory: str, function: Callable[..., Graph], parameters: Mapping[str, object]) -> dict[str, object]:
+    """The parameters with the function's defaults."""
+    signature = inspect.signature(function)
+    for name in parameters:
+        if name not in signature.parameters:
+            close = difflib.get_close_matches(name, signature.parameters, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(signature.parameters)}"
+            raise GraphError(f"graph {factory!r} has no parameter {name!r}; {hint}")
+    bound = signature.bind_partial(**parameters)
+    bound.apply_defaults()
+    missing = [name for name in signature.parameters if name not in bound.arguments]
+    if missing:
+        raise GraphError(f"graph {factory!r} needs the parameter {missing[0]!r}; give it")
+    return dict(bound.arguments)
+
+
+def _versions(packages: tuple[str, ...], extra: str, name: str) -> dict[str, str]:
+    versions = {}
+    for package in packages:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError as error:
+            raise GraphError(f"graph {name}: the package {package} is missing; pip install 'onyx-harness[{extra}]'") from error
+    return versions
