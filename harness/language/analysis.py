@@ -30,12 +30,13 @@ def mutable(program: Program, name: str) -> bool:
 
 
 def watched(program: Program) -> tuple[Watched, ...]:
-    """The changing properties that edge stages read: a run is settled when none of them moves any more."""
+    """The changing properties that edge stages and whole-graph reductions read: a run is settled when none of them
+    moves any more."""
     found: dict[Watched, None] = {}
     for stage in program.stages:
-        if isinstance(stage, (EdgeReduce, EdgeUpdate)):
+        if not isinstance(stage, VertexStep):
             for space, name in reads(stage):
-                if mutable(program, name) and space in ("src", "dst"):
+                if mutable(program, name) and space in ("src", "dst", "v"):
                     found[("vertex", name)] = None
                 elif mutable(program, name) and space in ("edge", "reverse"):
                     found[("edge", name)] = None
@@ -100,6 +101,8 @@ def increasing(expression: Expression, names: frozenset[str]) -> bool:
             return increasing(args[0], names) and not depends(args[1], names)
         case "mul":
             return any(a.op == "const" and a.attribute >= 0 and increasing(b, names) for a, b in (args, args[::-1]))
+        case "div":
+            return args[1].op == "const" and args[1].attribute > 0 and increasing(args[0], names)
         case "where":
             return not depends(args[0], names) and all(increasing(arg, names) for arg in args[1:])
         case "sum" | "reduce_max" | "reduce_min" | "exp" | "full" | "index" | "transpose":
@@ -108,7 +111,7 @@ def increasing(expression: Expression, names: frozenset[str]) -> bool:
             return False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Delta:
     """The change-driven form of a reduction.
 
@@ -196,6 +199,8 @@ def _monotone(program: Program, stage: EdgeReduce, names: frozenset[str]) -> str
         return f"the message of {stage.name} is not monotone in its source"
     for name in names:
         for step in program.stages:
+            if not isinstance(step, VertexStep) and name in step.writes:
+                return f"{step.name} writes {name!r} anew each superstep, so its old value does not bound the new one"
             for written, value in step.values if isinstance(step, VertexStep) else ():
                 if written == name and not _only_tightens(program, value, name, stage):
                     return f"{step.name} does not set {name!r} to {stage.reducer}(old, aggregate, constants)"
@@ -220,7 +225,7 @@ def _only_tightens(program: Program, value: Expression, name: str, stage: EdgeRe
 GroupKind: TypeAlias = Literal["edge", "vertex", "edge+vertex", "graph", "update"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FoldGroup:
     """Stages that run in one kernel. ``kind``: which loops it has; ``edge+vertex``: the owner of all in-edges of a
     vertex goes on with the vertex steps, so what only they read never reaches memory."""

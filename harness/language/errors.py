@@ -5,9 +5,8 @@ from __future__ import annotations
 import linecache
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
-_LANGUAGE_FOLDER = str(Path(__file__).resolve().parent)
+_PACKAGE = __name__.rpartition(".")[0]
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class SourceLine:
 def user_line() -> SourceLine:
     """The innermost line on the stack that is outside the language package: the user's own."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and str(Path(frame.f_code.co_filename).parent) == _LANGUAGE_FOLDER:
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).rpartition(".")[0] == _PACKAGE:
         frame = frame.f_back
     return SourceLine(frame.f_code.co_filename, frame.f_lineno)
 

@@ -82,7 +82,8 @@ class Evaluator:
             case "without":
                 if self._without is None:
                     raise NotImplementedError("aggregates cannot be taken apart here")
-                return self._without(*node.args[0].attribute, self(node.args[1]))
+                space, name = node.args[0].attribute
+                return self._without(space, name, self(node.args[1]))
             case "eye":
                 return np.asarray(np.eye(concrete(node.shape, self._features)[0])[None])
         args = [self(arg) for arg in node.args]
@@ -138,7 +139,7 @@ class Evaluator:
 
 
 def normalized(x: Array, kind: str) -> Array:
-    """Normalised over the last axis; a zero vector stays zero."""
+    """Normalised over the last axis; in the L1 and L2 norms a zero vector stays zero (its softmax is uniform)."""
     if kind == "softmax":
         e = np.exp(x - x.max(axis=-1, keepdims=True))
         return np.asarray(e / e.sum(axis=-1, keepdims=True))
@@ -148,7 +149,7 @@ def normalized(x: Array, kind: str) -> Array:
 
 def solve(a: Array, b: Array) -> Array:
     """Batched ``a x = b``; NaN where a matrix is singular."""
-    n = max(len(a), len(b))
+    (n,) = np.broadcast_shapes(a.shape[:1], b.shape[:1])
     a, b = np.broadcast_to(a, (n, *a.shape[1:])), np.broadcast_to(b, (n, *b.shape[1:]))
     try:
         return np.linalg.solve(a, b[:, :, None])[:, :, 0]

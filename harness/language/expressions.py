@@ -20,6 +20,9 @@ class FeatureSymbol:
     def __repr__(self) -> str:
         return "K"
 
+    def __reduce__(self) -> str:
+        return "K"  # a pickle or a copy is this very symbol: shapes compare it by identity
+
 
 K: Final = FeatureSymbol()
 Dimension: TypeAlias = FeatureSymbol | int
@@ -171,14 +174,25 @@ class Expression:
     def __bool__(self) -> NoReturn:
         raise LanguageError(
             "a traced value has no truth value while tracing: use where(condition, a, b) in place of if/and/or/not, "
-            "and & | ~ for logic"
+            "& | ~ for logic, minimum() and maximum() in place of min() and max()"
         )
 
     def __iter__(self) -> Iterator[Expression]:
-        raise LanguageError("a traced value cannot be iterated over; write the operation on the whole vector")
+        raise LanguageError(
+            "a traced value cannot be iterated over; write the operation on the whole vector: total(), largest(), "
+            "smallest(), mean() reduce it, where() chooses by feature"
+        )
+
+    def __len__(self) -> NoReturn:
+        raise LanguageError("a traced value has no length while tracing; K is the number of features")
 
     def __float__(self) -> NoReturn:
-        raise LanguageError("a traced value is not a number while tracing; use exp, log, sqrt, ... of the language")
+        raise LanguageError(
+            "a traced value is not a number while tracing; use exp(), log(), sqrt(), absolute(), where() of the "
+            "language"
+        )
+
+    __int__ = __index__ = __complex__ = __round__ = __float__
 
     def __getitem__(self, index: int) -> Expression:
         """Element or row ``index`` (a plain int) along a first dimension of known size."""
@@ -195,15 +209,21 @@ class Expression:
             raise LanguageError(f"only a matrix can be transposed; the shape is {self.shape}")
         return Expression("transpose", (self,), shape=self.shape[::-1], dtype=self.dtype)
 
-    def without(self, factor: Expression) -> Expression:
-        """The aggregate with one of its contributions taken out again (for a sum or a product)."""
-        if self.op != "read":
-            raise LanguageError("without() applies to an aggregate itself, such as src.aggr.without(edge.reverse.msg)")
-        if factor.shape != self.shape:
-            raise LanguageError(f"the aggregate has shape {self.shape}, what is taken out has shape {factor.shape}")
-        return Expression("without", (self, factor), shape=self.shape)
+    def without(self, factor: Operand) -> Expression:
+        """The aggregate with one of its contributions taken out again (for a sum or a product; in edge functions)."""
+        if self.op != "read" or self.attribute[0] not in ("src", "dst"):
+            raise LanguageError(
+                "without() applies to an aggregate of the source or the destination itself, such as "
+                "src.aggr.without(edge.reverse.msg)"
+            )
+        removed = _as_float(_operand(factor))
+        if removed.shape != self.shape:
+            raise LanguageError(f"the aggregate has shape {self.shape}, what is taken out has shape {removed.shape}")
+        return Expression("without", (self, removed), shape=self.shape)
 
     def __repr__(self) -> str:
+        from harness.language.spelling import format_expression  # which imports this module
+
         return format_expression(self)
 
 
@@ -227,10 +247,13 @@ def read(space: str, name: str, shape: Shape, dtype: DType) -> Expression:
 def _operand(value: object) -> Expression:
     if isinstance(value, Expression):
         return value
-    plain = value.item() if hasattr(value, "item") else value
+    plain = value.item() if hasattr(value, "item") and getattr(value, "ndim", 0) == 0 else value
     if isinstance(plain, (bool, int, float)):
         return constant(plain)
-    raise LanguageError(f"{value!r} of type {type(value).__name__} cannot stand in a traced expression")
+    raise LanguageError(
+        f"{value!r} of type {type(value).__name__} cannot stand in a traced expression; use numbers, fields of the "
+        "algorithm and properties"
+    )
 
 
 def _as_float(value: Expression) -> Expression:
@@ -283,17 +306,15 @@ def matrix_product(left: Operand, right: Operand) -> Expression:
 def walk(*roots: Expression) -> Iterator[Expression]:
     """Every distinct node below ``roots``, arguments before their users."""
     seen: set[str] = set()
-
-    def visit(node: Expression) -> Iterator[Expression]:
-        if node.key in seen:
-            return
-        seen.add(node.key)
-        for arg in node.args:
-            yield from visit(arg)
-        yield node
-
-    for root in roots:
-        yield from visit(root)
+    pending = [(root, False) for root in reversed(roots)]
+    while pending:
+        node, expanded = pending.pop()
+        if expanded:
+            yield node
+        elif node.key not in seen:
+            seen.add(node.key)
+            pending.append((node, True))
+            pending += [(arg, False) for arg in reversed(node.args)]
 
 
 def substitute(root: Expression, replace: Callable[[Expression], Expression | None]) -> Expression:
@@ -317,34 +338,3 @@ def substitute(root: Expression, replace: Callable[[Expression], Expression | No
         return done[node.key]
 
     return rebuild(root)
-
-
-_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-          "eq": "==", "ne": "!=", "and": "&", "or": "|", "matmul": "@"}  # fmt: skip
-
-
-def format_expression(node: Expression) -> str:
-    """The expression as the user would write it."""
-    args = [format_expression(arg) for arg in node.args]
-    match node.op:
-        case "read":
-            space, name = node.attribute
-            return f"{'edge.reverse' if space == 'reverse' else space}.{name}"
-        case "param":
-            return f"self.{node.attribute}"
-        case "const":
-            return f"{node.attribute:g}" if node.dtype == "float" else str(node.attribute)
-        case op if op in _INFIX:
-            return f"({args[0]} {_INFIX[op]} {args[1]})"
-        case "neg" | "not":
-            return f"{'-' if node.op == 'neg' else '~'}{args[0]}"
-        case "index":
-            return f"{args[0]}[{node.attribute}]"
-        case "transpose":
-            return f"{args[0]}.T"
-        case "without":
-            return f"{args[0]}.without({args[1]})"
-        case "normalize":
-            return f"normalize({args[0]}, {node.attribute!r})"
-        case _:
-            return f"{node.op}({', '.join(args)})"

@@ -33,12 +33,12 @@ def where(condition: Operand, then: Operand, otherwise: Operand) -> Expression:
 
 
 def minimum(a: Operand, b: Operand) -> Expression:
-    """The elementwise smaller value."""
+    """The elementwise smaller value; NaN where either is NaN."""
     return arithmetic("min", a, b)
 
 
 def maximum(a: Operand, b: Operand) -> Expression:
-    """The elementwise larger value."""
+    """The elementwise larger value; NaN where either is NaN."""
     return arithmetic("max", a, b)
 
 
@@ -122,7 +122,10 @@ def norm(x: Operand, kind: Literal["l1", "l2", "max"] = "l2") -> Expression:
 
 
 def normalize(x: Operand, kind: Norm = "l1") -> Expression:
-    """Scaled to L1 norm 1 (default) or L2 norm 1, or the softmax; over the last dimension. A zero vector stays zero."""
+    """Scaled to L1 norm 1 (default) or L2 norm 1, or the softmax; over the last dimension.
+
+    In the L1 and L2 norms a zero vector stays zero; its softmax is uniform.
+    """
     value = _operand(x)
     if kind not in ("l1", "l2", "softmax"):
         raise LanguageError(f"normalize() knows 'l1', 'l2' and 'softmax', not {kind!r}")
@@ -183,7 +186,7 @@ def _square(a: Operand, what: str) -> Expression:
 
 
 def solve_spd(a: Operand, b: Operand) -> Expression:
-    """X with ``a @ x = b`` for a symmetric positive definite matrix, by Cholesky factorisation."""
+    """X with ``a @ x = b`` for a symmetric positive definite matrix; for others the result is undefined."""
     matrix, right = _square(a, "solve_spd()"), _vector(b, "solve_spd()")
     if matrix.shape[0] != right.shape[0]:
         raise LanguageError(f"solve_spd() meets the shapes {matrix.shape} and {right.shape}; they must agree")

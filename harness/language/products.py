@@ -30,6 +30,18 @@ class LogProduct:
         zero = x == 0
         return cls(np.log(np.where(zero, 1.0, np.abs(x))), zero.astype(np.int64), (x < 0).astype(np.int64))
 
+    def at(self, index: Array) -> LogProduct:
+        """The products at some rows."""
+        return LogProduct(self.log[index], self.zeros[index], self.negative[index])
+
+    def set(self, rows: slice, products: LogProduct) -> None:
+        """Replace the products of some rows."""
+        self.log[rows], self.zeros[rows], self.negative[rows] = products.log, products.zeros, products.negative
+
+    def copy(self) -> LogProduct:
+        """Products that may be changed apart from these."""
+        return LogProduct(self.log.copy(), self.zeros.copy(), self.negative.copy())
+
     def without(self, x: Array) -> LogProduct:
         """The product with the factor ``x`` taken out again."""
         one = LogProduct.of(x)

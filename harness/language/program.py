@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from harness.language.errors import SourceLine
-from harness.language.expressions import DType, Expression, Shape, format_expression, walk
+from harness.language.expressions import DType, Expression, Shape, walk
+from harness.language.spelling import format_expression
 
 Reducer: TypeAlias = Literal["sum", "prod", "min", "max"]
 REDUCERS: Final[tuple[Reducer, ...]] = ("sum", "prod", "min", "max")
@@ -42,7 +43,7 @@ class Property:
     start: str | float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class EdgeReduce:
     """``into(v) = reducer over in-edges (u, v) of message(src=u, dst=v, edge)``."""
 
@@ -50,7 +51,7 @@ class EdgeReduce:
     into: str
     reducer: Reducer
     message: Expression
-    line: SourceLine = field(compare=False)
+    line: SourceLine
 
     def expressions(self) -> tuple[Expression, ...]:
         return (self.message,)
@@ -60,14 +61,14 @@ class EdgeReduce:
         return (self.into,)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class EdgeUpdate:
     """``updates(u, v) = value(src=u, dst=v, edge)`` on every edge; ``edge.reverse`` reads the values of before."""
 
     name: str
     updates: str
     value: Expression
-    line: SourceLine = field(compare=False)
+    line: SourceLine
 
     def expressions(self) -> tuple[Expression, ...]:
         return (self.value,)
@@ -77,13 +78,13 @@ class EdgeUpdate:
         return (self.updates,)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class VertexStep:
     """New values of vertex properties from the vertex's own; all are read before any is written."""
 
     name: str
     values: tuple[tuple[str, Expression], ...]
-    line: SourceLine = field(compare=False)
+    line: SourceLine
 
     def expressions(self) -> tuple[Expression, ...]:
         return tuple(value for _, value in self.values)
@@ -93,7 +94,7 @@ class VertexStep:
         return tuple(name for name, _ in self.values)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GraphReduce:
     """``into = reducer over all vertices of value(v)``: one value for the graph."""
 
@@ -101,7 +102,7 @@ class GraphReduce:
     into: str
     reducer: Reducer
     value: Expression
-    line: SourceLine = field(compare=False)
+    line: SourceLine
 
     def expressions(self) -> tuple[Expression, ...]:
         return (self.value,)
@@ -121,7 +122,7 @@ class Control:
     A run is settled when no source is active for any reduction: no property that a reduction reads has moved by more
     than ``tolerance`` (the value of that run-time parameter; relative to the new value if ``relative``) since it was
     last propagated. ``settles`` False: exactly ``max_supersteps`` are run. ``alternate``: even supersteps update the
-    left side of a bipartite graph, odd ones the right.
+    left side of a bipartite graph, odd ones the right; edge updates and whole-graph reductions see all of it.
     """
 
     max_supersteps: int = 100
@@ -139,7 +140,7 @@ class Output:
     bound: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Program:
     """A traced algorithm. ``parameters`` maps run-time parameters to their values when traced."""
 
@@ -214,6 +215,11 @@ def describe(program: Program) -> str:
             case GraphReduce():
                 lines.append(f"  {stage.name}: {stage.into} = {stage.reducer} over vertices of {stage.value!r}")
     control = program.control
-    rule = f"until settled, at most {control.max_supersteps}" if control.settles else f"{control.max_supersteps}"
+    rule = f"{control.max_supersteps}"
+    if control.settles:
+        measure = "relative" if control.relative else "absolute"
+        within = "exactly" if control.tolerance is None else f"within self.{control.tolerance}, {measure}"
+        rule = f"until settled ({within}), at most {control.max_supersteps}"
     lines.append(f"  supersteps: {rule}{', alternating sides' if control.alternate else ''}")
+    lines += [f"  output {result.name}, relative error at most {result.bound:g}" for result in program.results]
     return "\n".join(lines)

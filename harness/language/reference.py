@@ -19,16 +19,15 @@ from harness.language.errors import InvalidInput
 from harness.language.evaluation import Evaluator, concrete
 from harness.language.products import LogProduct
 from harness.language.program import (
-    IDENTITY,
     EdgeReduce,
     EdgeUpdate,
     GraphReduce,
     Program,
     Property,
-    Reducer,
     VertexStep,
     reads,
 )
+from harness.language.segments import segment_product, segment_reduce
 
 if TYPE_CHECKING:
     from harness.graph import Graph
@@ -38,39 +37,65 @@ BLOCK_ELEMENTS = 1 << 22  # message elements in flight: 32 MB of float64
 
 
 class ReferenceRun:
-    """One run of a program on a graph, in float64; the same protocol as an engine's reset/run/values."""
+    """One run of a program on a graph, in float64; the same protocol as an engine's reset/run/values.
+
+    Raises InvalidInput when the program alternates sides and the graph has none, GraphError when it reads
+    ``edge.reverse`` and some arc has no reverse.
+    """
 
     def __init__(self, program: Program, graph: Graph, features: int) -> None:
+        if program.control.alternate and graph.bipartite is None:
+            raise InvalidInput(
+                f"{program.name} alternates the sides of a bipartite graph; graph {graph.name!r} has none"
+            )
         self.program, self.graph, self.features = program, graph, features
         self._watched = watched(program)
+        self._reverse = graph.reverse_edges if reads_reverse(program) else None
         self._destinations = np.repeat(np.arange(graph.num_vertices), np.diff(graph.csc.offsets))
         self._arc = _csr_positions(graph)
         self._superstep = 0
+        self._active = 0
         self._value: dict[str, Array] = {}
         self._product: dict[str, LogProduct] = {}
         self._parameters: Mapping[str, float] = {}
 
     # protocol ---------------------------------------------------------------------------------------------------
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
-        """Every property to its start, or to ``state``. Raises InvalidInput for a missing or misshapen input."""
+        """Every property to its start, or to ``state``. Raises InvalidInput for a missing or misshapen input.
+
+        ``state`` holds values of properties by name, shaped as :meth:`values` gives them.
+        """
+        unknown = sorted(name for name in state or {} if self._role(name) not in ("state", "temporary"))
+        if unknown:
+            raise InvalidInput(
+                f"the state has {unknown[0]!r}, which is no property that changes in {self.program.name}"
+            )
         self._superstep = 0
+        self._active = self.graph.num_vertices
         self._parameters = dict(self.program.parameters) | dict(inputs.parameters)
         self._product = {}
         self._value = {}
         for prop in self.program.properties.values():
             self._value[prop.name] = self._start(prop, inputs, state or {})
+        for stage in self.program.stages:
+            if isinstance(stage, EdgeReduce) and stage.reducer == "prod":
+                self._product[stage.into] = LogProduct.of(self._value[stage.into])
 
     def run(self, max_supersteps: int) -> RunStatistics:
         """Run until settled or for ``max_supersteps`` more supersteps."""
         statistics = RunStatistics(settled=False)
         for _ in range(max_supersteps):
-            active = self.superstep()
+            before, self._active = self._active, self.superstep()
             visited = self.graph.num_edges * sum(isinstance(s, (EdgeReduce, EdgeUpdate)) for s in self.program.stages)
-            statistics.supersteps.append(Superstep(active, visited, "pull"))
-            if active == 0 and self.program.control.settles:
+            statistics.supersteps.append(Superstep(before, visited, "pull"))
+            if self._active == 0 and self.program.control.settles and self._both_sides_updated():
                 statistics.settled = True
                 break
         return statistics
+
+    def _both_sides_updated(self) -> bool:
+        """Whether every source has been propagated: one quiet superstep says nothing of the side not yet updated."""
+        return not self.program.control.alternate or self._superstep >= 2
 
     def values(self, name: str) -> Array:
         """The property in float64 (bool where it is one), ``[V, ...]`` or ``[E, ...]``."""
@@ -102,12 +127,19 @@ class ReferenceRun:
         if prop.role == "input":
             return checked_input(prop, inputs, self.graph, shape).astype(dtype)
         if prop.name in state:
-            return np.asarray(state[prop.name]).astype(dtype).reshape(shape)
+            given = np.asarray(state[prop.name])
+            if given.shape != shape:
+                raise InvalidInput(f"state {prop.name!r} has shape {given.shape}; the program needs {shape}")
+            return given.astype(dtype)
         if isinstance(prop.start, str):
             return self._value[prop.start].copy()
         if prop.start is not None:
             return np.full(shape, prop.start, dtype)
         return np.full(shape, np.nan if dtype is np.float64 else False, dtype)
+
+    def _role(self, name: str) -> str | None:
+        prop = self.program.properties.get(name)
+        return None if prop is None else prop.role
 
     def _builtin(self, name: str) -> Array:
         graph = self.graph
@@ -150,15 +182,14 @@ class ReferenceRun:
             if space == "graph":
                 return self._value[name]
             if space == "reverse":
-                return self._value[name][self.graph.reverse_edges[positions]]
-            return self._value[name][index[space]]
+                assert self._reverse is not None
+                return np.asarray(self._value[name][self._reverse[positions]])
+            return np.asarray(self._value[name][index[space]])
 
         def without(space: str, name: str, factor: Array) -> Array:
             if name not in self._product:
                 return np.asarray(read(space, name) - factor)
-            whole = self._product[name]
-            at = index[space]
-            return LogProduct(whole.log[at], whole.zeros[at], whole.negative[at]).without(factor).value()
+            return self._product[name].at(index[space]).without(factor).value()
 
         return Evaluator(read, self._parameters, self.features, np.float64, without)
 
@@ -176,9 +207,7 @@ class ReferenceRun:
         shape = concrete(stage.message.shape, self.features)
         side = self._updated_side()
         result = self._value[stage.into].copy()
-        product = _empty_product(result) if stage.reducer == "prod" else None
-        if product is not None and stage.into in self._product:
-            product = self._product[stage.into]
+        product = self._product[stage.into].copy() if stage.reducer == "prod" else None
         for vertices, arcs in self._blocks(int(np.prod(shape, dtype=int)), side.start, side.stop):
             offsets = self.graph.csc.offsets[vertices.start : vertices.stop + 1] - arcs.start
             messages = self._evaluator(arcs)(stage.message)
@@ -186,10 +215,7 @@ class ReferenceRun:
             if product is None:
                 result[vertices] = segment_reduce(messages, offsets, stage.reducer)
                 continue
-            one = LogProduct.of(messages)
-            product.log[vertices] = segment_reduce(one.log, offsets, "sum")
-            product.zeros[vertices] = segment_reduce(one.zeros, offsets, "sum")
-            product.negative[vertices] = segment_reduce(one.negative, offsets, "sum")
+            product.set(vertices, segment_product(messages, offsets))
         if product is not None:
             self._product[stage.into] = product
             result[side] = product.value()[side]
@@ -218,31 +244,16 @@ class ReferenceRun:
         values = self._vertex_evaluator()(stage.value)
         values = np.broadcast_to(values, (self.graph.num_vertices, *values.shape[1:]))
         whole = np.asarray([0, len(values)])
-        self._value[stage.into] = segment_reduce(values, whole, stage.reducer)
+        if stage.reducer == "prod":
+            self._value[stage.into] = segment_product(values, whole).value()
+        else:
+            self._value[stage.into] = segment_reduce(values, whole, stage.reducer)
 
 
 def _csr_positions(graph: Graph) -> Array:
     edge_ids = graph.csc.edge_ids
     assert edge_ids is not None
     return np.asarray(edge_ids)
-
-
-def _empty_product(like: Array) -> LogProduct:
-    return LogProduct(np.zeros(like.shape), np.zeros(like.shape, np.int64), np.zeros(like.shape, np.int64))
-
-
-_UFUNC: dict[Reducer, np.ufunc] = {"sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}
-
-
-def segment_reduce(values: Array, offsets: Array, reducer: Reducer) -> Array:
-    """Reduce runs of rows: row i of the result covers ``values[offsets[i]:offsets[i+1]]``; an empty run gives the
-    reducer's identity."""
-    counts = np.diff(offsets)
-    result = np.full((len(counts), *values.shape[1:]), IDENTITY[reducer], np.result_type(values.dtype, np.float64))
-    filled = np.flatnonzero(counts)
-    if len(filled):
-        result[filled] = _UFUNC[reducer].reduceat(values, offsets[:-1][filled], axis=0)
-    return result
 
 
 def moved(old: Array, new: Array, tolerance: float, relative: bool) -> Array:
@@ -254,7 +265,7 @@ def moved(old: Array, new: Array, tolerance: float, relative: bool) -> Array:
 
 
 def checked_input(prop: Property, inputs: Inputs, graph: Graph, shape: tuple[int, ...]) -> Array:
-    """The input property, checked for presence, shape and finiteness. Raises InvalidInput."""
+    """The input property, checked for presence, shape, kind and NaN (infinities are legal). Raises InvalidInput."""
     if prop.name in inputs.properties:
         array = np.asarray(inputs.properties[prop.name])
     elif prop.place == "edge" and prop.name == "weight":
@@ -263,6 +274,8 @@ def checked_input(prop: Property, inputs: Inputs, graph: Graph, shape: tuple[int
         raise InvalidInput(f"input {prop.name!r} ({prop.place} property of shape {prop.shape}) was not given")
     if array.shape != shape:
         raise InvalidInput(f"input {prop.name!r} has shape {array.shape}; the program needs {shape}")
+    if array.dtype.kind not in ("b" if prop.dtype == "bool" else "fiub"):
+        raise InvalidInput(f"input {prop.name!r} is {array.dtype}; the program needs {prop.dtype}")
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise InvalidInput(f"input {prop.name!r} contains NaN; remove or replace those entries")
     return array

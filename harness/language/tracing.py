@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from harness.language.errors import LanguageError, SourceLine
@@ -29,64 +29,42 @@ from harness.language.program import (
     VertexStep,
     reads,
 )
+from harness.language.readers import EdgeReader, Reader
+from harness.language.wellformed import check_name, check_sides, check_without, require_float
 
 if TYPE_CHECKING:
     from harness.language.algorithm import Algorithm
+
+__all__ = ["ProgramBuilder", "Reader", "trace"]
 
 Function = Callable[..., Any]
 _PLACE_OF_ARGUMENT: dict[str, Place] = {
     "src": "vertex", "dst": "vertex", "v": "vertex", "edge": "edge", "graph": "graph"
 }  # fmt: skip
+_ARGUMENTS: dict[str, tuple[str, ...]] = {"edge": ("src", "dst", "edge", "graph"), "vertex": ("v", "graph")}
 
 
-class Reader:
-    """A symbolic argument: ``src.lp`` is the expression that reads property lp of the source."""
+@dataclass
+class _Guard:
+    """What must hold in the present run of edge or vertex stages, and what the run has written since."""
 
-    def __init__(self, space: str, place: Place, properties: Mapping[str, Property]) -> None:
-        self._space, self._place, self._properties = space, place, properties
-
-    def __getattr__(self, name: str) -> Expression:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        prop = self._properties.get(name)
-        if prop is None or prop.place != self._place:
-            names = [p.name for p in self._properties.values() if p.place == self._place]
-            close = difflib.get_close_matches(name, names, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(sorted(names)) or 'none'}."
-            kind = f"{prop.place} property is read from the {self._space} argument" if prop else "such property"
-            raise LanguageError(
-                f"{self._space}.{name}: no {self._place} property {name!r} is known here; {hint}"
-                if prop is None
-                else f"{self._space}.{name}: {name!r} is a {kind}; read it from an argument of that kind"
-            )
-        return read(self._space, name, prop.shape, prop.dtype)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not name.startswith("_"):
-            raise LanguageError(f"{self._space}.{name} cannot be assigned; return the new value instead")
-        super().__setattr__(name, value)
-
-
-class EdgeReader(Reader):
-    """The symbolic edge; ``edge.reverse`` is the arc from destination to source, as it was before the stage."""
-
-    @property
-    def reverse(self) -> Reader:
-        return Reader("reverse", "edge", self._properties)
+    kind: str
+    condition: Expression
+    written: set[str] = field(default_factory=set)
 
 
 class ProgramBuilder:
-    """What :meth:`Algorithm.build` writes the program into."""
+    """What :meth:`Algorithm.build` writes the program into. ``line``: where to point when something is missing."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, line: SourceLine | None = None) -> None:
+        self.name, self.line = name, line
         self._properties: dict[str, Property] = {
             name: Property(name, "vertex", (), role="builtin") for name in BUILTIN_VERTEX
         } | {name: Property(name, "graph", (), role="builtin") for name in BUILTIN_GRAPH}
         self._stages: list[Stage] = []
         self._results: list[tuple[str, Expression]] = []
         self._control = Control()
-        self._guard: tuple[str, Expression] | None = None  # kind of the run of stages, and what must hold in it
+        self._guard: _Guard | None = None
 
     # properties -------------------------------------------------------------------------------------------------
     def vertex(
@@ -107,19 +85,29 @@ class ProgramBuilder:
         self, name: str, place: Place, shape: Shape | Dimension, dtype: type, start: str | float | None
     ) -> None:
         if name in self._properties:
-            raise LanguageError(f"property {name!r} is declared twice")
-        if not name.isidentifier() or name.startswith("_"):
-            raise LanguageError(f"{name!r} is not a property name: use a Python identifier without leading underscore")
+            known = self._properties[name]
+            why = "is built in" if known.role == "builtin" else f"is already a property of the {known.place}"
+            raise LanguageError(f"property {name!r} {why}; choose another name")
+        check_name(name)
         if dtype not in (float, bool):
             raise LanguageError(f"property {name!r}: dtype is float or bool, not {dtype!r}")
         kind: DType = "bool" if dtype is bool else "float"
         dims = as_shape(shape)
         if isinstance(start, str):
             other = self._properties.get(start)
-            if other is None or (other.place, other.shape, other.dtype) != (place, dims, kind):
+            same = other is not None and (other.place, other.shape, other.dtype) == (place, dims, kind)
+            if other is None or not same or other.role == "temporary":
                 raise LanguageError(
-                    f"property {name!r} starts as {start!r}, which is no {place} {kind} of shape {dims}"
+                    f"property {name!r} starts as {start!r}, which is no declared {place} {kind} of shape {dims}; "
+                    "declare it before"
                 )
+        elif start is not None:
+            if not isinstance(start, (bool, int, float)):
+                raise LanguageError(
+                    f"property {name!r} starts as {start!r}; a start is a constant or the name of a property declared "
+                    "before (an input, say, when it depends on parameters)"
+                )
+            start = bool(start) if kind == "bool" else float(start)
         role = "state" if start is not None else "input"
         self._properties[name] = Property(name, place, dims, kind, role, start)  # type: ignore[arg-type]
 
@@ -131,7 +119,8 @@ class ProgramBuilder:
         """Decorate an edge function: reduce its messages ``into`` a vertex property, or let it update an edge property.
 
         The function takes any of ``src``, ``dst``, ``edge``, ``graph``. ``when`` is a guard over the same arguments:
-        where it is false neither this stage nor the edge stages directly after it run for that edge.
+        where it is false neither this stage nor the edge stages directly after it run for that edge. A ``prod`` of
+        vectors or matrices is scaled, per vertex, to a largest magnitude of 1 (see :mod:`harness.language.products`).
         """
         if (into is None) == (updates is None) or (into is None) != (reduce is None):
             raise LanguageError("over_edges() takes either into= with reduce=, or updates=")
@@ -139,7 +128,7 @@ class ProgramBuilder:
             raise LanguageError(f"reduce={reduce!r} is not known; the reducers are {', '.join(REDUCERS)}")
 
         def decorate(function: Function) -> Function:
-            value = self._trace(function, "edge")
+            value = self._value(function, "edge")
             guard = self._guard_of("edge", when, function)
             line = _line_of(function)
             if updates is not None:
@@ -147,10 +136,11 @@ class ProgramBuilder:
             else:
                 assert into is not None
                 assert reduce is not None
-                self._require_float(value, function)
+                require_float(value, function.__name__, line)
                 if guard is not None:
                     value = where(guard, value, IDENTITY[reduce])
                 self._write(into, "vertex", value, line)
+                self._note_written(into)
                 self._stages.append(EdgeReduce(function.__name__, into, reduce, value, line))
             return function
 
@@ -162,10 +152,10 @@ class ProgramBuilder:
         prop = self._properties.get(updates)
         if prop is None or prop.role != "state" or prop.place != "edge":
             raise LanguageError(f"updates={updates!r} must name an edge property declared with a start", line)
-        if value.shape != prop.shape:
-            raise LanguageError(f"{function.__name__} gives shape {value.shape}; {updates!r} has {prop.shape}", line)
         if guard is not None:
             value = where(guard, value, read("edge", updates, prop.shape, prop.dtype))
+        self._write(updates, "edge", value, line)
+        self._note_written(updates)
         self._stages.append(EdgeUpdate(function.__name__, updates, value, line))
 
     def over_vertices(self, function: Function | None = None, *, when: Function | None = None) -> Any:
@@ -175,8 +165,8 @@ class ProgramBuilder:
         """
 
         def decorate(function: Function) -> Function:
-            result = self._trace(function, "vertex")
             line = _line_of(function)
+            result = self._trace(function, "vertex")
             if not isinstance(result, dict) or not result:
                 raise LanguageError(f"{function.__name__} must return {{'property': value, ...}}", line)
             guard = self._guard_of("vertex", when, function)
@@ -202,9 +192,9 @@ class ProgramBuilder:
             raise LanguageError(f"reduce={reduce!r} is not known; the reducers are {', '.join(REDUCERS)}")
 
         def decorate(function: Function) -> Function:
-            value = self._trace(function, "vertex")
+            value = self._value(function, "vertex")
             line = _line_of(function)
-            self._require_float(value, function)
+            require_float(value, function.__name__, line)
             self._write(into, "graph", value, line)
             self._guard = None
             self._stages.append(GraphReduce(function.__name__, into, reduce, value, line))
@@ -227,7 +217,7 @@ class ProgramBuilder:
 
     @staticmethod
     def _limit(supersteps: int) -> None:
-        if not isinstance(supersteps, int) or supersteps < 1:
+        if not isinstance(supersteps, int) or isinstance(supersteps, bool) or supersteps < 1:
             raise LanguageError(f"the number of supersteps is a positive int, not {supersteps!r}")
 
     def alternate_sides(self) -> None:
@@ -237,16 +227,27 @@ class ProgramBuilder:
 
     def output(self, name: str, *, bound: Expression | float) -> None:
         """Name a property as the answer; ``bound`` (of parameters) is the relative error it may have."""
-        if name not in self._properties or self._properties[name].role == "temporary":
+        if name not in self._properties or self._properties[name].role != "state":
             raise LanguageError(f"output {name!r} must be a declared property with a start")
-        self._results.append((name, _operand(bound)))
+        limit = _operand(bound)
+        if limit.shape or any(True for _ in reads(limit)):
+            raise LanguageError(f"the bound of output {name!r} is {limit!r}; it must be a number made of parameters")
+        self._results.append((name, limit))
 
     def finish(self, parameters: Mapping[str, float]) -> Program:
         """The program; raises LanguageError when something is missing."""
         if not self._stages:
-            raise LanguageError(f"{self.name} has no stages")
+            raise LanguageError(f"{self.name} has no stages; decorate functions with p.over_edges, ...", self.line)
         if not self._results:
-            raise LanguageError(f"{self.name} names no output; add p.output('property', bound=...)")
+            raise LanguageError(f"{self.name} names no output; add p.output('property', bound=...)", self.line)
+        written = {name for stage in self._stages for name in stage.writes}
+        for name, _ in self._results:
+            if name not in written:
+                raise LanguageError(f"no stage of {self.name} writes the output {name!r}", self.line)
+        for stage in self._stages:
+            check_without(stage, self._stages)
+            if self._control.alternate:
+                check_sides(stage, self._properties)
         results = tuple(Output(name, float(Evaluator(_no_read, parameters, 1)(b)[0])) for name, b in self._results)
         used = {n.attribute for stage in self._stages for n in walk(*stage.expressions()) if n.op == "param"}
         used |= {self._control.tolerance}
@@ -261,7 +262,9 @@ class ProgramBuilder:
 
     # inner workings ---------------------------------------------------------------------------------------------
     def _trace(self, function: Function, kind: str) -> Any:
-        allowed = ("src", "dst", "edge", "graph") if kind == "edge" else ("v", "graph")
+        if not inspect.isfunction(function):
+            raise LanguageError(f"a stage or a guard is a plain function, not {function!r}")
+        allowed = _ARGUMENTS[kind]
         arguments = []
         for name in inspect.signature(function).parameters:
             if name not in allowed:
@@ -271,34 +274,56 @@ class ProgramBuilder:
                 )
             reader = EdgeReader if name == "edge" else Reader
             arguments.append(reader(name, _PLACE_OF_ARGUMENT[name], self._properties))
-        result = function(*arguments)
-        return result if isinstance(result, dict) else _operand(result)
+        return function(*arguments)
 
-    @staticmethod
-    def _require_float(value: Any, function: Function) -> None:
-        if not isinstance(value, Expression) or value.dtype != "float":
-            raise LanguageError(f"{function.__name__} must give one float value to reduce", _line_of(function))
+    def _value(self, function: Function, kind: str) -> Expression:
+        """The one value that an edge function or a guard returns."""
+        result = self._trace(function, kind)
+        if result is None or isinstance(result, dict):
+            met = "nothing" if result is None else "a dict"
+            raise LanguageError(f"{function.__name__} must return one value; it returned {met}", _line_of(function))
+        return _operand(result)
 
     def _guard_of(self, kind: str, when: Function | None, function: Function) -> Expression | None:
         """The condition under which this stage runs: its own guard and those of the stages of its run before it."""
-        previous = self._guard[1] if self._guard is not None and self._guard[0] == kind else None
+        previous = self._guard if self._guard is not None and self._guard.kind == kind else None
+        if previous is not None and kind == "edge":
+            again = sorted({name for _, name in reads(previous.condition)} & previous.written)
+            if again:
+                raise LanguageError(
+                    f"the guard before {function.__name__} reads {again[0]!r}, which its run of edge stages has "
+                    "written since; give the later stages a guard of their own after a vertex stage",
+                    _line_of(function),
+                )
+        self._guard = previous
         if when is None:
-            self._guard = (kind, previous) if previous is not None else None
-            return previous
-        condition = self._trace(when, kind)
-        if not isinstance(condition, Expression) or condition.dtype != "bool" or condition.shape:
-            raise LanguageError(f"the guard of {function.__name__} must give one bool", _line_of(when))
+            return None if previous is None else previous.condition
+        condition = self._value(when, kind)
+        if condition.dtype != "bool" or condition.shape:
+            raise LanguageError(
+                f"the guard of {function.__name__} gives a {condition.dtype} of shape {condition.shape}; it must give "
+                "one bool",
+                _line_of(when),
+            )
         if kind == "vertex":
             condition = self._remember(condition, function)
-        elif any(space == "edge" and self._properties[name].role == "state" for space, name in reads(condition)):
-            raise LanguageError("the guard of an edge stage cannot read an edge property that changes", _line_of(when))
-        guard = condition if previous is None else previous & condition
-        self._guard = (kind, guard)
-        return guard
+        if previous is None:
+            self._guard = _Guard(kind, condition)
+        else:
+            self._guard = _Guard(kind, previous.condition & condition, previous.written)
+        return self._guard.condition
+
+    def _note_written(self, name: str) -> None:
+        if self._guard is not None:
+            self._guard.written.add(name)
 
     def _remember(self, condition: Expression, function: Function) -> Expression:
         """A guard is tested before its stage writes, so it is kept in a temporary that later stages read."""
-        name = f"{function.__name__}_guard"
+        base = name = f"{function.__name__}_guard"
+        number = 1
+        while name in self._properties:
+            number += 1
+            name = f"{base}_{number}"
         self._write(name, "vertex", condition, _line_of(function))
         self._stages.append(VertexStep(name, ((name, condition),), _line_of(function)))
         return read("v", name, (), "bool")
@@ -306,18 +331,23 @@ class ProgramBuilder:
     def _write(self, name: str, place: Place, value: Expression, line: SourceLine) -> None:
         prop = self._properties.get(name)
         if prop is None:
+            check_name(name, line)
             self._properties[name] = Property(name, place, value.shape, value.dtype, "temporary")
-        elif prop.role in ("input", "builtin"):
+        elif prop.role == "builtin":
+            raise LanguageError(f"{name!r} is built in and cannot be written; choose another name", line)
+        elif prop.role == "input":
             raise LanguageError(f"{name!r} is an input; declare it with a start to write it", line)
         elif (prop.place, prop.shape, prop.dtype) != (place, value.shape, value.dtype):
+            mend = "; full(shape, value) spreads a scalar" if prop.shape and not value.shape else ""
             raise LanguageError(
                 f"{name!r} is a {prop.place} {prop.dtype} of shape {prop.shape}; this gives a {place} {value.dtype} "
-                f"of shape {value.shape}", line,
-            )  # fmt: skip
+                f"of shape {value.shape}{mend}",
+                value.where,
+            )
 
 
 def _no_read(space: str, name: str) -> NoReturn:
-    raise LanguageError(f"the bound of an output depends on parameters alone; it reads {space}.{name}")
+    raise AssertionError(f"a bound that reads {space}.{name} is refused when it is given")
 
 
 def _line_of(function: Function) -> SourceLine:
@@ -327,7 +357,7 @@ def _line_of(function: Function) -> SourceLine:
 
 def trace(algorithm: Algorithm) -> Program:
     """Trace an algorithm: float and bool fields become run-time parameters, int and str fields are constants."""
-    builder = ProgramBuilder(algorithm.name)
+    builder = ProgramBuilder(algorithm.name, _line_of(type(algorithm).build))
     symbolic, parameters = algorithm.symbolic()
     symbolic.build(builder)
     return builder.finish(parameters)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -32,15 +33,14 @@ def relative_error(values: NDArray[Any], reference: NDArray[Any]) -> NDArray[np.
     Equal infinities count as equal; NaN, or an infinity on one side only, gives infinity.
     """
     count = len(reference)
-    x = np.asarray(values, np.float64).reshape(count, -1)
-    y = np.asarray(reference, np.float64).reshape(count, -1)
+    x, y = (np.asarray(a, np.float64).reshape(count, math.prod(a.shape[1:])) for a in (values, reference))
     if not y.size:
         return np.zeros(count)
     finite = np.isfinite(y)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         difference = np.where(x == y, 0.0, np.abs(x - y))
-    scale = np.maximum(np.where(finite, np.abs(y), 0.0).max(axis=1), FLOOR)
-    error = difference.max(axis=1) / scale
+        scale = np.maximum(np.where(finite, np.abs(y), 0.0).max(axis=1), FLOOR)
+        error = difference.max(axis=1) / scale
     return np.where(np.isnan(error), np.inf, error)
 
 
@@ -59,6 +59,7 @@ def compare(program: Program, values: Mapping[str, NDArray[Any]], reference: Map
         if error[at] > result.bound:
             ok = False
             met, wanted = (np.array2string(np.asarray(a[at]), threshold=8) for a in (x, y))
-            off = f"{result.name} of vertex {at} is off by {error[at]:.3g} relative (bound {result.bound:g})"
+            place = program.properties[result.name].place
+            off = f"{result.name} of {place} {at} is off by {error[at]:.3g} relative (bound {result.bound:g})"
             detail = f"{off}: {met} instead of {wanted}"
     return Comparison(ok, worst, program.bound, detail)

@@ -1,0 +1,49 @@
+"""The symbolic arguments of traced functions."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+
+from harness.language.errors import LanguageError
+from harness.language.expressions import Expression, read
+from harness.language.program import Place, Property
+
+_ARGUMENTS_OF_PLACE: dict[Place, str] = {"vertex": "src, dst or v", "edge": "edge", "graph": "graph"}
+
+
+class Reader:
+    """A symbolic argument: ``src.lp`` is the expression that reads property lp of the source."""
+
+    def __init__(self, space: str, place: Place, properties: Mapping[str, Property]) -> None:
+        self._space, self._place, self._properties = space, place, properties
+
+    def __getattr__(self, name: str) -> Expression:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        prop = self._properties.get(name)
+        if prop is None or prop.place != self._place:
+            names = [p.name for p in self._properties.values() if p.place == self._place]
+            close = difflib.get_close_matches(name, names, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(sorted(names)) or 'none'}."
+            spelt = "edge.reverse" if self._space == "reverse" else self._space
+            raise LanguageError(
+                f"{spelt}.{name}: no {self._place} property {name!r} is known here; {hint}"
+                if prop is None
+                else f"{spelt}.{name}: {name!r} is a property of the {prop.place}; read it from the argument "
+                f"{_ARGUMENTS_OF_PLACE[prop.place]}"
+            )
+        return read(self._space, name, prop.shape, prop.dtype)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not name.startswith("_"):
+            raise LanguageError(f"{self._space}.{name} cannot be assigned; return the new value instead")
+        super().__setattr__(name, value)
+
+
+class EdgeReader(Reader):
+    """The symbolic edge; ``edge.reverse`` is the arc from destination to source, as it was before the stage."""
+
+    @property
+    def reverse(self) -> Reader:
+        return Reader("reverse", "edge", self._properties)

@@ -1,0 +1,33 @@
+"""Reductions over runs of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.language.products import LogProduct
+from harness.language.program import IDENTITY, Reducer
+
+Array = NDArray[Any]
+
+_UFUNC: dict[Reducer, np.ufunc] = {"sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}
+
+
+def segment_reduce(values: Array, offsets: Array, reducer: Reducer) -> Array:
+    """Reduce runs of rows: row i of the result covers ``values[offsets[i]:offsets[i+1]]``; an empty run gives the
+    reducer's identity."""
+    counts = np.diff(offsets)
+    result = np.full((len(counts), *values.shape[1:]), IDENTITY[reducer], np.result_type(values.dtype, np.float64))
+    filled = np.flatnonzero(counts)
+    if len(filled):
+        result[filled] = _UFUNC[reducer].reduceat(values, offsets[:-1][filled], axis=0)
+    return result
+
+
+def segment_product(values: Array, offsets: Array) -> LogProduct:
+    """The products of runs of rows, as :func:`segment_reduce`."""
+    one = LogProduct.of(values)
+    log, zeros, negative = (segment_reduce(part, offsets, "sum") for part in (one.log, one.zeros, one.negative))
+    return LogProduct(log, zeros.astype(np.int64), negative.astype(np.int64))
