@@ -45,7 +45,7 @@ from harness.lowering.cpu.rows import (
     where,
 )
 
-LENGTHS = (1, 2, 3, 4, 5, 7, 8, 16, 32, 33, 100, 128, 256)
+LENGTHS = (1, 2, 3, 4, 5, 7, 8, 15, 16, 32, 33, 61, 100, 128, 256)
 CANARY = np.float32(-7777.0)
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-45, -1e-40, 3.4e38, -3.4e38, 0.5], np.float32)
 
@@ -477,7 +477,7 @@ print("untouched")
 
 @pytest.mark.skipif(not hasattr(mmap, "PROT_READ"), reason="needs page protection")
 def test_rows_at_the_edges_of_a_page_touch_no_other_page():
-    script = PAGE_END.format(lengths=(1, 3, 5, 7, 33, 100))
+    script = PAGE_END.format(lengths=(1, 3, 5, 7, 13, 33, 100))
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stdout.strip()) == (0, "untouched"), run.stderr
 

@@ -21,6 +21,10 @@ Typed = tuple[Signature, Callable[..., ir.Value]]
 
 KINDS = {types.float32: "float32", types.float64: "float64", types.boolean: "bool", types.uint8: "bool"}
 CACHE_LINE = 64  # bytes
+# Rests of up to so many lanes are loaded and stored in exact parts (8 + 2 + 1), longer ones under a mask.  Aggregation,
+# ns an edge, exact / masked: 1.6 / 1.9 at 10 lanes, 2.1 / 1.8 at 12, 2.7 / 2.1 at 15 (AVX-512, data in the cache).  A
+# masked store also holds up a load of the same memory after it.
+LONGEST_EXACT_REST = 11
 
 
 def check_array(name: str, array: NumbaType, index: NumbaType) -> None:
@@ -78,15 +82,24 @@ def masked_function(
     return cgutils.get_or_insert_function(builder.module, ir.FunctionType(result, list(rest)), full_name)
 
 
+def lane_numbers(count: int, last: int) -> ir.Constant:
+    """The constant shuffle mask 0, 1, ..., of `count` lanes, none above `last`."""
+    return ir.Constant(ir.VectorType(ir.IntType(32), count), [min(lane, last) for lane in range(count)])
+
+
 def load_piece(builder: ir.IRBuilder, pointer: ir.Value, piece: Piece, vector: ir.VectorType) -> ir.Value:
     """The vector of a piece, unused lanes 0."""
-    place, alignment = piece_pointer(builder, pointer, piece, vector), element_bytes(vector)
+    place, alignment, zeros = piece_pointer(builder, pointer, piece, vector), element_bytes(vector), [0] * piece.width
     if piece.lanes == piece.width:
         return builder.load(place, align=alignment, typ=vector)
+    if piece.lanes <= LONGEST_EXACT_REST:
+        part = ir.VectorType(vector.element, piece.lanes)
+        value = builder.load(builder.bitcast(place, part.as_pointer()), align=alignment, typ=part)
+        nothing = ir.Constant(part, zeros[: piece.lanes])
+        return builder.shuffle_vector(value, nothing, lane_numbers(piece.width, piece.lanes))
     int32, mask = ir.IntType(32), used_mask(piece)
     function = masked_function(builder, "load", vector, vector, place.type, int32, mask.type, vector)
-    zeros = ir.Constant(vector, [0] * piece.width)
-    return builder.call(function, [place, int32(alignment), mask, zeros])
+    return builder.call(function, [place, int32(alignment), mask, ir.Constant(vector, zeros)])
 
 
 def store_piece(builder: ir.IRBuilder, pointer: ir.Value, piece: Piece, value: ir.Value) -> None:
@@ -95,10 +108,13 @@ def store_piece(builder: ir.IRBuilder, pointer: ir.Value, piece: Piece, value: i
     place, alignment = piece_pointer(builder, pointer, piece, vector), element_bytes(vector)
     if piece.lanes == piece.width:
         builder.store(value, place, align=alignment)
-        return
-    int32, mask = ir.IntType(32), used_mask(piece)
-    function = masked_function(builder, "store", vector, ir.VoidType(), vector, place.type, int32, mask.type)
-    builder.call(function, [value, place, int32(alignment), mask])
+    elif piece.lanes <= LONGEST_EXACT_REST:
+        part = builder.shuffle_vector(value, value, lane_numbers(piece.lanes, piece.lanes))
+        builder.store(part, builder.bitcast(place, part.type.as_pointer()), align=alignment)
+    else:
+        int32, mask = ir.IntType(32), used_mask(piece)
+        function = masked_function(builder, "store", vector, ir.VoidType(), vector, place.type, int32, mask.type)
+        builder.call(function, [value, place, int32(alignment), mask])
 
 
 def make_load(lanes: int) -> Any:

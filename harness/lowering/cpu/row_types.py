@@ -5,10 +5,10 @@ and as the result of a compiled function), and has no counterpart in Python.  Th
 any from 1 to 256.
 
 LLVM keeps a vector whose length is not a power of two in one register *per lane* wherever it passes from one basic
-block to another, as every accumulator of a loop does (36 lanes: 15 times slower than 32).  So a row is a few
-*pieces*, each a power of two wide: the multiples of 16 lanes in binary, then the rest, in the next power of two with
-unused lanes on top. 100 lanes are 64 + 32 + 4; 7 are 8 with one unused, whose loads and stores are masked.  Unused
-lanes hold anything and must not be looked at."""
+block to another, as every accumulator of a loop does (36 lanes: 15 times slower than 32).  So a row is a few *pieces*,
+each a power of two wide: the multiples of 16 lanes in binary, then the rest, in the next power of two with unused lanes
+on top.  100 lanes are 64 + 32 + 4; 7 are 8 with one unused.  Unused lanes hold anything and must not be looked at.
+"""
 
 # mypy: allow-untyped-calls, allow-untyped-decorators, allow-subclassing-any, no-warn-return-any
 from __future__ import annotations
