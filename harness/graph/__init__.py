@@ -1,4 +1,4 @@
-"""Graphs: the one data structure that engines run on, its file formats, generators and the catalogue of named graphs."""
+"""Graphs: the data structure that engines run on, its file formats, generators and the catalogue of named graphs."""
 
 from harness.graph.adjacency import Adjacency
 from harness.graph.cache import cache_folder, cached

@@ -56,13 +56,15 @@ class Adjacency:
 
 
 def as_index(ids: Array, count: int) -> Array:
-    """Non-negative `ids` below `count` in the signed dtype that SciPy's routines take, without a copy where possible."""
+    """Non-negative `ids` below `count` in the signed dtype of SciPy's routines, without a copy where possible."""
     if count > INT32_MAX:
         return ids.view(np.int64) if ids.dtype == np.uint64 else ids.astype(np.int64, copy=False)
     return ids.view(np.int32) if ids.dtype == np.uint32 else ids.astype(np.int32, copy=False)
 
 
-def compress(sources: Array, destinations: Array, num_vertices: int, payload: Array | None) -> tuple[Adjacency, Array | None]:
+def compress(
+    sources: Array, destinations: Array, num_vertices: int, payload: Array | None
+) -> tuple[Adjacency, Array | None]:
     """CSR of the arcs, sorted by (source, destination) and stably within parallel arcs; `payload` [E] sorted along.
 
     The ids must lie in 0..num_vertices-1: they are not checked here.
@@ -77,12 +79,16 @@ def compress(sources: Array, destinations: Array, num_vertices: int, payload: Ar
     by_destination = arcs.tocsc()
     del arcs, coordinates, data
     rows = by_destination.tocsr()
-    neighbours = rows.indices.astype(id_dtype(num_vertices), copy=False) if num_vertices > INT32_MAX else rows.indices.view(np.uint32)
+    neighbours = (
+        rows.indices.astype(id_dtype(num_vertices), copy=False)
+        if num_vertices > INT32_MAX
+        else rows.indices.view(np.uint32)
+    )
     return Adjacency(rows.indptr.astype(np.int64), neighbours), None if payload is None else rows.data
 
 
 def transpose(csr: Adjacency) -> Adjacency:
-    """CSC of the graph whose CSR is given: rows by destination, sources ascending, with the CSR position of each arc."""
+    """CSC of the graph whose CSR is given: rows by destination, sources ascending, and each arc's CSR position."""
     from scipy.sparse import csr_array
 
     num_vertices, num_edges = csr.offsets.size - 1, csr.neighbours.size

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 def cache_folder() -> Path:
-    """The folder of all caches of the harness, from ONYX_HARNESS_CACHE or the user's cache folder; it may not exist yet."""
+    """The folder of the harness's caches: ONYX_HARNESS_CACHE or the user's cache folder; it may not exist yet."""
     chosen = os.environ.get("ONYX_HARNESS_CACHE")
     if chosen:
         return Path(chosen).expanduser().absolute()
@@ -64,7 +64,7 @@ def cached(key_parts: Sequence[object], builder: Callable[[], Graph]) -> Graph:
 
 
 def store(graph: Graph) -> Path:
-    """Write `graph` with its CSC under its content hash and return the folder; one that is whole already is left alone."""
+    """Write `graph` with its CSC under its content hash and return the folder; a whole one is left alone."""
     folder = cache_folder() / "graphs" / graph.content_hash
     if folder.is_dir() and _is_whole(folder):
         return folder
@@ -157,7 +157,9 @@ def _write_entry(entry: Path, described: Mapping[str, object]) -> None:
 def _map(path: Path, expected: Mapping[str, Any]) -> Array:
     array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
     if array.dtype.str != expected["dtype"] or list(array.shape) != expected["shape"]:
-        raise ValueError(f"{path}: {array.dtype.str}{list(array.shape)} instead of {expected['dtype']}{expected['shape']}")
+        raise ValueError(
+            f"{path}: {array.dtype.str}{list(array.shape)} instead of {expected['dtype']}{expected['shape']}"
+        )
     return array
 
 

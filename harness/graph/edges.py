@@ -48,19 +48,22 @@ def build(
         name=name,
         directed=directed,
         weights=payload,
-        labels=None if graph_data["labels"] is None else np.asarray(graph_data["labels"]),
-        vertex_data={key: np.asarray(value) for key, value in (graph_data["vertex_data"] or {}).items()},
+        labels=None if graph_data["labels"] is None else np.array(graph_data["labels"]),
+        vertex_data={key: np.array(value) for key, value in (graph_data["vertex_data"] or {}).items()},
         edge_data=data,
         **prepared,
     )
 
 
-def checked_ids(sources: ArrayLike, destinations: ArrayLike, num_vertices: int | None, name: str) -> tuple[Array, Array, int]:
+def checked_ids(
+    sources: ArrayLike, destinations: ArrayLike, num_vertices: int | None, name: str
+) -> tuple[Array, Array, int]:
     """The two ends of every arc in the index dtype of SciPy's sorts, and the number of vertices."""
     ends = [np.asarray(sources), np.asarray(destinations)]
     if ends[0].shape != ends[1].shape or ends[0].ndim != 1:
         raise GraphError(
-            f"graph {name!r}: sources have shape {ends[0].shape}, destinations {ends[1].shape}; give two lists of one length"
+            f"graph {name!r}: sources have shape {ends[0].shape}, destinations {ends[1].shape}; "
+            "give two lists of one length"
         )
     if ends[0].size == 0:
         empty = np.empty(0, dtype=np.int32)
@@ -88,7 +91,10 @@ def checked_weights(weights: ArrayLike, num_edges: int, name: str) -> NDArray[np
     """The weights as float32[E]; GraphError when they are of another number, kind, or not finite."""
     given = np.asarray(weights)
     if given.dtype.kind not in "fiub" or given.shape != (num_edges,):
-        raise GraphError(f"graph {name!r}: weights are {given.dtype}{list(given.shape)}; give one real number for each of {num_edges} arcs")
+        raise GraphError(
+            f"graph {name!r}: weights are {given.dtype}{list(given.shape)}; "
+            f"give one real number for each of {num_edges} arcs"
+        )
     with np.errstate(over="ignore"):
         single = given.astype(np.float32, copy=False)
     finite = np.isfinite(single)
@@ -101,11 +107,16 @@ def checked_weights(weights: ArrayLike, num_edges: int, name: str) -> NDArray[np
 def _checked_edge_data(key: str, value: ArrayLike, num_edges: int, name: str) -> Array:
     array = np.asarray(value)
     if array.shape[:1] != (num_edges,):
-        raise GraphError(f"graph {name!r}: edge_data {key!r} has shape {array.shape}; its first axis must be {num_edges}, one entry per arc")
+        raise GraphError(
+            f"graph {name!r}: edge_data {key!r} has shape {array.shape}; "
+            f"its first axis must be {num_edges}, one entry per arc"
+        )
     return array
 
 
-def _both_ways(u: Array, v: Array, w: Array | None, data: dict[str, Array]) -> tuple[Array, Array, Array | None, dict[str, Array]]:
+def _both_ways(
+    u: Array, v: Array, w: Array | None, data: dict[str, Array]
+) -> tuple[Array, Array, Array | None, dict[str, Array]]:
     """The arcs followed by their reverses, self-loops once."""
     proper = u != v
     back = slice(None) if proper.all() else proper
@@ -128,8 +139,15 @@ def merge_parallel(
         again = int(np.argmin(first))
         source = int(np.searchsorted(csr.offsets, again, side="right")) - 1
         extra = first.size - int(np.count_nonzero(first))
-        mend = "merge the data of parallel arcs first, or keep them" if has_edge_data else "choose duplicates=sum, min or keep"
-        raise GraphError(f"graph {name!r}: arc {source} -> {csr.neighbours[again]} is given more than once ({extra} repeated arcs); {mend}")
+        mend = (
+            "merge the data of parallel arcs first, or keep them"
+            if has_edge_data
+            else "choose duplicates=sum, min or keep"
+        )
+        raise GraphError(
+            f"graph {name!r}: arc {source} -> {csr.neighbours[again]} is given more than once "
+            f"({extra} repeated arcs); {mend}"
+        )
     starts = np.flatnonzero(first)
     if weights is not None:
         merge = np.add if duplicates == "sum" else np.minimum

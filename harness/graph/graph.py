@@ -138,7 +138,8 @@ class Graph:
         """
         if not self.has_reverse_edges:
             raise GraphError(
-                f"graph {self.name!r}: some arcs have no reverse arc; use graph.with_reverse_arcs(), or load it with symmetrize=True"
+                f"graph {self.name!r}: some arcs have no reverse arc; use graph.with_reverse_arcs(), "
+                "or load it with symmetrize=True"
             )
         return self.in_edge_ids
 
@@ -187,7 +188,8 @@ class Graph:
         """The same graph with other weights, [E] in CSR order, finite (None: without). The CSC is shared."""
         from harness.graph.edges import checked_weights
 
-        changed = self._replace(weights=None if weights is None else checked_weights(weights, self.num_edges, self.name))
+        checked = None if weights is None else checked_weights(np.array(weights), self.num_edges, self.name)
+        changed = self._replace(weights=checked)
         if "csc" in self.__dict__:
             changed.__dict__["csc"] = self.csc
         return changed
@@ -205,15 +207,16 @@ class Graph:
         return select(self, np.asarray(keep))
 
     def validate(self) -> None:
-        """Check everything this class promises, in O(V + E). Raises GraphError on the first thing that does not hold."""
+        """Check all that this class promises, in O(V + E). Raises GraphError on the first thing that does not hold."""
         from harness.graph.validation import validate
 
         validate(self)
 
     def _replace(self, **changes: Any) -> Graph:
-        fields = {
+        fields: dict[str, Any] = {
             "name": self.name, "directed": self.directed, "weights": self.weights, "labels": self.labels,
-            "vertex_data": self.vertex_data, "edge_data": self.edge_data, "bipartite": self.bipartite, "meta": self.meta,
+            "vertex_data": self.vertex_data, "edge_data": self.edge_data, "bipartite": self.bipartite,
+            "meta": self.meta,
         }  # fmt: skip
         return Graph(changes.pop("csr", self.csr), **(fields | changes))
 
@@ -227,11 +230,13 @@ class Graph:
                 length = self.num_edges
             if length is not None and array.shape[:1] != (length,):
                 raise GraphError(
-                    f"graph {self.name!r}: {place} has shape {array.shape}; its first axis must be {length}, one entry per "
-                    f"{'vertex' if length == self.num_vertices else 'arc'}"
+                    f"graph {self.name!r}: {place} has shape {array.shape}; its first axis must be {length}, "
+                    f"one entry per {'vertex' if length == self.num_vertices else 'arc'}"
                 )
         if self.bipartite is not None and (sum(self.bipartite) != self.num_vertices or min(self.bipartite) < 0):
-            raise GraphError(f"graph {self.name!r}: sides {self.bipartite} do not add up to its {self.num_vertices} vertices")
+            raise GraphError(
+                f"graph {self.name!r}: sides {self.bipartite} do not add up to its {self.num_vertices} vertices"
+            )
 
     def __repr__(self) -> str:
         kind = "directed" if self.directed else "undirected"

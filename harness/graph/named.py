@@ -74,7 +74,9 @@ def resolve(factory: str) -> Callable[..., Graph]:
     try:
         function = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise GraphError(f"graph factory {factory!r} cannot be found ({error}); it must be 'package.module:function'") from error
+        raise GraphError(
+            f"graph factory {factory!r} cannot be found ({error}); it must be 'package.module:function'"
+        ) from error
     if not callable(function):
         raise GraphError(f"graph factory {factory!r} is no function; it must be 'package.module:function'")
     return function  # type: ignore[no-any-return]
@@ -116,5 +118,7 @@ def _versions(packages: tuple[str, ...], extra: str, name: str) -> dict[str, str
         try:
             versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError as error:
-            raise GraphError(f"graph {name}: the package {package} is missing; pip install 'onyx-harness[{extra}]'") from error
+            raise GraphError(
+                f"graph {name}: the package {package} is missing; pip install 'onyx-harness[{extra}]'"
+            ) from error
     return versions

@@ -17,7 +17,7 @@ def _spec(name: str, text: str, function: str, **parameters: object) -> GraphSpe
 
 
 BUILTIN_GRAPHS: list[GraphSpec] = [
-    _spec("digits", "handwritten digits joined with their nearest neighbours, 10 true classes", "digits", neighbours=10),
+    _spec("digits", "handwritten digits joined with their nearest neighbours, 10 classes", "digits", neighbours=10),
     _spec(
         "photo", "a photograph of scikit-image, pixels joined with their neighbours by likeness of colour", "photo",
         image="astronaut", neighbours=4, beta=None,
@@ -27,7 +27,8 @@ BUILTIN_GRAPHS: list[GraphSpec] = [
         path="", format=None, duplicates="error", symmetrize=False),
     _spec("rmat", "an R-MAT (Kronecker) random graph of 2^scale vertices", "rmat",
         scale=14, edge_factor=16, num_arcs=None, a=0.57, b=0.19, c=0.19, d=0.05, seed=1, symmetric=False, max_weight=0),
-    _spec("delaunay", "the Delaunay triangulation of random points, weights are lengths", "delaunay", num_vertices=65536, seed=1),
+    _spec("delaunay", "the Delaunay triangulation of random points, weights are lengths", "delaunay",
+        num_vertices=65536, seed=1),
     _spec("grid", "a road-like grid with missing streets and random lengths", "grid",
         rows=256, columns=256, removed=0.1, diagonals=False, shortcuts=0.0, length_spread=0.5, seed=1),
     _spec("ratings_random", "random ratings of low rank plus noise, items of very unequal popularity", "random_ratings",
@@ -43,5 +44,6 @@ def onyx_graphs() -> list[GraphSpec]:
 
 
 __all__ = [
-    "BUILTIN_GRAPHS", "delaunay", "digits", "file", "grid", "highways", "onyx_graphs", "photo", "published", "random_ratings", "rmat",
+    "BUILTIN_GRAPHS", "delaunay", "digits", "file", "grid", "highways", "onyx_graphs", "photo", "published",
+    "random_ratings", "rmat",
 ]  # fmt: skip

@@ -1,7 +1,7 @@
 """Handwritten digits as a nearest-neighbour graph with true labels.
 
-E. Alpaydin and C. Kaynak, "Optical Recognition of Handwritten Digits", UCI Machine Learning Repository, 1998, as carried
-by scikit-learn: 1797 images of 8 x 8 pixels with values 0..16.
+E. Alpaydin and C. Kaynak, "Optical Recognition of Handwritten Digits", UCI Machine Learning Repository, 1998, as
+carried by scikit-learn: 1797 images of 8 x 8 pixels with values 0..16.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def digits(neighbours: int = 10) -> Graph:
     count = pixels.shape[0]
     if not 1 <= neighbours < count:
         raise GraphError(f"digits: neighbours={neighbours}; it must be 1..{count - 1}")
-    distance, nearest = cKDTree(pixels).query(pixels, neighbours + 1)
+    distance, nearest = (np.asarray(found) for found in cKDTree(pixels).query(pixels, neighbours + 1))
     other = nearest != np.arange(count)[:, None]
     other[other.all(axis=1), -1] = False  # an image so often repeated that it is not among its own nearest
     sources = np.repeat(np.arange(count), neighbours)

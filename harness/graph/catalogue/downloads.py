@@ -37,13 +37,18 @@ def fetch(url: str, file_name: str, sha256: str | None = None) -> tuple[Path, st
     try:
         with _progress(file_name) as progress:
             downloader = pooch.HTTPDownloader(progressbar=progress, timeout=60)
-            pooch.retrieve(url, known_hash=expected and f"sha256:{expected}", fname=file_name, path=folder, downloader=downloader)
+            pooch.retrieve(
+                url, known_hash=expected and f"sha256:{expected}", fname=file_name, path=folder, downloader=downloader
+            )
     except ValueError as error:
         raise GraphError(
-            f"{url}: the file fetched has another checksum than {expected}; if it was published anew, delete {record_path} and fetch it again"
+            f"{url}: the file fetched has another checksum than {expected}; "
+            f"if it was published anew, delete {record_path} and fetch it again"
         ) from error
     except (requests.RequestException, OSError) as error:
-        raise GraphError(f"{url}: it cannot be fetched ({error}); try again, or fetch it by hand and put it at {path}") from error
+        raise GraphError(
+            f"{url}: it cannot be fetched ({error}); try again, or fetch it by hand and put it at {path}"
+        ) from error
     digest = pooch.file_hash(str(path), alg="sha256")
     record_path.write_text(json.dumps({"url": url, "sha256": digest, "stamp": _stamp(path)}, indent=1))
     return path, digest
@@ -63,7 +68,9 @@ def extracted(archive: Path, member_name: str, max_expansion: float = 100.0) -> 
             with tarfile.open(archive, "r:gz") as tar:
                 _copy_member(tar, target, archive, limit)
         except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-            raise GraphError.in_file(archive, f"the archive is damaged ({error})", "delete it and fetch it again") from error
+            raise GraphError.in_file(
+                archive, f"the archive is damaged ({error})", "delete it and fetch it again"
+            ) from error
         yield target
 
 
@@ -72,7 +79,9 @@ def _copy_member(tar: tarfile.TarFile, target: Path, archive: Path, limit: int) 
     for number, member in enumerate(tar):
         total += member.size
         if total > limit or number >= MOST_MEMBERS:
-            raise GraphError.in_file(archive, f"it unpacks to more than {limit} bytes or {MOST_MEMBERS} files", "do not trust it")
+            raise GraphError.in_file(
+                archive, f"it unpacks to more than {limit} bytes or {MOST_MEMBERS} files", "do not trust it"
+            )
         if member.isreg() and member.name.replace("\\", "/").split("/")[-1] == target.name:
             source = tar.extractfile(member)
             assert source is not None

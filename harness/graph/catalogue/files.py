@@ -19,8 +19,10 @@ def file(
     symmetrize: bool = False,
     max_expansion: float = 100.0,
 ) -> Graph:
-    """`load_graph`, which documents the arguments, through the cache: a file of the same path, time, size and options is
-    not parsed again. The evidence file beside a UAI network counts as part of it.
+    """`load_graph`, which documents the arguments, through the cache.
+
+    A file of the same path, time, size and options is not parsed again. The evidence file beside a UAI network counts
+    as part of it.
     """
     if not path:
         raise GraphError("graph file: no path is given; set path to a graph file")

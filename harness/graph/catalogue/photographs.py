@@ -26,7 +26,9 @@ def photo(image: str = "astronaut", neighbours: int = 4, beta: float | None = No
     vertex_data["colour"] is float32[V, 3], grey images having three equal channels; meta has "height" and "width".
     """
     if image not in IMAGES or neighbours not in (4, 8):
-        raise GraphError(f"photo: image={image!r}, neighbours={neighbours}; images are {', '.join(IMAGES)}, neighbours 4 or 8")
+        raise GraphError(
+            f"photo: image={image!r}, neighbours={neighbours}; images are {', '.join(IMAGES)}, neighbours 4 or 8"
+        )
     colour = _colours(image)
     height, width = colour.shape[:2]
     colour = colour.reshape(-1, 3)
@@ -43,7 +45,13 @@ def photo(image: str = "astronaut", neighbours: int = 4, beta: float | None = No
         name=f"photo_{image}_{neighbours}",
         symmetrize=True,
         vertex_data={"colour": colour},
-        meta={"origin": f"scikit-image data.{image}", "height": height, "width": width, "neighbours": neighbours, "beta": beta},
+        meta={
+            "origin": f"scikit-image data.{image}",
+            "height": height,
+            "width": width,
+            "neighbours": neighbours,
+            "beta": beta,
+        },
     )
 
 

@@ -36,8 +36,12 @@ PUBLICATIONS = {
     "road_usa": _suitesparse("DIMACS10", "road_usa", "roads of the USA: 23.9 M vertices, 28.9 M edges"),
     "delaunay_n24": _suitesparse("DIMACS10", "delaunay_n24", "Delaunay triangulation: 16.8 M vertices, 50.3 M edges"),
     "hollywood_2009": _suitesparse("LAW", "hollywood-2009", "actors in films together: 1.1 M vertices, 56.4 M edges"),
-    "soc_live_journal1": _suitesparse("SNAP", "soc-LiveJournal1", "LiveJournal friendships: 4.8 M vertices, 69.0 M arcs"),
-    "kron_g500_l21": _suitesparse("DIMACS10", "kron_g500-logn21", "Graph500 Kronecker graph: 2.1 M vertices, 91.0 M edges"),
+    "soc_live_journal1": _suitesparse(
+        "SNAP", "soc-LiveJournal1", "LiveJournal friendships: 4.8 M vertices, 69.0 M arcs"
+    ),
+    "kron_g500_l21": _suitesparse(
+        "DIMACS10", "kron_g500-logn21", "Graph500 Kronecker graph: 2.1 M vertices, 91.0 M edges"
+    ),
     "soc_orkut": Publication(
         f"{SNAP}/bigdata/communities/com-orkut.ungraph.txt.gz",
         None,

@@ -52,7 +52,7 @@ def _literals() -> tuple[bytes, bytes]:
     path = Path(folders[0]) / "world_highways.py"
     found: dict[bytes, bytes] = {}
     for line in path.read_bytes().split(b"\n"):
-        name, equals, literal = line[:80].partition(b"=")
+        name, equals, _ = line[:80].partition(b"=")
         if equals:
             found[name.strip()] = line[len(name) + 1 :]
     if b"graph" not in found or b"nodes" not in found:

@@ -33,8 +33,8 @@ class ReadOptions:
 
 
 FORMATS = {
-    format.name: format
-    for format in (
+    entry.name: entry
+    for entry in (
         Format("matrix_market", (".mtx",), "MatrixMarket coordinate matrices", "harness.graph.formats.matrix_market"),
         Format("edge_list", (".txt", ".tsv", ".el", ".edges"), "SNAP edge lists", "harness.graph.formats.edge_list"),
         Format("dimacs", (".gr",), "DIMACS shortest paths", "harness.graph.formats.dimacs"),
@@ -104,7 +104,10 @@ def _check_kind(source: Source, chosen: Format) -> None:
     announced = text_kind(start[:4096])
     if announced is not None and announced != chosen.name:
         raise GraphError.in_file(
-            source.path, f"the file begins as {announced} but was taken for {chosen.name}", f"give format={announced}", line=1
+            source.path,
+            f"the file begins as {announced} but was taken for {chosen.name}",
+            f"give format={announced}",
+            line=1,
         )
 
 

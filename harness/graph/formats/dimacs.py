@@ -26,7 +26,11 @@ def read(source: Source, options: ReadOptions) -> Graph:
     arcs = Arcs()
     with TextStream(source) as text:
         num_vertices, num_arcs, line = _problem(text)
-        columns = (Column("a", "word"), Column("source", "id", 1, num_vertices), Column("destination", "id", 1, num_vertices))
+        columns = (
+            Column("a", "word"),
+            Column("source", "id", 1, num_vertices),
+            Column("destination", "id", 1, num_vertices),
+        )
         layout = Layout((*columns, Column("length", "number")), comment="c", row="line")
         for rows in read_rows(source.path, _arc_lines(source, text), layout):
             rows["source"] -= 1
@@ -71,6 +75,9 @@ def _arc_lines(source: Source, text: TextStream) -> Iterator[Block]:
         if strange is not None and strange.start() < len(block.data):
             line = block.line + block.data.count(b"\n", 0, strange.start())
             raise GraphError.in_file(
-                source.path, "the line begins neither with a nor with c", "a line must be: a SOURCE DESTINATION LENGTH", line=line
+                source.path,
+                "the line begins neither with a nor with c",
+                "a line must be: a SOURCE DESTINATION LENGTH",
+                line=line,
             )
         yield block

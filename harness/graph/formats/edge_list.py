@@ -50,7 +50,10 @@ def _layout(text: TextStream) -> Layout:
         if fields:
             if len(fields) not in (2, 3):
                 raise GraphError.in_file(
-                    text.source.path, f"{len(fields)} fields", "a line must be: source destination [weight]", line=text.line
+                    text.source.path,
+                    f"{len(fields)} fields",
+                    "a line must be: source destination [weight]",
+                    line=text.line,
                 )
             text.unread()
             return UNWEIGHTED if len(fields) == 2 else WEIGHTED

@@ -75,12 +75,14 @@ def _graph(header: Header, u: Array, v: Array, weights: Array | None, source: So
         diagonal = u == v
         if diagonal.any():
             raise GraphError.in_file(
-                source.path, f"entry {int(np.argmax(diagonal)) + 1} of a skew-symmetric matrix is on the diagonal", "remove it"
+                source.path,
+                f"entry {int(np.argmax(diagonal)) + 1} of a skew-symmetric matrix is on the diagonal",
+                "remove it",
             )
         u, v = np.concatenate([u, v]), np.concatenate([v, u])
         weights = None if weights is None else np.concatenate([weights, -weights])
         symmetric = False
-    graph = Graph.from_edges(
+    return Graph.from_edges(
         u,
         v,
         num_vertices=header.rows if square else header.rows + header.columns,
@@ -89,9 +91,13 @@ def _graph(header: Header, u: Array, v: Array, weights: Array | None, source: So
         duplicates=options.duplicates,
         symmetrize=symmetric or options.symmetrize,
         bipartite=None if square else (header.rows, header.columns),
-        meta={"origin": source.path.name, "format": "matrix_market", "field": header.field, "symmetry": header.symmetry},
+        meta={
+            "origin": source.path.name,
+            "format": "matrix_market",
+            "field": header.field,
+            "symmetry": header.symmetry,
+        },
     )
-    return graph
 
 
 def _header(text: TextStream) -> Header:
@@ -101,12 +107,16 @@ def _header(text: TextStream) -> Header:
         raise GraphError.in_file(path, "this is no MatrixMarket matrix", BANNER, line=1)
     layout, field, symmetry = (word.lower() for word in banner[2:])
     if layout != "coordinate":
-        raise GraphError.in_file(path, f"the matrix is stored as {layout}, not by coordinates", "save it as a sparse matrix", line=1)
+        raise GraphError.in_file(
+            path, f"the matrix is stored as {layout}, not by coordinates", "save it as a sparse matrix", line=1
+        )
     if field == "complex" or field not in FIELDS or symmetry not in SYMMETRIES:
         mend = f"weights are real: use one of {', '.join(FIELDS)} and one of {', '.join(SYMMETRIES)}"
         raise GraphError.in_file(path, f"a {field} {symmetry} matrix cannot be a graph here", mend, line=1)
     if field == "pattern" and symmetry == "skew-symmetric":
-        raise GraphError.in_file(path, "a pattern has no signs, so it cannot be skew-symmetric", "correct the header", line=1)
+        raise GraphError.in_file(
+            path, "a pattern has no signs, so it cannot be skew-symmetric", "correct the header", line=1
+        )
     while (line := text.readline()) is not None and (not line.strip() or line.lstrip().startswith("%")):
         pass
     sizes = (line or "").split()
@@ -115,5 +125,7 @@ def _header(text: TextStream) -> Header:
     rows, columns, entries = (int(size) for size in sizes)
     text.source.refuse_promise(entries, "entries", 4 if field == "pattern" else 6, text.line)
     if symmetry != "general" and rows != columns:
-        raise GraphError.in_file(path, f"a {symmetry} matrix of {rows} x {columns} is not square", "correct the header", line=text.line)
+        raise GraphError.in_file(
+            path, f"a {symmetry} matrix of {rows} x {columns} is not square", "correct the header", line=text.line
+        )
     return Header(field, symmetry, rows, columns, entries, text.line)

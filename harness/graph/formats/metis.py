@@ -44,7 +44,7 @@ class Header:
 
 
 def read(source: Source, options: ReadOptions) -> Graph:
-    """The graph, undirected. vertex_data has "vertex_size" and "vertex_weight" (int64[V], or [V, n]) where the file has them."""
+    """The graph, undirected; vertex_data "vertex_size" and "vertex_weight" (int64[V] or [V, n]) if there are any."""
     arcs = Arcs()
     leads: list[Array] = []
     first_vertex = 0
@@ -67,9 +67,13 @@ def read(source: Source, options: ReadOptions) -> Graph:
         vertex_data=_vertex_data(header, leads),
         meta={"origin": source.path.name, "format": "metis"},
     )
-    if not graph.has_reverse_edges or (graph.weights is not None and (graph.weights != graph.weights[graph.reverse_edges]).any()):
+    if not graph.has_reverse_edges or (
+        graph.weights is not None and (graph.weights != graph.weights[graph.reverse_edges]).any()
+    ):
         raise GraphError.in_file(
-            source.path, "some edge is listed by one of its ends only, or with two weights", "list every edge at both ends alike"
+            source.path,
+            "some edge is listed by one of its ends only, or with two weights",
+            "list every edge at both ends alike",
         )
     return graph
 
@@ -83,11 +87,20 @@ def _header(text: TextStream) -> Header:
         raise GraphError.in_file(text.source.path, f"the header is {(line or '')[:60]!r}", mend, line=text.line)
     kind = fields[2].zfill(3) if len(fields) > 2 else "000"
     if len(kind) != 3 or set(kind) - {"0", "1"}:
-        raise GraphError.in_file(text.source.path, f"format {kind} is none", "three digits 0 or 1: sizes, vertex, edge weights", line=text.line)
+        raise GraphError.in_file(
+            text.source.path,
+            f"format {kind} is none",
+            "three digits 0 or 1: sizes, vertex, edge weights",
+            line=text.line,
+        )
     weights = int(fields[3]) if len(fields) > 3 else 1
     if weights > 1000:
-        raise GraphError.in_file(text.source.path, f"{weights} weights for each vertex", "at most 1000 are read", line=text.line)
-    return Header(int(fields[0]), int(fields[1]), text.line, kind[0] == "1", weights if kind[1] == "1" else 0, kind[2] == "1")
+        raise GraphError.in_file(
+            text.source.path, f"{weights} weights for each vertex", "at most 1000 are read", line=text.line
+        )
+    return Header(
+        int(fields[0]), int(fields[1]), text.line, kind[0] == "1", weights if kind[1] == "1" else 0, kind[2] == "1"
+    )
 
 
 def _numbers(source: Source, block: Block) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -98,7 +111,9 @@ def _numbers(source: Source, block: Block) -> tuple[NDArray[np.int64], NDArray[n
             faulty = not COMMENT.match(line) and line.translate(None, DIGITS_AND_BLANKS)
             if faulty or LONGEST_NUMBER.search(line):
                 met = (faulty or line)[:20].decode("latin-1")
-                raise GraphError.in_file(source.path, f"{met!r} is no whole number", "METIS files hold whole numbers only", line=number)
+                raise GraphError.in_file(
+                    source.path, f"{met!r} is no whole number", "METIS files hold whole numbers only", line=number
+                )
     letters = np.frombuffer(data, dtype=np.uint8)
     digit = letters >= ord("0")
     starts = np.flatnonzero(digit & ~np.concatenate([[False], digit[:-1]]))
@@ -106,7 +121,9 @@ def _numbers(source: Source, block: Block) -> tuple[NDArray[np.int64], NDArray[n
     if not data.endswith(b"\n"):
         ends = np.append(ends, letters.size)
     counts = np.diff(np.searchsorted(starts, ends), prepend=0)
-    return np.fromstring(data.decode("ascii"), dtype=np.int64, sep=" ") if starts.size else np.empty(0, np.int64), counts
+    return np.fromstring(data.decode("ascii"), dtype=np.int64, sep=" ") if starts.size else np.empty(
+        0, np.int64
+    ), counts
 
 
 def _add_lines(
@@ -119,19 +136,12 @@ def _add_lines(
     arcs: Arcs,
     leads: list[Array],
 ) -> int:
-    """Add the arcs of the vertices first_vertex, ... to `arcs` and their own numbers to `leads`; how many vertices there were."""
-    left = header.num_vertices - first_vertex
-    if counts[left:].any():
-        index = left + int(np.argmax(counts[left:] > 0))
-        raise _line_fault(source, block, index, f"there are more lines than the header's {header.num_vertices} vertices")
-    counts = counts[:left]
+    """Add the arcs of the vertices first_vertex, ... to `arcs` and their own numbers to `leads`; return how many."""
     stride = 2 if header.has_edge_weights else 1
-    short = (counts < header.leading) | ((counts - header.leading) % stride != 0)
-    if short.any():
-        index = int(np.argmax(short))
-        raise _line_fault(source, block, index, f"{counts[index]} numbers do not make whole entries of this format")
-    line_starts = np.cumsum(counts) - counts
-    lead = line_starts[:, None] + np.arange(header.leading)
+    left = header.num_vertices - first_vertex
+    _check_counts(source, header, block, counts, left, stride)
+    counts = counts[:left]
+    lead = (np.cumsum(counts) - counts)[:, None] + np.arange(header.leading)
     leads.append(numbers[lead])
     listed = np.ones(numbers.size, dtype=bool)
     listed[lead.ravel()] = False
@@ -148,15 +158,25 @@ def _add_lines(
     return int(counts.size)
 
 
+def _check_counts(
+    source: Source, header: Header, block: Block, counts: NDArray[np.int64], left: int, stride: int
+) -> None:
+    """Raise GraphError if a line cannot be a vertex: one beyond the `left` missing ones, or of a wrong field count."""
+    if counts[left:].any():
+        index = left + int(np.argmax(counts[left:] > 0))
+        raise _line_fault(source, block, index, f"there are more lines than the {header.num_vertices} vertices")
+    counts = counts[:left]
+    wrong = (counts < header.leading) | ((counts - header.leading) % stride != 0)
+    if wrong.any():
+        index = int(np.argmax(wrong))
+        raise _line_fault(source, block, index, f"{counts[index]} numbers do not make whole entries of this format")
+
+
 def _line_fault(source: Source, block: Block, index: int, what: str) -> GraphError:
     """The error for the index-th line of `block` that is no comment."""
-    seen = -1
-    line = block.line
-    for line, raw in enumerate(block.data.split(b"\n"), start=block.line):
-        seen += COMMENT.match(raw) is None
-        if seen == index:
-            break
-    return GraphError.in_file(source.path, what, "correct the line or the header", line=line)
+    lines = block.data.split(b"\n")
+    numbers = [block.line + place for place, raw in enumerate(lines) if COMMENT.match(raw) is None]
+    return GraphError.in_file(source.path, what, "correct the line or the header", line=numbers[index])
 
 
 def _check_totals(source: Source, header: Header, vertices: int, entries: int) -> None:

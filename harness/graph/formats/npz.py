@@ -83,15 +83,19 @@ def _array(source: Source, member: zipfile.ZipInfo, file: IO[bytes]) -> Array:
         read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = read_header(file)
     except ValueError as error:
-        raise GraphError.in_file(source.path, f"{member.filename} has no valid header ({error})", "save it with numpy.savez") from error
+        raise GraphError.in_file(
+            source.path, f"{member.filename} has no valid header ({error})", "save it with numpy.savez"
+        ) from error
     if dtype.hasobject or dtype.kind not in "biufU":
-        raise GraphError.in_file(source.path, f"{member.filename} holds {dtype}", "only numbers and text are read, nothing pickled")
+        raise GraphError.in_file(
+            source.path, f"{member.filename} holds {dtype}", "only numbers and text are read, nothing pickled"
+        )
     count = 1
     for length in shape:
         count *= int(length)
     if count * dtype.itemsize != member.file_size - file.tell():
         raise GraphError.in_file(
-            source.path, f"{member.filename} announces {shape} of {dtype} but holds {member.file_size - file.tell()} bytes",
+            source.path, f"{member.filename} announces {shape} of {dtype}, but the file has another length",
             "fetch the file again",
         )  # fmt: skip
     data = file.read()
@@ -115,9 +119,17 @@ def _structure(source: Source, arrays: dict[str, Array]) -> tuple[Array, Array]:
     missing = [key for key in ("indptr", "indices") if key not in arrays]
     if missing:
         held = ", ".join(sorted(arrays)) or "nothing"
-        raise GraphError.in_file(source.path, f"{' and '.join(missing)} missing (it holds {held})", "a graph needs CSR arrays")
+        raise GraphError.in_file(
+            source.path, f"{' and '.join(missing)} missing (it holds {held})", "a graph needs CSR arrays"
+        )
     indptr, indices = arrays["indptr"], arrays["indices"]
-    if indptr.dtype.kind not in "iu" or indices.dtype.kind not in "iu" or indptr.ndim != 1 or indices.ndim != 1 or not indptr.size:
+    if (
+        indptr.dtype.kind not in "iu"
+        or indices.dtype.kind not in "iu"
+        or indptr.ndim != 1
+        or indices.ndim != 1
+        or not indptr.size
+    ):
         raise GraphError.in_file(source.path, "indptr and indices must be lists of integers", "save CSR arrays")
     indptr = indptr.astype(np.int64)
     if indptr[0] != 0 or indptr[-1] != indices.size or (np.diff(indptr) < 0).any():
@@ -132,8 +144,15 @@ def _bipartite(source: Source, meta: dict[str, Any], num_vertices: int) -> tuple
     sides = meta.get("bipartite")
     if sides is None:
         return None
-    if not isinstance(sides, list) or len(sides) != 2 or not all(isinstance(side, int) for side in sides) or sum(sides) != num_vertices:
-        raise GraphError.in_file(source.path, f"bipartite is {sides!r}", f"it must be [left, right] with the sum {num_vertices}")
+    if (
+        not isinstance(sides, list)
+        or len(sides) != 2
+        or not all(isinstance(side, int) for side in sides)
+        or sum(sides) != num_vertices
+    ):
+        raise GraphError.in_file(
+            source.path, f"bipartite is {sides!r}", f"it must be [left, right] with the sum {num_vertices}"
+        )
     return sides[0], sides[1]
 
 
@@ -141,11 +160,21 @@ def _features(source: Source, arrays: dict[str, Array], num_vertices: int) -> Ar
     try:
         indptr, indices, shape = (arrays[f"feat_{part}"].astype(np.int64) for part in ("indptr", "indices", "shape"))
     except KeyError as error:
-        raise GraphError.in_file(source.path, f"{error} is missing", "features need feat_indptr, feat_indices, feat_shape") from error
+        raise GraphError.in_file(
+            source.path, f"{error} is missing", "features need feat_indptr, feat_indices, feat_shape"
+        ) from error
     fits = shape.shape == (2,) and shape[0] == num_vertices and 0 <= shape[0] * shape[1] <= MOST_FEATURE_BYTES
-    fits = fits and indptr.shape == (num_vertices + 1,) and indptr[0] == 0 and indptr[-1] == indices.size and bool((np.diff(indptr) >= 0).all())
-    if not fits or (indices.size and not (0 <= indices.min() and indices.max() < shape[1])):
-        raise GraphError.in_file(source.path, "the sparse features do not fit together", "save a CSR matrix with one row per vertex")
+    fits = (
+        fits
+        and indptr.shape == (num_vertices + 1,)
+        and indptr[0] == 0
+        and indptr[-1] == indices.size
+        and bool((np.diff(indptr) >= 0).all())
+    )
+    if not fits or (indices.size and (indices.min() < 0 or indices.max() >= shape[1])):
+        raise GraphError.in_file(
+            source.path, "the sparse features do not fit together", "save a CSR matrix with one row per vertex"
+        )
     dense = np.zeros(tuple(shape), dtype=np.uint8)
     dense[np.repeat(np.arange(num_vertices), np.diff(indptr)), indices] = 1
     return dense

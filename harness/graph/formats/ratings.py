@@ -69,7 +69,9 @@ def _layout(text: TextStream) -> tuple[Layout, bool]:
     delimiter = ":" if double else next((mark for mark in (",", "\t", ";") if mark in line), None)
     fields = line.split("::" if double else delimiter)
     if len(fields) not in (3, 4):
-        raise GraphError.in_file(text.source.path, f"{len(fields)} fields", "a line must be: user,item,rating[,time]", line=1)
+        raise GraphError.in_file(
+            text.source.path, f"{len(fields)} fields", "a line must be: user,item,rating[,time]", line=1
+        )
     if any(character.isdigit() for character in fields[0]):
         text.unread()
     layout = Layout(RATING if len(fields) == 3 else TIMED, comment="#", delimiter=delimiter, row="rating")

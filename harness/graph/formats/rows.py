@@ -26,7 +26,7 @@ DTYPES = {"id": "<i8", "number": "<f8", "word": "S1"}
 
 @dataclass(frozen=True)
 class Column:
-    """One field of a row. kind "id": an integer in low..high (high None: any); "number": finite; "word": ignored text."""
+    """One field of a row. kind "id": an integer in low..high (None: any); "number": finite; "word": ignored text."""
 
     name: str
     kind: Literal["id", "number", "word"]
@@ -36,7 +36,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Layout:
-    """How rows look. comment: lines or line ends from this character on are skipped. delimiter None: blanks and tabs."""
+    """How rows look. comment: what follows this character on a line is skipped. delimiter None: blanks and tabs."""
 
     columns: tuple[Column, ...]
     comment: str | None = "#"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import BinaryIO
 
 from harness.graph.errors import GraphError
 
@@ -50,7 +50,13 @@ class Source:
         try:
             self.is_file = path.is_file()
             if not self.is_file:
-                what = "is a folder" if path.is_dir() else "is no regular file" if path.exists() else "there is no such file"
+                what = (
+                    "is a folder"
+                    if path.is_dir()
+                    else "is no regular file"
+                    if path.exists()
+                    else "there is no such file"
+                )
                 raise GraphError.in_file(path, what, "give the path of a graph file")
             self.size = path.stat().st_size
             with path.open("rb") as file:
@@ -111,14 +117,16 @@ class TextStream:
         self._pending = b""
         self._position = 0  # in _pending, of the next line
         self._previous = 0
-        self._file: IO[bytes] = gzip.open(source.path) if source.compressed else source.path.open("rb")  # noqa: SIM115
+        self._file: BinaryIO = gzip.open(source.path) if source.compressed else source.path.open("rb")  # type: ignore[assignment]  # noqa: SIM115
 
     def __enter__(self) -> TextStream:
         start = self._pending = self._read(64)
         refuse_signature(self.source.path, start, inside=self.source.compressed)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._file.close()
 
     def readline(self) -> str | None:

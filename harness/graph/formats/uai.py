@@ -1,7 +1,7 @@
 """Pairwise Markov networks in the format of the UAI inference competitions, with their evidence files.
 
-"File Formats", UAI 2014 Inference Competition: a preamble (MARKOV, cardinalities, scopes), then a table for each factor,
-last variable fastest. FILE.uai.evid beside the file gives observed values.
+"File Formats", UAI 2014 Inference Competition: a preamble (MARKOV, cardinalities, scopes), then a table for each
+factor, last variable fastest. FILE.uai.evid beside the file gives observed values.
 """
 
 from __future__ import annotations
@@ -49,19 +49,23 @@ class MarkovNetwork:
     def pair_mask(self) -> NDArray[np.bool_]:
         """Which pairs of states each arc has, bool[E, k, k]."""
         states = self.state_mask
-        mask: NDArray[np.bool_] = states[self.graph.csr.row_of_arc][:, :, None] & states[self.graph.csr.neighbours][:, None, :]
+        mask: NDArray[np.bool_] = (
+            states[self.graph.csr.row_of_arc][:, :, None] & states[self.graph.csr.neighbours][:, None, :]
+        )
         return mask
 
     @classmethod
     def from_graph(cls, graph: Graph) -> MarkovNetwork:
-        """The network whose tables `graph` carries, as `load_graph` of a .uai file makes it. Raises GraphError for others."""
+        """The network whose tables `graph` carries, as one loaded from a .uai file does. Raises GraphError if not."""
         try:
             vertex, pairwise = graph.vertex_data, graph.edge_data["pairwise"]
             observed = vertex["evidence"]
             evidence = tuple((int(v), int(observed[v])) for v in np.flatnonzero(observed >= 0))
             return cls(graph, vertex["cardinality"], vertex["unary"], pairwise, evidence)
         except KeyError as error:
-            raise GraphError(f"graph {graph.name!r} has no {error} and is no Markov network; load it from a .uai file") from error
+            raise GraphError(
+                f"graph {graph.name!r} has no {error} and is no Markov network; load it from a .uai file"
+            ) from error
 
 
 def load_markov_network(path: str | Path) -> MarkovNetwork:
@@ -80,7 +84,9 @@ def read(source: Source, options: ReadOptions) -> Graph:
     words = _Words(source)
     kind = words.take("the kind of network")
     if kind != "MARKOV":
-        raise words.fault(f"the network is {kind[:20]!r}", "only MARKOV networks are read; moralise a BAYES network first")
+        raise words.fault(
+            f"the network is {kind[:20]!r}", "only MARKOV networks are read; moralise a BAYES network first"
+        )
     count = words.integer("the number of variables", 0, len(words.all))
     cardinalities = np.array([words.integer("a cardinality", 1, 2**16) for _ in range(count)], dtype=np.int32)
     scopes = _scopes(words, count)
@@ -121,7 +127,9 @@ class _Words:
 
     def take(self, what: str) -> str:
         if self.taken == len(self.all):
-            raise GraphError.in_file(self.source.path, f"the file ends where {what} should stand", "fetch the file again")
+            raise GraphError.in_file(
+                self.source.path, f"the file ends where {what} should stand", "fetch the file again"
+            )
         self.taken += 1
         return self.all[self.taken - 1].decode("latin-1")
 
@@ -163,14 +171,18 @@ class _Words:
 
 
 def _scopes(words: _Words, count: int) -> list[tuple[int, ...]]:
-    scopes = []
+    scopes: list[tuple[int, ...]] = []
     for _ in range(words.integer("the number of factors", 0, len(words.all))):
         size = words.integer("the size of a factor", 0, count)
         if size > 2:
-            raise words.fault(f"factor {len(scopes)} joins {size} variables", "only unary and pairwise factors can be a graph")
+            raise words.fault(
+                f"factor {len(scopes)} joins {size} variables", "only unary and pairwise factors can be a graph"
+            )
         scope = tuple(words.integer("a variable", 0, count - 1) for _ in range(size))
         if len(set(scope)) != size:
-            raise words.fault(f"factor {len(scopes)} joins variable {scope[0]} with itself", "give it as a unary factor")
+            raise words.fault(
+                f"factor {len(scopes)} joins variable {scope[0]} with itself", "give it as a unary factor"
+            )
         scopes.append(scope)
     return scopes
 
@@ -178,7 +190,7 @@ def _scopes(words: _Words, count: int) -> list[tuple[int, ...]]:
 def _tables(
     words: _Words, cardinalities: NDArray[np.int32], scopes: list[tuple[int, ...]]
 ) -> tuple[NDArray[np.float64], dict[tuple[int, int], NDArray[np.float64]]]:
-    """Unary potentials [V, k] and a table for each pair, its lower variable first. A factor of no variable is a mere scale."""
+    """Unary potentials [V, k] and a table for each pair, its lower variable first. Constant factors are left out."""
     k = int(cardinalities.max(initial=1))
     unary = np.where(np.arange(k) < cardinalities[:, None], 1.0, 0.0)
     pairs: dict[tuple[int, int], NDArray[np.float64]] = {}
@@ -197,7 +209,7 @@ def _tables(
 
 
 def _evidence(source: Source, cardinalities: NDArray[np.int32]) -> NDArray[np.int32]:
-    """The observed state of each variable, int32[V], -1 where none: `N variable state ...`, or that after a leading 1."""
+    """Observed states, int32[V], -1 where none. The file holds `N variable state ...`, or that after a leading 1."""
     observed = np.full(cardinalities.size, -1, dtype=np.int32)
     stem = source.path.with_suffix("") if source.compressed else source.path
     path = stem.with_name(stem.name + ".evid")

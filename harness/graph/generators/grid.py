@@ -10,7 +10,7 @@ from harness.graph.graph import Graph
 
 
 def lattice_edges(rows: int, columns: int, diagonals: bool) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Each edge once of the rows x columns lattice with 4 neighbours, or 8 with `diagonals`; vertex = row * columns + column."""
+    """Each edge once of the lattice with 4 neighbours, or 8 with `diagonals`; vertex = row * columns + column."""
     number = np.arange(rows * columns, dtype=np.int32).reshape(rows, columns)
     pairs = [(number[:, :-1], number[:, 1:]), (number[:-1], number[1:])]
     if diagonals:
@@ -38,7 +38,7 @@ def grid(
     """
     if rows < 1 or columns < 1 or rows * columns >= 2**31:
         raise GraphError(f"grid: {rows} x {columns}; both must be positive and their product below 2**31")
-    if not (0 <= removed <= 1 and 0 <= shortcuts and 0 <= length_spread < 1):
+    if not (0 <= removed <= 1 and shortcuts >= 0 and 0 <= length_spread < 1):
         raise GraphError(
             f"grid: removed={removed}, shortcuts={shortcuts}, length_spread={length_spread}; "
             "they must be in 0..1, from 0 on, and in 0 <= s < 1"

@@ -21,14 +21,14 @@ def random_ratings(
 ) -> Graph:
     """Ratings of `items` by `users`: bipartite, arcs user -> item, weights 0.5, 1, ..., 5, exactly `num_ratings` arcs.
 
-    The i-th most popular item is drawn with probability proportional to i**-exponent, users uniformly. A rating is 3 plus
-    the product of two `rank`-dimensional Gaussian factors (of variance 1) plus Gaussian `noise` (its standard deviation),
-    rounded to the half and clipped.
+    The i-th most popular item is drawn with probability proportional to i**-exponent, users uniformly. A rating is 3
+    plus the product of two `rank`-dimensional Gaussian factors (of variance 1) plus Gaussian `noise` (its standard
+    deviation), rounded to the half and clipped.
     """
     if users < 1 or items < 1 or rank < 1 or noise < 0 or not 0 <= num_ratings <= users * items // 2:
         raise GraphError(
-            f"ratings: users={users}, items={items}, rank={rank}, noise={noise}, num_ratings={num_ratings}; sizes must be "
-            "positive and num_ratings at most half of users * items"
+            f"ratings: users={users}, items={items}, rank={rank}, noise={noise}, num_ratings={num_ratings}; "
+            "sizes must be positive and num_ratings at most half of users * items"
         )
     rng = np.random.default_rng(seed)
     popularity = np.cumsum(np.arange(1, items + 1, dtype=np.float64) ** -exponent)
@@ -37,7 +37,8 @@ def random_ratings(
     def draw(count: int) -> NDArray[np.uint64]:
         item = np.searchsorted(popularity, rng.random(count) * popularity[-1])
         user = rng.integers(0, users, size=count, dtype=np.uint64)
-        return user * np.uint64(items) + shuffled[np.minimum(item, items - 1)]
+        keys: NDArray[np.uint64] = user * np.uint64(items) + shuffled[np.minimum(item, items - 1)]
+        return keys
 
     user, item = np.divmod(distinct(draw, num_ratings, rng), np.uint64(items))
     of_user = rng.standard_normal((users, rank)) / rank**0.25

@@ -65,7 +65,13 @@ class _Draw:
     """Draws arcs as keys source << scale | destination; undirected edges from their lower end."""
 
     def __init__(
-        self, scale: int, quadrants: tuple[float, float, float], rng: np.random.Generator, symmetric: bool, self_loops: bool, permuted: bool
+        self,
+        scale: int,
+        quadrants: tuple[float, float, float],
+        rng: np.random.Generator,
+        symmetric: bool,
+        self_loops: bool,
+        permuted: bool,
     ) -> None:
         self.scale, self.rng, self.symmetric, self.self_loops = scale, rng, symmetric, self_loops
         a, b, c = quadrants

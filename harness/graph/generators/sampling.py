@@ -22,7 +22,7 @@ def ascending(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def distinct(draw: Callable[[int], NDArray[np.uint64]], count: int, rng: np.random.Generator) -> NDArray[np.uint64]:
-    """Exactly `count` different keys, uint64 ascending, of those that `draw(n)` yields (n of them or fewer, repeats included).
+    """Exactly `count` different keys, uint64 ascending, of those that `draw(n)` yields (at most n, repeats included).
 
     Draws until there are enough and then drops a random surplus. Raises GraphError when new keys have become too rare.
     """
@@ -35,5 +35,6 @@ def distinct(draw: Callable[[int], NDArray[np.uint64]], count: int, rng: np.rand
             dropped = rng.choice(keys.size, size=-missing, replace=False, shuffle=False)
             return np.delete(keys, dropped)
     raise GraphError(
-        f"after {ROUNDS} rounds of draws {missing} of {count} different arcs are still missing; ask for fewer arcs or more vertices"
+        f"after {ROUNDS} rounds of draws {missing} of {count} different arcs are still missing; "
+        "ask for fewer arcs or more vertices"
     )
