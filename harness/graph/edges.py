@@ -117,13 +117,14 @@ def _checked_edge_data(key: str, value: ArrayLike, num_edges: int, name: str) ->
 def _both_ways(
     u: Array, v: Array, w: Array | None, data: dict[str, Array]
 ) -> tuple[Array, Array, Array | None, dict[str, Array]]:
-    """The arcs followed by their reverses, self-loops once."""
+    """All arcs upwards, then all downwards, self-loops once: so the i-th of parallel arcs pairs with its own reverse."""
     proper = u != v
     back = slice(None) if proper.all() else proper
     data = {key: np.concatenate([value, value[back]]) for key, value in data.items()}
     if w is not None:
         w = np.concatenate([w, w[back]])
-    return np.concatenate([u, v[back]]), np.concatenate([v, u[back]]), w, data
+    lower, upper = np.minimum(u, v), np.maximum(u, v)
+    return np.concatenate([lower, upper[back]]), np.concatenate([upper, lower[back]]), w, data
 
 
 def merge_parallel(

@@ -1,0 +1,124 @@
+"""The disk cache: what comes back, when it is built, what happens to damage."""
+
+import json
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import harness
+from harness.graph import Graph, GraphError, cache_folder, cached
+from harness.graph.cache import open_stored, store
+
+
+def example(**more):
+    return Graph.from_edges(
+        [0, 2, 1, 0], [1, 0, 2, 3], weights=[1, 2, 3, 4], labels=[0, 1, -1, 2], name="example",
+        vertex_data={"a/b ?": np.arange(8).reshape(4, 2)}, edge_data={"flag": np.array([True, False, True, False])},
+        bipartite=None, meta={"origin": "here"}, **more,
+    )  # fmt: skip
+
+
+def forbidden():
+    raise AssertionError("the graph was built again")
+
+
+def assert_same(one, other):
+    assert [place for place, _ in one.arrays()] == [place for place, _ in other.arrays()]
+    for (_, ours), (_, theirs) in zip(one.arrays(), other.arrays(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+        assert ours.dtype == theirs.dtype
+    np.testing.assert_array_equal(one.csc.edge_ids, other.csc.edge_ids)
+    assert (one.name, one.meta, one.directed, one.bipartite) == (
+        other.name,
+        other.meta,
+        other.directed,
+        other.bipartite,
+    )
+    assert one.content_hash == other.content_hash
+
+
+def test_a_cached_graph_is_built_once_and_comes_back_the_same():
+    first = cached(["k", 1], example)
+    second = cached(["k", 1], forbidden)
+    assert_same(first, example())
+    assert_same(second, example())
+    second.validate()
+    np.testing.assert_array_equal(second.in_weights, example().in_weights)
+    assert not second.csr.neighbours.flags.writeable
+    assert type(second.csr.neighbours) is np.ndarray
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=12), st.booleans())
+def test_any_graph_survives_the_round_trip(arcs, symmetrize):
+    u, v = (np.array([arc[i] for arc in arcs], dtype=int) for i in (0, 1))
+    graph = Graph.from_edges(u, v, num_vertices=6, name="any", duplicates="keep", symmetrize=symmetrize)
+    opened = open_stored(store(graph), name="any", meta={})
+    assert_same(opened, graph)
+    assert opened.has_reverse_edges == graph.has_reverse_edges
+
+
+def test_different_keys_are_different_entries_of_one_content():
+    cached(["k", 1], example)
+    cached(["k", {"b": 2, "a": 1}], lambda: example().with_weights([4, 3, 2, 1]))
+    cached(["other name"], example)
+    assert len(list((cache_folder() / "graphs").iterdir())) == 2
+    assert cached(["k", {"a": 1, "b": 2}], forbidden).weights.tolist() != example().weights.tolist()
+
+
+@pytest.mark.parametrize("damage", ["cut", "json", "missing", "shape", "entry"])
+def test_damage_is_noticed_and_built_again(damage, caplog):
+    graph = cached(["k"], example)
+    folder = cache_folder() / "graphs" / graph.content_hash
+    if damage == "cut":
+        (folder / "1.npy").write_bytes((folder / "1.npy").read_bytes()[:-3])
+    elif damage == "json":
+        (folder / "graph.json").write_text("{")
+    elif damage == "missing":
+        (folder / "0.npy").unlink()
+    elif damage == "shape":
+        np.save(folder / "1.npy", np.arange(3, dtype=np.uint32))
+    else:
+        entry = next((cache_folder() / "entries").glob("*.json"))
+        entry.write_text(json.dumps({"content_hash": "../../elsewhere", "name": "x", "meta": {}}))
+    with caplog.at_level(logging.WARNING):
+        again = cached(["k"], example)
+    assert "building it again" in caplog.text
+    assert_same(again, example())
+    assert_same(cached(["k"], forbidden), example())
+
+
+def test_pickles_are_not_opened(caplog):
+    graph = cached(["k"], example)
+    target = cache_folder() / "graphs" / graph.content_hash / "1.npy"
+    np.save(target, np.array([print], dtype=object), allow_pickle=True)
+    assert_same(cached(["k"], example), example())
+    assert "building it again" in caplog.text
+
+
+def test_nothing_is_left_behind():
+    cached(["k"], example)
+    names = [path.name for path in cache_folder().rglob("*")]
+    assert not [name for name in names if name.startswith("writing-") or name == "replaced"]
+
+
+def test_a_cache_that_cannot_be_written_is_an_error(monkeypatch, tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(blocked))
+    with pytest.raises(GraphError, match="ONYX_HARNESS_CACHE"):
+        cached(["k"], example)
+
+
+def test_another_process_opens_the_same_content():
+    graph = cached(["k"], example)
+    code = "from harness.graph import cached; print(cached(['k'], None).content_hash)"
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=Path(harness.__file__).parents[1], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == graph.content_hash

@@ -1,0 +1,231 @@
+"""Graph: building, both directions, reverse arcs, parallel arcs, identity."""
+
+import networkx
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.graph import Adjacency, Graph, GraphError
+
+
+@st.composite
+def arc_lists(draw, most_vertices=8, most_arcs=30):
+    """(number of vertices, list of (source, destination, weight)), with self-loops and parallel arcs."""
+    count = draw(st.integers(1, most_vertices))
+    vertex = st.integers(0, count - 1)
+    weight = st.floats(-100, 100, width=32)
+    return count, draw(st.lists(st.tuples(vertex, vertex, weight), max_size=most_arcs))
+
+
+def graph_of(count, arcs, **options):
+    sources, destinations, weights = zip(*arcs, strict=True) if arcs else ((), (), ())
+    options = {"name": "test", "duplicates": "keep"} | options
+    return Graph.from_edges(
+        np.array(sources, dtype=int), np.array(destinations, dtype=int), num_vertices=count, weights=weights, **options
+    )
+
+
+def listed(graph, adjacency=None):
+    """(row, neighbour) of every arc."""
+    adjacency = adjacency or graph.csr
+    rows = np.repeat(np.arange(graph.num_vertices), np.diff(adjacency.offsets))
+    return list(zip(rows.tolist(), adjacency.neighbours.tolist(), strict=True))
+
+
+@given(arc_lists())
+def test_csr_is_the_stable_sort_of_the_arcs(given_arcs):
+    count, arcs = given_arcs
+    graph = graph_of(count, arcs)
+    expected = sorted(arcs, key=lambda arc: arc[:2])
+    assert listed(graph) == [arc[:2] for arc in expected]
+    assert graph.weights.tolist() == [arc[2] for arc in expected]
+    assert (graph.num_vertices, graph.num_edges) == (count, len(arcs))
+    graph.validate()
+
+
+@given(arc_lists())
+def test_csc_lists_the_same_arcs_by_destination(given_arcs):
+    graph = graph_of(*given_arcs)
+    forward = listed(graph)
+    backward = [(source, destination) for destination, source in listed(graph, graph.csc)]
+    assert [forward[i] for i in graph.csc.edge_ids] == backward
+    expected = sorted(range(len(forward)), key=lambda i: (forward[i][1], i))
+    assert graph.csc.edge_ids.tolist() == expected
+    assert graph.in_weights.tolist() == graph.weights[graph.csc.edge_ids].tolist()
+
+
+@given(arc_lists())
+def test_degrees_and_sums_agree_with_scipy(given_arcs):
+    count, arcs = given_arcs
+    merged = graph_of(count, arcs, duplicates="sum")
+    matrix = np.zeros((count, count))
+    for u, v, w in arcs:
+        matrix[u, v] += w
+    ours = scipy.sparse.csr_array((merged.weights, merged.csr.neighbours, merged.csr.offsets), shape=(count, count))
+    theirs = scipy.sparse.csc_array(
+        (merged.in_weights, merged.csc.neighbours, merged.csc.offsets), shape=(count, count)
+    )
+    np.testing.assert_allclose(ours.toarray(), matrix, atol=1e-3)
+    np.testing.assert_array_equal(ours.toarray(), theirs.toarray())
+    many = networkx.MultiDiGraph()
+    many.add_nodes_from(range(count))
+    many.add_edges_from((u, v) for u, v, _ in arcs)
+    kept = graph_of(count, arcs)
+    assert kept.out_degrees.tolist() == [many.out_degree(v) for v in range(count)]
+    assert kept.in_degrees.tolist() == [many.in_degree(v) for v in range(count)]
+
+
+@given(arc_lists(most_vertices=5))
+def test_added_reverse_arcs_pair_every_arc(given_arcs):
+    graph = graph_of(*given_arcs)
+    both = graph.with_reverse_arcs()
+    both.validate()
+    assert both.has_reverse_edges
+    arcs, reverse = listed(both), both.reverse_edges.tolist()
+    assert [reverse[i] for i in reverse] == list(range(both.num_edges))
+    assert [(v, u) for u, v in arcs] == [arcs[i] for i in reverse]
+    assert all(reverse[i] == i for i, (u, v) in enumerate(arcs) if u == v)
+    before, after = listed(graph), arcs
+    for u, v in set(before) | set(after):
+        assert after.count((u, v)) == max(before.count((u, v)), before.count((v, u)))
+    assert both.with_reverse_arcs() is both
+
+
+@given(arc_lists(most_vertices=4))
+def test_the_reverse_of_parallel_arcs_keeps_their_order(given_arcs):
+    count, arcs = given_arcs
+    graph = graph_of(count, [arc for arc in arcs if arc[0] != arc[1]], symmetrize=True)
+    np.testing.assert_array_equal(graph.weights, graph.weights[graph.reverse_edges])
+
+
+def test_arcs_without_a_reverse_are_named():
+    graph = graph_of(3, [(0, 1, 1.0), (1, 0, 1.0), (1, 2, 1.0)])
+    assert not graph.has_reverse_edges
+    with pytest.raises(GraphError, match=r"with_reverse_arcs"):
+        _ = graph.reverse_edges
+
+
+def test_reverse_arcs_bring_their_weight_and_data():
+    graph = Graph.from_edges([0, 1], [1, 2], weights=[5, 7], edge_data={"colour": np.array([[1, 2], [3, 4]])}, name="g")
+    both = graph.with_reverse_arcs()
+    assert listed(both) == [(0, 1), (1, 0), (1, 2), (2, 1)]
+    assert both.weights.tolist() == [5, 5, 7, 7]
+    assert both.edge_data["colour"].tolist() == [[1, 2], [1, 2], [3, 4], [3, 4]]
+    assert not both.directed
+
+
+@pytest.mark.parametrize(("policy", "weights"), [("sum", [4, 7]), ("min", [1, 7]), ("keep", [3, 1, 7])])
+def test_parallel_arcs_follow_the_policy(policy, weights):
+    graph = Graph.from_edges([0, 0, 1], [1, 1, 0], weights=[3, 1, 7], duplicates=policy, name="g")
+    assert graph.weights.tolist() == weights
+
+
+def test_parallel_arcs_are_an_error_unless_allowed():
+    with pytest.raises(GraphError, match=r"arc 0 -> 1 is given more than once \(2 repeated arcs\).*duplicates=sum"):
+        Graph.from_edges([2, 0, 0, 0], [0, 1, 1, 1], name="g")
+    assert Graph.from_edges([0, 0], [1, 1], duplicates="min", name="g").num_edges == 1
+    with pytest.raises(GraphError, match="choose one of error, sum, min, keep"):
+        Graph.from_edges([0], [1], duplicates="max", name="g")
+    with pytest.raises(GraphError, match="merge the data"):
+        Graph.from_edges([0, 0], [1, 1], duplicates="min", edge_data={"x": [1, 2]}, name="g")
+
+
+def test_symmetrize_keeps_self_loops_once():
+    graph = Graph.from_edges([0, 1], [1, 1], weights=[2, 3], symmetrize=True, name="g")
+    assert listed(graph) == [(0, 1), (1, 0), (1, 1)]
+    assert graph.weights.tolist() == [2, 2, 3]
+    assert not graph.directed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"sources": [0, -1], "destinations": [1, 1]}, "arc 1, -1 -> 1, is outside"),
+        ({"sources": [0, 9], "destinations": [1, 1], "num_vertices": 3}, "arc 1, 9 -> 1, is outside the 3 vertices"),
+        ({"sources": [0, 1], "destinations": [1]}, "two lists of one length"),
+        ({"sources": [0.5], "destinations": [1.0]}, "vertex ids must be integers"),
+        ({"sources": [0], "destinations": [1], "weights": [np.nan]}, "weight of arc 0 is nan"),
+        ({"sources": [0], "destinations": [1], "weights": [1e300]}, "weights must be finite as float32"),
+        ({"sources": [0], "destinations": [1], "weights": [1, 2]}, "one real number for each of 1 arcs"),
+        ({"sources": [0], "destinations": [1], "weights": [1j]}, "one real number"),
+        ({"sources": [0], "destinations": [1], "labels": [1]}, r"labels has shape \(1,\).*must be 2"),
+        ({"sources": [0], "destinations": [1], "vertex_data": {"x": [1]}}, "vertex_data/x has shape"),
+        ({"sources": [0], "destinations": [1], "edge_data": {"x": [1, 2]}}, "edge_data 'x' has shape"),
+        ({"sources": [0], "destinations": [1], "bipartite": (1, 2)}, "do not add up to its 2 vertices"),
+    ],
+)
+def test_what_does_not_fit_is_refused(arguments, message):
+    with pytest.raises(GraphError, match=message):
+        Graph.from_edges(**arguments, name="g")
+
+
+@pytest.mark.parametrize("count", [0, 5])
+def test_a_graph_may_have_no_arcs(count):
+    graph = Graph.from_edges([], [], num_vertices=count, name="empty")
+    graph.validate()
+    assert graph.out_degrees.tolist() == graph.in_degrees.tolist() == [0] * count
+    assert graph.has_reverse_edges
+    assert graph.with_reverse_arcs() is graph
+
+
+def test_arrays_are_read_only_and_of_the_promised_types():
+    weights = np.array([1, 2], dtype=np.float32)
+    graph = Graph.from_edges([0, 1], [1, 0], weights=weights, labels=[3, -1], name="g")
+    dtypes = [
+        graph.csr.offsets,
+        graph.csr.neighbours,
+        graph.csc.edge_ids,
+        graph.weights,
+        graph.in_weights,
+        graph.labels,
+    ]
+    assert [array.dtype.name for array in dtypes] == ["int64", "uint32", "uint32", "float32", "float32", "int32"]
+    assert not any(array.flags.writeable for array in dtypes)
+    weights[0] = 100
+    assert graph.weights.tolist() == [1, 2]
+    changed = graph.with_weights(weights)
+    weights[0] = -100
+    assert changed.weights.tolist() == [100, 2]
+    assert changed.in_weights.tolist() == [2, 100]
+
+
+def test_the_content_hash_is_of_content_alone():
+    def make(**changes):
+        return Graph.from_edges([0, 1], [1, 2], **({"name": "g", "weights": [1, 2]} | changes)).content_hash
+
+    same = make()
+    assert make(name="another", meta={"origin": "elsewhere"}) == same
+    differing = [
+        make(weights=[1, 3]), make(weights=None), make(num_vertices=4), make(labels=[0, 0, 0]), make(directed=False),
+        make(vertex_data={"x": [0, 0, 0]}), make(vertex_data={"y": [0, 0, 0]}), make(bipartite=(1, 2)),
+        make(edge_data={"x": [0, 0]}), make(symmetrize=True),
+    ]  # fmt: skip
+    assert len({same, *differing}) == len(differing) + 1
+    assert Graph.from_edges([1, 0], [2, 1], weights=[2, 1], name="g").content_hash == same
+
+
+@pytest.mark.parametrize(
+    ("offsets", "neighbours", "more", "message"),
+    [
+        ([0, 2, 1], [0, 1], {}, "offsets must rise"),
+        ([0, 1, 2], [0, 5], {}, "leads to vertex 5"),
+        ([0, 2, 2], [1, 0], {}, "not sorted"),
+        ([0, 1, 1], [1], {"directed": False}, "no reverse arc"),
+        ([0, 1, 1], [1], {"bipartite": (2, 0)}, "two vertices of one side"),
+        ([0, 1, 1], [1], {"weights": np.array([np.inf])}, "not finite"),
+        ([0, 1, 1], [1], {"labels": np.array([-2, 0])}, "labels"),
+    ],
+)
+def test_validate_finds_what_is_wrong(offsets, neighbours, more, message):
+    adjacency = Adjacency(np.array(offsets), np.array(neighbours, dtype=np.uint32))
+    with pytest.raises(GraphError, match=message):
+        Graph(adjacency, name="g", **more).validate()
+
+
+def test_nbytes_counts_what_is_held():
+    graph = Graph.from_edges([0, 1], [1, 0], weights=[1, 2], name="g")
+    assert graph.nbytes == 3 * 8 + 2 * 4 + 2 * 4
+    _ = graph.in_weights
+    assert graph.nbytes == 2 * (3 * 8 + 2 * 4 + 2 * 4) + 2 * 4
