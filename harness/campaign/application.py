@@ -39,7 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     """Hand over to Hydra, and put into words what it or our own checks refuse."""
-    sys.argv = ["onyx-harness", *arguments]
+    # Hydra tries a composition to find out about hydra.mode; should that fail over a wrong name, it would blame the
+    # commas. Said outright, the mode is not looked for.
+    plain_command = not any(argument.startswith("-") for argument in arguments)
+    sys.argv = ["onyx-harness", *arguments, *(["--multirun"] if plain_command else [])]
     traceback_wanted = os.environ.get(_FULL_ERROR) == "1"
     os.environ[_FULL_ERROR] = "1"  # Hydra then passes errors on, and it is us who put them into words
     try:

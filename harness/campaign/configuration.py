@@ -38,6 +38,7 @@ def register_configuration(registry: Registry) -> None:
         store.store(group="algorithm", name=algorithm.name, node=_choice(algorithm.name, {}))
     for graph in registry.graphs.values():
         store.store(group="graph", name=graph.name, node=_choice(graph.name, dict(graph.parameters)))
+    _hold_places(store, registry)
     sweeper = {
         "_target_": "hydra_plugins.onyx_harness_sweeper.OnyxSweeper",
         "max_batch_size": None,
@@ -66,6 +67,19 @@ def _choice(name: str, options: dict[str, Any]) -> DictConfig:
     node = OmegaConf.create({"name": name, **{key: value for key, value in options.items() if _storable(value)}})
     node._set_flag("struct", False)
     return node
+
+
+def _hold_places(store: ConfigStore, registry: Registry) -> None:
+    """Let the configuration compose even where a plugin that its defaults name is blocked or broken.
+
+    Who then really asks for it is told by the registry that it is not there.
+    """
+    root = OmegaConf.load(configuration_folder() / "config.yaml")
+    for entry in root.defaults:
+        for group, name in entry.items() if isinstance(entry, DictConfig) else ():
+            table: dict[str, Any] | None = getattr(registry, f"{group}s", None)
+            if table is not None and name not in table:
+                store.store(group=group, name=name, node=_choice(name, {}))
 
 
 def _storable(value: object) -> bool:

@@ -14,8 +14,10 @@ from harness.contract import Engine, Phases, RunStatistics
 if TYPE_CHECKING:
     from harness.language import Inputs
 
-# A median of three repetitions whose range happens to be narrow says nothing about its interval.
-_FEWEST_TO_STOP_EARLY = 6
+# Three times that happen to be close say nothing about the interval; and since looking at it takes longer than a short
+# run, it is looked at when there are half as many samples again.
+_FIRST_LOOK, _GROWTH = 6, 1.5
+_MOST_SAMPLES = 1000
 
 
 @dataclass(frozen=True)
@@ -48,22 +50,23 @@ def measure_engine(engine: Engine, inputs: Inputs, max_supersteps: int, measure:
             engine.reset(inputs)
             engine.run(max_supersteps)
     samples: list[float] = []
+    next_look = _FIRST_LOOK
     gc.collect()
     gc.disable()
     try:
-        while not _enough(samples, measure):
+        while len(samples) < max(measure.repetitions, _MOST_SAMPLES):
             engine.reset(inputs)
             began = time.perf_counter()
             statistics = engine.run(max_supersteps)
             samples.append(time.perf_counter() - began)
+            if len(samples) < measure.repetitions:
+                continue
+            if sum(samples) >= measure.budget_s:
+                break
+            if len(samples) >= next_look:
+                if median_interval(samples).width <= measure.width:
+                    break
+                next_look = int(len(samples) * _GROWTH)
     finally:
         gc.enable()
     return Timing(samples, median_interval(samples), statistics)
-
-
-def _enough(samples: list[float], measure: Measure) -> bool:
-    if len(samples) < measure.repetitions:
-        return False
-    if sum(samples) >= measure.budget_s:
-        return True
-    return len(samples) >= _FEWEST_TO_STOP_EARLY and median_interval(samples).width <= measure.width

@@ -63,12 +63,9 @@ class Plan:
 
     def job_overrides(self, planned: Planned, number: int, total: int) -> list[str]:
         """What Hydra is told for one job: the cell, and its place in the sweep."""
-        place = [
-            f"sweep.id={self.identity}",
-            f"sweep.cell={planned.key}",
-            f"sweep.number={number}",
-            f"sweep.total={total}",
-        ]
+        # Quoted, since a hash such as 12e5 would be read as a number.
+        place = [f"sweep.id='{self.identity}'", f"sweep.cell='{planned.key}'"]
+        place += [f"sweep.number={number}", f"sweep.total={total}"]
         return [*planned.overrides, *place]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,7 +58,7 @@ def set_problem(cell: Cell, registry: Registry, draft: Draft, phases: Phases) ->
     key = digest(parts)[:32]
     told = {
         "features": features,
-        "identity": digest([key, cell.asked(), cell.sources])[:32],
+        "identity": digest([key, cell.engine, cell.schedule, asdict(cell.device), cell.sources])[:32],
         "graph": {
             "name": graph.name,
             "vertices": graph.num_vertices,

@@ -23,12 +23,13 @@ def write_record(folder: Path, data: Mapping[str, Any]) -> Path:
 
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
-    """Write a JSON file to a temporary name, synced, then renamed: whoever looks finds the old one or the new one.
+    """Write a JSON object, a line a field, to a temporary name, synced, then renamed: whoever looks finds the old one or the new one.
 
     Numbers that are not finite become null, which every reader of JSON understands.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(_finite(data), indent=1, allow_nan=False)
+    fields = (f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in _finite(data).items())
+    text = "{\n" + ",\n".join(fields) + "\n}\n"
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:

@@ -1,0 +1,36 @@
+"""A plugin for the tests: engines that end in every way there is, small graphs, an algorithm with quality and artefacts."""
+
+from __future__ import annotations
+
+from harness.contract import AlgorithmSpec, EngineSpec, GraphSpec
+from harness.hookspecs import hookimpl
+
+BEHAVIOURS = ("right", "wrong", "nan", "raises", "segfault", "exits", "hangs", "hungry", "refuses", "wants_much", "slow")
+
+
+@hookimpl
+def onyx_engines() -> list[EngineSpec]:
+    from onyx_fakes_schedule import Schedule
+
+    engines = [
+        EngineSpec(f"fake_{name}", f"an engine that is {name}", Schedule, f"onyx_fakes_engines:{name.title().replace('_', '')}")
+        for name in BEHAVIOURS
+    ]
+    absent = EngineSpec("fake_absent", "needs a module", Schedule, "onyx_fakes_engines:Right", requires=("no_such_module",))
+    broken = EngineSpec("fake_broken", "its module is not there", Schedule, "onyx_fakes_engines:Nothing")
+    return [*engines, absent, broken]
+
+
+@hookimpl
+def onyx_algorithms() -> list[AlgorithmSpec]:
+    return [AlgorithmSpec("fake_spread", "sums over in-edges", "onyx_fakes_problem:Spread")]
+
+
+@hookimpl
+def onyx_graphs() -> list[GraphSpec]:
+    return [
+        GraphSpec("fake_ring", "a ring", "onyx_fakes_problem:ring", {"vertices": 12}),
+        GraphSpec("fake_path", "a path", "onyx_fakes_problem:path", {"vertices": 9}),
+        GraphSpec("fake_file", "a file", "onyx_fakes_problem:from_file", {"path": ""}),
+        GraphSpec("fake_[bold]", "a name like markup", "onyx_fakes_problem:ring", {"vertices": 5}),
+    ]

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import threading
+from pathlib import Path
+
+import numpy as np
+
+from harness.contract import Engine, No, Yes
+from harness.language.reference import ReferenceRun
+
+
+class Right(Engine):
+    """The reference, in the clothes of an engine."""
+
+    def supports(self, program, graph, features, device):
+        return Yes(1000)
+
+    def prepare(self, program, graph, features, device, phases):
+        with phases("compile"):
+            self.inner = ReferenceRun(program, graph, features)
+
+    def reset(self, inputs, state=None):
+        self.inner.reset(inputs, state)
+
+    def run(self, max_supersteps):
+        return self.inner.run(max_supersteps)
+
+    def values(self, name):
+        return self.inner.values(name).astype(np.float32)
+
+    def close(self):
+        print("closed")
+
+
+class Wrong(Right):
+    def values(self, name):
+        return super().values(name) * 1.5
+
+
+class Nan(Right):
+    def values(self, name):
+        return super().values(name) * np.float32("nan")
+
+
+class Raises(Right):
+    def run(self, max_supersteps):
+        raise RuntimeError("the [red]kernel[/red] was refused")
+
+
+class Segfault(Right):
+    def run(self, max_supersteps):
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+
+class Exits(Right):
+    def run(self, max_supersteps):
+        os._exit(7)
+
+
+class Hangs(Right):
+    """Waits for ever, and so does the process that it starts; who wants to may read its number in a file."""
+
+    def run(self, max_supersteps):
+        child = os.fork()
+        if child and "FAKE_PID_FILE" in os.environ:
+            Path(os.environ["FAKE_PID_FILE"]).write_text(f"{os.getpid()} {child}\n")
+        threading.Event().wait()
+
+
+class Hungry(Right):
+    def run(self, max_supersteps):
+        raise MemoryError("no room for 8 arrays")
+
+
+class Refuses(Right):
+    def supports(self, program, graph, features, device):
+        return No("this engine takes no sums")
+
+
+class WantsMuch(Right):
+    def supports(self, program, graph, features, device):
+        return Yes(10**18)
+
+
+class Slow(Right):
+    """Holds memory that no limit of the system's sees, and waits."""
+
+    def run(self, max_supersteps):
+        self.held = mmap.mmap(-1, 600_000_000)
+        for _ in range(600):
+            self.held.write(b"1" * 1_000_000)
+        threading.Event().wait()

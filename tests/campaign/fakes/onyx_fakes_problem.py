@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from harness.graph import Graph, GraphError
+from harness.language import Algorithm, Inputs, InvalidInput, K, normalize
+
+
+class Spread(Algorithm):
+    """x(v) = normalised sum of weight * x(u) over in-edges and the start; ten supersteps."""
+
+    name: ClassVar[str] = "fake_spread"
+    scale: float = 1.0
+    most_features: int = 64
+
+    def build(self, p):
+        p.edge("weight")
+        p.vertex("start", K)
+        p.vertex("x", K, start="start")
+
+        @p.over_edges(into="total", reduce="sum")
+        def gather(src, edge):
+            return edge.weight * src.x * self.scale
+
+        @p.over_vertices
+        def settle(v):
+            return {"x": normalize(v.total + v.start)}
+
+        p.repeat(10)
+        p.output("x", bound=1e-4)
+
+    def inputs(self, graph, features):
+        if features > self.most_features:
+            raise InvalidInput(f"{features} features are more than {self.most_features}; say features={self.most_features}")
+        start = np.random.default_rng(3).random((graph.num_vertices, features), np.float32)
+        return Inputs({"start": start}, self.parameter_values())
+
+    def default_features(self, graph):
+        return 3 if "ring" in graph.name else None
+
+    def metrics(self, graph, values):
+        return {"accuracy": float(values["x"].mean())}
+
+    def artefacts(self, graph, values, folder):
+        (Path(folder) / "picture.txt").write_text("a picture")
+
+
+def ring(vertices):
+    u = np.arange(vertices)
+    return Graph.from_edges(u, (u + 1) % vertices, weights=np.ones(vertices, np.float32), name="ring")
+
+
+def path(vertices):
+    u = np.arange(vertices - 1)
+    return Graph.from_edges(u, u + 1, num_vertices=vertices, weights=np.ones(vertices - 1, np.float32), name="path")
+
+
+def from_file(path):
+    if not Path(path).is_file():
+        raise GraphError(f"{path}: there is no such file; say graph.path=FILE")
+    raise GraphError(f"{path}, line 1: this is no graph")

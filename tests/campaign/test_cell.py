@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import copy
+import json
+import sys
+
+import pytest
+
+from harness.campaign.cell import Cell, resolve_cell
+from harness.campaign.errors import CampaignError
+from harness.contract import ScheduleError
+from harness.plugins import UnknownName, load_plugins
+from tests.conftest import FAKES
+
+CONFIG = {
+    "engine": {"name": "fake_right", "direction": "push", "width": 1},
+    "algorithm": {"name": "fake_spread"},
+    "graph": {"name": "fake_ring", "vertices": 12},
+    "device": {"kind": "cpu", "index": 0, "threads": 1},
+    "features": 4,
+    "max_supersteps": None,
+    "validate": True,
+    "measure": {"repetitions": 3},
+    "limits": {"time_s": 10},
+    "plugins": {"block": []},
+}
+
+
+@pytest.fixture(scope="module")
+def registry():
+    from importlib.metadata import EntryPoint
+
+    sys.path.insert(0, str(FAKES))
+    yield load_plugins(found=[EntryPoint(name="fakes", value="onyx_fakes", group="onyx_harness")])
+    sys.path.remove(str(FAKES))
+
+
+def config(**changes):
+    """The configuration with keys such as ``engine__width`` changed."""
+    changed = copy.deepcopy(CONFIG)
+    for key, value in changes.items():
+        section, _, name = key.partition("__")
+        if name:
+            changed[section][name] = value
+        else:
+            changed[section] = value
+    return changed
+
+
+def test_a_cell_holds_what_was_asked_for(registry):
+    cell = resolve_cell(config(engine__width=2, algorithm__scale=2, features="auto"), registry)
+    assert cell.schedule == {"direction": "push", "width": 2}
+    assert cell.parameters == {"scale": 2.0}
+    assert cell.features is None
+    assert cell.labels == {"engine": "fake_right (width=2)", "algorithm": "fake_spread (scale=2.0)", "graph": "fake_ring"}
+
+
+def test_a_cell_survives_the_way_to_another_process(registry):
+    cell = resolve_cell(config(), registry)
+    assert Cell.from_plain(json.loads(json.dumps(cell.plain()))) == cell
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "told"),
+    [
+        ({"engine__name": "fake_rihgt"}, UnknownName, "no engine called 'fake_rihgt'; did you mean 'fake_right'"),
+        ({"engine__directon": "pull"}, ScheduleError, "'directon'; did you mean 'direction'"),
+        ({"engine__width": "wide"}, ScheduleError, "takes a int"),
+        ({"algorithm__scael": 1.0}, CampaignError, "no parameter 'scael'; did you mean 'scale'"),
+        ({"algorithm__scale": "big"}, CampaignError, "'scale' of algorithm 'fake_spread' is 'big'; it must be a float"),
+        ({"algorithm__scale": True}, CampaignError, "it must be a float"),
+        ({"graph__vertexes": 3}, CampaignError, "no parameter 'vertexes'; did you mean 'vertices'"),
+        ({"graph": {}}, CampaignError, "no graph.name; choose one with graph=NAME"),
+        ({"features": 0}, CampaignError, "features is 0; it must be a whole number of at least 1 or 'auto'"),
+        ({"features": -3}, CampaignError, "features is -3"),
+        ({"features": 2.5}, CampaignError, "features is 2.5"),
+        ({"features": True}, CampaignError, "features is True"),
+        ({"features": "many"}, CampaignError, "features is 'many'"),
+        ({"max_supersteps": 0}, CampaignError, "max_supersteps is 0"),
+        ({"device__kind": "cuad"}, CampaignError, "device.kind is 'cuad'; did you mean 'cuda'"),
+        ({"device__threads": 0}, CampaignError, "device.threads is 0"),
+        ({"device__threads": 100_000}, CampaignError, "ask for no more"),
+        ({"measure__repetition": 3}, CampaignError, "did you mean 'repetitions'"),
+        ({"measure__repetitions": 0}, CampaignError, "measure.repetitions is 0"),
+        ({"measure__budget_s": -1.0}, CampaignError, "measure.budget_s is -1.0"),
+        ({"limits__time_s": 0}, CampaignError, "limits.time_s is 0"),
+        ({"limits__memory_gb": "all"}, CampaignError, "limits.memory_gb is 'all'"),
+        ({"validate": "yes"}, CampaignError, "validate is 'yes'; it must be true or false"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_the_mend(registry, change, error, told):
+    with pytest.raises(error) as met:
+        resolve_cell(config(**change), registry)
+    assert told in str(met.value)
+
+
+def test_the_key_depends_on_what_decides_the_result_and_its_time(registry):
+    key = resolve_cell(config(), registry).key("machine")
+    for change in ({"engine__width": 2}, {"algorithm__scale": 2.0}, {"graph__vertices": 13}, {"features": 5},
+                   {"max_supersteps": 3}, {"measure__repetitions": 4}, {"validate": False}):  # fmt: skip
+        assert resolve_cell(config(**change), registry).key("machine") != key, change
+    assert resolve_cell(config(), registry).key("another machine") != key
+
+
+def test_the_key_does_not_depend_on_limits(registry):
+    key = resolve_cell(config(), registry).key("machine")
+    assert resolve_cell(config(limits__time_s=99), registry).key("machine") == key
+
+
+def test_a_changed_file_is_another_cell(registry, tmp_path):
+    file = tmp_path / "graph.txt"
+    keys = set()
+    for text in ("0 1", "0 1 2"):
+        file.write_text(text)
+        cell = resolve_cell(config(graph={"name": "fake_file", "path": str(file)}), registry)
+        keys.add(cell.key("machine"))
+    assert len(keys) == 2

@@ -1,0 +1,250 @@
+"""The command as a user runs it, on engines that end in every way there is."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from harness.records import read_records
+
+CELL = ("algorithm=fake_spread", "graph=fake_ring", "baseline=fake_right")
+ENDINGS = {
+    "fake_right": ("ok", ""),
+    "fake_wrong": ("wrong", "off by 0.5 relative"),
+    "fake_nan": ("diverged", "not finite where the reference's are"),
+    "fake_raises": ("engine_error", "RuntimeError: the [red]kernel[/red] was refused"),
+    "fake_segfault": ("crashed", "SIGSEGV in stage 'solve'"),
+    "fake_exits": ("crashed", "exit status 7 in stage 'solve'"),
+    "fake_hangs": ("timeout", "not finished after 2.5 s, in stage 'solve'"),
+    "fake_hungry": ("out_of_memory", "no room for 8 arrays"),
+    "fake_refuses": ("unsupported", "this engine takes no sums"),
+    "fake_wants_much": ("out_of_memory", "the engine needs 1,000,000,000,000,000,000 bytes"),
+    "fake_slow": ("out_of_memory", "raise limits.memory_gb"),
+    "fake_absent": ("unsupported", "needs the Python module 'no_such_module'"),
+    "fake_broken": ("engine_error", "onyx_fakes_engines:Nothing"),
+}
+
+
+def records(folder):
+    return {record["config"]["engine"]: record for _, record in read_records(folder / "results")}
+
+
+def single_error(finished):
+    """The one line that a refused command ends with."""
+    assert finished.returncode == 2, finished.stdout + finished.stderr
+    assert "Traceback" not in finished.stderr
+    [line] = [line for line in finished.stderr.splitlines() if line.startswith("onyx-harness: error:")]
+    return finished.stderr[finished.stderr.index(line) :]
+
+
+@pytest.mark.slow
+def test_every_cell_leaves_a_record_however_it_ends(command, tmp_path):
+    finished = command(*CELL, f"engine={','.join(ENDINGS)}", "limits.time_s=2.5", "limits.memory_gb=0.4")
+    assert finished.returncode == 1
+    assert not finished.stderr
+    found = records(tmp_path)
+    assert {name: record["outcome"] for name, record in found.items()} == {name: end for name, (end, _) in ENDINGS.items()}
+    for name, (outcome, reason) in ENDINGS.items():
+        assert reason in found[name]["reason"]
+        assert f"{outcome}: {found[name]['reason']}" in finished.stdout or outcome == "ok"
+    assert "refused" in found["fake_raises"]["output"]
+    assert found["fake_hangs"]["stage"] == "solve"
+    assert found["fake_wrong"]["validation"]["error"] == pytest.approx(0.5, rel=1e-3)
+    for name in ENDINGS:
+        assert found[name]["solve"] is None or found[name]["outcome"] in ("ok", "wrong", "diverged")
+
+
+def test_an_ok_record_holds_the_whole_run(command, tmp_path):
+    finished = command(*CELL, "engine=fake_right", "engine.direction=pull", "algorithm.scale=0.5", "measure.repetitions=4")
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert "fake_right (direction=pull)" in finished.stdout
+    assert "fake_spread (scale=0.5)" in finished.stdout
+    record = records(tmp_path)["fake_right"]
+    assert record["features"] == 3  # auto: what the algorithm says of a ring
+    assert record["graph"]["vertices"] == 12
+    assert len(record["solve"]["samples"]) >= 4
+    assert record["solve"]["minimum"] <= record["solve"]["median"]
+    assert record["supersteps"] == [[12, 12, "pull"]] * 10
+    assert set(record["phases"]) >= {"open", "trace", "inputs", "compile", "warm_up", "download", "validate"}
+    assert record["metrics"] == {"accuracy": pytest.approx(1 / 3, rel=1e-3)}
+    assert record["artefacts"] == ["picture.txt"]
+    assert record["schedule"] == {"direction": "pull", "width": 1}
+    assert record["environment"]["threads"] >= 1
+    [folder] = [path.parent for path, _ in read_records(tmp_path / "results")]
+    assert (folder / "picture.txt").read_text() == "a picture"
+
+
+def test_cells_differ_by_every_swept_key_and_are_shown_in_groups(command, tmp_path):
+    finished = command("algorithm=fake_spread", "graph=fake_ring,fake_path", "features=1,2", "engine=fake_right", "validate=false")
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert "4 cells" in finished.stdout
+    found = [record for _, record in read_records(tmp_path / "results")]
+    assert len({record["identity"] for record in found}) == 4
+    assert {record["sweep"] for record in found} == {found[0]["sweep"]}
+    assert all(record["validation"] is None for record in found)
+
+
+def test_a_sweep_goes_on_where_it_stopped(command, tmp_path):
+    sweep = (*CELL, "engine=fake_right,fake_raises")
+    first = command(*sweep)
+    assert first.returncode == 1
+    times = {record["config"]["engine"]: record["started"] for _, record in read_records(tmp_path / "results")}
+    for path, record in read_records(tmp_path / "results"):
+        if record["config"]["engine"] == "fake_right":
+            kept = path.stat().st_mtime_ns, path
+    again = command(*sweep)
+    assert "2 cells, 1 on record" in again.stdout
+    assert "[1/1] fake_ring · fake_spread · k=auto · fake_raises" in again.stdout
+    assert "fake_right" in again.stdout
+    assert kept[1].stat().st_mtime_ns == kept[0]
+    assert set(times) == set(records(tmp_path))
+    none = command(*sweep, "rerun=none")
+    assert none.returncode == 1
+    assert "2 on record" in none.stdout
+    assert "[1/" not in none.stdout
+    everything = command(*sweep, "rerun=all")
+    assert "[2/2]" in everything.stdout
+    assert kept[1].stat().st_mtime_ns != kept[0]
+
+
+def test_half_a_record_is_never_taken_for_a_result(command, tmp_path):
+    command(*CELL, "engine=fake_right")
+    [(path, _)] = read_records(tmp_path / "results")
+    path.write_text(path.read_text()[:200])
+    finished = command(*CELL, "engine=fake_right")
+    assert finished.returncode == 0
+    assert "[1/1]" in finished.stdout
+    assert records(tmp_path)["fake_right"]["outcome"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["engine=fake_rihgt"], "no engine called 'fake_rihgt'; did you mean 'fake_right'"),
+        (["engine=fake_right,fake_rihgt"], "no engine called 'fake_rihgt'; did you mean 'fake_right'"),
+        (["engine.name=fake_wrnog"], "no engine called 'fake_wrnog'; did you mean 'fake_wrong'"),
+        (["algorithm=fake_spraed"], "no algorithm called 'fake_spraed'; did you mean 'fake_spread'"),
+        (["graph=fake_rign"], "no graph called 'fake_rign'; did you mean 'fake_ring'"),
+        (["device=cpuu"], "no device called 'cpuu'; did you mean 'cpu'"),
+        (["engine.directon=pull"], "no schedule option 'directon'; did you mean 'direction'"),
+        (["algorithm.scael=2"], "no parameter 'scael'; did you mean 'scale'"),
+        (["graph.vertexes=2"], "no parameter 'vertexes'; did you mean 'vertices'"),
+        (["features=0"], "features is 0"),
+        (["featurs=3"], "no key 'featurs'; did you mean 'features'"),
+        (["limits.time=3"], "limits has no key 'time'; did you mean 'time_s'"),
+        (["rerun=fialed"], "rerun is 'fialed'; did you mean 'failed'"),
+        (["features=[3"], "no viable alternative"),
+        (["output=/proc/nothing/here"], "/proc/nothing/here cannot be written"),
+    ],
+)
+def test_a_mistake_is_told_in_one_sentence_before_anything_runs(command, tmp_path, arguments, told):
+    finished = command(*CELL, "engine=fake_right", *arguments)
+    assert told in single_error(finished)
+    assert "sweep" not in finished.stdout
+    assert not list(tmp_path.rglob("record.json"))
+
+
+def test_an_output_folder_that_is_a_file_is_found_before_the_sweep(command, tmp_path):
+    (tmp_path / "taken").write_text("a file")
+    assert "output folder taken cannot be written" in single_error(command(*CELL, "engine=fake_right", "output=taken"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["graph=fake_file", "graph.path=no/such.txt"], "no/such.txt: there is no such file; say graph.path=FILE"),
+        (["graph=fake_file", "graph.path=present.txt"], "present.txt, line 1: this is no graph"),
+        (["features=65"], "65 features are more than 64; say features=64"),
+        (["graph=fake_path"], "no natural number of features on graph 'path'; say features=K"),
+    ],
+)
+def test_input_that_does_not_fit_is_told_once_for_all_cells(command, tmp_path, arguments, told):
+    (tmp_path / "present.txt").write_text("nonsense")
+    finished = command(*CELL, "engine=fake_right,fake_wrong", *arguments)
+    assert finished.returncode == 1
+    assert finished.stdout.count(told) == 1
+    assert "Traceback" not in finished.stdout + finished.stderr
+    assert {record["outcome"] for record in records(tmp_path).values()} == {"invalid_input"}
+    assert all(record["solve"] is None and record["identity"] is None for record in records(tmp_path).values())
+
+
+def test_unsupported_alone_is_no_failure(command):
+    finished = command(*CELL, "engine=fake_right,fake_refuses")
+    assert finished.returncode == 0
+    assert "unsupported: this engine takes no sums" in finished.stdout
+
+
+def test_blocked_plugins_are_gone(command):
+    assert "no engine called 'fake_right'" in single_error(command(*CELL, "engine=fake_right", "plugins.block=[fakes]"))
+    blocked = command(*CELL, "engine=fake_right", env={"ONYX_HARNESS_BLOCK": "fakes"})
+    assert "fake_" in single_error(blocked)
+
+
+def test_names_like_markup_are_shown_as_they_are(command):
+    finished = command("algorithm=fake_spread", "graph='fake_[bold]'", "engine=fake_right", "features=2")
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert "fake_[bold]" in finished.stdout
+
+
+def test_help_names_everything_that_is_installed(command):
+    finished = command("--help")
+    assert finished.returncode == 0, finished.stderr
+    for told in ("fake_right", "fake_spread", "sums over in-edges", "fake_ring", "engine=", "device", "rerun", "--multirun"):
+        assert told in finished.stdout
+
+
+def test_the_version_is_told(command):
+    from harness import __version__
+
+    assert command("--version").stdout.strip() == f"onyx-harness {__version__}"
+
+
+def test_the_configuration_is_shown_without_a_run(command, tmp_path):
+    finished = command("--cfg", "job", *CELL, "engine=fake_right")
+    assert finished.returncode == 0, finished.stderr
+    assert "name: fake_right" in finished.stdout
+    assert not (tmp_path / "results").exists()
+
+
+def test_the_process_that_shows_the_table_loads_no_numerical_machinery(command, tmp_path, harness_environment):
+    source = (
+        "import sys\nfrom harness.campaign.application import main\n"
+        "try:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
+        "print('loaded:', [m for m in ('numba', 'cupy', 'scipy.sparse', 'torch') if m in sys.modules])"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", source, *CELL, "engine=fake_right"],
+        cwd=tmp_path, env=harness_environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "loaded: []" in finished.stdout, finished.stdout + finished.stderr
+    assert " ok " in finished.stdout
+
+
+def test_an_interruption_ends_the_cell_and_is_recorded(tmp_path, harness_environment):
+    pids = tmp_path / "pids"
+    os.mkfifo(pids)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "harness", *CELL, "engine=fake_hangs"],
+        cwd=tmp_path, env={**harness_environment, "FAKE_PID_FILE": str(pids)}, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    started = pids.read_text().split()  # comes when the engine runs
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted" in output
+    assert records(tmp_path)["fake_hangs"]["outcome"] == "interrupted"
+    for number in map(int, started):
+        assert not psutil.pid_exists(number) or psutil.Process(number).status() == psutil.STATUS_ZOMBIE
+
+
+def test_the_sweep_is_described_beside_its_records(command, tmp_path):
+    command(*CELL, "engine=fake_right")
+    [description] = (tmp_path / "results").glob("*/sweep.json")
+    told = json.loads(description.read_text())
+    assert [cell["cell"] for cell in told["cells"]] == [record["cell"] for record in records(tmp_path).values()]

@@ -1,0 +1,47 @@
+"""What every test shares: caches of their own, and the command run as a user runs it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FAKES = ROOT / "tests" / "campaign" / "fakes"
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Nothing that tests make stays in the user's cache, unless one is named in the environment."""
+    os.environ.setdefault("ONYX_HARNESS_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+@pytest.fixture
+def harness_environment() -> dict[str, str]:
+    """An environment in which the checkout and the plugin of fakes are installed."""
+    path = os.pathsep.join([str(ROOT), str(FAKES)])
+    return {**os.environ, "PYTHONPATH": path, "COLUMNS": "200"}
+
+
+@pytest.fixture
+def command(tmp_path: Path, harness_environment: dict[str, str]) -> Command:
+    """Run ``onyx-harness`` in an empty folder: ``command("engine=fake_right", ..., env={...})``."""
+
+    def run(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "harness", *arguments],
+            cwd=tmp_path,
+            env={**harness_environment, **(env or {})},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    return run

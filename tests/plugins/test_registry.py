@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import sys
+from importlib.metadata import EntryPoint
+from types import ModuleType
+
+import pytest
+
+from harness import hookspecs
+from harness.contract import AlgorithmSpec, EngineSpec, GraphSpec
+from harness.hookspecs import hookimpl
+from harness.plugins import PluginWarning, UnknownName, load_plugins
+
+
+class Nothing:
+    """A schedule without options."""
+
+
+def engine(name: str, factory: str = "somewhere:Engine") -> EngineSpec:
+    return EngineSpec(name, "an engine", Nothing, factory)
+
+
+@pytest.fixture
+def plugin(monkeypatch: pytest.MonkeyPatch):
+    """Install a module with the given hook implementations; its entry point."""
+
+    def install(name: str, **hooks) -> EntryPoint:
+        module = ModuleType(f"plugin_{name}")
+        for hook, function in hooks.items():
+            function.__name__ = hook
+            setattr(module, hook, hookimpl(function))
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        return EntryPoint(name=name, value=module.__name__, group="onyx_harness")
+
+    return install
+
+
+def test_what_plugins_offer_is_found_by_name(plugin):
+    first = plugin("first", onyx_engines=lambda: [engine("fast")], onyx_config_folders=lambda: ["pkg://somewhere.conf"])
+    second = plugin(
+        "second",
+        onyx_algorithms=lambda: [AlgorithmSpec("flood", "", "somewhere:Flood")],
+        onyx_graphs=lambda: [GraphSpec("ring", "", "somewhere:ring", {"vertices": 3})],
+    )
+    registry = load_plugins(found=[second, first])
+    assert registry.engine("fast").factory == "somewhere:Engine"
+    assert registry.algorithm("flood").factory == "somewhere:Flood"
+    assert registry.graph("ring").parameters == {"vertices": 3}
+    assert registry.config_folders == ["pkg://somewhere.conf"]
+    assert list(registry.plugins) == ["first", "second"]
+
+
+@pytest.mark.parametrize("kind", ["engine", "algorithm", "graph"])
+def test_an_unknown_name_is_met_with_the_closest(plugin, kind):
+    spec = {"engine": engine("gunrock"), "algorithm": AlgorithmSpec("gunrock", "", "a:b"), "graph": GraphSpec("gunrock", "", "a:b")}
+    registry = load_plugins(found=[plugin("one", **{f"onyx_{kind}s": lambda: [spec[kind]]})])
+    with pytest.raises(UnknownName, match=f"no {kind} called 'gunrok'; did you mean 'gunrock'"):
+        getattr(registry, kind)("gunrok")
+
+
+def test_a_plugin_that_cannot_be_imported_is_left_out_and_named(plugin):
+    broken = EntryPoint(name="broken", value="no_such_module_anywhere", group="onyx_harness")
+    with pytest.warns(PluginWarning, match=r"'broken' of distribution .* No module named 'no_such_module_anywhere'"):
+        registry = load_plugins(found=[broken, plugin("good", onyx_engines=lambda: [engine("fast")])])
+    assert list(registry.engines) == ["fast"]
+    assert "no_such_module_anywhere" in registry.quarantined["broken"]
+
+
+def _raise() -> list[EngineSpec]:
+    raise ZeroDivisionError("when asked")
+
+
+@pytest.mark.parametrize(
+    ("hooks", "told"),
+    [
+        ({"onyx_engines": _raise}, "ZeroDivisionError: when asked"),
+        ({"onyx_engines": lambda: [3]}, "must return a list of EngineSpec"),
+        ({"onyx_engines": lambda: engine("x")}, "must return a list of EngineSpec"),
+        ({"onyx_engine": lambda: [engine("x")]}, "unknown hook 'onyx_engine'"),
+        ({"onyx_engines": lambda nonsense: []}, "nonsense"),
+        ({"onyx_config_folders": lambda: [1]}, "must return a list of str"),
+    ],
+)
+def test_a_plugin_that_answers_wrongly_is_left_out_and_the_others_work(plugin, hooks, told):
+    with pytest.warns(PluginWarning, match="'bad'.*left out"):
+        registry = load_plugins(found=[plugin("bad", **hooks), plugin("good", onyx_engines=lambda: [engine("fast")])])
+    assert list(registry.engines) == ["fast"]
+    assert told in registry.quarantined["bad"]
+    assert "bad" not in registry.plugins
+
+
+def test_a_name_already_taken_is_refused_and_the_rest_of_the_plugin_kept(plugin):
+    first = plugin("a", onyx_engines=lambda: [engine("fast", "first:Engine")])
+    second = plugin("b", onyx_engines=lambda: [engine("fast", "second:Engine"), engine("other")])
+    with pytest.warns(PluginWarning, match="'b'.*offers 'fast', a name already taken by first:Engine"):
+        registry = load_plugins(found=[second, first])
+    assert registry.engine("fast").factory == "first:Engine"
+    assert "other" in registry.engines
+
+
+@pytest.mark.parametrize("blocked_by", ["argument", "environment"])
+def test_blocked_plugins_are_not_even_imported(plugin, monkeypatch, blocked_by):
+    broken = EntryPoint(name="broken", value="no_such_module_anywhere", group="onyx_harness")
+    if blocked_by == "environment":
+        monkeypatch.setenv("ONYX_HARNESS_BLOCK", "other, broken")
+    registry = load_plugins(["broken"] if blocked_by == "argument" else [], [broken, plugin("good")])
+    assert list(registry.plugins) == ["good"]
+    assert not registry.quarantined
+
+
+def test_the_built_in_plugins_come_through_entry_points_and_none_is_broken(monkeypatch):
+    monkeypatch.delenv("ONYX_HARNESS_BLOCK", raising=False)
+    registry = load_plugins()
+    ours = {name for name, distribution in registry.plugins.items() if distribution == "onyx-harness"}
+    assert ours == {"onyx", "pushbaseline", "pullbaseline", "libraries", "algorithms", "graphs"}
+    assert registry.engines
+    assert registry.algorithms
+    assert registry.graphs
+
+
+def _hooks() -> list[str]:
+    return [name for name in vars(hookspecs) if name.startswith("onyx_")]
+
+
+@pytest.mark.parametrize("hook", _hooks())
+def test_every_hook_is_documented_and_called(plugin, hook):
+    asked = []
+    load_plugins(found=[plugin("listening", **{hook: lambda: asked.append(hook) or []})])
+    assert asked, f"nothing calls {hook}"
+    assert (getattr(hookspecs, hook).__doc__ or "").strip()
+
+
+def test_there_are_hooks():
+    assert len(_hooks()) == 4

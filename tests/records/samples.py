@@ -1,0 +1,45 @@
+"""Records as a sweep leaves them, for tests that read some."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.records import SCHEMA_VERSION, Record, validate
+
+
+def record(engine: str = "fast", times: tuple[float, float, float] | None = (1.0, 0.9, 1.1), **changes: Any) -> Record:
+    """A record of one cell; ``times`` is median, low and high in seconds, and any field can be given."""
+    solve = None
+    if times is not None:
+        median, low, high = times
+        solve = {"samples": [low, median, high], "median": median, "low": low, "high": high, "minimum": low, "confidence": 0.75}
+    fields: dict[str, Any] = {
+        "schema": SCHEMA_VERSION,
+        "sweep": "0123456789ab",
+        "cell": "c" * 24,
+        "identity": "i" * 32,
+        "outcome": "ok" if times is not None else "crashed",
+        "reason": "",
+        "stage": "rate",
+        "started": "2026-01-01T00:00:00+00:00",
+        "seconds": 1.5,
+        "config": {"engine": engine, "features": None, "max_supersteps": None, "device": {"kind": "cpu"}},
+        "labels": {"engine": engine, "algorithm": "flood", "graph": "ring"},
+        "features": 8,
+        "seeds": {"bootstrap": 1},
+        "sources": "s" * 32,
+        "graph": {"name": "ring", "vertices": 1000, "edges": 20_000, "content_hash": "h"},
+        "program": {"fingerprint": "f", "bound": 1e-4, "max_supersteps": 10},
+        "schedule": {},
+        "bytes_needed": 0,
+        "phases": {"open": 0.1},
+        "solve": solve,
+        "settled": True,
+        "supersteps": [[1000, 20_000, "push"], [10, 100, "pull"]],
+        "validation": {"ok": True, "error": 1.25e-7, "bound": 1e-4, "detail": ""},
+        "metrics": {"accuracy": 0.975},
+        "artefacts": [],
+        "environment": {"cpu": "a processor", "cores": 2},
+        "output": "",
+    }
+    return validate({**fields, **changes})

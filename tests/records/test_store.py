@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.records import RECORD_FILE, RecordError, read_record, read_records, validate, write_json, write_record
+from harness.records.outcome import Outcome
+from tests.records.samples import record
+
+
+def test_a_record_comes_back_as_it_was_written(tmp_path):
+    written = record()
+    path = write_record(tmp_path / "sweep" / "cell", written)
+    assert path.name == RECORD_FILE
+    assert read_record(path) == written
+    assert [one for _, one in read_records(tmp_path)] == [written]
+
+
+def test_nothing_but_the_record_is_left_in_the_folder(tmp_path):
+    write_record(tmp_path, record())
+    write_record(tmp_path, record(seconds=2.0))
+    assert [path.name for path in tmp_path.iterdir()] == [RECORD_FILE]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"schema": 99}, "'schema' is 99"),
+        ({"outcome": "splendid"}, "'splendid', which is no outcome"),
+        ({"seconds": "long"}, "'seconds' holds 'long'"),
+        ({"invented": 1}, "unknown .*invented"),
+        ({"solve": {"median": 1.0}}, "'solve' lacks"),
+        ({"solve": None}, "needs an identity and a solve time"),
+        ({"identity": None}, "needs an identity and a solve time"),
+        ({"validation": {"ok": True}}, "'validation' lacks"),
+    ],
+)
+def test_what_is_no_record_is_neither_written_nor_read(tmp_path, change, told):
+    broken = {**record(), **change}
+    with pytest.raises(RecordError, match=told):
+        write_record(tmp_path, broken)
+    assert list(tmp_path.iterdir()) == []
+    write_json(tmp_path / RECORD_FILE, broken)
+    with pytest.raises(RecordError, match=f"{RECORD_FILE}.*{told}"):
+        read_record(tmp_path / RECORD_FILE)
+
+
+def test_a_record_without_a_field_is_refused():
+    short = {name: value for name, value in record().items() if name != "phases"}
+    with pytest.raises(RecordError, match="lacks .*phases"):
+        validate(short)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1, 2]", "\udcff"])
+def test_a_file_that_is_no_json_object_is_named(tmp_path, text):
+    path = tmp_path / RECORD_FILE
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(RecordError, match=RECORD_FILE):
+        read_record(path)
+
+
+def test_a_failed_write_leaves_what_was_there(tmp_path):
+    path = write_record(tmp_path, record())
+    with pytest.raises(TypeError):
+        write_json(path, {"field": object()})
+    assert read_record(path) == record()
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+_PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(data=st.dictionaries(st.text(), _PLAIN, max_size=4))
+def test_any_plain_data_is_written_as_strict_json(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("json") / "data.json"
+    write_json(path, data)
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    assert json.loads(path.read_text(), parse_constant=refuse) == _without_infinities(data)
+
+
+def _without_infinities(value):
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _without_infinities(item) for key, item in value.items()}
+    return [_without_infinities(item) for item in value] if isinstance(value, list) else value
+
+
+def test_only_results_and_honest_refusals_are_acceptable():
+    assert {outcome for outcome in Outcome if outcome.acceptable} == {Outcome.OK, Outcome.UNSUPPORTED}

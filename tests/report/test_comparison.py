@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from harness.report.comparison import baseline_of, grouped, ratio
+from harness.report.summary import show_sweep
+from harness.report.table import comparison_table
+from harness.report.units import count, seconds, seconds_range
+from tests.records.samples import record
+
+
+def shown(records, baseline="slow"):
+    out = Console(file=io.StringIO(), width=220)
+    out.print(comparison_table(records, baseline))
+    return out.file.getvalue()
+
+
+def row(text, engine):
+    [line] = [line for line in text.splitlines() if f" {engine} " in line]
+    return line
+
+
+def test_the_speed_up_is_over_the_baseline_with_an_interval():
+    fast, slow = record("fast", (1.0, 0.9, 1.1)), record("slow", (4.0, 3.6, 4.4))
+    found = ratio(fast, slow)
+    assert found is not None
+    assert found.value == 4.0
+    assert found.low == pytest.approx(3.6 / 1.1)
+    assert found.high == pytest.approx(4.4 / 0.9)
+    assert found.distinct
+    text = shown([fast, slow])
+    assert "4x [3.27, 4.89]" in row(text, "fast")
+    assert "1 (baseline)" in row(text, "slow")
+
+
+def test_overlapping_intervals_show_no_difference():
+    close = [record("fast", (1.0, 0.9, 1.1)), record("slow", (1.15, 1.05, 1.2))]
+    assert "no difference" in row(shown(close), "fast")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        record("slow", (4.0, 3.6, 4.4), sweep="another"),
+        record("slow", (4.0, 3.6, 4.4), environment={"cpu": "another", "cores": 2}),
+        record("slow", (4.0, 3.6, 4.4), outcome="wrong"),
+        record("slow", None),
+    ],
+    ids=["sweep", "machine", "wrong", "crashed"],
+)
+def test_what_cannot_be_compared_gets_no_ratio(other):
+    assert ratio(record("fast"), other) is None
+
+
+def test_a_cell_that_is_not_ok_shows_its_outcome_and_no_time():
+    wrong = record("quick", (0.1, 0.1, 0.1), outcome="wrong")
+    line = row(shown([wrong, record("slow")]), "quick")
+    assert "wrong" in line
+    assert "100 ms" not in line
+    assert "x [" not in line
+
+
+def test_the_row_tells_supersteps_edges_error_and_quality():
+    line = row(shown([record("fast")]), "fast")
+    for told in ("1 s", "[0.9, 1.1]", " 2 ", "20.1 k", "1.2e-07", "accuracy 0.975"):
+        assert told in line
+
+
+def test_groups_are_graph_algorithm_and_features():
+    eight, nine = record("fast"), record("fast", features=9)
+    lost = record("lost", None, features=None)
+    groups = grouped([lost, eight, nine, record("slow")])
+    assert [[one["labels"]["engine"] for one in members] for _, members in groups] == [["lost", "fast", "slow"], ["fast"]]
+
+
+def test_the_baseline_with_its_default_schedule_goes_first():
+    labels = {"engine": "slow (width=2)", "algorithm": "flood", "graph": "ring"}
+    variant, default = record("slow", labels=labels), record("slow")
+    assert baseline_of([variant, default], "slow") is default
+    assert baseline_of([variant], "slow") is variant
+    assert baseline_of([variant, default], "absent") is None
+
+
+def test_names_are_shown_as_they_are(capsys, tmp_path):
+    labels = {"engine": "[red]x[/red]", "algorithm": "[/]", "graph": "g\x1b[2Jh"}
+    failed = record("x", None, labels=labels, reason="because of [bold]this[/bold]", output="[blink]last line")
+    show_sweep([failed], 1, None, tmp_path)
+    text = capsys.readouterr().out
+    for name in ("[red]x[/red]", "[/]", "because of [bold]this[/bold]", "[blink]last line"):
+        assert name in text
+    assert "\x1b[2J" not in text
+
+
+def test_failures_are_told_again_each_reason_once(capsys, tmp_path):
+    records = [
+        record("fast"),
+        record("a", None, outcome="invalid_input", reason="features=0"),
+        record("b", None, outcome="invalid_input", reason="features=0"),
+        record("c", None, reason="died by SIGSEGV", output="one\ntwo"),
+    ]
+    show_sweep(records, 6, "fast", tmp_path)
+    text = capsys.readouterr().out
+    assert text.count("invalid_input: features=0") == 1
+    assert "ring · flood · a" in text
+    assert "ring · flood · b" in text
+    assert "crashed: died by SIGSEGV" in text
+    assert "| two" in text
+    assert "2 of 6 cells have not been run" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "told"), [(12.3456, "12.3 s"), (0.0123456, "12.3 ms"), (1.2e-5, "12 us"), (0.0, "0 us")]
+)
+def test_times_are_told_with_a_unit(value, told):
+    assert seconds(value) == told
+
+
+def test_an_interval_is_told_in_the_unit_of_its_upper_end():
+    assert seconds_range(0.0009, 0.0011) == "[0.9, 1.1]"
+
+
+@pytest.mark.parametrize(("value", "told"), [(9_999, "9,999"), (12_345, "12.3 k"), (1_234_567, "1.23 M"), (2e9, "2 G")])
+def test_counts_are_told_short(value, told):
+    assert count(int(value)) == told
