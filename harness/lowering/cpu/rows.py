@@ -42,6 +42,11 @@ Functions of this module:
   where(mask or bool, a, b)
 - reduce_sum, reduce_prod, reduce_min, reduce_max (balanced trees), dot(a, b), reduce_any(mask), reduce_all(mask),
   count(mask)
+
+Layout: rows need neither padding nor alignment (aggregation at k = 33 and 100 is as fast with a stride of k as of 48
+or 112). Prefetching the row 16 edges ahead gains 10 to 15 % from k = 32 on where x does not fit in the second-level
+cache, and loses up to 10 % below; the neighbour list must be readable 16 elements past its end. Measured on a
+scale-18 R-MAT graph.
 """
 
 # mypy: allow-untyped-calls, allow-untyped-decorators, allow-subclassing-any, no-warn-return-any
