@@ -22,10 +22,12 @@ workers take the next part when they are free (cut into 8 to 16 parts a thread, 
 result is the number of parts that raised an exception: 0 unless the kernel contains `raise`; a worker goes on with
 its other parts.
 
-Only the driver needs `cache=True` and a signature: the kernel is compiled into it.  `threads` is at most
-`numba.get_num_threads()`.  Measured with 20 array arguments: compiled in 0.38 s (`parallel=True` and `prange`: 0.81
-s), read from the cache in 14 ms, a call from Python 2.0 us on one thread and 2.4 (dynamic) to 3.0 us on two (3.4 us),
-of which about 1.8 us is Python's side."""
+Only the driver needs `cache=True` and a signature: the kernel is compiled into it. `threads` is at most
+`numba.get_num_threads()`. Measured with 20 array arguments: compiled in 0.38 s (`parallel=True` and `prange`: 0.81
+s), read from the cache in 14 ms (15 ms), a whole call from Python 2.0 us (2.2 us) on one thread and, on two that are
+otherwise idle, 3.0 us, or 2.4 us dynamic (3.4 us). Where other programs use the processors a launch can wait for a
+time slice, some ms.
+"""
 
 # mypy: allow-untyped-calls, allow-untyped-decorators, no-warn-return-any
 from __future__ import annotations

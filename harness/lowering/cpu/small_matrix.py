@@ -11,10 +11,11 @@ stride >= n. Memory between the rows is not touched.  The functions are made for
 Inner loops are row operations.  A matrix that is singular (or not positive definite) as far as float32 can tell gives
 NaN in every element of the result.
 
-Everything is float32 with fused multiply-adds: the largest element of a solution or an inverse has a relative error
-of about 1e-7 times the condition number at most (random matrices up to n = 128: 1e-8 to 5e-8 times). One AVX-512
-core, in us at n = 8, 32, 100, 128: solve_spd 0.2, 1.5, 15, 42 (up to 23 GFLOP/s); inverse 0.12, 3, 59, 264 (8 to 34
-GFLOP/s). Rests of 12 to 15 lanes (n = 12, 15, 31) are slower in `inverse`, by their masked stores.
+Everything is float32 with fused multiply-adds. On random matrices up to n = 128 the largest error, relative to the
+largest element, was 2e-8 to 5e-8 times the condition number in inverses, and 8e-8 (n = 3) to 1.4e-6 (n = 128) in
+solutions; the tests hold both to 2.4e-7 times the condition number plus 1e-6. One AVX-512 core, in us at n = 8, 32,
+100, 128: solve_spd 0.2, 1.5, 15, 42 (up to 23 GFLOP/s); inverse 0.12, 3, 59, 264 (8 to 34 GFLOP/s). n = 12 to 15 is
+slow in `inverse` (1.1 to 1.8 us), by masked stores.
 """
 
 # mypy: allow-untyped-calls, allow-untyped-decorators, disable-error-code="call-arg,unreachable,var-annotated"
