@@ -134,7 +134,7 @@ def change_driven(program: Program) -> tuple[Delta, ...] | str:
         if isinstance(stage, EdgeUpdate):
             return f"{stage.name} updates an edge property, for which no change-driven form is derived"
         if isinstance(stage, EdgeReduce):
-            delta = _delta(program, stage)
+            delta = change_driven_form(program, stage)
             if isinstance(delta, str):
                 return delta
             deltas.append(delta)
@@ -143,7 +143,8 @@ def change_driven(program: Program) -> tuple[Delta, ...] | str:
     return tuple(deltas)
 
 
-def _delta(program: Program, stage: EdgeReduce) -> Delta | str:
+def change_driven_form(program: Program, stage: EdgeReduce) -> Delta | str:
+    """The change-driven form of one reduction, or the reason why it has none."""
     reason = recomputation_only(program, stage)
     if reason:
         return reason

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
@@ -134,10 +134,14 @@ class Control:
 
 @dataclass(frozen=True)
 class Output:
-    """A property that answers the question, with the relative error (per vertex, in the maximum norm) it may have."""
+    """A property that answers the question, with the relative error (per vertex, in the maximum norm) it may have.
+
+    ``floor``: errors are relative to the vertex's magnitude, but to no less than this share of the answer's largest.
+    """
 
     name: str
     bound: float
+    floor: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,16 +208,7 @@ def describe(program: Program) -> str:
         if prop.role != "builtin":
             start = f", start {prop.start}" if prop.start is not None else ""
             lines.append(f"  {prop.place} {prop.name}: {prop.dtype}{prop.shape} ({prop.role}{start})")
-    for stage in program.stages:
-        match stage:
-            case EdgeReduce():
-                lines.append(f"  {stage.name}: {stage.into}(v) = {stage.reducer} over in-edges of {stage.message!r}")
-            case EdgeUpdate():
-                lines.append(f"  {stage.name}: {stage.updates}(u, v) = {format_expression(stage.value)}")
-            case VertexStep():
-                lines += [f"  {stage.name}: {name}(v) = {format_expression(value)}" for name, value in stage.values]
-            case GraphReduce():
-                lines.append(f"  {stage.name}: {stage.into} = {stage.reducer} over vertices of {stage.value!r}")
+    lines += [f"  {stage.name}: {line}" for stage in program.stages for line in _describe_stage(stage)]
     control = program.control
     rule = f"{control.max_supersteps}"
     if control.settles:
@@ -223,3 +218,32 @@ def describe(program: Program) -> str:
     lines.append(f"  supersteps: {rule}{', alternating sides' if control.alternate else ''}")
     lines += [f"  output {result.name}, relative error at most {result.bound:g}" for result in program.results]
     return "\n".join(lines)
+
+
+def _describe_stage(stage: Stage) -> list[str]:
+    match stage:
+        case EdgeReduce():
+            condition, message = _guarded(
+                stage.message, lambda e: e.op == "const" and e.attribute == IDENTITY[stage.reducer]
+            )
+            chosen = f" where {condition}" if condition else ""
+            return [f"{stage.into}(v) = {stage.reducer} over in-edges{chosen} of {message}"]
+        case EdgeUpdate():
+            return [f"{stage.updates}(u, v) = {_kept(stage.value, ('edge', stage.updates))}"]
+        case VertexStep():
+            return [f"{name}(v) = {_kept(value, ('v', name))}" for name, value in stage.values]
+        case GraphReduce():
+            return [f"{stage.into} = {stage.reducer} over vertices of {format_expression(stage.value)}"]
+
+
+def _kept(value: Expression, old: tuple[str, str]) -> str:
+    """The text of a new value; of one that stays as it was under a condition, with the condition after it."""
+    condition, new = _guarded(value, lambda e: e.op == "read" and e.attribute == old)
+    return f"{new} where {condition}, else as it was" if condition else new
+
+
+def _guarded(value: Expression, is_nothing: Callable[[Expression], bool]) -> tuple[str, str]:
+    """The texts of condition and value of ``where(condition, value, nothing)``; of others, no condition."""
+    if value.op == "where" and is_nothing(value.args[2]):
+        return format_expression(value.args[0]), format_expression(value.args[1])
+    return "", format_expression(value)

@@ -62,7 +62,7 @@ class ProgramBuilder:
             name: Property(name, "vertex", (), role="builtin") for name in BUILTIN_VERTEX
         } | {name: Property(name, "graph", (), role="builtin") for name in BUILTIN_GRAPH}
         self._stages: list[Stage] = []
-        self._results: list[tuple[str, Expression]] = []
+        self._results: list[tuple[str, Expression, float]] = []
         self._control = Control()
         self._guard: _Guard | None = None
 
@@ -225,14 +225,21 @@ class ProgramBuilder:
         c = self._control
         self._control = Control(c.max_supersteps, c.settles, c.tolerance, c.relative, True)
 
-    def output(self, name: str, *, bound: Expression | float) -> None:
-        """Name a property as the answer; ``bound`` (of parameters) is the relative error it may have."""
+    def output(self, name: str, *, bound: Expression | float, floor: float = 0.0) -> None:
+        """Name a property as the answer; ``bound`` (of parameters) is the relative error it may have.
+
+        ``floor``: errors are relative to the vertex's own magnitude, but to no less than this share of the largest in
+        the answer. 0 asks for relative accuracy at every vertex; where values are differences of larger numbers, as in
+        the solution of a linear system, no engine can give that.
+        """
         if name not in self._properties or self._properties[name].role != "state":
             raise LanguageError(f"output {name!r} must be a declared property with a start")
         limit = _operand(bound)
         if limit.shape or any(True for _ in reads(limit)):
             raise LanguageError(f"the bound of output {name!r} is {limit!r}; it must be a number made of parameters")
-        self._results.append((name, limit))
+        if not isinstance(floor, (int, float)) or not 0.0 <= floor <= 1.0:
+            raise LanguageError(f"the floor of output {name!r} is {floor!r}; it is a plain number from 0 to 1")
+        self._results.append((name, limit, float(floor)))
 
     def finish(self, parameters: Mapping[str, float]) -> Program:
         """The program; raises LanguageError when something is missing."""
@@ -241,14 +248,15 @@ class ProgramBuilder:
         if not self._results:
             raise LanguageError(f"{self.name} names no output; add p.output('property', bound=...)", self.line)
         written = {name for stage in self._stages for name in stage.writes}
-        for name, _ in self._results:
+        for name, _, _ in self._results:
             if name not in written:
                 raise LanguageError(f"no stage of {self.name} writes the output {name!r}", self.line)
         for stage in self._stages:
             check_without(stage, self._stages)
             if self._control.alternate:
                 check_sides(stage, self._properties)
-        results = tuple(Output(name, float(Evaluator(_no_read, parameters, 1)(b)[0])) for name, b in self._results)
+        number = Evaluator(_no_read, parameters, 1)
+        results = tuple(Output(name, float(number(bound)[0]), floor) for name, bound, floor in self._results)
         used = {n.attribute for stage in self._stages for n in walk(*stage.expressions()) if n.op == "param"}
         used |= {self._control.tolerance}
         return Program(

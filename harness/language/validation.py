@@ -27,8 +27,9 @@ class Comparison:
     detail: str
 
 
-def relative_error(values: NDArray[Any], reference: NDArray[Any]) -> NDArray[np.float64]:
-    """Per vertex: the largest absolute difference of a feature over the largest magnitude of the reference's features.
+def relative_error(values: NDArray[Any], reference: NDArray[Any], floor: float = 0.0) -> NDArray[np.float64]:
+    """Per vertex: the largest absolute difference of a feature over the largest magnitude of the reference's features,
+    or over ``floor`` times the largest magnitude at any vertex where that is more.
 
     Equal infinities count as equal; NaN, or an infinity on one side only, gives infinity.
     """
@@ -39,7 +40,8 @@ def relative_error(values: NDArray[Any], reference: NDArray[Any]) -> NDArray[np.
     finite = np.isfinite(y)
     with np.errstate(invalid="ignore", over="ignore"):
         difference = np.where(x == y, 0.0, np.abs(x - y))
-        scale = np.maximum(np.where(finite, np.abs(y), 0.0).max(axis=1), FLOOR)
+        magnitude = np.where(finite, np.abs(y), 0.0).max(axis=1)
+        scale = np.maximum(magnitude, max(FLOOR, floor * float(magnitude.max())))
         error = difference.max(axis=1) / scale
     return np.where(np.isnan(error), np.inf, error)
 
@@ -51,7 +53,7 @@ def compare(program: Program, values: Mapping[str, NDArray[Any]], reference: Map
         x, y = values[result.name], reference[result.name]
         if x.shape != y.shape:
             return Comparison(False, float("inf"), result.bound, f"{result.name} has shape {x.shape}, not {y.shape}")
-        error = relative_error(x, y)
+        error = relative_error(x, y, result.floor)
         if not len(error):
             continue
         at = int(error.argmax())
