@@ -117,7 +117,7 @@ def _checked_edge_data(key: str, value: ArrayLike, num_edges: int, name: str) ->
 def _both_ways(
     u: Array, v: Array, w: Array | None, data: dict[str, Array]
 ) -> tuple[Array, Array, Array | None, dict[str, Array]]:
-    """All arcs upwards, then all downwards, self-loops once: so the i-th of parallel arcs pairs with its own reverse."""
+    """All arcs upwards, then downwards, self-loops once: so the i-th of parallel arcs pairs with its own reverse."""
     proper = u != v
     back = slice(None) if proper.all() else proper
     data = {key: np.concatenate([value, value[back]]) for key, value in data.items()}

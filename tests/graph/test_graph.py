@@ -1,6 +1,6 @@
 """Graph: building, both directions, reverse arcs, parallel arcs, identity."""
 
-import networkx
+import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse
@@ -69,7 +69,7 @@ def test_degrees_and_sums_agree_with_scipy(given_arcs):
     )
     np.testing.assert_allclose(ours.toarray(), matrix, atol=1e-3)
     np.testing.assert_array_equal(ours.toarray(), theirs.toarray())
-    many = networkx.MultiDiGraph()
+    many = nx.MultiDiGraph()
     many.add_nodes_from(range(count))
     many.add_edges_from((u, v) for u, v, _ in arcs)
     kept = graph_of(count, arcs)

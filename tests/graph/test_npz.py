@@ -1,0 +1,98 @@
+"""NumPy archives of CSR arrays."""
+
+import io
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+from harness.graph import GraphError, load_graph
+
+ARRAYS = {"indptr": np.array([0, 2, 3, 4], dtype=np.int32), "indices": np.array([1, 2, 0, 0], dtype=np.int32)}
+
+
+def save(path, **arrays):
+    np.savez_compressed(path, **{key: value for key, value in (ARRAYS | arrays).items() if value is not None})
+    return path
+
+
+def test_all_arrays_find_their_place(tmp_path):
+    path = save(
+        tmp_path / "g.npz", weight=np.array([1, 2, 3, 4], dtype=np.int8), labels=np.array([0, 1, 1], dtype=np.int8),
+        pixels=np.zeros((3, 5), dtype=np.uint8), kind=np.arange(4), elsewhere=np.arange(9),
+        feat_indptr=np.array([0, 1, 1, 3]), feat_indices=np.array([3, 0, 1]), feat_shape=np.array([3, 4]),
+        meta=json.dumps({"name": "made", "directed": False, "origin": "here"}),
+    )  # fmt: skip
+    graph = load_graph(path)
+    graph.validate()
+    assert (graph.name, graph.directed, graph.meta["origin"]) == ("made", False, "here")
+    assert graph.weights.tolist() == [1, 2, 3, 4]
+    assert graph.labels.tolist() == [0, 1, 1]
+    assert sorted(graph.vertex_data) == ["features", "pixels"]
+    assert graph.vertex_data["features"].tolist() == [[0, 0, 0, 1], [0, 0, 0, 0], [1, 1, 0, 0]]
+    assert graph.edge_data["kind"].tolist() == [0, 1, 2, 3]
+
+
+def test_two_sides_come_from_meta(tmp_path):
+    arrays = {"indptr": np.array([0, 1, 2, 2]), "indices": np.array([2, 2])}
+    assert load_graph(save(tmp_path / "g.npz", **arrays, meta=json.dumps({"bipartite": [2, 1]}))).bipartite == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"indptr": None}, "indptr missing"),
+        ({"indices": np.array([1, 2, 0, 9])}, "arc 3, 2 -> 9, is outside the 3 vertices"),
+        ({"indices": np.array([1, 2, 0, -1])}, "is outside the 3 vertices"),
+        ({"indices": np.array([1, 2, 0])}, "indptr runs from 0 to 4; it must rise from 0 to the number of indices, 3"),
+        ({"indptr": np.array([0, 3, 2, 4])}, "indptr runs"),
+        ({"indptr": np.array([0.0, 2, 3, 4])}, "must be lists of integers"),
+        ({"weight": np.array([1, 2, np.nan, 4])}, "weight of arc 2 is nan"),
+        ({"weight": np.array([1, 2])}, "one real number for each of 4 arcs"),
+        ({"labels": np.array([1])}, "labels has shape"),
+        ({"meta": "no json"}, "meta is not JSON"),
+        ({"meta": "[1]"}, "meta is JSON but no object"),
+        ({"meta": '{"bipartite": [1, 1]}'}, "bipartite is"),
+        ({"meta": '{"directed": false}', "indices": np.array([1, 2, 0, 1])}, "no reverse arc"),
+        ({"feat_shape": np.array([3, 3])}, "features need"),
+        (
+            {"feat_shape": np.array([3, 2**40]), "feat_indptr": np.zeros(4, int), "feat_indices": np.zeros(0, int)},
+            "fit",
+        ),
+        ({"weight": np.array([1, "a"], dtype=object)}, "nothing pickled"),
+    ],
+)
+def test_each_fault_is_one_error_that_names_the_file(tmp_path, arrays, message):
+    with pytest.raises(GraphError, match=rf"g\.npz: .*{message}"):
+        load_graph(save(tmp_path / "g.npz", **arrays))
+
+
+def test_a_shape_that_the_file_does_not_hold_is_refused_before_it_is_allocated(tmp_path):
+    buffer = io.BytesIO()
+    np.lib.format.write_array_header_1_0(buffer, {"descr": "<i8", "fortran_order": False, "shape": (2**45,)})
+    with zipfile.ZipFile(tmp_path / "g.npz", "w") as archive:
+        archive.writestr("indptr.npy", buffer.getvalue() + bytes(64))
+    with pytest.raises(GraphError, match=r"indptr\.npy announces \(35184372088832,\)"):
+        load_graph(tmp_path / "g.npz")
+
+
+def test_a_bomb_is_refused_unless_trusted(tmp_path):
+    path = save(tmp_path / "g.npz", more=np.zeros(2**22, dtype=np.int8))
+    with pytest.raises(GraphError, match="unpacks to .* more than 100 times its size; raise max_expansion"):
+        load_graph(path)
+    assert load_graph(path, max_expansion=5000).num_edges == 4
+
+
+@pytest.mark.parametrize("kept", [0.5, 0.98])
+def test_a_cut_archive_is_named(tmp_path, kept):
+    path = save(tmp_path / "g.npz")
+    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * kept)])
+    with pytest.raises(GraphError, match="damaged"):
+        load_graph(path)
+
+
+def test_text_in_an_npz_is_no_archive(tmp_path):
+    (tmp_path / "g.npz").write_text("0 1\n")
+    with pytest.raises(GraphError, match="damaged"):
+        load_graph(tmp_path / "g.npz")

@@ -1,0 +1,44 @@
+"""MovieLens ratings."""
+
+import pytest
+
+from harness.graph import GraphError, load_graph
+
+CSV = "userId,movieId,rating,timestamp\n7,100,4.5,964982703\n2,100,3.0,964981247\n7,50,0.5,964982224\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("r.csv", CSV),
+        ("r.csv.gz", CSV.replace("\n", "\r\n")),
+        ("r.csv", "\n".join(CSV.split("\n")[1:])),
+        ("r.dat", "7::0100::4.5::964982703\n2::100::3::964981247\n7::50::0.5::964982224\n"),
+        ("r.data", "7\t100\t4.5\t1\n2\t100\t3\t1\n7\t50\t0.5\t1\n"),
+        ("r.csv", "user,item,rating\n7,100,4.5\n2,100,3\n7,50,0.5\n"),
+    ],
+)
+def test_users_and_items_are_two_sides(write, name, text):
+    graph = load_graph(write(name, text))
+    graph.validate()
+    assert graph.bipartite == (2, 2)
+    assert graph.vertex_data["original_id"].tolist() == [2, 7, 50, 100]
+    assert graph.csr.row_of_arc.tolist() == [0, 1, 1]
+    assert graph.csr.neighbours.tolist() == [3, 2, 3]
+    assert graph.weights.tolist() == [3, 0.5, 4.5]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("userId,movieId,rating\n1,2\n", r"r\.csv:2: 2 fields instead of 3; a rating must be: user item rating"),
+        ("1,2,3,4\n1,2,,4\n", r":2: rating is '', not a number"),
+        ("1,2,nan,4\n", r":1: rating is 'nan', not a finite"),
+        ("1,b,3\n", r":1: item is 'b', not an integer"),
+        ("1,2\n", r":1: 2 fields; a line must be"),
+        ("1,2,3\n1,2,4\n", r"more than once"),
+    ],
+)
+def test_each_fault_is_one_error_with_its_line(write, text, message):
+    with pytest.raises(GraphError, match=message):
+        load_graph(write("r.csv", text))
