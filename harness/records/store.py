@@ -23,7 +23,7 @@ def write_record(folder: Path, data: Mapping[str, Any]) -> Path:
 
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
-    """Write a JSON object, a line a field, to a temporary name, synced, then renamed: whoever looks finds the old one or the new one.
+    """Write a JSON object, a line a field, to a temporary name, synced, then renamed: readers see the old or the new.
 
     Numbers that are not finite become null, which every reader of JSON understands.
     """

@@ -52,7 +52,11 @@ def test_a_cell_holds_what_was_asked_for(registry):
     assert cell.schedule == {"direction": "push", "width": 2}
     assert cell.parameters == {"scale": 2.0}
     assert cell.features is None
-    assert cell.labels == {"engine": "fake_right (width=2)", "algorithm": "fake_spread (scale=2.0)", "graph": "fake_ring"}
+    assert cell.labels == {
+        "engine": "fake_right (width=2)",
+        "algorithm": "fake_spread (scale=2.0)",
+        "graph": "fake_ring",
+    }
 
 
 def test_a_cell_survives_the_way_to_another_process(registry):

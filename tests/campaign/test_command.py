@@ -49,7 +49,9 @@ def test_every_cell_leaves_a_record_however_it_ends(command, tmp_path):
     assert finished.returncode == 1
     assert not finished.stderr
     found = records(tmp_path)
-    assert {name: record["outcome"] for name, record in found.items()} == {name: end for name, (end, _) in ENDINGS.items()}
+    assert {name: record["outcome"] for name, record in found.items()} == {
+        name: end for name, (end, _) in ENDINGS.items()
+    }
     for name, (outcome, reason) in ENDINGS.items():
         assert reason in found[name]["reason"]
         assert f"{outcome}: {found[name]['reason']}" in finished.stdout or outcome == "ok"
@@ -61,7 +63,9 @@ def test_every_cell_leaves_a_record_however_it_ends(command, tmp_path):
 
 
 def test_an_ok_record_holds_the_whole_run(command, tmp_path):
-    finished = command(*CELL, "engine=fake_right", "engine.direction=pull", "algorithm.scale=0.5", "measure.repetitions=4")
+    finished = command(
+        *CELL, "engine=fake_right", "engine.direction=pull", "algorithm.scale=0.5", "measure.repetitions=4"
+    )
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert "fake_right (direction=pull)" in finished.stdout
     assert "fake_spread (scale=0.5)" in finished.stdout
@@ -81,7 +85,9 @@ def test_an_ok_record_holds_the_whole_run(command, tmp_path):
 
 
 def test_cells_differ_by_every_swept_key_and_are_shown_in_groups(command, tmp_path):
-    finished = command("algorithm=fake_spread", "graph=fake_ring,fake_path", "features=1,2", "engine=fake_right", "validate=false")
+    finished = command(
+        "algorithm=fake_spread", "graph=fake_ring,fake_path", "features=1,2", "engine=fake_right", "validate=false"
+    )
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert "4 cells" in finished.stdout
     found = [record for _, record in read_records(tmp_path / "results")]
@@ -195,7 +201,16 @@ def test_names_like_markup_are_shown_as_they_are(command):
 def test_help_names_everything_that_is_installed(command):
     finished = command("--help")
     assert finished.returncode == 0, finished.stderr
-    for told in ("fake_right", "fake_spread", "sums over in-edges", "fake_ring", "engine=", "device", "rerun", "--multirun"):
+    for told in (
+        "fake_right",
+        "fake_spread",
+        "sums over in-edges",
+        "fake_ring",
+        "engine=",
+        "device",
+        "rerun",
+        "--multirun",
+    ):
         assert told in finished.stdout
 
 

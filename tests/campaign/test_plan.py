@@ -21,7 +21,9 @@ def test_a_key_on_the_command_line_replaces_the_default():
     assert keys(overrides) == ["graph=photo", "engine=mine"]
 
 
-@pytest.mark.parametrize(("given", "in_force"), [([], True), (["engine=x"], True), (["graph=photo"], False), (["features=3"], False)])
+@pytest.mark.parametrize(
+    ("given", "in_force"), [([], True), (["engine=x"], True), (["graph=photo"], False), (["features=3"], False)]
+)
 def test_a_link_is_in_force_until_one_of_its_keys_is_said(given, in_force):
     _, links = with_defaults(parse(*given), parse("graph=photo"), LINKS)
     assert bool(links) is in_force

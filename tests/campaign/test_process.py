@@ -25,7 +25,14 @@ def module(tmp_path, monkeypatch):
     def run(source: str, time_s: float = 60.0, memory: int = GIGABYTE):
         (tmp_path / "a_child.py").write_text(source)
         output = tmp_path / "output.txt"
-        ending = run_process("a_child", ["argument"], output=output, environment={"A_VARIABLE": "set"}, time_s=time_s, memory_bytes=memory)
+        ending = run_process(
+            "a_child",
+            ["argument"],
+            output=output,
+            environment={"A_VARIABLE": "set"},
+            time_s=time_s,
+            memory_bytes=memory,
+        )
         return ending, output.read_text()
 
     return run
@@ -55,7 +62,7 @@ def test_the_signal_is_told_by_name(module):
 
 
 def test_a_child_that_does_not_end_is_ended_with_all_that_it_started(module):
-    source = "import os, threading\nif os.fork(): print(os.getpid(), flush=True)\nelse: print(os.getpid(), flush=True)\nthreading.Event().wait()"
+    source = "import os, threading\nos.fork()\nprint(os.getpid(), flush=True)\nthreading.Event().wait()"
     ending, output = module(source, time_s=1.0)
     assert ending.limit is Outcome.TIMEOUT
     for number in output.split():
@@ -70,7 +77,8 @@ def test_what_a_child_leaves_running_is_ended_with_it(module):
 
 
 def test_a_child_that_takes_too_much_memory_is_ended(module):
-    source = "import mmap, threading\nheld = mmap.mmap(-1, 300_000_000)\nheld.write(b'1' * 300_000_000)\nthreading.Event().wait()"
+    source = "import mmap, threading\nheld = mmap.mmap(-1, 300_000_000)\n"
+    source += "held.write(b'1' * 300_000_000)\nthreading.Event().wait()"
     ending, _ = module(source, memory=200_000_000)
     assert ending.limit is Outcome.OUT_OF_MEMORY
     assert ending.peak_bytes > 200_000_000
@@ -80,8 +88,14 @@ def test_a_child_that_takes_too_much_memory_is_ended(module):
 def test_a_child_dies_with_its_parent(tmp_path):
     child = "import os, sys, threading\nfrom harness.campaign.process import die_with_parent\n"
     child += "die_with_parent(int(sys.argv[1]))\nprint(os.getpid(), flush=True)\nthreading.Event().wait()"
-    parent = f"import os, subprocess, sys\np = subprocess.Popen([sys.executable, '-c', {child!r}, str(os.getpid())])\np.wait()"
-    process = subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    parent = "import os, subprocess, sys\n"
+    parent += f"subprocess.run([sys.executable, '-c', {child!r}, str(os.getpid())])"
+    process = subprocess.Popen(
+        [sys.executable, "-c", parent],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
     assert process.stdout is not None
     number = int(process.stdout.readline())
     grandchild = psutil.Process(number)

@@ -52,7 +52,11 @@ def test_what_plugins_offer_is_found_by_name(plugin):
 
 @pytest.mark.parametrize("kind", ["engine", "algorithm", "graph"])
 def test_an_unknown_name_is_met_with_the_closest(plugin, kind):
-    spec = {"engine": engine("gunrock"), "algorithm": AlgorithmSpec("gunrock", "", "a:b"), "graph": GraphSpec("gunrock", "", "a:b")}
+    spec = {
+        "engine": engine("gunrock"),
+        "algorithm": AlgorithmSpec("gunrock", "", "a:b"),
+        "graph": GraphSpec("gunrock", "", "a:b"),
+    }
     registry = load_plugins(found=[plugin("one", **{f"onyx_{kind}s": lambda: [spec[kind]]})])
     with pytest.raises(UnknownName, match=f"no {kind} called 'gunrok'; did you mean 'gunrock'"):
         getattr(registry, kind)("gunrok")

@@ -12,7 +12,14 @@ def record(engine: str = "fast", times: tuple[float, float, float] | None = (1.0
     solve = None
     if times is not None:
         median, low, high = times
-        solve = {"samples": [low, median, high], "median": median, "low": low, "high": high, "minimum": low, "confidence": 0.75}
+        solve = {
+            "samples": [low, median, high],
+            "median": median,
+            "low": low,
+            "high": high,
+            "minimum": low,
+            "confidence": 0.75,
+        }
     fields: dict[str, Any] = {
         "schema": SCHEMA_VERSION,
         "sweep": "0123456789ab",

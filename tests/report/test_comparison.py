@@ -73,7 +73,10 @@ def test_groups_are_graph_algorithm_and_features():
     eight, nine = record("fast"), record("fast", features=9)
     lost = record("lost", None, features=None)
     groups = grouped([lost, eight, nine, record("slow")])
-    assert [[one["labels"]["engine"] for one in members] for _, members in groups] == [["lost", "fast", "slow"], ["fast"]]
+    assert [[one["labels"]["engine"] for one in members] for _, members in groups] == [
+        ["lost", "fast", "slow"],
+        ["fast"],
+    ]
 
 
 def test_the_baseline_with_its_default_schedule_goes_first():

@@ -1,11 +1,23 @@
-"""A plugin for the tests: engines that end in every way there is, small graphs, an algorithm with quality and artefacts."""
+"""A plugin for the tests: engines that end in every way there is, small graphs, an algorithm that rates itself."""
 
 from __future__ import annotations
 
 from harness.contract import AlgorithmSpec, EngineSpec, GraphSpec
 from harness.hookspecs import hookimpl
 
-BEHAVIOURS = ("right", "wrong", "nan", "raises", "segfault", "exits", "hangs", "hungry", "refuses", "wants_much", "slow")
+BEHAVIOURS = (
+    "right",
+    "wrong",
+    "nan",
+    "raises",
+    "segfault",
+    "exits",
+    "hangs",
+    "hungry",
+    "refuses",
+    "wants_much",
+    "slow",
+)
 
 
 @hookimpl
@@ -13,10 +25,14 @@ def onyx_engines() -> list[EngineSpec]:
     from onyx_fakes_schedule import Schedule
 
     engines = [
-        EngineSpec(f"fake_{name}", f"an engine that is {name}", Schedule, f"onyx_fakes_engines:{name.title().replace('_', '')}")
+        EngineSpec(
+            f"fake_{name}", f"an engine that is {name}", Schedule, f"onyx_fakes_engines:{name.title().replace('_', '')}"
+        )
         for name in BEHAVIOURS
     ]
-    absent = EngineSpec("fake_absent", "needs a module", Schedule, "onyx_fakes_engines:Right", requires=("no_such_module",))
+    absent = EngineSpec(
+        "fake_absent", "needs a module", Schedule, "onyx_fakes_engines:Right", requires=("no_such_module",)
+    )
     broken = EngineSpec("fake_broken", "its module is not there", Schedule, "onyx_fakes_engines:Nothing")
     return [*engines, absent, broken]
 

@@ -34,7 +34,9 @@ class Spread(Algorithm):
 
     def inputs(self, graph, features):
         if features > self.most_features:
-            raise InvalidInput(f"{features} features are more than {self.most_features}; say features={self.most_features}")
+            raise InvalidInput(
+                f"{features} features are more than {self.most_features}; say features={self.most_features}"
+            )
         start = np.random.default_rng(3).random((graph.num_vertices, features), np.float32)
         return Inputs({"start": start}, self.parameter_values())
 

@@ -1,0 +1,106 @@
+"""Installed from a wheel, in an empty folder, the command works the same."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from harness.records import read_records
+from tests.conftest import FAKES, ROOT
+
+pytestmark = [pytest.mark.packaging, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    [built] = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory) -> Path:
+    """A folder with what the wheel installs; the libraries are those of the running environment."""
+    site = tmp_path_factory.mktemp("site")
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--disable-pip-version-check",
+         "--target", str(site), str(wheel)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return site
+
+
+@pytest.fixture
+def run(installed, tmp_path):
+    """Run the installed command in an empty folder, where nothing of the checkout can be found."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        # The checkout may be installed for development in this very environment; a path in front of it wins.
+        path = os.pathsep.join([str(installed), str(FAKES)])
+        return subprocess.run(
+            [sys.executable, str(installed / "bin" / "onyx-harness"), *arguments],
+            cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    return run
+
+
+def test_the_wheel_holds_the_packages_and_the_configuration_and_nothing_else(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    tops = {name.split("/")[0] for name in names}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"harness", "engines", "hydra_plugins"}
+    for wanted in ("harness/conf/config.yaml", "harness/conf/device/cpu.yaml", "hydra_plugins/onyx_harness_sweeper.py"):
+        assert wanted in names
+    assert any(name.endswith("/licenses/LICENSE") for name in names)
+    assert not [name for name in names if name.endswith((".pyc", ".nbi", ".nbc"))]
+
+
+def test_the_metadata_name_licence_python_and_plugins(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        [metadata] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        text = archive.read(metadata).decode()
+        points = archive.read(metadata.replace("METADATA", "entry_points.txt")).decode()
+    for told in ("Name: onyx-harness", "License-Expression: Apache-2.0", "Requires-Python: >=3.11"):
+        assert told in text
+    assert "Requires-Dist: cupy" not in "".join(
+        line for line in text.splitlines(keepends=True) if "extra ==" not in line
+    )
+    for plugin in ("onyx", "pushbaseline", "pullbaseline", "libraries", "algorithms", "graphs"):
+        assert f"{plugin} = " in points
+
+
+def test_a_cell_runs_from_the_installed_command(run, installed, tmp_path):
+    finished = run("engine=fake_right", "algorithm=pagerank", "graph=fake_ring", "features=2")
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    [(_, record)] = read_records(tmp_path / "results")
+    assert record["outcome"] == "ok"
+    assert record["environment"]["commit"] is None  # it ran from the installed files, not from the checkout
+
+
+def test_help_and_version_work(run):
+    assert run("--version").stdout.startswith("onyx-harness ")
+    assert "label_propagation" in run("--help").stdout
+
+
+def test_the_source_distribution_builds_the_same_wheel(tmp_path, wheel):
+    subprocess.run(
+        [sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    [source] = tmp_path.glob("*.tar.gz")
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index", "--no-build-isolation",
+         "--disable-pip-version-check", "--wheel-dir", str(tmp_path), str(source)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    [again] = tmp_path.glob("*.whl")
+    assert sorted(zipfile.ZipFile(again).namelist()) == sorted(zipfile.ZipFile(wheel).namelist())

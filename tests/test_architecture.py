@@ -1,0 +1,162 @@
+"""Who may import whom. Tests and benchmarks may import what they test."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+STANDARD = frozenset(sys.stdlib_module_names)
+NUMERICAL = {"numpy", "scipy"}
+LIGHT_PARTS = {"harness.contract"}  # descriptions and the engine class; needs nothing itself
+
+# What each part may import from this project and from others, besides the standard library and its own modules.
+ALLOWED: dict[str, set[str]] = {
+    "harness.contract": {"harness.graph", "harness.language", "numpy"},  # for type checkers
+    "harness.hookspecs": {"harness.contract", "pluggy"},
+    "harness.plugins": {"harness", "harness.hookspecs", "harness.contract", "pluggy"},
+    "harness.api": LIGHT_PARTS | {
+        "harness.hookspecs", "harness.graph", "harness.language", "harness.lowering", "harness.device",
+    },
+    "harness.graph": NUMERICAL | LIGHT_PARTS | {
+        "harness.hookspecs", "platformdirs", "fast_matrix_market", "skimage", "sklearn", "scgraph_data", "PIL",
+        "pooch", "requests", "rich",  # downloads, with their progress
+    },
+    "harness.language": NUMERICAL | LIGHT_PARTS | {"harness.graph"},
+    "harness.algorithms": NUMERICAL | LIGHT_PARTS | {"harness.language", "harness.graph", "harness.hookspecs", "PIL"},
+    "harness.lowering": NUMERICAL | LIGHT_PARTS | {
+        "harness.language", "harness.graph", "harness.device", "numba", "llvmlite", "cupy", "cuda", "platformdirs",
+    },
+    "harness.device": NUMERICAL | LIGHT_PARTS | {"harness.language", "numba", "cupy", "cuda"},
+    "harness.conformance": NUMERICAL | {"harness", "pytest", "hypothesis"},
+    "harness.campaign": NUMERICAL | LIGHT_PARTS | {
+        "harness", "harness.graph", "harness.language", "harness.plugins", "harness.records", "harness.report",
+        "hydra", "omegaconf", "psutil",
+    },
+    "harness.records": set(),
+    "harness.report": {"harness.records", "rich"},
+    "harness.__main__": {"harness.campaign"},
+    "harness": set(),
+    "hydra_plugins": {"harness.campaign", "hydra", "omegaconf"},
+    "engines": NUMERICAL | {"harness.api", "numba", "llvmlite", "cupy", "cupyx", "torch", "cuda"},
+}  # fmt: skip
+
+
+def modules() -> list[tuple[str, Path]]:
+    """Every module of the packages with its file."""
+    found = []
+    for package in ("harness", "engines", "hydra_plugins"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            found.append((".".join(parts[:-1] if parts[-1] == "__init__" else parts), path))
+    return found
+
+
+def imports(module: str, path: Path) -> Iterator[str]:
+    """The absolute names of all modules imported anywhere in a file, also inside functions."""
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text(), str(path))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            start = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            origin = ".".join([*start, *([node.module] if node.module else [])])
+            # "from harness import records" imports harness.records
+            yield from (f"{origin}.{a.name}" if is_module(f"{origin}.{a.name}") else origin for a in node.names)
+
+
+def is_module(name: str) -> bool:
+    place = ROOT.joinpath(*name.split("."))
+    return place.is_dir() or place.with_suffix(".py").is_file()
+
+
+def part_of(module: str) -> str:
+    """The most specific part of the table that a module belongs to."""
+    return max((part for part in ALLOWED if within(module, part)), key=len)
+
+
+def within(module: str, part: str) -> bool:
+    return module == part or module.startswith(f"{part}.")
+
+
+def own(module: str) -> str:
+    """What a module may always import from: its part, or its engine's package."""
+    return ".".join(module.split(".")[:2]) if module.startswith("engines.") else part_of(module)
+
+
+def forbidden(module: str, path: Path) -> list[str]:
+    part = part_of(module)
+    allowed = ALLOWED[part]
+
+    def fine(name: str) -> bool:
+        if name.split(".")[0] in STANDARD or within(name, own(module)):
+            return part != "harness" or name.split(".")[0] in STANDARD or name == module
+        return any(name == one if one == "harness" else within(name, one) for one in allowed)
+
+    return sorted({name for name in imports(module, path) if not fine(name)})
+
+
+@pytest.mark.parametrize(("module", "path"), modules(), ids=[name for name, _ in modules()])
+def test_a_module_imports_only_what_its_part_may(module, path):
+    met = forbidden(module, path)
+    assert not met, f"{path.relative_to(ROOT)} imports {', '.join(met)}, which {part_of(module)} may not"
+
+
+def test_the_rules_see_a_wrong_import(tmp_path):
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text(
+        "import numba\nfrom engines.onyx import schedule\n\ndef late():\n    from harness.campaign import cell\n"
+    )
+    assert forbidden("harness.records.wrong", wrong) == ["engines.onyx", "harness.campaign.cell", "numba"] or forbidden(
+        "harness.records.wrong", wrong
+    ) == ["engines.onyx.schedule", "harness.campaign.cell", "numba"]
+    assert "harness.campaign.cell" in forbidden("engines.onyx.wrong", wrong)
+    assert "engines.onyx" in " ".join(forbidden("engines.pushbaseline.wrong", wrong))
+
+
+def engine_names() -> set[str]:
+    """The names of the engines in this checkout, as their plugins register them, and of their packages."""
+    names = {path.name for path in (ROOT / "engines").iterdir() if path.is_dir() and not path.name.startswith("_")}
+    for path in (ROOT / "engines").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "EngineSpec":
+                given = node.args[0] if node.args else next(k.value for k in node.keywords if k.arg == "name")
+                if isinstance(given, ast.Constant):
+                    names.add(str(given.value))
+    # The harness and its engine bear one name, and a library's is also the name of a file format's or of an import.
+    return names - {"onyx", "libraries", "scipy", "torch", "cusparse"}
+
+
+def test_nothing_in_the_harness_names_a_concrete_engine():
+    names = engine_names()
+    assert names
+    pattern = re.compile(rf"\b({'|'.join(map(re.escape, sorted(names)))})\b", re.IGNORECASE)
+    met = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for _, path in modules()
+        if path.relative_to(ROOT).parts[0] == "harness"
+        for number, line in enumerate(path.read_text().splitlines(), start=1)
+        if pattern.search(line)
+    ]
+    assert not met, "\n".join(met)
+
+
+def test_no_module_of_the_harness_imports_an_engine():
+    met = [
+        name
+        for name, path in modules()
+        if name.startswith("harness")
+        for one in imports(name, path)
+        if within(one, "engines")
+    ]
+    assert not met
+
+
+@pytest.mark.parametrize(("module", "path"), modules(), ids=[name for name, _ in modules()])
+def test_files_are_short_enough_to_read(module, path):
+    assert len(path.read_text().splitlines()) <= 400, "the aim is 300; split it by concept"

@@ -1,0 +1,129 @@
+"""The example engine: pull over in-edges with NumPy, one block of destinations at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.api import (
+    Device,
+    EdgeReduce,
+    Engine,
+    Evaluator,
+    Graph,
+    GraphReduce,
+    Inputs,
+    No,
+    Phases,
+    Program,
+    RunStatistics,
+    Superstep,
+    VertexStep,
+    Yes,
+)  # fmt: skip
+
+Array = NDArray[Any]
+REDUCERS = {"sum": np.add, "min": np.minimum, "max": np.maximum}
+START = {"sum": 0.0, "min": np.inf, "max": -np.inf}
+
+
+class ExampleEngine(Engine):
+    """Runs programs of edge sums, minima and maxima and of vertex steps; all vertices in every superstep."""
+
+    def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
+        if not all(isinstance(stage, (EdgeReduce, VertexStep, GraphReduce)) for stage in program.stages):
+            return No("this engine updates no edge properties")
+        if any(stage.reducer not in REDUCERS for stage in program.stages if not isinstance(stage, VertexStep)):
+            return No("this engine reduces by sum, min and max only")
+        if program.control.alternate:
+            return No("this engine does not alternate between sides")
+        return Yes(bytes_needed=4 * graph.num_edges * features)
+
+    def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
+        self.program, self.graph, self.features = program, graph, features
+        with phases("transform"):
+            self.destinations = np.repeat(np.arange(graph.num_vertices), graph.in_degrees)
+            self.positions = graph.csc.edge_ids
+            self.bounds = np.linspace(0, graph.num_vertices, self.schedule.blocks + 1).astype(int)
+
+    def reset(self, inputs: Inputs, state: Mapping[str, Array] | None = None) -> None:
+        self.parameters = {**self.program.parameters, **inputs.parameters}
+        graph = self.graph
+        self.value: dict[str, Array] = {"out_degree": graph.out_degrees, "in_degree": graph.in_degrees}
+        self.value |= {"degree": graph.in_degrees, "num_vertices": np.array([graph.num_vertices])}
+        self.value |= {"num_edges": np.array([graph.num_edges])}
+        for name, prop in self.program.properties.items():
+            if prop.role == "input":
+                self.value[name] = inputs.properties.get(name, graph.weights)
+            elif prop.role == "state":
+                shape = (graph.num_vertices, *(self.features if not isinstance(d, int) else d for d in prop.shape))
+                start = (
+                    self.value[prop.start] if isinstance(prop.start, str) else np.full(shape, prop.start, np.float32)
+                )
+                self.value[name] = np.array((state or {}).get(name, start))
+
+    def run(self, max_supersteps: int) -> RunStatistics:
+        done = RunStatistics(settled=False)
+        control = self.program.control
+        while len(done.supersteps) < max_supersteps and not done.settled:
+            before = {name: self.value[name] for name, p in self.program.properties.items() if p.role == "state"}
+            edges = 0
+            for stage in self.program.stages:
+                edges += self._stage(stage)
+            done.supersteps.append(Superstep(self.graph.num_vertices, edges, "pull"))
+            tolerance = self.parameters[control.tolerance] if control.tolerance else 0.0
+            done.settled = control.settles and not any(
+                self._moved(old, self.value[name], tolerance, control.relative) for name, old in before.items()
+            )
+        return done
+
+    def values(self, name: str) -> Array:
+        return self.value[name].astype(np.float32)
+
+    def close(self) -> None:
+        self.value = {}
+
+    def _stage(self, stage: EdgeReduce | VertexStep | GraphReduce) -> int:
+        """Run one stage; the edges visited."""
+        if isinstance(stage, VertexStep):
+            evaluate = Evaluator(lambda _, name: self.value[name], self.parameters, self.features, np.float32)
+            new = {
+                name: np.broadcast_to(a := evaluate(e), (self.graph.num_vertices, *a.shape[1:]))
+                for name, e in stage.values
+            }
+            self.value |= new
+            return 0
+        reduce = REDUCERS[stage.reducer]
+        if isinstance(stage, GraphReduce):
+            evaluate = Evaluator(lambda _, name: self.value[name], self.parameters, self.features, np.float32)
+            self.value[stage.into] = reduce.reduce(evaluate(stage.value), axis=0, keepdims=True)
+            return 0
+        parts = [self._pull(stage, first, last) for first, last in zip(self.bounds, self.bounds[1:], strict=False)]
+        self.value[stage.into] = np.concatenate(parts)
+        return self.graph.num_edges
+
+    def _pull(self, stage: EdgeReduce, first: int, last: int) -> Array:
+        offsets = self.graph.csc.offsets
+        arcs = slice(offsets[first], offsets[last])
+        index = {"src": self.graph.csc.neighbours[arcs], "dst": self.destinations[arcs], "edge": self.positions[arcs]}
+
+        def read(space: str, name: str) -> Array:
+            return self.value[name] if space == "graph" else self.value[name][index[space]]
+
+        messages = Evaluator(read, self.parameters, self.features, np.float32)(stage.message)
+        messages = np.broadcast_to(messages, (arcs.stop - arcs.start, *messages.shape[1:]))
+        result = np.full((last - first, *messages.shape[1:]), START[stage.reducer], np.float32)
+        filled = self.graph.in_degrees[first:last] > 0
+        if filled.any():
+            starts = (offsets[first:last] - arcs.start)[filled]
+            result[filled] = REDUCERS[stage.reducer].reduceat(messages, starts, axis=0)
+        return result
+
+    @staticmethod
+    def _moved(old: Array, new: Array, tolerance: float, relative: bool) -> bool:
+        with np.errstate(invalid="ignore"):
+            limit = tolerance * np.abs(new) if relative else tolerance
+            return bool((np.abs(new - old) > limit).any())
