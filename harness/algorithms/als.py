@@ -30,14 +30,22 @@ if TYPE_CHECKING:
 class ALS(Algorithm):
     """Alternating least squares with weighted lambda regularisation (Zhou et al. 2008); fig. 2.1(b) of the Onyx thesis.
 
+    x_v = (sum_u x_u x_u' + lambda n_v I)^-1 sum_u r_uv x_u over the n_v ratings of v (Zhou et al., sec. 3.1).
+
     ``sides=alternate``: on a bipartite graph of ratings a superstep solves one side, the left first, as Zhou et al. do
     (one alternation is two supersteps). ``sides=all``: the thesis's form, every vertex from its neighbours' previous
-    factors, on any graph. Either way every arc gets its reverse.
+    factors, on any graph. It runs two alternations interleaved, and two ends of a rating belong to different ones:
+    its predictions are not rated. Either way every arc gets its reverse.
 
     Ratings are centred on the training mean; lambda times the number of ratings (``weighted``) is Zhou's
-    regularisation, plain lambda the thesis's. A share ``holdout`` of the ratings (drawn with ``seed``) is left out of
-    training, for the RMSE. Factors start as N(0, 1) / sqrt(k) draws. Vertices without ratings keep zero factors: their
-    prediction is the mean.
+    regularisation, plain lambda the thesis's. A share ``holdout`` of the ratings (drawn with ``seed``; both arcs of a
+    pair together) is left out of training, for the RMSE. Factors start as N(0, 1) / sqrt(k) draws. Vertices without
+    ratings get zero factors: their prediction is the mean.
+
+    The bound: the systems amplify an error of their right sides by about 1 / lambda. Ten times the ``tolerance`` allows
+    for what was not propagated in several supersteps (it gave a twentieth of ``tolerance`` / lambda on MovieLens);
+    rounding in float32 gave 1e-6 / lambda there, 2e-6 / lambda when not ``weighted``, and hubs of 10^5 ratings may lose
+    a digit more. Factors near zero are differences of larger numbers, hence the floor.
     """
 
     name: ClassVar[str] = "als"
@@ -73,7 +81,7 @@ class ALS(Algorithm):
         elif self.sides != "all":
             raise InvalidInput(f"sides={self.sides!r} is not known; it is alternate or all")
         p.until_settled(self.tolerance, at_most=self.supersteps)
-        p.output("lf", bound=5e-3 + 10 * self.tolerance * self.supersteps)
+        p.output("lf", bound=(5e-5 + 10 * self.tolerance) / self.lam, floor=0.01)
 
     def prepare_graph(self, graph: Graph) -> Graph:
         """The training ratings, each arc in both directions."""
@@ -81,39 +89,49 @@ class ALS(Algorithm):
             raise InvalidInput(
                 f"sides=alternate: graph {graph.name!r} is not bipartite; use a ratings graph, or sides=all"
             )
-        if self.holdout > 0:
-            graph = graph.select_arcs(~self._held_out(graph))
-        return graph.with_reverse_arcs()
+        held = self._held_out(graph)
+        return (graph.select_arcs(~held) if held.any() else graph).with_reverse_arcs()
 
     def inputs(self, graph: Graph, features: int) -> Inputs:
         if self.lam <= 0:
             raise InvalidInput(f"lam={self.lam}: the regularisation must be positive, or the systems are singular")
         weights = _ratings(graph)
-        rating = weights - np.float32(weights.mean(dtype=np.float64)) if len(weights) else weights
+        rating = weights - np.float32(weights.mean(dtype=np.float64))
         draws = np.random.default_rng(self.seed).standard_normal((graph.num_vertices, features), np.float32)
         return Inputs({"rating": rating, "initial": draws / np.float32(np.sqrt(features))}, self.parameter_values())
 
     def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
-        """``rmse`` of the predictions on the held-out ratings, and ``train_rmse`` on the others."""
-        ratings = _ratings(graph)
-        if not len(ratings):
+        """``rmse`` of the predictions on the held-out ratings, and ``train_rmse`` on the others; not for sides=all."""
+        if self.sides != "alternate":
             return {}
-        sources = np.repeat(np.arange(graph.num_vertices), np.diff(graph.csr.offsets))
+        ratings, held = _ratings(graph), self._held_out(graph)
         factors = values["lf"].astype(np.float64)
-        held = self._held_out(graph)
-        mean = float(ratings[~held].mean(dtype=np.float64)) if not held.all() else 0.0
-        fitted = mean + np.einsum("ek,ek->e", factors[sources], factors[graph.csr.neighbours])
+        mean = float(ratings[~held].mean(dtype=np.float64))
+        fitted = mean + np.einsum("ek,ek->e", factors[graph.csr.row_of_arc], factors[graph.csr.neighbours])
         error = (ratings - fitted) ** 2
-        found = {"train_rmse": float(np.sqrt(error[~held].mean()))} if not held.all() else {}
+        found = {"train_rmse": float(np.sqrt(error[~held].mean()))}
         return found | ({"rmse": float(np.sqrt(error[held].mean()))} if held.any() else {})
 
     def _held_out(self, graph: Graph) -> NDArray[np.bool_]:
-        """Which arcs are left out of training."""
+        """Which arcs are left out of training: u -> v and v -> u are one rating."""
         if not 0.0 <= self.holdout < 1.0:
             raise InvalidInput(f"holdout={self.holdout}: the share of ratings left out lies in [0, 1)")
-        return np.random.default_rng(self.seed + 1).random(graph.num_edges) < self.holdout
+        if self.holdout == 0:
+            return np.zeros(graph.num_edges, np.bool_)
+        ends = np.sort([graph.csr.row_of_arc.astype(np.int64), graph.csr.neighbours.astype(np.int64)], axis=0)
+        pairs, pair = np.unique(ends[0] * graph.num_vertices + ends[1], return_inverse=True)
+        held = np.random.default_rng(self.seed + 1).random(len(pairs)) < self.holdout
+        if held.all():
+            raise InvalidInput(
+                f"holdout={self.holdout} leaves no rating of graph {graph.name!r} for training; lower it"
+            )
+        return np.asarray(held[pair])
 
 
 def _ratings(graph: Graph) -> NDArray[np.float32]:
-    weights = graph.weights if graph.weights is not None else np.ones(graph.num_edges, np.float32)
-    return np.asarray(weights, np.float32)
+    """The weights; raises InvalidInput when they tell nothing: without differences every factor would be zero."""
+    if graph.weights is None or not len(graph.weights) or np.ptp(graph.weights) == 0:
+        raise InvalidInput(
+            f"als needs ratings that differ; graph {graph.name!r} has none; use a ratings graph or weights"
+        )
+    return graph.weights

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +28,8 @@ def resolve_seeding(seeding: str, graph: Graph, features: int) -> str:
 
     Raises InvalidInput when the graph cannot be seeded as asked.
     """
+    if seeding not in SEEDINGS:
+        raise InvalidInput(f"seeds={seeding!r} is not known; it is one of {', '.join(SEEDINGS)}")
     labels = number_of_labels(graph)
     if seeding == "auto":
         if labels == features:
@@ -40,8 +43,6 @@ def resolve_seeding(seeding: str, graph: Graph, features: int) -> str:
         )
     if seeding == "colour" and "colour" not in graph.vertex_data:
         raise InvalidInput(f"seeds=colour: graph {graph.name!r} has no colours; use a pixel graph or seeds=random")
-    if seeding not in SEEDINGS:
-        raise InvalidInput(f"seeds={seeding!r} is not known; it is one of {', '.join(SEEDINGS)}")
     return seeding
 
 
@@ -49,8 +50,11 @@ def choose_seeds(seeding: str, graph: Graph, features: int, fraction: float, see
     """The label of every seed vertex, -1 elsewhere.
 
     *labels*: a ``fraction`` of the vertices of every true class, at least one of each. *colour* and *random*: a
-    ``fraction`` of all vertices, at least one of each label; *colour* gives them the label of the nearest of k
-    colours (k-means++ over the seeds' own colours), *random* a label drawn uniformly.
+    ``fraction`` of all vertices, at least k where there are as many; *colour* gives them the label of the nearest of
+    k colours (k-means++ over the seeds' own colours; a colour may end up with no seed), *random* every label once and
+    then labels drawn uniformly.
+
+    Raises InvalidInput when ``fraction`` is outside (0, 1] or the graph cannot be seeded as asked.
     """
     if not 0.0 < fraction <= 1.0:
         raise InvalidInput(f"fraction={fraction}: the share of seed vertices lies in (0, 1]")
@@ -76,11 +80,13 @@ def choose_seeds(seeding: str, graph: Graph, features: int, fraction: float, see
 
 
 def _palette_labels(colours: NDArray[Any], count: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Cluster colours ``[n, channels]`` into ``count`` groups."""
+    """Cluster colours ``[n, channels]`` into ``count`` groups, some of which may be empty."""
     from scipy.cluster.vq import kmeans2
 
     points = colours.reshape(len(colours), -1).astype(np.float64)
     if count >= len(np.unique(points, axis=0)):
         return np.unique(points, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64) % count
-    _, labels = kmeans2(points, count, minit="++", rng=generator, missing="raise")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "One of the clusters is empty", UserWarning)
+        _, labels = kmeans2(points, count, minit="++", seed=generator)  # called rng from SciPy 1.15 on
     return np.asarray(labels, np.int64)

@@ -66,11 +66,12 @@ class Algorithm:
         return None
 
     def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
-        """How good the answer is for the task, such as ``{"accuracy": 0.97}``."""
+        """How good the answer is for the task, such as ``{"accuracy": 0.97}``; ``graph`` is the one that was given,
+        before :meth:`prepare_graph`."""
         return {}
 
     def artefacts(self, graph: Graph, values: Values, folder: Path) -> None:
-        """Write pictures or files that show the answer into ``folder``."""
+        """Write pictures or files that show the answer into ``folder``; ``graph`` is the one that was given."""
 
     def parameter_values(self) -> dict[str, float]:
         """The run-time parameters. Raises InvalidInput for a value that is not finite."""

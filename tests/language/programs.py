@@ -1,0 +1,75 @@
+"""Programs, graphs and plain loops that the tests of the language share."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+
+from harness.graph import Graph
+from harness.language import Algorithm, Inputs, trace
+from harness.language.reference import ReferenceRun
+
+
+def program_of(build, *, tolerance=0.0):
+    """The traced program whose body is ``build(p, self)``; ``self.tolerance`` and ``self.rate`` are parameters."""
+    chosen = tolerance
+
+    class Test(Algorithm):
+        name = "test"
+        tolerance: float = chosen
+        rate: float = 0.5
+
+        def build(self, p):
+            build(p, self)
+
+    return trace(Test())
+
+
+def run(program, graph, features=1, supersteps=1, state=None, **properties):
+    """The reference after some supersteps."""
+    reference = ReferenceRun(program, graph, features)
+    reference.reset(Inputs(properties), state)
+    reference.run(supersteps)
+    return reference
+
+
+def arcs(graph):
+    """``(source, destination, CSR position)`` of every arc, as plain ints."""
+    return [
+        (u, int(graph.csr.neighbours[e]), e)
+        for u in range(graph.num_vertices)
+        for e in range(graph.csr.offsets[u], graph.csr.offsets[u + 1])
+    ]
+
+
+@st.composite
+def graphs(draw, max_vertices=6, max_arcs=14, symmetric=False, positive=False):
+    """Small graphs with self-loops, parallel arcs, isolated vertices, none or one vertex; weights are quarters."""
+    vertices = draw(st.integers(1, max_vertices))
+    vertex = st.integers(0, vertices - 1)
+    pairs = draw(st.lists(st.tuples(vertex, vertex), max_size=max_arcs))
+    quarters = draw(st.lists(st.integers(1 if positive else -8, 8), min_size=len(pairs), max_size=len(pairs)))
+    return Graph.from_edges(
+        np.array([u for u, _ in pairs], np.int64), np.array([v for _, v in pairs], np.int64), num_vertices=vertices,
+        weights=np.array(quarters, np.float32) / 4, name="drawn", duplicates="keep", symmetrize=symmetric,
+    )  # fmt: skip
+
+
+@st.composite
+def bipartite_graphs(draw, max_side=4, max_arcs=10):
+    """Graphs of two sides with every arc in both directions."""
+    left, right = draw(st.integers(1, max_side)), draw(st.integers(1, max_side))
+    pair = st.tuples(st.integers(0, left - 1), st.integers(left, left + right - 1))
+    pairs = draw(st.lists(pair, max_size=max_arcs))
+    quarters = draw(st.lists(st.integers(1, 8), min_size=len(pairs), max_size=len(pairs)))
+    return Graph.from_edges(
+        np.array([u for u, _ in pairs], np.int64), np.array([v for _, v in pairs], np.int64),
+        num_vertices=left + right, weights=np.array(quarters, np.float32) / 4, name="sided", duplicates="keep",
+        symmetrize=True, bipartite=(left, right),
+    )  # fmt: skip
+
+
+def numbers(graph, *shape, seed=0, per="vertex"):
+    """Reproducible float32 values for a property."""
+    count = graph.num_vertices if per == "vertex" else graph.num_edges
+    return np.random.default_rng(seed).uniform(0.25, 2.0, (count, *shape)).astype(np.float32)
