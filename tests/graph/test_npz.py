@@ -79,7 +79,7 @@ def test_a_shape_that_the_file_does_not_hold_is_refused_before_it_is_allocated(t
 
 def test_a_bomb_is_refused_unless_trusted(tmp_path):
     path = save(tmp_path / "g.npz", more=np.zeros(2**22, dtype=np.int8))
-    with pytest.raises(GraphError, match="unpacks to .* more than 100 times its size; raise max_expansion"):
+    with pytest.raises(GraphError, match=r"unpacks to .* more than 100 times its size; raise max_expansion"):
         load_graph(path)
     assert load_graph(path, max_expansion=5000).num_edges == 4
 

@@ -121,7 +121,9 @@ def _header(text: TextStream) -> Header:
         pass
     sizes = (line or "").split()
     if len(sizes) != 3 or not all(size.isdecimal() for size in sizes):
-        raise GraphError.in_file(path, f"the size line is {line or ''!r}", "it must be: rows columns entries", line=text.line)
+        raise GraphError.in_file(
+            path, f"the size line is {line or ''!r}", "it must be: rows columns entries", line=text.line
+        )
     rows, columns, entries = (int(size) for size in sizes)
     text.source.refuse_promise(entries, "entries", 4 if field == "pattern" else 6, text.line)
     if symmetry != "general" and rows != columns:

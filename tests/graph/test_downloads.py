@@ -1,0 +1,167 @@
+"""Published graphs are fetched once and checked; a server on this machine stands for the public ones."""
+
+import gzip
+import hashlib
+import io
+import tarfile
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from harness.graph import GraphError, cache_folder
+from harness.graph.catalogue.downloads import extracted, fetch
+from harness.graph.catalogue.publications import PUBLICATIONS, Publication, open_publication, published
+
+MATRIX = b"%%MatrixMarket matrix coordinate pattern symmetric\n3 3 2\n2 1\n3 2\n"
+
+
+def archive_of(**files):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def server():
+    """A web server on 127.0.0.1: `files` by path; `cut` bytes are kept back of each; `asked` lists the requests."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.server.asked.append(self.path)
+            content = self.server.files.get(self.path)
+            if content is None:
+                self.send_error(404)
+                return
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content[: len(content) - self.server.cut])
+
+        def log_message(self, *arguments):
+            """Quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.files, server.asked, server.cut = {}, [], 0
+    server.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_an_archive_is_fetched_and_parsed_once(server):
+    server.files["/g.tar.gz"] = archive_of(**{"g/g_names.mtx": b"other", "g/g.mtx": MATRIX})
+    publication = Publication(server.url + "/g.tar.gz", "g.mtx", "help")
+    first = open_publication("made", publication)
+    first.validate()
+    assert (first.num_vertices, first.num_edges, first.name) == (3, 4, "made")
+    assert open_publication("made", publication).content_hash == first.content_hash
+    assert server.asked == ["/g.tar.gz"]
+
+
+def test_a_graph_file_itself_is_fetched(server):
+    server.files["/e.txt.gz"] = gzip.compress(b"# head\n5 7\n7 9\n")
+    graph = open_publication("made", Publication(server.url + "/e.txt.gz", None, "help", symmetrize=True))
+    assert (graph.num_edges, graph.directed) == (4, False)
+
+
+def test_a_known_checksum_is_kept_to(server):
+    server.files["/f"] = b"content"
+    right = hashlib.sha256(b"content").hexdigest()
+    assert fetch(server.url + "/f", "f", right)[1] == right
+    with pytest.raises(GraphError, match="another checksum than 0000"):
+        fetch(server.url + "/f", "other", "0" * 64)
+    assert not (cache_folder() / "downloads" / "other").exists()
+
+
+def test_the_first_checksum_is_recorded_and_kept_to(server):
+    server.files["/f"] = b"content"
+    path, digest = fetch(server.url + "/f", "f")
+    path.unlink()
+    server.files["/f"] = b"another content"
+    with pytest.raises(GraphError, match=f"another checksum than {digest}; if it was published anew, delete"):
+        fetch(server.url + "/f", "f")
+    server.files["/f"] = b"content"
+    assert fetch(server.url + "/f", "f")[1] == digest
+
+
+def test_a_file_changed_in_the_cache_is_fetched_again(server):
+    server.files["/f"] = b"content"
+    path, digest = fetch(server.url + "/f", "f")
+    path.write_bytes(b"meddled with")
+    again, same = fetch(server.url + "/f", "f")
+    assert (again.read_bytes(), same) == (b"content", digest)
+    assert len(server.asked) == 2
+
+
+def test_a_missing_page_is_one_error(server):
+    with pytest.raises(GraphError, match=r"127\.0\.0\.1.*/none: it cannot be fetched \(404"):
+        fetch(server.url + "/none", "none")
+
+
+def test_no_server_is_one_error(server):
+    url = server.url
+    server.shutdown()
+    server.server_close()
+    with pytest.raises(GraphError, match="it cannot be fetched"):
+        fetch(url + "/f", "f")
+
+
+def test_a_transfer_cut_short_is_one_error_and_leaves_nothing(server):
+    server.files["/f"] = b"content" * 1000
+    server.cut = 500
+    with pytest.raises(GraphError, match="it cannot be fetched"):
+        fetch(server.url + "/f", "f")
+    assert not [path for path in (cache_folder() / "downloads").iterdir() if path.is_file()]
+
+
+def test_no_member_leads_out_of_the_folder(tmp_path):
+    archive = tmp_path / "a.tar.gz"
+    archive.write_bytes(archive_of(**{"../../escaped": b"x", "/etc/g.mtx": MATRIX}))
+    with extracted(archive, "g.mtx") as path:
+        assert path.read_bytes() == MATRIX
+        assert path.resolve().is_relative_to(tmp_path)
+    assert not path.exists()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.tar.gz"]
+
+
+def test_links_are_not_followed(tmp_path):
+    archive = tmp_path / "a.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        link = tarfile.TarInfo("g/g.mtx")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        tar.addfile(link)
+    with pytest.raises(GraphError, match=r"there is no file g\.mtx in it"), extracted(archive, "g.mtx"):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (archive_of(**{"g/other.mtx": MATRIX}), r"there is no file g\.mtx"),
+        (archive_of(**{"g/g.mtx": bytes(2**22)}), r"unpacks to more than"),
+        (archive_of(**{f"g/{i}": b"" for i in range(1001)}), r"1000 files"),
+        (archive_of(**{"g/g.mtx": MATRIX * 100})[:-20], r"damaged"),
+        (b"no archive", r"damaged"),
+    ],
+)
+def test_bad_archives_are_one_error(tmp_path, content, message):
+    archive = tmp_path / "a.tar.gz"
+    archive.write_bytes(content)
+    with pytest.raises(GraphError, match=rf"a\.tar\.gz: .*{message}"), extracted(archive, "g.mtx"):
+        pass
+
+
+def test_publications_name_public_places():
+    assert len(PUBLICATIONS) == 8
+    for publication in PUBLICATIONS.values():
+        assert publication.url.startswith(("https://sparse.tamu.edu/MM/", "https://snap.stanford.edu/data/"))
+    with pytest.raises(GraphError, match="choose one of cit_patents"):
+        published("none")

@@ -1,0 +1,145 @@
+"""Generated graphs: reproducible, of the size asked for, of the kind promised."""
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.spatial
+
+from harness.graph import GraphError
+from harness.graph.generators import delaunay, grid, random_ratings, rmat
+
+SMALL = {
+    "rmat": lambda seed=1: rmat(scale=8, edge_factor=8, seed=seed, max_weight=16),
+    "delaunay": lambda seed=1: delaunay(num_vertices=200, seed=seed),
+    "grid": lambda seed=1: grid(rows=12, columns=9, diagonals=True, shortcuts=0.05, seed=seed),
+    "ratings": lambda seed=1: random_ratings(users=80, items=40, num_ratings=600, seed=seed),
+}
+HASHES = {
+    "rmat": "cb9723c398c552646f3e37cebbe88016305dacf9",
+    "delaunay": "2fc10e1da56a7d9fac0f1f0227da05cc3ac6186e",
+    "grid": "ff9edc173f3f55f5f901efeb699b7a6cda505e6a",
+    "ratings": "66c519282889f932b8bbc1e36477cac92fdbfbab",
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_seed_alone_decides(name):
+    graph = SMALL[name]()
+    graph.validate()
+    assert graph.content_hash == SMALL[name]().content_hash == HASHES[name]
+    assert graph.content_hash != SMALL[name](seed=2).content_hash
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("num_arcs", [0, 2, 5000, 20000])
+def test_rmat_has_exactly_the_arcs_asked_for(symmetric, num_arcs):
+    graph = rmat(scale=9, num_arcs=num_arcs, symmetric=symmetric, max_weight=5)
+    graph.validate()
+    assert (graph.num_vertices, graph.num_edges, graph.directed) == (512, num_arcs, not symmetric)
+    assert not (graph.csr.row_of_arc == graph.csr.neighbours).any()
+    if symmetric:
+        np.testing.assert_array_equal(graph.weights, graph.weights[graph.reverse_edges])
+    assert np.isin(graph.weights, [1, 2, 3, 4, 5]).all()
+
+
+def test_rmat_quadrants_have_their_probabilities():
+    graph = rmat(scale=1, edge_factor=50000, permuted=False, self_loops=True, parallel_arcs=True)
+    share = np.bincount(2 * graph.csr.row_of_arc + graph.csr.neighbours, minlength=4) / graph.num_edges
+    assert graph.num_edges == 100_000
+    np.testing.assert_allclose(share, [0.57, 0.19, 0.19, 0.05], atol=0.01)
+
+
+def test_rmat_levels_are_independent():
+    graph = rmat(scale=2, edge_factor=50000, permuted=False, self_loops=True, parallel_arcs=True)
+    share = np.zeros((4, 4))
+    np.add.at(share, (graph.csr.row_of_arc, graph.csr.neighbours), 1 / graph.num_edges)
+    quadrant = np.array([[0.57, 0.19], [0.19, 0.05]])
+    np.testing.assert_allclose(share, np.kron(quadrant, quadrant), atol=0.005)
+
+
+def test_permuting_changes_the_numbers_and_not_the_degrees():
+    plain, shuffled = (
+        rmat(scale=8, permuted=permuted, parallel_arcs=True, self_loops=True) for permuted in (False, True)
+    )
+    assert plain.out_degrees.argmax() == 0
+    assert shuffled.out_degrees.argmax() != 0
+    assert abs(int(plain.out_degrees.max()) - int(shuffled.out_degrees.max())) < 0.2 * plain.out_degrees.max()
+
+
+def test_delaunay_is_the_triangulation():
+    graph = delaunay(num_vertices=300, seed=5)
+    position = graph.vertex_data["position"].astype(float)
+    indptr, neighbours = scipy.spatial.Delaunay(np.random.default_rng(5).random((300, 2))).vertex_neighbor_vertices
+    np.testing.assert_array_equal(graph.csr.offsets, indptr)
+    for v in range(300):
+        row = graph.csr.neighbours[graph.csr.offsets[v] : graph.csr.offsets[v + 1]]
+        assert sorted(neighbours[indptr[v] : indptr[v + 1]]) == row.tolist()
+    ends = position[graph.csr.row_of_arc] - position[graph.csr.neighbours]
+    np.testing.assert_allclose(graph.weights, np.hypot(*ends.T), rtol=1e-4)
+    assert nx.check_planarity(nx.Graph(zip(graph.csr.row_of_arc, graph.csr.neighbours, strict=True)))[0]
+    assert delaunay(num_vertices=10, weighted=False).weights is None
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (1, 7), (5, 1), (4, 6)])
+@pytest.mark.parametrize("diagonals", [False, True])
+def test_a_whole_grid_is_the_lattice(rows, columns, diagonals):
+    graph = grid(rows=rows, columns=columns, removed=0, diagonals=diagonals, length_spread=0)
+    lattice = nx.strong_product if diagonals else nx.cartesian_product
+    expected = lattice(nx.path_graph(rows), nx.path_graph(columns)).to_directed()
+    ends = zip(graph.csr.row_of_arc, graph.csr.neighbours, strict=True)
+    assert {(divmod(int(u), columns), divmod(int(v), columns)) for u, v in ends} == set(expected.edges)
+    straight = np.isin(np.abs(graph.csr.row_of_arc.astype(int) - graph.csr.neighbours), [1, columns])
+    if columns > 2:
+        np.testing.assert_allclose(graph.weights, np.where(straight, 1, np.sqrt(2)), rtol=1e-6)
+
+
+def test_streets_are_removed_and_shortcuts_added():
+    whole = grid(rows=60, columns=60, removed=0)
+    less = grid(rows=60, columns=60, removed=0.25)
+    more = grid(rows=60, columns=60, removed=0, shortcuts=0.5)
+    assert less.num_edges / whole.num_edges == pytest.approx(0.75, abs=0.03)
+    assert (more.num_edges - whole.num_edges) / 2 == pytest.approx(1800, rel=0.02)
+    assert whole.weights.min() >= 0.5
+    assert whole.weights.max() <= 1.5
+    np.testing.assert_array_equal(more.weights, more.weights[more.reverse_edges])
+
+
+def test_ratings_have_two_sides_steps_and_structure():
+    graph = random_ratings(users=300, items=100, num_ratings=6000, rank=2, noise=0.1)
+    assert (graph.bipartite, graph.num_edges) == ((300, 100), 6000)
+    assert set(np.unique(graph.weights)) <= set(np.arange(1, 11) / 2)
+    popularity = np.sort(graph.in_degrees[300:])[::-1]
+    assert popularity[:10].sum() > 3 * popularity[-10:].sum()
+    # A fit of rank 2 by alternating least squares explains most of the variance: the factors are really there.
+    users, items = graph.csr.row_of_arc, graph.csr.neighbours.astype(int) - 300
+    target = graph.weights.astype(float) - 3
+    rng = np.random.default_rng(0)
+    p, q = rng.standard_normal((300, 2)), rng.standard_normal((100, 2))
+    for _ in range(10):
+        for side, mine, other, theirs in ((p, users, q, items), (q, items, p, users)):
+            for i in range(side.shape[0]):
+                chosen = mine == i
+                a = other[theirs[chosen]]
+                side[i] = np.linalg.solve(a.T @ a + 0.1 * np.eye(2), a.T @ target[chosen])
+    left = target - np.einsum("ij,ij->i", p[users], q[items])
+    assert left.var() < 0.3 * target.var()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: rmat(scale=40), "scale=40"),
+        (lambda: rmat(a=0.9), "add up to 1"),
+        (lambda: rmat(num_arcs=3, symmetric=True), "even number"),
+        (lambda: rmat(num_arcs=3, parallel_arcs=True), "counts different arcs"),
+        (lambda: rmat(edge_factor=-1), "negative"),
+        (lambda: rmat(scale=2, num_arcs=13), "ask for fewer arcs"),
+        (lambda: delaunay(num_vertices=2), "3 or more"),
+        (lambda: grid(rows=0), "must be positive"),
+        (lambda: grid(removed=1.5), "removed=1.5"),
+        (lambda: random_ratings(num_ratings=10**9), "at most half"),
+    ],
+)
+def test_what_cannot_be_is_refused(make, message):
+    with pytest.raises(GraphError, match=message):
+        make()
