@@ -62,6 +62,12 @@ def as_index(ids: Array, count: int) -> Array:
     return ids.view(np.int32) if ids.dtype == np.uint32 else ids.astype(np.int32, copy=False)
 
 
+def _as_ids(index: Array, count: int) -> Array:
+    """What SciPy's routines return, int32 or int64, in the dtype of ids."""
+    unsigned = index.view(np.uint32) if index.dtype == np.int32 else index
+    return unsigned.astype(id_dtype(count), copy=False)
+
+
 def compress(
     sources: Array, destinations: Array, num_vertices: int, payload: Array | None
 ) -> tuple[Adjacency, Array | None]:
@@ -79,11 +85,7 @@ def compress(
     by_destination = arcs.tocsc()
     del arcs, coordinates, data
     rows = by_destination.tocsr()
-    neighbours = (
-        rows.indices.astype(id_dtype(num_vertices), copy=False)
-        if num_vertices > INT32_MAX
-        else rows.indices.view(np.uint32)
-    )
+    neighbours = _as_ids(rows.indices, num_vertices)
     return Adjacency(rows.indptr.astype(np.int64), neighbours), None if payload is None else rows.data
 
 
@@ -96,7 +98,4 @@ def transpose(csr: Adjacency) -> Adjacency:
     positions = np.arange(num_edges, dtype=id_dtype(num_edges))
     index = (as_index(csr.neighbours, size), as_index(csr.offsets, size))
     columns: Any = csr_array((positions, *index), shape=(num_vertices, num_vertices)).tocsc()
-    sources = columns.indices
-    if sources.dtype == np.int32:
-        sources = sources.view(np.uint32)
-    return Adjacency(columns.indptr.astype(np.int64), sources.astype(id_dtype(num_vertices), copy=False), columns.data)
+    return Adjacency(columns.indptr.astype(np.int64), _as_ids(columns.indices, num_vertices), columns.data)

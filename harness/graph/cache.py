@@ -9,6 +9,7 @@ into it, so a reader finds a whole one or none; nothing is ever unpickled. Every
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import logging
@@ -44,7 +45,10 @@ def cached(key_parts: Sequence[object], builder: Callable[[], Graph]) -> Graph:
 
     Raises GraphError when the cache cannot be written. A damaged entry is built again, with a warning in the log.
     """
-    text = json.dumps([LAYOUT, list(key_parts)], sort_keys=True)
+    try:
+        text = json.dumps([LAYOUT, _code_digest(), list(key_parts)], sort_keys=True)
+    except TypeError as error:
+        raise GraphError(f"{key_parts!r} cannot be a cache key ({error}); give plain numbers and text") from error
     entry = cache_folder() / "entries" / f"{hashlib.blake2b(text.encode(), digest_size=20).hexdigest()}.json"
     if entry.is_file():
         try:
@@ -61,6 +65,15 @@ def cached(key_parts: Sequence[object], builder: Callable[[], Graph]) -> Graph:
         raise GraphError(
             f"{cache_folder()}: the cache cannot be written ({error}); free some space or set ONYX_HARNESS_CACHE"
         ) from error
+
+
+@functools.cache
+def _code_digest() -> str:
+    """A hash of the modules that every graph is built by, so that a change in them outdates what they built."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name in ("adjacency.py", "edges.py", "graph.py"):
+        digest.update((Path(__file__).parent / name).read_bytes())
+    return digest.hexdigest()
 
 
 def store(graph: Graph) -> Path:

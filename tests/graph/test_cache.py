@@ -107,6 +107,30 @@ def test_nothing_is_left_behind():
     assert not [name for name in names if name.startswith("writing-") or name == "replaced"]
 
 
+def test_a_key_is_plain_data():
+    with pytest.raises(GraphError, match="give plain numbers and text"):
+        cached(["k", object()], example)
+
+
+def test_processes_that_build_the_same_graph_at_once_agree():
+    code = """
+from harness.graph import cached
+from harness.graph.generators import rmat
+for seed in range(20):
+    print(cached(["race", seed], lambda: rmat(scale=6, seed=seed)).content_hash)
+"""
+    root = Path(harness.__file__).parents[1]
+    racers = [
+        subprocess.Popen([sys.executable, "-W", "error", "-c", code], cwd=root, stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    outputs = {racer.communicate()[0] for racer in racers}
+    assert [racer.returncode for racer in racers] == [0, 0, 0]
+    assert len(outputs) == 1
+    assert len(outputs.pop().split()) == 20
+    assert not list(cache_folder().rglob("writing-*"))
+
+
 def test_a_cache_that_cannot_be_written_is_an_error(monkeypatch, tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("")

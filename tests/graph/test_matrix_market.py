@@ -16,8 +16,14 @@ def dense(graph):
     return scipy.sparse.csr_array((weights, graph.csr.neighbours, graph.csr.offsets), shape=shape).toarray()
 
 
-@pytest.mark.parametrize("field", ["real", "integer", "pattern"])
-@pytest.mark.parametrize("symmetry", ["general", "symmetric", "skew-symmetric"])
+@pytest.mark.parametrize(
+    ("field", "symmetry"),
+    [
+        *((field, symmetry) for field in ("real", "integer", "pattern") for symmetry in ("general", "symmetric")),
+        ("real", "skew-symmetric"),
+        ("integer", "skew-symmetric"),
+    ],
+)
 def test_every_kind_reads_as_scipy_reads_it(tmp_path, field, symmetry):
     matrix = MATRIX if field == "real" else np.trunc(MATRIX).astype(int)
     if field == "pattern":
@@ -26,8 +32,6 @@ def test_every_kind_reads_as_scipy_reads_it(tmp_path, field, symmetry):
         matrix = matrix + matrix.T
     elif symmetry == "skew-symmetric":
         matrix = matrix - matrix.T
-        if field == "pattern":
-            pytest.skip("a pattern has no sign")
     path = tmp_path / "m.mtx"
     scipy.io.mmwrite(path, scipy.sparse.coo_array(matrix), field=field, symmetry=symmetry, comment="a comment")
     graph = load_graph(path)

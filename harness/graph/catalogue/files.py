@@ -8,7 +8,7 @@ from harness.graph.cache import cached
 from harness.graph.errors import GraphError
 from harness.graph.formats import format_of, load_graph
 from harness.graph.graph import Duplicates, Graph
-from harness.graph.named import caches_itself
+from harness.graph.named import caches_itself, source_digest
 
 
 @caches_itself
@@ -33,7 +33,8 @@ def file(
         stem = source.with_suffix("") if source.suffix.lower() == ".gz" else source
         stamps.append(_stamp(stem.with_name(stem.name + ".evid")))
     options = {"format": kind, "duplicates": duplicates, "symmetrize": symmetrize}
-    return cached(["file", *stamps, options], lambda: load_graph(source, max_expansion=max_expansion, **options))  # type: ignore[arg-type]
+    key = ["file", *stamps, options, source_digest(load_graph)]
+    return cached(key, lambda: load_graph(source, max_expansion=max_expansion, **options))  # type: ignore[arg-type]
 
 
 def _stamp(path: Path) -> list[object]:

@@ -9,7 +9,7 @@ from harness.graph.catalogue.downloads import extracted, fetch
 from harness.graph.errors import GraphError
 from harness.graph.formats import load_graph
 from harness.graph.graph import Graph
-from harness.graph.named import caches_itself
+from harness.graph.named import caches_itself, source_digest
 
 SUITESPARSE = "https://sparse.tamu.edu/MM"
 SNAP = "https://snap.stanford.edu/data"
@@ -70,4 +70,5 @@ def open_publication(name: str, publication: Publication) -> Graph:
         with extracted(path, publication.member) as file:
             return load_graph(file, name=name, symmetrize=publication.symmetrize)
 
-    return cached(["published", name, digest, publication.member, publication.symmetrize], build)
+    key = ["published", name, digest, publication.member, publication.symmetrize, source_digest(load_graph)]
+    return cached(key, build)
