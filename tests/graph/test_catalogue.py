@@ -1,6 +1,7 @@
 """Named graphs and how they are opened."""
 
 import importlib.metadata
+import inspect
 import os
 import sys
 
@@ -20,7 +21,10 @@ def test_every_factory_takes_the_parameters_listed():
     assert len(SPECS) == len(BUILTIN_GRAPHS)
     for spec in BUILTIN_GRAPHS:
         assert spec.help
-        assert callable(resolve(spec.factory))
+        defaults = {name: value.default for name, value in inspect.signature(resolve(spec.factory)).parameters.items()}
+        given = spec.parameters if not spec.factory.endswith(("file", "published")) else {}
+        assert dict(spec.parameters).keys() == defaults.keys()
+        assert defaults | dict(given) == defaults
         with pytest.raises(GraphError, match="no parameter 'nonesuch'"):
             open_graph(spec, {"nonesuch": 1})
 

@@ -120,8 +120,12 @@ class TextStream:
         self._file: BinaryIO = gzip.open(source.path) if source.compressed else source.path.open("rb")  # type: ignore[assignment]  # noqa: SIM115
 
     def __enter__(self) -> TextStream:
-        start = self._pending = self._read(64)
-        refuse_signature(self.source.path, start, inside=self.source.compressed)
+        try:
+            self._pending = self._read(64)
+            refuse_signature(self.source.path, self._pending, inside=self.source.compressed)
+        except GraphError:
+            self._file.close()
+            raise
         return self
 
     def __exit__(
