@@ -23,11 +23,14 @@ DEVICE_KINDS = ("cpu", "cuda")
 
 @dataclass(frozen=True)
 class Measure:
-    """How a cell is timed: ``warmup`` runs, then at least ``repetitions``, then on until the 95 % interval of the
-    median is narrower than ``width`` (relative) or the timed runs have taken ``budget_s`` seconds."""
+    """How a cell is timed: one run to warm up, cut short after ``warmup_s`` seconds; then ``repetitions`` or more.
+
+    There are no more once the 95 % interval of the median is narrower than ``width``, relative to the median, or the
+    runs have taken ``budget_s`` seconds.
+    """
 
     repetitions: int = 3
-    warmup: int = 1
+    warmup_s: float = 0.3
     budget_s: float = 1.0
     width: float = 0.05
 
@@ -186,7 +189,7 @@ def _measure(section: Mapping[str, Any]) -> Measure:
     given = checked("measure", "setting", section, dataclasses.asdict(Measure()))
     measure = Measure(**given)
     count("measure.repetitions", measure.repetitions)
-    count("measure.warmup", measure.warmup, least=0)
+    positive("measure.warmup_s", measure.warmup_s)
     positive("measure.budget_s", measure.budget_s)
     positive("measure.width", measure.width)
     return measure

@@ -74,12 +74,11 @@ def _hold_places(store: ConfigStore, registry: Registry) -> None:
 
     Who then really asks for it is told by the registry that it is not there.
     """
-    root = OmegaConf.load(configuration_folder() / "config.yaml")
-    for entry in root.defaults:
-        for group, name in entry.items() if isinstance(entry, DictConfig) else ():
-            table: dict[str, Any] | None = getattr(registry, f"{group}s", None)
-            if table is not None and name not in table:
-                store.store(group=group, name=name, node=_choice(name, {}))
+    root: Any = OmegaConf.to_container(OmegaConf.create((configuration_folder() / "config.yaml").read_text()))
+    chosen = {group: name for entry in root["defaults"] if isinstance(entry, dict) for group, name in entry.items()}
+    for group, table in (("engine", registry.engines), ("algorithm", registry.algorithms), ("graph", registry.graphs)):
+        if group in chosen and chosen[group] not in table:
+            store.store(group=group, name=chosen[group], node=_choice(chosen[group], {}))
 
 
 def _storable(value: object) -> bool:

@@ -23,7 +23,7 @@ from harness.records.outcome import Outcome
 
 _GB = 1_000_000_000
 _MEMORY_SHARE = 0.8
-_TAIL_LINES = 30
+_TAIL_LINES = 60
 _EMPTY: dict[str, Any] = {
     "identity": None, "features": None, "graph": {}, "program": {}, "bytes_needed": None, "phases": {}, "solve": None,
     "settled": None, "supersteps": [], "validation": None, "metrics": {}, "stage": "start", "reason": "",

@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import signal
+import site
 import subprocess
 import sys
 import threading
@@ -92,9 +93,10 @@ def die_with_parent(parent: int) -> None:
 
 
 def _python_path() -> str:
-    """Where this very harness was found, first, so that the child runs no other; then what was asked for."""
+    """What was asked for, and first, where the child would not look for it, the folder that this harness came from."""
     root = str(Path(harness.__file__).parent.parent)
-    return os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
+    known = root in (*site.getsitepackages(), site.getusersitepackages())
+    return os.pathsep.join(filter(None, ["" if known else root, os.environ.get("PYTHONPATH", "")]))
 
 
 def _kill_group(group: int) -> None:

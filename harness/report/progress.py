@@ -32,16 +32,18 @@ def cell(
 ) -> Iterator[Callable[[Record], None]]:
     """Show a cell as running; the function given is called with its record when it has ended."""
     out = console()
-    k = "auto" if features is None else str(features)
-    title = literal(f"[{number}/{total}] {labels['graph']} · {labels['algorithm']} · k={k} · {labels['engine']}")
+
+    def title(k: int | None) -> Text:
+        told = "auto" if k is None else str(k)
+        return literal(f"[{number}/{total}] {labels['graph']} · {labels['algorithm']} · k={told} · {labels['engine']}")
 
     def finished(record: Record) -> None:
         solve = record["solve"]
         time = f" {seconds(solve['median'])}" if solve and record["outcome"] == Outcome.OK else ""
-        out.print(Text.assemble(title, "  ", outcome_text(record["outcome"]), time))
+        out.print(Text.assemble(title(record["features"] or features), "  ", outcome_text(record["outcome"]), time))
 
     if out.is_terminal:
-        with out.status(title):
+        with out.status(title(features)):
             yield finished
     else:
         yield finished

@@ -43,5 +43,11 @@ def _show_reasons(out: Console, records: Sequence[Record]) -> None:
             labels = record["labels"]
             out.print(literal(f"    {labels['graph']} · {labels['algorithm']} · {labels['engine']}"))
         if Outcome(outcome) not in _SELF_EXPLAINING and stopped[0]["output"]:
-            for line in stopped[0]["output"].splitlines()[-_OUTPUT_LINES:]:
+            for line in _telling(stopped[0]["output"].splitlines()):
                 out.print(literal(f"    | {line}", "dim"))
+
+
+def _telling(lines: list[str]) -> list[str]:
+    """The few lines of a failure's output that say most: the last, or those where the interpreter was struck down."""
+    fatal = [number for number, line in enumerate(lines) if line.startswith("Fatal Python error")]
+    return lines[fatal[-1] :][:_OUTPUT_LINES] if fatal else lines[-_OUTPUT_LINES:]

@@ -54,7 +54,7 @@ def _cells(record: Record, base: Record | None) -> list[Text]:
     cells = [engine, outcome_text(record["outcome"])]
     ok = record["outcome"] == Outcome.OK
     if ok and solve is not None:
-        cells += [Text(seconds(solve["median"])), Text(seconds_range(solve["low"], solve["high"]))]
+        cells += [Text(seconds(solve["median"])), Text(seconds_range(solve["low"], solve["high"], solve["median"]))]
     else:
         cells += [Text("-"), Text("-")]
     steps = record["supersteps"]

@@ -12,10 +12,10 @@ def seconds(value: float) -> str:
     return f"{value / scale:.3g} {unit}"
 
 
-def seconds_range(low: float, high: float) -> str:
-    """Two times in the unit of the larger: ``[12.1, 12.9]``."""
-    scale, _ = _time_unit(high)
-    return f"[{low / scale:.3g}, {high / scale:.3g}]"
+def seconds_range(low: float, high: float, value: float) -> str:
+    """Two times in the unit of ``value``, which stands beside them: ``[12.1, 12.9]``."""
+    scale, _ = _time_unit(value)
+    return f"[{_digits(low / scale)}, {_digits(high / scale)}]"
 
 
 def count(value: int) -> str:
@@ -26,6 +26,10 @@ def count(value: int) -> str:
         if value >= scale:
             return f"{value / scale:.3g} {unit}"
     return str(value)
+
+
+def _digits(value: float) -> str:
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 
 def _time_unit(value: float) -> tuple[float, str]:

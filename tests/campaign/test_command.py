@@ -21,7 +21,6 @@ ENDINGS = {
     "fake_raises": ("engine_error", "RuntimeError: the [red]kernel[/red] was refused"),
     "fake_segfault": ("crashed", "SIGSEGV in stage 'solve'"),
     "fake_exits": ("crashed", "exit status 7 in stage 'solve'"),
-    "fake_hangs": ("timeout", "not finished after 2.5 s, in stage 'solve'"),
     "fake_hungry": ("out_of_memory", "no room for 8 arrays"),
     "fake_refuses": ("unsupported", "this engine takes no sums"),
     "fake_wants_much": ("out_of_memory", "the engine needs 1,000,000,000,000,000,000 bytes"),
@@ -45,7 +44,7 @@ def single_error(finished):
 
 @pytest.mark.slow
 def test_every_cell_leaves_a_record_however_it_ends(command, tmp_path):
-    finished = command(*CELL, f"engine={','.join(ENDINGS)}", "limits.time_s=2.5", "limits.memory_gb=0.4")
+    finished = command(*CELL, f"engine={','.join(ENDINGS)}", "limits.memory_gb=0.4")
     assert finished.returncode == 1
     assert not finished.stderr
     found = records(tmp_path)
@@ -56,10 +55,18 @@ def test_every_cell_leaves_a_record_however_it_ends(command, tmp_path):
         assert reason in found[name]["reason"]
         assert f"{outcome}: {found[name]['reason']}" in finished.stdout or outcome == "ok"
     assert "refused" in found["fake_raises"]["output"]
-    assert found["fake_hangs"]["stage"] == "solve"
+    assert found["fake_segfault"]["stage"] == "solve"
+    assert "| Fatal Python error: Segmentation fault" in finished.stdout
     assert found["fake_wrong"]["validation"]["error"] == pytest.approx(0.5, rel=1e-3)
     for name in ENDINGS:
         assert found[name]["solve"] is None or found[name]["outcome"] in ("ok", "wrong", "diverged")
+
+
+def test_a_cell_that_hangs_is_ended_at_its_limit(command, tmp_path):
+    finished = command(*CELL, "engine=fake_hangs", "limits.time_s=1.5")
+    assert finished.returncode == 1
+    assert records(tmp_path)["fake_hangs"]["outcome"] == "timeout"
+    assert "timeout: not finished after 1.5 s, in stage" in finished.stdout
 
 
 def test_an_ok_record_holds_the_whole_run(command, tmp_path):
@@ -82,6 +89,8 @@ def test_an_ok_record_holds_the_whole_run(command, tmp_path):
     assert record["environment"]["threads"] >= 1
     [folder] = [path.parent for path, _ in read_records(tmp_path / "results")]
     assert (folder / "picture.txt").read_text() == "a picture"
+    description = json.loads((folder.parent / "sweep.json").read_text())
+    assert [cell["cell"] for cell in description["cells"]] == [record["cell"]] == [folder.name]
 
 
 def test_cells_differ_by_every_swept_key_and_are_shown_in_groups(command, tmp_path):
@@ -106,7 +115,7 @@ def test_a_sweep_goes_on_where_it_stopped(command, tmp_path):
             kept = path.stat().st_mtime_ns, path
     again = command(*sweep)
     assert "2 cells, 1 on record" in again.stdout
-    assert "[1/1] fake_ring · fake_spread · k=auto · fake_raises" in again.stdout
+    assert "[1/1] fake_ring · fake_spread · k=3 · fake_raises" in again.stdout
     assert "fake_right" in again.stdout
     assert kept[1].stat().st_mtime_ns == kept[0]
     assert set(times) == set(records(tmp_path))
@@ -256,10 +265,3 @@ def test_an_interruption_ends_the_cell_and_is_recorded(tmp_path, harness_environ
     assert records(tmp_path)["fake_hangs"]["outcome"] == "interrupted"
     for number in map(int, started):
         assert not psutil.pid_exists(number) or psutil.Process(number).status() == psutil.STATUS_ZOMBIE
-
-
-def test_the_sweep_is_described_beside_its_records(command, tmp_path):
-    command(*CELL, "engine=fake_right")
-    [description] = (tmp_path / "results").glob("*/sweep.json")
-    told = json.loads(description.read_text())
-    assert [cell["cell"] for cell in told["cells"]] == [record["cell"] for record in records(tmp_path).values()]

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from harness.campaign.cell import Measure
+from harness.campaign.measurement import measure_engine
+from harness.contract import Engine, Phases, RunStatistics, Superstep, Yes
+
+
+class Counting(Engine):
+    """Writes down what it is asked to do; settles after ``length`` supersteps."""
+
+    def __init__(self, length):
+        super().__init__(None)
+        self.length, self.calls, self.collected = length, [], []
+
+    def supports(self, program, graph, features, device):
+        return Yes(0)
+
+    def prepare(self, program, graph, features, device, phases):
+        pass
+
+    def reset(self, inputs, state=None):
+        self.calls.append("reset")
+        self.left = self.length
+
+    def run(self, max_supersteps):
+        self.calls.append(max_supersteps)
+        self.collected.append(gc.isenabled())
+        steps = min(self.left, max_supersteps)
+        self.left -= steps
+        return RunStatistics(self.left == 0, [Superstep(1, 2, "push")] * steps)
+
+    def values(self, name):
+        raise NotImplementedError
+
+    def close(self):
+        pass
+
+
+def measured(engine, supersteps=20, **measure):
+    phases = Phases()
+    timing = measure_engine(engine, None, supersteps, Measure(**measure), phases)
+    return timing, phases
+
+
+def test_every_timed_run_starts_anew_and_runs_whole():
+    engine = Counting(length=6)
+    timing, _ = measured(engine, repetitions=3, budget_s=1e-9)
+    assert len(timing.samples) == 3
+    assert engine.calls == ["reset", 4, 4, *["reset", 20] * 3]
+    assert len(timing.statistics.supersteps) == 6
+    assert timing.statistics.settled
+
+
+def test_the_warm_up_is_cut_short_and_a_phase_of_its_own():
+    engine = Counting(length=1000)
+    _, phases = measured(engine, supersteps=1000, repetitions=1, budget_s=1e-9, warmup_s=1e-9)
+    assert engine.calls == ["reset", 4, "reset", 1000]
+    assert phases.seconds["warm_up"] > 0
+
+
+def test_the_warm_up_never_runs_longer_than_the_run():
+    engine = Counting(length=1000)
+    measured(engine, supersteps=6, repetitions=1, budget_s=1e-9)
+    assert engine.calls == ["reset", 4, 2, "reset", 6]
+
+
+def test_a_narrow_interval_ends_the_measurement_before_the_budget():
+    timing, _ = measured(Counting(length=1), repetitions=2, budget_s=1e9, width=1e9)
+    assert len(timing.samples) == 6
+
+
+def test_a_wide_interval_ends_at_the_most_samples_that_are_worth_it():
+    timing, _ = measured(Counting(length=1), repetitions=2, budget_s=1e9, width=1e-12)
+    assert len(timing.samples) == 1000
+
+
+def test_garbage_is_not_collected_while_the_clock_runs():
+    engine = Counting(length=1)
+    measured(engine, repetitions=3, budget_s=1e-9)
+    assert engine.collected[1:] == [False] * 3
+    assert gc.isenabled()
+
+
+def test_the_record_gets_every_sample():
+    timing, _ = measured(Counting(length=1), repetitions=4, budget_s=1e-9)
+    plain = timing.plain()
+    assert plain["samples"] == timing.samples
+    assert plain["minimum"] == min(timing.samples)
+    assert plain["low"] <= plain["median"] <= plain["high"]
+    assert plain["confidence"] == pytest.approx(0.875)
