@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from harness.algorithms.ratings import held_out, prediction_errors, ratings
 from harness.language import (
     Algorithm,
     Expression,
@@ -89,49 +89,19 @@ class ALS(Algorithm):
             raise InvalidInput(
                 f"sides=alternate: graph {graph.name!r} is not bipartite; use a ratings graph, or sides=all"
             )
-        held = self._held_out(graph)
+        held = held_out(graph, self.holdout, self.seed)
         return (graph.select_arcs(~held) if held.any() else graph).with_reverse_arcs()
 
     def inputs(self, graph: Graph, features: int) -> Inputs:
         if self.lam <= 0:
             raise InvalidInput(f"lam={self.lam}: the regularisation must be positive, or the systems are singular")
-        weights = _ratings(graph)
+        weights = ratings(graph)
         rating = weights - np.float32(weights.mean(dtype=np.float64))
         draws = np.random.default_rng(self.seed).standard_normal((graph.num_vertices, features), np.float32)
         return Inputs({"rating": rating, "initial": draws / np.float32(np.sqrt(features))}, self.parameter_values())
 
     def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
-        """``rmse`` of the predictions on the held-out ratings, and ``train_rmse`` on the others; not for sides=all."""
+        """``rmse`` of the predictions on the held-out ratings, ``train_rmse`` on the others; not for sides=all."""
         if self.sides != "alternate":
             return {}
-        ratings, held = _ratings(graph), self._held_out(graph)
-        factors = values["lf"].astype(np.float64)
-        mean = float(ratings[~held].mean(dtype=np.float64))
-        fitted = mean + np.einsum("ek,ek->e", factors[graph.csr.row_of_arc], factors[graph.csr.neighbours])
-        error = (ratings - fitted) ** 2
-        found = {"train_rmse": float(np.sqrt(error[~held].mean()))}
-        return found | ({"rmse": float(np.sqrt(error[held].mean()))} if held.any() else {})
-
-    def _held_out(self, graph: Graph) -> NDArray[np.bool_]:
-        """Which arcs are left out of training: u -> v and v -> u are one rating."""
-        if not 0.0 <= self.holdout < 1.0:
-            raise InvalidInput(f"holdout={self.holdout}: the share of ratings left out lies in [0, 1)")
-        if self.holdout == 0:
-            return np.zeros(graph.num_edges, np.bool_)
-        ends = np.sort([graph.csr.row_of_arc.astype(np.int64), graph.csr.neighbours.astype(np.int64)], axis=0)
-        pairs, pair = np.unique(ends[0] * graph.num_vertices + ends[1], return_inverse=True)
-        held = np.random.default_rng(self.seed + 1).random(len(pairs)) < self.holdout
-        if held.all():
-            raise InvalidInput(
-                f"holdout={self.holdout} leaves no rating of graph {graph.name!r} for training; lower it"
-            )
-        return np.asarray(held[pair])
-
-
-def _ratings(graph: Graph) -> NDArray[np.float32]:
-    """The weights; raises InvalidInput when they tell nothing: without differences every factor would be zero."""
-    if graph.weights is None or not len(graph.weights) or np.ptp(graph.weights) == 0:
-        raise InvalidInput(
-            f"als needs ratings that differ; graph {graph.name!r} has none; use a ratings graph or weights"
-        )
-    return graph.weights
+        return prediction_errors(graph, values["lf"], held_out(graph, self.holdout, self.seed))
