@@ -141,7 +141,7 @@ class ProgramBuilder:
                     value = where(guard, value, IDENTITY[reduce])
                 self._write(into, "vertex", value, line)
                 self._note_written(into)
-                self._stages.append(EdgeReduce(function.__name__, into, reduce, value, line))
+                self._stages.append(EdgeReduce(_name_of(function), into, reduce, value, line))
             return function
 
         return decorate
@@ -156,7 +156,7 @@ class ProgramBuilder:
             value = where(guard, value, read("edge", updates, prop.shape, prop.dtype))
         self._write(updates, "edge", value, line)
         self._note_written(updates)
-        self._stages.append(EdgeUpdate(function.__name__, updates, value, line))
+        self._stages.append(EdgeUpdate(_name_of(function), updates, value, line))
 
     def over_vertices(self, function: Function | None = None, *, when: Function | None = None) -> Any:
         """Decorate a vertex function: it takes ``v`` (and ``graph``) and returns ``{"property": new value, ...}``.
@@ -181,7 +181,7 @@ class ProgramBuilder:
                 values.append((name, value))
             for name, value in values:
                 self._write(name, "vertex", value, line)
-            self._stages.append(VertexStep(function.__name__, tuple(values), line))
+            self._stages.append(VertexStep(_name_of(function), tuple(values), line))
             return function
 
         return decorate if function is None else decorate(function)
@@ -197,7 +197,7 @@ class ProgramBuilder:
             require_float(value, function.__name__, line)
             self._write(into, "graph", value, line)
             self._guard = None
-            self._stages.append(GraphReduce(function.__name__, into, reduce, value, line))
+            self._stages.append(GraphReduce(_name_of(function), into, reduce, value, line))
             return function
 
         return decorate
@@ -327,7 +327,7 @@ class ProgramBuilder:
 
     def _remember(self, condition: Expression, function: Function) -> Expression:
         """A guard is tested before its stage writes, so it is kept in a temporary that later stages read."""
-        base = name = f"{function.__name__}_guard"
+        base = name = f"{_name_of(function).lstrip('_') or 'stage'}_guard"
         number = 1
         while name in self._properties:
             number += 1
@@ -361,6 +361,12 @@ def _no_read(space: str, name: str) -> NoReturn:
 def _line_of(function: Function) -> SourceLine:
     code = function.__code__
     return SourceLine(code.co_filename, code.co_firstlineno)
+
+
+def _name_of(function: Function) -> str:
+    """The name of the stage: the function's, where it has one."""
+    name: str = function.__name__
+    return name if name.isidentifier() else "stage"
 
 
 def trace(algorithm: Algorithm) -> Program:
