@@ -48,8 +48,9 @@ class Cell:
     """One (engine + schedule, algorithm, graph, features, device); ``schedule`` holds every option, by name.
 
     ``features`` and ``max_supersteps`` are None where algorithm and graph decide. ``labels`` names engine, algorithm
-    and graph with the options that differ from their defaults. ``key`` is a hash of what was asked for, of the sources
-    and of the machine: two cells with one key would measure the same thing.
+    and graph with the options that differ from their defaults; ``sources`` and ``graph_sources`` are hashes of code.
+    ``key`` is a hash of what was asked for, of the code and of the machine: two cells with one key would measure the
+    same thing.
     """
 
     engine: str
@@ -67,18 +68,19 @@ class Cell:
     block: tuple[str, ...]
     labels: dict[str, str] = field(compare=False)
     sources: str = field(compare=False)
+    graph_sources: str = field(compare=False)
 
     def asked(self) -> dict[str, Any]:
         """What decides the result and its time, as plain data; not the limits, nor what it is called."""
         data = dataclasses.asdict(self)
-        for name in ("limits", "labels", "sources", "block"):
+        for name in ("limits", "labels", "sources", "graph_sources", "block"):
             del data[name]
         return data
 
     def key(self, environment: str) -> str:
         """The hash that names the cell's folder; ``environment`` stands for the machine."""
         files = [_stamp(value) for value in self.graph_parameters.values() if isinstance(value, str)]
-        return digest([self.asked(), self.sources, environment, files])[:24]
+        return digest([self.asked(), self.sources, self.graph_sources, environment, files])[:24]
 
     def plain(self) -> dict[str, Any]:
         """Every field as plain data; `Cell.from_plain` reads it in another process."""
@@ -134,6 +136,7 @@ def resolve_cell(config: Mapping[str, Any], registry: Registry) -> Cell:
         block=tuple(config["plugins"]["block"]),
         labels=labels,
         sources=source_hash([engine_spec.factory, algorithm_spec.factory]),
+        graph_sources=source_hash([graph_spec.factory]),
     )
 
 

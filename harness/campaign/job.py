@@ -112,7 +112,7 @@ def _write(
     cell = assignment.cell
     told = {name: value for name, value in fields.items() if name != "load"}
     plain = cell.plain()
-    config = {name: value for name, value in plain.items() if name not in ("labels", "sources")}
+    config = {name: value for name, value in plain.items() if name not in ("labels", "sources", "graph_sources")}
     seeds = {
         f"{owner}.seed": values["seed"]
         for owner, values in (("algorithm", cell.parameters), ("graph", cell.graph_parameters))

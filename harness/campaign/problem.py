@@ -11,6 +11,7 @@ import numpy as np
 from harness.campaign.cell import Cell, digest, load
 from harness.campaign.draft import Draft
 from harness.contract import Phases
+from harness.graph.named import open_graph
 from harness.language import Algorithm, Inputs, InvalidInput, Program, trace
 from harness.plugins import Registry
 
@@ -40,8 +41,7 @@ def set_problem(cell: Cell, registry: Registry, draft: Draft, phases: Phases) ->
     """
     draft.stage("open graph")
     with phases("open"):
-        graph_factory = load(registry.graph(cell.graph).factory)
-        given: Graph = graph_factory(**{**registry.graph(cell.graph).parameters, **cell.graph_parameters})
+        given = open_graph(registry.graph(cell.graph), cell.graph_parameters)
     draft.stage("trace")
     algorithm: Algorithm = load(registry.algorithm(cell.algorithm).factory)(**cell.parameters)
     with phases("trace"):
