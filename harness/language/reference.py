@@ -23,11 +23,11 @@ from harness.language.program import (
     EdgeUpdate,
     GraphReduce,
     Program,
-    Property,
     VertexStep,
     reads,
 )
 from harness.language.segments import segment_product, segment_reduce
+from harness.language.start import initial_values
 
 if TYPE_CHECKING:
     from harness.graph import Graph
@@ -75,8 +75,7 @@ class ReferenceRun:
         self._parameters = dict(self.program.parameters) | dict(inputs.parameters)
         self._product = {}
         self._value = {}
-        for prop in self.program.properties.values():
-            self._value[prop.name] = self._start(prop, inputs, state or {})
+        self._value = initial_values(self.program, self.graph, self.features, inputs, state or {})
         for stage in self.program.stages:
             if isinstance(stage, EdgeReduce) and stage.reducer == "prod":
                 self._product[stage.into] = LogProduct.of(self._value[stage.into])
@@ -118,36 +117,9 @@ class ReferenceRun:
         return self._moved(before)
 
     # properties -------------------------------------------------------------------------------------------------
-    def _start(self, prop: Property, inputs: Inputs, state: Mapping[str, NDArray[np.generic]]) -> Array:
-        dtype = np.bool_ if prop.dtype == "bool" else np.float64
-        count = {"vertex": self.graph.num_vertices, "edge": self.graph.num_edges, "graph": 1}[prop.place]
-        shape = (count, *concrete(prop.shape, self.features))
-        if prop.role == "builtin":
-            return self._builtin(prop.name)
-        if prop.role == "input":
-            return checked_input(prop, inputs, self.graph, shape).astype(dtype)
-        if prop.name in state:
-            given = np.asarray(state[prop.name])
-            if given.shape != shape:
-                raise InvalidInput(f"state {prop.name!r} has shape {given.shape}; the program needs {shape}")
-            return given.astype(dtype)
-        if isinstance(prop.start, str):
-            return self._value[prop.start].copy()
-        if prop.start is not None:
-            return np.full(shape, prop.start, dtype)
-        return np.full(shape, np.nan if dtype is np.float64 else False, dtype)
-
     def _role(self, name: str) -> str | None:
         prop = self.program.properties.get(name)
         return None if prop is None else prop.role
-
-    def _builtin(self, name: str) -> Array:
-        graph = self.graph
-        found: dict[str, Any] = {
-            "degree": graph.in_degrees, "in_degree": graph.in_degrees, "out_degree": graph.out_degrees,
-            "num_vertices": [graph.num_vertices], "num_edges": [graph.num_edges],
-        }  # fmt: skip
-        return np.asarray(found[name], np.float64)
 
     def _moved(self, before: Mapping[str, Array]) -> int:
         """Vertices (and edges) one of whose watched properties moved by more than the tolerance."""
@@ -261,24 +233,7 @@ def moved(old: Array, new: Array, tolerance: float, relative: bool) -> Array:
     with np.errstate(invalid="ignore"):
         margin = tolerance * np.abs(new) if relative else tolerance
         far = (new != old) & ~(np.abs(new - old) <= margin) if new.dtype != np.bool_ else new != old
-    return np.asarray(far.reshape(len(new), -1).any(axis=1))
-
-
-def checked_input(prop: Property, inputs: Inputs, graph: Graph, shape: tuple[int, ...]) -> Array:
-    """The input property, checked for presence, shape, kind and NaN (infinities are legal). Raises InvalidInput."""
-    if prop.name in inputs.properties:
-        array = np.asarray(inputs.properties[prop.name])
-    elif prop.place == "edge" and prop.name == "weight":
-        array = graph.weights if graph.weights is not None else np.ones(graph.num_edges, np.float32)
-    else:
-        raise InvalidInput(f"input {prop.name!r} ({prop.place} property of shape {prop.shape}) was not given")
-    if array.shape != shape:
-        raise InvalidInput(f"input {prop.name!r} has shape {array.shape}; the program needs {shape}")
-    if array.dtype.kind not in ("b" if prop.dtype == "bool" else "fiub"):
-        raise InvalidInput(f"input {prop.name!r} is {array.dtype}; the program needs {prop.dtype}")
-    if array.dtype.kind == "f" and np.isnan(array).any():
-        raise InvalidInput(f"input {prop.name!r} contains NaN; remove or replace those entries")
-    return array
+    return np.asarray(far.any(axis=tuple(range(1, far.ndim))))
 
 
 def reads_reverse(program: Program) -> bool:
@@ -286,4 +241,4 @@ def reads_reverse(program: Program) -> bool:
     return any(space == "reverse" for stage in program.stages for space, _ in reads(stage))
 
 
-__all__ = ["ReferenceRun", "Watched", "checked_input", "moved", "reads_reverse", "segment_reduce"]
+__all__ = ["ReferenceRun", "Watched", "moved", "reads_reverse", "segment_reduce"]

@@ -1,0 +1,49 @@
+"""Recognising reductions that are sparse matrix products: a sum of ``coefficient(dst, edge) * dense(src)``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.api import EdgeReduce, Expression, Program, constant, mutable, reads
+
+
+@dataclass(frozen=True)
+class Product:
+    """``into(v) = sum over in-edges of coefficient * dense(u)``: a scalar of constants times a value of the source."""
+
+    coefficient: Expression
+    dense: Expression
+
+
+def as_product(program: Program, stage: EdgeReduce) -> Product | str:
+    """The product that a reduction is, or why it is none."""
+    if stage.reducer != "sum":
+        return f"{stage.name} reduces with {stage.reducer}, which is no sparse product"
+    found = _factors(program, stage.message)
+    if found is None:
+        return f"the message of {stage.name} is not a constant of the edge times a value of its source"
+    return found
+
+
+def _spaces(node: Expression) -> set[str]:
+    return {space for space, _ in reads(node)}
+
+
+def _factors(program: Program, node: Expression) -> Product | None:
+    spaces = _spaces(node)
+    if spaces <= {"src"}:
+        return Product(constant(1.0), node)
+    fixed = all(not mutable(program, name) for _, name in reads(node))
+    if not node.shape and spaces <= {"edge", "dst"} and fixed:
+        return Product(node, constant(1.0))
+    if node.op == "neg":
+        inner = _factors(program, node.args[0])
+        return None if inner is None else Product(inner.coefficient, -inner.dense)
+    if node.op in ("mul", "div"):
+        left, right = _factors(program, node.args[0]), _factors(program, node.args[1])
+        if left is None or right is None:
+            return None
+        if node.op == "div":
+            return Product(left.coefficient / right.coefficient, left.dense / right.dense)
+        return Product(left.coefficient * right.coefficient, left.dense * right.dense)
+    return None

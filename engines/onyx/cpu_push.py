@@ -1,0 +1,153 @@
+"""Onyx on the CPU, pushing: every thread owns a range of destinations and scatters into it what all sources send.
+
+Nothing is atomic, and every destination receives its messages in the order of their sources, as in a pull. With change
+tracking, accumulators live on and active sources send the change-driven form of their message.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from harness.api import (
+    EdgeReduce,
+    FoldGroup,
+    GraphReduce,
+    Kernel,
+    KernelBuilder,
+    balanced_bounds,
+    change_driven,
+    fill_kernel,
+    owned_edges,
+    owner_bounds,
+)
+
+if TYPE_CHECKING:
+    from engines.onyx.engine import OnyxEngine
+
+SCATTER = """
+    @part
+    vertices = len(out_offsets) - 1
+    for u in range(sources[0], sources[1]):
+        {test}
+        first = owned[t * vertices + u]
+        stop = owned[(t + 1) * vertices + u]
+        if first == stop:
+            continue
+        @source
+        for e in range(first, stop):
+            v = out_neighbours[e]
+            @edge
+"""
+ACTIVE = """if not {active}[u]:
+            continue"""
+
+
+class Scatter:
+    """One group of edge reductions as steps of a superstep."""
+
+    def __init__(self, engine: OnyxEngine, group: FoldGroup) -> None:
+        self.engine, self.group = engine, group
+        self.name = engine.tracking.name(group)
+        self.tracked = engine.change_driven
+        engine.add_kernel(self.scatter(self.name, changes=False))
+        for stage in group.edge_stages:
+            engine.add_kernel(fill_kernel(engine.program, stage, engine.layout))
+        if self.tracked:
+            engine.plan_tracking(group)
+            engine.add_kernel(self.scatter(f"{self.name}_changes", changes=True))
+
+    def scatter(self, kernel_name: str, *, changes: bool) -> Kernel:
+        """The kernel that sends the messages of all sources, or what changed in those of active ones."""
+        engine, program = self.engine, self.engine.program
+        signature = [
+            ("sources", "i64"), ("owned", "i64"), ("out_offsets", "offsets"), ("out_neighbours", engine.ids)
+        ]  # fmt: skip
+        test = ""
+        if changes:
+            signature.append((f"active_{self.name}", "flag"))
+            test = ACTIVE.format(active=f"active_{self.name}")
+        builder = KernelBuilder(
+            kernel_name,
+            program,
+            engine.layout,
+            SCATTER.format(test=test),
+            signature,
+            feature_aware=engine.feature_aware,
+        )
+        builder.bind("src", "source", "u")
+        builder.bind("sent", "source", "u", f"sent_{self.name}_")
+        builder.bind("edge", "edge", "e", "csr_")
+        builder.bind("dst", "edge", "v")
+        for stage in self.group.edge_stages:
+            message = engine.deltas[stage.name].message if changes else stage.message
+            builder.accumulate_in_memory(f"vertex_{stage.into}", "v", message, stage.reducer, "edge")
+            for reader in engine.tracking.stale_groups(stage.into) if changes else ():
+                flag = builder.argument(f"dirty_{engine.tracking.name(reader)}", "flag")
+                builder.blocks["edge"].line(f"{flag}[v] = True")
+        return builder.finish()
+
+    # steps ------------------------------------------------------------------------------------------------------
+    def sources(self) -> np.ndarray:
+        """The range of sources that this superstep's destinations hear: the other side where sides alternate."""
+        engine = self.engine
+        side = engine.sides[(engine.superstep_index + 1) % len(engine.sides)]
+        return np.array([side[0], side[-1]], np.int64)
+
+    def everything(self) -> None:
+        """Clear the accumulators and send all messages."""
+        engine, sources = self.engine, self.sources()
+        for stage in self.group.edge_stages:
+            engine.call(f"clear_{stage.into}", len(engine.bounds) - 1, bounds=engine.bounds)
+        engine.call(self.name, engine.owners, sources=sources)
+        offsets = engine.graph.csr.offsets
+        engine.edges += int(offsets[sources[1]] - offsets[sources[0]]) * len(self.group.edge_stages)
+
+    def changes(self) -> None:
+        """Send what changed; now and then, and at first, clear the accumulators and send everything."""
+        engine, arrays = self.engine, self.engine.memory.arrays
+        if engine.rebuilding():
+            self.everything()
+            first, last = (int(end) for end in self.sources())
+            engine.all_propagated(self.group, first=first, last=last)
+            for stage in self.group.edge_stages:
+                for reader in engine.tracking.stale_groups(stage.into):
+                    arrays[f"dirty_{engine.tracking.name(reader)}"][:] = True
+            return
+        sources = self.sources()
+        engine.call(f"{self.name}_changes", engine.owners, sources=sources)
+        offsets = engine.graph.csr.offsets
+        active = arrays[f"active_{self.name}"][sources[0] : sources[1]]
+        if len(engine.sides) == 1 and len(engine.gathered) == 1:
+            arcs = engine.frontier_arcs[self.name]
+        else:
+            arcs = int(np.diff(offsets)[sources[0] : sources[1]][active].sum())
+        bounds = balanced_bounds(offsets, int(sources[0]), int(sources[1]), engine.threads)
+        engine.call(f"sent_{self.name}", len(bounds) - 1, bounds=bounds)
+        engine.edges += arcs * len(self.group.edge_stages)
+
+
+def plan(engine: OnyxEngine) -> None:
+    """The steps of a pushing superstep."""
+    engine.owners = engine.threads
+    graph, memory = engine.graph, engine.memory
+    cuts = owned_edges(graph.csr.offsets, graph.csr.neighbours, owner_bounds(graph.csc.offsets, engine.owners))
+    memory.add("owned", cuts)
+    forms = change_driven(engine.program) if engine.change_driven else ()
+    assert not isinstance(forms, str)
+    engine.deltas = {form.reduction.name: form for form in forms}
+    for group in engine.tracking.groups:
+        if group.kind == "graph":
+            for stage in group.stages:
+                assert isinstance(stage, GraphReduce)
+                engine.plan_graph(stage)
+        elif group.kind == "vertex":
+            engine.plan_vertices(group)
+        else:
+            assert all(isinstance(stage, EdgeReduce) for stage in group.stages)
+            engine.gathered.append(group)
+            scatter = Scatter(engine, group)
+            engine.steps.append(scatter.changes if engine.change_driven else scatter.everything)
+    if engine.change_driven:
+        engine.steps.append(lambda: engine.count_moved(engine.gathered))

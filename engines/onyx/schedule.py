@@ -1,0 +1,45 @@
+"""How Onyx runs a program: its schedule options (thesis ch. 4-6) and what they mean on each device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from harness.api import option
+
+
+@dataclass(frozen=True)
+class OnyxSchedule:
+    """The schedule of Onyx.
+
+    On the CPU:
+
+    - ``feature_aware``: a property's k features are one vector value, loaded, computed on and stored as a whole (FA);
+      off, every feature is walked in a scalar loop as conventional frameworks do (NFA).
+    - ``change_driven``: only what changed is propagated (CD). In push, sources that moved by more than the tolerance
+      send the difference to accumulators that are kept. In pull, destinations of sources that moved are marked and
+      recomputed from all their in-edges, which is exact and works for every message; when the marks would touch more
+      than ``dense_share`` of all arcs, every destination is recomputed instead.
+    - ``fold``: consecutive stages share a kernel: edge with edge, vertex with vertex, and in pull edge with the vertex
+      steps after it, whose intermediate values then stay in registers. (Vertex with the edge push after it is not
+      folded on the CPU: owners of destinations, not of sources, push.)
+    - ``direction``: *pull* gathers over in-edges; *push* scatters over out-edges, each thread into the range of
+      destinations that it owns, so nothing is atomic.
+    - ``rebuild``: in change-driven push, accumulators are rebuilt every so many supersteps against drift (0: never).
+
+    ``pipeline``, ``balance``, ``vector_width`` and ``block_size`` shape GPU kernels. They have no meaning on the CPU and
+    are refused there unless left at None.
+    """
+
+    feature_aware: bool = option(True, "one vector value a row (FA), or scalar loops over features (NFA)")
+    change_driven: bool = option(True, "propagate only what changed (CD), or everything (NCD)")
+    fold: bool = option(True, "consecutive stages in one kernel")
+    direction: Literal["push", "pull"] = option("pull", "push along out-edges or pull along in-edges")
+    rebuild: int = option(64, "supersteps between rebuilding accumulators (change-driven push); 0: never")
+    dense_share: float = option(0.1, "share of arcs from which change-driven pull recomputes everything")
+    pipeline: bool | None = option(None, "GPU: search for the next edges while computing (None: the default)")
+    balance: str | None = option(None, "GPU: warp or edge (None: the default)")
+    vector_width: int | None = option(None, "GPU: features a lane loads at once, 1, 2 or 4 (None: the default)")
+    block_size: int | None = option(None, "GPU: threads a block (None: the default)")
+
+    GPU_ONLY: ClassVar[tuple[str, ...]] = ("pipeline", "balance", "vector_width", "block_size")

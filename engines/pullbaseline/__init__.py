@@ -1,0 +1,20 @@
+"""Pull baseline: SIMD-X's strategy."""
+
+from __future__ import annotations
+
+from engines.pullbaseline.schedules import SimdxSchedule
+from harness.api import EngineSpec, hookimpl
+
+
+@hookimpl
+def onyx_engines() -> list[EngineSpec]:
+    """SIMD-X style."""
+    return [
+        EngineSpec(
+            "simdx",
+            "pull, Active-Compute-Combine, vertices listed by degree (Liu & Huang 2019)",
+            SimdxSchedule,
+            "engines.pullbaseline.simdx:SimdxEngine",
+            requires=("numba",),
+        )
+    ]

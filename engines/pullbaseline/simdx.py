@@ -1,0 +1,188 @@
+"""SIMD-X style: Active - Compute - Combine, pulling without atomics (Liu & Huang 2019).
+
+Vertices stand in three lists by in-degree, and each list is worked on in its own way: small ones one by one, middle
+ones with more in flight, large ones by everybody together, with partial results that are combined at the end. Compute
+and combine are one kernel; every vertex step is a kernel of its own. For BSP programs like ours SIMD-X pulls along all
+edges in every superstep.
+
+On the CPU a thread takes the place of a warp; rows are vector values, as everywhere.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engines.pullbaseline.schedules import SimdxSchedule
+from harness.api import (
+    CpuEngine,
+    EdgeReduce,
+    FoldGroup,
+    GraphReduce,
+    Kernel,
+    KernelBuilder,
+    unfolded,
+)
+
+PREFETCH_DISTANCE = 8  # edges
+
+COMPUTE = """
+    @part
+    for i in range(bounds[t], bounds[t + 1]):
+        v = vertices[i]
+        @vertex
+        for e in range(in_offsets[v], in_offsets[v + 1]):
+            u = in_neighbours[e]
+            @edge
+        @after
+"""
+
+COMPUTE_PIECE = """
+    @part
+    for i in range(bounds[t], bounds[t + 1]):
+        v = piece_vertex[i]
+        @vertex
+        for e in range(piece_first[i], piece_last[i]):
+            u = in_neighbours[e]
+            @edge
+        @after
+"""
+
+COMBINE = """
+    @part
+    for i in range(bounds[t], bounds[t + 1]):
+        v = vertices[i]
+        @vertex
+        for j in range(pieces_of[i], pieces_of[i + 1]):
+            @edge
+        @after
+"""
+LISTS = ("small", "middle", "large")
+PIECES_PER_THREAD = 16
+
+
+class SimdxEngine(CpuEngine):
+    """Pull, all edges every superstep, vertices listed by degree."""
+
+    schedule: SimdxSchedule
+    direction = "pull"
+
+    def groups(self) -> tuple[FoldGroup, ...]:
+        """Every stage in a kernel of its own."""
+        return unfolded(self.program)
+
+    def plan(self) -> None:
+        """Compute and combine, then the vertex steps."""
+        self.lists = [self._lists(int(side[0]), int(side[-1])) for side in self.sides]
+        for group in self.tracking.groups:
+            stage = group.stages[0]
+            if isinstance(stage, GraphReduce):
+                self.plan_graph(stage)
+            elif isinstance(stage, EdgeReduce):
+                self.plan_pull(stage)
+            else:
+                self.plan_vertices(group)
+
+    # the three lists --------------------------------------------------------------------------------------------
+    def _lists(self, first: int, last: int) -> dict[str, NDArray[np.int64]]:
+        """The lists of the vertices ``first..last``, their parts of about equal edges, and the pieces of large ones."""
+        degree = np.diff(self.graph.csc.offsets[first : last + 1])
+        warp, block = self.schedule.warp_degree, self.schedule.block_degree
+        masks = (degree < warp, (degree >= warp) & (degree <= block), (degree >= warp) & (degree > block))
+        lists = {name: first + np.flatnonzero(mask) for name, mask in zip(LISTS, masks, strict=True)}
+        for name in LISTS:
+            lists[f"{name}_bounds"] = self._parts(np.diff(self.graph.csc.offsets)[lists[name]])
+        return lists | self._pieces(lists["large"])
+
+    def _parts(self, degrees: NDArray[np.int64]) -> NDArray[np.int64]:
+        cost = np.concatenate([[0], np.cumsum(degrees + 2)])
+        parts = int(min(self.threads * PIECES_PER_THREAD, max(1, cost[-1] // 2048)))
+        return np.searchsorted(cost, np.linspace(0, cost[-1], parts + 1)).astype(np.int64)
+
+    def _pieces(self, large: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+        """Runs of at most ``block_degree`` in-edges of the large vertices; ``pieces_of[i]`` is vertex i's first."""
+        offsets = self.graph.csc.offsets
+        size = max(1, self.schedule.block_degree)
+        count = -(-(offsets[large + 1] - offsets[large]) // size)
+        pieces_of = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+        vertex = np.repeat(large, count)
+        within = np.arange(len(vertex)) - np.repeat(pieces_of[:-1], count)
+        first = offsets[vertex] + within * size
+        last = np.minimum(first + size, offsets[vertex + 1])
+        parts = min(self.threads * PIECES_PER_THREAD, max(1, len(vertex)))
+        bounds = np.linspace(0, len(vertex), parts + 1).astype(np.int64)
+        return {
+            "piece_vertex": vertex, "piece_first": first, "piece_last": last, "piece_bounds": bounds,
+            "pieces_of": pieces_of,
+        }  # fmt: skip
+
+    # kernels ----------------------------------------------------------------------------------------------------
+    def plan_pull(self, stage: EdgeReduce) -> None:
+        """The kernels and the step of one edge reduction."""
+        for name in ("small", "middle"):
+            self.add_kernel(self.compute_kernel(stage, name))
+        self.add_kernel(self.piece_kernel(stage))
+        self.add_kernel(self.combine_kernel(stage))
+        stride = self.layout.stride(stage.message.shape)
+        pieces = max(len(lists["piece_vertex"]) for lists in self.lists)
+        self.memory.add(f"piece_{stage.into}", np.zeros(max(1, pieces * stride), np.float32))
+
+        def step() -> None:
+            lists = self.lists[self.superstep_index % len(self.lists)]
+            for name in ("small", "middle"):
+                bounds = lists[f"{name}_bounds"]
+                self.call(f"{stage.name}_{name}", len(bounds) - 1, bounds=bounds, vertices=lists[name])
+            if len(lists["large"]):
+                pieces = {name: lists[name] for name in ("piece_vertex", "piece_first", "piece_last")}
+                bounds = lists["piece_bounds"]
+                self.call(f"{stage.name}_pieces", len(bounds) - 1, bounds=bounds, **pieces)
+                bounds, of = lists["large_bounds"], lists["pieces_of"]
+                self.call(
+                    f"{stage.name}_combine", len(bounds) - 1, bounds=bounds, vertices=lists["large"], pieces_of=of
+                )
+            offsets, ends = self.graph.csc.offsets, self.bounds
+            self.edges += int(offsets[ends[-1]] - offsets[ends[0]])
+
+        self.steps.append(step)
+
+    def _builder(self, name: str, template: str, signature: list[tuple[str, str]]) -> KernelBuilder:
+        builder = KernelBuilder(
+            name, self.program, self.layout, template, [("bounds", "i64"), *signature], dynamic=True
+        )
+        builder.bind("src", "edge", "u")
+        builder.bind("edge", "edge", "e", "csc_")
+        builder.bind("dst", "vertex", "v")
+        return builder
+
+    def _reduce(self, builder: KernelBuilder, stage: EdgeReduce, array: str, index: str) -> Kernel:
+        total = builder.start_accumulator("total", stage.message, stage.reducer, "vertex")
+        builder.accumulate(total, stage.message, stage.reducer, "edge")
+        builder.store(array, index, stage.message, total, "after")
+        return builder.finish()
+
+    def compute_kernel(self, stage: EdgeReduce, name: str) -> Kernel:
+        """Compute and combine for one vertex at a time of a list."""
+        signature = [("vertices", "i64"), ("in_offsets", "offsets"), ("in_neighbours", self.ids)]
+        builder = self._builder(f"{stage.name}_{name}", COMPUTE, signature)
+        if name == "middle":
+            builder.prefetch_sources([stage], "in_neighbours", PREFETCH_DISTANCE)
+        return self._reduce(builder, stage, f"vertex_{stage.into}", "v")
+
+    def piece_kernel(self, stage: EdgeReduce) -> Kernel:
+        """Compute and combine for one piece of a large vertex."""
+        signature = [
+            ("piece_vertex", "i64"), ("piece_first", "i64"), ("piece_last", "i64"), ("in_neighbours", self.ids)
+        ]  # fmt: skip
+        builder = self._builder(f"{stage.name}_pieces", COMPUTE_PIECE, signature)
+        builder.prefetch_sources([stage], "in_neighbours", PREFETCH_DISTANCE)
+        return self._reduce(builder, stage, f"piece_{stage.into}", "i")
+
+    def combine_kernel(self, stage: EdgeReduce) -> Kernel:
+        """Combine the pieces of every large vertex."""
+        signature = [("vertices", "i64"), ("pieces_of", "i64")]
+        builder = self._builder(f"{stage.name}_combine", COMBINE, signature)
+        builder.bind("piece", "edge", "j", "piece_")
+        total = builder.start_accumulator("total", stage.message, stage.reducer, "vertex")
+        builder.accumulate(total, builder.reading("piece", stage.into), stage.reducer, "edge")
+        builder.store(f"vertex_{stage.into}", "v", stage.message, total, "after")
+        return builder.finish()

@@ -1,0 +1,27 @@
+"""Push baselines: Gunrock's and Tigr's strategies."""
+
+from __future__ import annotations
+
+from engines.pushbaseline.schedules import GunrockSchedule, TigrSchedule
+from harness.api import EngineSpec, hookimpl
+
+
+@hookimpl
+def onyx_engines() -> list[EngineSpec]:
+    """Gunrock and Tigr styles."""
+    return [
+        EngineSpec(
+            "gunrock",
+            "push, explicit frontiers, advance - filter - compute (Wang et al. 2016)",
+            GunrockSchedule,
+            "engines.pushbaseline.gunrock:GunrockEngine",
+            requires=("numba",),
+        ),
+        EngineSpec(
+            "tigr",
+            "push, virtual node splitting, all nodes every superstep (Sabet et al. 2018)",
+            TigrSchedule,
+            "engines.pushbaseline.tigr:TigrEngine",
+            requires=("numba",),
+        ),
+    ]

@@ -1,0 +1,144 @@
+"""Gunrock style: advance - filter - compute over an explicit frontier (Wang et al. 2016).
+
+*Advance* visits the arcs of the sources in the frontier and combines their messages at the destinations; *filter* makes
+the next frontier out of what changed; *compute* steps vertices. Every operator is a kernel of its own, intermediate
+values go through memory, and only changes are propagated.
+
+On the CPU a thread owns a range of destinations and advances all the frontier's arcs into it: no atomics, which on a
+CPU are slower than anything else. Rows are vector values, as everywhere.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engines.pushbaseline.schedules import GunrockSchedule
+from harness.api import (
+    CpuEngine,
+    Device,
+    FoldGroup,
+    Graph,
+    GraphReduce,
+    Kernel,
+    KernelBuilder,
+    Program,
+    balanced_bounds,
+    change_driven,
+    fill_kernel,
+    owned_edges,
+    owner_bounds,
+    unfolded,
+)
+
+ADVANCE = """
+    @part
+    vertices = len(out_offsets) - 1
+    for i in range(len(frontier)):
+        u = frontier[i]
+        first = owned[t * vertices + u]
+        stop = owned[(t + 1) * vertices + u]
+        if first == stop:
+            continue
+        @source
+        for e in range(first, stop):
+            v = out_neighbours[e]
+            @edge
+"""
+
+
+class GunrockEngine(CpuEngine):
+    """Push, change-driven, one kernel an operator."""
+
+    schedule: GunrockSchedule
+    direction = "push"
+    change_driven = True
+
+    def __init__(self, schedule: GunrockSchedule) -> None:
+        super().__init__(schedule)
+        self.rebuild_every = schedule.rebuild
+
+    def refusal(self, program: Program, graph: Graph, features: int, device: Device) -> str:
+        """Why this schedule cannot run the program; empty when it can."""
+        reason = super().refusal(program, graph, features, device)
+        if reason:
+            return reason
+        if self.schedule.balance is not None:
+            return "schedule option balance has no meaning on the CPU; leave it unset"
+        forms = change_driven(program)
+        return forms if isinstance(forms, str) else ""
+
+    def groups(self) -> tuple[FoldGroup, ...]:
+        """Every operator in a kernel of its own."""
+        return unfolded(self.program)
+
+    def plan(self) -> None:
+        """Advance, filter and compute in the order of the stages."""
+        forms = change_driven(self.program)
+        assert not isinstance(forms, str)
+        self.deltas = {form.reduction.name: form for form in forms}
+        self.advanced: list[FoldGroup] = []
+        out, into = self.graph.csr, self.graph.csc
+        bounds = owner_bounds(into.offsets, self.threads)
+        self.memory.add("owned", owned_edges(out.offsets, out.neighbours, bounds))
+        self.everyone = np.arange(self.graph.num_vertices, dtype=np.int64)
+        for group in self.tracking.groups:
+            stage = group.stages[0]
+            if isinstance(stage, GraphReduce):
+                self.plan_graph(stage)
+            elif group.kind == "vertex":
+                self.plan_vertices(group)
+            else:
+                self.plan_advance(group)
+        self.steps.append(lambda: self.count_moved(self.advanced))
+
+    # advance and filter -----------------------------------------------------------------------------------------
+    def plan_advance(self, group: FoldGroup) -> None:
+        """The kernels of one edge operator."""
+        (stage,) = group.edge_stages
+        self.advanced.append(group)
+        self.add_kernel(fill_kernel(self.program, stage, self.layout))
+        self.plan_tracking(group)
+        for changes in (False, True):
+            self.add_kernel(self.advance_kernel(group, changes=changes))
+        self.steps.append(lambda: self.advance(group))
+
+    def advance_kernel(self, group: FoldGroup, *, changes: bool) -> Kernel:
+        """Send whole messages, or their changes, from the frontier."""
+        (stage,) = group.edge_stages
+        name = f"{stage.name}_changes" if changes else stage.name
+        signature = [
+            ("frontier", "i64"), ("owned", "i64"), ("out_offsets", "offsets"), ("out_neighbours", self.ids)
+        ]  # fmt: skip
+        builder = KernelBuilder(name, self.program, self.layout, ADVANCE, signature)
+        builder.bind("src", "source", "u")
+        builder.bind("sent", "source", "u", f"sent_{stage.name}_")
+        builder.bind("edge", "edge", "e", "csr_")
+        builder.bind("dst", "edge", "v")
+        message = self.deltas[stage.name].message if changes else stage.message
+        builder.accumulate_in_memory(f"vertex_{stage.into}", "v", message, stage.reducer, "edge")
+        for reader in self.tracking.stale_groups(stage.into) if changes else ():
+            flag = builder.argument(f"dirty_{self.tracking.name(reader)}", "flag")
+            builder.blocks["edge"].line(f"{flag}[v] = True")
+        return builder.finish()
+
+    def advance(self, group: FoldGroup) -> None:
+        """One advance over the frontier, which the filter made of the sources that moved."""
+        (stage,) = group.edge_stages
+        first, last = (int(end) for end in self.sides[(self.superstep_index + 1) % len(self.sides)][[0, -1]])
+        rebuild = self.rebuilding()
+        if rebuild:
+            frontier = self.everyone[first:last]
+            self.call(f"clear_{stage.into}", len(self.bounds) - 1, bounds=self.bounds)
+        else:
+            frontier = first + np.flatnonzero(self.memory.arrays[f"active_{stage.name}"][first:last])
+        name = stage.name if rebuild else f"{stage.name}_changes"
+        self.call(name, self.threads, frontier=frontier)
+        offsets = self.graph.csr.offsets
+        self.edges += int((offsets[frontier + 1] - offsets[frontier]).sum())
+        if rebuild:
+            self.all_propagated(group, first=first, last=last)
+            for reader in self.tracking.stale_groups(stage.into):
+                self.memory.arrays[f"dirty_{self.tracking.name(reader)}"][:] = True
+        else:
+            parts = balanced_bounds(offsets, first, last, self.threads)
+            self.call(f"sent_{stage.name}", len(parts) - 1, bounds=parts)

@@ -1,0 +1,33 @@
+"""How the push baselines run a program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from harness.api import ScheduleError, option
+
+
+@dataclass(frozen=True)
+class GunrockSchedule:
+    """Gunrock's schedule.
+
+    ``rebuild``: accumulators are rebuilt every so many supersteps against drift (0: never). ``balance`` chooses how the
+    GPU spreads a frontier's arcs over threads; ranges of owners take its place on the CPU, where it is refused.
+    """
+
+    rebuild: int = option(64, "supersteps between rebuilding accumulators; 0: never")
+    balance: str | None = option(None, "GPU: block or merge_path (None: the default)")
+
+    GPU_ONLY: ClassVar[tuple[str, ...]] = ("balance",)
+
+
+@dataclass(frozen=True)
+class TigrSchedule:
+    """Tigr's schedule. ``degree_bound``: the most edges of a virtual node (8 in the paper)."""
+
+    degree_bound: int = option(8, "the most out-edges of a virtual node")
+
+    def __post_init__(self) -> None:
+        if self.degree_bound < 1:
+            raise ScheduleError(f"degree_bound={self.degree_bound}: a virtual node has at least one edge")

@@ -1,0 +1,77 @@
+"""The one module that a plugin imports.
+
+It is light: the lowering toolkit, which loads the compiler, is imported when one of its names is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from harness.contract import (
+    AlgorithmSpec,
+    Device,
+    Direction,
+    Engine,
+    EngineFailure,
+    EngineSpec,
+    GraphSpec,
+    No,
+    Phases,
+    RunStatistics,
+    ScheduleError,
+    Superstep,
+    Yes,
+    option,
+    schedule_from_options,
+)
+from harness.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from harness.graph import Graph
+    from harness.language import Algorithm, Inputs, InvalidInput, LanguageError, Program
+    from harness.language.analysis import FoldGroup, change_driven, fold_groups, mutable, unfolded, watched
+    from harness.language.evaluation import Evaluator, concrete
+    from harness.language.expressions import Expression, constant
+    from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, VertexStep, reads
+    from harness.language.reference import moved, segment_reduce
+    from harness.language.start import initial_values
+    from harness.lowering.cpu.engine import CpuEngine
+    from harness.lowering.cpu.kernels import Kernel, KernelBuilder, live_after
+    from harness.lowering.cpu.partition import balanced_bounds, owned_edges, owner_bounds
+    from harness.lowering.cpu.tracking import composed_writes, write_back
+    from harness.lowering.cpu.vertex_kernels import fill_kernel
+
+_HOME = {
+    "harness.graph": "Graph",
+    "harness.language": "Algorithm Inputs InvalidInput LanguageError Program",
+    "harness.language.analysis": "FoldGroup change_driven fold_groups mutable unfolded watched",
+    "harness.language.evaluation": "Evaluator concrete",
+    "harness.language.expressions": "Expression constant",
+    "harness.language.reference": "moved segment_reduce",
+    "harness.language.start": "initial_values",
+    "harness.language.program": "EdgeReduce EdgeUpdate GraphReduce VertexStep reads",
+    "harness.lowering.cpu.engine": "CpuEngine",
+    "harness.lowering.cpu.kernels": "Kernel KernelBuilder live_after",
+    "harness.lowering.cpu.partition": "balanced_bounds owned_edges owner_bounds",
+    "harness.lowering.cpu.tracking": "composed_writes write_back",
+    "harness.lowering.cpu.vertex_kernels": "fill_kernel",
+}
+_LAZY = {name: module for module, names in _HOME.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"harness.api has no {name!r}")
+    return getattr(importlib.import_module(_LAZY[name]), name)
+
+
+__all__ = [
+    "Algorithm", "AlgorithmSpec", "CpuEngine", "Device", "Direction", "EdgeReduce", "EdgeUpdate", "Engine",
+    "EngineFailure", "EngineSpec", "Evaluator", "Expression", "FoldGroup", "Graph", "GraphReduce", "GraphSpec", "Inputs",
+    "InvalidInput", "Kernel", "KernelBuilder", "LanguageError", "No", "Phases", "Program", "RunStatistics",
+    "ScheduleError", "Superstep", "VertexStep", "Yes", "balanced_bounds", "change_driven", "composed_writes",
+    "concrete", "constant", "fill_kernel", "fold_groups", "hookimpl", "initial_values", "live_after", "moved", "mutable",
+    "option", "owned_edges", "owner_bounds", "reads", "schedule_from_options", "segment_reduce", "unfolded", "watched",
+    "write_back",
+]  # fmt: skip

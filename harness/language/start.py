@@ -1,0 +1,88 @@
+"""What every property is at the start of a run: from the inputs, a warm state, or the program's own start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from harness.language.algorithm import Inputs
+from harness.language.errors import InvalidInput
+from harness.language.evaluation import concrete
+from harness.language.program import Program, Property
+
+if TYPE_CHECKING:
+    from harness.graph import Graph
+
+Array = NDArray[Any]
+State = Mapping[str, NDArray[np.generic]]
+
+
+def initial_values(
+    program: Program, graph: Graph, features: int, inputs: Inputs, state: State, dtype: DTypeLike = np.float64
+) -> dict[str, Array]:
+    """Every property as ``[V, *shape]``, ``[E, *shape]`` (CSR order) or ``[1, *shape]``, floats in ``dtype``.
+
+    Raises InvalidInput for an input or a state that is missing or does not fit.
+    """
+    start = Start(program, graph, features, inputs, state)
+    return {
+        name: np.array(start.of(prop), np.bool_ if prop.dtype == "bool" else dtype)
+        for name, prop in program.properties.items()
+    }
+
+
+class Start:
+    """The starts of single properties; arrays may be the caller's own and are not to be written."""
+
+    def __init__(self, program: Program, graph: Graph, features: int, inputs: Inputs, state: State) -> None:
+        self.program, self.graph, self.features, self.inputs, self.state = program, graph, features, inputs, state
+
+    def of(self, prop: Property) -> Array:
+        """The start of a property. Raises InvalidInput."""
+        graph = self.graph
+        count = {"vertex": graph.num_vertices, "edge": graph.num_edges, "graph": 1}[prop.place]
+        shape = (count, *concrete(prop.shape, self.features))
+        if prop.role == "builtin":
+            return np.asarray(self._builtin(prop.name), np.float64)
+        if prop.role == "input":
+            return checked_input(prop, self.inputs, graph, shape)
+        if prop.name in self.state:
+            given = np.asarray(self.state[prop.name])
+            if given.shape != shape:
+                raise InvalidInput(f"state {prop.name!r} has shape {given.shape}; the program needs {shape}")
+            return given
+        if isinstance(prop.start, str):
+            return self.of(self.program.properties[prop.start])
+        blank = False if prop.dtype == "bool" else np.nan  # a temporary that is read before it is written shows
+        return np.full(shape, blank if prop.start is None else prop.start)
+
+    def _builtin(self, name: str) -> Any:
+        graph = self.graph
+        match name:
+            case "degree" | "in_degree":
+                return graph.in_degrees
+            case "out_degree":
+                return graph.out_degrees
+            case "num_vertices":
+                return [graph.num_vertices]
+        return [graph.num_edges]
+
+
+def checked_input(prop: Property, inputs: Inputs, graph: Graph, shape: tuple[int, ...]) -> Array:
+    """The input property, checked for presence, shape, kind and NaN (infinities are legal). Raises InvalidInput."""
+    if prop.name in inputs.properties:
+        array = np.asarray(inputs.properties[prop.name])
+    elif prop.place == "edge" and prop.name == "weight":
+        array = graph.weights if graph.weights is not None else np.ones(graph.num_edges, np.float32)
+    else:
+        raise InvalidInput(f"input {prop.name!r} ({prop.place} property of shape {prop.shape}) was not given")
+    if array.shape != shape:
+        raise InvalidInput(f"input {prop.name!r} has shape {array.shape}; the program needs {shape}")
+    if array.dtype.kind not in ("b" if prop.dtype == "bool" else "fiub"):
+        raise InvalidInput(f"input {prop.name!r} is {array.dtype}; the program needs {prop.dtype}")
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise InvalidInput(f"input {prop.name!r} contains NaN; remove or replace those entries")
+    return array

@@ -1,0 +1,288 @@
+"""What engines on the CPU share: legality, compiling, arrays, the run loop. Traversals are each engine's own."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.contract import Device, Direction, Engine, EngineFailure, No, Phases, RunStatistics, Superstep, Yes
+from harness.language import Inputs, Program
+from harness.language.analysis import FoldGroup
+from harness.language.program import EdgeUpdate, GraphReduce, reads
+from harness.language.reference import segment_reduce
+from harness.lowering.cpu.frontier import count_kernel, propagated_kernel
+from harness.lowering.cpu.kernels import Kernel, module_source
+from harness.lowering.cpu.layout import Layout
+from harness.lowering.cpu.memory import Memory
+from harness.lowering.cpu.modules import load_module
+from harness.lowering.cpu.partition import balanced_bounds
+from harness.lowering.cpu.tracking import Tracking
+from harness.lowering.cpu.vertex_kernels import graph_kernel, vertex_kernel
+
+if TYPE_CHECKING:
+    from harness.graph import Graph
+
+MAX_LANES = 256
+Step = Callable[[], None]
+
+
+class CpuEngine(Engine):
+    """A schedule on the CPU: a list of steps, one for each kernel of a superstep.
+
+    A subclass defines :meth:`plan`, which adds kernels (:meth:`add_kernel`) and steps; a step adds the arcs it visits
+    to ``self.edges``, and the sources it finds moved (or active) to ``self.moved``.
+    """
+
+    feature_aware = True
+    change_driven = False
+    direction: Direction = "pull"
+    rebuild_every = 0  # supersteps between building kept accumulators anew; 0: none are kept, or never
+
+    program: Program
+    graph: Graph
+    layout: Layout
+    memory: Memory
+    tracking: Tracking
+    threads: int
+
+    # contract ---------------------------------------------------------------------------------------------------
+    def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
+        """Whether the program can run under this schedule on this graph."""
+        reason = self.refusal(program, graph, features, device)
+        return No(reason) if reason else Yes(self.bytes_needed(program, graph, features, device))
+
+    def refusal(self, program: Program, graph: Graph, features: int, device: Device) -> str:
+        """Why not; empty when it can."""
+        if device.kind != "cpu":
+            return f"this engine has no {device.kind} code yet"
+        if not 1 <= features <= MAX_LANES:
+            return f"features={features}: this engine handles 1 to {MAX_LANES}"
+        if program.control.alternate and graph.bipartite is None:
+            return "the program alternates sides and the graph is not bipartite"
+        for stage in program.stages:
+            if isinstance(stage, EdgeUpdate):
+                return f"{stage.name} updates an edge property, which is not lowered to the CPU yet"
+            if getattr(stage, "reducer", "") == "prod":
+                return f"{stage.name} is a product, which is not lowered to the CPU yet"
+            if any(space == "reverse" for space, _ in reads(stage)):
+                return f"{stage.name} reads reverse edges, which are not lowered to the CPU yet"
+        return ""
+
+    def bytes_needed(self, program: Program, graph: Graph, features: int, device: Device) -> int:
+        """An estimate of the arrays beside the graph: every property once, what changes three times."""
+        layout = Layout(features)
+        size = {"vertex": graph.num_vertices, "edge": graph.num_edges, "graph": 1}
+        copies = {"state": 3, "temporary": 1, "input": 1, "builtin": 1}
+        return sum(4 * size[p.place] * layout.stride(p.shape) * copies[p.role] for p in program.properties.values())
+
+    def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
+        """Plan, lower, compile, allocate."""
+        self.program, self.graph, self.layout = program, graph, Layout(features)
+        self.threads = min(device.threads, numba.config.NUMBA_NUM_THREADS)
+        numba.set_num_threads(self.threads)
+        self._kernels: dict[str, Kernel] = {}
+        self._functions: dict[str, Any] = {}
+        self.steps: list[Step] = []
+        with phases("transform"):
+            self.memory = Memory(program, graph, self.layout)
+            self.sides = self._side_bounds()
+        with phases("lower"):
+            self.tracking = Tracking(program, self.groups(), self.change_driven)
+            self.plan()
+            self.source = module_source(f"{type(self).__name__} {self.schedule!r}, k = {features}", self.kernels)
+        with phases("compile"):
+            module = load_module(self.source, f"{program.name}_k{features}")
+            self._functions = {name: getattr(module, f"run_{name}") for name in self._kernels}
+        with phases("upload"):
+            self.memory.need(name for kernel in self.kernels for name in kernel.arguments)
+            floats = max((kernel.scratch_floats for kernel in self.kernels), default=0)
+            self.memory.add("scratch", np.zeros(max(1, self.threads * floats), np.float32))
+            parts = max(len(bounds) for bounds in self.sides)
+            self.memory.add("counts", np.zeros(max(parts, self.threads), np.int64))
+
+    def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
+        """Everything to its start."""
+        self.memory.reset(inputs, state or {})
+        self.superstep_index = 0
+        self.active, self.settled = self.graph.num_vertices, False
+        self.confirming = self.rebuilt = False
+        self.frontier_arcs: dict[str, int] = {}
+        for name, array in self.memory.arrays.items():
+            if name.startswith(("dirty_", "marked_")):
+                array[:] = True
+            elif name.startswith("active_"):
+                array[:] = False
+
+    def run(self, max_supersteps: int) -> RunStatistics:
+        """Run until settled or for ``max_supersteps`` more supersteps."""
+        statistics = RunStatistics(settled=self.settled)
+        for _ in range(0 if statistics.settled else max_supersteps):
+            active, self.edges, self.moved = self.active, 0, 0
+            self.taken: Direction = self.direction
+            for step in self.steps:
+                step()
+            self.active = self.moved
+            self.superstep_index += 1
+            statistics.supersteps.append(Superstep(active, self.edges, self.taken))
+            if self.active == 0 and self.program.control.settles and self.confirmed():
+                self.settled = statistics.settled = True
+                break
+        return statistics
+
+    def values(self, name: str) -> NDArray[np.generic]:
+        """A property, unpadded."""
+        return self.memory.values(name)
+
+    def explain(self) -> str:
+        """The schedule and the generated source."""
+        return f"{self.schedule!r}\n\n{self.source}"
+
+    def close(self) -> None:
+        """Drop all arrays."""
+        self.memory.arrays.clear()
+
+    # for subclasses ---------------------------------------------------------------------------------------------
+    @abstractmethod
+    def groups(self) -> tuple[FoldGroup, ...]:
+        """The stages in kernels."""
+
+    @abstractmethod
+    def plan(self) -> None:
+        """Add kernels and steps."""
+
+    def rebuilding(self) -> bool:
+        """Whether this superstep builds kept accumulators anew from all messages: the first one (of each side), every
+        ``rebuild_every``-th, and those that are to confirm that the run has settled."""
+        turn = self.superstep_index // len(self.sides)
+        self.rebuilt = turn == 0 or self.confirming or (self.rebuild_every > 0 and turn % self.rebuild_every == 0)
+        return self.rebuilt
+
+    def confirmed(self) -> bool:
+        """Whether a run in which no source is active any more has really settled.
+
+        Differences below the precision of a kept accumulator are lost in it, so from now on accumulators are built anew
+        in every superstep, until that moves nothing either.
+        """
+        if not self.change_driven or self.rebuild_every == 0 or self.rebuilt:
+            return True
+        self.confirming = True
+        return False
+
+    @property
+    def kernels(self) -> Sequence[Kernel]:
+        """The kernels of this plan."""
+        return tuple(self._kernels.values())
+
+    def add_kernel(self, kernel: Kernel) -> None:
+        """Add a kernel to the module."""
+        self._kernels[kernel.name] = kernel
+
+    def call(self, name: str, parts: int, **overrides: NDArray[Any]) -> None:
+        """Run a kernel over ``parts`` parts; ``overrides`` replace arrays of the memory."""
+        arrays = self.memory.arrays
+        arguments = [overrides[a] if a in overrides else arrays[a] for a in self._kernels[name].arguments]
+        failed = self._functions[name](parts, min(parts, self.threads), *arguments)
+        if failed:
+            raise EngineFailure(f"{failed} parts of kernel {name} failed")
+
+    @property
+    def bounds(self) -> NDArray[np.int64]:
+        """The parts of the vertices that this superstep updates."""
+        return self.sides[self.superstep_index % len(self.sides)]
+
+    def _side_bounds(self) -> list[NDArray[np.int64]]:
+        offsets, count = self.graph.csc.offsets, self.graph.num_vertices
+        if not self.program.control.alternate or self.graph.bipartite is None:
+            return [balanced_bounds(offsets, 0, count, self.threads)]
+        left = self.graph.bipartite[0]
+        return [balanced_bounds(offsets, first, last, self.threads) for first, last in ((0, left), (left, count))]
+
+    # change tracking --------------------------------------------------------------------------------------------
+    @property
+    def ids(self) -> str:
+        """The kind of the graph's vertex ids, as an argument of a kernel."""
+        return "ids32" if self.graph.csr.neighbours.dtype == np.uint32 else "ids64"
+
+    def plan_tracking(self, group: FoldGroup, *, marks: str = "") -> None:
+        """Arrays and kernels that track the sources of a group: see ``harness.lowering.cpu.frontier``."""
+        name, count = self.tracking.name(group), self.graph.num_vertices
+        self.memory.add(f"active_{name}", np.zeros(count, np.bool_))
+        for source in self.tracking.sources(group):
+            self.memory.like(f"sent_{name}_{source}", source)
+        self.add_kernel(count_kernel(self.tracking, group, self.layout))
+        self.add_kernel(
+            propagated_kernel(
+                self.tracking, group, self.layout,
+                ids=self.ids, marks=marks, feature_aware=self.feature_aware,
+            )
+        )  # fmt: skip
+        self.whole = balanced_bounds(self.graph.csr.offsets, 0, count, self.threads)
+        self.memory.add("pairs", np.zeros(2 * len(self.whole), np.int64))
+
+    def count_active(self, group: FoldGroup) -> tuple[int, int]:
+        """How many sources are active for a group, and how many arcs leave them."""
+        parts = len(self.whole) - 1
+        pairs = self.memory.arrays["pairs"]
+        self.call(f"count_{self.tracking.name(group)}", parts, bounds=self.whole, counts=pairs)
+        active, arcs = pairs[: 2 * parts].reshape(-1, 2).sum(axis=0)
+        return int(active), int(arcs)
+
+    def count_moved(self, groups: Sequence[FoldGroup]) -> None:
+        """At the end of a superstep: the sources that are active for the groups, and their arcs for the next one."""
+        for group in groups:
+            active, arcs = self.count_active(group)
+            self.moved += active
+            self.frontier_arcs[self.tracking.name(group)] = arcs
+
+    def all_propagated(
+        self, group: FoldGroup, *, first: int = 0, last: int | None = None, but: Sequence[str] = ()
+    ) -> None:
+        """Note that every source (of ``first..last``) has propagated its present values (of all properties ``but`` some)."""
+        name = self.tracking.name(group)
+        arrays, count = self.memory.arrays, self.graph.num_vertices
+        arrays[f"active_{name}"][first:last] = False
+        for source in self.tracking.sources(group):
+            if source not in but:
+                current = arrays[f"vertex_{source}"]
+                stride = len(current) // max(1, count)
+                part = slice(first * stride, (count if last is None else last) * stride)
+                arrays[f"sent_{name}_{source}"][part] = current[part]
+
+    # steps that most engines take -------------------------------------------------------------------------------
+    def plan_vertices(self, group: FoldGroup) -> None:
+        """A kernel for a group of vertex steps."""
+        kernel = vertex_kernel(self.tracking, group, self.layout, feature_aware=self.feature_aware)
+        self.add_kernel(kernel)
+        if self.change_driven:
+            self.memory.add(f"dirty_{kernel.name}", np.ones(self.graph.num_vertices, np.bool_))
+
+        def step() -> None:
+            self.call(kernel.name, len(self.bounds) - 1, bounds=self.bounds)
+            self.moved += int(self.memory.arrays["counts"][: len(self.bounds) - 1].sum())
+
+        self.steps.append(step)
+
+    def plan_graph(self, stage: GraphReduce) -> None:
+        """A kernel for a reduction over the graph. Under change tracking a new value makes its readers stale."""
+        self.add_kernel(graph_kernel(self.program, stage, self.layout, feature_aware=self.feature_aware))
+        whole = balanced_bounds(self.graph.csc.offsets, 0, self.graph.num_vertices, self.threads)
+        stride = self.layout.stride(stage.value.shape)
+        partial = self.memory.add(f"partial_{stage.name}", np.zeros((len(whole) - 1) * stride, np.float32))
+
+        def step() -> None:
+            self.call(stage.name, len(whole) - 1, bounds=whole)
+            rows = partial.reshape(-1, stride).astype(np.float64)
+            total = segment_reduce(rows, np.array([0, len(rows)]), stage.reducer).astype(np.float32).reshape(-1)
+            target = self.memory.arrays[f"graph_{stage.into}"]
+            if self.change_driven and not np.array_equal(total, target):
+                for reader in self.tracking.groups:
+                    if reader.kind != "graph" and stage.into in self.tracking.of_graph(reader):
+                        self.memory.arrays[f"dirty_{self.tracking.name(reader)}"][:] = True
+            target[:] = total
+
+        self.steps.append(step)

@@ -1,0 +1,273 @@
+"""From an engine's traversal template and a program's functions to the source of one kernel.
+
+A template is the text of a part function in which lines like ``@edge`` stand where lowered code goes::
+
+    for v in range(bounds[t], bounds[t + 1]):
+        @vertex
+        for e in range(offsets[v], offsets[v + 1]):
+            u = neighbours[e]
+            @edge
+        @after
+
+Each such line is a :class:`Block`; what a block computes is known in the blocks below it that stand at the same or a
+deeper indentation. The engine says with :meth:`KernelBuilder.bind` where a space (``src``, ``dst``, ``v``, ``edge``)
+is known, asks for code to be lowered, and gets a :class:`Kernel`.
+
+Names cannot meet: arrays are ``vertex_lp``, ``csc_weight``, ``sent_spread_lp``, ...; variables end in a number; what a
+module defines starts with an underscore or ``run_``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from harness.language.analysis import mutable
+from harness.language.expressions import Expression, read
+from harness.language.program import EdgeReduce, Program, Reducer, Stage, reads
+from harness.lowering.cpu.code import Block, Value
+from harness.lowering.cpu.layout import Layout
+from harness.lowering.cpu.loop_mapping import LoopMapping
+from harness.lowering.cpu.mapping import Location, Mapping, literal
+from harness.lowering.cpu.rows_mapping import RowsMapping
+
+PLACEHOLDER = re.compile(r"^(\s*)@(\w+)$")
+TYPES = {
+    "f32": "float32[::1]",
+    "flag": "boolean[::1]",
+    "i64": "int64[::1]",
+    "f64": "float64[::1]",
+    "offsets": "READ_ONLY_INT64",
+    "ids32": "READ_ONLY_UINT32",
+    "ids64": "READ_ONLY_UINT64",
+}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel's source and the arrays that it takes, by the names under which the engine keeps them."""
+
+    name: str
+    source: str
+    arguments: tuple[str, ...]
+    scratch_floats: int
+
+
+@dataclass(frozen=True)
+class Binding:
+    """Where a space is known: the block, the variable that indexes it, and a prefix of its arrays' names."""
+
+    block: str
+    index: str
+    prefix: str
+
+
+class KernelBuilder:
+    """Fills one template.
+
+    ``signature`` lists the arrays of the template itself as ``(name, kind)`` with the kinds of ``TYPES``; property
+    arrays are added as they are used.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        program: Program,
+        layout: Layout,
+        template: str,
+        signature: Sequence[tuple[str, str]],
+        *,
+        feature_aware: bool = True,
+        dynamic: bool = False,
+    ) -> None:
+        self.name, self.program, self.layout, self.template = name, program, layout, template
+        self.dynamic = dynamic
+        self.blocks = _blocks_of(template)
+        self._types: dict[str, str] = dict(signature)
+        self._bindings: dict[str, Binding] = {}
+        self._values: dict[tuple[str, str], Location] = {}
+        mapping: type[Mapping] = RowsMapping if feature_aware else LoopMapping
+        self.root = next(iter(self.blocks.values()))
+        self.mapping = mapping(layout, self._locate, self.root, tuple(program.parameters))
+
+    # where things are ---------------------------------------------------------------------------------------------
+    def bind(self, space: str, block: str, index: str, prefix: str = "vertex_") -> None:
+        """Properties read from ``space`` are at ``index`` from ``block`` on, in the array ``prefix + property``."""
+        self._bindings[space] = Binding(block, index, prefix)
+
+    def bind_value(self, space: str, name: str, block: str, value: Value) -> None:
+        """A property that is in a variable already from ``block`` on."""
+        self._values[(space, name)] = Location(self.blocks[block], value=value)
+
+    def argument(self, name: str, kind: str) -> str:
+        """Add an array to the kernel's arguments; returns its name."""
+        self._types.setdefault(name, kind)
+        return name
+
+    def _locate(self, space: str, name: str) -> Location:
+        if (space, name) in self._values:
+            return self._values[(space, name)]
+        prop = self.program.properties[name]
+        if space == "graph":
+            return Location(self.root, self.argument(f"graph_{name}", "f32"), "0")
+        binding = self._bindings[space]
+        kind = "flag" if prop.dtype == "bool" else "f32"
+        return Location(self.blocks[binding.block], self.argument(binding.prefix + name, kind), binding.index)
+
+    def reading(self, space: str, name: str) -> Expression:
+        """The expression that reads a property from a space."""
+        prop = self.program.properties[name]
+        return read(space, name, prop.shape, prop.dtype)
+
+    # lowering -----------------------------------------------------------------------------------------------------
+    def lower(self, node: Expression) -> Value:
+        """The value of an expression, computed in its home block."""
+        return self.mapping.lower(node)
+
+    def start_accumulator(self, name: str, message: Expression, reducer: Reducer, block: str) -> Value:
+        """A local accumulator, set to the reducer's identity in ``block``."""
+        return self.mapping.start_accumulator(name, message, reducer, self.blocks[block])
+
+    def resume_accumulator(self, name: str, into: str, message: Expression, reducer: Reducer, fresh: str) -> Value:
+        """A local accumulator (no matrix) in the block "vertex": the reducer's identity if ``fresh`` holds, else what
+        ``vertex_<into>`` kept of the reduction."""
+        self.bind("kept", "vertex", "v")
+        return self.mapping.resume_accumulator(
+            name, self.lower(self.reading("kept", into)), message, reducer, fresh, self.blocks["vertex"]
+        )
+
+    def accumulate(self, target: Value, message: Expression, reducer: Reducer, block: str) -> None:
+        """Reduce a message into a local accumulator, in ``block``."""
+        self.mapping.accumulate(target, message, reducer, self.blocks[block])
+
+    def accumulate_in_memory(self, array: str, index: str, message: Expression, reducer: Reducer, block: str) -> None:
+        """Reduce a message into ``array`` at vertex ``index``, in ``block``; the caller owns that vertex."""
+        target = self.mapping.in_memory(self.argument(array, "f32"), index, message)
+        self.mapping.accumulate(target, message, reducer, self.blocks[block])
+
+    def store(self, array: str, index: str, node: Expression, value: Value, block: str) -> None:
+        """Write the lowered value of ``node`` to ``array`` at vertex or edge ``index``, in ``block``."""
+        self.argument(array, "flag" if node.dtype == "bool" else "f32")
+        self.mapping.store(array, index, node, value, self.blocks[block])
+
+    def differs(self, old: Value, new: Value, block: str, *, tolerance: str | None = None) -> str:
+        """The text of whether two values differ: at all, or by more than the variable ``tolerance``."""
+        if new.kind == "matrix":
+            return "True"  # comparing k x k elements costs more than it saves: a matrix always counts as changed
+        return self.mapping.differs(old, new, self.blocks[block], tolerance, self.program.control.relative)
+
+    def prefetch_sources(self, stages: Sequence[EdgeReduce], neighbours: str, distance: int) -> None:
+        """Ask early, in the block "edge" at edge ``e``, for the rows of the source ``distance`` edges later."""
+        spaces = {name: space for stage in stages for space, name in reads(stage) if space == "src"}
+        rows = [node for node in map(partial(self.reading, "src"), spaces) if len(node.shape) == 1]
+        if not rows or not isinstance(self.mapping, RowsMapping):
+            return
+        self.root.line(f"last = len({neighbours}) - 1")
+        edge = self.blocks["edge"]
+        edge.line(f"ahead = int64({neighbours}[min(e + {distance}, last)])")
+        for node in rows:
+            (lanes,), stride = self.layout.dims(node.shape), self.layout.stride(node.shape)
+            array = self._locate(*node.attribute).array
+            edge.line(f"prefetch_row({array}, ahead * {stride}, {lanes})")
+
+    def tolerance(self) -> str:
+        """A variable of the root block that holds the program's tolerance (0 when it has none)."""
+        name = self.program.control.tolerance
+        known = "the tolerance"
+        if self.root.find(known) is None:
+            at = f"parameters[{self.mapping.parameters.index(name)}]" if name else literal(0.0)
+            self.root.line(f"tolerance = {at}")
+            self.root.known[known] = Value("scalar", "tolerance")
+        return "tolerance"
+
+    # the result ---------------------------------------------------------------------------------------------------
+    def finish(self) -> Kernel:
+        """The kernel's source: the part function and its driver."""
+        if self.mapping.scratch_floats:
+            size = self.mapping.scratch_floats
+            self.argument("scratch", "f32")
+            self.root.lines.insert(0, f"scratch_start = worker * {size}")
+        if any("parameters[" in line for block in self.blocks.values() for line in block.lines):
+            self.argument("parameters", "f32")
+        body = _fill(self.template, self.blocks)
+        names = ", ".join(self._types)
+        types = ", ".join(TYPES[kind] for kind in self._types.values())
+        launcher = "launch_dynamic" if self.dynamic else "launch"
+        source = (
+            f'@njit(nogil=True, error_model="numpy")\n'
+            f"def _{self.name}_part(t, worker, {names}):\n{body}\n\n\n"
+            f'@njit(int64(int64, int64, {types}), nogil=True, cache=True, error_model="numpy")\n'
+            f"def run_{self.name}(parts, threads, {names}):\n"
+            f"    return {launcher}(_{self.name}_part, parts, threads, ({names},))\n"
+        )
+        return Kernel(self.name, source, tuple(self._types), self.mapping.scratch_floats)
+
+
+def _blocks_of(template: str) -> dict[str, Block]:
+    """The blocks of a template; a block's parent is the last one before it that is not deeper."""
+    found: list[tuple[int, Block]] = []
+    for line in template.splitlines():
+        match = PLACEHOLDER.match(line)
+        if match:
+            indent = len(match[1])
+            parents = [block for depth, block in found if depth <= indent]
+            found.append((indent, Block(match[2], parents[-1] if parents else None)))
+    return {block.name: block for _, block in found}
+
+
+def _fill(template: str, blocks: dict[str, Block]) -> str:
+    lines = []
+    for line in template.strip("\n").splitlines():
+        match = PLACEHOLDER.match(line)
+        if match is None:
+            lines.append(line)
+        elif blocks[match[2]].lines:
+            lines.append("\n".join(match[1] + text for text in blocks[match[2]].lines))
+    return "\n".join(lines)
+
+
+HEADER = '''"""Generated: {title}."""
+
+import numpy as np
+from numba import boolean, float32, float64, int64, njit, types, uint32, uint64
+
+from harness.lowering.cpu.launch import launch, launch_dynamic
+from harness.lowering.cpu.rows import (
+    absolute, dot, exp, extract, fma, insert, log, maximum, minimum, prefetch, prefetch_row, reduce_all, reduce_any,
+    reduce_max, reduce_min, reduce_sum, row_ops, sqrt, store, where,
+)
+from harness.lowering.cpu.small_matrix import matrix_ops
+
+READ_ONLY_INT64 = types.Array(int64, 1, "C", readonly=True)
+READ_ONLY_UINT32 = types.Array(uint32, 1, "C", readonly=True)
+READ_ONLY_UINT64 = types.Array(uint64, 1, "C", readonly=True)
+'''
+MAKERS = {"row_ops": ("load", "zero", "splat", "unit"), "matrix_ops": ("solve_spd", "inverse")}
+
+
+def module_source(title: str, kernels: Sequence[Kernel]) -> str:
+    """The module that holds these kernels."""
+    text = "\n\n".join(kernel.source for kernel in kernels)
+    header = HEADER.format(title=title)
+    for maker, names in MAKERS.items():
+        used = set(re.findall(rf"\b_({'|'.join(names)})(\d+)\(", text))
+        for name, size in sorted(used, key=lambda pair: (int(pair[1]), pair[0])):
+            header += f"_{name}{size} = {maker}({size}).{name}\n"
+    return f"{header}\n\n{text}"
+
+
+def live_after(program: Program, stages_inside: Sequence[Stage]) -> frozenset[str]:
+    """Of the properties that some stages write, those that must reach memory: read by other stages, by these stages in
+    the next superstep before they are written, or part of the answer."""
+    group = {name for stage in stages_inside for name in stage.writes}
+    needed = set(program.outputs)
+    written: set[str] = set()
+    for stage in program.stages:
+        for _, name in reads(stage):
+            if not any(stage is inside for inside in stages_inside) or name not in written:
+                needed.add(name)
+        if any(stage is inside for inside in stages_inside):
+            written |= set(stage.writes)
+    return frozenset(name for name in group if name in needed and mutable(program, name))

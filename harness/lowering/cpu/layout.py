@@ -1,0 +1,59 @@
+"""How properties lie in memory: arrays of structures, rows padded so that long ones start on cache lines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.language.evaluation import concrete
+from harness.language.expressions import Shape
+
+LINE = 16  # float32 in a cache line
+
+
+def row_stride(lanes: int) -> int:
+    """Floats from one row to the next: rows longer than a cache line that would straddle lines unevenly are padded."""
+    return lanes if lanes <= LINE or lanes % (LINE // 2) == 0 else -(-lanes // LINE) * LINE
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The layout of every shape for ``features`` features."""
+
+    features: int
+
+    def dims(self, shape: Shape) -> tuple[int, ...]:
+        """The shape in numbers."""
+        return concrete(shape, self.features)
+
+    def stride(self, shape: Shape) -> int:
+        """Elements from one vertex's value to the next one's."""
+        dims = self.dims(shape)
+        match dims:
+            case ():
+                return 1
+            case (lanes,):
+                return row_stride(lanes)
+            case (rows, lanes):
+                return rows * row_stride(lanes)
+        raise ValueError(f"shape {shape} has more than two dimensions")
+
+    def pack(self, values: NDArray[np.generic], shape: Shape) -> NDArray[np.generic]:
+        """``[N, *dims]`` to a flat padded array of float32 (or bool); padding is zero."""
+        count, dims = len(values), self.dims(shape)
+        dtype = np.bool_ if values.dtype == np.bool_ else np.float32
+        if not dims or row_stride(dims[-1]) == dims[-1]:
+            return np.array(values, dtype, order="C").reshape(-1)
+        padded = np.zeros((count, *dims[:-1], row_stride(dims[-1])), dtype)
+        padded[..., : dims[-1]] = values
+        return padded.reshape(-1)
+
+    def unpack(self, flat: NDArray[np.generic], shape: Shape) -> NDArray[np.generic]:
+        """The inverse of :meth:`pack`: a fresh ``[N, *dims]``."""
+        dims = self.dims(shape)
+        if not dims:
+            return flat.copy()
+        count = len(flat) // self.stride(shape)
+        return flat.reshape(count, *dims[:-1], row_stride(dims[-1]))[..., : dims[-1]].copy()

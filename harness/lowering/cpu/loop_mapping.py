@@ -1,0 +1,247 @@
+"""Lowering with the features of a property walked one by one: what conventional frameworks do (NFA in the thesis).
+
+Vectors and matrices lie in memory (properties, or the worker's scratch space); every operation is a loop over
+features, elementwise trees in one loop. LLVM sees plain scalar loops and does with them what it likes.
+"""
+
+from __future__ import annotations
+
+from harness.language.expressions import Expression
+from harness.language.program import Reducer
+from harness.lowering.cpu.code import Block, Value
+from harness.lowering.cpu.layout import row_stride
+from harness.lowering.cpu.mapping import (
+    ELEMENTWISE,
+    FIRST,
+    REDUCTIONS,
+    Mapping,
+    far,
+    identity,
+    scalar_operation,
+)
+from harness.lowering.cpu.rows_mapping import combined_scalar
+
+Index = tuple[str, ...]  # variables that name a feature, or a row and a feature
+
+
+class LoopMapping(Mapping):
+    """Features in loops."""
+
+    # elements ---------------------------------------------------------------------------------------------------
+    def element(self, node: Expression, at: Index) -> str:
+        """The text of one element. What is not elementwise is laid down in memory before, by :meth:`prepare`."""
+        if not node.shape:
+            return self.lower(node).text
+        if node.op in ELEMENTWISE:
+            return scalar_operation(node.op, [self.element(arg, at) for arg in node.args])
+        match node.op:
+            case "outer":
+                return f"({self.element(node.args[0], at[:1])} * {self.element(node.args[1], at[1:])})"
+            case "full":
+                return self.lower(node.args[0]).text
+            case "eye":
+                return f"(float32(1.0) if {at[0]} == {at[1]} else float32(0.0))"
+            case "transpose":
+                return self.element(node.args[0], at[::-1])
+        return element_of(self.lower(node), at)
+
+    def prepare(self, node: Expression) -> None:
+        """Compute, before a loop over elements, everything in it that is no loop over the same elements."""
+        if not node.shape:
+            self.lower(node)
+        elif node.op in ELEMENTWISE or node.op in ("outer", "full", "transpose"):
+            for arg in node.args:
+                self.prepare(arg)
+        elif node.op != "eye":
+            self.lower(node)
+
+    def loops(self, node: Expression, block: Block) -> tuple[Index, str]:
+        """Open the loops over the elements of ``node``; the index variables and the indentation within."""
+        dims = self.layout.dims(node.shape)
+        names = [self.fresh(stem) for stem in ("f", "i")[: len(dims)]][::-1]
+        for depth, (name, size) in enumerate(zip(names, dims, strict=True)):
+            block.line("    " * depth + f"for {name} in range({size}):")
+        return tuple(names), "    " * len(dims)
+
+    # vectors and matrices ---------------------------------------------------------------------------------------
+    def vector(self, node: Expression, home: Block) -> Value:
+        """Where a vector lies; computed into scratch if it is not a property."""
+        return self._placed(node, home)
+
+    def matrix(self, node: Expression, home: Block) -> Value:
+        """Where a matrix lies; computed into scratch if it is not a property."""
+        return self._placed(node, home)
+
+    def _placed(self, node: Expression, home: Block) -> Value:
+        if node.op == "read":
+            place = self.locate(*node.attribute)
+            return place.value if place.value is not None else self.in_memory(place.array, place.index, node)
+        target = self._room(node)
+        match node.op:
+            case "normalize":
+                self._normalize(node, target, home)
+            case "matmul":
+                self._product(node, target, home)
+            case "solve_spd":
+                matrix = self.copied(node.args[0], home)
+                self._write(node.args[1], target, home)
+                home.line(f"_solve_spd{matrix.lanes}(scratch, {matrix.text}, {matrix.stride}, scratch, {target.text})")
+            case "inverse":
+                target = self.copied(node.args[0], home)
+                home.line(f"_inverse{target.lanes}(scratch, {target.text}, {target.stride})")
+            case "stack":
+                for i, arg in enumerate(node.args):
+                    self._stacked(arg, target, i, home)
+            case "index":
+                whole = self.lower(node.args[0])
+                return Value("row", whole.row_start(str(node.attribute)), whole.lanes, array=whole.array)
+            case _:
+                self._write(node, target, home)
+        return target
+
+    def _room(self, node: Expression) -> Value:
+        dims = self.layout.dims(node.shape)
+        if len(dims) == 1:
+            return Value("row", self.scratch(dims[0]), dims[0], array="scratch")
+        stride = row_stride(dims[1])
+        return Value("matrix", self.scratch(dims[0] * stride), dims[1], dims[0], stride, "scratch")
+
+    def copied(self, node: Expression, home: Block) -> Value:
+        """A vector or matrix in scratch of its own."""
+        target = self._room(node)
+        self._write(node, target, home)
+        return target
+
+    def _write(self, node: Expression, target: Value, block: Block) -> None:
+        self.prepare(node)
+        at, indent = self.loops(node, block)
+        block.line(f"{indent}{element_of(target, at)} = {self.element(node, at)}")
+
+    def _stacked(self, arg: Expression, target: Value, i: int, home: Block) -> None:
+        self.prepare(arg)
+        if not arg.shape:
+            home.line(f"{element_of(target, (str(i),))} = {self.lower(arg).text}")
+            return
+        at, indent = self.loops(arg, home)
+        home.line(f"{indent}{element_of(target, (str(i), *at))} = {self.element(arg, at)}")
+
+    def _normalize(self, node: Expression, target: Value, home: Block) -> None:
+        x = node.args[0]
+        self.prepare(x)
+        dims = self.layout.dims(x.shape)
+        outer: Index = ()
+        indent = ""
+        if len(dims) == 2:
+            outer, indent = (self.fresh("i"),), "    "
+            home.line(f"for {outer[0]} in range({dims[0]}):")
+        size, f, features = self.fresh("size"), self.fresh("f"), dims[-1]
+        element, place = self.element(x, (*outer, f)), element_of(target, (*outer, f))
+        loop = f"{indent}for {f} in range({features}):"
+        if node.attribute == "softmax":
+            top = self.fresh("top")
+            home.line(f"{indent}{top} = float32(-np.inf)").line(loop)
+            home.line(f"{indent}    {top} = np.maximum({top}, {element})")
+            element = f"np.exp({element} - {top})"
+        part = {"l1": f"abs({element})", "l2": f"{element} * {element}"}.get(node.attribute, place)
+        home.line(f"{indent}{size} = float32(0.0)").line(loop)
+        if node.attribute == "softmax":
+            home.line(f"{indent}    {place} = {element}")
+        home.line(f"{indent}    {size} = {size} + {part}")
+        if node.attribute == "l2":
+            home.line(f"{indent}{size} = np.sqrt({size})")
+        home.line(f"{indent}{size} = float32(1.0) / {size} if {size} != 0 else float32(1.0)")
+        scaled = place if node.attribute == "softmax" else element
+        home.line(loop).line(f"{indent}    {place} = {scaled} * {size}")
+
+    def _product(self, node: Expression, target: Value, home: Block) -> None:
+        left, right = node.args
+        self.prepare(left)
+        self.prepare(right)
+        at, indent = self.loops(node, home)
+        j, total = self.fresh("j"), self.fresh("sum")
+        inner = self.layout.dims(left.shape)[-1]
+        first = (at[0], j) if len(left.shape) == 2 else (j,)
+        second = (j, at[-1]) if len(right.shape) == 2 else (j,)
+        home.line(f"{indent}{total} = float32(0.0)").line(f"{indent}for {j} in range({inner}):")
+        home.line(f"{indent}    {total} = {total} + {self.element(left, first)} * {self.element(right, second)}")
+        home.line(f"{indent}{element_of(target, at)} = {total}")
+
+    def contraction(self, node: Expression, home: Block) -> str:
+        """A scalar by a loop over elements."""
+        for arg in node.args:
+            self.prepare(arg)
+        if node.op == "index":
+            return element_of(self.lower(node.args[0]), (str(node.attribute),))
+        total = self.fresh("reduced")
+        home.line(f"{total} = {FIRST[node.op if node.op in REDUCTIONS else 'sum']}")
+        at, indent = self.loops(node.args[0], home)
+        elements = [self.element(arg, at) for arg in node.args]
+        step = {
+            "dot": f"{total} + {elements[0]} * {elements[-1]}", "sum": f"{total} + {elements[0]}",
+            "any": f"{total} or {elements[0]}", "all": f"{total} and {elements[0]}",
+            "reduce_max": f"np.maximum({total}, {elements[0]})", "reduce_min": f"np.minimum({total}, {elements[0]})",
+        }[node.op]  # fmt: skip
+        home.line(f"{indent}{total} = {step}")
+        return total
+
+    # accumulators -----------------------------------------------------------------------------------------------
+    def start_accumulator(self, name: str, message: Expression, reducer: Reducer, block: Block) -> Value:
+        """A variable for a scalar, else a place in scratch."""
+        if not message.shape:
+            block.line(f"{name} = {identity(reducer)}")
+            return Value("scalar", name)
+        target = self._room(message)
+        at, indent = self.loops(message, block)
+        block.line(f"{indent}{element_of(target, at)} = {identity(reducer)}")
+        return target
+
+    def resume_accumulator(
+        self, name: str, kept: Value, message: Expression, reducer: Reducer, fresh: str, block: Block
+    ) -> Value:
+        """A variable for a scalar, else a place in scratch."""
+        if kept.kind == "scalar":
+            block.line(f"{name} = {identity(reducer)} if {fresh} else {kept.text}")
+            return Value("scalar", name)
+        target = self._room(message)
+        at, indent = self.loops(message, block)
+        old = element_of(kept, at)
+        block.line(f"{indent}{element_of(target, at)} = {identity(reducer)} if {fresh} else {old}")
+        return target
+
+    def accumulate(self, target: Value, message: Expression, reducer: Reducer, block: Block) -> None:
+        """Reduce feature by feature."""
+        self.prepare(message)
+        if target.kind == "scalar":
+            place, indent, new = (
+                f"{target.array}[{target.text}]" if target.array else target.text, "", self.lower(message).text
+            )  # fmt: skip
+        else:
+            at, indent = self.loops(message, block)
+            place, new = element_of(target, at), self.element(message, at)
+        block.line(f"{indent}{place} = {combined_scalar(reducer, place, new)}")
+
+    def store(self, array: str, index: str, node: Expression, value: Value, block: Block) -> None:
+        """Copy feature by feature."""
+        if value.kind == "scalar":
+            block.line(f"{array}[{self.start(index, node)}] = {value.text}")
+            return
+        target = self.in_memory(array, index, node)
+        at, indent = self.loops(node, block)
+        block.line(f"{indent}{element_of(target, at)} = {element_of(value, at)}")
+
+    def differs(self, old: Value, new: Value, block: Block, tolerance: str | None, relative: bool) -> str:
+        """Whether any feature differs."""
+        if new.kind == "scalar":
+            return far(old.text, new.text, tolerance, relative)
+        found, f = self.fresh("differs"), self.fresh("f")
+        one = far(element_of(old, (f,)), element_of(new, (f,)), tolerance, relative)
+        block.line(f"{found} = False").line(f"for {f} in range({new.lanes}):")
+        block.line(f"    {found} = {found} or {one}")
+        return found
+
+
+def element_of(value: Value, at: Index) -> str:
+    """The text of one element of a value in memory."""
+    if value.kind == "matrix":
+        return f"{value.array}[{value.row_start(at[0])} + {at[1]}]"
+    return f"{value.array}[{value.text} + {at[0]}]"

@@ -1,0 +1,93 @@
+"""The arrays of one run on the CPU, by the names that kernels use.
+
+Vertex properties are ``vertex_<name>``; edge properties are ``csr_<name>`` or ``csc_<name>``, in the order of the
+traversal that reads them; values of the graph are ``graph_<name>``. Engines add arrays of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.language import Inputs, Program
+from harness.language.program import Property
+from harness.language.start import Start
+from harness.lowering.cpu.layout import Layout
+
+if TYPE_CHECKING:
+    from harness.graph import Graph
+
+Array = NDArray[Any]
+
+
+class Memory:
+    """Allocates what kernels name, and sets it to the start of a run."""
+
+    def __init__(self, program: Program, graph: Graph, layout: Layout) -> None:
+        self.program, self.graph, self.layout = program, graph, layout
+        self.arrays: dict[str, Array] = {
+            "in_offsets": graph.csc.offsets,
+            "in_neighbours": graph.csc.neighbours,
+            "out_offsets": graph.csr.offsets,
+            "out_neighbours": graph.csr.neighbours,
+        }
+        self._needed: set[str] = set()
+
+    def need(self, names: Iterable[str]) -> None:
+        """Announce arrays that kernels take."""
+        self._needed |= set(names)
+
+    def add(self, name: str, array: Array) -> Array:
+        """Add an array of the engine's own."""
+        self.arrays[name] = array
+        return array
+
+    def like(self, name: str, prop: str) -> Array:
+        """A zeroed array of the engine's own that is laid out like a vertex property."""
+        p = self.program.properties[prop]
+        dtype = np.bool_ if p.dtype == "bool" else np.float32
+        return self.add(name, np.zeros(self.graph.num_vertices * self.layout.stride(p.shape), dtype))
+
+    def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]]) -> None:
+        """Set parameters, inputs and state. Raises InvalidInput for a missing or misshapen input."""
+        values = dict(self.program.parameters) | dict(inputs.parameters)
+        self.arrays["parameters"] = np.array([values[name] for name in self.program.parameters] or [0.0], np.float32)
+        start = Start(self.program, self.graph, self.layout.features, inputs, state)
+        for prop in self.program.properties.values():
+            if prop.place == "edge":
+                self._reset_edges(prop, start)
+            else:
+                self._set(f"{prop.place}_{prop.name}", start.of(prop), prop)
+
+    def values(self, name: str) -> Array:
+        """A property as ``[V, ...]``, or an edge property as ``[E, ...]`` in CSR order."""
+        prop = self.program.properties[name]
+        if prop.place != "edge":
+            return self.layout.unpack(self.arrays[f"{prop.place}_{name}"], prop.shape)
+        if f"csr_{name}" in self.arrays:
+            return self.layout.unpack(self.arrays[f"csr_{name}"], prop.shape)
+        ordered = self.layout.unpack(self.arrays[f"csc_{name}"], prop.shape)
+        result = np.empty_like(ordered)
+        result[self.graph.csc.edge_ids] = ordered
+        return result
+
+    def _set(self, name: str, values: Array, prop: Property) -> None:
+        packed = self.layout.pack(values, prop.shape)
+        if name in self.arrays and self.arrays[name].shape == packed.shape:
+            self.arrays[name][:] = packed
+        else:
+            self.arrays[name] = packed
+
+    def _reset_edges(self, prop: Property, start: Start) -> None:
+        """Edge properties in the orders that kernels read."""
+        wanted = [order for order in ("csr", "csc") if f"{order}_{prop.name}" in self._needed]
+        values = start.of(prop) if wanted else None
+        for order in wanted:
+            if values is self.graph.weights and order == "csc":
+                ordered = self.graph.in_weights
+            else:
+                ordered = values if order == "csr" else values[self.graph.csc.edge_ids]
+            self._set(f"{order}_{prop.name}", np.asarray(ordered), prop)

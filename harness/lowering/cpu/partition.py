@@ -1,0 +1,63 @@
+"""Dividing vertices and edges among threads: parts of equal edges, and owners of ranges of destinations."""
+
+# mypy: allow-untyped-decorators
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+VERTEX_COST = 2  # a vertex costs about as much as this many edges (k = 8, one core)
+PARTS_PER_THREAD = 16
+SMALLEST_PART = 2048  # edges and vertices; below, launching costs more than it balances
+
+
+def balanced_bounds(offsets: Array, first: int, last: int, threads: int) -> NDArray[np.int64]:
+    """Cuts of ``first..last`` into parts of about equal edges: int64[parts + 1]. A vertex is never divided."""
+    cost = offsets[first : last + 1] - offsets[first] + VERTEX_COST * np.arange(last - first + 1)
+    parts = int(min(threads * PARTS_PER_THREAD, max(1, cost[-1] // SMALLEST_PART)))
+    cuts = np.searchsorted(cost, np.linspace(0, cost[-1], parts + 1)[1:-1]) if parts > 1 else []
+    return np.concatenate([[first], first + np.asarray(cuts, np.int64), [last]]).astype(np.int64)
+
+
+def owner_bounds(in_offsets: Array, owners: int) -> NDArray[np.int64]:
+    """Ranges of destinations with about equal in-edges, one for each owner: int64[owners + 1].
+
+    Cuts fall on multiples of 64 vertices, so that no two owners write flags in one cache line.
+    """
+    count = len(in_offsets) - 1
+    cost = in_offsets + VERTEX_COST * np.arange(count + 1)
+    cuts = np.searchsorted(cost, np.linspace(0, cost[-1], owners + 1)[1:-1])
+    cuts = np.minimum(-(-cuts // 64) * 64, count)
+    return np.concatenate([[0], cuts, [count]]).astype(np.int64)
+
+
+@njit(nogil=True, cache=True)  # pragma: no cover - compiled
+def _split(offsets: Array, neighbours: Array, bounds: Array, cuts: Array) -> None:
+    vertices, owners = len(offsets) - 1, len(bounds) - 1
+    for u in range(vertices):
+        cuts[u] = offsets[u]
+        for p in range(1, owners):
+            low, high = cuts[(p - 1) * vertices + u], offsets[u + 1]
+            while low < high:
+                middle = (low + high) // 2
+                if neighbours[middle] < bounds[p]:
+                    low = middle + 1
+                else:
+                    high = middle
+            cuts[p * vertices + u] = low
+        cuts[owners * vertices + u] = offsets[u + 1]
+
+
+def owned_edges(offsets: Array, neighbours: Array, bounds: Array) -> NDArray[np.int64]:
+    """Where each owner's out-edges lie: int64[(owners + 1) * V].
+
+    Rows are sorted by destination, so the edges of u that end with owner p are the run
+    ``cuts[p * V + u] .. cuts[(p + 1) * V + u]`` of the CSR.
+    """
+    cuts = np.empty(len(bounds) * (len(offsets) - 1), np.int64)
+    _split(offsets, neighbours, bounds, cuts)
+    return cuts

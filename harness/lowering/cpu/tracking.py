@@ -1,0 +1,116 @@
+"""Change tracking: which vertices a change makes stale, and which sources have to propagate.
+
+Groups of stages (a kernel each) are the readers. When a kernel writes a property of vertex v, every group that reads
+it *at v* has v **dirty** if the value changed at all; every group that reads it *from the source of an edge* has v
+**active** if the value is farther than the tolerance from what that group last saw of it (**sent**). Without change
+tracking, a kernel only counts how many vertices moved by more than the tolerance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.language.analysis import FoldGroup, compose, mutable, watched
+from harness.language.expressions import Expression
+from harness.language.program import Program, reads
+from harness.lowering.cpu.code import Value
+from harness.lowering.cpu.kernels import KernelBuilder
+
+
+@dataclass(frozen=True)
+class Tracking:
+    """Who reads what. ``change_driven`` False: nothing is tracked, movement is counted."""
+
+    program: Program
+    groups: tuple[FoldGroup, ...]
+    change_driven: bool
+
+    @staticmethod
+    def name(group: FoldGroup) -> str:
+        """A group goes by the name of its first stage."""
+        return group.stages[0].name
+
+    def sources(self, group: FoldGroup) -> tuple[str, ...]:
+        """The changing properties that a group reads from the sources of edges."""
+        return self._read(group, ("src",))
+
+    def own(self, group: FoldGroup) -> tuple[str, ...]:
+        """The changing properties that a group reads at the vertex it works for, and does not make itself before."""
+        return self._read(group, ("v", "dst"))
+
+    def of_graph(self, group: FoldGroup) -> tuple[str, ...]:
+        """The changing values of the graph that a group reads."""
+        return self._read(group, ("graph",))
+
+    def _read(self, group: FoldGroup, spaces: Sequence[str]) -> tuple[str, ...]:
+        found: dict[str, None] = {}
+        made: set[str] = set()
+        for stage in group.stages:
+            for space, name in reads(stage):
+                if space in spaces and name not in made and mutable(self.program, name):
+                    found[name] = None
+            made |= set(stage.writes)
+        return tuple(found)
+
+    def stale_groups(self, name: str) -> tuple[FoldGroup, ...]:
+        """The groups that a change of a vertex's own property makes stale."""
+        return tuple(g for g in self.groups if g.kind != "graph" and name in self.own(g))
+
+    def listening_groups(self, name: str) -> tuple[FoldGroup, ...]:
+        """The groups to which a property is propagated along edges."""
+        return tuple(g for g in self.groups if g.edge_stages and name in self.sources(g))
+
+
+def write_back(
+    builder: KernelBuilder,
+    tracking: Tracking,
+    writes: Sequence[tuple[str, Expression]],
+    block: str,
+    *,
+    prefix_of: Mapping[str, str] | None = None,
+    sent_is_current: FoldGroup | None = None,
+) -> None:
+    """Store new values of vertex ``v`` in ``block`` and note what they change.
+
+    ``prefix_of``: properties that are written to another array, ``prefix + name``, as others still read the old one.
+    ``sent_is_current``: a group that has propagated all present values, so that they are what it has sent.
+    Without change tracking the template has a counter ``moved``.
+    """
+    at = builder.blocks[block]
+    builder.bind("old", block, "v")
+    new = {name: builder.mapping.detached(value) for name, value in writes}
+    moved = []
+    for name, _ in writes:
+        if tracking.change_driven:
+            _note_changes(builder, tracking, name, new[name], block, sent_is_current)
+        elif ("vertex", name) in watched(tracking.program):
+            old = builder.lower(builder.reading("old", name))
+            moved.append(builder.differs(old, new[name], block, tolerance=builder.tolerance()))
+    if moved:
+        at.line(f"moved += 1 if {' or '.join(moved)} else 0")
+    for name, value in writes:
+        builder.store((prefix_of or {}).get(name, "vertex_") + name, "v", value, new[name], block)
+
+
+def _note_changes(
+    builder: KernelBuilder, tracking: Tracking, name: str, new: Value, block: str, current: FoldGroup | None
+) -> None:
+    at = builder.blocks[block]
+    old = builder.reading("old", name)
+    stale = tracking.stale_groups(name)
+    if stale:
+        at.line(f"if {builder.differs(builder.lower(old), new, block)}:")
+        for group in stale:
+            at.line(f"    {builder.argument(f'dirty_{tracking.name(group)}', 'flag')}[v] = True")
+    for group in tracking.listening_groups(name):
+        space = f"sent_{tracking.name(group)}"
+        builder.bind(space, block, "v", f"{space}_")
+        before = builder.lower(old if group is current else builder.reading(space, name))
+        at.line(f"if {builder.differs(before, new, block, tolerance=builder.tolerance())}:")
+        at.line(f"    {builder.argument(f'active_{tracking.name(group)}', 'flag')}[v] = True")
+
+
+def composed_writes(program: Program, group: FoldGroup, live: frozenset[str]) -> list[tuple[str, Expression]]:
+    """What the vertex steps of a group write in the end, each in terms of what the group reads; only what is live."""
+    return [(name, value) for name, value in compose(group.vertex_steps) if name in live]

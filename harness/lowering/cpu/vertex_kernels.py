@@ -1,0 +1,68 @@
+"""Kernels over vertices: vertex steps (all, or the dirty ones), reductions over the graph, initial values."""
+
+from __future__ import annotations
+
+from harness.language.analysis import FoldGroup
+from harness.language.program import EdgeReduce, GraphReduce, Program
+from harness.lowering.cpu.kernels import Kernel, KernelBuilder, live_after
+from harness.lowering.cpu.layout import Layout
+from harness.lowering.cpu.tracking import Tracking, composed_writes, write_back
+
+VERTEX_STEPS = """
+    @part
+    moved = 0
+    for v in range(bounds[t], bounds[t + 1]):
+        {test}
+        @vertex
+    counts[t] = moved
+"""
+
+GRAPH_REDUCTION = """
+    @part
+    @start
+    for v in range(bounds[t], bounds[t + 1]):
+        @vertex
+    @end
+"""
+
+FILL = """
+    @part
+    for v in range(bounds[t], bounds[t + 1]):
+        @vertex
+"""
+
+
+def vertex_kernel(tracking: Tracking, group: FoldGroup, layout: Layout, *, feature_aware: bool) -> Kernel:
+    """One kernel for the vertex steps of a group; under change tracking it visits dirty vertices only."""
+    name = tracking.name(group)
+    signature = [("bounds", "i64"), ("counts", "i64")]
+    test = ""
+    if tracking.change_driven:
+        signature.append((f"dirty_{name}", "flag"))
+        test = f"if not dirty_{name}[v]:\n            continue\n        dirty_{name}[v] = False"
+    builder = KernelBuilder(
+        name, tracking.program, layout, VERTEX_STEPS.format(test=test), signature, feature_aware=feature_aware
+    )
+    builder.bind("v", "vertex", "v")
+    writes = composed_writes(tracking.program, group, live_after(tracking.program, group.stages))
+    write_back(builder, tracking, writes, "vertex")
+    return builder.finish()
+
+
+def graph_kernel(program: Program, stage: GraphReduce, layout: Layout, *, feature_aware: bool) -> Kernel:
+    """Reduce a value over the vertices of each part into ``partial_<name>``, a row a part."""
+    name = stage.name
+    builder = KernelBuilder(name, program, layout, GRAPH_REDUCTION, [("bounds", "i64")], feature_aware=feature_aware)
+    builder.bind("v", "vertex", "v")
+    total = builder.start_accumulator("total", stage.value, stage.reducer, "start")
+    builder.accumulate(total, stage.value, stage.reducer, "vertex")
+    builder.store(f"partial_{name}", "t", stage.value, total, "end")
+    return builder.finish()
+
+
+def fill_kernel(program: Program, stage: EdgeReduce, layout: Layout) -> Kernel:
+    """Set an accumulator in memory to the reducer's identity."""
+    builder = KernelBuilder(f"clear_{stage.into}", program, layout, FILL, [("bounds", "i64")])
+    blank = builder.start_accumulator("blank", stage.message, stage.reducer, "part")
+    builder.store(f"vertex_{stage.into}", "v", stage.message, blank, "vertex")
+    return builder.finish()
