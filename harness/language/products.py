@@ -51,6 +51,6 @@ class LogProduct:
         """The product; of vectors, scaled to a largest magnitude of 1 (all zero where every feature has a zero)."""
         log = np.where(self.zeros > 0, -np.inf, self.log)
         if log.ndim > 1:
-            top = log.reshape(len(log), -1).max(axis=1).reshape(-1, *(1,) * (log.ndim - 1))
+            top = log.max(axis=tuple(range(1, log.ndim)), keepdims=True)
             log = log - np.where(np.isfinite(top), top, 0.0)
         return np.where(self.negative % 2 == 1, -1.0, 1.0) * np.exp(log)

@@ -361,3 +361,15 @@ def test_weights_are_the_graphs_own_and_one_where_it_has_none():
     plain = Graph.from_edges([0, 0], [1, 2], name="plain")
     assert run(program_of(build), plain).values("x").tolist() == [2, 2, 2]
     assert run(program_of(build), plain.with_weights([5, 7])).values("x").tolist() == [2, 6, 8]
+
+
+@pytest.mark.parametrize("vertices", [0, 1, 3])
+def test_graphs_without_arcs_or_vertices(vertices):
+    graph = Graph.from_edges([], [], num_vertices=vertices, name="bare")
+    x = numbers(graph, 2)
+    done = run(program_of(mean_of_neighbours), graph, 2, 3, given=x)
+    assert np.array_equal(done.values("x"), x.astype(np.float64))
+    assert done.values("aggr").tolist() == [[0.0, 0.0]] * vertices
+    assert run(program_of(totals), graph, 2, x=x).values("share").shape == (vertices, 2)
+    product = run(one_superstep(lambda src: src.x, "prod"), graph, 2, **properties(graph, 2))
+    assert product.values("result").tolist() == [[1.0, 1.0]] * vertices
