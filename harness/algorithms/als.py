@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness.algorithms.ratings import held_out, prediction_errors, ratings
+from harness.algorithms.ratings import held_out, prediction_errors, ratings, training
 from harness.language import (
     Algorithm,
     Expression,
@@ -90,7 +90,7 @@ class ALS(Algorithm):
                 f"sides=alternate: graph {graph.name!r} is not bipartite; use a ratings graph, or sides=all"
             )
         held = held_out(graph, self.holdout, self.seed)
-        return (graph.select_arcs(~held) if held.any() else graph).with_reverse_arcs()
+        return (training(graph, held) if held.any() else graph).with_reverse_arcs()
 
     def inputs(self, graph: Graph, features: int) -> Inputs:
         if self.lam <= 0:

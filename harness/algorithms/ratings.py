@@ -12,6 +12,8 @@ from harness.language import InvalidInput
 if TYPE_CHECKING:
     from harness.graph import Graph
 
+HELD_OUT = "held_out_arcs"  # in the meta of a training graph
+
 
 def ratings(graph: Graph) -> NDArray[np.float32]:
     """The weights ``[E]``; raises InvalidInput when they do not differ: all factors would be zero."""
@@ -25,6 +27,10 @@ def held_out(graph: Graph, share: float, seed: int) -> NDArray[np.bool_]:
 
     Raises InvalidInput when ``share`` is outside [0, 1) or leaves nothing for training.
     """
+    if HELD_OUT in graph.meta:
+        raise InvalidInput(
+            f"graph {graph.name!r} has lost its held-out ratings already; give the graph from before prepare_graph"
+        )
     if not 0.0 <= share < 1.0:
         raise InvalidInput(f"holdout={share}: the share of ratings left out lies in [0, 1)")
     if share == 0 or not graph.num_edges:
@@ -35,6 +41,13 @@ def held_out(graph: Graph, share: float, seed: int) -> NDArray[np.bool_]:
     if held.all():
         raise InvalidInput(f"holdout={share} leaves no rating of graph {graph.name!r} for training; lower it")
     return np.asarray(held[pair])
+
+
+def training(graph: Graph, held: NDArray[np.bool_]) -> Graph:
+    """The graph without the ratings held out; it remembers that it lacks them."""
+    kept = graph.select_arcs(~held)
+    kept.meta[HELD_OUT] = int(np.count_nonzero(held))
+    return kept
 
 
 def prediction_errors(graph: Graph, factors: NDArray[Any], held: NDArray[np.bool_]) -> dict[str, float]:
