@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from harness.language.declarations import Declarations
 from harness.language.errors import LanguageError, SourceLine
 from harness.language.evaluation import Evaluator
-from harness.language.expressions import Dimension, DType, Expression, Shape, _operand, as_shape, read, walk
+from harness.language.expressions import Dimension, Expression, Shape, _operand, read, walk
 from harness.language.operators import where
 from harness.language.program import (
-    BUILTIN_GRAPH,
-    BUILTIN_VERTEX,
     IDENTITY,
     REDUCERS,
     Control,
@@ -23,14 +22,13 @@ from harness.language.program import (
     Output,
     Place,
     Program,
-    Property,
     Reducer,
     Stage,
     VertexStep,
     reads,
 )
 from harness.language.readers import EdgeReader, Reader
-from harness.language.wellformed import check_name, check_sides, check_without, require_float
+from harness.language.wellformed import check_sides, check_without, require_float
 
 if TYPE_CHECKING:
     from harness.language.algorithm import Algorithm
@@ -58,9 +56,7 @@ class ProgramBuilder:
 
     def __init__(self, name: str, line: SourceLine | None = None) -> None:
         self.name, self.line = name, line
-        self._properties: dict[str, Property] = {
-            name: Property(name, "vertex", (), role="builtin") for name in BUILTIN_VERTEX
-        } | {name: Property(name, "graph", (), role="builtin") for name in BUILTIN_GRAPH}
+        self._properties = Declarations()
         self._stages: list[Stage] = []
         self._results: list[tuple[str, Expression, float]] = []
         self._control = Control()
@@ -72,44 +68,14 @@ class ProgramBuilder:
         start: str | float | None = None,
     ) -> None:  # fmt: skip
         """Declare a vertex property: an input, or, with ``start`` (a property's name or a constant), state."""
-        self._declare(name, "vertex", shape, dtype, start)
+        self._properties.declare(name, "vertex", shape, dtype, start)
 
     def edge(
         self, name: str, shape: Shape | Dimension = (), *, dtype: type[float] | type[bool] = float,
         start: str | float | None = None,
     ) -> None:  # fmt: skip
         """Declare an edge property: an input, or, with ``start``, state. ``weight`` is the graph's own."""
-        self._declare(name, "edge", shape, dtype, start)
-
-    def _declare(
-        self, name: str, place: Place, shape: Shape | Dimension, dtype: type, start: str | float | None
-    ) -> None:
-        if name in self._properties:
-            known = self._properties[name]
-            why = "is built in" if known.role == "builtin" else f"is already a property of the {known.place}"
-            raise LanguageError(f"property {name!r} {why}; choose another name")
-        check_name(name)
-        if dtype not in (float, bool):
-            raise LanguageError(f"property {name!r}: dtype is float or bool, not {dtype!r}")
-        kind: DType = "bool" if dtype is bool else "float"
-        dims = as_shape(shape)
-        if isinstance(start, str):
-            other = self._properties.get(start)
-            same = other is not None and (other.place, other.shape, other.dtype) == (place, dims, kind)
-            if other is None or not same or other.role == "temporary":
-                raise LanguageError(
-                    f"property {name!r} starts as {start!r}, which is no declared {place} {kind} of shape {dims}; "
-                    "declare it before"
-                )
-        elif start is not None:
-            if not isinstance(start, (bool, int, float)):
-                raise LanguageError(
-                    f"property {name!r} starts as {start!r}; a start is a constant or the name of a property declared "
-                    "before (an input, say, when it depends on parameters)"
-                )
-            start = bool(start) if kind == "bool" else float(start)
-        role = "state" if start is not None else "input"
-        self._properties[name] = Property(name, place, dims, kind, role, start)  # type: ignore[arg-type]
+        self._properties.declare(name, "edge", shape, dtype, start)
 
     # stages -----------------------------------------------------------------------------------------------------
     def over_edges(
@@ -139,7 +105,7 @@ class ProgramBuilder:
                 require_float(value, function.__name__, line)
                 if guard is not None:
                     value = where(guard, value, IDENTITY[reduce])
-                self._write(into, "vertex", value, line)
+                self._properties.write(into, "vertex", value, line)
                 self._note_written(into)
                 self._stages.append(EdgeReduce(_name_of(function), into, reduce, value, line))
             return function
@@ -154,7 +120,7 @@ class ProgramBuilder:
             raise LanguageError(f"updates={updates!r} must name an edge property declared with a start", line)
         if guard is not None:
             value = where(guard, value, read("edge", updates, prop.shape, prop.dtype))
-        self._write(updates, "edge", value, line)
+        self._properties.write(updates, "edge", value, line)
         self._note_written(updates)
         self._stages.append(EdgeUpdate(_name_of(function), updates, value, line))
 
@@ -180,7 +146,7 @@ class ProgramBuilder:
                     value = where(guard, value, read("v", name, prop.shape, prop.dtype))
                 values.append((name, value))
             for name, value in values:
-                self._write(name, "vertex", value, line)
+                self._properties.write(name, "vertex", value, line)
             self._stages.append(VertexStep(_name_of(function), tuple(values), line))
             return function
 
@@ -195,7 +161,7 @@ class ProgramBuilder:
             value = self._value(function, "vertex")
             line = _line_of(function)
             require_float(value, function.__name__, line)
-            self._write(into, "graph", value, line)
+            self._properties.write(into, "graph", value, line)
             self._guard = None
             self._stages.append(GraphReduce(_name_of(function), into, reduce, value, line))
             return function
@@ -332,26 +298,9 @@ class ProgramBuilder:
         while name in self._properties:
             number += 1
             name = f"{base}_{number}"
-        self._write(name, "vertex", condition, _line_of(function))
+        self._properties.write(name, "vertex", condition, _line_of(function))
         self._stages.append(VertexStep(name, ((name, condition),), _line_of(function)))
         return read("v", name, (), "bool")
-
-    def _write(self, name: str, place: Place, value: Expression, line: SourceLine) -> None:
-        prop = self._properties.get(name)
-        if prop is None:
-            check_name(name, line)
-            self._properties[name] = Property(name, place, value.shape, value.dtype, "temporary")
-        elif prop.role == "builtin":
-            raise LanguageError(f"{name!r} is built in and cannot be written; choose another name", line)
-        elif prop.role == "input":
-            raise LanguageError(f"{name!r} is an input; declare it with a start to write it", line)
-        elif (prop.place, prop.shape, prop.dtype) != (place, value.shape, value.dtype):
-            mend = "; full(shape, value) spreads a scalar" if prop.shape and not value.shape else ""
-            raise LanguageError(
-                f"{name!r} is a {prop.place} {prop.dtype} of shape {prop.shape}; this gives a {place} {value.dtype} "
-                f"of shape {value.shape}{mend}",
-                value.where,
-            )
 
 
 def _no_read(space: str, name: str) -> NoReturn:

@@ -1,0 +1,71 @@
+"""The properties of a program in the making."""
+
+from __future__ import annotations
+
+from harness.language.errors import LanguageError, SourceLine
+from harness.language.expressions import Dimension, DType, Expression, Shape, as_shape
+from harness.language.program import BUILTIN_GRAPH, BUILTIN_VERTEX, Place, Property
+from harness.language.wellformed import check_name
+
+
+class Declarations(dict[str, Property]):
+    """Properties by name: the built-in ones, those declared, and the temporaries that stages write."""
+
+    def __init__(self) -> None:
+        super().__init__({name: Property(name, "vertex", (), role="builtin") for name in BUILTIN_VERTEX})
+        self.update({name: Property(name, "graph", (), role="builtin") for name in BUILTIN_GRAPH})
+
+    def declare(
+        self, name: str, place: Place, shape: Shape | Dimension, dtype: type, start: str | float | None
+    ) -> None:
+        """An input, or, with a start, state."""
+        if name in self:
+            known = self[name]
+            why = "is built in" if known.role == "builtin" else f"is already a property of the {known.place}"
+            raise LanguageError(f"property {name!r} {why}; choose another name")
+        check_name(name)
+        if dtype not in (float, bool):
+            raise LanguageError(f"property {name!r}: dtype is float or bool, not {dtype!r}")
+        kind: DType = "bool" if dtype is bool else "float"
+        dims = as_shape(shape)
+        start = self._checked_start(name, start, (place, dims, kind))
+        role = "state" if start is not None else "input"
+        self[name] = Property(name, place, dims, kind, role, start)  # type: ignore[arg-type]
+
+    def _checked_start(
+        self, name: str, start: str | float | None, wanted: tuple[Place, Shape, DType]
+    ) -> str | float | None:
+        if isinstance(start, str):
+            other = self.get(start)
+            same = other is not None and (other.place, other.shape, other.dtype) == wanted
+            if other is None or not same or other.role == "temporary":
+                raise LanguageError(
+                    f"property {name!r} starts as {start!r}, which is no declared {wanted[0]} {wanted[2]} of shape "
+                    f"{wanted[1]}; declare it before"
+                )
+        elif start is not None:
+            if not isinstance(start, (bool, int, float)):
+                raise LanguageError(
+                    f"property {name!r} starts as {start!r}; a start is a constant or the name of a property declared "
+                    "before (an input, say, when it depends on parameters)"
+                )
+            return bool(start) if wanted[2] == "bool" else float(start)
+        return start
+
+    def write(self, name: str, place: Place, value: Expression, line: SourceLine) -> None:
+        """Note that a stage writes ``value``: to a declared property, or to a temporary known from here on."""
+        prop = self.get(name)
+        if prop is None:
+            check_name(name, line)
+            self[name] = Property(name, place, value.shape, value.dtype, "temporary")
+        elif prop.role == "builtin":
+            raise LanguageError(f"{name!r} is built in and cannot be written; choose another name", line)
+        elif prop.role == "input":
+            raise LanguageError(f"{name!r} is an input; declare it with a start to write it", line)
+        elif (prop.place, prop.shape, prop.dtype) != (place, value.shape, value.dtype):
+            mend = "; full(shape, value) spreads a scalar" if prop.shape and not value.shape else ""
+            raise LanguageError(
+                f"{name!r} is a {prop.place} {prop.dtype} of shape {prop.shape}; this gives a {place} {value.dtype} "
+                f"of shape {value.shape}{mend}",
+                value.where,
+            )
