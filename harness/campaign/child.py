@@ -119,7 +119,7 @@ def _solve(
 def _values(
     engine: Engine, cell: Cell, problem: Problem, draft: Draft, phases: Phases, memory_bytes: int
 ) -> Values | None:
-    from harness.campaign.environment import load_average
+    from harness.campaign.environment import Bystanders
     from harness.campaign.lock import device_lock
     from harness.campaign.measurement import measure_engine
 
@@ -136,9 +136,11 @@ def _values(
     engine.prepare(problem.program, problem.graph, problem.features, cell.device, phases)
     draft.stage("solve")
     with device_lock(cell.device):
+        bystanders = Bystanders()
         timing = measure_engine(engine, problem.inputs, problem.max_supersteps, cell.measure, phases)
+        others = bystanders.cores()
     steps = [[step.active, step.edges, step.direction] for step in timing.statistics.supersteps]
-    draft.tell(solve=timing.plain(), settled=timing.statistics.settled, supersteps=steps, load=load_average())
+    draft.tell(solve=timing.plain(), settled=timing.statistics.settled, supersteps=steps, others=others)
     draft.stage("download")
     with phases("download"):
         return {name: engine.values(name) for name in problem.program.outputs}

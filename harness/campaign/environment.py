@@ -7,6 +7,7 @@ import hashlib
 import os
 import platform
 import subprocess
+import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -40,9 +41,22 @@ def environment_key() -> str:
     return hashlib.sha256(repr(sorted(told.items())).encode()).hexdigest()[:16]
 
 
-def load_average() -> float:
-    """Runnable processes over the last minute: far above the threads in use, something else was running."""
-    return os.getloadavg()[0]
+class Bystanders:
+    """What the machine did besides this process since this object was made."""
+
+    def __init__(self) -> None:
+        self._began, self._busy, self._own = time.perf_counter(), _busy_seconds(), time.process_time()
+
+    def cores(self) -> float:
+        """How many cores others kept busy on average; the system counts in ticks of 10 ms."""
+        others = _busy_seconds() - self._busy - (time.process_time() - self._own)
+        return max(0.0, others) / max(time.perf_counter() - self._began, 1e-9)
+
+
+def _busy_seconds() -> float:
+    """Seconds that all cores together have not been idle, also those a virtual machine's host took for itself."""
+    told = psutil.cpu_times()
+    return sum(getattr(told, kind, 0.0) for kind in ("user", "nice", "system", "irq", "softirq", "steal"))
 
 
 def cpu_model() -> str:

@@ -12,7 +12,7 @@ from harness.records import Record
 from harness.records.outcome import Outcome
 from harness.report.console import console, literal
 from harness.report.progress import outcome_text
-from harness.report.table import comparison_table
+from harness.report.table import comparison_table, disturbed
 
 # Outcomes whose reason says all; for the others the last lines of the output help.
 _SELF_EXPLAINING = (Outcome.UNSUPPORTED, Outcome.INVALID_INPUT, Outcome.TIMEOUT, Outcome.WRONG, Outcome.INTERRUPTED)
@@ -24,6 +24,8 @@ def show_sweep(records: Sequence[Record], cells: int, baseline: str | None, fold
     out = console()
     if records:
         out.print(comparison_table(records, baseline))
+    if any(disturbed(record) and record["outcome"] == Outcome.OK for record in records):
+        out.print(Text("* something else was running meanwhile, so the time is not to be relied on"))
     _show_reasons(out, records)
     if len(records) < cells:
         missing = f"{cells - len(records)} of {cells} cells"

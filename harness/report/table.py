@@ -15,6 +15,8 @@ from harness.report.progress import outcome_text
 from harness.report.units import count, seconds, seconds_range
 
 NO_DIFFERENCE = "no difference"
+# Below this the system's own work and the granularity of its clock cannot be told from a disturbance.
+DISTURBING_CORES = 0.2
 
 
 def comparison_table(records: Sequence[Record], baseline: str | None) -> Table:
@@ -54,7 +56,10 @@ def _cells(record: Record, base: Record | None) -> list[Text]:
     cells = [engine, outcome_text(record["outcome"])]
     ok = record["outcome"] == Outcome.OK
     if ok and solve is not None:
-        cells += [Text(seconds(solve["median"])), Text(seconds_range(solve["low"], solve["high"], solve["median"]))]
+        cells += [
+            Text(seconds(solve["median"])),
+            Text(seconds_range(solve["low"], solve["high"], solve["median"]) + _mark(record)),
+        ]
     else:
         cells += [Text("-"), Text("-")]
     steps = record["supersteps"]
@@ -63,6 +68,16 @@ def _cells(record: Record, base: Record | None) -> list[Text]:
     cells.append(_quality(record))
     cells.append(_speed_up(record, base))
     return cells
+
+
+def disturbed(record: Record) -> bool:
+    """Whether something else kept a part of the machine busy while this cell was timed."""
+    others = record["environment"].get("other_cores")
+    return others is not None and others > DISTURBING_CORES
+
+
+def _mark(record: Record) -> str:
+    return " *" if disturbed(record) else ""
 
 
 def _error(error: float | None) -> str:

@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from harness.campaign.draft import Draft, read_draft
+from harness.campaign.environment import Bystanders
 from harness.campaign.lock import file_lock
 from harness.campaign.process import run_process
 from harness.records.outcome import Outcome
@@ -133,3 +134,10 @@ def test_a_lock_is_held_by_one_process_at_a_time(tmp_path):
         assert taken()
     assert not taken()
     assert Path(path).exists()
+
+
+def test_what_others_do_is_seen_and_what_we_do_is_not():
+    source = "import sys, time\nend = time.process_time() + 0.4\nwhile time.process_time() < end: pass"
+    bystanders = Bystanders()
+    subprocess.run([sys.executable, "-c", source], check=True)
+    assert bystanders.cores() > 0.1

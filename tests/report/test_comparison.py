@@ -121,10 +121,21 @@ def test_times_are_told_with_a_unit(value, told):
     assert seconds(value) == told
 
 
-def test_an_interval_is_told_in_the_unit_of_its_upper_end():
-    assert seconds_range(0.0009, 0.0011) == "[0.9, 1.1]"
+def test_an_interval_is_told_in_the_unit_of_what_it_is_about():
+    assert seconds_range(0.0009, 2.5, 0.001) == "[0.9, 2500]"
 
 
 @pytest.mark.parametrize(("value", "told"), [(9_999, "9,999"), (12_345, "12.3 k"), (1_234_567, "1.23 M"), (2e9, "2 G")])
 def test_counts_are_told_short(value, told):
     assert count(int(value)) == told
+
+
+def test_a_time_taken_while_something_else_ran_is_marked(capsys, tmp_path):
+    quiet = record("quiet", environment={"cpu": "a processor", "other_cores": 0.05})
+    noisy = record("noisy", environment={"cpu": "a processor", "other_cores": 0.9})
+    assert "1.1] *" in row(shown([quiet, noisy]), "noisy")
+    assert "*" not in row(shown([quiet, noisy]), "quiet")
+    show_sweep([quiet, noisy], 2, None, tmp_path)
+    assert "* something else was running" in capsys.readouterr().out
+    show_sweep([quiet], 1, None, tmp_path)
+    assert "*" not in capsys.readouterr().out
