@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from harness.graph import Graph
-from harness.language import Algorithm, Inputs, trace
+from harness.language import Algorithm, Inputs, K, trace, where
 from harness.language.reference import ReferenceRun
 
 
@@ -73,3 +73,12 @@ def numbers(graph, *shape, seed=0, per="vertex"):
     """Reproducible float32 values for a property."""
     count = graph.num_vertices if per == "vertex" else graph.num_edges
     return np.random.default_rng(seed).uniform(0.25, 2.0, (count, *shape)).astype(np.float32)
+
+
+def mean_of_neighbours(p, self):
+    p.vertex("given", K)
+    p.vertex("x", K, start="given")
+    p.over_edges(into="aggr", reduce="sum")(lambda src: src.x)
+    p.over_vertices(lambda v: {"x": where(v.in_degree > 0, 0.5 * v.aggr / v.in_degree, v.x)})
+    p.until_settled(self.tolerance, at_most=50)
+    p.output("x", bound=1.0)

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.graph import Graph, GraphError
-from harness.language import Inputs, InvalidInput, K, minimum, outer, stack, total, where
+from harness.language import Inputs, InvalidInput, K, minimum, outer, stack, where
 from harness.language import reference as reference_module
 from harness.language.reference import ReferenceRun
-from tests.language.programs import arcs, bipartite_graphs, graphs, numbers, program_of, run
+from tests.language.programs import arcs, bipartite_graphs, graphs, mean_of_neighbours, numbers, program_of, run
 
 REDUCERS = {"sum": (sum, 0.0), "min": (min, math.inf), "max": (max, -math.inf), "prod": (math.prod, 1.0)}
 
@@ -204,15 +204,6 @@ def test_reductions_over_the_graph(graph):
     np.testing.assert_allclose(done.values("share"), y / y.sum(0) * graph.num_vertices + graph.num_edges, rtol=1e-12)
 
 
-def mean_of_neighbours(p, self):
-    p.vertex("given", K)
-    p.vertex("x", K, start="given")
-    p.over_edges(into="aggr", reduce="sum")(lambda src: src.x)
-    p.over_vertices(lambda v: {"x": where(v.in_degree > 0, 0.5 * v.aggr / v.in_degree, v.x)})
-    p.until_settled(self.tolerance, at_most=50)
-    p.output("x", bound=1.0)
-
-
 @given(bipartite_graphs(), st.integers(1, 4))
 @settings(max_examples=30, deadline=None)
 def test_alternating_sides_update_the_left_first(graph, supersteps):
@@ -305,62 +296,6 @@ def test_infinities_are_values_and_nan_never_settles():
     reference.reset(Inputs({"far": np.zeros(4, np.float32)}), {"d": np.array([0, np.nan, 1, 1])})
     assert not reference.run(20).settled
     assert np.isnan(reference.values("d")).tolist() == [False, True, True, False]
-
-
-def test_a_state_is_where_a_run_goes_on_from():
-    program = program_of(mean_of_neighbours)
-    graph = Graph.from_edges([0, 1, 2], [1, 2, 0], name="ring")
-    x = numbers(graph, 2)
-    at_once = run(program, graph, 2, 5, given=x)
-    halfway = run(program, graph, 2, 2, given=x)
-    resumed = run(program, graph, 2, 3, {"x": halfway.values("x")}, given=x)
-    assert np.array_equal(resumed.values("x"), at_once.values("x"))
-    halfway.run(3)
-    assert np.array_equal(halfway.values("x"), at_once.values("x"))
-
-
-INVALID = [
-    ({}, None, "input 'given' .* was not given"),
-    ({"given": np.zeros((3, 3), np.float32)}, None, r"has shape \(3, 3\); the program needs \(3, 2\)"),
-    ({"given": np.full((3, 2), np.nan, np.float32)}, None, "contains NaN"),
-    ({"given": np.full((3, 2), "x")}, None, "the program needs float"),
-    ({"given": np.zeros((3, 2), np.float32)}, {"x": np.zeros((2, 3))}, r"state 'x' has shape \(2, 3\)"),
-    ({"given": np.zeros((3, 2), np.float32)}, {"given": np.zeros((3, 2))}, "no property that changes"),
-    ({"given": np.zeros((3, 2), np.float32)}, {"y": np.zeros((3, 2))}, "no property that changes"),
-]
-
-
-@pytest.mark.parametrize(("given_values", "state", "words"), INVALID)
-def test_inputs_and_states_that_do_not_fit_are_refused(given_values, state, words):
-    graph = Graph.from_edges([0, 1, 2], [1, 2, 0], name="ring")
-    with pytest.raises(InvalidInput, match=words):
-        run(program_of(mean_of_neighbours), graph, 2, state=state, **given_values)
-
-
-def test_a_bool_input_takes_bools_alone():
-    def build(p, self):
-        p.vertex("flag", dtype=bool)
-        p.vertex("x", start=0.0)
-        p.over_vertices(lambda v: {"x": where(v.flag, 1.0, 2.0)})
-        p.output("x", bound=1.0)
-
-    graph = Graph.from_edges([0], [1], name="arc")
-    assert run(program_of(build), graph, flag=np.array([True, False])).values("x").tolist() == [1, 2]
-    with pytest.raises(InvalidInput, match="is float32; the program needs bool"):
-        run(program_of(build), graph, flag=np.array([0.3, 0], np.float32))
-
-
-def test_weights_are_the_graphs_own_and_one_where_it_has_none():
-    def build(p, self):
-        p.edge("weight")
-        p.vertex("x", start=0.0)
-        p.over_edges(into="aggr", reduce="sum")(lambda edge: edge.weight)
-        p.over_vertices(lambda v: {"x": v.aggr + total(stack(v.degree, v.out_degree))})
-        p.output("x", bound=1.0)
-
-    plain = Graph.from_edges([0, 0], [1, 2], name="plain")
-    assert run(program_of(build), plain).values("x").tolist() == [2, 2, 2]
-    assert run(program_of(build), plain.with_weights([5, 7])).values("x").tolist() == [2, 6, 8]
 
 
 @pytest.mark.parametrize("vertices", [0, 1, 3])
