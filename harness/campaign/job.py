@@ -24,6 +24,11 @@ from harness.records.outcome import Outcome
 _GB = 1_000_000_000
 _MEMORY_SHARE = 0.8
 _TAIL_LINES = 60
+# How long GNU OpenMP's threads spin at a barrier before they sleep. Label propagation on the digits (k = 10, two
+# threads, 181 supersteps) in ms, on two quiet cores / with one of them taken by something else: 35 / 15 with 100,
+# 15 / 24 with 1,000, 11 / 45 with 3,000, 11 / 114 with 10,000, 11 / 1,900 to 3,200 by default. So: full speed on a
+# quiet machine, and on a busy one not lost altogether.
+_SPIN_COUNT = "3000"
 _EMPTY: dict[str, Any] = {
     "identity": None, "features": None, "graph": {}, "program": {}, "bytes_needed": None, "phases": {}, "solve": None,
     "settled": None, "supersteps": [], "validation": None, "metrics": {}, "stage": "start", "reason": "",
@@ -76,11 +81,9 @@ def _run_child(assignment: Assignment, scratch: Path, draft_file: Path) -> Endin
         "harness.campaign.child",
         [str(scratch / "request.json"), str(draft_file)],
         output=assignment.folder / "output.txt",
-        # Libraries size their pools when they are loaded, so this has to be said before the process begins. OpenMP's
-        # threads wait without spinning unless the user wants otherwise: on two cores with something else running, label
-        # propagation on the digits (800 parallel regions) takes 18 ms so, and 2 to 3 s where they spin.
+        # Libraries size their pools when they are loaded, so this has to be said before the process begins.
         environment={
-            "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "passive"),
+            "GOMP_SPINCOUNT": os.environ.get("GOMP_SPINCOUNT", _SPIN_COUNT),
             **{f"{pool}_NUM_THREADS": threads for pool in ("OMP", "OPENBLAS", "MKL", "NUMBA")},
         },
         time_s=cell.limits.time_s,

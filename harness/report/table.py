@@ -26,8 +26,8 @@ def comparison_table(records: Sequence[Record], baseline: str | None) -> Table:
         table.add_column(name, justify="right" if name == "k" else "left", overflow="fold")
     table.add_column("outcome")
     for name in ("solve (median)", "interval", "supersteps", "edges visited", "error", "quality"):
-        table.add_column(name, justify="right")
-    table.add_column(f"speed-up over {baseline}" if baseline else "speed-up", justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column(f"speed-up over {baseline}" if baseline else "speed-up", justify="right", no_wrap=True)
     for group, members in grouped(records):
         table.add_section()
         base = baseline_of(members, baseline)
