@@ -68,10 +68,10 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "Algorithm", "AlgorithmSpec", "CpuEngine", "Device", "Direction", "EdgeReduce", "EdgeUpdate", "Engine",
-    "EngineFailure", "EngineSpec", "Evaluator", "Expression", "FoldGroup", "Graph", "GraphReduce", "GraphSpec", "Inputs",
-    "InvalidInput", "Kernel", "KernelBuilder", "LanguageError", "No", "Phases", "Program", "RunStatistics",
-    "ScheduleError", "Superstep", "VertexStep", "Yes", "balanced_bounds", "change_driven", "composed_writes",
-    "concrete", "constant", "fill_kernel", "fold_groups", "hookimpl", "initial_values", "live_after", "moved", "mutable",
-    "option", "owned_edges", "owner_bounds", "reads", "schedule_from_options", "segment_reduce", "unfolded", "watched",
-    "write_back",
+    "EngineFailure", "EngineSpec", "Evaluator", "Expression", "FoldGroup", "Graph", "GraphReduce", "GraphSpec",
+    "Inputs", "InvalidInput", "Kernel", "KernelBuilder", "LanguageError", "No", "Phases", "Program",
+    "RunStatistics", "ScheduleError", "Superstep", "VertexStep", "Yes", "balanced_bounds", "change_driven",
+    "composed_writes", "concrete", "constant", "fill_kernel", "fold_groups", "hookimpl", "initial_values",
+    "live_after", "moved", "mutable", "option", "owned_edges", "owner_bounds", "reads", "schedule_from_options",
+    "segment_reduce", "unfolded", "watched", "write_back",
 ]  # fmt: skip

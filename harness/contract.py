@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from harness.graph import Graph
     from harness.language import Inputs, Program
 
+T = TypeVar("T")
 Direction = Literal["push", "pull", "dense"]
 
 
@@ -70,7 +71,7 @@ class AlgorithmSpec:
 
 @dataclass(frozen=True)
 class GraphSpec:
-    """What a plugin registers for a graph: ``factory`` ``"package.module:function"`` takes ``parameters`` (defaults)."""
+    """What a plugin registers for a graph: ``factory`` is ``"package.module:function"``; ``parameters``: defaults."""
 
     name: str
     help: str
@@ -163,6 +164,12 @@ class Engine(ABC):
     @abstractmethod
     def close(self) -> None:
         """Release everything; called once, also after a failure."""
+
+
+def option(default: T, text: str) -> T:
+    """A schedule option: the field of a schedule dataclass with its default and its help text."""
+    made: Any = field(default=default, metadata={"help": text})
+    return cast("T", made)
 
 
 def schedule_from_options(spec: EngineSpec, options: Mapping[str, object]) -> Any:

@@ -129,7 +129,7 @@ class ScipyEngine(Engine):
             flags = [moved(old, self._value[name], tolerance, control.relative) for name, old in before.items()]
             self._active = int(np.logical_or.reduce(flags).sum()) if flags else 0
             self._superstep += 1
-            if control.settles and self._active == 0:
+            if control.settles and self._active == 0 and self._superstep >= len(self._sides()):
                 self._settled = statistics.settled = True
                 break
         return statistics

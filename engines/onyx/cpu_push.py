@@ -31,16 +31,16 @@ SCATTER = """
     vertices = len(out_offsets) - 1
     for u in range(sources[0], sources[1]):
         {test}
-        first = owned[t * vertices + u]
-        stop = owned[(t + 1) * vertices + u]
+        first = at(owned, t * vertices + u)
+        stop = at(owned, (t + 1) * vertices + u)
         if first == stop:
             continue
         @source
         for e in range(first, stop):
-            v = out_neighbours[e]
+            v = at(out_neighbours, e)
             @edge
 """
-ACTIVE = """if not {active}[u]:
+ACTIVE = """if not at({active}, u):
             continue"""
 
 

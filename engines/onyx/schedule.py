@@ -27,8 +27,8 @@ class OnyxSchedule:
       destinations that it owns, so nothing is atomic.
     - ``rebuild``: in change-driven push, accumulators are rebuilt every so many supersteps against drift (0: never).
 
-    ``pipeline``, ``balance``, ``vector_width`` and ``block_size`` shape GPU kernels. They have no meaning on the CPU and
-    are refused there unless left at None.
+    ``pipeline``, ``balance``, ``vector_width`` and ``block_size`` shape GPU kernels. They have no meaning on the CPU
+    and are refused there unless left at None.
     """
 
     feature_aware: bool = option(True, "one vector value a row (FA), or scalar loops over features (NFA)")

@@ -20,6 +20,5 @@ class SimdxSchedule:
 
     def __post_init__(self) -> None:
         if not 0 <= self.warp_degree <= self.block_degree:
-            raise ScheduleError(
-                f"warp_degree={self.warp_degree} and block_degree={self.block_degree}: give 0 <= warp_degree <= block_degree"
-            )
+            met = f"warp_degree={self.warp_degree} and block_degree={self.block_degree}"
+            raise ScheduleError(f"{met}: give 0 <= warp_degree <= block_degree")

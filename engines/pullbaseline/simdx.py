@@ -24,15 +24,15 @@ from harness.api import (
     unfolded,
 )
 
-PREFETCH_DISTANCE = 8  # edges
+PREFETCH_DISTANCE = 32  # edges
 
 COMPUTE = """
     @part
     for i in range(bounds[t], bounds[t + 1]):
-        v = vertices[i]
+        v = at(vertices, i)
         @vertex
-        for e in range(in_offsets[v], in_offsets[v + 1]):
-            u = in_neighbours[e]
+        for e in range(at(in_offsets, v), at(in_offsets, v + 1)):
+            u = at(in_neighbours, e)
             @edge
         @after
 """
@@ -40,10 +40,10 @@ COMPUTE = """
 COMPUTE_PIECE = """
     @part
     for i in range(bounds[t], bounds[t + 1]):
-        v = piece_vertex[i]
+        v = at(piece_vertex, i)
         @vertex
-        for e in range(piece_first[i], piece_last[i]):
-            u = in_neighbours[e]
+        for e in range(at(piece_first, i), at(piece_last, i)):
+            u = at(in_neighbours, e)
             @edge
         @after
 """
@@ -51,9 +51,9 @@ COMPUTE_PIECE = """
 COMBINE = """
     @part
     for i in range(bounds[t], bounds[t + 1]):
-        v = vertices[i]
+        v = at(vertices, i)
         @vertex
-        for j in range(pieces_of[i], pieces_of[i + 1]):
+        for j in range(at(pieces_of, i), at(pieces_of, i + 1)):
             @edge
         @after
 """

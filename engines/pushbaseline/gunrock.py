@@ -34,14 +34,14 @@ ADVANCE = """
     @part
     vertices = len(out_offsets) - 1
     for i in range(len(frontier)):
-        u = frontier[i]
-        first = owned[t * vertices + u]
-        stop = owned[(t + 1) * vertices + u]
+        u = at(frontier, i)
+        first = at(owned, t * vertices + u)
+        stop = at(owned, (t + 1) * vertices + u)
         if first == stop:
             continue
         @source
         for e in range(first, stop):
-            v = out_neighbours[e]
+            v = at(out_neighbours, e)
             @edge
 """
 

@@ -32,12 +32,12 @@ from harness.api import (
 PUSH = """
     @part
     for n in range(node_bounds[t], node_bounds[t + 1]):
-        u = node_source[n]
+        u = at(node_source, n)
         if u < sources[0] or u >= sources[1]:
             continue
         @source
-        for e in range(node_first[n], node_first[n] + node_degree[n]):
-            v = out_neighbours[e]
+        for e in range(at(node_first, n), at(node_first, n) + at(node_degree, n)):
+            v = at(out_neighbours, e)
             @edge
 """
 

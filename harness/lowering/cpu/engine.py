@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from harness.contract import Device, Direction, Engine, EngineFailure, No, Phases, RunStatistics, Superstep, Yes
 from harness.language import Inputs, Program
-from harness.language.analysis import FoldGroup
-from harness.language.program import EdgeUpdate, GraphReduce, reads
+from harness.language.analysis import FoldGroup, mutable
+from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, reads
 from harness.language.reference import segment_reduce
 from harness.lowering.cpu.frontier import count_kernel, propagated_kernel
 from harness.lowering.cpu.kernels import Kernel, module_source
-from harness.lowering.cpu.layout import Layout
+from harness.lowering.cpu.layout import Layout, aligned_zeros
 from harness.lowering.cpu.memory import Memory
 from harness.lowering.cpu.modules import load_module
 from harness.lowering.cpu.partition import balanced_bounds
@@ -69,6 +69,10 @@ class CpuEngine(Engine):
                 return f"{stage.name} updates an edge property, which is not lowered to the CPU yet"
             if getattr(stage, "reducer", "") == "prod":
                 return f"{stage.name} is a product, which is not lowered to the CPU yet"
+            if self.change_driven and isinstance(stage, GraphReduce):
+                unheard = {name for _, name in reads(stage) if mutable(program, name)} - _propagated(program)
+                if unheard:
+                    return f"{stage.name} reduces {min(unheard)!r}, whose movement no edge stage tracks"
             if any(space == "reverse" for space, _ in reads(stage)):
                 return f"{stage.name} reads reverse edges, which are not lowered to the CPU yet"
         return ""
@@ -83,7 +87,7 @@ class CpuEngine(Engine):
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Plan, lower, compile, allocate."""
         self.program, self.graph, self.layout = program, graph, Layout(features)
-        self.threads = min(device.threads, numba.config.NUMBA_NUM_THREADS)
+        self.threads = min(device.threads, int(numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
         numba.set_num_threads(self.threads)
         self._kernels: dict[str, Kernel] = {}
         self._functions: dict[str, Any] = {}
@@ -101,9 +105,9 @@ class CpuEngine(Engine):
         with phases("upload"):
             self.memory.need(name for kernel in self.kernels for name in kernel.arguments)
             floats = max((kernel.scratch_floats for kernel in self.kernels), default=0)
-            self.memory.add("scratch", np.zeros(max(1, self.threads * floats), np.float32))
+            self.memory.add("scratch", aligned_zeros(max(1, self.threads * floats), np.float32))
             parts = max(len(bounds) for bounds in self.sides)
-            self.memory.add("counts", np.zeros(max(parts, self.threads), np.int64))
+            self.memory.add("counts", np.zeros(2 * max(parts, self.threads), np.int64))
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
         """Everything to its start."""
@@ -112,6 +116,7 @@ class CpuEngine(Engine):
         self.active, self.settled = self.graph.num_vertices, False
         self.confirming = self.rebuilt = False
         self.frontier_arcs: dict[str, int] = {}
+        self.counted: dict[str, tuple[int, int]] = {}  # active sources and arcs that a kernel has counted by the way
         for name, array in self.memory.arrays.items():
             if name.startswith(("dirty_", "marked_")):
                 array[:] = True
@@ -129,7 +134,7 @@ class CpuEngine(Engine):
             self.active = self.moved
             self.superstep_index += 1
             statistics.supersteps.append(Superstep(active, self.edges, self.taken))
-            if self.active == 0 and self.program.control.settles and self.confirmed():
+            if self.active == 0 and self.has_settled():
                 self.settled = statistics.settled = True
                 break
         return statistics
@@ -154,6 +159,11 @@ class CpuEngine(Engine):
     @abstractmethod
     def plan(self) -> None:
         """Add kernels and steps."""
+
+    def has_settled(self) -> bool:
+        """Whether the run may end, no source being active any more: every side was updated, and accumulators agree."""
+        every_side = self.superstep_index >= len(self.sides)
+        return self.program.control.settles and every_side and self.confirmed()
 
     def rebuilding(self) -> bool:
         """Whether this superstep builds kept accumulators anew from all messages: the first one (of each side), every
@@ -235,14 +245,15 @@ class CpuEngine(Engine):
     def count_moved(self, groups: Sequence[FoldGroup]) -> None:
         """At the end of a superstep: the sources that are active for the groups, and their arcs for the next one."""
         for group in groups:
-            active, arcs = self.count_active(group)
+            counted = self.counted.pop(self.tracking.name(group), None)
+            active, arcs = counted if counted is not None else self.count_active(group)
             self.moved += active
             self.frontier_arcs[self.tracking.name(group)] = arcs
 
     def all_propagated(
         self, group: FoldGroup, *, first: int = 0, last: int | None = None, but: Sequence[str] = ()
     ) -> None:
-        """Note that every source (of ``first..last``) has propagated its present values (of all properties ``but`` some)."""
+        """Note that every source (of ``first..last``) has propagated the values it has now (of all but some)."""
         name = self.tracking.name(group)
         arrays, count = self.memory.arrays, self.graph.num_vertices
         arrays[f"active_{name}"][first:last] = False
@@ -286,3 +297,9 @@ class CpuEngine(Engine):
             target[:] = total
 
         self.steps.append(step)
+
+
+def _propagated(program: Program) -> set[str]:
+    """The properties that edge reductions read from their sources."""
+    stages = [stage for stage in program.stages if isinstance(stage, EdgeReduce)]
+    return {name for stage in stages for space, name in reads(stage) if space == "src"}

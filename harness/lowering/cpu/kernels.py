@@ -28,7 +28,7 @@ from harness.language.analysis import mutable
 from harness.language.expressions import Expression, read
 from harness.language.program import EdgeReduce, Program, Reducer, Stage, reads
 from harness.lowering.cpu.code import Block, Value
-from harness.lowering.cpu.layout import Layout
+from harness.lowering.cpu.layout import LINE, Layout
 from harness.lowering.cpu.loop_mapping import LoopMapping
 from harness.lowering.cpu.mapping import Location, Mapping, literal
 from harness.lowering.cpu.rows_mapping import RowsMapping
@@ -166,11 +166,14 @@ class KernelBuilder:
             return
         self.root.line(f"last = len({neighbours}) - 1")
         edge = self.blocks["edge"]
-        edge.line(f"ahead = int64({neighbours}[min(e + {distance}, last)])")
+        edge.line(f"ahead = int64(at({neighbours}, min(e + {distance}, last)))")
         for node in rows:
             (lanes,), stride = self.layout.dims(node.shape), self.layout.stride(node.shape)
             array = self._locate(*node.attribute).array
-            edge.line(f"prefetch_row({array}, ahead * {stride}, {lanes})")
+            if LINE % stride == 0:  # a row within one line
+                edge.line(f"prefetch({array}, ahead * {stride})")
+            else:
+                edge.line(f"prefetch_row({array}, ahead * {stride}, {lanes})")
 
     def tolerance(self) -> str:
         """A variable of the root block that holds the program's tolerance (0 when it has none)."""
@@ -235,7 +238,7 @@ from numba import boolean, float32, float64, int64, njit, types, uint32, uint64
 
 from harness.lowering.cpu.launch import launch, launch_dynamic
 from harness.lowering.cpu.rows import (
-    absolute, dot, exp, extract, fma, insert, log, maximum, minimum, prefetch, prefetch_row, reduce_all, reduce_any,
+    absolute, at, dot, exp, extract, fma, insert, log, maximum, minimum, prefetch, prefetch_row, reduce_all, reduce_any,
     reduce_max, reduce_min, reduce_sum, row_ops, sqrt, store, where,
 )
 from harness.lowering.cpu.small_matrix import matrix_ops

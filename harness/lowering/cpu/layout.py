@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from harness.language.evaluation import concrete
 from harness.language.expressions import Shape
@@ -16,6 +16,14 @@ LINE = 16  # float32 in a cache line
 def row_stride(lanes: int) -> int:
     """Floats from one row to the next: rows longer than a cache line that would straddle lines unevenly are padded."""
     return lanes if lanes <= LINE or lanes % (LINE // 2) == 0 else -(-lanes // LINE) * LINE
+
+
+def aligned_zeros(count: int, dtype: DTypeLike) -> NDArray[np.generic]:
+    """A zeroed one-dimensional array that starts on a cache line, so that rows of a power of two never straddle two."""
+    size = np.dtype(dtype).itemsize
+    room = np.zeros(count + 64 // size, dtype)
+    skip = -room.ctypes.data % 64 // size
+    return room[skip : skip + count]
 
 
 @dataclass(frozen=True)
@@ -44,11 +52,10 @@ class Layout:
         """``[N, *dims]`` to a flat padded array of float32 (or bool); padding is zero."""
         count, dims = len(values), self.dims(shape)
         dtype = np.bool_ if values.dtype == np.bool_ else np.float32
-        if not dims or row_stride(dims[-1]) == dims[-1]:
-            return np.array(values, dtype, order="C").reshape(-1)
-        padded = np.zeros((count, *dims[:-1], row_stride(dims[-1])), dtype)
-        padded[..., : dims[-1]] = values
-        return padded.reshape(-1)
+        flat = aligned_zeros(count * self.stride(shape), dtype)
+        inner = (*dims[:-1], row_stride(dims[-1])) if dims else ()
+        flat.reshape(count, *inner)[..., : dims[-1] if dims else None] = values
+        return flat
 
     def unpack(self, flat: NDArray[np.generic], shape: Shape) -> NDArray[np.generic]:
         """The inverse of :meth:`pack`: a fresh ``[N, *dims]``."""

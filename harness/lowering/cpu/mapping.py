@@ -150,7 +150,7 @@ class Mapping(ABC):
                 place = self.locate(*node.attribute)
                 if place.value is not None:
                     return place.value
-                text = f"{place.array}[{place.index}]"
+                text = f"at({place.array}, {place.index})"
             case op if op in ELEMENTWISE:
                 text = scalar_operation(op, [self.lower(arg).text for arg in node.args])
             case _:
@@ -188,7 +188,7 @@ class Mapping(ABC):
     def resume_accumulator(
         self, name: str, kept: Value, message: Expression, reducer: Reducer, fresh: str, block: Block
     ) -> Value:
-        """A local accumulator of a scalar or vector that starts as the identity if ``fresh`` holds, else as ``kept``."""
+        """A local accumulator (no matrix) that starts as the identity if ``fresh`` holds, else as ``kept``."""
 
     @abstractmethod
     def accumulate(self, target: Value, message: Expression, reducer: Reducer, block: Block) -> None:

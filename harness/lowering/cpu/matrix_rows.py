@@ -57,11 +57,11 @@ class MatrixRows(Mapping):
         if node.op == "transpose":
             source, i, j = self.lower(node.args[0]), self.fresh("i"), self.fresh("j")
             home.line(f"for {i} in range({rows}):").line(f"    for {j} in range({lanes}):")
-            element = f"{source.array}[{source.row_start(j)} + {i}]"
+            element = f"at({source.array}, {source.row_start(j)} + {i})"
             home.line(f"        scratch[{target.row_start(i)} + {j}] = {element}")
         elif node.op == "stack":
-            for i, arg in enumerate(node.args):
-                home.line(f"store(scratch, {target.row_start(str(i))}, {self.lower(arg).text})")
+            for at, arg in enumerate(node.args):
+                home.line(f"store(scratch, {target.row_start(str(at))}, {self.lower(arg).text})")
         else:
             i = self.fresh("i")
             row, prelude = self.row_of(node, i)
@@ -77,7 +77,7 @@ class MatrixRows(Mapping):
                 return self._elementwise_row(node, i, lanes)
             case "outer":
                 left = self.spilled(node.args[0])
-                return f"({left.array}[{left.text} + {i}] * {self.lower(node.args[1]).text})", []
+                return f"(at({left.array}, {left.text} + {i}) * {self.lower(node.args[1]).text})", []
             case "eye":
                 return f"{self.maker('unit', lanes)}({i})", []
             case "full":
@@ -106,7 +106,7 @@ class MatrixRows(Mapping):
     def _product_row(self, node: Expression, i: str) -> tuple[str, list[str]]:
         left, right = self.lower(node.args[0]), self.lower(node.args[1])
         j, total = self.fresh("j"), self.fresh("row")
-        factor = f"{left.array}[{left.row_start(i)} + {j}]"
+        factor = f"at({left.array}, {left.row_start(i)} + {j})"
         return total, [
             f"{total} = {self.maker('zero', right.lanes)}()",
             f"for {j} in range({right.rows}):",
@@ -131,7 +131,7 @@ class MatrixRows(Mapping):
         i, total = self.fresh("i"), self.fresh("product")
         if len(left.shape) == 1:
             matrix, vector = self.lower(right), self.spilled(left)
-            step = f"fma({vector.array}[{vector.text} + {i}], {self.load_row(matrix, i)}, {total})"
+            step = f"fma(at({vector.array}, {vector.text} + {i}), {self.load_row(matrix, i)}, {total})"
             lanes = matrix.lanes
         else:
             matrix, row = self.lower(left), self.lower(right)

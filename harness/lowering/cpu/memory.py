@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from harness.language import Inputs, Program
 from harness.language.program import Property
 from harness.language.start import Start
-from harness.lowering.cpu.layout import Layout
+from harness.lowering.cpu.layout import Layout, aligned_zeros
 
 if TYPE_CHECKING:
     from harness.graph import Graph
@@ -49,7 +49,7 @@ class Memory:
         """A zeroed array of the engine's own that is laid out like a vertex property."""
         p = self.program.properties[prop]
         dtype = np.bool_ if p.dtype == "bool" else np.float32
-        return self.add(name, np.zeros(self.graph.num_vertices * self.layout.stride(p.shape), dtype))
+        return self.add(name, aligned_zeros(self.graph.num_vertices * self.layout.stride(p.shape), dtype))
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]]) -> None:
         """Set parameters, inputs and state. Raises InvalidInput for a missing or misshapen input."""
@@ -84,7 +84,9 @@ class Memory:
     def _reset_edges(self, prop: Property, start: Start) -> None:
         """Edge properties in the orders that kernels read."""
         wanted = [order for order in ("csr", "csc") if f"{order}_{prop.name}" in self._needed]
-        values = start.of(prop) if wanted else None
+        if not wanted:
+            return
+        values = start.of(prop)
         for order in wanted:
             if values is self.graph.weights and order == "csc":
                 ordered = self.graph.in_weights

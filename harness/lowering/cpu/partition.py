@@ -19,8 +19,8 @@ def balanced_bounds(offsets: Array, first: int, last: int, threads: int) -> NDAr
     """Cuts of ``first..last`` into parts of about equal edges: int64[parts + 1]. A vertex is never divided."""
     cost = offsets[first : last + 1] - offsets[first] + VERTEX_COST * np.arange(last - first + 1)
     parts = int(min(threads * PARTS_PER_THREAD, max(1, cost[-1] // SMALLEST_PART)))
-    cuts = np.searchsorted(cost, np.linspace(0, cost[-1], parts + 1)[1:-1]) if parts > 1 else []
-    return np.concatenate([[first], first + np.asarray(cuts, np.int64), [last]]).astype(np.int64)
+    cuts = np.searchsorted(cost, np.linspace(0, cost[-1], parts + 1)[1:-1])
+    return np.concatenate([[first], first + cuts, [last]]).astype(np.int64)
 
 
 def owner_bounds(in_offsets: Array, owners: int) -> NDArray[np.int64]:

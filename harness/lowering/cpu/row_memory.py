@@ -155,6 +155,18 @@ def store(typingctx: Any, array: NumbaType, start: NumbaType, row: NumbaType) ->
     return types.none(array, start, row), codegen
 
 
+@intrinsic
+def at(typingctx: Any, array: NumbaType, index: NumbaType) -> Typed:
+    """array[index], neither checked nor wrapped when negative."""
+    check_array("at", array, index)
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
+        pointer = address(context, builder, sig, args)
+        return context.unpack_value(builder, array.dtype, pointer)
+
+    return array.dtype(array, index), codegen
+
+
 def emit_prefetch(builder: ir.IRBuilder, pointer: ir.Value, write: bool) -> None:
     """Ask for the cache line at `pointer`, to keep in all levels."""
     byte_pointer = builder.bitcast(pointer, cgutils.voidptr_t)

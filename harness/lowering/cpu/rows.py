@@ -34,7 +34,8 @@ Functions of this module:
 
 - from row_ops(n): load(array, start), zero(), zero64(), splat(scalar), splat64(scalar), unit(i) (1 in lane i, else 0),
   iota() (0, 1, ...), empty_mask(), full_mask()
-- store(array, start, row), prefetch(array, index), prefetch_write(array, index), prefetch_row(array, start, literal n)
+- at(array, index) (a scalar), store(array, start, row)
+- prefetch(array, index), prefetch_write(array, index), prefetch_row(array, start, literal n)
 - atomic_add, atomic_min, atomic_max (array, index, value): for a scalar the result is the old value, a row gives None;
   claim work with atomic_add on an int64 array
 - extract(row, i), insert(row, i, scalar) with 0 <= i < n (another i gives any value, never a fault)
@@ -77,6 +78,7 @@ from harness.lowering.cpu.row_functions import (
     where,
 )
 from harness.lowering.cpu.row_memory import (
+    at,
     atomic_add,
     atomic_max,
     atomic_min,
@@ -104,6 +106,7 @@ __all__ = [
     "RowMask",
     "RowOps",
     "absolute",
+    "at",
     "atomic_add",
     "atomic_max",
     "atomic_min",

@@ -35,6 +35,8 @@ class RowsMapping(MatrixRows):
             if place.value is not None:
                 return place.value
             text = f"{self.maker('load', lanes)}({place.array}, {self.start(place.index, node)})"
+        elif node.op == "where" and not node.args[0].shape:
+            text = self._choice(node, home)
         elif node.op in ELEMENTWISE:
             operands = [self.lower(arg) for arg in node.args]
             text = self.row_operation(node.op, [o.text for o in operands], [o.kind == "row" for o in operands], lanes)
@@ -43,6 +45,23 @@ class RowsMapping(MatrixRows):
         name = self.fresh(self._stem(node))
         home.line(f"{name} = {text}")
         return Value("row", name, lanes)
+
+    def _choice(self, node: Expression, home: Block) -> str:
+        """A row chosen by a scalar condition; a row that only this choice wants is loaded when it is chosen."""
+        condition, *branches = node.args
+        test = self.lower(condition).text
+        texts = []
+        for branch in branches:
+            if branch.op == "read" and branch.shape and home.find(branch.key) is None:
+                place = self.locate(*branch.attribute)
+                (lanes,) = self.layout.dims(branch.shape)
+                loaded = f"{self.maker('load', lanes)}({place.array}, {self.start(place.index, branch)})"
+                texts.append(place.value.text if place.value is not None else loaded)
+            else:
+                row = self.lower(branch)
+                lanes = self.layout.dims(node.shape)[0]
+                texts.append(row.text if row.kind == "row" else f"{self.maker('splat', lanes)}({row.text})")
+        return f"{texts[0]} if {test} else {texts[1]}"
 
     def _structural(self, node: Expression, home: Block, lanes: int) -> str:
         match node.op:

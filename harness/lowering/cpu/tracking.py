@@ -74,8 +74,9 @@ def write_back(
     """Store new values of vertex ``v`` in ``block`` and note what they change.
 
     ``prefix_of``: properties that are written to another array, ``prefix + name``, as others still read the old one.
-    ``sent_is_current``: a group that has propagated all present values, so that they are what it has sent.
-    Without change tracking the template has a counter ``moved``.
+    ``sent_is_current``: a group that has propagated all present values, so that they are what it has sent; the
+    template then counts its active sources in ``moved`` and their arcs in ``arcs``. Without change tracking ``moved``
+    counts the vertices that moved.
     """
     at = builder.blocks[block]
     builder.bind("old", block, "v")
@@ -100,15 +101,33 @@ def _note_changes(
     old = builder.reading("old", name)
     stale = tracking.stale_groups(name)
     if stale:
-        at.line(f"if {builder.differs(builder.lower(old), new, block)}:")
+        changed = builder.mapping.fresh("changed")
+        at.line(f"{changed} = {builder.differs(builder.lower(old), new, block)}")
         for group in stale:
-            at.line(f"    {builder.argument(f'dirty_{tracking.name(group)}', 'flag')}[v] = True")
+            _set_flag(builder, f"dirty_{tracking.name(group)}", changed, block, alone=group is current)
     for group in tracking.listening_groups(name):
         space = f"sent_{tracking.name(group)}"
         builder.bind(space, block, "v", f"{space}_")
         before = builder.lower(old if group is current else builder.reading(space, name))
-        at.line(f"if {builder.differs(before, new, block, tolerance=builder.tolerance())}:")
-        at.line(f"    {builder.argument(f'active_{tracking.name(group)}', 'flag')}[v] = True")
+        far = builder.mapping.fresh("far")
+        at.line(f"{far} = {builder.differs(before, new, block, tolerance=builder.tolerance())}")
+        _set_flag(builder, f"active_{tracking.name(group)}", far, block, alone=group is current)
+        if group is current:
+            offsets = builder.argument("out_offsets", "offsets")
+            at.line(f"moved += int64({far})")
+            at.line(f"arcs += int64({far}) * (at({offsets}, v + 1) - at({offsets}, v))")
+
+
+def _set_flag(builder: KernelBuilder, flag: str, condition: str, block: str, *, alone: bool) -> None:
+    """Set a flag of ``v`` where the condition holds; ``alone``: no other kernel has set it since it was cleared, so
+    that it can be written without a branch."""
+    array = builder.argument(flag, "flag")
+    at = builder.blocks[block]
+    if alone:
+        written = any(line.startswith(f"{array}[v] = ") for line in at.lines)
+        at.line(f"{array}[v] = {f'{array}[v] or ' if written else ''}{condition}")
+    else:
+        at.line(f"if {condition}:").line(f"    {array}[v] = True")
 
 
 def composed_writes(program: Program, group: FoldGroup, live: frozenset[str]) -> list[tuple[str, Expression]]:
