@@ -30,7 +30,15 @@ from harness.hookspecs import hookimpl
 if TYPE_CHECKING:
     from harness.graph import Graph
     from harness.language import Algorithm, Inputs, InvalidInput, LanguageError, Program
-    from harness.language.analysis import FoldGroup, change_driven, fold_groups, mutable, unfolded, watched
+    from harness.language.analysis import (
+        FoldGroup,
+        change_driven,
+        fold_groups,
+        mutable,
+        recomputation_only,
+        unfolded,
+        watched,
+    )
     from harness.language.evaluation import Evaluator, concrete
     from harness.language.expressions import Expression, constant
     from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, VertexStep, reads
@@ -45,7 +53,7 @@ if TYPE_CHECKING:
 _HOME = {
     "harness.graph": "Graph",
     "harness.language": "Algorithm Inputs InvalidInput LanguageError Program",
-    "harness.language.analysis": "FoldGroup change_driven fold_groups mutable unfolded watched",
+    "harness.language.analysis": "FoldGroup change_driven fold_groups mutable recomputation_only unfolded watched",
     "harness.language.evaluation": "Evaluator concrete",
     "harness.language.expressions": "Expression constant",
     "harness.language.reference": "moved segment_reduce",
@@ -72,6 +80,6 @@ __all__ = [
     "Inputs", "InvalidInput", "Kernel", "KernelBuilder", "LanguageError", "No", "Phases", "Program",
     "RunStatistics", "ScheduleError", "Superstep", "VertexStep", "Yes", "balanced_bounds", "change_driven",
     "composed_writes", "concrete", "constant", "fill_kernel", "fold_groups", "hookimpl", "initial_values",
-    "live_after", "moved", "mutable", "option", "owned_edges", "owner_bounds", "reads", "schedule_from_options",
+    "live_after", "moved", "mutable", "option", "owned_edges", "owner_bounds", "reads", "recomputation_only", "schedule_from_options",
     "segment_reduce", "unfolded", "watched", "write_back",
 ]  # fmt: skip

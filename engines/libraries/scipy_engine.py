@@ -151,7 +151,13 @@ class ScipyEngine(Engine):
         return edges
 
     def _evaluator(self) -> Evaluator:
-        return Evaluator(lambda space, name: self._value[name], self._parameters, self.features, np.float32)
+        def read(space: str, name: str) -> Array:
+            return self._value[name]
+
+        def without(space: str, name: str, factor: Array) -> Array:  # of a sum: a product over edges is refused
+            return np.asarray(self._value[name] - factor)
+
+        return Evaluator(read, self._parameters, self.features, np.float32, without)
 
     def _multiply(self, stage: EdgeReduce, at: int, side: slice) -> int:
         matrices = self._matrices[stage.name]
@@ -172,6 +178,9 @@ class ScipyEngine(Engine):
         evaluate = Evaluator(lambda space, name: value[name], self._parameters, self.features, np.float32)
         fresh = {name: evaluate(expression) for name, expression in stage.values}
         for name, array in fresh.items():
+            if array.shape == self._value[name].shape:  # every vertex
+                self._value[name] = array
+                continue
             result = np.empty_like(self._value[name])
             result[: side.start], result[side.stop :] = self._value[name][: side.start], self._value[name][side.stop :]
             result[side] = array

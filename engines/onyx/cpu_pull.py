@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.api import FoldGroup, GraphReduce, Kernel, KernelBuilder, composed_writes, live_after, write_back
+from harness.api import (
+    FoldGroup,
+    GraphReduce,
+    Kernel,
+    KernelBuilder,
+    composed_writes,
+    live_after,
+    recomputation_only,
+    write_back,
+)
 
 if TYPE_CHECKING:
     from engines.onyx.engine import OnyxEngine
@@ -79,7 +88,8 @@ class Gather:
         # them: gathers of dirty vertices keep theirs, gathers of everything save themselves the writing
         steps_alone = engine.tracking.own(group) or engine.tracking.of_graph(group)
         small = all(len(stage.message.shape) < 2 for stage in group.edge_stages)
-        self.keeps = bool(self.tracked and group.vertex_steps and steps_alone and small)
+        of_sources = not any(recomputation_only(program, stage) for stage in group.edge_stages)
+        self.keeps = bool(self.tracked and group.vertex_steps and steps_alone and small and of_sources)
         for name in self.doubled:
             engine.memory.like(f"next_{name}", name)
         engine.add_kernel(self.gather(self.name, dirty_only=False))

@@ -125,7 +125,7 @@ class SimdxEngine(CpuEngine):
         self.add_kernel(self.combine_kernel(stage))
         stride = self.layout.stride(stage.message.shape)
         pieces = max(len(lists["piece_vertex"]) for lists in self.lists)
-        self.memory.add(f"piece_{stage.into}", np.zeros(max(1, pieces * stride), np.float32))
+        self.memory.add(f"reduced_{stage.into}", np.zeros(max(1, pieces * stride), np.float32))
 
         def step() -> None:
             lists = self.lists[self.superstep_index % len(self.lists)]
@@ -175,13 +175,13 @@ class SimdxEngine(CpuEngine):
         ]  # fmt: skip
         builder = self._builder(f"{stage.name}_pieces", COMPUTE_PIECE, signature)
         builder.prefetch_sources([stage], "in_neighbours", PREFETCH_DISTANCE)
-        return self._reduce(builder, stage, f"piece_{stage.into}", "i")
+        return self._reduce(builder, stage, f"reduced_{stage.into}", "i")
 
     def combine_kernel(self, stage: EdgeReduce) -> Kernel:
         """Combine the pieces of every large vertex."""
         signature = [("vertices", "i64"), ("pieces_of", "i64")]
         builder = self._builder(f"{stage.name}_combine", COMBINE, signature)
-        builder.bind("piece", "edge", "j", "piece_")
+        builder.bind("piece", "edge", "j", "reduced_")
         total = builder.start_accumulator("total", stage.message, stage.reducer, "vertex")
         builder.accumulate(total, builder.reading("piece", stage.into), stage.reducer, "edge")
         builder.store(f"vertex_{stage.into}", "v", stage.message, total, "after")

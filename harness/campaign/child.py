@@ -156,8 +156,8 @@ def _judge(cell: Cell, problem: Problem, values: Values, draft: Draft, phases: P
     draft.tell(**told, phases=phases.seconds)
     if outcome is Outcome.OK:
         draft.stage("rate")
-        metrics = problem.algorithm.metrics(problem.graph, values)
-        problem.algorithm.artefacts(problem.graph, values, folder)
+        metrics = problem.algorithm.metrics(problem.given, values)
+        problem.algorithm.artefacts(problem.given, values, folder)
         draft.tell(metrics={name: float(value) for name, value in metrics.items()})
     draft.end(outcome, reason)
 

@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Problem:
-    """A program with its graph and inputs. ``key`` is the hash of all that its answer depends on, ``told`` the fields
-    of a record that describe it."""
+    """A program with its graph and inputs. ``given`` is the graph that the cell names, ``graph`` the one that the
+    algorithm made of it to run on; ``key`` is the hash of all that the answer depends on, ``told`` the fields of a record
+    that describe it."""
 
     algorithm: Algorithm
     program: Program
+    given: Graph
     graph: Graph
     inputs: Inputs
     features: int
@@ -67,7 +69,7 @@ def set_problem(cell: Cell, registry: Registry, draft: Draft, phases: Phases) ->
         },
         "program": {"fingerprint": program.fingerprint, "bound": program.bound, "max_supersteps": max_supersteps},
     }
-    return Problem(algorithm, program, graph, inputs, features, max_supersteps, key, told)
+    return Problem(algorithm, program, given, graph, inputs, features, max_supersteps, key, told)
 
 
 def _features(cell: Cell, algorithm: Algorithm, graph: Graph) -> int:

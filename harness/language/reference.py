@@ -230,10 +230,16 @@ def _csr_positions(graph: Graph) -> Array:
 
 def moved(old: Array, new: Array, tolerance: float, relative: bool) -> Array:
     """Per vertex: whether any feature moved by more than the tolerance. NaN always counts as moving."""
+    features = tuple(range(1, new.ndim))
+    if new.dtype == np.bool_:
+        return np.asarray((new != old).any(axis=features))
     with np.errstate(invalid="ignore"):
-        margin = tolerance * np.abs(new) if relative else tolerance
-        far = (new != old) & ~(np.abs(new - old) <= margin) if new.dtype != np.bool_ else new != old
-    return np.asarray(far.any(axis=tuple(range(1, far.ndim))))
+        near = np.abs(new - old) <= (tolerance * np.abs(new) if relative else tolerance)
+    result = np.asarray(~near.all(axis=features))
+    suspects = np.flatnonzero(result)  # equal infinities are near, too
+    differs = (new[suspects] != old[suspects]) & ~near[suspects]
+    result[suspects] = differs.any(axis=features)
+    return result
 
 
 def reads_reverse(program: Program) -> bool:

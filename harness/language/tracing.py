@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from harness.language.declarations import Declarations
@@ -228,7 +228,7 @@ class ProgramBuilder:
         return Program(
             self.name,
             dict(self._properties),
-            tuple(self._stages),
+            _named_apart(self._stages),
             self._control,
             results,
             {name: value for name, value in parameters.items() if name in used},
@@ -310,6 +310,21 @@ def _no_read(space: str, name: str) -> NoReturn:
 def _line_of(function: Function) -> SourceLine:
     code = function.__code__
     return SourceLine(code.co_filename, code.co_firstlineno)
+
+
+def _named_apart(stages: Sequence[Stage]) -> tuple[Stage, ...]:
+    """The stages, those whose name an earlier one has with a number behind it: engines know stages by their names."""
+    taken = {stage.name for stage in stages}
+    seen: set[str] = set()
+    result: list[Stage] = []
+    for stage in stages:
+        name, number = stage.name, 1
+        while name in seen or (number > 1 and name in taken):
+            number += 1
+            name = f"{stage.name}_{number}"
+        seen.add(name)
+        result.append(stage if name == stage.name else replace(stage, name=name))
+    return tuple(result)
 
 
 def _name_of(function: Function) -> str:

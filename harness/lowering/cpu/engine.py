@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from harness.contract import Device, Direction, Engine, EngineFailure, No, Phases, RunStatistics, Superstep, Yes
 from harness.language import Inputs, Program
 from harness.language.analysis import FoldGroup, mutable
+from harness.language.expressions import walk
 from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, reads
 from harness.language.reference import segment_reduce
+from harness.lowering.cpu.accumulators import separated
 from harness.lowering.cpu.frontier import count_kernel, propagated_kernel
 from harness.lowering.cpu.kernels import Kernel, module_source
 from harness.lowering.cpu.layout import Layout, aligned_zeros
@@ -53,6 +55,7 @@ class CpuEngine(Engine):
     # contract ---------------------------------------------------------------------------------------------------
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
         """Whether the program can run under this schedule on this graph."""
+        program = separated(program)
         reason = self.refusal(program, graph, features, device)
         return No(reason) if reason else Yes(self.bytes_needed(program, graph, features, device))
 
@@ -62,6 +65,11 @@ class CpuEngine(Engine):
             return f"this engine has no {device.kind} code yet"
         if not 1 <= features <= MAX_LANES:
             return f"features={features}: this engine handles 1 to {MAX_LANES}"
+        layout = Layout(features)
+        shapes = {node.shape for stage in program.stages for node in walk(*stage.expressions())}
+        longest = max(max(layout.dims(shape), default=1) for shape in shapes)
+        if longest > MAX_LANES:
+            return f"a value of the program has {longest} elements in a row; this engine handles 1 to {MAX_LANES}"
         if program.control.alternate and graph.bipartite is None:
             return "the program alternates sides and the graph is not bipartite"
         for stage in program.stages:
@@ -86,6 +94,7 @@ class CpuEngine(Engine):
 
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Plan, lower, compile, allocate."""
+        program = separated(program)
         self.program, self.graph, self.layout = program, graph, Layout(features)
         self.threads = min(device.threads, int(numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
         numba.set_num_threads(self.threads)
@@ -189,7 +198,9 @@ class CpuEngine(Engine):
         return tuple(self._kernels.values())
 
     def add_kernel(self, kernel: Kernel) -> None:
-        """Add a kernel to the module."""
+        """Add a kernel to the module. Raises EngineFailure when two stages lead to kernels of one name."""
+        if kernel.name in self._kernels:
+            raise EngineFailure(f"{self.program.name}: two kernels are called {kernel.name!r}; rename a stage")
         self._kernels[kernel.name] = kernel
 
     def call(self, name: str, parts: int, **overrides: NDArray[Any]) -> None:

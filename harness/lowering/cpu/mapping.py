@@ -17,7 +17,7 @@ from harness.lowering.cpu.layout import LINE, Layout
 
 INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-    "eq": "==", "ne": "!=", "and": "&", "or": "|",
+    "eq": "==", "ne": "!=", "and": "&", "or": "|", "without": "-",
 }  # fmt: skip
 SCALAR_FUNCTION = {
     "min": "np.minimum", "max": "np.maximum", "abs": "abs", "exp": "np.exp", "log": "np.log", "sqrt": "np.sqrt"
@@ -46,6 +46,7 @@ ELEMENTWISE = frozenset(
         "not",
         "and",
         "or",
+        "without",  # of a sum; products are not lowered
     ]
 ) | frozenset(["lt", "le", "gt", "ge", "eq", "ne"])
 
@@ -102,14 +103,18 @@ class Mapping(ABC):
         self.layout, self.locate, self.root, self.parameters = layout, locate, root, parameters
         self.scratch_floats = 0
         self._names = 0
+        self._homes: dict[str, Block] = {}
 
     # shared -----------------------------------------------------------------------------------------------------
     def home(self, node: Expression) -> Block:
         """The outermost block in which everything that ``node`` reads is known."""
-        if node.op == "read":
-            return self.locate(*node.attribute).block
-        blocks = [self.root, *(self.home(arg) for arg in node.args)]
-        return max(blocks, key=lambda block: block.depth)
+        if node.key not in self._homes:
+            if node.op == "read":
+                blocks = [self.locate(*node.attribute).block]
+            else:
+                blocks = [self.root, *(self.home(arg) for arg in node.args)]
+            self._homes[node.key] = max(blocks, key=lambda block: block.depth)
+        return self._homes[node.key]
 
     def lower(self, node: Expression) -> Value:
         """The value of ``node``, computed in its home block, or known there already."""

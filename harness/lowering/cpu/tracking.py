@@ -54,8 +54,11 @@ class Tracking:
         return tuple(found)
 
     def stale_groups(self, name: str) -> tuple[FoldGroup, ...]:
-        """The groups that a change of a vertex's own property makes stale."""
-        return tuple(g for g in self.groups if g.kind != "graph" and name in self.own(g))
+        """The groups that a change of a vertex's own property makes stale: those that read it, and where several groups
+        write it those as well, as they are to write it anew."""
+        writers = [g for g in self.groups if any(name in stage.writes for stage in g.stages)]
+        again = writers if len(writers) > 1 else []
+        return tuple(g for g in self.groups if g.kind != "graph" and (name in self.own(g) or g in again))
 
     def listening_groups(self, name: str) -> tuple[FoldGroup, ...]:
         """The groups to which a property is propagated along edges."""

@@ -1,0 +1,40 @@
+"""One superstep and whole runs, engine by engine: ``pytest tests/benchmarks -m benchmark``."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.benchmarks.workloads import FEATURES, WHOLE_RUNS, Aggregation, prepared, rmat
+
+pytestmark = pytest.mark.benchmark
+THREADS = min(2, len(os.sched_getaffinity(0)))
+SETTINGS = [("scipy", 1), ("onyx", 1), ("onyx", THREADS), ("simdx", THREADS), ("tigr", THREADS)]
+
+
+@pytest.mark.parametrize("features", FEATURES, ids=lambda k: f"k={k}")
+@pytest.mark.parametrize(("name", "threads"), SETTINGS, ids=lambda value: str(value))
+def test_aggregation_superstep(benchmark, name, threads, features):
+    graph = rmat()
+    options = {"change_driven": False} if name == "onyx" else {}
+    engine = prepared(name, Aggregation(), graph, features, threads, **options)
+    benchmark.group = f"aggregation superstep, R-MAT 18, k={features}"
+    benchmark.pedantic(lambda: engine.run(1), rounds=7, warmup_rounds=2)
+    seconds = benchmark.stats.stats.median
+    row = 4 * features
+    benchmark.extra_info["edges_per_s"] = graph.num_edges / seconds
+    benchmark.extra_info["gb_per_s"] = (graph.num_edges * (8 + row) + 2 * graph.num_vertices * row) / seconds / 1e9
+    engine.close()
+
+
+@pytest.mark.parametrize("algorithm", WHOLE_RUNS)
+@pytest.mark.parametrize("name", ["scipy", "onyx", "gunrock", "tigr", "simdx"])
+def test_whole_run(benchmark, name, algorithm):
+    engine = prepared(name, WHOLE_RUNS[algorithm], rmat(), 8, THREADS)
+    benchmark.group = f"{algorithm} to convergence, R-MAT 18, k=8"
+    statistics = benchmark.pedantic(lambda: engine.run(1000), setup=engine.restart, rounds=3, warmup_rounds=1)
+    assert statistics.settled
+    benchmark.extra_info["supersteps"] = len(statistics.supersteps)
+    benchmark.extra_info["edges"] = statistics.edges
+    engine.close()

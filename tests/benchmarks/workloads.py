@@ -1,0 +1,76 @@
+"""What the benchmarks run: graphs, algorithms and prepared engines."""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from harness.algorithms.label_propagation import LabelPropagation
+from harness.algorithms.pagerank import PageRank
+from harness.contract import Device, Engine, Phases, schedule_from_options
+from harness.graph import Graph, open_graph
+from harness.language import Algorithm, Expression, Inputs, K, ProgramBuilder, Reader, normalize, trace
+from harness.plugins import Registry
+
+FEATURES = (1, 4, 8, 32, 128)
+
+
+class Aggregation(Algorithm):
+    """One weighted aggregation with normalisation a superstep: ``x(v) = normalize(sum of w(u, v) x(u))``."""
+
+    name: ClassVar[str] = "aggregation"
+
+    tolerance: float = 0.0
+    supersteps: int = 1000
+
+    def build(self, p: ProgramBuilder) -> None:
+        p.edge("weight")
+        p.vertex("start", K)
+        p.vertex("x", K, start="start")
+
+        @p.over_edges(into="aggr", reduce="sum")
+        def gather(src: Reader, edge: Reader) -> Expression:
+            return edge.weight * src.x
+
+        @p.over_vertices
+        def scale(v: Reader) -> dict[str, Expression]:
+            return {"x": normalize(v.aggr)}
+
+        p.repeat(self.supersteps)
+        p.output("x", bound=1e-4)
+
+    def inputs(self, graph: Graph, features: int) -> Inputs:
+        draws = np.random.default_rng(0).random((graph.num_vertices, features), np.float32)
+        return Inputs({"start": draws}, self.parameter_values())
+
+
+@cache
+def rmat(scale: int = 18) -> Graph:
+    """The R-MAT graph of the figures: 2^scale vertices, edge factor 16, random weights."""
+    graph = open_graph("harness.graph.catalogue:rmat", {"scale": scale, "edge_factor": 16, "seed": 1})
+    weights = np.random.default_rng(0).random(graph.num_edges, np.float32) + np.float32(0.1)
+    return graph.with_weights(weights)
+
+
+WHOLE_RUNS: dict[str, Algorithm] = {
+    "label_propagation": LabelPropagation(seeds="random"),
+    "pagerank": PageRank(),
+}
+
+
+def prepared(name: str, algorithm: Algorithm, graph: Graph, features: int, threads: int, **options: Any) -> Engine:
+    """An engine, ready to run the algorithm; its ``restart`` sets everything to the start."""
+    spec = Registry.load().engine(name)
+    module, _, attribute = spec.factory.partition(":")
+    engine: Engine = getattr(importlib.import_module(module), attribute)(schedule_from_options(spec, options))
+    program, device = trace(algorithm), Device(threads=threads)
+    answer = engine.supports(program, graph, features, device)
+    assert not hasattr(answer, "reason"), answer
+    engine.prepare(program, graph, features, device, Phases())
+    inputs = algorithm.inputs(graph, features)
+    engine.restart = lambda: engine.reset(inputs)  # type: ignore[attr-defined]
+    engine.restart()
+    return engine
