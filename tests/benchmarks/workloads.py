@@ -13,7 +13,7 @@ from harness.algorithms.pagerank import PageRank
 from harness.contract import Device, Engine, Phases, schedule_from_options
 from harness.graph import Graph, open_graph
 from harness.language import Algorithm, Expression, Inputs, K, ProgramBuilder, Reader, normalize, trace
-from harness.plugins import Registry
+from harness.plugins import load_plugins
 
 FEATURES = (1, 4, 8, 32, 128)
 
@@ -63,7 +63,7 @@ WHOLE_RUNS: dict[str, Algorithm] = {
 
 def prepared(name: str, algorithm: Algorithm, graph: Graph, features: int, threads: int, **options: Any) -> Engine:
     """An engine, ready to run the algorithm; its ``restart`` sets everything to the start."""
-    spec = Registry.load().engine(name)
+    spec = load_plugins().engine(name)
     module, _, attribute = spec.factory.partition(":")
     engine: Engine = getattr(importlib.import_module(module), attribute)(schedule_from_options(spec, options))
     program, device = trace(algorithm), Device(threads=threads)

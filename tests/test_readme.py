@@ -1,0 +1,85 @@
+"""The examples of the README run, and its quick start is two commands."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from harness.contract import AlgorithmSpec, Device, EngineSpec, Phases, schedule_from_options
+from harness.graph import Graph
+from harness.language import trace
+from harness.language.reference import ReferenceRun
+from harness.language.validation import compare
+from harness.plugins import load_plugins
+
+README = (Path(__file__).parents[1] / "README.md").read_text()
+
+
+def block(marker: str) -> str:
+    """The code block after a marker."""
+    found = re.search(rf"<!-- {marker} -->\n```\w+\n(.*?)```", README, re.DOTALL)
+    assert found, f"the README has no block marked {marker!r}"
+    return found[1]
+
+
+@pytest.fixture
+def example(tmp_path, monkeypatch) -> Callable[[str], ModuleType]:
+    """Import an example as the module that it is."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def load(marker: str) -> ModuleType:
+        name = f"readme_{marker.split()[-1]}"
+        (tmp_path / f"{name}.py").write_text(block(marker))
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        return importlib.import_module(name)
+
+    return load
+
+
+def test_quick_start_is_two_commands():
+    for marker in ("quick start: compare", "quick start: test"):
+        assert len(block(marker).strip().splitlines()) == 1
+    assert len(re.findall("quick start: ", README)) == 2
+
+
+def test_quick_start_names_what_the_package_offers():
+    assert ".venv/bin/onyx-harness" in block("quick start: compare")
+    assert "constraints.txt" in block("quick start: test")
+
+
+@pytest.mark.parametrize("name", ["onyx", "gunrock", "tigr", "simdx", "scipy"])
+def test_the_algorithm_runs_on_every_engine(example, name):
+    algorithm = example("example: algorithm").HeatDiffusion()
+    generator = np.random.default_rng(3)
+    graph = Graph.from_edges(
+        generator.integers(0, 50, 300), generator.integers(0, 50, 300), num_vertices=50, weights=generator.random(300),
+        name="random", duplicates="sum",
+    )  # fmt: skip
+    program, inputs = trace(algorithm), algorithm.inputs(graph, 5)
+    reference = ReferenceRun(program, graph, 5)
+    reference.reset(inputs)
+    reference.run(100)
+    spec = load_plugins().engine(name)
+    module, _, attribute = spec.factory.partition(":")
+    engine = getattr(importlib.import_module(module), attribute)(schedule_from_options(spec, {}))
+    engine.prepare(program, graph, 5, Device(threads=1), Phases())
+    engine.reset(inputs)
+    assert engine.run(100).settled
+    found = compare(program, {"heat": engine.values("heat")}, {"heat": reference.values("heat")})
+    assert found.ok, found.detail
+    engine.close()
+
+
+def test_the_plugin_is_one(example):
+    plugin = example("example: plugin")
+    (engine,), (algorithm,) = plugin.onyx_engines(), plugin.onyx_algorithms()
+    assert isinstance(engine, EngineSpec)
+    assert isinstance(algorithm, AlgorithmSpec)
+    assert schedule_from_options(engine, {"blocks": 3}).blocks == 3
