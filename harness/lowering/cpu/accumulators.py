@@ -1,0 +1,53 @@
+"""Accumulators apart from what other stages see: reductions into a property of their own where that matters.
+
+Kernels reduce edge by edge, and change tracking keeps accumulators from superstep to superstep. So a property that is
+reduced into must not be read by the message that makes it, nor overwritten by another stage; and a property that is
+read through edges must be written by a vertex step, which notes what moved.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Container
+
+from harness.language.expressions import read
+from harness.language.program import EdgeReduce, Program, Property, Stage, VertexStep, reads
+
+
+def separated(program: Program) -> Program:
+    """The program in which every reduction that needs it goes into a temporary that a vertex step copies.
+
+    That is where its message reads the property (of the superstep before), where another stage writes the property too,
+    and where edge or whole-graph stages read it. The same program where there is no such reduction.
+    """
+    properties = dict(program.properties)
+    names = {stage.name for stage in program.stages}
+    stages: list[Stage] = []
+    for stage in program.stages:
+        if not isinstance(stage, EdgeReduce) or not _needs_own(program, stage):
+            stages.append(stage)
+            continue
+        own = _unused(f"{stage.into}_reduced", properties)
+        properties[own] = Property(own, "vertex", stage.message.shape)
+        copy = _unused(f"{stage.name}_copy", names)
+        names.add(copy)
+        value = read("v", own, stage.message.shape, "float")
+        stages += [dataclasses.replace(stage, into=own), VertexStep(copy, ((stage.into, value),), stage.line)]
+    if len(stages) == len(program.stages):
+        return program
+    return dataclasses.replace(program, properties=properties, stages=tuple(stages))
+
+
+def _needs_own(program: Program, stage: EdgeReduce) -> bool:
+    others = [other for other in program.stages if other is not stage]
+    written_again = any(stage.into in other.writes for other in others)
+    through_edges = any(
+        name == stage.into for other in program.stages if not isinstance(other, VertexStep) for _, name in reads(other)
+    )
+    return written_again or through_edges
+
+
+def _unused(name: str, taken: Container[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
