@@ -80,6 +80,6 @@ __all__ = [
     "Inputs", "InvalidInput", "Kernel", "KernelBuilder", "LanguageError", "No", "Phases", "Program",
     "RunStatistics", "ScheduleError", "Superstep", "VertexStep", "Yes", "balanced_bounds", "change_driven",
     "composed_writes", "concrete", "constant", "fill_kernel", "fold_groups", "hookimpl", "initial_values",
-    "live_after", "moved", "mutable", "option", "owned_edges", "owner_bounds", "reads", "recomputation_only", "schedule_from_options",
-    "segment_reduce", "unfolded", "watched", "write_back",
+    "live_after", "moved", "mutable", "option", "owned_edges", "owner_bounds", "reads", "recomputation_only",
+    "schedule_from_options", "segment_reduce", "unfolded", "watched", "write_back",
 ]  # fmt: skip

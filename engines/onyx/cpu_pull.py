@@ -136,7 +136,9 @@ class Gather:
                 total = builder.resume_accumulator(variable, stage.into, stage.message, stage.reducer, "gathers")
             else:
                 total = builder.start_accumulator(variable, stage.message, stage.reducer, "vertex")
-            builder.accumulate(total, stage.message, stage.reducer, "edge")
+            builder.accumulate_in_runs(
+                total, stage.into, stage.message, stage.reducer, start="vertex", block="edge", end="after", at="e"
+            )
             builder.bind_value("v", stage.into, "after", total)
             if stage.into in self.live:
                 reduced.append((stage.into, builder.reading("v", stage.into)))

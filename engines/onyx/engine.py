@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from engines.onyx import cpu_pull, cpu_push
 from engines.onyx.schedule import OnyxSchedule
 from harness.api import CpuEngine, Device, FoldGroup, Graph, Program, change_driven, fold_groups, unfolded
@@ -36,6 +38,25 @@ class OnyxEngine(CpuEngine):
     def groups(self) -> tuple[FoldGroup, ...]:
         """Folded as the schedule says."""
         return fold_groups(self.program, self.schedule.direction) if self.schedule.fold else unfolded(self.program)
+
+    def missed(self) -> list[str]:
+        """What is not folded, not tracked or not vectorised here, and why."""
+        reasons = []
+        if not self.schedule.feature_aware:
+            reasons.append("rows as vector values: feature_aware is off")
+        if not self.schedule.fold:
+            reasons.append("stages in one kernel: fold is off")
+        elif self.schedule.direction == "push":
+            reasons.append("vertex steps in one kernel with edges: owners of destinations push, not owners of sources")
+        for before, after in pairwise(self.tracking.groups if self.schedule.fold else ()):
+            names = f"{self.tracking.name(before)} with {self.tracking.name(after)}"
+            reasons.append(f"folding {names}: one needs what the other makes of all vertices or edges")
+        forms = change_driven(self.program)
+        if not self.change_driven:
+            reasons.append("propagating changes only: change_driven is off")
+        elif isinstance(forms, str):
+            reasons.append(f"pushing changes: {forms}; destinations of sources that moved are recomputed instead")
+        return reasons
 
     def plan(self) -> None:
         """Kernels and steps of the direction."""

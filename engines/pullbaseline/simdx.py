@@ -156,7 +156,9 @@ class SimdxEngine(CpuEngine):
 
     def _reduce(self, builder: KernelBuilder, stage: EdgeReduce, array: str, index: str) -> Kernel:
         total = builder.start_accumulator("total", stage.message, stage.reducer, "vertex")
-        builder.accumulate(total, stage.message, stage.reducer, "edge")
+        builder.accumulate_in_runs(
+            total, stage.into, stage.message, stage.reducer, start="vertex", block="edge", end="after", at="e"
+        )
         builder.store(array, index, stage.message, total, "after")
         return builder.finish()
 

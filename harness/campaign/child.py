@@ -66,7 +66,7 @@ def _run(cell: Cell, draft: Draft, folder: Path, memory_bytes: int) -> None:
     problem = _problem(cell, registry, draft, phases)
     if problem is None:
         return
-    values = _solve(spec, cell, problem, draft, phases, memory_bytes)
+    values = _solve(spec, cell, problem, draft, phases, memory_bytes, folder)
     if values is not None:
         _judge(cell, problem, values, draft, phases, folder)
 
@@ -98,14 +98,14 @@ def _problem(cell: Cell, registry: Registry, draft: Draft, phases: Phases) -> Pr
 
 
 def _solve(
-    spec: EngineSpec, cell: Cell, problem: Problem, draft: Draft, phases: Phases, memory_bytes: int
+    spec: EngineSpec, cell: Cell, problem: Problem, draft: Draft, phases: Phases, memory_bytes: int, folder: Path
 ) -> Values | None:
     """The engine's answer; None, with the outcome told, when there is none."""
     draft.stage("engine")
     try:
         engine: Engine = load(spec.factory)(schedule_from_options(spec, cell.schedule))
         try:
-            return _values(engine, cell, problem, draft, phases, memory_bytes)
+            return _values(engine, cell, problem, draft, phases, memory_bytes, folder)
         finally:
             engine.close()
     except MemoryError:
@@ -117,11 +117,12 @@ def _solve(
 
 
 def _values(
-    engine: Engine, cell: Cell, problem: Problem, draft: Draft, phases: Phases, memory_bytes: int
+    engine: Engine, cell: Cell, problem: Problem, draft: Draft, phases: Phases, memory_bytes: int, folder: Path
 ) -> Values | None:
     from harness.campaign.environment import Bystanders
     from harness.campaign.lock import device_lock
     from harness.campaign.measurement import measure_engine
+    from harness.language.explain import explain_program
 
     answer = engine.supports(problem.program, problem.graph, problem.features, cell.device)
     if isinstance(answer, No):
@@ -134,6 +135,8 @@ def _values(
         return None
     draft.stage("prepare")
     engine.prepare(problem.program, problem.graph, problem.features, cell.device, phases)
+    explanation = f"{explain_program(problem.program)}\n\n{engine.explain()}\n"
+    (folder / "explain.txt").write_text(explanation, encoding="utf-8")
     draft.stage("solve")
     with device_lock(cell.device):
         bystanders = Bystanders()

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Problem:
-    """A program with its graph and inputs. ``given`` is the graph that the cell names, ``graph`` the one that the
-    algorithm made of it to run on; ``key`` is the hash of all that the answer depends on, ``told`` the fields of a record
-    that describe it."""
+    """A program with its graph and inputs. ``given`` is the graph that the cell names, ``graph`` what the algorithm
+    made of it to run on; ``key`` is the hash of all that the answer depends on, ``told`` the fields of a record that
+    describe it."""
 
     algorithm: Algorithm
     program: Program

@@ -25,8 +25,8 @@ Values = Mapping[str, NDArray[np.generic]]
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a run starts from: input properties by name (``[V, ...]`` or ``[E, ...]`` in CSR order, float32 or bool)
-    and run-time parameters by name."""
+    """What a run starts from: input properties by name (``[V, ...]``, ``[E, ...]`` in CSR order, or of its own shape
+    where it is one for the whole graph; float32 or bool) and run-time parameters by name."""
 
     properties: Values = field(default_factory=dict)
     parameters: Mapping[str, float] = field(default_factory=dict)

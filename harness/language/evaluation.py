@@ -111,6 +111,8 @@ class Evaluator:
                 return np.asarray(args[0][:, :, None] * args[1][:, None, :])
             case "matmul":
                 return self._matmul(node, *args)
+            case "max_product":
+                return largest_products(*args)
             case "transpose":
                 return args[0].swapaxes(1, 2)
             case "index":
@@ -131,11 +133,21 @@ class Evaluator:
     @staticmethod
     def _matmul(node: Expression, a: Array, b: Array) -> Array:
         ranks = (len(node.args[0].shape), len(node.args[1].shape))
+        if ranks == (1, 2) and len(b) == 1:  # one matrix for all rows: a single large product
+            return np.asarray(a @ b[0])
         if ranks == (1, 2):
             return np.asarray(np.matmul(a[:, None, :], b)[:, 0, :])
         if ranks == (2, 1):
             return np.asarray(np.matmul(a, b[:, :, None])[:, :, 0])
         return np.asarray(np.matmul(a, b))
+
+
+def largest_products(a: Array, b: Array) -> Array:
+    """``[n, j]``, the largest over i of ``a[n, i] * b[n, i, j]``, row by row as all products at once are large."""
+    found = a[:, 0, None] * b[:, 0]
+    for i in range(1, a.shape[1]):
+        np.maximum(found, a[:, i, None] * b[:, i], out=found)
+    return np.asarray(found)
 
 
 def normalized(x: Array, kind: str) -> Array:

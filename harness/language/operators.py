@@ -152,6 +152,15 @@ def outer(a: Operand, b: Operand) -> Expression:
     return Expression("outer", (left, right), shape=left.shape + right.shape)
 
 
+def max_product(vector: Operand, matrix: Operand) -> Expression:
+    """The largest in place of the sum in ``vector @ matrix``: element j is the largest of ``vector[i] * matrix[i, j]``
+    over i; NaN where one of these is NaN."""
+    left, right = _vector(vector, "max_product()"), _as_float(_operand(matrix))
+    if len(right.shape) != 2 or right.shape[0] != left.shape[0]:
+        raise LanguageError(f"max_product() meets the shapes {left.shape} and {right.shape}; it takes (n,) and (n, m)")
+    return Expression("max_product", (left, right), shape=right.shape[1:])
+
+
 def transpose(a: Expression) -> Expression:
     """The transpose of a matrix; ``a.T`` is the same."""
     return a.T

@@ -42,6 +42,11 @@ class LogProduct:
         """Products that may be changed apart from these."""
         return LogProduct(self.log.copy(), self.zeros.copy(), self.negative.copy())
 
+    def times(self, x: Array) -> LogProduct:
+        """The product with one more factor ``x``."""
+        one = LogProduct.of(x)
+        return LogProduct(self.log + one.log, self.zeros + one.zeros, self.negative + one.negative)
+
     def without(self, x: Array) -> LogProduct:
         """The product with the factor ``x`` taken out again."""
         one = LogProduct.of(x)

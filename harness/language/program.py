@@ -45,16 +45,20 @@ class Property:
 
 @dataclass(frozen=True, eq=False)
 class EdgeReduce:
-    """``into(v) = reducer over in-edges (u, v) of message(src=u, dst=v, edge)``."""
+    """``into(v) = reducer over in-edges (u, v) of message(src=u, dst=v, edge)``.
+
+    ``initial``, of a product: a read of the destination's property that is one more factor, before the scaling.
+    """
 
     name: str
     into: str
     reducer: Reducer
     message: Expression
     line: SourceLine
+    initial: Expression | None = None
 
     def expressions(self) -> tuple[Expression, ...]:
-        return (self.message,)
+        return (self.message,) if self.initial is None else (self.message, self.initial)
 
     @property
     def writes(self) -> tuple[str, ...]:
@@ -227,7 +231,8 @@ def _describe_stage(stage: Stage) -> list[str]:
                 stage.message, lambda e: e.op == "const" and e.attribute == IDENTITY[stage.reducer]
             )
             chosen = f" where {condition}" if condition else ""
-            return [f"{stage.into}(v) = {stage.reducer} over in-edges{chosen} of {message}"]
+            first = f"{format_expression(stage.initial)} times the " if stage.initial is not None else ""
+            return [f"{stage.into}(v) = {first}{stage.reducer} over in-edges{chosen} of {message}"]
         case EdgeUpdate():
             return [f"{stage.updates}(u, v) = {_kept(stage.value, ('edge', stage.updates))}"]
         case VertexStep():

@@ -187,7 +187,10 @@ class ReferenceRun:
             if product is None:
                 result[vertices] = segment_reduce(messages, offsets, stage.reducer)
                 continue
-            product.set(vertices, segment_product(messages, offsets))
+            found = segment_product(messages, offsets)
+            if stage.initial is not None:
+                found = found.times(self._value[stage.initial.attribute[1]][vertices])
+            product.set(vertices, found)
         if product is not None:
             self._product[stage.into] = product
             result[side] = product.value()[side]

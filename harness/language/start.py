@@ -47,6 +47,8 @@ class Start:
         shape = (count, *concrete(prop.shape, self.features))
         if prop.role == "builtin":
             return np.asarray(self._builtin(prop.name), np.float64)
+        if prop.role == "input" and prop.place == "graph":
+            return checked_input(prop, self.inputs, graph, shape[1:])[None]
         if prop.role == "input":
             return checked_input(prop, self.inputs, graph, shape)
         if prop.name in self.state:
@@ -72,7 +74,7 @@ class Start:
 
 
 def checked_input(prop: Property, inputs: Inputs, graph: Graph, shape: tuple[int, ...]) -> Array:
-    """The input property, checked for presence, shape, kind and NaN (infinities are legal). Raises InvalidInput."""
+    """The input property, one for the whole graph without a first axis; checked for presence, shape, kind and NaN (infinities are legal). Raises InvalidInput."""
     if prop.name in inputs.properties:
         array = np.asarray(inputs.properties[prop.name])
     elif prop.place == "edge" and prop.name == "weight":

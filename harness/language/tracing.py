@@ -77,16 +77,22 @@ class ProgramBuilder:
         """Declare an edge property: an input, or, with ``start``, state. ``weight`` is the graph's own."""
         self._properties.declare(name, "edge", shape, dtype, start)
 
+    def graph(self, name: str, shape: Shape | Dimension = (), *, dtype: type[float] | type[bool] = float) -> None:
+        """Declare an input that is one for the whole graph, read as ``graph.<name>``; it is given as ``[*shape]``."""
+        self._properties.declare(name, "graph", shape, dtype, None)
+
     # stages -----------------------------------------------------------------------------------------------------
     def over_edges(
         self, *, into: str | None = None, reduce: Reducer | None = None, updates: str | None = None,
-        when: Function | None = None,
+        when: Function | None = None, initial: str | None = None,
     ) -> Callable[[Function], Function]:  # fmt: skip
         """Decorate an edge function: reduce its messages ``into`` a vertex property, or let it update an edge property.
 
         The function takes any of ``src``, ``dst``, ``edge``, ``graph``. ``when`` is a guard over the same arguments:
         where it is false neither this stage nor the edge stages directly after it run for that edge. A ``prod`` of
         vectors or matrices is scaled, per vertex, to a largest magnitude of 1 (see :mod:`harness.language.products`).
+        ``initial``: a vertex property that is one more factor of a ``prod``, before it is scaled; ``without()`` leaves
+        it in.
         """
         if (into is None) == (updates is None) or (into is None) != (reduce is None):
             raise LanguageError("over_edges() takes either into= with reduce=, or updates=")
@@ -105,9 +111,10 @@ class ProgramBuilder:
                 require_float(value, function.__name__, line)
                 if guard is not None:
                     value = where(guard, value, IDENTITY[reduce])
+                first = None if initial is None else self._initial(initial, reduce, value, line)
                 self._properties.write(into, "vertex", value, line)
                 self._note_written(into)
-                self._stages.append(EdgeReduce(_name_of(function), into, reduce, value, line))
+                self._stages.append(EdgeReduce(_name_of(function), into, reduce, value, line, first))
             return function
 
         return decorate
@@ -257,6 +264,20 @@ class ProgramBuilder:
             met = "nothing" if result is None else "a dict"
             raise LanguageError(f"{function.__name__} must return one value; it returned {met}", _line_of(function))
         return _operand(result)
+
+    def _initial(self, name: str, reducer: Reducer, message: Expression, line: SourceLine) -> Expression:
+        """The factor that a product starts from."""
+        if reducer != "prod":
+            raise LanguageError(
+                f"initial={name!r} is a factor of a prod; with reduce={reducer!r} add it in the vertex step after", line
+            )
+        prop = self._properties.get(name)
+        if prop is None or (prop.place, prop.shape, prop.dtype) != ("vertex", message.shape, "float"):
+            raise LanguageError(
+                f"initial={name!r} must name a vertex float of shape {message.shape}, the message's; declare it before",
+                line,
+            )
+        return read("dst", name, prop.shape, prop.dtype)
 
     def _guard_of(self, kind: str, when: Function | None, function: Function) -> Expression | None:
         """The condition under which this stage runs: its own guard and those of the stages of its run before it."""

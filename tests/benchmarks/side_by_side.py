@@ -51,10 +51,8 @@ def aggregation() -> None:
         rounds(works, 1)
         table = [[t / n for t, n in zip(row, steps, strict=True)] for row in rounds(works, ROUNDS)]
         scipy, one, two = (statistics.median(row[i] for row in table) * 1e3 for i in range(3))
-        print(
-            f"{features:>4} {scipy:>9.1f} {one:>9.1f} {two:>9.1f} {ratio(table, 0, 1):>14.2f}x {ratio(table, 1, 2):>15.2f}x",
-            flush=True,
-        )
+        ratios = f"{ratio(table, 0, 1):>14.2f}x {ratio(table, 1, 2):>15.2f}x"
+        print(f"{features:>4} {scipy:>9.1f} {one:>9.1f} {two:>9.1f} {ratios}", flush=True)
         close(engines)
 
 

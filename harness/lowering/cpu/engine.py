@@ -153,8 +153,16 @@ class CpuEngine(Engine):
         return self.memory.values(name)
 
     def explain(self) -> str:
-        """The schedule and the generated source."""
-        return f"{self.schedule!r}\n\n{self.source}"
+        """The schedule, the kernels, the fast paths that were missed and why, and the generated source."""
+        lines = [f"schedule {self.schedule!r}, {self.threads} threads"]
+        for group in self.tracking.groups:
+            lines.append(f"kernel {self.tracking.name(group)}: {', '.join(stage.name for stage in group.stages)}")
+        lines += [f"missed: {reason}" for reason in self.missed()]
+        return "\n".join(lines) + f"\n\n{self.source}"
+
+    def missed(self) -> list[str]:
+        """Fast paths that this schedule does not take here, each with its reason."""
+        return []
 
     def close(self) -> None:
         """Drop all arrays."""

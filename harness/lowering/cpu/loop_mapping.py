@@ -9,11 +9,12 @@ from __future__ import annotations
 from harness.language.expressions import Expression
 from harness.language.program import Reducer
 from harness.lowering.cpu.code import Block, Value
-from harness.lowering.cpu.layout import row_stride
+from harness.lowering.cpu.layout import Layout, row_stride
 from harness.lowering.cpu.mapping import (
     ELEMENTWISE,
     FIRST,
     REDUCTIONS,
+    Locate,
     Mapping,
     far,
     identity,
@@ -22,10 +23,15 @@ from harness.lowering.cpu.mapping import (
 from harness.lowering.cpu.rows_mapping import combined_scalar
 
 Index = tuple[str, ...]  # variables that name a feature, or a row and a feature
+LARGEST_TREE = 64  # operations written out in one loop; what is shared is written out each time it is used
 
 
 class LoopMapping(Mapping):
     """Features in loops."""
+
+    def __init__(self, layout: Layout, locate: Locate, root: Block, parameters: tuple[str, ...]) -> None:
+        super().__init__(layout, locate, root, parameters)
+        self._trees: dict[str, int] = {}
 
     # elements ---------------------------------------------------------------------------------------------------
     def element(self, node: Expression, at: Index) -> str:
@@ -33,6 +39,9 @@ class LoopMapping(Mapping):
         if not node.shape:
             return self.lower(node).text
         if node.op in ELEMENTWISE:
+            found = self._found(node)
+            if found is not None:
+                return element_of(found, at)
             return scalar_operation(node.op, [self.element(arg, at) for arg in node.args])
         match node.op:
             case "outer":
@@ -49,11 +58,28 @@ class LoopMapping(Mapping):
         """Compute, before a loop over elements, everything in it that is no loop over the same elements."""
         if not node.shape:
             self.lower(node)
+        elif self._found(node) is not None:
+            return
         elif node.op in ELEMENTWISE or node.op in ("outer", "full", "transpose"):
             for arg in node.args:
-                self.prepare(arg)
+                if arg.dtype == "float" and self._tree(arg) > LARGEST_TREE:
+                    self.lower(arg)
+                else:
+                    self.prepare(arg)
         elif node.op != "eye":
             self.lower(node)
+
+    def _found(self, node: Expression) -> Value | None:
+        """Where the elements of a float lie already (what is computed of a bool is laid down as a float)."""
+        return self.home(node).find(node.key) if node.dtype == "float" else None
+
+    def _tree(self, node: Expression) -> int:
+        """How many operations :meth:`element` writes out for a node."""
+        if not node.shape or node.op not in ELEMENTWISE or self._found(node) is not None:
+            return 1
+        if node.key not in self._trees:
+            self._trees[node.key] = 1 + sum(self._tree(arg) for arg in node.args)
+        return self._trees[node.key]
 
     def loops(self, node: Expression, block: Block) -> tuple[Index, str]:
         """Open the loops over the elements of ``node``; the index variables and the indentation within."""
@@ -187,13 +213,17 @@ class LoopMapping(Mapping):
     # accumulators -----------------------------------------------------------------------------------------------
     def start_accumulator(self, name: str, message: Expression, reducer: Reducer, block: Block) -> Value:
         """A variable for a scalar, else a place in scratch."""
-        if not message.shape:
-            block.line(f"{name} = {identity(reducer)}")
-            return Value("scalar", name)
-        target = self._room(message)
+        target = self._room(message) if message.shape else Value("scalar", name)
+        self.clear_accumulator(target, message, reducer, block)
+        return target
+
+    def clear_accumulator(self, target: Value, message: Expression, reducer: Reducer, block: Block) -> None:
+        """Set a variable, or a place in scratch."""
+        if target.kind == "scalar":
+            block.line(f"{target.text} = {identity(reducer)}")
+            return
         at, indent = self.loops(message, block)
         block.line(f"{indent}{element_of(target, at)} = {identity(reducer)}")
-        return target
 
     def resume_accumulator(
         self, name: str, kept: Value, message: Expression, reducer: Reducer, fresh: str, block: Block

@@ -190,6 +190,10 @@ class Mapping(ABC):
         """A local accumulator shaped like ``message``, set to the reducer's identity."""
 
     @abstractmethod
+    def clear_accumulator(self, target: Value, message: Expression, reducer: Reducer, block: Block) -> None:
+        """Set a local accumulator shaped like ``message`` to the reducer's identity again."""
+
+    @abstractmethod
     def resume_accumulator(
         self, name: str, kept: Value, message: Expression, reducer: Reducer, fresh: str, block: Block
     ) -> Value:

@@ -136,13 +136,20 @@ class RowsMapping(MatrixRows):
         dims = self.layout.dims(message.shape)
         if len(dims) == 2:
             target = self.scratch_matrix(*dims)
+        else:
+            target = Value("row", name, dims[0]) if dims else Value("scalar", name)
+        self.clear_accumulator(target, message, reducer, block)
+        return target
+
+    def clear_accumulator(self, target: Value, message: Expression, reducer: Reducer, block: Block) -> None:
+        """Set a variable, or rows in scratch."""
+        if target.kind == "matrix":
             i = self.fresh("i")
             block.line(f"for {i} in range({target.rows}):")
             block.line(f"    store(scratch, {target.row_start(i)}, {self.identity_row(reducer, target.lanes)})")
-            return target
-        text = identity(reducer) if not dims else self.identity_row(reducer, dims[0])
-        block.line(f"{name} = {text}")
-        return Value("row", name, dims[0]) if dims else Value("scalar", name)
+        else:
+            text = identity(reducer) if target.kind == "scalar" else self.identity_row(reducer, target.lanes)
+            block.line(f"{target.text} = {text}")
 
     def resume_accumulator(
         self, name: str, kept: Value, message: Expression, reducer: Reducer, fresh: str, block: Block

@@ -55,7 +55,9 @@ def graph_kernel(program: Program, stage: GraphReduce, layout: Layout, *, featur
     builder = KernelBuilder(name, program, layout, GRAPH_REDUCTION, [("bounds", "i64")], feature_aware=feature_aware)
     builder.bind("v", "vertex", "v")
     total = builder.start_accumulator("total", stage.value, stage.reducer, "start")
-    builder.accumulate(total, stage.value, stage.reducer, "vertex")
+    builder.accumulate_in_runs(
+        total, stage.into, stage.value, stage.reducer, start="start", block="vertex", end="end", at="v"
+    )
     builder.store(f"partial_{name}", "t", stage.value, total, "end")
     return builder.finish()
 
