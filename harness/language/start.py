@@ -74,7 +74,10 @@ class Start:
 
 
 def checked_input(prop: Property, inputs: Inputs, graph: Graph, shape: tuple[int, ...]) -> Array:
-    """The input property, one for the whole graph without a first axis; checked for presence, shape, kind and NaN (infinities are legal). Raises InvalidInput."""
+    """The input property (one for the whole graph has no first axis), checked for presence, shape, kind and NaN.
+
+    Infinities are legal. Raises InvalidInput.
+    """
     if prop.name in inputs.properties:
         array = np.asarray(inputs.properties[prop.name])
     elif prop.place == "edge" and prop.name == "weight":
