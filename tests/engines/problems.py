@@ -1,0 +1,185 @@
+"""Engines, graphs, algorithms and reference answers that the tests of the engines share."""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engines import libraries, onyx, pullbaseline, pushbaseline
+from harness.algorithms.als import ALS
+from harness.algorithms.label_propagation import LabelPropagation
+from harness.algorithms.pagerank import PageRank
+from harness.contract import Device, Phases, Yes, schedule_from_options
+from harness.graph import Graph, load_graph
+from harness.graph.catalogue import digits
+from harness.graph.generators import grid, random_ratings, rmat
+from harness.language import Inputs, trace
+from harness.language.reference import ReferenceRun
+
+SPECS = {
+    spec.name: spec for plugin in (onyx, pushbaseline, pullbaseline, libraries) for spec in plugin.onyx_engines()
+}
+CLASSES = {
+    "onyx": "engines.onyx.engine:OnyxEngine",
+    "gunrock": "engines.pushbaseline.gunrock:GunrockEngine",
+    "tigr": "engines.pushbaseline.tigr:TigrEngine",
+    "simdx": "engines.pullbaseline.simdx:SimdxEngine",
+    "scipy": "engines.libraries.scipy_engine:ScipyEngine",
+}
+FEATURES = (1, 3, 4, 7, 8, 32, 33, 100)
+
+PULL = {"direction": "pull"}
+PUSH = {"direction": "push"}
+# One schedule of every strategy; thresholds are low, so that small graphs fill all three lists of simdx.
+STRATEGIES = {
+    "pull": ("onyx", {}),
+    "pull-all": ("onyx", {"change_driven": False}),
+    "push": ("onyx", PUSH),
+    "push-all": ("onyx", {**PUSH, "change_driven": False}),
+    "gunrock": ("gunrock", {}),
+    "tigr": ("tigr", {}),
+    "simdx": ("simdx", {"warp_degree": 3, "block_degree": 9}),
+    "scipy": ("scipy", {}),
+}
+CHANGE_DRIVEN = {
+    "pull": ("onyx", {}),
+    "pull-sparse": ("onyx", {"dense_share": 1.0}),  # never recomputes everything but at the start
+    "push": ("onyx", {**PUSH, "rebuild": 0}),
+    "gunrock": ("gunrock", {"rebuild": 0}),
+}
+
+
+def new_engine(name, options=None):
+    """An engine under a schedule."""
+    module, _, attribute = SPECS[name].factory.partition(":")
+    assert SPECS[name].factory == CLASSES[name]
+    cls = getattr(__import__(module, fromlist=[attribute]), attribute)
+    return cls(schedule_from_options(SPECS[name], options or {}))
+
+
+def prepared(name, options, program, graph, features, threads=2):
+    """An engine that supports the program and is prepared for it."""
+    engine, device = new_engine(name, options), Device(threads=threads)
+    answer = engine.supports(program, graph, features, device)
+    assert isinstance(answer, Yes), answer
+    assert answer.bytes_needed >= 0
+    engine.prepare(program, graph, features, device, Phases())
+    return engine
+
+
+# graphs ---------------------------------------------------------------------------------------------------------------
+def _edges(pairs, vertices, name, **options):
+    pairs = np.asarray(pairs, np.int64).reshape(-1, 2)
+    weights = np.random.default_rng(5).uniform(0.5, 2.0, len(pairs)).astype(np.float32)
+    return Graph.from_edges(
+        pairs[:, 0], pairs[:, 1], num_vertices=vertices, weights=weights, name=name, duplicates="keep", **options
+    )
+
+
+def hub(leaves=3000):
+    """One vertex with an arc to and from ``leaves`` others."""
+    leaf = np.arange(1, leaves + 1)
+    centre = np.zeros_like(leaf)
+    return _edges(np.concatenate([np.stack([leaf, centre], 1), np.stack([centre, leaf], 1)]), leaves + 1, "hub")
+
+
+def scattered():
+    """Random arcs among the even vertices of 200, with self-loops and parallel arcs; the odd ones are isolated."""
+    pairs = 2 * np.random.default_rng(8).integers(0, 100, (400, 2))
+    loops = np.repeat(2 * np.arange(20), 2)
+    return _edges(np.concatenate([pairs, pairs[:60], np.stack([loops, loops], 1)]), 200, "scattered")
+
+
+SMALL = {
+    "hub": hub,
+    "scattered": scattered,
+    "no edges": lambda: _edges([], 5, "no edges"),
+    "one vertex": lambda: _edges([], 1, "one vertex"),
+    "one loop": lambda: _edges([[0, 0], [0, 0]], 1, "one loop"),
+    "chain": lambda: _edges([[i, i + 1] for i in range(40)], 41, "chain"),
+    "grid": lambda: grid(rows=12, columns=11),
+    "rmat": lambda: rmat(scale=8, edge_factor=8, max_weight=4),
+    "ratings": lambda: random_ratings(users=60, items=40, num_ratings=700),
+}
+DATA = {"digits": "digits-knn10.npz", "wiki-Vote": "wiki-Vote.txt", "rome99": "rome99.gr"}
+
+
+@functools.cache
+def small(name):
+    """A generated graph."""
+    return SMALL[name]()
+
+
+@functools.cache
+def published(name):
+    """A graph of HARNESS_DATA; the test is skipped where that is not set (the digits are in the catalogue as well)."""
+    folder = os.environ.get("HARNESS_DATA")
+    if name == "digits" and not folder:
+        return digits(neighbours=10)
+    if not folder:
+        pytest.skip("HARNESS_DATA does not name the folder of published graphs")
+    if name == "movielens":
+        return load_graph(Path(folder) / "ml-latest-small" / "ratings.csv")
+    return load_graph(Path(folder) / DATA[name])
+
+
+# algorithms -----------------------------------------------------------------------------------------------------------
+ALGORITHMS = {
+    "label_propagation": LabelPropagation(),
+    "pagerank": PageRank(),
+    "als": ALS(),
+    "als_all": ALS(sides="all"),
+}
+
+
+@functools.cache
+def program(algorithm):
+    """The traced program of an algorithm."""
+    return trace(ALGORITHMS[algorithm])
+
+
+@functools.cache
+def problem(algorithm, graph_name, features):
+    """The graph that the program runs on and its inputs."""
+    chosen = ALGORITHMS[algorithm]
+    given = small(graph_name) if graph_name in SMALL else published(graph_name)
+    graph = chosen.prepare_graph(given)
+    return graph, chosen.inputs(graph, features)
+
+
+def exactly(inputs):
+    """The same inputs with tolerance 0."""
+    return Inputs(inputs.properties, {**inputs.parameters, "tolerance": 0.0})
+
+
+@functools.cache
+def reference(algorithm, graph_name, features, supersteps):
+    """The outputs after some supersteps (fewer where the run settles), and how many there were."""
+    graph, inputs = problem(algorithm, graph_name, features)
+    run = ReferenceRun(program(algorithm), graph, features)
+    run.reset(inputs)
+    statistics = run.run(supersteps)
+    outputs = {name: run.values(name) for name in program(algorithm).outputs}
+    return outputs, len(statistics.supersteps), statistics.settled
+
+
+@functools.cache
+def exact_trace(algorithm, graph_name, features, supersteps):
+    """The outputs after every one of some supersteps, with tolerance 0."""
+    graph, inputs = problem(algorithm, graph_name, features)
+    run = ReferenceRun(program(algorithm), graph, features)
+    run.reset(exactly(inputs))
+    found = []
+    for _ in range(supersteps):
+        run.run(1)
+        found.append({name: run.values(name) for name in program(algorithm).outputs})
+    return found
+
+
+def outputs_of(engine, program):
+    """All outputs of a program."""
+    return {name: engine.values(name) for name in program.outputs}

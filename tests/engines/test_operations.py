@@ -1,0 +1,94 @@
+"""Every operation of the language on every engine that takes it, against the float64 reference after every superstep."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+from harness.contract import Device, No, Phases
+from harness.language.reference import ReferenceRun
+from harness.language.validation import compare
+from tests.engines.problems import PUSH, new_engine, outputs_of
+from tests.engines.programs import PROGRAMS, arcs_and_loops, inputs_for, program_named, two_sides
+
+SCHEDULES = {
+    "pull": ("onyx", {"dense_share": 1.0}),
+    "pull-dense": ("onyx", {"dense_share": 0.0}),
+    "pull-unfolded": ("onyx", {"fold": False, "dense_share": 1.0}),
+    "pull-all": ("onyx", {"change_driven": False}),
+    "pull-loops": ("onyx", {"feature_aware": False, "change_driven": False, "fold": False}),
+    "pull-loops-changes": ("onyx", {"feature_aware": False, "dense_share": 1.0}),
+    "push": ("onyx", PUSH),
+    "push-all": ("onyx", {**PUSH, "change_driven": False}),
+    "push-loops": ("onyx", {**PUSH, "feature_aware": False, "fold": False}),
+    "push-loops-all": ("onyx", {**PUSH, "feature_aware": False, "change_driven": False}),
+    "gunrock": ("gunrock", {"rebuild": 0}),
+    "tigr": ("tigr", {"degree_bound": 2}),
+    "simdx": ("simdx", {"warp_degree": 2, "block_degree": 4}),
+    "scipy": ("scipy", {}),
+}
+# Programs that a change-driven push (and gunrock) must refuse, as they have no delta form; and those no sparse product.
+NO_DELTA = {
+    "own_aggregate", "reads_destination", "destination_alone", "message_reads_graph", "several_reductions",
+    "tall_messages",
+}
+NO_PRODUCT = {
+    "shortest_paths", "largest_label", "own_aggregate", "reads_destination", "destination_alone", "several_reductions",
+    "message_reads_graph", "edge_operations", "tall_messages", "without_own",
+}  # fmt: skip
+SUPERSTEPS = 4
+
+
+@functools.cache
+def expected(name, features):
+    program, graph = program_named(name), two_sides() if name == "sides" else arcs_and_loops()
+    run = ReferenceRun(program, graph, features)
+    run.reset(inputs_for(program, graph, features))
+    found = []
+    for _ in range(SUPERSTEPS):
+        run.run(1)
+        found.append({output: run.values(output) for output in program.outputs})
+    return found
+
+
+def check(schedule, name, features):
+    program, graph = program_named(name), two_sides() if name == "sides" else arcs_and_loops()
+    engine_name, options = SCHEDULES[schedule]
+    engine, device = new_engine(engine_name, options), Device(threads=2)
+    answer = engine.supports(program, graph, features, device)
+    if isinstance(answer, No):
+        assert len(answer.reason) > 10
+        refused = NO_PRODUCT if engine_name == "scipy" else NO_DELTA
+        assert name in refused, answer.reason
+        pytest.skip(answer.reason)
+    engine.prepare(program, graph, features, device, Phases())
+    engine.reset(inputs_for(program, graph, features))
+    for superstep, wanted in enumerate(expected(name, features)):
+        engine.run(1)
+        found = compare(program, outputs_of(engine, program), wanted)
+        assert found.ok, f"after superstep {superstep}: {found.detail}"
+    engine.close()
+
+
+FEATURES = (1, 3, 4, 8)
+# A third of all pairs of a schedule and a program; the numbers of features take turns.
+PAIRED = [
+    (schedule, name, FEATURES[(i + j) % len(FEATURES)])
+    for i, schedule in enumerate(SCHEDULES)
+    for j, name in enumerate(PROGRAMS)
+    if (i + j) % 3 == 0
+]
+
+
+@pytest.mark.parametrize(("schedule", "name", "features"), PAIRED)
+def test_operations(schedule, name, features):
+    check(schedule, name, features)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("features", (1, 3, 4, 8, 17, 33))
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_all_operations(schedule, name, features):
+    check(schedule, name, features)
