@@ -101,6 +101,7 @@ class CpuEngine(Engine):
         self._kernels: dict[str, Kernel] = {}
         self._functions: dict[str, Any] = {}
         self.steps: list[Step] = []
+        self.tracked_sources: dict[str, tuple[str, ...]] = {}
         with phases("transform"):
             self.memory = Memory(program, graph, self.layout)
             self.sides = self._side_bounds()
@@ -241,7 +242,8 @@ class CpuEngine(Engine):
         """Arrays and kernels that track the sources of a group: see ``harness.lowering.cpu.frontier``."""
         name, count = self.tracking.name(group), self.graph.num_vertices
         self.memory.add(f"active_{name}", np.zeros(count, np.bool_))
-        for source in self.tracking.sources(group):
+        self.tracked_sources[name] = self.tracking.sources(group)
+        for source in self.tracked_sources[name]:
             self.memory.like(f"sent_{name}_{source}", source)
         self.add_kernel(count_kernel(self.tracking, group, self.layout))
         self.add_kernel(
@@ -276,7 +278,7 @@ class CpuEngine(Engine):
         name = self.tracking.name(group)
         arrays, count = self.memory.arrays, self.graph.num_vertices
         arrays[f"active_{name}"][first:last] = False
-        for source in self.tracking.sources(group):
+        for source in self.tracked_sources[name]:
             if source not in but:
                 current = arrays[f"vertex_{source}"]
                 stride = len(current) // max(1, count)
@@ -304,15 +306,17 @@ class CpuEngine(Engine):
         stride = self.layout.stride(stage.value.shape)
         partial = self.memory.add(f"partial_{stage.name}", np.zeros((len(whole) - 1) * stride, np.float32))
 
+        readers = [g for g in self.tracking.groups if g.kind != "graph" and stage.into in self.tracking.of_graph(g)]
+        stale = [f"dirty_{self.tracking.name(reader)}" for reader in readers] if self.change_driven else []
+
         def step() -> None:
             self.call(stage.name, len(whole) - 1, bounds=whole)
             rows = partial.reshape(-1, stride).astype(np.float64)
             total = segment_reduce(rows, np.array([0, len(rows)]), stage.reducer).astype(np.float32).reshape(-1)
             target = self.memory.arrays[f"graph_{stage.into}"]
-            if self.change_driven and not np.array_equal(total, target):
-                for reader in self.tracking.groups:
-                    if reader.kind != "graph" and stage.into in self.tracking.of_graph(reader):
-                        self.memory.arrays[f"dirty_{self.tracking.name(reader)}"][:] = True
+            if stale and not np.array_equal(total, target):
+                for flags in stale:
+                    self.memory.arrays[flags][:] = True
             target[:] = total
 
         self.steps.append(step)
