@@ -185,6 +185,9 @@ class SimdxEngine(CpuEngine):
         builder = self._builder(f"{stage.name}_combine", COMBINE, signature)
         builder.bind("piece", "edge", "j", "reduced_")
         total = builder.start_accumulator("total", stage.message, stage.reducer, "vertex")
-        builder.accumulate(total, builder.reading("piece", stage.into), stage.reducer, "edge")
+        builder.accumulate_in_runs(
+            total, stage.into, builder.reading("piece", stage.into), stage.reducer, start="vertex", block="edge",
+            end="after", at="j",
+        )  # fmt: skip
         builder.store(f"vertex_{stage.into}", "v", stage.message, total, "after")
         return builder.finish()

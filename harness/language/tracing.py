@@ -176,12 +176,18 @@ class ProgramBuilder:
         return decorate
 
     # control and answer -----------------------------------------------------------------------------------------
-    def until_settled(self, tolerance: Expression | float, *, relative: bool = False, at_most: int) -> None:
-        """Run until no source is active: none moved by more than ``tolerance`` since it was last propagated."""
+    def until_settled(
+        self, tolerance: Expression | float | None = None, *, relative: bool = False, at_most: int
+    ) -> None:
+        """Run until no source is active: none moved by more than ``tolerance`` since it was last propagated.
+
+        Without a tolerance none moved at all, as where values are counts, levels or labels.
+        """
         self._limit(at_most)
-        if not isinstance(tolerance, Expression) or tolerance.op != "param":
+        if tolerance is not None and (not isinstance(tolerance, Expression) or tolerance.op != "param"):
             raise LanguageError("the tolerance must be a float field of the algorithm, such as self.tolerance")
-        self._control = Control(at_most, True, tolerance.attribute, bool(relative), self._control.alternate)
+        name = None if tolerance is None else tolerance.attribute
+        self._control = Control(at_most, True, name, bool(relative), self._control.alternate)
 
     def repeat(self, supersteps: int) -> None:
         """Run exactly this many supersteps."""
