@@ -37,5 +37,6 @@ __all__ = [
     "Algorithm", "Expression", "Inputs", "InvalidInput", "K", "LanguageError", "Program", "ProgramBuilder", "Reader",
     "absolute", "all_features", "any_feature",
     "dot", "exp", "eye", "full", "hadamard_inverse", "inverse", "largest", "log", "max_product", "maximum",
-    "mean", "minimum", "norm", "normalize", "outer", "smallest", "solve_spd", "sqrt", "stack", "total", "trace", "transpose", "where",
+    "mean", "minimum", "norm", "normalize", "outer", "smallest", "solve_spd", "sqrt", "stack", "total", "trace",
+    "transpose", "where",
 ]  # fmt: skip
