@@ -25,9 +25,11 @@ from harness.api import (
     balanced_bounds,
     change_driven,
     fill_kernel,
+    live_after,
     owned_edges,
     owner_bounds,
     unfolded,
+    write_back,
 )
 
 ADVANCE = """
@@ -44,6 +46,15 @@ ADVANCE = """
             v = at(out_neighbours, e)
             @edge
 """
+
+COMPUTE = """
+    @part
+    for i in range(bounds[t], bounds[t + 1]):
+        v = at(frontier, i)
+        @vertex
+"""
+PARTS_PER_THREAD = 8
+SMALLEST_PART = 1024  # vertices
 
 
 class GunrockEngine(CpuEngine):
@@ -68,8 +79,14 @@ class GunrockEngine(CpuEngine):
         return forms if isinstance(forms, str) else ""
 
     def groups(self) -> tuple[FoldGroup, ...]:
-        """Every operator in a kernel of its own."""
-        return unfolded(self.program)
+        """Every edge operator alone; a run of vertex steps shares one frontier, though each step is its own kernel."""
+        groups: list[FoldGroup] = []
+        for group in unfolded(self.program):
+            if group.kind == "vertex" and groups and groups[-1].kind == "vertex":
+                groups[-1] = FoldGroup("vertex", (*groups[-1].stages, *group.stages))
+            else:
+                groups.append(group)
+        return tuple(groups)
 
     def plan(self) -> None:
         """Advance, filter and compute in the order of the stages."""
@@ -86,10 +103,37 @@ class GunrockEngine(CpuEngine):
             if isinstance(stage, GraphReduce):
                 self.plan_graph(stage)
             elif group.kind == "vertex":
-                self.plan_vertices(group)
+                self.plan_compute(group)
             else:
                 self.plan_advance(group)
         self.steps.append(lambda: self.count_moved(self.advanced))
+
+    # compute ----------------------------------------------------------------------------------------------------
+    def plan_compute(self, group: FoldGroup) -> None:
+        """A kernel for every vertex step of a run; all go over the frontier of the vertices that something reached."""
+        name = self.tracking.name(group)
+        self.memory.add(f"dirty_{name}", np.ones(self.graph.num_vertices, np.bool_))
+        for step in group.vertex_steps:
+            builder = KernelBuilder(
+                step.name, self.program, self.layout, COMPUTE, [("bounds", "i64"), ("frontier", "i64")]
+            )
+            builder.bind("v", "vertex", "v")
+            live = live_after(self.program, [step])
+            writes = [(written, value) for written, value in step.values if written in live]
+            write_back(builder, self.tracking, writes, "vertex")
+            self.add_kernel(builder.finish())
+        self.steps.append(lambda: self.compute(group))
+
+    def compute(self, group: FoldGroup) -> None:
+        """Step the vertices of the frontier."""
+        dirty = self.memory.arrays[f"dirty_{self.tracking.name(group)}"]
+        first, last = int(self.bounds[0]), int(self.bounds[-1])
+        frontier = first + np.flatnonzero(dirty[first:last])
+        dirty[first:last] = False
+        parts = min(self.threads * PARTS_PER_THREAD, -(-len(frontier) // SMALLEST_PART))
+        bounds = np.linspace(0, len(frontier), parts + 1).astype(np.int64)
+        for step in group.vertex_steps:
+            self.call(step.name, parts, bounds=bounds, frontier=frontier)
 
     # advance and filter -----------------------------------------------------------------------------------------
     def plan_advance(self, group: FoldGroup) -> None:
@@ -134,7 +178,10 @@ class GunrockEngine(CpuEngine):
         name = stage.name if rebuild else f"{stage.name}_changes"
         self.call(name, self.threads, frontier=frontier)
         offsets = self.graph.csr.offsets
-        self.edges += int((offsets[frontier + 1] - offsets[frontier]).sum())
+        if not rebuild and len(self.advanced) == len(self.sides) == 1:
+            self.edges += self.frontier_arcs[stage.name]  # counted when the frontier was made
+        else:
+            self.edges += int((offsets[frontier + 1] - offsets[frontier]).sum())
         if rebuild:
             self.all_propagated(group, first=first, last=last)
             for reader in self.tracking.stale_groups(stage.into):
