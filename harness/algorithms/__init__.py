@@ -19,4 +19,8 @@ def onyx_algorithms() -> list[AlgorithmSpec]:
             "pagerank", "PageRank, k personalised vectors as features", "harness.algorithms.pagerank:PageRank"
         ),
         AlgorithmSpec("als", "collaborative filtering by alternating least squares", "harness.algorithms.als:ALS"),
+        AlgorithmSpec("bfs", "breadth-first levels from k sources as features", "harness.algorithms.bfs:BFS"),
+        AlgorithmSpec("sssp", "shortest paths from k sources as features", "harness.algorithms.sssp:SSSP"),
+        AlgorithmSpec("components", "(weakly) connected components", "harness.algorithms.components:Components"),
+        AlgorithmSpec("kcore", "the k-core by peeling; its k is called core", "harness.algorithms.kcore:KCore"),
     ]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.graph import Graph, GraphError
-from harness.language import Inputs, InvalidInput, K, minimum, outer, stack, where
+from harness.language import Inputs, InvalidInput, K, maximum, minimum, outer, stack, where
 from harness.language import reference as reference_module
 from harness.language.reference import ReferenceRun
 from tests.language.programs import arcs, bipartite_graphs, graphs, mean_of_neighbours, numbers, program_of, run
@@ -260,6 +260,21 @@ def test_a_run_settles_when_nothing_moves_by_more_than_the_tolerance(tolerance, 
     statistics = reference.run(60)
     assert (len(statistics.supersteps), statistics.settled) == (supersteps, not relative)
     assert all((step.active, step.edges) == (1, 1) for step in statistics.supersteps)
+
+
+def test_without_a_tolerance_a_run_settles_when_nothing_moves_at_all():
+    def build(p, self):
+        p.vertex("x", start=5.0)
+        p.over_edges(into="least", reduce="min")(lambda src: src.x - 1)
+        p.over_vertices(lambda v: {"x": maximum(v.least, 0.0)})  # 5, 4, 3, 2, 1, 0, 0
+        p.until_settled(at_most=60)
+        p.output("x", bound=0.0)
+
+    program = program_of(build, tolerance=10.0)  # a tolerance that is not named plays no part
+    reference = ReferenceRun(program, Graph.from_edges([0], [0], name="loop"), 1)
+    reference.reset(Inputs())
+    statistics = reference.run(60)
+    assert (len(statistics.supersteps), statistics.settled, reference.values("x").tolist()) == (6, True, [0.0])
 
 
 def test_a_change_that_only_the_whole_graph_hears_of_keeps_a_run_going():

@@ -1,0 +1,57 @@
+"""Breadth-first search."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from harness.algorithms.starting_vertices import reached, starting_vertices, zero_at
+from harness.language import Algorithm, Expression, Inputs, K, ProgramBuilder, Reader, minimum
+
+if TYPE_CHECKING:
+    from harness.graph import Graph
+    from harness.language.algorithm import Values
+
+
+class BFS(Algorithm):
+    """Breadth-first search from k sources as k features (Moore 1959): the least number of arcs on a path from each.
+
+    level_v = min(level_v, min_u level_u + 1) over the arcs u -> v; superstep i settles level i. Arcs are followed in
+    their direction; weights are not used. A vertex that no path reaches stays at infinity.
+
+    ``sources``: the vertices, such as "3 17", or *drawn* with ``seed`` among those with out-arcs
+    (:func:`harness.algorithms.starting_vertices.starting_vertices`).
+
+    The bound is 0: levels are whole numbers, which float32 holds exactly up to 2^24.
+    """
+
+    name: ClassVar[str] = "bfs"
+
+    sources: str = "drawn"
+    seed: int = 0
+    supersteps: int = 1_000_000
+
+    def build(self, p: ProgramBuilder) -> None:
+        p.vertex("source", K)
+        p.vertex("level", K, start="source")
+
+        @p.over_edges(into="nearest", reduce="min")
+        def visit(src: Reader) -> Expression:
+            return src.level + 1.0
+
+        @p.over_vertices
+        def settle(v: Reader) -> dict[str, Expression]:
+            return {"level": minimum(v.level, v.nearest)}
+
+        p.until_settled(at_most=self.supersteps)
+        p.output("level", bound=0.0)
+
+    def inputs(self, graph: Graph, features: int) -> Inputs:
+        source = starting_vertices(self.sources, graph, features, self.seed)
+        return Inputs({"source": zero_at(source, graph)}, self.parameter_values())
+
+    def default_features(self, graph: Graph) -> int | None:
+        return 1
+
+    def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
+        """``reached``: share of (vertex, source) pairs with a path; ``farthest``: the largest level among them."""
+        return reached(values["level"])

@@ -1,0 +1,77 @@
+"""Connected components."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.language import Algorithm, Expression, Inputs, InvalidInput, ProgramBuilder, Reader, minimum
+
+if TYPE_CHECKING:
+    from harness.graph import Graph
+    from harness.language.algorithm import Values
+
+EXACT = 2**24  # whole numbers up to here are float32 numbers
+MOST = 2**30  # float32 numbers from 1 up, rounded down to a power of two
+
+
+def vertex_labels(count: int) -> NDArray[np.float32]:
+    """A label for every vertex, ``[count]``, all different and growing with the vertex number.
+
+    The number itself while float32 holds it exactly, up to 2^24 vertices; in larger graphs the i-th float32 number from
+    1 up. Raises InvalidInput for more than 2^30 vertices.
+    """
+    if count > MOST:
+        raise InvalidInput(f"{count} vertices: float32 has different labels for 2^30; split the graph")
+    if count <= EXACT:
+        return np.arange(count, dtype=np.float32)
+    return (np.arange(count, dtype=np.uint32) + np.float32(1).view(np.uint32)).view(np.float32)
+
+
+class Components(Algorithm):
+    """Connected components: every vertex gets the least label that it is connected with.
+
+    label_v = min(label_v, min_u label_u) over the neighbours u, until nothing moves (min-label propagation,
+    without the pointer jumping that some engines' own versions add). On a directed graph the components are the weak
+    ones: the program runs on the graph with every arc also backwards. Labels are those of :func:`vertex_labels`: the
+    least vertex number of the component, up to 2^24 vertices. There is one label a vertex, whatever the number of
+    features.
+
+    The bound is 0: labels are copied, never computed with.
+    """
+
+    name: ClassVar[str] = "components"
+
+    supersteps: int = 1_000_000
+
+    def build(self, p: ProgramBuilder) -> None:
+        p.vertex("own")
+        p.vertex("label", start="own")
+
+        @p.over_edges(into="least", reduce="min")
+        def tell(src: Reader) -> Expression:
+            return src.label
+
+        @p.over_vertices
+        def settle(v: Reader) -> dict[str, Expression]:
+            return {"label": minimum(v.label, v.least)}
+
+        p.until_settled(at_most=self.supersteps)
+        p.output("label", bound=0.0)
+
+    def prepare_graph(self, graph: Graph) -> Graph:
+        """Every arc in both directions."""
+        return graph.with_reverse_arcs()
+
+    def inputs(self, graph: Graph, features: int) -> Inputs:
+        return Inputs({"own": vertex_labels(graph.num_vertices)}, self.parameter_values())
+
+    def default_features(self, graph: Graph) -> int | None:
+        return 1
+
+    def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
+        """``components``: how many there are; ``largest``: the share of the vertices in the largest one."""
+        sizes: NDArray[Any] = np.unique(values["label"], return_counts=True)[1]
+        return {"components": float(len(sizes)), "largest": float(sizes.max(initial=0)) / max(graph.num_vertices, 1)}

@@ -1,0 +1,66 @@
+"""Shortest paths."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from harness.algorithms.starting_vertices import reached, starting_vertices, zero_at
+from harness.language import Algorithm, Expression, Inputs, InvalidInput, K, ProgramBuilder, Reader, minimum
+
+if TYPE_CHECKING:
+    from harness.graph import Graph
+    from harness.language.algorithm import Values
+
+
+class SSSP(Algorithm):
+    """Shortest paths from k sources as k features, by relaxing every arc of what moved (Bellman 1958, Ford 1956).
+
+    distance_v = min(distance_v, min_u distance_u + w(u, v)) over the arcs u -> v, until nothing moves. Arcs are
+    followed in their direction; without weights every one has length 1. Negative weights are refused. A vertex that no
+    path reaches stays at infinity.
+
+    ``sources``: the vertices, such as "3 17", or *drawn* with ``seed`` among those with out-arcs
+    (:func:`harness.algorithms.starting_vertices.starting_vertices`).
+
+    The bound: a distance is a sum of lengths >= 0 along its path, so each of its h float32 additions adds a relative
+    error of up to 6e-8, and a path that is the shortest only to rounding is off by no more. Roundings go either way:
+    paths of 1,800 arcs on the world's highways gave 3e-6 at most, of 2,700 arcs on a grid 2e-6.
+    """
+
+    name: ClassVar[str] = "sssp"
+
+    sources: str = "drawn"
+    seed: int = 0
+    supersteps: int = 1_000_000
+
+    def build(self, p: ProgramBuilder) -> None:
+        p.edge("weight")
+        p.vertex("source", K)
+        p.vertex("distance", K, start="source")
+
+        @p.over_edges(into="nearest", reduce="min")
+        def relax(src: Reader, edge: Reader) -> Expression:
+            return src.distance + edge.weight
+
+        @p.over_vertices
+        def settle(v: Reader) -> dict[str, Expression]:
+            return {"distance": minimum(v.distance, v.nearest)}
+
+        p.until_settled(at_most=self.supersteps)
+        p.output("distance", bound=1e-5)
+
+    def inputs(self, graph: Graph, features: int) -> Inputs:
+        if graph.weights is not None and len(graph.weights) and float(graph.weights.min()) < 0:
+            raise InvalidInput(
+                f"shortest paths need lengths >= 0; graph {graph.name!r} has negative weights, down to "
+                f"{float(graph.weights.min()):g}"
+            )
+        source = starting_vertices(self.sources, graph, features, self.seed)
+        return Inputs({"source": zero_at(source, graph)}, self.parameter_values())
+
+    def default_features(self, graph: Graph) -> int | None:
+        return 1
+
+    def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
+        """``reached``: share of (vertex, source) pairs with a path; ``farthest``: the largest distance among them."""
+        return reached(values["distance"])

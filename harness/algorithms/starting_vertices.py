@@ -1,0 +1,57 @@
+"""Vertices that a run starts from: one for each feature, named or drawn; the same for every engine."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.language import InvalidInput
+
+if TYPE_CHECKING:
+    from harness.graph import Graph
+
+DRAWN = "drawn"
+
+
+def starting_vertices(given: str, graph: Graph, count: int, seed: int) -> NDArray[np.int64]:
+    """``count`` vertices, ``[count]``: those ``given`` as numbers with blanks or commas between, or ``drawn``.
+
+    *drawn*: with ``seed``, among the vertices with out-arcs (of all, where none has any); different ones while there
+    are enough. Raises InvalidInput for another number of vertices than ``count``, or one out of range.
+    """
+    if given == DRAWN:
+        if not graph.num_vertices:
+            raise InvalidInput(f"graph {graph.name!r} has no vertices to start from")
+        candidates = np.flatnonzero(graph.out_degrees > 0)
+        candidates = candidates if len(candidates) else np.arange(graph.num_vertices)
+        return np.random.default_rng(seed).choice(candidates, count, replace=count > len(candidates))
+    words = [word for word in re.split(r"[\s,]+", given) if word]
+    for word in words:
+        if not word.isascii() or not word.isdigit():
+            raise InvalidInput(f"{word!r} is no vertex; give vertex numbers with blanks between, or {DRAWN}")
+        if int(word) >= graph.num_vertices:
+            raise InvalidInput(
+                f"vertex {word} is out of range: graph {graph.name!r} has the vertices 0 to {graph.num_vertices - 1}"
+            )
+    if len(words) != count:
+        raise InvalidInput(f"{len(words)} vertices are given for features={count}; give as many, or set the features")
+    return np.array([int(word) for word in words], np.int64)
+
+
+def zero_at(vertices: NDArray[np.int64], graph: Graph) -> NDArray[np.float32]:
+    """``[V, k]``: in column f 0 at ``vertices[f]`` and infinity elsewhere."""
+    start = np.full((graph.num_vertices, len(vertices)), np.inf, np.float32)
+    start[vertices, np.arange(len(vertices))] = 0.0
+    return start
+
+
+def reached(distance: NDArray[np.generic]) -> dict[str, float]:
+    """``reached``: share of (vertex, source) pairs at a finite ``distance``; ``farthest``: the largest of these.
+
+    Unreachable vertices are at infinity; that takes no part in ``farthest``.
+    """
+    finite = distance[np.isfinite(distance)]
+    return {"reached": finite.size / max(distance.size, 1), "farthest": float(finite.max(initial=0.0))}

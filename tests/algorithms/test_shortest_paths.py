@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csgraph
+
+from harness.algorithms.bfs import BFS
+from harness.algorithms.sssp import SSSP
+from harness.algorithms.starting_vertices import starting_vertices
+from harness.graph import Graph, load_graph
+from harness.graph.generators import grid, rmat
+from harness.language import InvalidInput, trace
+from harness.language.analysis import change_driven
+from harness.language.validation import compare
+from tests.algorithms.answers import answer, data
+from tests.algorithms.multigraphs import adjacency_of, multigraphs, shortest_lengths
+
+
+def csgraph_distances(graph, sources, lengths):
+    """``[V, k]`` by SciPy's Bellman-Ford; arcs of length 0 count, as SciPy's sparse matrices would not have them."""
+    dense = shortest_lengths(graph, lengths)
+    sparse = csgraph.csgraph_from_dense(dense, null_value=np.inf)
+    return csgraph.bellman_ford(sparse, indices=sources).T
+
+
+def sources_of(algorithm, graph, features):
+    given_start = algorithm.inputs(graph, features).properties["source"]
+    assert ((given_start == 0).sum(axis=0) == 1).all()
+    assert np.isinf(given_start[given_start != 0]).all()
+    return given_start.argmin(axis=0)
+
+
+@given(multigraphs(), st.integers(1, 4), st.integers(0, 9))
+@settings(max_examples=80, deadline=None)
+def test_levels_are_those_of_scipy(graph, features, seed):
+    algorithm = BFS(seed=seed)
+    levels, settled = answer(algorithm, graph, features)
+    assert settled
+    expected = csgraph_distances(graph, sources_of(algorithm, graph, features), np.ones(graph.num_edges))
+    assert np.array_equal(levels, expected)
+    assert (adjacency_of(graph).any(axis=1) == (graph.out_degrees > 0)).all()
+
+
+@given(multigraphs(), st.integers(1, 4), st.integers(0, 9))
+@settings(max_examples=80, deadline=None)
+def test_distances_are_those_of_scipy(graph, features, seed):
+    algorithm = SSSP(seed=seed)
+    distances, settled = answer(algorithm, graph, features)
+    assert settled
+    expected = csgraph_distances(graph, sources_of(algorithm, graph, features), graph.weights)
+    assert np.array_equal(distances, expected)  # eighths add up exactly
+
+
+def test_roads_of_rome_are_those_of_dijkstra():
+    graph = load_graph(data("rome99.gr"), duplicates="min")
+    algorithm = SSSP(sources="0 17,1000")
+    distances, settled = answer(algorithm, graph, 3)
+    assert settled
+    expected = csgraph.dijkstra(adjacency_of(graph, graph.weights), indices=[0, 17, 1000]).T
+    np.testing.assert_allclose(distances, expected, rtol=1e-12)
+    met = algorithm.metrics(graph, {"distance": distances})
+    assert met == {"reached": 1.0, "farthest": pytest.approx(expected.max())}
+
+
+def test_levels_of_a_web_from_its_hub():
+    graph = rmat(scale=9, edge_factor=6, seed=2)
+    hub = int(graph.out_degrees.argmax())
+    levels, _ = answer(BFS(sources=str(hub)), graph, 1)
+    expected = csgraph.dijkstra(adjacency_of(graph), indices=[hub], unweighted=True).T
+    assert np.array_equal(levels, expected)
+    assert np.isinf(levels).any()
+
+
+@pytest.mark.parametrize("algorithm", [BFS(sources="0"), SSSP(sources="0")])
+def test_unreachable_vertices_stay_at_infinity_and_out_of_the_farthest(algorithm):
+    graph = Graph.from_edges([0, 1, 3], [1, 2, 4], num_vertices=6, weights=[2, 3, 1], name="parts")
+    found, _ = answer(algorithm, graph, 1)
+    (output,) = trace(algorithm).outputs
+    assert np.isinf(found[3:]).all()
+    assert algorithm.metrics(graph, {output: found}) == {"reached": 0.5, "farthest": float(found[2, 0])}
+    near = found.copy()
+    near[4] = 1e30
+    assert not compare(trace(algorithm), {output: near}, {output: found}).ok
+
+
+def test_without_weights_every_arc_has_length_1():
+    graph = rmat(scale=6, edge_factor=3, seed=1).with_weights(None)
+    levels, _ = answer(BFS(), graph, 4)
+    distances, _ = answer(SSSP(), graph, 4)
+    assert np.array_equal(levels, distances)
+
+
+def test_float32_sums_along_long_paths_stay_within_the_bound():
+    graph = grid(rows=4, columns=400, removed=0.0, seed=3)
+    distances, _ = answer(SSSP(sources="0"), graph, 1)
+    rounded = np.where(np.arange(graph.num_vertices) == 0, 0, np.inf).astype(np.float32)
+    for _ in range(graph.num_vertices):
+        before = rounded.copy()
+        np.minimum.at(rounded, graph.csr.neighbours, before[graph.csr.row_of_arc] + graph.weights)
+        if np.array_equal(before, rounded):
+            break
+    found = compare(trace(SSSP()), {"distance": rounded[:, None]}, {"distance": distances})
+    assert found.ok, found.detail
+    assert found.error > 0
+
+
+@pytest.mark.parametrize("algorithm", [BFS(), SSSP()])
+def test_new_values_alone_are_pushed_by_a_change_driven_engine(algorithm):
+    (delta,) = change_driven(trace(algorithm))
+    assert delta.kind == "monotone"
+
+
+def test_levels_are_exact_and_distances_are_not():
+    assert trace(BFS()).bound == 0.0
+    assert 0 < trace(SSSP()).bound <= 1e-5
+
+
+def test_sources_depend_on_the_seed_alone_and_have_out_arcs():
+    graph = rmat(scale=8, edge_factor=4, seed=3)
+    assert (graph.out_degrees == 0).any()
+    first, again, other = (starting_vertices("drawn", graph, 20, s) for s in (1, 1, 2))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+    assert len(set(first)) == 20
+    assert (graph.out_degrees[first] > 0).all()
+
+
+def test_vertices_repeat_where_there_are_too_few():
+    assert starting_vertices("drawn", Graph.from_edges([0], [1], name="pair"), 3, 0).tolist() == [0, 0, 0]
+    alone = Graph.from_edges([], [], num_vertices=2, name="alone")
+    assert sorted(starting_vertices("drawn", alone, 2, 0)) == [0, 1]
+
+
+PAIR = Graph.from_edges([0, 1], [1, 0], name="pair")
+
+
+@pytest.mark.parametrize("algorithm", [BFS, SSSP])
+@pytest.mark.parametrize(
+    ("sources", "words"),
+    [
+        ("0 2", "vertex 2 is out of range: graph 'pair' has the vertices 0 to 1"),
+        ("-1 0", "'-1' is no vertex"),
+        ("first 0", "'first' is no vertex; give vertex numbers with blanks between, or drawn"),
+        ("0", "1 vertices are given for features=2"),
+        ("0, 1, 0", "3 vertices are given for features=2"),
+    ],
+)
+def test_sources_that_do_not_fit_are_refused(algorithm, sources, words):
+    with pytest.raises(InvalidInput, match=words):
+        algorithm(sources=sources).inputs(PAIR, 2)
+
+
+def test_negative_lengths_and_empty_graphs_are_refused():
+    with pytest.raises(InvalidInput, match="graph 'pair' has negative weights, down to -2"):
+        SSSP().inputs(PAIR.with_weights([1, -2]), 1)
+    with pytest.raises(InvalidInput, match="'nothing' has no vertices to start from"):
+        BFS().inputs(Graph.from_edges([], [], num_vertices=0, name="nothing"), 1)
