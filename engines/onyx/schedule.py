@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from harness.api import option
+from harness.api import ScheduleError, option
 
 
 @dataclass(frozen=True)
@@ -43,3 +43,11 @@ class OnyxSchedule:
     block_size: int | None = option(None, "GPU: threads a block (None: the default)")
 
     GPU_ONLY: ClassVar[tuple[str, ...]] = ("pipeline", "balance", "vector_width", "block_size")
+
+    def __post_init__(self) -> None:
+        if self.direction not in ("push", "pull"):
+            raise ScheduleError(f"direction={self.direction!r}: give push or pull")
+        if self.rebuild < 0:
+            raise ScheduleError(f"rebuild={self.rebuild}: give a number of supersteps, or 0 for never")
+        if not 0.0 <= self.dense_share <= 1.0:
+            raise ScheduleError(f"dense_share={self.dense_share}: a share of the arcs lies in 0..1")

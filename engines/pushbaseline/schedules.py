@@ -21,6 +21,10 @@ class GunrockSchedule:
 
     GPU_ONLY: ClassVar[tuple[str, ...]] = ("balance",)
 
+    def __post_init__(self) -> None:
+        if self.rebuild < 0:
+            raise ScheduleError(f"rebuild={self.rebuild}: give a number of supersteps, or 0 for never")
+
 
 @dataclass(frozen=True)
 class TigrSchedule:

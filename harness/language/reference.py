@@ -65,11 +65,6 @@ class ReferenceRun:
 
         ``state`` holds values of properties by name, shaped as :meth:`values` gives them.
         """
-        unknown = sorted(name for name in state or {} if self._role(name) not in ("state", "temporary"))
-        if unknown:
-            raise InvalidInput(
-                f"the state has {unknown[0]!r}, which is no property that changes in {self.program.name}"
-            )
         self._superstep = 0
         self._active = self.graph.num_vertices
         self._parameters = dict(self.program.parameters) | dict(inputs.parameters)
@@ -117,10 +112,6 @@ class ReferenceRun:
         return self._moved(before)
 
     # properties -------------------------------------------------------------------------------------------------
-    def _role(self, name: str) -> str | None:
-        prop = self.program.properties.get(name)
-        return None if prop is None else prop.role
-
     def _moved(self, before: Mapping[str, Array]) -> int:
         """Vertices (and edges) one of whose watched properties moved by more than the tolerance."""
         control = self.program.control

@@ -35,10 +35,17 @@ def initial_values(
 
 
 class Start:
-    """The starts of single properties; arrays may be the caller's own and are not to be written."""
+    """The starts of single properties; arrays may be the caller's own and are not to be written.
+
+    Raises InvalidInput when the state names what is no changing property.
+    """
 
     def __init__(self, program: Program, graph: Graph, features: int, inputs: Inputs, state: State) -> None:
         self.program, self.graph, self.features, self.inputs, self.state = program, graph, features, inputs, state
+        known = program.properties
+        for name in sorted(state):
+            if name not in known or known[name].role not in ("state", "temporary"):
+                raise InvalidInput(f"the state has {name!r}, which is no property that changes in {program.name}")
 
     def of(self, prop: Property) -> Array:
         """The start of a property. Raises InvalidInput."""

@@ -20,9 +20,7 @@ from harness.graph.generators import grid, random_ratings, rmat
 from harness.language import Inputs, trace
 from harness.language.reference import ReferenceRun
 
-SPECS = {
-    spec.name: spec for plugin in (onyx, pushbaseline, pullbaseline, libraries) for spec in plugin.onyx_engines()
-}
+SPECS = {spec.name: spec for plugin in (onyx, pushbaseline, pullbaseline, libraries) for spec in plugin.onyx_engines()}
 CLASSES = {
     "onyx": "engines.onyx.engine:OnyxEngine",
     "gunrock": "engines.pushbaseline.gunrock:GunrockEngine",
@@ -51,6 +49,9 @@ CHANGE_DRIVEN = {
     "push": ("onyx", {**PUSH, "rebuild": 0}),
     "gunrock": ("gunrock", {"rebuild": 0}),
 }
+
+# Known: a change-driven push adds a hub's many small changes one by one to a large sum, where they are lost.
+LOSES_CHANGES = {("push", "pagerank", "hub"), ("push-rebuilt", "pagerank", "hub"), ("gunrock", "pagerank", "hub")}
 
 
 def new_engine(name, options=None):
@@ -105,13 +106,14 @@ SMALL = {
     "rmat": lambda: rmat(scale=8, edge_factor=8, max_weight=4),
     "ratings": lambda: random_ratings(users=60, items=40, num_ratings=700),
 }
+LARGE = {"great hub": lambda: hub(100_000)}
 DATA = {"digits": "digits-knn10.npz", "wiki-Vote": "wiki-Vote.txt", "rome99": "rome99.gr"}
 
 
 @functools.cache
 def small(name):
     """A generated graph."""
-    return SMALL[name]()
+    return {**SMALL, **LARGE}[name]()
 
 
 @functools.cache
@@ -124,7 +126,7 @@ def published(name):
         pytest.skip("HARNESS_DATA does not name the folder of published graphs")
     if name == "movielens":
         return load_graph(Path(folder) / "ml-latest-small" / "ratings.csv")
-    return load_graph(Path(folder) / DATA[name])
+    return load_graph(Path(folder) / DATA[name], duplicates="min")  # rome99 has streets twice
 
 
 # algorithms -----------------------------------------------------------------------------------------------------------
@@ -146,7 +148,7 @@ def program(algorithm):
 def problem(algorithm, graph_name, features):
     """The graph that the program runs on and its inputs."""
     chosen = ALGORITHMS[algorithm]
-    given = small(graph_name) if graph_name in SMALL else published(graph_name)
+    given = small(graph_name) if graph_name in {**SMALL, **LARGE} else published(graph_name)
     graph = chosen.prepare_graph(given)
     return graph, chosen.inputs(graph, features)
 

@@ -525,7 +525,7 @@ def step_program(*outputs_of):
         @p.over_vertices
         def step(v):
             new = {"x": 0.5 * v.x + 0.25 * normalize(v.aggr) + 0.125}
-            for number, function in enumerate(outputs_of):
+            for _number, function in enumerate(outputs_of):
                 for key, value in function(v, self).items():
                     new[f"{key}"] = value
             return new
@@ -561,7 +561,9 @@ def vector_arithmetic(v, self):
 @writing("x", "s")
 def vector_reductions(v, self):
     a, b = v.x, v.y0
-    scalars = total(a) + largest(a) - smallest(b) + mean(a) + norm(a) + norm(b, "l1") + norm(a, "max") + dot(a, b) + a @ b
+    scalars = (
+        total(a) + largest(a) - smallest(b) + mean(a) + norm(a) + norm(b, "l1") + norm(a, "max") + dot(a, b) + a @ b
+    )
     return {"x": normalize(a - 0.5) + normalize(b, "l2") + normalize(a, "softmax") + 0.01 * a, "s": 0.02 * scalars}
 
 
@@ -584,7 +586,10 @@ def square_matrices(v, self):
     a, m = v.x, v.m
     product = m @ m + m.T @ m + outer(a, v.y0) + eye(K) * 0.5 - transpose(m) / 2.0
     row, column = a @ m, m @ a
-    return {"m": 0.5 * m + 0.1 * normalize(product) + 0.01 * full((K, K), v.s), "x": 0.1 * row / (1.0 + total(a)) + 0.1 * normalize(column)}
+    return {
+        "m": 0.5 * m + 0.1 * normalize(product) + 0.01 * full((K, K), v.s),
+        "x": 0.1 * row / (1.0 + total(a)) + 0.1 * normalize(column),
+    }
 
 
 @writing("m", "s")
@@ -609,7 +614,9 @@ def tall_matrices(v, self):
     t, w, a = v.t, v.w, v.x
     value = t + 0.1 * outer(w, a) + stack(a, v.y0, t[1]) - 0.1 * normalize(t)
     across = t @ t.T  # (3, 3)
-    weights = 0.1 * (t @ a) / (1.0 + total(a)) + 0.1 * (across @ w) / (1.0 + total(across)) + 0.1 * stack(v.s, w[0], total(t))
+    weights = (
+        0.1 * (t @ a) / (1.0 + total(a)) + 0.1 * (across @ w) / (1.0 + total(across)) + 0.1 * stack(v.s, w[0], total(t))
+    )
     return {
         "t": 0.3 * value, "w": 0.5 * normalize(weights) + 0.1 * w,
         "x": 0.2 * (w @ t) + 0.1 * t[2] + 0.05 * w[1] + 0.05 * (t.T @ w),
@@ -691,7 +698,13 @@ def tall_messages(p, self):
     @p.over_vertices
     def step(v):
         b, c = where(v.b < 0.0, 0.0, v.b), where(v.c < 1e6, v.c, 0.0)
-        return {"x": 0.5 * v.x + 0.05 * normalize(v.a[0]) + 0.05 * normalize(v.a)[1] + 0.05 * normalize(b @ v.x) + 0.05 * normalize(c.T[1])}
+        return {
+            "x": 0.5 * v.x
+            + 0.05 * normalize(v.a[0])
+            + 0.05 * normalize(v.a)[1]
+            + 0.05 * normalize(b @ v.x)
+            + 0.05 * normalize(c.T[1])
+        }
 
     p.repeat(3)
     p.output("x", bound=2e-4)

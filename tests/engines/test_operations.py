@@ -1,4 +1,4 @@
-"""Every operation of the language on every engine that takes it, against the float64 reference after every superstep."""
+"""Every operation of the language on every engine that takes it, against the reference after every superstep."""
 
 from __future__ import annotations
 
@@ -30,7 +30,11 @@ SCHEDULES = {
 }
 # Programs that a change-driven push (and gunrock) must refuse, as they have no delta form; and those no sparse product.
 NO_DELTA = {
-    "own_aggregate", "reads_destination", "destination_alone", "message_reads_graph", "several_reductions",
+    "own_aggregate",
+    "reads_destination",
+    "destination_alone",
+    "message_reads_graph",
+    "several_reductions",
     "tall_messages",
 }
 NO_PRODUCT = {
@@ -87,7 +91,7 @@ def test_operations(schedule, name, features):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("features", (1, 3, 4, 8, 17, 33))
+@pytest.mark.parametrize("features", [1, 3, 4, 8, 17, 33])
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_all_operations(schedule, name, features):

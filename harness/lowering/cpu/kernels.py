@@ -146,15 +146,26 @@ class KernelBuilder:
         self.mapping.accumulate(target, message, reducer, self.blocks[block])
 
     def accumulate_in_runs(
-        self, target: Value, into: str, message: Expression, reducer: Reducer, *, start: str, block: str, end: str, at: str
+        self,
+        target: Value,
+        into: str,
+        message: Expression,
+        reducer: Reducer,
+        *,
+        start: str,
+        block: str,
+        end: str,
+        at: str,
     ) -> None:
-        """Reduce a message into a local accumulator in ``block``, the body of a loop over ``at`` that begins in ``start``
-        and is over in ``end``; sums are taken in runs of ``RUN`` terms, which are then added up."""
+        """Reduce a message into a local accumulator in ``block``, the body of a loop over ``at`` that begins in
+        ``start`` and is over in ``end``; sums are taken in runs of ``RUN`` terms, which are then added up."""
         self.accumulate(target, message, reducer, block)
         if reducer != "sum":
             return
         opening, body, closing = self.blocks[start], self.blocks[block], self.blocks[end]
-        carry = self.mapping.start_accumulator(f"{into}_carry", message, reducer, opening if not target.rows else Block(""))
+        carry = self.mapping.start_accumulator(
+            f"{into}_carry", message, reducer, opening if not target.rows else Block("")
+        )
         self.bind_value("run", into, block, target)
         self.bind_value("carry", into, end, carry)
         flush, joined = Block("flush", body), Block("joined", closing)

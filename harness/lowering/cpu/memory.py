@@ -75,7 +75,8 @@ class Memory:
         return result
 
     def _set(self, name: str, values: Array, prop: Property) -> None:
-        packed = self.layout.pack(values, prop.shape)
+        kind = np.bool_ if prop.dtype == "bool" else np.float32
+        packed = self.layout.pack(values.astype(kind, copy=False), prop.shape)
         if name in self.arrays and self.arrays[name].shape == packed.shape:
             self.arrays[name][:] = packed
         else:

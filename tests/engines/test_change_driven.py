@@ -1,0 +1,153 @@
+"""The decisive test: with tolerance 0, what is change-driven equals what is full after every superstep, to rounding."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.language import Inputs
+from harness.language.reference import ReferenceRun
+from harness.language.validation import compare
+from tests.engines.problems import (
+    CHANGE_DRIVEN,
+    LOSES_CHANGES,
+    SMALL,
+    exact_trace,
+    exactly,
+    outputs_of,
+    prepared,
+    problem,
+    program,
+)
+from tests.engines.programs import arcs_and_loops, inputs_for, program_named, two_sides
+
+GRAPHS = {
+    "label_propagation": tuple(SMALL),
+    "pagerank": tuple(SMALL),
+    "als": ("ratings",),
+    "als_all": ("scattered", "chain", "grid", "rmat"),
+}
+SUPERSTEPS = 12
+# float32 keeps 24 bits of the largest value so far: kept sums hold what was once large in them
+ROUNDING = {"label_propagation": 2e-5, "pagerank": 2e-5, "als": 2e-3, "als_all": 2e-3}
+
+
+def furthest(values, wanted, largest):
+    """The largest difference, relative to the largest magnitude that this output has had anywhere so far."""
+    return {name: float(np.abs(values[name] - wanted[name]).max(initial=0)) / largest[name] for name in wanted}
+
+
+def check_every_superstep(strategy, algorithm, features, graphs, threads=2):
+    name, options = CHANGE_DRIVEN[strategy]
+    for graph_name in graphs:
+        if (strategy, algorithm, graph_name) in LOSES_CHANGES:
+            continue
+        graph, inputs = problem(algorithm, graph_name, features)
+        engine = prepared(name, options, program(algorithm), graph, features, threads)
+        engine.reset(exactly(inputs))
+        largest = dict.fromkeys(program(algorithm).outputs, 1e-30)
+        for superstep, wanted in enumerate(exact_trace(algorithm, graph_name, features, SUPERSTEPS)):
+            engine.run(1)
+            for output, value in wanted.items():
+                largest[output] = max(largest[output], float(np.abs(value).max(initial=0)))
+            off = furthest(outputs_of(engine, program(algorithm)), wanted, largest)
+            assert max(off.values()) <= ROUNDING[algorithm], f"{graph_name}, after superstep {superstep}: {off}"
+        engine.close()
+
+
+PAIRED = [
+    ("pull", "label_propagation", 1), ("pull-sparse", "label_propagation", 3), ("push", "label_propagation", 8),
+    ("gunrock", "label_propagation", 4), ("pull", "pagerank", 4), ("pull-sparse", "pagerank", 1),
+    ("push", "pagerank", 33), ("gunrock", "pagerank", 3), ("pull", "als", 8), ("pull-sparse", "als", 4),
+    ("push", "als", 3), ("gunrock", "als", 7), ("pull", "als_all", 4), ("pull-sparse", "als_all", 3),
+    ("push", "als_all", 1), ("gunrock", "als_all", 4),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("strategy", "algorithm", "features"), PAIRED)
+def test_equals_full_after_every_superstep(strategy, algorithm, features):
+    check_every_superstep(strategy, algorithm, features, GRAPHS[algorithm])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("features", [1, 3, 4, 7, 8, 32, 33])
+@pytest.mark.parametrize("algorithm", GRAPHS)
+@pytest.mark.parametrize("strategy", CHANGE_DRIVEN)
+def test_equals_full_after_every_superstep_at_length(strategy, algorithm, features, threads):
+    check_every_superstep(strategy, algorithm, features, GRAPHS[algorithm], threads)
+
+
+def settling(strategy, algorithm, graph_name, features):
+    """An engine that has run to the end, its statistics, and its reference's answer."""
+    graph, inputs = problem(algorithm, graph_name, features)
+    name, options = CHANGE_DRIVEN[strategy]
+    engine = prepared(name, options, program(algorithm), graph, features)
+    engine.reset(inputs)
+    statistics = engine.run(program(algorithm).max_supersteps)
+    run = ReferenceRun(program(algorithm), graph, features)
+    run.reset(inputs)
+    run.run(program(algorithm).max_supersteps)
+    return engine, statistics, {name: run.values(name) for name in program(algorithm).outputs}
+
+
+@pytest.mark.parametrize("strategy", CHANGE_DRIVEN)
+def test_edges_visited_fall_and_the_answer_stays(strategy):
+    engine, statistics, wanted = settling(strategy, "label_propagation", "grid", 4)
+    found = compare(program("label_propagation"), outputs_of(engine, program("label_propagation")), wanted)
+    assert found.ok, found.detail
+    graph, _ = problem("label_propagation", "grid", 4)
+    visited = [step.edges for step in statistics.supersteps]
+    full = graph.num_edges
+    # a pull tests the arcs of active sources, and visits all in-edges of whom they reach
+    assert max(visited) <= (1 if strategy in ("push", "gunrock") else 2) * full
+    if strategy in ("push", "gunrock"):
+        assert sum(visited) < 0.9 * full * len(visited)
+    falling = [step.edges for step in statistics.supersteps if step.active > 0]
+    assert min(falling[len(falling) // 2 :]) < 0.25 * full
+    active = [step.active for step in statistics.supersteps]
+    assert active[0] == graph.num_vertices
+    assert all(0 <= count <= graph.num_vertices for count in active)
+
+
+@pytest.mark.parametrize("strategy", CHANGE_DRIVEN)
+def test_active_sources_and_visited_arcs_are_counted(strategy):
+    """Along a chain one source a superstep moves, and so does one arc."""
+    program_, graph = program_named("shortest_paths"), problem("pagerank", "chain", 1)[0]
+    name, options = CHANGE_DRIVEN[strategy]
+    engine = prepared(name, options, program_, graph, 1)
+    first = np.full((graph.num_vertices, 1), np.inf, np.float32)
+    first[0] = 0.0
+    engine.reset(Inputs({"first": first}, dict(program_.parameters)))
+    statistics = engine.run(60)
+    assert statistics.settled
+    steps = statistics.supersteps
+    assert steps[0].active == graph.num_vertices
+    assert steps[0].edges in (graph.num_edges, 2 * graph.num_edges)
+    moving = [step for step in steps[1:] if step.active]
+    assert len(moving) == graph.num_edges - (0 if len(moving) == graph.num_edges else 1)
+    assert {step.active for step in moving} == {1}
+    # pushing visits the source's arc; pulling tests it, and visits the only in-edge of whom it reaches (and that of the
+    # one before again, whose own value moved, where its sum was not kept)
+    assert {step.edges for step in moving[:-1]} <= ({1} if strategy in ("push", "gunrock") else {2, 3})
+    weights = np.concatenate([[0.0], np.cumsum(graph.weights.astype(np.float64))])
+    assert np.allclose(engine.values("distance")[:, 0], weights, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["aggregate_rewritten", "two_writers", "destination_alone", "reads_destination",
+                                  "message_reads_graph", "whole_graph", "chained_reductions", "sides"])  # fmt: skip
+@pytest.mark.parametrize("dense_share", [0.0, 0.3, 1.0])
+def test_pull_changes_of_every_kind(name, dense_share):
+    """Ten supersteps, so that dense and sparse ones follow each other."""
+    program_, graph = program_named(name), two_sides() if name == "sides" else arcs_and_loops()
+    inputs = inputs_for(program_, graph, 4, seed=1)
+    run = ReferenceRun(program_, graph, 4)
+    run.reset(inputs)
+    engine = prepared("onyx", {"dense_share": dense_share}, program_, graph, 4)
+    engine.reset(inputs)
+    for superstep in range(10):
+        run.run(1)
+        engine.run(1)
+        wanted = {output: run.values(output) for output in program_.outputs}
+        found = compare(program_, outputs_of(engine, program_), wanted)
+        assert found.ok, f"after superstep {superstep}: {found.detail}"

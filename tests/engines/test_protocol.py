@@ -1,0 +1,247 @@
+"""reset, run, values, close: what the contract promises of every engine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.contract import Device, No, Phases, RunStatistics
+from harness.language import Inputs, InvalidInput
+from harness.language.reference import ReferenceRun
+from harness.language.validation import compare
+from tests.engines.problems import (
+    STRATEGIES,
+    new_engine,
+    outputs_of,
+    prepared,
+    problem,
+    program,
+)
+from tests.engines.programs import arcs_and_loops, inputs_for, program_named
+
+FEATURES = 3
+
+
+def engine_for(strategy, algorithm="pagerank", graph="rmat", threads=2):
+    graph, inputs = problem(algorithm, graph, FEATURES)
+    name, options = STRATEGIES[strategy]
+    return prepared(name, options, program(algorithm), graph, FEATURES, threads), inputs, graph
+
+
+@pytest.fixture(params=STRATEGIES)
+def case(request):
+    engine, inputs, graph = engine_for(request.param)
+    yield engine, inputs, graph
+    engine.close()
+
+
+def test_runs_continue(case):
+    engine, inputs, graph = case
+    engine.reset(inputs)
+    first, second = engine.run(3), engine.run(4)
+    parted = engine.values("rank")
+    engine.reset(inputs)
+    whole = engine.run(7)
+    assert np.array_equal(parted, engine.values("rank"))
+    assert first.supersteps + second.supersteps == whole.supersteps
+    assert len(whole.supersteps) == 7
+    assert all(step.edges >= 0 and 0 <= step.active <= graph.num_vertices for step in whole.supersteps)
+    assert whole.supersteps[0].active == graph.num_vertices
+
+
+def test_reset_repeats_bit_for_bit(case):
+    engine, inputs, _ = case
+    answers, statistics = [], []
+    for _ in range(2):
+        engine.reset(inputs)
+        statistics.append(engine.run(200))
+        answers.append(engine.values("rank"))
+    assert answers[0].tobytes() == answers[1].tobytes()
+    assert statistics[0] == statistics[1]
+    assert statistics[0].settled
+    again = engine.run(5)
+    assert again == RunStatistics(settled=True)
+    assert np.array_equal(engine.values("rank"), answers[0])
+
+
+def test_other_inputs_after_a_reset(case):
+    engine, inputs, graph = case
+    engine.reset(inputs)
+    engine.run(50)
+    teleport = np.roll(inputs.properties["teleport"], 7, axis=0)
+    other = Inputs({"teleport": teleport}, {**inputs.parameters, "alpha": 0.5})
+    engine.reset(other)
+    engine.run(200)
+    run = ReferenceRun(program("pagerank"), graph, FEATURES)
+    run.reset(other)
+    run.run(200)
+    found = compare(program("pagerank"), outputs_of(engine, program("pagerank")), {"rank": run.values("rank")})
+    assert found.ok, found.detail
+
+
+def test_values_are_unpadded_float32_of_their_own(case):
+    engine, inputs, graph = case
+    engine.reset(inputs)
+    engine.run(2)
+    values = engine.values("rank")
+    assert values.dtype == np.float32
+    assert values.shape == (graph.num_vertices, FEATURES)
+    kept = values.copy()
+    values[:] = -1.0
+    assert np.array_equal(engine.values("rank"), kept)
+    engine.run(1)
+    assert not np.array_equal(engine.values("rank"), kept)
+    assert (values == -1.0).all()
+
+
+def test_inputs_are_not_written(case):
+    engine, inputs, _ = case
+    before = {name: array.copy() for name, array in inputs.properties.items()}
+    engine.reset(inputs)
+    engine.run(5)
+    for name, array in inputs.properties.items():
+        assert np.array_equal(array, before[name])
+
+
+def test_warm_start_goes_on_where_it_stopped(case):
+    engine, inputs, _graph = case
+    engine.reset(inputs)
+    engine.run(200)
+    answer = engine.values("rank")
+    engine.reset(inputs, {"rank": answer})
+    statistics = engine.run(200)
+    assert statistics.settled
+    assert len(statistics.supersteps) <= 8
+    reference = {"rank": answer.astype(np.float64)}
+    found = compare(program("pagerank"), outputs_of(engine, program("pagerank")), reference)
+    assert found.error <= 2 * program("pagerank").bound
+
+
+def test_warm_start_equals_the_reference_with_that_state(case):
+    engine, inputs, graph = case
+    state = {"rank": np.random.default_rng(1).uniform(0.1, 1.0, (graph.num_vertices, FEATURES)).astype(np.float32)}
+    engine.reset(inputs, state)
+    engine.run(3)
+    run = ReferenceRun(program("pagerank"), graph, FEATURES)
+    run.reset(inputs, state)
+    run.run(3)
+    found = compare(program("pagerank"), outputs_of(engine, program("pagerank")), {"rank": run.values("rank")})
+    assert found.ok, found.detail
+
+
+def test_a_missing_or_misshapen_input_is_refused(case):
+    engine, inputs, graph = case
+    with pytest.raises(InvalidInput, match="teleport"):
+        engine.reset(Inputs({}, inputs.parameters))
+    with pytest.raises(InvalidInput, match="teleport"):
+        engine.reset(Inputs({"teleport": np.ones((graph.num_vertices, FEATURES + 1), np.float32)}, inputs.parameters))
+    with pytest.raises(InvalidInput, match="rank"):
+        engine.reset(inputs, {"rank": np.ones((graph.num_vertices + 1, FEATURES), np.float32)})
+
+
+def test_a_state_that_the_program_does_not_have_is_refused(case):
+    engine, inputs, graph = case
+    with pytest.raises(InvalidInput, match="rnak"):
+        engine.reset(inputs, {"rnak": np.ones((graph.num_vertices, FEATURES), np.float32)})
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_inputs_of_other_kinds_of_numbers(strategy):
+    """Integers, float64 and bools stand for the same floats."""
+    answers = []
+    for dtype in (np.float32, np.float64, np.int64, np.bool_):
+        engine, inputs, graph = engine_for(strategy)
+        ones = np.zeros((graph.num_vertices, FEATURES), dtype)
+        ones[5] = 1
+        engine.reset(Inputs({"teleport": ones}, inputs.parameters))
+        engine.run(4)
+        answers.append(engine.values("rank"))
+    assert all(np.array_equal(answers[0], answer) for answer in answers[1:])
+
+
+def test_one_thread_gives_the_same_answer(case, request):
+    engine, inputs, _ = case
+    engine.reset(inputs)
+    engine.run(6)
+    alone, _, _ = engine_for(request.node.callspec.params["case"], threads=1)
+    alone.reset(inputs)
+    alone.run(6)
+    assert np.allclose(alone.values("rank"), engine.values("rank"), rtol=2e-6, atol=1e-12)
+
+
+def test_explain_names_schedule_and_stages(case):
+    engine, _, _ = case
+    text = engine.explain()
+    assert type(engine.schedule).__name__ in text
+    assert "share" in text
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("parts", [1, 64])
+def test_more_parts_than_threads(strategy, parts, monkeypatch):
+    """Parts of a few vertices: many for two threads."""
+    monkeypatch.setattr("harness.lowering.cpu.partition.SMALLEST_PART", 4096 // parts)
+    monkeypatch.setattr("harness.lowering.cpu.partition.PARTS_PER_THREAD", parts)
+    for algorithm, graph_name in (("pagerank", "scattered"), ("als", "ratings")):
+        engine, inputs, graph = engine_for(strategy, algorithm, graph_name)
+        engine.reset(inputs)
+        engine.run(5)
+        run = ReferenceRun(program(algorithm), graph, FEATURES)
+        run.reset(inputs)
+        run.run(5)
+        wanted = {name: run.values(name) for name in program(algorithm).outputs}
+        found = compare(program(algorithm), outputs_of(engine, program(algorithm)), wanted)
+        assert found.ok, f"{graph_name}: {found.detail}"
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_bools_and_matrices_come_back_as_they_are(strategy):
+    name, options = STRATEGIES[strategy]
+    graph = arcs_and_loops()
+    for title, shapes in (
+        ("conditions", {"flags": (4,), "flag": (), "s": ()}),
+        ("tall_matrices", {"t": (3, 4), "w": (3,)}),
+    ):
+        program_ = program_named(title)
+        engine = prepared(name, options, program_, graph, 4)
+        engine.reset(inputs_for(program_, graph, 4))
+        engine.run(1)
+        for output, shape in shapes.items():
+            values = engine.values(output)
+            assert values.shape == (24, *shape)
+            assert values.dtype == (np.bool_ if output.startswith("flag") else np.float32)
+
+
+@pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name != "scipy"])
+def test_too_many_features_are_refused(strategy):
+    name, options = STRATEGIES[strategy]
+    graph, _ = problem("pagerank", "grid", 1)
+    answer = new_engine(name, options).supports(program("pagerank"), graph, 257, Device(threads=1))
+    assert isinstance(answer, No)
+    assert "257" in answer.reason
+    assert isinstance(new_engine(name, options).supports(program("pagerank"), graph, 0, Device(threads=1)), No)
+
+
+def test_the_most_features():
+    graph, inputs = problem("pagerank", "scattered", 256)
+    run = ReferenceRun(program("pagerank"), graph, 256)
+    run.reset(inputs)
+    run.run(6)
+    for strategy in ("pull", "push-all"):
+        name, options = STRATEGIES[strategy]
+        engine = prepared(name, options, program("pagerank"), graph, 256)
+        engine.reset(inputs)
+        engine.run(6)
+        found = compare(program("pagerank"), outputs_of(engine, program("pagerank")), {"rank": run.values("rank")})
+        assert found.ok, found.detail
+
+
+def test_phases_are_timed_and_a_module_is_compiled_once():
+    graph, _ = problem("pagerank", "grid", FEATURES)
+    for name, options in STRATEGIES.values():
+        engine, phases = new_engine(name, options), Phases()
+        engine.prepare(program("pagerank"), graph, FEATURES, Device(threads=1), phases)
+        assert all(seconds >= 0.0 for seconds in phases.seconds.values())
+        assert phases.seconds
+        engine.close()
+        engine.close()  # releasing twice is harmless

@@ -1,0 +1,312 @@
+"""What engines refuse, and why; what they accept, they run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.contract import Device, No, ScheduleError, Yes, schedule_from_options
+from harness.language import K, maximum, minimum, normalize, where
+from tests.engines.problems import PUSH, SPECS, STRATEGIES, new_engine, prepared, problem, program
+from tests.engines.programs import arcs_and_loops, inputs_for, program_named, traced
+
+ALL = {**STRATEGIES, "pull-loops": ("onyx", {"feature_aware": False})}
+DELTAS = ("push", "gunrock")
+
+
+def refusal(strategy, program_, features=2, graph=None, device=None):
+    name, options = ALL[strategy]
+    answer = new_engine(name, options).supports(
+        program_, arcs_and_loops() if graph is None else graph, features, device or Device(threads=1)
+    )
+    assert isinstance(answer, (Yes, No))
+    if isinstance(answer, No):
+        assert len(answer.reason.split()) >= 4, "a reason is a sentence"
+        return answer.reason
+    assert answer.bytes_needed > 0
+    return ""
+
+
+def beliefs(p, self):
+    """Loopy belief propagation in small: an edge update, and a product."""
+    p.vertex("phi", K)
+    p.edge("psi", (K, K))
+    p.edge("msg", K, start=1.0)
+    p.vertex("aggr", K, start=1.0)
+    p.vertex("belief", K, start="phi")
+
+    @p.over_edges(updates="msg")
+    def message(src, edge):
+        return normalize((src.phi * src.aggr) @ edge.psi)
+
+    @p.over_edges(into="aggr", reduce="prod")
+    def gather(edge):
+        return edge.msg
+
+    @p.over_vertices
+    def belief(v):
+        return {"belief": normalize(v.phi * v.aggr)}
+
+    p.repeat(3)
+    p.output("belief", bound=1e-3)
+
+
+def product(p, self):
+    p.vertex("x0", K)
+    p.vertex("x", K, start="x0")
+
+    @p.over_edges(into="aggr", reduce="prod")
+    def multiply(src):
+        return src.x
+
+    @p.over_vertices
+    def step(v):
+        return {"x": normalize(v.aggr)}
+
+    p.repeat(3)
+    p.output("x", bound=1e-3)
+
+
+def product_over_graph(p, self):
+    p.vertex("x0")
+    p.vertex("x", start="x0")
+
+    @p.over_graph(into="all", reduce="prod")
+    def everything(v):
+        return v.x
+
+    @p.over_edges(into="aggr", reduce="sum")
+    def spread(src):
+        return src.x
+
+    @p.over_vertices
+    def step(v, graph):
+        return {"x": v.aggr / (1.0 + graph.all)}
+
+    p.repeat(3)
+    p.output("x", bound=1e-3)
+
+
+def reversed_edges(p, self):
+    p.edge("w")
+    p.vertex("x0", K)
+    p.vertex("x", K, start="x0")
+
+    @p.over_edges(into="aggr", reduce="sum")
+    def spread(src, edge):
+        return edge.reverse.w * src.x
+
+    @p.over_vertices
+    def step(v):
+        return {"x": v.aggr}
+
+    p.repeat(3)
+    p.output("x", bound=1e-3)
+
+
+def settles_on_the_graph(p, self):
+    """Only a whole-graph reduction reads what moves."""
+    p.vertex("x0")
+    p.vertex("x", start="x0")
+    p.vertex("c")
+
+    @p.over_graph(into="mean", reduce="sum")
+    def mean_of(v, graph):
+        return v.x / graph.num_vertices
+
+    @p.over_edges(into="aggr", reduce="sum")
+    def spread(src):
+        return src.c
+
+    @p.over_vertices
+    def step(v, graph):
+        return {"x": 0.5 * v.x + 0.25 * graph.mean + 0.0 * v.aggr}
+
+    p.until_settled(self.tolerance, at_most=50)
+    p.output("x", bound=1e-3)
+
+
+def long_rows(p, self):
+    p.vertex("x0", (300,))
+    p.vertex("x", (300,), start="x0")
+
+    @p.over_edges(into="aggr", reduce="sum")
+    def spread(src):
+        return src.x
+
+    @p.over_vertices
+    def step(v):
+        return {"x": normalize(v.aggr)}
+
+    p.repeat(2)
+    p.output("x", bound=1e-3)
+
+
+def descending(p, self):
+    """A min whose message falls when its source grows, and one whose step forgets the old value."""
+    p.vertex("x0", K)
+    p.vertex("x", K, start="x0")
+
+    @p.over_edges(into="best", reduce="min")
+    def fall(src):
+        return 1.0 - src.x
+
+    @p.over_vertices
+    def step(v):
+        return {"x": minimum(v.x, v.best)}
+
+    p.repeat(3)
+    p.output("x", bound=1e-3)
+
+
+def forgetful(p, self):
+    p.vertex("x0", K)
+    p.vertex("x", K, start="x0")
+
+    @p.over_edges(into="best", reduce="max")
+    def rise(src):
+        return src.x + 1.0
+
+    @p.over_vertices
+    def step(v):
+        return {"x": maximum(v.best, 0.0)}
+
+    p.repeat(3)
+    p.output("x", bound=1e-3)
+
+
+@pytest.mark.parametrize("strategy", ALL)
+@pytest.mark.parametrize(
+    ("build", "word"),
+    [(beliefs, "message"), (product, "multiply"), (product_over_graph, "everything"), (reversed_edges, "spread")],
+)
+def test_what_is_not_lowered_is_refused_by_name(strategy, build, word):
+    if strategy == "scipy" and build is product_over_graph:
+        pytest.skip("NumPy multiplies over the graph")
+    assert word in refusal(strategy, traced(build, build.__name__))
+
+
+@pytest.mark.parametrize("build", [descending, forgetful])
+@pytest.mark.parametrize("strategy", ALL)
+def test_what_has_no_delta_form_is_refused_where_deltas_are_pushed(strategy, build):
+    reason = refusal(strategy, traced(build, build.__name__))
+    assert bool(reason) == (strategy in DELTAS or strategy == "scipy")
+    if strategy in DELTAS:
+        assert ("fall" if build is descending else "step") in reason
+
+
+@pytest.mark.parametrize("strategy", DELTAS)
+def test_a_message_that_reads_its_destination_has_no_delta_form(strategy):
+    assert "destination" in refusal(strategy, program_named("reads_destination"))
+    assert "graph" in refusal(strategy, program_named("message_reads_graph"))
+
+
+@pytest.mark.parametrize("strategy", ALL)
+def test_alternating_sides_need_a_bipartite_graph(strategy):
+    assert "bipartite" in refusal(strategy, program("als"))
+
+
+@pytest.mark.parametrize("strategy", ALL)
+def test_other_devices_are_refused(strategy):
+    assert (
+        "cuda" in refusal(strategy, program("pagerank"), device=Device("cuda", threads=1)).lower()
+        or strategy == "scipy"
+    )
+    assert refusal(strategy, program("pagerank"), device=Device("cuda", threads=1))
+
+
+@pytest.mark.parametrize("strategy", ALL)
+@pytest.mark.parametrize("build", [settles_on_the_graph, long_rows])
+def test_a_yes_is_kept(strategy, build):
+    """Whatever is not refused runs, and settles no earlier than it should."""
+    program_, graph = traced(build, build.__name__), arcs_and_loops()
+    if refusal(strategy, program_):
+        return
+    name, options = ALL[strategy]
+    engine = prepared(name, options, program_, graph, 2)
+    engine.reset(inputs_for(program_, graph, 2))
+    statistics = engine.run(50)
+    assert len(statistics.supersteps) > (10 if build is settles_on_the_graph else 1)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("pipeline", True), ("balance", "edge"), ("vector_width", 4), ("block_size", 256)]
+)
+@pytest.mark.parametrize("direction", ["push", "pull"])
+def test_options_of_gpus_are_refused_by_name(option, value, direction):
+    graph, _ = problem("pagerank", "grid", 1)
+    answer = new_engine("onyx", {option: value, "direction": direction}).supports(
+        program("pagerank"), graph, 1, Device(threads=1)
+    )
+    assert isinstance(answer, No)
+    assert option in answer.reason
+
+
+def test_the_balance_of_gunrock_is_refused_by_name():
+    graph, _ = problem("pagerank", "grid", 1)
+    answer = new_engine("gunrock", {"balance": "merge_path"}).supports(program("pagerank"), graph, 1, Device(threads=1))
+    assert isinstance(answer, No)
+    assert "balance" in answer.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("onyx", {"direction": "sideways"}), ("onyx", {"rebuild": -1}), ("onyx", {"dense_share": -0.5}),
+        ("tigr", {"degree_bound": 0}), ("simdx", {"warp_degree": 9, "block_degree": 3}), ("gunrock", {"rebuild": -2}),
+    ],
+)  # fmt: skip
+def test_senseless_options_are_refused(name, options):
+    with pytest.raises(ScheduleError, match=next(iter(options))):
+        schedule_from_options(SPECS[name], options)
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_schedules_are_frozen_described_and_readable(name):
+    spec = SPECS[name]
+    schedule = spec.schedule()
+    assert repr(schedule).startswith(type(schedule).__name__)
+    for field in spec.schedule.__dataclass_fields__.values():
+        if not str(field.type).startswith("ClassVar"):
+            assert field.metadata["help"]
+            with pytest.raises(AttributeError):
+                setattr(schedule, field.name, field.default)
+    with pytest.raises(ScheduleError, match="no schedule option"):
+        schedule_from_options(spec, {"no_such_option": 1})
+
+
+@pytest.mark.parametrize("strategy", DELTAS)
+def test_sums_of_where_and_constants_are_accepted(strategy):
+    def build(p, self):
+        p.vertex("x0", K)
+        p.vertex("x", K, start="x0")
+
+        @p.over_edges(into="aggr", reduce="sum")
+        def spread(src, edge):
+            return where(src.x > 0.5, src.x, 0.5)
+
+        @p.over_vertices
+        def step(v):
+            return {"x": normalize(v.aggr)}
+
+        p.repeat(2)
+        p.output("x", bound=1e-3)
+
+    assert refusal(strategy, traced(build, "accepted")) == ""
+
+
+def test_bytes_needed_grow_with_features():
+    graph, _ = problem("pagerank", "rmat", 1)
+    for strategy in STRATEGIES:
+        name, options = STRATEGIES[strategy]
+        few, many = (
+            new_engine(name, options).supports(program("pagerank"), graph, k, Device(threads=1)).bytes_needed
+            for k in (8, 64)
+        )
+        assert few < many
+        assert many >= 2 * 4 * 64 * graph.num_vertices  # what is read and what is written, at least
+    assert np.isfinite(many)
+
+
+def test_push_schedules_share_their_options():
+    assert new_engine("onyx", PUSH).schedule.direction == "push"

@@ -1,0 +1,92 @@
+"""Parts of vertices and owners of destinations, against plain loops."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.graph.generators import rmat
+from harness.lowering.cpu import partition
+from harness.lowering.cpu.partition import VERTEX_COST, balanced_bounds, owned_edges, owner_bounds
+
+
+def offsets_of(degrees):
+    return np.concatenate([[0], np.cumsum(degrees)]).astype(np.int64)
+
+
+@st.composite
+def csr(draw):
+    """Offsets and neighbours of a small CSR with sorted rows and parallel arcs."""
+    vertices = draw(st.integers(0, 300))
+    degrees = draw(st.lists(st.integers(0, 6), min_size=vertices, max_size=vertices))
+    seed = draw(st.integers(0, 1000))
+    rng = np.random.default_rng(seed)
+    rows = [np.sort(rng.integers(0, vertices, degree)) for degree in degrees]
+    neighbours = np.concatenate([*rows, np.zeros(0, np.int64)]).astype(draw(st.sampled_from([np.uint32, np.uint64])))
+    return offsets_of(degrees), neighbours
+
+
+@given(st.lists(st.integers(0, 50), max_size=200), st.data())
+def test_bounds_cover_every_vertex_once(degrees, data):
+    first = data.draw(st.integers(0, len(degrees)))
+    last = data.draw(st.integers(first, len(degrees)))
+    threads = data.draw(st.integers(1, 5))
+    bounds = balanced_bounds(offsets_of(degrees), first, last, threads)
+    assert bounds.dtype == np.int64
+    assert bounds[0] == first
+    assert bounds[-1] == last
+    assert (np.diff(bounds) >= 0).all()
+    assert len(bounds) >= 2
+
+
+@given(st.integers(1, 4), st.integers(0, 100))
+def test_parts_are_balanced(threads, seed):
+    """No part is dearer than its share and one vertex."""
+    degrees = np.random.default_rng(seed).integers(0, 40, 4000)
+    offsets = offsets_of(degrees)
+    bounds = balanced_bounds(offsets, 0, len(degrees), threads)
+    parts = len(bounds) - 1
+    assert threads <= parts <= threads * partition.PARTS_PER_THREAD
+    cost = np.diff(offsets[bounds]) + VERTEX_COST * np.diff(bounds)
+    share = (offsets[-1] + VERTEX_COST * len(degrees)) / parts
+    assert cost.max() <= share + 2 * (degrees.max() + VERTEX_COST)
+
+
+def test_a_small_graph_is_one_part():
+    assert balanced_bounds(offsets_of([3] * 20), 0, 20, 8).tolist() == [0, 20]
+    assert balanced_bounds(offsets_of([]), 0, 0, 8).tolist() == [0, 0]
+
+
+@given(st.lists(st.integers(0, 400), max_size=400), st.integers(1, 5))
+def test_owners_cover_all_destinations_on_cache_lines(degrees, owners):
+    bounds = owner_bounds(offsets_of(degrees), owners)
+    assert len(bounds) == owners + 1
+    assert bounds[0] == 0
+    assert bounds[-1] == len(degrees)
+    assert (np.diff(bounds) >= 0).all()
+    assert all(bound % 64 == 0 or bound == len(degrees) for bound in bounds)
+
+
+@pytest.mark.parametrize("owners", [2, 3, 8])
+def test_owners_get_about_equal_edges(owners):
+    graph = rmat(scale=12, edge_factor=8)
+    bounds = owner_bounds(graph.csc.offsets, owners)
+    edges = np.diff(graph.csc.offsets[bounds])
+    assert edges.max() <= graph.num_edges / owners + 64 * graph.in_degrees.max()
+    assert edges.min() > 0
+
+
+@settings(deadline=None)  # the first call compiles
+@given(csr(), st.integers(1, 5), st.data())
+def test_every_edge_has_one_owner(graph, owners, data):
+    offsets, neighbours = graph
+    vertices = len(offsets) - 1
+    inner = data.draw(st.lists(st.integers(0, vertices), min_size=owners - 1, max_size=owners - 1))
+    bounds = np.array([0, *sorted(inner), vertices], np.int64)
+    cuts = owned_edges(offsets, neighbours, bounds)
+    assert cuts.shape == ((owners + 1) * vertices,)
+    for owner in range(owners):
+        for u in range(vertices):
+            start, stop = cuts[owner * vertices + u], cuts[(owner + 1) * vertices + u]
+            owned = [e for e in range(offsets[u], offsets[u + 1]) if bounds[owner] <= neighbours[e] < bounds[owner + 1]]
+            assert list(range(start, stop)) == owned
