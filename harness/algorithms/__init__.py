@@ -18,7 +18,22 @@ def onyx_algorithms() -> list[AlgorithmSpec]:
         AlgorithmSpec(
             "pagerank", "PageRank, k personalised vectors as features", "harness.algorithms.pagerank:PageRank"
         ),
+        AlgorithmSpec(
+            "belief_propagation",
+            "loopy belief propagation, sum-product or max-product: Markov networks, stereo pairs, noisy pictures",
+            "harness.algorithms.belief_propagation:BeliefPropagation",
+        ),
         AlgorithmSpec("als", "collaborative filtering by alternating least squares", "harness.algorithms.als:ALS"),
+        AlgorithmSpec(
+            "manifold_ranking",
+            "multi-manifold ranking of images by likeness to queries (Wang et al. 2013)",
+            "harness.algorithms.manifold_ranking:ManifoldRanking",
+        ),
+        AlgorithmSpec(
+            "multimodal",
+            "multi-modality learning by linear fusion (Tong et al. 2005)",
+            "harness.algorithms.multimodal:Multimodal",
+        ),
         AlgorithmSpec("bfs", "breadth-first levels from k sources as features", "harness.algorithms.bfs:BFS"),
         AlgorithmSpec("sssp", "shortest paths from k sources as features", "harness.algorithms.sssp:SSSP"),
         AlgorithmSpec("components", "(weakly) connected components", "harness.algorithms.components:Components"),

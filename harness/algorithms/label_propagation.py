@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from harness.algorithms.pictures import write_segmentation
-from harness.algorithms.seeding import choose_seeds, number_of_labels, resolve_seeding
+from harness.algorithms.seeding import choose_seeds, label_accuracy, number_of_labels
 from harness.language import Algorithm, Expression, Inputs, InvalidInput, K, ProgramBuilder, Reader, normalize, where
 
 if TYPE_CHECKING:
@@ -83,16 +83,7 @@ class LabelPropagation(Algorithm):
 
     def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
         """``accuracy``: share of the vertices with a true label, seeds left out, that got it (none was not got)."""
-        features = values["lp"].shape[1]
-        if resolve_seeding(self.seeds, graph, features) != "labels":
-            return {}
-        truth = np.asarray(graph.labels)
-        seeds = choose_seeds(self.seeds, graph, features, self.fraction, self.seed)
-        asked = (truth >= 0) & (seeds < 0)
-        if not asked.any():
-            return {}
-        found = np.where(values["lp"].any(axis=1), values["lp"].argmax(axis=1), -1)
-        return {"accuracy": float((found == truth)[asked].mean())}
+        return label_accuracy(values["lp"], self.seeds, graph, self.fraction, self.seed)
 
     def artefacts(self, graph: Graph, values: Values, folder: Path) -> None:
         """The segmented picture, when the graph is one of pixels."""

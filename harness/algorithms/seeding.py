@@ -79,6 +79,23 @@ def choose_seeds(seeding: str, graph: Graph, features: int, fraction: float, see
     return chosen
 
 
+def label_accuracy(scores: NDArray[Any], seeding: str, graph: Graph, fraction: float, seed: int) -> dict[str, float]:
+    """``accuracy``: the share of the vertices with a true label, seeds left out, whose label scores best.
+
+    ``scores``: ``[V, k]``; the seeds are those of :func:`choose_seeds` with the same arguments. A vertex without any
+    score is wrong. Empty where seeds are not true labels, or no vertex is asked.
+    """
+    features = scores.shape[1]
+    if resolve_seeding(seeding, graph, features) != "labels":
+        return {}
+    truth = np.asarray(graph.labels)
+    asked = (truth >= 0) & (choose_seeds(seeding, graph, features, fraction, seed) < 0)
+    if not asked.any():
+        return {}
+    found = np.where(scores.any(axis=1), scores.argmax(axis=1), -1)
+    return {"accuracy": float((found == truth)[asked].mean())}
+
+
 def _palette_labels(colours: NDArray[Any], count: int, generator: np.random.Generator) -> NDArray[np.int64]:
     """Cluster colours ``[n, channels]`` into ``count`` groups, some of which may be empty."""
     from scipy.cluster.vq import kmeans2

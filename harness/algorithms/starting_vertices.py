@@ -37,7 +37,7 @@ def starting_vertices(given: str, graph: Graph, count: int, seed: int) -> NDArra
                 f"vertex {word} is out of range: graph {graph.name!r} has the vertices 0 to {graph.num_vertices - 1}"
             )
     if len(words) != count:
-        raise InvalidInput(f"{len(words)} vertices are given for features={count}; give as many, or set the features")
+        raise InvalidInput(f"{len(words)} vertices are given, {count} are needed; give as many, or change the features")
     return np.array([int(word) for word in words], np.int64)
 
 

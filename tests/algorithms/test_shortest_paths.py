@@ -143,8 +143,8 @@ PAIR = Graph.from_edges([0, 1], [1, 0], name="pair")
         ("0 2", "vertex 2 is out of range: graph 'pair' has the vertices 0 to 1"),
         ("-1 0", "'-1' is no vertex"),
         ("first 0", "'first' is no vertex; give vertex numbers with blanks between, or drawn"),
-        ("0", "1 vertices are given for features=2"),
-        ("0, 1, 0", "3 vertices are given for features=2"),
+        ("0", "1 vertices are given, 2 are needed"),
+        ("0, 1, 0", "3 vertices are given, 2 are needed"),
     ],
 )
 def test_sources_that_do_not_fit_are_refused(algorithm, sources, words):

@@ -1,0 +1,105 @@
+"""Multimodal learning."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from harness.algorithms.seeding import choose_seeds, label_accuracy, number_of_labels
+from harness.algorithms.views import affinities, joined_views, number_of_views
+from harness.language import Algorithm, Expression, Inputs, InvalidInput, K, ProgramBuilder, Reader, outer, stack
+
+if TYPE_CHECKING:
+    from harness.graph import Graph
+    from harness.language.algorithm import Values
+
+
+class Multimodal(Algorithm):
+    """Graph-based multi-modality learning (Tong et al. 2005), linear fusion, as in fig. 2.1(e) of the Onyx thesis.
+
+    Every arc has one affinity for each of M modalities, a vector w(u, v), and alpha is one of shares:
+
+        AGGR(v) = sum_u w(u, v)^T . mmode(u)                      (M x k)
+        mmode(v) = alpha . AGGR(v) + (1 - alpha . 1) mmode0(v)
+
+    alpha . AGGR is sum_m alpha_m sum_u w_m(u, v) mmode(u), so the fixed point is that of Tong et al.'s linear fusion,
+    (I - sum_m alpha_m S_m) mmode = (1 - sum_m alpha_m) mmode0, and S_m, the matrix of the w_m, is theirs: affinities
+    over the roots of both ends' totals, w_m(u, v) = a_m(u, v) / sqrt(sum_v' a_m(u, v') sum_u' a_m(u', v)), on directed
+    graphs too. Each S_m has a spectral norm of at most 1, so the system has one solution for sum_m alpha_m < 1 and the
+    supersteps reach it. (The sequential fusion is one such run a modality, each from the answer of the one before; the
+    figure has no place for it.)
+
+    The sum of all alpha_m is ``alpha``; ``shares``, such as "2 1 1", divides it among the modalities, evenly when
+    empty. Modalities are the ``views`` of :func:`harness.algorithms.views.joined_views`. mmode0 is 1 at the label of a
+    seed and 0 elsewhere; seeds (``seeds``, ``fraction``, ``seed``) are those of
+    :func:`harness.algorithms.seeding.choose_seeds`.
+
+    The bound: a relative error of ``tolerance`` at every source leaves tolerance / (1 - alpha) in the answer, once from
+    settling and once from what was not propagated; rounding enters at every step that a walk takes from its seed.
+    """
+
+    name: ClassVar[str] = "multimodal"
+
+    alpha: float = 0.9
+    tolerance: float = 1e-6
+    supersteps: int = 500
+    views: str = "auto"
+    shares: str = ""
+    neighbours: int = 10
+    seeds: str = "auto"
+    fraction: float = 0.1
+    seed: int = 0
+
+    def build(self, p: ProgramBuilder) -> None:
+        p.edge("affinity", number_of_views(self.views))
+        p.vertex("known", K)
+        p.vertex("mmode", K, start="known")
+
+        @p.over_edges(into="aggr", reduce="sum")
+        def spread(src: Reader, edge: Reader) -> Expression:
+            return outer(edge.affinity, src.mmode)
+
+        @p.over_vertices
+        def fuse(v: Reader) -> dict[str, Expression]:
+            alphas = stack(*(self.alpha * share for share in self._shares()))
+            return {"mmode": alphas @ v.aggr + (1 - self.alpha) * v.known}
+
+        p.until_settled(self.tolerance, relative=True, at_most=self.supersteps)
+        p.output("mmode", bound=2 * self.tolerance / (1 - self.alpha) + 2.5e-7 * self.supersteps)
+
+    def _shares(self) -> list[float]:
+        """The part of alpha that each modality gets; they add up to 1."""
+        count = number_of_views(self.views)
+        try:
+            shares = [float(word) for word in self.shares.split()] or [1.0] * count
+        except ValueError:
+            shares = []
+        if len(shares) != count or not all(0 <= share < math.inf for share in shares) or not any(shares):
+            raise InvalidInput(f"shares={self.shares!r}; give {count} numbers >= 0, one for each view, or nothing")
+        return [share / sum(shares) for share in shares]
+
+    def prepare_graph(self, graph: Graph) -> Graph:
+        """The arcs of all views."""
+        return joined_views(graph, self.views, self.neighbours, self.seed)
+
+    def inputs(self, graph: Graph, features: int) -> Inputs:
+        if not 0.0 < self.alpha < 1.0:
+            raise InvalidInput(f"alpha={self.alpha}: the share taken from the neighbours lies in (0, 1)")
+        affinity = affinities(graph, self.views, self.seed).astype(np.float64)
+        source, destination = graph.csr.row_of_arc, graph.csr.neighbours
+        for view in affinity.T:
+            out, into = (np.bincount(ends, view, graph.num_vertices) for ends in (source, destination))
+            view /= np.sqrt(np.maximum(out[source] * into[destination], np.finfo(np.float64).tiny))
+        label = choose_seeds(self.seeds, graph, features, self.fraction, self.seed)
+        known = np.zeros((graph.num_vertices, features), np.float32)
+        known[label >= 0, label[label >= 0]] = 1.0
+        return Inputs({"known": known, "affinity": affinity.astype(np.float32)}, self.parameter_values())
+
+    def default_features(self, graph: Graph) -> int | None:
+        return number_of_labels(graph)
+
+    def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
+        """``accuracy``: share of the vertices with a true label, seeds left out, that got it (none was not got)."""
+        return label_accuracy(values["mmode"], self.seeds, graph, self.fraction, self.seed)

@@ -1,0 +1,112 @@
+"""Several views of the same vertices, each a graph of its own: the manifolds and the modalities of learning."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.graph import Graph
+from harness.language import InvalidInput
+
+if TYPE_CHECKING:
+    import scipy.sparse
+
+VIEWS = ("pixels", "projections", "gradients")
+DRAWN = 3  # modalities of a graph whose vertices carry no images
+AFFINITY = "affinity"
+
+
+def number_of_views(views: str) -> int:
+    """How many there are in a list of views with blanks between; *auto* stands for three.
+
+    Raises InvalidInput for a name that is none of VIEWS, or none at all.
+    """
+    names = views.split()
+    if names == ["auto"]:
+        return DRAWN
+    for name in names or [""]:
+        if name not in VIEWS:
+            raise InvalidInput(f"view {name!r} is not known; views is auto, or some of {', '.join(VIEWS)}")
+    return len(names)
+
+
+def joined_views(graph: Graph, views: str, neighbours: int, seed: int) -> Graph:
+    """The undirected graph of all arcs of the views, ``edge_data["affinity"]`` holding their affinities ``[E, M]``.
+
+    In every view an image is joined with its ``neighbours`` nearest ones, either way round, with affinity
+    exp(-d^2 / sigma^2), sigma being the mean distance of these; 0 where only another view has the arc. Views of
+    ``vertex_data["pixels"]`` (square images): *pixels*; *projections*, half as many Gaussian projections of them, drawn
+    with ``seed``; *gradients*, differences of pixels side by side and one above the other.
+
+    *auto*: all three where there are images; otherwise the graph itself, see :func:`affinities`. Distances are taken
+    between all pairs, in blocks. Raises InvalidInput where the graph has no images that the views ask for.
+    """
+    number_of_views(views)
+    if "pixels" not in graph.vertex_data:
+        if views != "auto":
+            raise InvalidInput(f"graph {graph.name!r} has no images (vertex data 'pixels'); use views=auto")
+        return graph
+    if not 1 <= neighbours < graph.num_vertices:
+        raise InvalidInput(f"neighbours={neighbours}; it must be 1 to {graph.num_vertices - 1}")
+    names = VIEWS if views == "auto" else views.split()
+    near = [_nearest(_view(graph, name, seed), neighbours) for name in names]
+    arcs = functools.reduce(operator.add, near).tocoo()
+    return Graph.from_edges(
+        arcs.row, arcs.col, num_vertices=graph.num_vertices, name=f"{graph.name}_views", directed=False,
+        labels=graph.labels, vertex_data=graph.vertex_data, meta=graph.meta,
+        edge_data={AFFINITY: np.stack([view[arcs.row, arcs.col] for view in near], axis=1).astype(np.float32)},
+    )  # fmt: skip
+
+
+def affinities(graph: Graph, views: str, seed: int) -> NDArray[np.float32]:
+    """How alike the ends of every arc are in each view, ``[E, M]``: those of :func:`joined_views`.
+
+    On a graph without them, three modalities that are drawn: the weights (or 1), each times a number from 0.5 to 1.5.
+    Raises InvalidInput for negative weights.
+    """
+    if AFFINITY in graph.edge_data:
+        return np.asarray(graph.edge_data[AFFINITY], np.float32)
+    weights = np.ones(graph.num_edges, np.float32) if graph.weights is None else graph.weights
+    if len(weights) and float(weights.min()) < 0:
+        raise InvalidInput(f"affinities are >= 0; graph {graph.name!r} has negative weights")
+    drawn = np.random.default_rng(seed).uniform(0.5, 1.5, (graph.num_edges, number_of_views(views)))
+    return (weights[:, None] * drawn).astype(np.float32)
+
+
+def _view(graph: Graph, name: str, seed: int) -> NDArray[np.float64]:
+    pixels = np.asarray(graph.vertex_data["pixels"], np.float64)
+    count = pixels.shape[1]
+    if name == "projections":
+        return np.asarray(pixels @ np.random.default_rng(seed).standard_normal((count, max(1, count // 2))))
+    if name == "gradients":
+        side = math.isqrt(count)
+        if side * side != count:
+            raise InvalidInput(f"graph {graph.name!r}: gradients need square images; these have {count} pixels")
+        image = pixels.reshape(-1, side, side)
+        return np.hstack([np.diff(image, axis=axis).reshape(len(pixels), -1) for axis in (1, 2)])
+    return pixels
+
+
+def _nearest(points: NDArray[np.float64], neighbours: int) -> scipy.sparse.csr_array:
+    """``[V, V]``: the affinities of points ``[V, d]`` with their nearest ones; of equally near ones the first."""
+    import scipy.sparse
+
+    count, block = len(points), 1024
+    length = (points**2).sum(axis=1)
+    nearest: NDArray[Any] = np.empty((count, neighbours), np.int64)
+    distance = np.empty((count, neighbours))
+    for first in range(0, count, block):
+        rows = np.arange(first, min(first + block, count))
+        squared = length[rows, None] + length - 2 * points[rows] @ points.T
+        squared[rows - first, rows] = np.inf
+        nearest[rows] = np.argsort(squared, axis=1, kind="stable")[:, :neighbours]
+        distance[rows] = np.sqrt(np.maximum(np.take_along_axis(squared, nearest[rows], axis=1), 0))
+    sigma = float(distance.mean()) or 1.0
+    ends = (np.repeat(np.arange(count), neighbours), nearest.ravel())
+    one_way = scipy.sparse.csr_array((np.exp(-((distance.ravel() / sigma) ** 2)), ends), shape=(count, count))
+    return one_way.maximum(one_way.T).tocsr()

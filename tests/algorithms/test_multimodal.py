@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.algorithms.multimodal import Multimodal
+from harness.algorithms.seeding import choose_seeds
+from harness.graph import Graph
+from harness.graph.catalogue import digits
+from harness.language import InvalidInput, trace
+from harness.language.analysis import change_driven
+from tests.algorithms.answers import answer
+from tests.algorithms.multigraphs import adjacency_of, multigraphs
+
+
+@pytest.fixture(scope="module")
+def ten_digits():
+    return digits(neighbours=10)
+
+
+def normalised(affinity):
+    """Over the roots of both ends' totals; rows hear columns."""
+    rows, columns = affinity.sum(axis=1), affinity.sum(axis=0)
+    size = np.sqrt(np.outer(rows, columns))
+    return np.divide(affinity, size, out=np.zeros_like(affinity), where=size > 0)
+
+
+def solved(alphas, matrices, known):
+    """(I - sum_m alpha_m S_m) mmode = (1 - sum_m alpha_m) mmode0 by a dense solve."""
+    system = np.eye(len(known)) - sum(a * normalised(m) for a, m in zip(alphas, matrices, strict=True))
+    return np.linalg.solve(system, (1 - sum(alphas)) * known)
+
+
+def drawn_matrices(algorithm, graph):
+    weights = np.random.default_rng(algorithm.seed).uniform(0.5, 1.5, (graph.num_edges, 3)) * graph.weights[:, None]
+    return [adjacency_of(graph, column).T for column in weights.T]
+
+
+@given(multigraphs(), st.sampled_from([1, 2, 5]), st.sampled_from([("", (1, 1, 1)), ("2 0 1", (2, 0, 1))]))
+@settings(max_examples=60, deadline=None)
+def test_the_answer_solves_the_linear_system(graph, features, shares):
+    algorithm = Multimodal(alpha=0.8, tolerance=1e-9, supersteps=5000, shares=shares[0], fraction=0.3)
+    found, settled = answer(algorithm, graph, features)
+    assert settled
+    known = algorithm.inputs(graph, features).properties["known"].astype(np.float64)
+    alphas = 0.8 * np.array(shares[1]) / sum(shares[1])
+    np.testing.assert_allclose(found, solved(alphas, drawn_matrices(algorithm, graph), known), rtol=1e-5, atol=1e-9)
+
+
+def near(points, neighbours=10):
+    """``[V, V]``: affinities of the nearest ones, either way round, found one image after the other."""
+    distance = np.full((len(points), len(points)), np.inf)
+    for i, point in enumerate(points):
+        length = np.linalg.norm(points - point, axis=1)
+        length[i] = np.inf
+        chosen = np.argsort(length, kind="stable")[:neighbours]
+        distance[i, chosen] = length[chosen]
+    sigma = distance[np.isfinite(distance)].mean()
+    one_way = np.exp(-((distance / sigma) ** 2))
+    return np.maximum(one_way, one_way.T)
+
+
+def test_digits_are_recognised_from_three_views(ten_digits):
+    algorithm = Multimodal()
+    found, settled = answer(algorithm, ten_digits, algorithm.default_features(ten_digits))
+    assert settled
+    accuracy = algorithm.metrics(ten_digits, {"mmode": found})["accuracy"]
+    assert accuracy > 0.96
+
+    pixels = np.asarray(ten_digits.vertex_data["pixels"], np.float64)
+    image = pixels.reshape(-1, 8, 8)
+    sideways, downwards = image[:, :, 1:] - image[:, :, :-1], image[:, 1:] - image[:, :-1]
+    gradients = np.concatenate([downwards.reshape(-1, 56), sideways.reshape(-1, 56)], axis=1)
+    projections = pixels @ np.random.default_rng(0).standard_normal((64, 32))
+    seeds = choose_seeds("labels", ten_digits, 10, 0.1, 0)
+    known = np.where(seeds[:, None] >= 0, np.eye(10)[seeds], 0.0)
+    expected = solved([0.3] * 3, [near(view) for view in (pixels, projections, gradients)], known)
+    asked = seeds < 0
+    assert accuracy == pytest.approx((expected.argmax(axis=1) == ten_digits.labels)[asked].mean(), abs=0.002)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-3 * expected.max())
+
+
+def test_one_view_alone_is_one_modality(ten_digits):
+    algorithm = Multimodal(views="gradients")
+    prepared = algorithm.prepare_graph(ten_digits)
+    assert prepared.edge_data["affinity"].shape == (prepared.num_edges, 1)
+    assert prepared.has_reverse_edges
+    assert prepared.num_edges < Multimodal().prepare_graph(ten_digits).num_edges
+    assert trace(algorithm).properties["affinity"].shape == (1,)
+
+
+def test_the_sum_over_all_modalities_is_linear():
+    (delta,) = change_driven(trace(Multimodal()))
+    assert delta.kind == "linear"
+
+
+RING = Graph.from_edges([0, 1, 2], [1, 2, 0], name="ring")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"shares": "1 2"}, "shares='1 2'; give 3 numbers >= 0, one for each view, or nothing"),
+        ({"shares": "1 2 x"}, "shares='1 2 x'"),
+        ({"shares": "1 -2 3"}, "shares='1 -2 3'"),
+        ({"shares": "0 0 0"}, "shares='0 0 0'"),
+        ({"shares": "1 inf 1"}, "shares='1 inf 1'"),
+        ({"alpha": 0.0}, r"alpha=0.0: the share taken from the neighbours lies in \(0, 1\)"),
+        ({"views": "pixel"}, "view 'pixel' is not known"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(options, words):
+    algorithm = Multimodal(**options)
+    with pytest.raises(InvalidInput, match=words):
+        answer(algorithm, RING, 2)
+
+
+def test_gradients_need_square_images():
+    graph = Graph.from_edges([0, 1], [1, 0], name="strips", vertex_data={"pixels": np.eye(2, 6)})
+    with pytest.raises(InvalidInput, match="graph 'strips': gradients need square images; these have 6 pixels"):
+        Multimodal(neighbours=1).prepare_graph(graph)
