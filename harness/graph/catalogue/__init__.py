@@ -8,6 +8,7 @@ from harness.graph.catalogue.files import file
 from harness.graph.catalogue.photographs import photo
 from harness.graph.catalogue.publications import PUBLICATIONS, published
 from harness.graph.catalogue.roads import highways
+from harness.graph.catalogue.stereo_pair import motorcycle
 from harness.graph.generators import delaunay, grid, random_ratings, rmat
 from harness.hookspecs import hookimpl
 
@@ -22,6 +23,8 @@ BUILTIN_GRAPHS: list[GraphSpec] = [
         "photo", "a photograph of scikit-image, pixels joined with their neighbours by likeness of colour", "photo",
         image="astronaut", neighbours=4, beta=None,
     ),
+    _spec("motorcycle", "the pixels of a stereo pair of pictures with their true disparities", "motorcycle",
+        shrink=1, neighbours=4),
     _spec("highways", "the world's highways, lengths in km", "highways"),
     _spec("file", "a graph file: MatrixMarket, SNAP, DIMACS, METIS, ratings, UAI, npz", "file",
         path="", format=None, duplicates="error", symmetrize=False, max_expansion=100.0),
@@ -45,6 +48,6 @@ def onyx_graphs() -> list[GraphSpec]:
 
 
 __all__ = [
-    "BUILTIN_GRAPHS", "delaunay", "digits", "file", "grid", "highways", "onyx_graphs", "photo", "published",
-    "random_ratings", "rmat",
+    "BUILTIN_GRAPHS", "delaunay", "digits", "file", "grid", "highways", "motorcycle", "onyx_graphs", "photo",
+    "published", "random_ratings", "rmat",
 ]  # fmt: skip

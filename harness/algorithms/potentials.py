@@ -1,0 +1,109 @@
+"""Potentials of pairwise Markov networks: checked, masked by states and evidence, scaled for float32."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.language import InvalidInput
+
+if TYPE_CHECKING:
+    from harness.graph import Graph
+
+Array = NDArray[Any]
+LEAST = 1e-37  # of the largest: what is possible but less likely stays possible; float32 would make it zero
+
+
+def scaled(potentials: Array, what: str) -> NDArray[np.float32]:
+    """Potentials ``[N, ...]`` with the largest of each row at 1 and positive ones at 1e-37 or more.
+
+    Raises InvalidInput for negative or infinite ones, and for a row of zeros, which ``what`` names: "variable 3".
+    """
+    flat = np.asarray(potentials, np.float64).reshape(len(potentials), math.prod(potentials.shape[1:]))
+    wrong = np.argwhere(~(np.isfinite(flat) & (flat >= 0)))
+    if len(wrong):
+        row, entry = wrong[0]
+        raise InvalidInput(f"{what} {row} has the potential {flat[row, entry]:g}; potentials are finite and >= 0")
+    top = flat.max(axis=1, initial=0.0, keepdims=True)
+    empty = np.flatnonzero(top == 0)
+    if len(empty):
+        raise InvalidInput(f"{what} {empty[0]} has potentials that are all zero: no state is possible; correct them")
+    relative = flat / top
+    kept = np.where(flat > 0, np.maximum(relative, LEAST), 0.0)
+    result: NDArray[np.float32] = kept.astype(np.float32).reshape(potentials.shape)
+    return result
+
+
+def unary_potentials(graph: Graph, features: int) -> NDArray[np.float32]:
+    """Float32[V, k] from vertex data "unary" ``[V, states]``, zero beyond the states of a variable ("cardinality", if
+    given) and at all states but the observed one ("evidence", if given; -1: none). Raises InvalidInput."""
+    unary = np.asarray(graph.vertex_data["unary"], np.float64)
+    states = unary.shape[1]
+    if features < states:
+        raise InvalidInput(
+            f"graph {graph.name!r} has variables of {states} states but features={features}; set features={states}"
+        )
+    mask = state_mask(graph)
+    observed = graph.vertex_data.get("evidence", np.full(len(unary), -1))[:, None]
+    outside = np.flatnonzero((observed[:, 0] < -1) | (observed[:, 0] >= mask.sum(axis=1)))
+    if len(outside):
+        v = outside[0]
+        raise InvalidInput(
+            f"variable {v} of graph {graph.name!r} is observed in state {observed[v, 0]}; it has the states 0 to "
+            f"{mask[v].sum() - 1}"
+        )
+    seen = (observed < 0) | (np.arange(states) == observed)
+    phi = np.zeros((len(unary), features))
+    phi[:, :states] = np.where(mask & seen, unary, 0.0)
+    return scaled(phi, f"graph {graph.name!r}, the evidence taken into account: variable")
+
+
+def edge_potentials(graph: Graph, features: int) -> NDArray[np.float32]:
+    """Float32[E, k, k] from edge data "pairwise": entry [x, y] of u -> v for u = x and v = y. Raises InvalidInput."""
+    if "pairwise" not in graph.edge_data:
+        raise InvalidInput(f"graph {graph.name!r} has no potentials on its edges; set potentials=shared")
+    tables = graph.edge_data["pairwise"]
+    if tables.ndim != 3 or tables.shape[1] != tables.shape[2]:
+        raise InvalidInput(
+            f"graph {graph.name!r} has pairwise potentials of shape {tables.shape[1:]}; make them square"
+        )
+    mask = state_mask(graph)
+    states = mask.shape[1]
+    if tables.shape[1] != states:
+        raise InvalidInput(
+            f"graph {graph.name!r} has pairwise potentials of {tables.shape[1]} states and unary ones of {states}; pad "
+            "the smaller ones"
+        )
+    if not graph.has_reverse_edges or not np.array_equal(tables[graph.reverse_edges], tables.transpose(0, 2, 1)):
+        raise InvalidInput(
+            f"graph {graph.name!r}: some arc has no reverse arc that holds its transposed potentials; give both"
+        )
+    source, destination = graph.csr.row_of_arc, graph.csr.neighbours
+    if (source == destination).any():
+        v = destination[source == destination][0]
+        raise InvalidInput(f"graph {graph.name!r} joins variable {v} with itself; make that a unary potential")
+    psi = np.zeros((len(tables), features, features))
+    psi[:, :states, :states] = np.where(mask[source][:, :, None] & mask[destination][:, None, :], tables, 0.0)
+    return scaled(psi, f"graph {graph.name!r}: arc")
+
+
+def state_mask(graph: Graph) -> NDArray[np.bool_]:
+    """Which states each variable has, bool[V, states]."""
+    states = graph.vertex_data["unary"].shape[1]
+    cardinality = graph.vertex_data.get("cardinality", np.full(graph.num_vertices, states))
+    mask: NDArray[np.bool_] = np.arange(states) < cardinality[:, None]
+    return mask
+
+
+def truncated_linear(features: int, smoothness: float, truncation: float) -> NDArray[np.float32]:
+    """Float32[k, k]: exp(-smoothness * min(|x - y|, truncation)), Potts where truncation = 1. Raises InvalidInput."""
+    if smoothness < 0 or truncation <= 0:
+        raise InvalidInput(
+            f"smoothness={smoothness}, truncation={truncation}: the first must be >= 0, the second positive"
+        )
+    label = np.arange(features)
+    distance = np.minimum(np.abs(label[:, None] - label), truncation)
+    return np.asarray(np.maximum(np.exp(-smoothness * distance), LEAST), np.float32)

@@ -1,0 +1,107 @@
+"""Markov networks of the tests, and what is known of them without belief propagation's products and messages."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+from hypothesis import strategies as st
+
+from harness.graph import Graph
+
+
+def network(unary, pairs, *, cardinalities=None, evidence=None, name="network"):
+    """The graph of a network as a .uai file gives it; ``pairs``: ``{(u, v): table[x_u, x_v]}``, each pair once."""
+    unary = np.asarray(unary, np.float64)
+    count, k = unary.shape
+    all_states, nothing = np.full(count, k), np.full(count, -1)
+    both = {**pairs, **{(v, u): np.transpose(table) for (u, v), table in pairs.items()}}
+    ends = np.array(list(both), np.int64).reshape(-1, 2)
+    return Graph.from_edges(
+        ends[:, 0], ends[:, 1], num_vertices=count, name=name, directed=False,
+        vertex_data={
+            "unary": unary,
+            "cardinality": np.asarray(all_states if cardinalities is None else cardinalities, np.int32),
+            "evidence": np.asarray(nothing if evidence is None else evidence, np.int32),
+        },
+        edge_data={"pairwise": np.array(list(both.values()), np.float64).reshape(-1, k, k)},
+    )  # fmt: skip
+
+
+def joint(graph):
+    """``(states, weight)`` of every joint state that the evidence allows."""
+    vertex, tables = graph.vertex_data, graph.edge_data["pairwise"]
+    source, destination = graph.csr.row_of_arc, graph.csr.neighbours
+    once = np.flatnonzero(source < destination)
+    offered = [range(c) if e < 0 else [e] for c, e in zip(vertex["cardinality"], vertex["evidence"], strict=True)]
+    for states in itertools.product(*offered):
+        weight = math.prod(vertex["unary"][v, x] for v, x in enumerate(states))
+        yield states, weight * math.prod(tables[e, states[source[e]], states[destination[e]]] for e in once)
+
+
+def enumerated(graph, rule="sum"):
+    """Marginals or max-marginals, each scaled to sum 1, by looking at every joint state; None if none is possible."""
+    found = np.zeros(graph.vertex_data["unary"].shape)
+    for states, weight in joint(graph):
+        for v, x in enumerate(states):
+            found[v, x] = found[v, x] + weight if rule == "sum" else max(found[v, x], weight)
+    return found / found.sum(axis=1, keepdims=True) if found.any() else None
+
+
+@st.composite
+def networks(draw, trees=True, max_vertices=6):
+    """Small networks whose variables have 1 to 3 states, with zero potentials, evidence and isolated vertices; forests,
+    or with loops."""
+    count = draw(st.integers(1, max_vertices))
+    cardinalities = draw(st.lists(st.integers(1, 3), min_size=count, max_size=count))
+    k = max(cardinalities)
+    potential = st.sampled_from([0.0, 1e-12, 0.125, 0.5, 1.0, 3.0])
+
+    def table(*shape):
+        size = math.prod(shape)
+        padded = np.zeros((k,) * len(shape))
+        values = np.array(draw(st.lists(potential, min_size=size, max_size=size))).reshape(shape)
+        padded[tuple(slice(n) for n in shape)] = values
+        return padded
+
+    joined = [
+        (u, v) for v in range(1, count) for u in ([draw(st.integers(-1, v - 1))] if trees else range(v))
+        if u >= 0 and (trees or draw(st.booleans()))
+    ]  # fmt: skip
+    evidence = [draw(st.integers(-1, c - 1)) if draw(st.booleans()) else -1 for c in cardinalities]
+    return network(
+        np.array([table(c) for c in cardinalities]).reshape(count, k),
+        {(u, v): table(cardinalities[u], cardinalities[v]) for u, v in joined},
+        cardinalities=cardinalities,
+        evidence=evidence,
+    )
+
+
+def plain_propagation(graph, pairwise, unary, *, rule, damping, supersteps):
+    """Synchronous belief propagation, one edge after the other, every product taken anew; ``pairwise``: a table for
+    every arc. The beliefs of the last superstep are those before its messages."""
+    k = unary.shape[1]
+    arcs = list(zip(graph.csr.row_of_arc.tolist(), graph.csr.neighbours.tolist(), strict=True))
+    assert len(set(arcs)) == len(arcs)
+    into = {v: [u for u, w in arcs if w == v] for v in range(graph.num_vertices)}
+    table = dict(zip(arcs, pairwise, strict=True))
+    message = {arc: np.full(k, 1 / k) for arc in arcs}
+
+    def product(v, besides=None):
+        log = np.log(unary[v]) + sum((np.log(message[u, v]) for u in into[v] if u != besides), np.zeros(k))
+        return np.exp(log - log.max()) if np.isfinite(log.max()) else np.zeros(k)
+
+    def normalised(x):
+        return x / x.sum() if x.sum() else x
+
+    with np.errstate(divide="ignore"):
+        for _ in range(supersteps):
+            belief = np.array([normalised(product(v)) for v in into])
+            fresh = {}
+            for u, v in arcs:
+                weighed = product(u, besides=v)[:, None] * table[u, v]
+                said = normalised(weighed.sum(axis=0) if rule == "sum" else weighed.max(axis=0))
+                fresh[u, v] = (1 - damping) * said + damping * message[u, v]
+            message = fresh
+    return belief
