@@ -65,7 +65,7 @@ PROBLEMS = {
     "forest, wider": (forest, 8, {"potentials": "edge"}),
     "grid of 1": (lambda: grid_network(1), 1, {"potentials": "edge"}),
     "grid of 2": (lambda: grid_network(2), 2, {"potentials": "edge", "damping": 0.3}),
-    "grid of 33": (lambda: grid_network(33), 33, {"potentials": "edge"}),
+    "grid of 33": (lambda: grid_network(33), 33, {"potentials": "edge", "damping": 0.5}),
     "hub": (hub, 3, {}),
     "pair": (lambda: motorcycle(shrink=16), 16, {"damping": 0.1}),
 }
