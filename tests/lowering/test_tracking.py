@@ -1,0 +1,76 @@
+"""Who is told of a change: groups of stages as readers of properties."""
+
+import pytest
+
+from harness.algorithms.als import ALS
+from harness.algorithms.label_propagation import LabelPropagation
+from harness.algorithms.pagerank import PageRank
+from harness.language import trace
+from harness.language.analysis import fold_groups, unfolded
+from harness.lowering.cpu.kernels import live_after
+from harness.lowering.cpu.tracking import Tracking, composed_writes
+from tests.engines.programs import program_named
+
+
+def names(groups):
+    return [Tracking.name(group) for group in groups]
+
+
+def tracked(program, *, fold=True):
+    return Tracking(program, fold_groups(program, "pull") if fold else unfolded(program), True)
+
+
+def test_folded_label_propagation_listens_to_itself():
+    tracking = tracked(trace(LabelPropagation()))
+    (group,) = tracking.groups
+    assert tracking.sources(group) == ("lp",)
+    assert tracking.own(group) == ("lp",)  # what it reduces and derives it makes itself
+    assert names(tracking.stale_groups("lp")) == names(tracking.listening_groups("lp")) == ["spread"]
+
+
+def test_unfolded_steps_follow_each_other():
+    tracking = tracked(trace(LabelPropagation()), fold=False)
+    assert names(tracking.groups) == ["spread", "n_aggr", "prob", "settle"]
+    assert names(tracking.stale_groups("aggr")) == ["n_aggr"]
+    assert names(tracking.stale_groups("n_aggr")) == ["prob"]
+    assert names(tracking.stale_groups("lp")) == ["prob"]
+    assert names(tracking.listening_groups("lp")) == ["spread"]
+    assert names(tracking.stale_groups("seed")) == ["settle"] or tracking.stale_groups("seed") == ()
+
+
+def test_reductions_over_the_graph_make_nobody_stale_by_vertices():
+    tracking = tracked(trace(PageRank()))
+    assert names(tracking.groups) == ["dangling", "share"]
+    assert "dangling" not in names(tracking.stale_groups("rank"))
+    assert tracking.of_graph(tracking.groups[1]) == ("dangling",)
+
+
+def test_als_reads_its_own_vertex_only_through_what_it_reduced():
+    tracking = tracked(trace(ALS()))
+    (group,) = tracking.groups
+    assert tracking.own(group) == ()
+    assert tracking.sources(group) == ("lf",)
+
+
+def test_every_writer_of_a_property_with_several_hears_of_the_others():
+    tracking = tracked(program_named("two_writers"), fold=False)
+    assert {"first", "second"} <= set(names(tracking.stale_groups("y")))
+
+
+def test_what_only_a_group_reads_is_not_live():
+    program = trace(LabelPropagation())
+    (group,) = fold_groups(program, "pull")
+    live = live_after(program, group.stages)
+    assert live == {"lp"}
+    assert [name for name, _ in composed_writes(program, group, live)] == ["lp"]
+    alone = unfolded(program)
+    assert live_after(program, alone[0].stages) == {"aggr"}
+    assert live_after(program, alone[1].stages) == {"n_aggr"}
+
+
+@pytest.mark.parametrize("fold", [True, False])
+def test_temporaries_read_by_others_are_live(fold):
+    program = program_named("aggregate_rewritten")
+    groups = fold_groups(program, "push") if fold else unfolded(program)
+    written = {name for group in groups for name in live_after(program, group.stages)}
+    assert {"aggr", "second", "x", "drift"} <= written
