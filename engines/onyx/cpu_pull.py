@@ -49,10 +49,10 @@ DIRTY = """if not {dirty}[v]:
 
 DIRTY_OR_MARKED = """if not {marked}[v] and not {dirty}[v]:
             continue
-        gathers = {marked}[v] or not kept[v]
+        gathers = {marked}[v] or not {kept}[v]
         {dirty}[v] = False
         {marked}[v] = False
-        kept[v] = True
+        {kept}[v] = True
         {fresh}
         stop = at(in_offsets, v + 1) if gathers else at(in_offsets, v)
         moved += stop - at(in_offsets, v)"""
@@ -83,6 +83,7 @@ class Gather:
         # gathering everything propagates every present value: the buffer that was read then becomes what was sent
         others = [stage for other in engine.tracking.groups if other is not group for stage in other.stages]
         alone = not any(sources & set(stage.writes) for stage in others)
+        self.alone = alone  # nobody else moves its sources: who is active does not change until it gathers
         self.rotates = alone and bool(sources) and sources <= set(self.doubled)
         # a vertex may step although none of its sources moved; then the reductions of before serve again, if it kept
         # them: gathers of dirty vertices keep theirs, gathers of everything save themselves the writing
@@ -98,7 +99,7 @@ class Gather:
             engine.memory.add("fresh", np.zeros(engine.graph.num_vertices, np.bool_))
             if self.keeps:
                 engine.memory.add(f"marked_{self.name}", np.ones(engine.graph.num_vertices, np.bool_))
-                engine.memory.add("kept", np.zeros(engine.graph.num_vertices, np.bool_))
+                engine.memory.add(f"kept_{self.name}", np.zeros(engine.graph.num_vertices, np.bool_))
             engine.plan_tracking(group, marks=f"{'marked' if self.keeps else 'dirty'}_{self.name}")
             engine.add_kernel(self.gather(f"{self.name}_dirty", dirty_only=True))
             engine.add_kernel(self.commit())
@@ -115,9 +116,9 @@ class Gather:
             signature += [(f"dirty_{self.name}", "flag"), ("fresh", "flag")]
             names = {"dirty": f"dirty_{self.name}", "fresh": "fresh[v] = True" if self.doubled else ""}
             if self.keeps:
-                signature += [(f"marked_{self.name}", "flag"), ("kept", "flag")]
+                signature += [(f"marked_{self.name}", "flag"), (f"kept_{self.name}", "flag")]
                 stop = "stop"
-                test = DIRTY_OR_MARKED.format(marked=f"marked_{self.name}", **names)
+                test = DIRTY_OR_MARKED.format(marked=f"marked_{self.name}", kept=f"kept_{self.name}", **names)
             else:
                 test = DIRTY.format(**names)
         template = GATHER.format(test=test, stop=stop)
@@ -192,8 +193,9 @@ class Gather:
         """Gather into the destinations of sources that moved, or into all when that is cheaper."""
         engine = self.engine
         if engine.superstep_index < len(engine.sides):
-            arcs = engine.graph.num_edges  # nothing was propagated yet
-        elif len(engine.gathered) == 1:
+            self._all_changed()  # nothing was propagated yet
+            return
+        if len(engine.gathered) == 1 and self.alone:
             arcs = engine.frontier_arcs[self.name]
         else:
             arcs = engine.count_active(self.group)[1]
@@ -210,7 +212,7 @@ class Gather:
             flags[:] = True  # the other side of a bipartite graph hears of it in its own superstep
             flags[bounds[0] : bounds[-1]] = False
         if self.keeps:
-            engine.memory.arrays["kept"][:] = False
+            engine.memory.arrays[f"kept_{self.name}"][:] = False
         engine.all_propagated(self.group, but=self.doubled if self.rotates else ())
         self.everything()
 

@@ -51,6 +51,9 @@ class Scatter:
         self.engine, self.group = engine, group
         self.name = engine.tracking.name(group)
         self.tracked = engine.change_driven
+        at = engine.tracking.groups.index(group)
+        before = {name for other in engine.tracking.groups[:at] for stage in other.stages for name in stage.writes}
+        self.moved_before = bool(before & set(engine.tracking.sources(group)))  # in the same superstep
         engine.add_kernel(self.scatter(self.name, changes=False))
         for stage in group.edge_stages:
             engine.add_kernel(fill_kernel(engine.program, stage, engine.layout))
@@ -119,7 +122,7 @@ class Scatter:
         engine.call(f"{self.name}_changes", engine.owners, sources=sources)
         offsets = engine.graph.csr.offsets
         active = arrays[f"active_{self.name}"][sources[0] : sources[1]]
-        if len(engine.sides) == 1 and len(engine.gathered) == 1:
+        if len(engine.sides) == 1 and len(engine.gathered) == 1 and not self.moved_before:
             arcs = engine.frontier_arcs[self.name]
         else:
             arcs = int(np.diff(offsets)[sources[0] : sources[1]][active].sum())
