@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.api import (
+    EdgeUpdate,
     FoldGroup,
     GraphReduce,
     Kernel,
     KernelBuilder,
     composed_writes,
-    live_after,
     recomputation_only,
     write_back,
 )
@@ -73,7 +73,7 @@ class Gather:
         self.engine, self.group = engine, group
         self.name = engine.tracking.name(group)
         program = engine.program
-        self.live = live_after(program, group.stages)
+        self.live = engine.tracking.live(group.stages)
         self.sources = engine.tracking.sources(group)
         sources = set(self.sources)
         written = {name for step in group.vertex_steps for name in step.writes} & self.live
@@ -236,6 +236,10 @@ def plan(engine: OnyxEngine) -> None:
                 engine.plan_graph(stage)
         elif group.kind == "vertex":
             engine.plan_vertices(group)
+        elif group.kind == "update":
+            for stage in group.stages:
+                assert isinstance(stage, EdgeUpdate)
+                engine.plan_update(stage)
         else:
             gather = Gather(engine, group)
             engine.gathered.append(group)

@@ -12,6 +12,7 @@ import numpy as np
 
 from harness.api import (
     EdgeReduce,
+    EdgeUpdate,
     FoldGroup,
     GraphReduce,
     Kernel,
@@ -147,6 +148,10 @@ def plan(engine: OnyxEngine) -> None:
                 engine.plan_graph(stage)
         elif group.kind == "vertex":
             engine.plan_vertices(group)
+        elif group.kind == "update":
+            for stage in group.stages:
+                assert isinstance(stage, EdgeUpdate)
+                engine.plan_update(stage)
         else:
             assert all(isinstance(stage, EdgeReduce) for stage in group.stages)
             engine.gathered.append(group)

@@ -17,6 +17,7 @@ from engines.pullbaseline.schedules import SimdxSchedule
 from harness.api import (
     CpuEngine,
     EdgeReduce,
+    EdgeUpdate,
     FoldGroup,
     GraphReduce,
     Kernel,
@@ -80,6 +81,8 @@ class SimdxEngine(CpuEngine):
                 self.plan_graph(stage)
             elif isinstance(stage, EdgeReduce):
                 self.plan_pull(stage)
+            elif isinstance(stage, EdgeUpdate):
+                self.plan_update(stage)
             else:
                 self.plan_vertices(group)
 

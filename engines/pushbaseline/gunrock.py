@@ -25,7 +25,6 @@ from harness.api import (
     balanced_bounds,
     change_driven,
     fill_kernel,
-    live_after,
     owned_edges,
     owner_bounds,
     unfolded,
@@ -118,7 +117,7 @@ class GunrockEngine(CpuEngine):
                 step.name, self.program, self.layout, COMPUTE, [("bounds", "i64"), ("frontier", "i64")]
             )
             builder.bind("v", "vertex", "v")
-            live = live_after(self.program, [step])
+            live = self.tracking.live([step])
             writes = [(written, value) for written, value in step.values if written in live]
             write_back(builder, self.tracking, writes, "vertex")
             self.add_kernel(builder.finish())

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from engines.pushbaseline.schedules import TigrSchedule
 from harness.api import (
     CpuEngine,
+    EdgeUpdate,
     FoldGroup,
     Graph,
     GraphReduce,
@@ -89,6 +90,8 @@ class TigrEngine(CpuEngine):
                 self.plan_graph(stage)
             elif group.kind == "vertex":
                 self.plan_vertices(group)
+            elif isinstance(stage, EdgeUpdate):
+                self.plan_update(stage)
             else:
                 self.plan_push(group)
 

@@ -39,7 +39,7 @@ ELEMENTWISE: Final = frozenset(
         "pow",
         "neg",
         "abs",
-        "sqrt",
+        "floor", "sqrt",
         "exp",
         "log",
         "min",

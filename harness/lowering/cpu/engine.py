@@ -12,14 +12,16 @@ from numpy.typing import NDArray
 
 from harness.contract import Device, Direction, Engine, EngineFailure, No, Phases, RunStatistics, Superstep, Yes
 from harness.language import Inputs, Program
-from harness.language.analysis import FoldGroup, mutable
+from harness.language.analysis import FoldGroup, mutable, watched
 from harness.language.expressions import walk
 from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, reads
 from harness.language.reference import segment_reduce
 from harness.lowering.cpu.accumulators import separated
+from harness.lowering.cpu.edge_kernels import update_kernel
 from harness.lowering.cpu.frontier import count_kernel, propagated_kernel
 from harness.lowering.cpu.kernels import Kernel, module_source
 from harness.lowering.cpu.layout import Layout, aligned_zeros
+from harness.lowering.cpu.log_products import products_as_sums
 from harness.lowering.cpu.memory import Memory
 from harness.lowering.cpu.modules import load_module
 from harness.lowering.cpu.partition import balanced_bounds
@@ -55,7 +57,7 @@ class CpuEngine(Engine):
     # contract ---------------------------------------------------------------------------------------------------
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
         """Whether the program can run under this schedule on this graph."""
-        program = separated(program)
+        program = separated(products_as_sums(program))
         reason = self.refusal(program, graph, features, device)
         return No(reason) if reason else Yes(self.bytes_needed(program, graph, features, device))
 
@@ -73,16 +75,20 @@ class CpuEngine(Engine):
         if program.control.alternate and graph.bipartite is None:
             return "the program alternates sides and the graph is not bipartite"
         for stage in program.stages:
-            if isinstance(stage, EdgeUpdate):
-                return f"{stage.name} updates an edge property, which is not lowered to the CPU yet"
-            if getattr(stage, "reducer", "") == "prod":
-                return f"{stage.name} is a product, which is not lowered to the CPU yet"
+            if isinstance(stage, EdgeUpdate) and self.change_driven:
+                return f"{stage.name} updates an edge property, whose changes are not tracked"
+            if isinstance(stage, EdgeUpdate) and program.control.alternate:
+                return f"{stage.name} updates edges of both sides, and the program alternates sides"
+            if isinstance(stage, GraphReduce) and stage.reducer == "prod":
+                return f"{stage.name} is a product over the whole graph, which is not lowered to the CPU"
+            if isinstance(stage, EdgeReduce) and stage.reducer == "prod" and len(stage.message.shape) == 2:
+                return f"{stage.name} is a product of matrices, which is not lowered to the CPU"
             if self.change_driven and isinstance(stage, GraphReduce):
                 unheard = {name for _, name in reads(stage) if mutable(program, name)} - _propagated(program)
                 if unheard:
                     return f"{stage.name} reduces {min(unheard)!r}, whose movement no edge stage tracks"
-            if any(space == "reverse" for space, _ in reads(stage)):
-                return f"{stage.name} reads reverse edges, which are not lowered to the CPU yet"
+            if any(space == "reverse" for space, _ in reads(stage)) and not graph.has_reverse_edges:
+                return f"{stage.name} reads reverse edges, and some arcs of the graph have none"
         return ""
 
     def bytes_needed(self, program: Program, graph: Graph, features: int, device: Device) -> int:
@@ -94,7 +100,8 @@ class CpuEngine(Engine):
 
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Plan, lower, compile, allocate."""
-        program = separated(program)
+        watches = watched(program)
+        program = separated(products_as_sums(program))
         self.program, self.graph, self.layout = program, graph, Layout(features)
         self.threads = min(device.threads, int(numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
         numba.set_num_threads(self.threads)
@@ -102,11 +109,12 @@ class CpuEngine(Engine):
         self._functions: dict[str, Any] = {}
         self.steps: list[Step] = []
         self.tracked_sources: dict[str, tuple[str, ...]] = {}
+        self.most_parts = 0
         with phases("transform"):
             self.memory = Memory(program, graph, self.layout)
             self.sides = self._side_bounds()
         with phases("lower"):
-            self.tracking = Tracking(program, self.groups(), self.change_driven)
+            self.tracking = Tracking(program, self.groups(), self.change_driven, watches)
             self.plan()
             self.source = module_source(f"{type(self).__name__} {self.schedule!r}, k = {features}", self.kernels)
         with phases("compile"):
@@ -116,7 +124,7 @@ class CpuEngine(Engine):
             self.memory.need(name for kernel in self.kernels for name in kernel.arguments)
             floats = max((kernel.scratch_floats for kernel in self.kernels), default=0)
             self.memory.add("scratch", aligned_zeros(max(1, self.threads * floats), np.float32))
-            parts = max(len(bounds) for bounds in self.sides)
+            parts = max(self.most_parts, *(len(bounds) for bounds in self.sides))
             self.memory.add("counts", np.zeros(2 * max(parts, self.threads), np.int64))
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
@@ -284,6 +292,33 @@ class CpuEngine(Engine):
                 stride = len(current) // max(1, count)
                 part = slice(first * stride, (count if last is None else last) * stride)
                 arrays[f"sent_{name}_{source}"][part] = current[part]
+
+    # edges ------------------------------------------------------------------------------------------------------
+    def plan_update(self, stage: EdgeUpdate) -> None:
+        """A kernel for an edge update, which reads one buffer and writes the other."""
+        order = "csc" if self.direction == "pull" else "csr"
+        self.add_kernel(
+            update_kernel(
+                self.tracking, stage, self.layout, order=order, ids=self.ids, feature_aware=self.feature_aware
+            )
+        )
+        shape = self.program.properties[stage.updates].shape
+        current, spare = f"{order}_{stage.updates}", f"next_{order}_{stage.updates}"
+        self.memory.need([current])
+        self.memory.add(spare, aligned_zeros(self.graph.num_edges * self.layout.stride(shape), np.float32))
+        self.memory.add("reverse", self.graph.in_edge_ids)
+        offsets = self.graph.csc.offsets if order == "csc" else self.graph.csr.offsets
+        bounds = balanced_bounds(offsets, 0, self.graph.num_vertices, self.threads)
+        self.most_parts = max(self.most_parts, len(bounds))
+
+        def step() -> None:
+            arrays = self.memory.arrays
+            self.call(stage.name, len(bounds) - 1, bounds=bounds)
+            arrays[current], arrays[spare] = arrays[spare], arrays[current]
+            self.edges += self.graph.num_edges
+            self.moved += int(arrays["counts"][: len(bounds) - 1].sum())
+
+        self.steps.append(step)
 
     # steps that most engines take -------------------------------------------------------------------------------
     def plan_vertices(self, group: FoldGroup) -> None:

@@ -106,7 +106,7 @@ class LoopMapping(Mapping):
         match node.op:
             case "normalize":
                 self._normalize(node, target, home)
-            case "matmul":
+            case "matmul" | "max_product":
                 self._product(node, target, home)
             case "solve_spd":
                 matrix = self.copied(node.args[0], home)
@@ -188,8 +188,12 @@ class LoopMapping(Mapping):
         inner = self.layout.dims(left.shape)[-1]
         first = (at[0], j) if len(left.shape) == 2 else (j,)
         second = (j, at[-1]) if len(right.shape) == 2 else (j,)
-        home.line(f"{indent}{total} = float32(0.0)").line(f"{indent}for {j} in range({inner}):")
-        home.line(f"{indent}    {total} = {total} + {self.element(left, first)} * {self.element(right, second)}")
+        term = f"{self.element(left, first)} * {self.element(right, second)}"
+        start, step = "float32(0.0)", f"{total} + {term}"
+        if node.op == "max_product":
+            start, step = "float32(-np.inf)", f"np.maximum({total}, {term})"
+        home.line(f"{indent}{total} = {start}").line(f"{indent}for {j} in range({inner}):")
+        home.line(f"{indent}    {total} = {step}")
         home.line(f"{indent}{element_of(target, at)} = {total}")
 
     def contraction(self, node: Expression, home: Block) -> str:

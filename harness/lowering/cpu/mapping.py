@@ -20,7 +20,7 @@ INFIX = {
     "eq": "==", "ne": "!=", "and": "&", "or": "|", "without": "-",
 }  # fmt: skip
 SCALAR_FUNCTION = {
-    "min": "np.minimum", "max": "np.maximum", "abs": "abs", "exp": "np.exp", "log": "np.log", "sqrt": "np.sqrt"
+    "min": "np.minimum", "max": "np.maximum", "abs": "abs", "exp": "np.exp", "log": "np.log", "sqrt": "np.sqrt", "floor": "np.floor"
 }  # fmt: skip
 REDUCTIONS = ("sum", "reduce_max", "reduce_min", "any", "all")
 FIRST = {
@@ -38,7 +38,7 @@ ELEMENTWISE = frozenset(
         "abs",
         "exp",
         "log",
-        "sqrt",
+        "floor", "sqrt",
         "min",
         "max",
         "where",

@@ -128,16 +128,20 @@ class MatrixRows(Mapping):
     def matrix_times_vector(self, node: Expression, home: Block) -> str:
         """The text of vector @ matrix or matrix @ vector."""
         left, right = node.args
-        i, total = self.fresh("i"), self.fresh("product")
+        i, total, first = self.fresh("i"), self.fresh("product"), ""
         if len(left.shape) == 1:
             matrix, vector = self.lower(right), self.spilled(left)
-            step = f"fma(at({vector.array}, {vector.text} + {i}), {self.load_row(matrix, i)}, {total})"
+            factor = f"at({vector.array}, {vector.text} + {i})"
+            step = f"fma({factor}, {self.load_row(matrix, i)}, {total})"
+            if node.op == "max_product":
+                first = f"{self.maker('splat', matrix.lanes)}(float32(-np.inf))"
+                step = f"maximum({factor} * {self.load_row(matrix, i)}, {total})"
             lanes = matrix.lanes
         else:
             matrix, row = self.lower(left), self.lower(right)
             step = f"insert({total}, {i}, dot({self.load_row(matrix, i)}, {row.text}))"
             lanes = matrix.rows
-        home.line(f"{total} = {self.maker('zero', lanes)}()")
+        home.line(f"{total} = {first or self.maker('zero', lanes) + '()'}")
         home.line(f"for {i} in range({matrix.rows}):").line(f"    {total} = {step}")
         return total
 

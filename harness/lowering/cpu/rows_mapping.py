@@ -19,7 +19,7 @@ from harness.lowering.cpu.mapping import (
 )
 from harness.lowering.cpu.matrix_rows import MatrixRows
 
-ROW_FUNCTION = {"min": "minimum", "max": "maximum", "abs": "absolute", "exp": "exp", "log": "log", "sqrt": "sqrt"}
+ROW_FUNCTION = {"min": "minimum", "max": "maximum", "abs": "absolute", "exp": "exp", "log": "log", "sqrt": "sqrt", "floor": "floor"}
 REDUCE_ROW = {"sum": "reduce_sum", "reduce_max": "reduce_max", "reduce_min": "reduce_min", "any": "reduce_any",
               "all": "reduce_all"}  # fmt: skip
 
@@ -69,7 +69,7 @@ class RowsMapping(MatrixRows):
                 return self.normalized(self.lower(node.args[0]).text, node.attribute, home)
             case "full":
                 return f"{self.maker('splat', lanes)}({self.lower(node.args[0]).text})"
-            case "matmul":
+            case "matmul" | "max_product":
                 return self.matrix_times_vector(node, home)
             case "solve_spd":
                 return self.solution(node)

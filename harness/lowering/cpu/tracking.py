@@ -11,20 +11,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.language.analysis import FoldGroup, compose, mutable, watched
+from harness.language.analysis import FoldGroup, Watched, compose, mutable
 from harness.language.expressions import Expression
-from harness.language.program import Program, reads
+from harness.language.program import Program, Stage, reads
 from harness.lowering.cpu.code import Value
-from harness.lowering.cpu.kernels import KernelBuilder
+from harness.lowering.cpu.kernels import KernelBuilder, live_after
 
 
 @dataclass(frozen=True)
 class Tracking:
-    """Who reads what. ``change_driven`` False: nothing is tracked, movement is counted."""
+    """Who reads what. ``change_driven`` False: nothing is tracked, movement of what the program ``watches`` is counted.
+
+    (What the program watches is not what its lowered form reads: the logarithm of a message that vanishes goes on for
+    ever.)
+    """
 
     program: Program
     groups: tuple[FoldGroup, ...]
     change_driven: bool
+    watches: tuple[Watched, ...]
 
     @staticmethod
     def name(group: FoldGroup) -> str:
@@ -52,6 +57,11 @@ class Tracking:
                     found[name] = None
             made |= set(stage.writes)
         return tuple(found)
+
+    def live(self, stages: Sequence[Stage]) -> frozenset[str]:
+        """Of the properties that some stages write, those that must reach memory; what is watched is among them."""
+        written = {name for stage in stages for name in stage.writes}
+        return live_after(self.program, stages) | {name for _, name in self.watches if name in written}
 
     def stale_groups(self, name: str) -> tuple[FoldGroup, ...]:
         """The groups that a change of a vertex's own property makes stale: those that read it, and where several groups
@@ -88,7 +98,7 @@ def write_back(
     for name, _ in writes:
         if tracking.change_driven:
             _note_changes(builder, tracking, name, new[name], block, sent_is_current)
-        elif ("vertex", name) in watched(tracking.program):
+        elif ("vertex", name) in tracking.watches:
             old = builder.lower(builder.reading("old", name))
             moved.append(builder.differs(old, new[name], block, tolerance=builder.tolerance()))
     if moved:

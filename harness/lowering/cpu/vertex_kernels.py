@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.language.analysis import FoldGroup
 from harness.language.program import EdgeReduce, GraphReduce, Program
-from harness.lowering.cpu.kernels import Kernel, KernelBuilder, live_after
+from harness.lowering.cpu.kernels import Kernel, KernelBuilder
 from harness.lowering.cpu.layout import Layout
 from harness.lowering.cpu.tracking import Tracking, composed_writes, write_back
 
@@ -44,7 +44,7 @@ def vertex_kernel(tracking: Tracking, group: FoldGroup, layout: Layout, *, featu
         name, tracking.program, layout, VERTEX_STEPS.format(test=test), signature, feature_aware=feature_aware
     )
     builder.bind("v", "vertex", "v")
-    writes = composed_writes(tracking.program, group, live_after(tracking.program, group.stages))
+    writes = composed_writes(tracking.program, group, tracking.live(group.stages))
     write_back(builder, tracking, writes, "vertex")
     return builder.finish()
 
