@@ -199,7 +199,9 @@ class Gather:
             arcs = engine.frontier_arcs[self.name]
         else:
             arcs = engine.count_active(self.group)[1]
-        if arcs > engine.schedule.dense_share * engine.graph.num_edges:
+        # what gathers of dirty vertices have kept is lost by recomputing everything: that takes twice the arcs
+        share = engine.schedule.dense_share * (2 if engine.was_sparse else 1)
+        if arcs > share * engine.graph.num_edges:
             self._all_changed()
         else:
             self._some_changed(arcs)
@@ -207,6 +209,7 @@ class Gather:
     def _all_changed(self) -> None:
         engine, bounds = self.engine, self.engine.bounds
         engine.taken = "dense"
+        engine.was_sparse = False
         for kind in ("dirty", "marked") if self.keeps else ("dirty",):
             flags = engine.memory.arrays[f"{kind}_{self.name}"]
             flags[:] = True  # the other side of a bipartite graph hears of it in its own superstep
@@ -218,6 +221,7 @@ class Gather:
 
     def _some_changed(self, arcs: int) -> None:
         engine, arrays = self.engine, self.engine.memory.arrays
+        engine.was_sparse = True
         engine.call(f"mark_{self.name}", len(engine.whole) - 1, bounds=engine.whole)
         bounds, parts = engine.bounds, len(engine.bounds) - 1
         engine.call(f"{self.name}_dirty", parts, bounds=bounds)

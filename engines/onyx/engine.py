@@ -21,6 +21,7 @@ class OnyxEngine(CpuEngine):
         self.direction = schedule.direction
         self.rebuild_every = schedule.rebuild if schedule.direction == "push" else 0
         self.gathered: list[FoldGroup] = []
+        self.was_sparse = False  # the pull before recomputed dirty destinations only
 
     def refusal(self, program: Program, graph: Graph, features: int, device: Device) -> str:
         """Why this schedule cannot run the program; empty when it can."""

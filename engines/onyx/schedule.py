@@ -19,7 +19,7 @@ class OnyxSchedule:
     - ``change_driven``: only what changed is propagated (CD). In push, sources that moved by more than the tolerance
       send the difference to accumulators that are kept. In pull, destinations of sources that moved are marked and
       recomputed from all their in-edges, which is exact and works for every message; when the marks would touch more
-      than ``dense_share`` of all arcs, every destination is recomputed instead.
+      than ``dense_share`` of all arcs (twice that, once it is sparse), every destination is recomputed instead.
     - ``fold``: consecutive stages share a kernel: edge with edge, vertex with vertex, and in pull edge with the vertex
       steps after it, whose intermediate values then stay in registers. (Vertex with the edge push after it is not
       folded on the CPU: owners of destinations, not of sources, push.)

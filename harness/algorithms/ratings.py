@@ -16,8 +16,10 @@ HELD_OUT = "held_out_arcs"  # in the meta of a training graph
 
 
 def ratings(graph: Graph) -> NDArray[np.float32]:
-    """The weights ``[E]``; raises InvalidInput when they do not differ: all factors would be zero."""
-    if graph.weights is None or not len(graph.weights) or np.ptp(graph.weights) == 0:
+    """The weights ``[E]``; raises InvalidInput when they do not differ: all factors would be zero. No arcs is fine."""
+    if not graph.num_edges:
+        return np.zeros(0, np.float32)
+    if graph.weights is None or np.ptp(graph.weights) == 0:
         raise InvalidInput(f"graph {graph.name!r} has no ratings that differ; use a ratings graph or other weights")
     return graph.weights
 

@@ -35,7 +35,8 @@ _BINARY: dict[str, Callable[..., Any]] = {
     "ne": np.not_equal, "and": np.logical_and, "or": np.logical_or,
 }  # fmt: skip
 _UNARY: dict[str, Callable[..., Any]] = {
-    "neg": np.negative, "abs": np.abs, "sqrt": np.sqrt, "floor": np.floor, "exp": np.exp, "log": np.log, "not": np.logical_not
+    "neg": np.negative, "abs": np.abs, "sqrt": np.sqrt,
+    "floor": np.floor, "exp": np.exp, "log": np.log, "not": np.logical_not
 }  # fmt: skip
 _REDUCE: dict[str, Callable[..., Any]] = {
     "sum": np.sum, "reduce_max": np.max, "reduce_min": np.min, "any": np.any, "all": np.all

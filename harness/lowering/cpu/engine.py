@@ -174,8 +174,9 @@ class CpuEngine(Engine):
         return []
 
     def close(self) -> None:
-        """Drop all arrays."""
-        self.memory.arrays.clear()
+        """Drop all arrays; there are none when prepare was never called."""
+        if hasattr(self, "memory"):
+            self.memory.arrays.clear()
 
     # for subclasses ---------------------------------------------------------------------------------------------
     @abstractmethod

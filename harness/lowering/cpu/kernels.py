@@ -284,7 +284,8 @@ from numba import boolean, float32, float64, int64, njit, types, uint32, uint64
 
 from harness.lowering.cpu.launch import launch, launch_dynamic
 from harness.lowering.cpu.rows import (
-    absolute, at, dot, exp, extract, floor, fma, insert, log, maximum, minimum, prefetch, prefetch_row, reduce_all, reduce_any,
+    absolute, at, dot, exp, extract, floor, fma, insert, log, maximum, minimum, prefetch, prefetch_row, reduce_all,
+    reduce_any,
     reduce_max, reduce_min, reduce_sum, row_ops, sqrt, store, where,
 )
 from harness.lowering.cpu.small_matrix import matrix_ops

@@ -47,9 +47,9 @@ def products_as_sums(program: Program) -> Program:
     if not reduced:
         return program
     properties = dict(program.properties)
-    for name, stage in reduced.items():
+    for name, reduction in reduced.items():
         for part in PARTS:
-            properties[f"{name}_{part}"] = Property(f"{name}_{part}", "vertex", stage.message.shape)
+            properties[f"{name}_{part}"] = Property(f"{name}_{part}", "vertex", reduction.message.shape)
     stages: list[Stage] = []
     for stage in program.stages:
         plain = _without_as_difference(stage, reduced)

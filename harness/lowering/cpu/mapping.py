@@ -20,7 +20,8 @@ INFIX = {
     "eq": "==", "ne": "!=", "and": "&", "or": "|", "without": "-",
 }  # fmt: skip
 SCALAR_FUNCTION = {
-    "min": "np.minimum", "max": "np.maximum", "abs": "abs", "exp": "np.exp", "log": "np.log", "sqrt": "np.sqrt", "floor": "np.floor"
+    "min": "np.minimum", "max": "np.maximum", "abs": "abs", "exp": "np.exp", "log": "np.log", "sqrt": "np.sqrt",
+    "floor": "np.floor"
 }  # fmt: skip
 REDUCTIONS = ("sum", "reduce_max", "reduce_min", "any", "all")
 FIRST = {
@@ -38,7 +39,8 @@ ELEMENTWISE = frozenset(
         "abs",
         "exp",
         "log",
-        "floor", "sqrt",
+        "floor",
+        "sqrt",
         "min",
         "max",
         "where",

@@ -19,7 +19,15 @@ from harness.lowering.cpu.mapping import (
 )
 from harness.lowering.cpu.matrix_rows import MatrixRows
 
-ROW_FUNCTION = {"min": "minimum", "max": "maximum", "abs": "absolute", "exp": "exp", "log": "log", "sqrt": "sqrt", "floor": "floor"}
+ROW_FUNCTION = {
+    "min": "minimum",
+    "max": "maximum",
+    "abs": "absolute",
+    "exp": "exp",
+    "log": "log",
+    "sqrt": "sqrt",
+    "floor": "floor",
+}
 REDUCE_ROW = {"sum": "reduce_sum", "reduce_max": "reduce_max", "reduce_min": "reduce_min", "any": "reduce_any",
               "all": "reduce_all"}  # fmt: skip
 
