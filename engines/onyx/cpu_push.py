@@ -52,9 +52,7 @@ class Scatter:
         self.engine, self.group = engine, group
         self.name = engine.tracking.name(group)
         self.tracked = engine.change_driven
-        at = engine.tracking.groups.index(group)
-        before = {name for other in engine.tracking.groups[:at] for stage in other.stages for name in stage.writes}
-        self.moved_before = bool(before & set(engine.tracking.sources(group)))  # in the same superstep
+        self.moved_before = engine.tracking.moved_before(group)
         engine.add_kernel(self.scatter(self.name, changes=False))
         for stage in group.edge_stages:
             engine.add_kernel(fill_kernel(engine.program, stage, engine.layout))

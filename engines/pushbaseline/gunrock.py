@@ -177,7 +177,8 @@ class GunrockEngine(CpuEngine):
         name = stage.name if rebuild else f"{stage.name}_changes"
         self.call(name, self.threads, frontier=frontier)
         offsets = self.graph.csr.offsets
-        if not rebuild and len(self.advanced) == len(self.sides) == 1:
+        counted = len(self.advanced) == len(self.sides) == 1 and not self.tracking.moved_before(group)
+        if not rebuild and counted:
             self.edges += self.frontier_arcs[stage.name]  # counted when the frontier was made
         else:
             self.edges += int((offsets[frontier + 1] - offsets[frontier]).sum())

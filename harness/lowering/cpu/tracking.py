@@ -63,6 +63,11 @@ class Tracking:
         written = {name for stage in stages for name in stage.writes}
         return live_after(self.program, stages) | {name for _, name in self.watches if name in written}
 
+    def moved_before(self, group: FoldGroup) -> bool:
+        """Whether groups that run earlier in a superstep may move what a group reads from the sources of edges."""
+        earlier = self.groups[: self.groups.index(group)]
+        return bool({name for g in earlier for s in g.stages for name in s.writes} & set(self.sources(group)))
+
     def stale_groups(self, name: str) -> tuple[FoldGroup, ...]:
         """The groups that a change of a vertex's own property makes stale: those that read it, and where several groups
         write it those as well, as they are to write it anew."""
