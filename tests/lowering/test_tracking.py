@@ -6,7 +6,7 @@ from harness.algorithms.als import ALS
 from harness.algorithms.label_propagation import LabelPropagation
 from harness.algorithms.pagerank import PageRank
 from harness.language import trace
-from harness.language.analysis import fold_groups, unfolded
+from harness.language.analysis import fold_groups, unfolded, watched
 from harness.lowering.cpu.kernels import live_after
 from harness.lowering.cpu.tracking import Tracking, composed_writes
 from tests.engines.programs import program_named
@@ -17,7 +17,8 @@ def names(groups):
 
 
 def tracked(program, *, fold=True):
-    return Tracking(program, fold_groups(program, "pull") if fold else unfolded(program), True)
+    groups = fold_groups(program, "pull") if fold else unfolded(program)
+    return Tracking(program, groups, True, watched(program))
 
 
 def test_folded_label_propagation_listens_to_itself():
