@@ -499,6 +499,76 @@ def without_own(p, self):
     p.output("y", bound=1e-4)
 
 
+@example
+def beliefs(p, self):
+    """Loopy belief propagation: an edge update that takes the reverse message out of a product."""
+    p.vertex("phi", K)
+    p.edge("psi", (K, K))
+    p.edge("msg", K, start=1.0)
+    p.vertex("aggr", K, start=1.0)
+    p.vertex("belief", K, start="phi")
+
+    @p.over_edges(updates="msg")
+    def message(src, edge):
+        return normalize((src.phi * src.aggr.without(edge.reverse.msg)) @ edge.psi)
+
+    @p.over_edges(into="aggr", reduce="prod")
+    def gather(edge):
+        return edge.msg
+
+    @p.over_vertices
+    def belief(v):
+        return {"belief": normalize(v.phi * v.aggr)}
+
+    p.repeat(4)
+    p.output("belief", bound=1e-4)
+
+
+@example
+def products(p, self):
+    """Products of vectors and of scalars with zeros and negative factors, and a sum beside them."""
+    p.edge("weight")
+    p.vertex("x0", K)
+    p.vertex("x", K, start="x0")
+
+    @p.over_edges(into="all", reduce="prod")
+    def signed(src, edge):
+        return src.x - 0.6
+
+    @p.over_edges(into="one", reduce="prod")
+    def scalar(src, edge):
+        return where(edge.weight < 0.3, 0.0, 1.25 - edge.weight)
+
+    @p.over_edges(into="aggr", reduce="sum")
+    def spread(src):
+        return src.x
+
+    @p.over_vertices
+    def step(v):
+        return {"x": 0.5 * v.x + 0.1 * abs(v.all) + 0.1 * normalize(v.aggr) + 0.05 * v.one}
+
+    p.repeat(4)
+    p.output("x", bound=2e-4)
+
+
+@example
+def matrix_products(p, self):
+    """A product of matrices, scaled as a product of vectors is."""
+    p.vertex("x0", K)
+    p.vertex("x", K, start="x0")
+
+    @p.over_edges(into="all", reduce="prod")
+    def multiply(src, dst):
+        return outer(src.x, src.x) + 0.25 * eye(K) - 0.125
+
+    @p.over_vertices
+    def step(v):
+        return {"x": 0.5 * v.x + 0.5 * normalize(v.all @ v.x)}
+
+    p.repeat(3)
+    p.output("x", bound=2e-4)
+
+
 # operations -----------------------------------------------------------------------------------------------------------
 def step_program(*outputs_of):
     """A build function: state ``x`` moves gently, and every function gives outputs from ``v`` and ``self``."""

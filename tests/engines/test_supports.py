@@ -8,7 +8,7 @@ import pytest
 from harness.contract import Device, No, ScheduleError, Yes, schedule_from_options
 from harness.language import K, maximum, minimum, normalize, where
 from tests.engines.problems import PUSH, SPECS, STRATEGIES, new_engine, prepared, problem, program
-from tests.engines.programs import arcs_and_loops, inputs_for, program_named, traced
+from tests.engines.programs import arcs_and_loops, inputs_for, program_named, traced, two_sides
 
 ALL = {**STRATEGIES, "pull-loops": ("onyx", {"feature_aware": False})}
 DELTAS = ("push", "gunrock")
@@ -25,46 +25,6 @@ def refusal(strategy, program_, features=2, graph=None, device=None):
         return answer.reason
     assert answer.bytes_needed > 0
     return ""
-
-
-def beliefs(p, self):
-    """Loopy belief propagation in small: an edge update, and a product."""
-    p.vertex("phi", K)
-    p.edge("psi", (K, K))
-    p.edge("msg", K, start=1.0)
-    p.vertex("aggr", K, start=1.0)
-    p.vertex("belief", K, start="phi")
-
-    @p.over_edges(updates="msg")
-    def message(src, edge):
-        return normalize((src.phi * src.aggr) @ edge.psi)
-
-    @p.over_edges(into="aggr", reduce="prod")
-    def gather(edge):
-        return edge.msg
-
-    @p.over_vertices
-    def belief(v):
-        return {"belief": normalize(v.phi * v.aggr)}
-
-    p.repeat(3)
-    p.output("belief", bound=1e-3)
-
-
-def product(p, self):
-    p.vertex("x0", K)
-    p.vertex("x", K, start="x0")
-
-    @p.over_edges(into="aggr", reduce="prod")
-    def multiply(src):
-        return src.x
-
-    @p.over_vertices
-    def step(v):
-        return {"x": normalize(v.aggr)}
-
-    p.repeat(3)
-    p.output("x", bound=1e-3)
 
 
 def product_over_graph(p, self):
@@ -178,12 +138,17 @@ def forgetful(p, self):
 @pytest.mark.parametrize("strategy", ALL)
 @pytest.mark.parametrize(
     ("build", "word"),
-    [(beliefs, "message"), (product, "multiply"), (product_over_graph, "everything"), (reversed_edges, "spread")],
+    [(product_over_graph, "everything"), (reversed_edges, "spread")],
 )
 def test_what_is_not_lowered_is_refused_by_name(strategy, build, word):
     if strategy == "scipy" and build is product_over_graph:
         pytest.skip("NumPy multiplies over the graph")
     assert word in refusal(strategy, traced(build, build.__name__))
+
+
+@pytest.mark.parametrize("strategy", ["pull", "push", "gunrock", "scipy"])
+def test_edge_updates_are_refused_where_changes_are_tracked(strategy):
+    assert "message" in refusal(strategy, program_named("beliefs"), graph=two_sides())
 
 
 @pytest.mark.parametrize("build", [descending, forgetful])

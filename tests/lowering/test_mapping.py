@@ -181,3 +181,21 @@ def test_layout_of_a_program_with_matrices():
     assert layout.dims(()) == ()
     with pytest.raises(ValueError, match="more than two"):
         layout.stride((1, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("name", "one", "other"),
+    [
+        ("onyx", {"dense_share": 0.1}, {"dense_share": 0.7}), ("tigr", {"degree_bound": 2}, {"degree_bound": 8}),
+        ("onyx", {"direction": "push", "rebuild": 0}, {"direction": "push", "rebuild": 9}),
+        ("simdx", {"warp_degree": 2}, {"warp_degree": 3}), ("gunrock", {"rebuild": 1}, {"rebuild": 2}),
+    ],
+)  # fmt: skip
+def test_options_that_do_not_shape_code_do_not_recompile(name, one, other):
+    sources = []
+    for options in (one, other):
+        engine = new_engine(name, options)
+        engine.prepare(trace(PageRank()), road(), 4, Device(threads=1), Phases())
+        sources.append(engine.source)
+        assert repr(engine.schedule) in engine.explain()
+    assert sources[0] == sources[1]

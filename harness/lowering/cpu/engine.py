@@ -81,8 +81,6 @@ class CpuEngine(Engine):
                 return f"{stage.name} updates edges of both sides, and the program alternates sides"
             if isinstance(stage, GraphReduce) and stage.reducer == "prod":
                 return f"{stage.name} is a product over the whole graph, which is not lowered to the CPU"
-            if isinstance(stage, EdgeReduce) and stage.reducer == "prod" and len(stage.message.shape) == 2:
-                return f"{stage.name} is a product of matrices, which is not lowered to the CPU"
             if self.change_driven and isinstance(stage, GraphReduce):
                 unheard = {name for _, name in reads(stage) if mutable(program, name)} - _propagated(program)
                 if unheard:
@@ -116,7 +114,8 @@ class CpuEngine(Engine):
         with phases("lower"):
             self.tracking = Tracking(program, self.groups(), self.change_driven, watches)
             self.plan()
-            self.source = module_source(f"{type(self).__name__} {self.schedule!r}, k = {features}", self.kernels)
+            # without the schedule: what does not change the code must not compile it again
+            self.source = module_source(f"{type(self).__name__}, k = {features}", self.kernels)
         with phases("compile"):
             module = load_module(self.source, f"{program.name}_k{features}")
             self._functions = {name: getattr(module, f"run_{name}") for name in self._kernels}

@@ -13,10 +13,11 @@ then good to about 4e-5 in float32.
 from __future__ import annotations
 
 import dataclasses
+import math
 
 from harness.language.expressions import Expression, arithmetic, read, substitute
 from harness.language.operators import absolute, exp, full, largest, log, total, where
-from harness.language.program import EdgeReduce, EdgeUpdate, Program, Property, Stage, VertexStep
+from harness.language.program import EdgeReduce, EdgeUpdate, Program, Property, Role, Stage, VertexStep
 
 PARTS = ("log", "zeros", "negatives")
 
@@ -48,8 +49,11 @@ def products_as_sums(program: Program) -> Program:
         return program
     properties = dict(program.properties)
     for name, reduction in reduced.items():
-        for part in PARTS:
-            properties[f"{name}_{part}"] = Property(f"{name}_{part}", "vertex", reduction.message.shape)
+        for part, start in zip(PARTS, _starts(program.properties[name]), strict=True):
+            role: Role = "temporary" if start is None else "state"
+            properties[f"{name}_{part}"] = Property(
+                f"{name}_{part}", "vertex", reduction.message.shape, role=role, start=start
+            )
     stages: list[Stage] = []
     for stage in program.stages:
         plain = _without_as_difference(stage, reduced)
@@ -58,6 +62,16 @@ def products_as_sums(program: Program) -> Program:
         else:
             stages.append(plain)
     return dataclasses.replace(program, properties=properties, stages=tuple(stages))
+
+
+def _starts(product: Property) -> tuple[float | None, ...]:
+    """What the sums are before the first superstep, where the product starts as a constant: the shares of that one
+    factor."""
+    value = product.start
+    if not isinstance(value, (int, float)):
+        return (None, None, None)
+    magnitude = 0.0 if product.shape or value == 0 else math.log(abs(value))
+    return magnitude, float(value == 0), float(value < 0)
 
 
 def _sums(stage: EdgeReduce) -> list[Stage]:
