@@ -9,6 +9,8 @@ into it, so a reader finds a whole one or none; nothing is ever unpickled. Every
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import functools
 import hashlib
 import json
@@ -16,7 +18,7 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,14 +87,12 @@ def store(graph: Graph) -> Path:
     temporary = Path(tempfile.mkdtemp(prefix="writing-", dir=folder.parent))
     try:
         _write_arrays(graph, temporary)
-        if folder.is_dir():  # damaged, or just finished by another process: either way ours is as good
-            os.rename(folder, temporary / "replaced")
-        try:
-            os.rename(temporary, folder)
-        except OSError:
-            if not _is_whole(folder):
-                raise
-        shutil.rmtree(folder / "replaced", ignore_errors=True)
+        with _turn():
+            if not _is_whole(folder):  # else another process has just finished it, and may be reading it
+                if folder.exists():
+                    os.rename(folder, temporary / "damaged")
+                os.rename(temporary, folder)
+                shutil.rmtree(folder / "damaged", ignore_errors=True)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return folder
@@ -174,6 +174,14 @@ def _map(path: Path, expected: Mapping[str, Any]) -> Array:
             f"{path}: {array.dtype.str}{list(array.shape)} instead of {expected['dtype']}{expected['shape']}"
         )
     return array
+
+
+@contextlib.contextmanager
+def _turn() -> Iterator[None]:
+    """While held, no other process puts a graph into the cache or takes one away."""
+    with (cache_folder() / "graphs.lock").open("a") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
 
 
 def _is_whole(folder: Path) -> bool:

@@ -104,7 +104,7 @@ def test_pickles_are_not_opened(caplog):
 def test_nothing_is_left_behind():
     cached(["k"], example)
     names = [path.name for path in cache_folder().rglob("*")]
-    assert not [name for name in names if name.startswith("writing-") or name == "replaced"]
+    assert not [name for name in names if name.startswith("writing-") or name == "damaged"]
 
 
 def test_a_key_is_plain_data():
