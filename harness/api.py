@@ -45,10 +45,11 @@ if TYPE_CHECKING:
     from harness.language.reference import moved, segment_reduce
     from harness.language.start import initial_values
     from harness.lowering.cpu.engine import CpuEngine
-    from harness.lowering.cpu.kernels import Kernel, KernelBuilder, live_after
+    from harness.lowering.cpu.kernels import Kernel, KernelBuilder
     from harness.lowering.cpu.partition import balanced_bounds, owned_edges, owner_bounds
-    from harness.lowering.cpu.tracking import composed_writes, write_back
     from harness.lowering.cpu.vertex_kernels import fill_kernel
+    from harness.lowering.cpu.write_back import write_back
+    from harness.lowering.tracking import composed_writes, live_after
 
 _HOME = {
     "harness.graph": "Graph",
@@ -60,10 +61,11 @@ _HOME = {
     "harness.language.start": "initial_values",
     "harness.language.program": "EdgeReduce EdgeUpdate GraphReduce VertexStep reads",
     "harness.lowering.cpu.engine": "CpuEngine",
-    "harness.lowering.cpu.kernels": "Kernel KernelBuilder live_after",
+    "harness.lowering.cpu.kernels": "Kernel KernelBuilder",
     "harness.lowering.cpu.partition": "balanced_bounds owned_edges owner_bounds",
-    "harness.lowering.cpu.tracking": "composed_writes write_back",
     "harness.lowering.cpu.vertex_kernels": "fill_kernel",
+    "harness.lowering.cpu.write_back": "write_back",
+    "harness.lowering.tracking": "composed_writes live_after",
 }
 _LAZY = {name: module for module, names in _HOME.items() for name in names.split()}
 

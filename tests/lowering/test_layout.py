@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.language.expressions import K
-from harness.lowering.cpu.layout import LINE, Layout, aligned_zeros, row_stride
+from harness.lowering.layout import LINE, Layout, aligned_zeros, row_stride
 
 SHAPES = ((), (K,), (3,), (3, K), (K, K), (K, 2), (20,))
 

@@ -11,12 +11,12 @@ from harness.algorithms.pagerank import PageRank
 from harness.contract import Device, Phases
 from harness.graph.generators import grid
 from harness.language import Inputs, trace
+from harness.lowering.accumulators import separated
 from harness.lowering.cpu import modules
-from harness.lowering.cpu.accumulators import separated
 from harness.lowering.cpu.code import Block, Value
 from harness.lowering.cpu.kernels import module_source
-from harness.lowering.cpu.layout import Layout
 from harness.lowering.cpu.mapping import far, literal
+from harness.lowering.layout import Layout
 from tests.engines.problems import STRATEGIES, new_engine
 from tests.engines.programs import arcs_and_loops, program_named
 

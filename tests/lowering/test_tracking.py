@@ -7,8 +7,7 @@ from harness.algorithms.label_propagation import LabelPropagation
 from harness.algorithms.pagerank import PageRank
 from harness.language import trace
 from harness.language.analysis import fold_groups, unfolded, watched
-from harness.lowering.cpu.kernels import live_after
-from harness.lowering.cpu.tracking import Tracking, composed_writes
+from harness.lowering.tracking import Tracking, composed_writes, live_after
 from tests.engines.programs import program_named
 
 

@@ -12,26 +12,25 @@ from numpy.typing import NDArray
 
 from harness.contract import Device, Direction, Engine, EngineFailure, No, Phases, RunStatistics, Superstep, Yes
 from harness.language import Inputs, Program
-from harness.language.analysis import FoldGroup, mutable, watched
-from harness.language.expressions import walk
-from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, reads
+from harness.language.analysis import FoldGroup, watched
+from harness.language.program import EdgeUpdate, GraphReduce
 from harness.language.reference import segment_reduce
-from harness.lowering.cpu.accumulators import separated
+from harness.lowering.accumulators import separated
 from harness.lowering.cpu.edge_kernels import update_kernel
 from harness.lowering.cpu.frontier import count_kernel, propagated_kernel
 from harness.lowering.cpu.kernels import Kernel, module_source
-from harness.lowering.cpu.layout import Layout, aligned_zeros
-from harness.lowering.cpu.log_products import products_as_sums
 from harness.lowering.cpu.memory import Memory
 from harness.lowering.cpu.modules import load_module
 from harness.lowering.cpu.partition import balanced_bounds
-from harness.lowering.cpu.tracking import Tracking
 from harness.lowering.cpu.vertex_kernels import graph_kernel, vertex_kernel
+from harness.lowering.layout import Layout, aligned_zeros
+from harness.lowering.log_products import products_as_sums
+from harness.lowering.refusals import unsupported
+from harness.lowering.tracking import Tracking
 
 if TYPE_CHECKING:
     from harness.graph import Graph
 
-MAX_LANES = 256
 Step = Callable[[], None]
 
 
@@ -65,29 +64,7 @@ class CpuEngine(Engine):
         """Why not; empty when it can."""
         if device.kind != "cpu":
             return f"this engine has no {device.kind} code yet"
-        if not 1 <= features <= MAX_LANES:
-            return f"features={features}: this engine handles 1 to {MAX_LANES}"
-        layout = Layout(features)
-        shapes = {node.shape for stage in program.stages for node in walk(*stage.expressions())}
-        longest = max(max(layout.dims(shape), default=1) for shape in shapes)
-        if longest > MAX_LANES:
-            return f"a value of the program has {longest} elements in a row; this engine handles 1 to {MAX_LANES}"
-        if program.control.alternate and graph.bipartite is None:
-            return "the program alternates sides and the graph is not bipartite"
-        for stage in program.stages:
-            if isinstance(stage, EdgeUpdate) and self.change_driven:
-                return f"{stage.name} updates an edge property, whose changes are not tracked"
-            if isinstance(stage, EdgeUpdate) and program.control.alternate:
-                return f"{stage.name} updates edges of both sides, and the program alternates sides"
-            if isinstance(stage, GraphReduce) and stage.reducer == "prod":
-                return f"{stage.name} is a product over the whole graph, which is not lowered to the CPU"
-            if self.change_driven and isinstance(stage, GraphReduce):
-                unheard = {name for _, name in reads(stage) if mutable(program, name)} - _propagated(program)
-                if unheard:
-                    return f"{stage.name} reduces {min(unheard)!r}, whose movement no edge stage tracks"
-            if any(space == "reverse" for space, _ in reads(stage)) and not graph.has_reverse_edges:
-                return f"{stage.name} reads reverse edges, and some arcs of the graph have none"
-        return ""
+        return unsupported(program, graph, features, change_driven=self.change_driven)
 
     def bytes_needed(self, program: Program, graph: Graph, features: int, device: Device) -> int:
         """An estimate of the arrays beside the graph: every property once, what changes three times."""
@@ -355,9 +332,3 @@ class CpuEngine(Engine):
             target[:] = total
 
         self.steps.append(step)
-
-
-def _propagated(program: Program) -> set[str]:
-    """The properties that edge reductions read from their sources."""
-    stages = [stage for stage in program.stages if isinstance(stage, EdgeReduce)]
-    return {name for stage in stages for space, name in reads(stage) if space == "src"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from harness.language.analysis import FoldGroup
 from harness.lowering.cpu.kernels import Kernel, KernelBuilder
-from harness.lowering.cpu.layout import Layout
-from harness.lowering.cpu.tracking import Tracking
+from harness.lowering.layout import Layout
+from harness.lowering.tracking import Tracking
 
 COUNT = """
     @part

@@ -24,14 +24,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from harness.language.analysis import mutable
 from harness.language.expressions import Expression, read
-from harness.language.program import EdgeReduce, Program, Reducer, Stage, reads
+from harness.language.program import EdgeReduce, Program, Reducer, reads
 from harness.lowering.cpu.code import Block, Value
-from harness.lowering.cpu.layout import LINE, Layout
 from harness.lowering.cpu.loop_mapping import LoopMapping
 from harness.lowering.cpu.mapping import Location, Mapping, literal
 from harness.lowering.cpu.rows_mapping import RowsMapping
+from harness.lowering.layout import LINE, Layout
 
 # A float32 sum of n equal terms is off by 1.5e-5 for n = 10^3, 1.4e-4 for 10^4, 1.4e-3 for 10^5 (many leaves of a hub
 # send the same); in runs of 256 by 3e-6, 3e-6 and 6e-6.
@@ -306,18 +305,3 @@ def module_source(title: str, kernels: Sequence[Kernel]) -> str:
         for name, size in sorted(used, key=lambda pair: (int(pair[1]), pair[0])):
             header += f"_{name}{size} = {maker}({size}).{name}\n"
     return f"{header}\n\n{text}"
-
-
-def live_after(program: Program, stages_inside: Sequence[Stage]) -> frozenset[str]:
-    """Of the properties that some stages write, those that must reach memory: read by other stages, by these stages in
-    the next superstep before they are written, or part of the answer."""
-    group = {name for stage in stages_inside for name in stage.writes}
-    needed = set(program.outputs)
-    written: set[str] = set()
-    for stage in program.stages:
-        for _, name in reads(stage):
-            if not any(stage is inside for inside in stages_inside) or name not in written:
-                needed.add(name)
-        if any(stage is inside for inside in stages_inside):
-            written |= set(stage.writes)
-    return frozenset(name for name in group if name in needed and mutable(program, name))

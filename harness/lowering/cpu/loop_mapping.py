@@ -9,7 +9,6 @@ from __future__ import annotations
 from harness.language.expressions import Expression
 from harness.language.program import Reducer
 from harness.lowering.cpu.code import Block, Value
-from harness.lowering.cpu.layout import Layout, row_stride
 from harness.lowering.cpu.mapping import (
     ELEMENTWISE,
     FIRST,
@@ -21,6 +20,7 @@ from harness.lowering.cpu.mapping import (
     scalar_operation,
 )
 from harness.lowering.cpu.rows_mapping import combined_scalar
+from harness.lowering.layout import Layout, row_stride
 
 Index = tuple[str, ...]  # variables that name a feature, or a row and a feature
 LARGEST_TREE = 64  # operations written out in one loop; what is shared is written out each time it is used

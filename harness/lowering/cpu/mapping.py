@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from harness.language.expressions import Expression
 from harness.language.program import IDENTITY, Reducer
 from harness.lowering.cpu.code import Block, Value
-from harness.lowering.cpu.layout import LINE, Layout
+from harness.lowering.layout import LINE, Layout
 
 INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",

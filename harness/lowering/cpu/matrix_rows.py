@@ -6,8 +6,8 @@ from abc import abstractmethod
 
 from harness.language.expressions import Expression
 from harness.lowering.cpu.code import Block, Value
-from harness.lowering.cpu.layout import row_stride
 from harness.lowering.cpu.mapping import ELEMENTWISE, FIRST, Mapping, stem
+from harness.lowering.layout import row_stride
 
 
 class MatrixRows(Mapping):

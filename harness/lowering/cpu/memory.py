@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from harness.language import Inputs, Program
 from harness.language.program import Property
 from harness.language.start import Start
-from harness.lowering.cpu.layout import Layout, aligned_zeros
+from harness.lowering.layout import Layout, aligned_zeros
 
 if TYPE_CHECKING:
     from harness.graph import Graph

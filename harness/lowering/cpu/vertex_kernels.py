@@ -5,8 +5,9 @@ from __future__ import annotations
 from harness.language.analysis import FoldGroup
 from harness.language.program import EdgeReduce, GraphReduce, Program
 from harness.lowering.cpu.kernels import Kernel, KernelBuilder
-from harness.lowering.cpu.layout import Layout
-from harness.lowering.cpu.tracking import Tracking, composed_writes, write_back
+from harness.lowering.cpu.write_back import write_back
+from harness.lowering.layout import Layout
+from harness.lowering.tracking import Tracking, composed_writes
 
 VERTEX_STEPS = """
     @part

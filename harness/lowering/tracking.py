@@ -3,19 +3,18 @@
 Groups of stages (a kernel each) are the readers. When a kernel writes a property of vertex v, every group that reads
 it *at v* has v **dirty** if the value changed at all; every group that reads it *from the source of an edge* has v
 **active** if the value is farther than the tolerance from what that group last saw of it (**sent**). Without change
-tracking, a kernel only counts how many vertices moved by more than the tolerance.
+tracking, a kernel only counts how many vertices moved by more than the tolerance. These are the rules; how a kernel
+notes what they ask for is each device's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.language.analysis import FoldGroup, Watched, compose, mutable
 from harness.language.expressions import Expression
 from harness.language.program import Program, Stage, reads
-from harness.lowering.cpu.code import Value
-from harness.lowering.cpu.kernels import KernelBuilder, live_after
 
 
 @dataclass(frozen=True)
@@ -80,74 +79,21 @@ class Tracking:
         return tuple(g for g in self.groups if g.edge_stages and name in self.sources(g))
 
 
-def write_back(
-    builder: KernelBuilder,
-    tracking: Tracking,
-    writes: Sequence[tuple[str, Expression]],
-    block: str,
-    *,
-    prefix_of: Mapping[str, str] | None = None,
-    sent_is_current: FoldGroup | None = None,
-) -> None:
-    """Store new values of vertex ``v`` in ``block`` and note what they change.
-
-    ``prefix_of``: properties that are written to another array, ``prefix + name``, as others still read the old one.
-    ``sent_is_current``: a group that has propagated all present values, so that they are what it has sent; the
-    template then counts its active sources in ``moved`` and their arcs in ``arcs``. Without change tracking ``moved``
-    counts the vertices that moved.
-    """
-    at = builder.blocks[block]
-    builder.bind("old", block, "v")
-    new = {name: builder.mapping.detached(value) for name, value in writes}
-    moved = []
-    for name, _ in writes:
-        if tracking.change_driven:
-            _note_changes(builder, tracking, name, new[name], block, sent_is_current)
-        elif ("vertex", name) in tracking.watches:
-            old = builder.lower(builder.reading("old", name))
-            moved.append(builder.differs(old, new[name], block, tolerance=builder.tolerance()))
-    if moved:
-        at.line(f"moved += 1 if {' or '.join(moved)} else 0")
-    for name, value in writes:
-        builder.store((prefix_of or {}).get(name, "vertex_") + name, "v", value, new[name], block)
-
-
-def _note_changes(
-    builder: KernelBuilder, tracking: Tracking, name: str, new: Value, block: str, current: FoldGroup | None
-) -> None:
-    at = builder.blocks[block]
-    old = builder.reading("old", name)
-    stale = tracking.stale_groups(name)
-    if stale:
-        changed = builder.mapping.fresh("changed")
-        at.line(f"{changed} = {builder.differs(builder.lower(old), new, block)}")
-        for group in stale:
-            _set_flag(builder, f"dirty_{tracking.name(group)}", changed, block, alone=group is current)
-    for group in tracking.listening_groups(name):
-        space = f"sent_{tracking.name(group)}"
-        builder.bind(space, block, "v", f"{space}_")
-        before = builder.lower(old if group is current else builder.reading(space, name))
-        far = builder.mapping.fresh("far")
-        at.line(f"{far} = {builder.differs(before, new, block, tolerance=builder.tolerance())}")
-        _set_flag(builder, f"active_{tracking.name(group)}", far, block, alone=group is current)
-        if group is current:
-            offsets = builder.argument("out_offsets", "offsets")
-            at.line(f"moved += int64({far})")
-            at.line(f"arcs += int64({far}) * (at({offsets}, v + 1) - at({offsets}, v))")
-
-
-def _set_flag(builder: KernelBuilder, flag: str, condition: str, block: str, *, alone: bool) -> None:
-    """Set a flag of ``v`` where the condition holds; ``alone``: no other kernel has set it since it was cleared, so
-    that it can be written without a branch."""
-    array = builder.argument(flag, "flag")
-    at = builder.blocks[block]
-    if alone:
-        written = any(line.startswith(f"{array}[v] = ") for line in at.lines)
-        at.line(f"{array}[v] = {f'{array}[v] or ' if written else ''}{condition}")
-    else:
-        at.line(f"if {condition}:").line(f"    {array}[v] = True")
-
-
 def composed_writes(program: Program, group: FoldGroup, live: frozenset[str]) -> list[tuple[str, Expression]]:
     """What the vertex steps of a group write in the end, each in terms of what the group reads; only what is live."""
     return [(name, value) for name, value in compose(group.vertex_steps) if name in live]
+
+
+def live_after(program: Program, stages_inside: Sequence[Stage]) -> frozenset[str]:
+    """Of the properties that some stages write, those that must reach memory: read by other stages, by these stages in
+    the next superstep before they are written, or part of the answer."""
+    group = {name for stage in stages_inside for name in stage.writes}
+    needed = set(program.outputs)
+    written: set[str] = set()
+    for stage in program.stages:
+        for _, name in reads(stage):
+            if not any(stage is inside for inside in stages_inside) or name not in written:
+                needed.add(name)
+        if any(stage is inside for inside in stages_inside):
+            written |= set(stage.writes)
+    return frozenset(name for name in group if name in needed and mutable(program, name))

@@ -36,6 +36,10 @@ class Layout:
         """The shape in numbers."""
         return concrete(shape, self.features)
 
+    def row_stride(self, lanes: int) -> int:
+        """Elements from one row of ``lanes`` values to the next one."""
+        return row_stride(lanes)
+
     def stride(self, shape: Shape) -> int:
         """Elements from one vertex's value to the next one's."""
         dims = self.dims(shape)
@@ -43,9 +47,9 @@ class Layout:
             case ():
                 return 1
             case (lanes,):
-                return row_stride(lanes)
+                return self.row_stride(lanes)
             case (rows, lanes):
-                return rows * row_stride(lanes)
+                return rows * self.row_stride(lanes)
         raise ValueError(f"shape {shape} has more than two dimensions")
 
     def pack(self, values: NDArray[np.generic], shape: Shape) -> NDArray[np.generic]:
@@ -53,7 +57,7 @@ class Layout:
         count, dims = len(values), self.dims(shape)
         dtype = np.bool_ if values.dtype == np.bool_ else np.float32
         flat = aligned_zeros(count * self.stride(shape), dtype)
-        inner = (*dims[:-1], row_stride(dims[-1])) if dims else ()
+        inner = (*dims[:-1], self.row_stride(dims[-1])) if dims else ()
         flat.reshape(count, *inner)[..., : dims[-1] if dims else None] = values
         return flat
 
@@ -63,4 +67,4 @@ class Layout:
         if not dims:
             return flat.copy()
         count = len(flat) // self.stride(shape)
-        return flat.reshape(count, *dims[:-1], row_stride(dims[-1]))[..., : dims[-1]].copy()
+        return flat.reshape(count, *dims[:-1], self.row_stride(dims[-1]))[..., : dims[-1]].copy()

@@ -1,0 +1,79 @@
+"""Noting in a kernel what the rules of change tracking (``harness.lowering.tracking``) ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from harness.language.analysis import FoldGroup
+from harness.language.expressions import Expression
+from harness.lowering.cpu.code import Value
+from harness.lowering.cpu.kernels import KernelBuilder
+from harness.lowering.tracking import Tracking
+
+
+def write_back(
+    builder: KernelBuilder,
+    tracking: Tracking,
+    writes: Sequence[tuple[str, Expression]],
+    block: str,
+    *,
+    prefix_of: Mapping[str, str] | None = None,
+    sent_is_current: FoldGroup | None = None,
+) -> None:
+    """Store new values of vertex ``v`` in ``block`` and note what they change.
+
+    ``prefix_of``: properties that are written to another array, ``prefix + name``, as others still read the old one.
+    ``sent_is_current``: a group that has propagated all present values, so that they are what it has sent; the
+    template then counts its active sources in ``moved`` and their arcs in ``arcs``. Without change tracking ``moved``
+    counts the vertices that moved.
+    """
+    at = builder.blocks[block]
+    builder.bind("old", block, "v")
+    new = {name: builder.mapping.detached(value) for name, value in writes}
+    moved = []
+    for name, _ in writes:
+        if tracking.change_driven:
+            _note_changes(builder, tracking, name, new[name], block, sent_is_current)
+        elif ("vertex", name) in tracking.watches:
+            old = builder.lower(builder.reading("old", name))
+            moved.append(builder.differs(old, new[name], block, tolerance=builder.tolerance()))
+    if moved:
+        at.line(f"moved += 1 if {' or '.join(moved)} else 0")
+    for name, value in writes:
+        builder.store((prefix_of or {}).get(name, "vertex_") + name, "v", value, new[name], block)
+
+
+def _note_changes(
+    builder: KernelBuilder, tracking: Tracking, name: str, new: Value, block: str, current: FoldGroup | None
+) -> None:
+    at = builder.blocks[block]
+    old = builder.reading("old", name)
+    stale = tracking.stale_groups(name)
+    if stale:
+        changed = builder.mapping.fresh("changed")
+        at.line(f"{changed} = {builder.differs(builder.lower(old), new, block)}")
+        for group in stale:
+            _set_flag(builder, f"dirty_{tracking.name(group)}", changed, block, alone=group is current)
+    for group in tracking.listening_groups(name):
+        space = f"sent_{tracking.name(group)}"
+        builder.bind(space, block, "v", f"{space}_")
+        before = builder.lower(old if group is current else builder.reading(space, name))
+        far = builder.mapping.fresh("far")
+        at.line(f"{far} = {builder.differs(before, new, block, tolerance=builder.tolerance())}")
+        _set_flag(builder, f"active_{tracking.name(group)}", far, block, alone=group is current)
+        if group is current:
+            offsets = builder.argument("out_offsets", "offsets")
+            at.line(f"moved += int64({far})")
+            at.line(f"arcs += int64({far}) * (at({offsets}, v + 1) - at({offsets}, v))")
+
+
+def _set_flag(builder: KernelBuilder, flag: str, condition: str, block: str, *, alone: bool) -> None:
+    """Set a flag of ``v`` where the condition holds; ``alone``: no other kernel has set it since it was cleared, so
+    that it can be written without a branch."""
+    array = builder.argument(flag, "flag")
+    at = builder.blocks[block]
+    if alone:
+        written = any(line.startswith(f"{array}[v] = ") for line in at.lines)
+        at.line(f"{array}[v] = {f'{array}[v] or ' if written else ''}{condition}")
+    else:
+        at.line(f"if {condition}:").line(f"    {array}[v] = True")

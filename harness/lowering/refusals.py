@@ -1,0 +1,48 @@
+"""What no lowering takes, whatever the device: the reasons, in a sentence each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from harness.language.analysis import mutable
+from harness.language.expressions import walk
+from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, Program, reads
+from harness.lowering.layout import Layout
+
+if TYPE_CHECKING:
+    from harness.graph import Graph
+
+MAX_LANES = 256
+
+
+def unsupported(program: Program, graph: Graph, features: int, *, change_driven: bool) -> str:
+    """Why a program (its products written as sums) cannot run on a graph; empty when it can."""
+    if not 1 <= features <= MAX_LANES:
+        return f"features={features}: this engine handles 1 to {MAX_LANES}"
+    layout = Layout(features)
+    shapes = {node.shape for stage in program.stages for node in walk(*stage.expressions())}
+    longest = max(max(layout.dims(shape), default=1) for shape in shapes)
+    if longest > MAX_LANES:
+        return f"a value of the program has {longest} elements in a row; this engine handles 1 to {MAX_LANES}"
+    if program.control.alternate and graph.bipartite is None:
+        return "the program alternates sides and the graph is not bipartite"
+    for stage in program.stages:
+        if isinstance(stage, EdgeUpdate) and change_driven:
+            return f"{stage.name} updates an edge property, whose changes are not tracked"
+        if isinstance(stage, EdgeUpdate) and program.control.alternate:
+            return f"{stage.name} updates edges of both sides, and the program alternates sides"
+        if isinstance(stage, GraphReduce) and stage.reducer == "prod":
+            return f"{stage.name} is a product over the whole graph, which is not lowered"
+        if change_driven and isinstance(stage, GraphReduce):
+            unheard = {name for _, name in reads(stage) if mutable(program, name)} - _propagated(program)
+            if unheard:
+                return f"{stage.name} reduces {min(unheard)!r}, whose movement no edge stage tracks"
+        if any(space == "reverse" for space, _ in reads(stage)) and not graph.has_reverse_edges:
+            return f"{stage.name} reads reverse edges, and some arcs of the graph have none"
+    return ""
+
+
+def _propagated(program: Program) -> set[str]:
+    """The properties that edge reductions read from their sources."""
+    stages = [stage for stage in program.stages if isinstance(stage, EdgeReduce)]
+    return {name for stage in stages for space, name in reads(stage) if space == "src"}
