@@ -15,7 +15,8 @@ from harness.language.program import EdgeReduce, Program, Property, Stage, Verte
 
 
 def separated(program: Program) -> Program:
-    """The program in which every reduction that needs it goes into a temporary that a vertex step copies.
+    """The program in which every reduction that needs it goes into a temporary that a vertex step copies, after the
+    reductions that follow it.
 
     That is where its message reads the property (of the superstep before), where another stage writes the property too,
     and where edge or whole-graph stages read it. The same program where there is no such reduction.
@@ -23,16 +24,23 @@ def separated(program: Program) -> Program:
     properties = dict(program.properties)
     names = {stage.name for stage in program.stages}
     stages: list[Stage] = []
+    copies: list[VertexStep] = []
     for stage in program.stages:
+        made = {name for copy in copies for name in copy.writes}
+        if not isinstance(stage, EdgeReduce) or made & {name for _, name in reads(stage)}:
+            stages += copies  # no sooner: reductions in a row fold
+            copies = []
         if not isinstance(stage, EdgeReduce) or not _needs_own(program, stage):
             stages.append(stage)
             continue
         own = _unused(f"{stage.into}_reduced", properties)
         properties[own] = Property(own, "vertex", stage.message.shape)
-        copy = _unused(f"{stage.name}_copy", names)
-        names.add(copy)
+        name = _unused(f"{stage.name}_copy", names)
+        names.add(name)
         value = read("v", own, stage.message.shape, "float")
-        stages += [dataclasses.replace(stage, into=own), VertexStep(copy, ((stage.into, value),), stage.line)]
+        stages.append(dataclasses.replace(stage, into=own))
+        copies.append(VertexStep(name, ((stage.into, value),), stage.line))
+    stages += copies
     if len(stages) == len(program.stages):
         return program
     return dataclasses.replace(program, properties=properties, stages=tuple(stages))
