@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from harness.language.reference import moved, segment_reduce
     from harness.language.start import initial_values
     from harness.lowering.cpu.engine import CpuEngine
+    from harness.lowering.cpu.hubs import HUB_ARGUMENTS, HubRuns, hub_runs, push_template, sum_hubs_in_runs
     from harness.lowering.cpu.kernels import Kernel, KernelBuilder
     from harness.lowering.cpu.partition import balanced_bounds, owned_edges, owner_bounds
     from harness.lowering.cpu.vertex_kernels import fill_kernel
@@ -61,6 +62,7 @@ _HOME = {
     "harness.language.start": "initial_values",
     "harness.language.program": "EdgeReduce EdgeUpdate GraphReduce VertexStep reads",
     "harness.lowering.cpu.engine": "CpuEngine",
+    "harness.lowering.cpu.hubs": "HUB_ARGUMENTS HubRuns hub_runs push_template sum_hubs_in_runs",
     "harness.lowering.cpu.kernels": "Kernel KernelBuilder",
     "harness.lowering.cpu.partition": "balanced_bounds owned_edges owner_bounds",
     "harness.lowering.cpu.vertex_kernels": "fill_kernel",
@@ -77,11 +79,12 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "Algorithm", "AlgorithmSpec", "CpuEngine", "Device", "Direction", "EdgeReduce", "EdgeUpdate", "Engine",
-    "EngineFailure", "EngineSpec", "Evaluator", "Expression", "FoldGroup", "Graph", "GraphReduce", "GraphSpec",
-    "Inputs", "InvalidInput", "Kernel", "KernelBuilder", "LanguageError", "No", "Phases", "Program",
-    "RunStatistics", "ScheduleError", "Superstep", "VertexStep", "Yes", "balanced_bounds", "change_driven",
-    "composed_writes", "concrete", "constant", "fill_kernel", "fold_groups", "hookimpl", "initial_values",
-    "live_after", "moved", "mutable", "option", "owned_edges", "owner_bounds", "reads", "recomputation_only",
-    "schedule_from_options", "segment_reduce", "unfolded", "watched", "write_back",
+    "HUB_ARGUMENTS", "Algorithm", "AlgorithmSpec", "CpuEngine", "Device", "Direction", "EdgeReduce",
+    "EdgeUpdate", "Engine", "EngineFailure", "EngineSpec", "Evaluator", "Expression", "FoldGroup", "Graph",
+    "GraphReduce", "GraphSpec", "HubRuns", "Inputs", "InvalidInput", "Kernel", "KernelBuilder", "LanguageError",
+    "No", "Phases", "Program", "RunStatistics", "ScheduleError", "Superstep", "VertexStep", "Yes",
+    "balanced_bounds", "change_driven", "composed_writes", "concrete", "constant", "fill_kernel", "fold_groups",
+    "hookimpl", "hub_runs", "initial_values", "live_after", "moved", "mutable", "option", "owned_edges",
+    "owner_bounds", "push_template", "reads", "recomputation_only", "schedule_from_options", "segment_reduce",
+    "sum_hubs_in_runs", "unfolded", "watched", "write_back",
 ]  # fmt: skip

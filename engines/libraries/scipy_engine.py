@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
+from engines.libraries.matrix import Matrix
 from engines.libraries.products import Product, as_product
 from harness.api import (
     Device,
@@ -44,10 +44,10 @@ Array = NDArray[Any]
 
 @dataclass
 class Matrices:
-    """A product's sparse matrix (rows are destinations) for each side that supersteps update."""
+    """A product's sparse matrix for each side that supersteps update."""
 
     product: Product
-    sides: list[Any]
+    sides: list[Matrix]
 
 
 class ScipyEngine(Engine):
@@ -98,7 +98,7 @@ class ScipyEngine(Engine):
         left = self.graph.bipartite[0]
         return [slice(0, left), slice(left, count)]
 
-    def _sparse(self, product: Product) -> list[Any]:
+    def _sparse(self, product: Product) -> list[Matrix]:
         csc = self.graph.csc
 
         def read(space: str, name: str) -> Array:
@@ -111,12 +111,16 @@ class ScipyEngine(Engine):
 
         evaluate = Evaluator(read, self._parameters, self.features, np.float32)
         coefficient = np.broadcast_to(evaluate(product.coefficient), csc.neighbours.shape).astype(np.float32)
-        shape = (self.graph.num_vertices, self.graph.num_vertices)
         narrow = self.graph.num_edges < 2**31 and self.graph.num_vertices < 2**31
         dtype = np.int32 if narrow else np.int64
         offsets, sources = csc.offsets.astype(dtype), csc.neighbours.astype(dtype)
-        whole = scipy.sparse.csr_array((coefficient, sources, offsets), shape=shape)
-        return [whole if side == slice(0, shape[0]) else whole[side] for side in self._sides()]
+        count = self.graph.num_vertices
+        made = []
+        for side in self._sides():
+            cuts = offsets[side.start : side.stop + 1]
+            arcs = slice(cuts[0], cuts[-1])
+            made.append(Matrix.of(coefficient[arcs], sources[arcs], cuts - cuts[0], count))
+        return made
 
     def run(self, max_supersteps: int) -> RunStatistics:
         """Run until settled or for ``max_supersteps`` more supersteps."""
@@ -164,14 +168,14 @@ class ScipyEngine(Engine):
         dense = self._evaluator()(matrices.product.dense)
         dense = np.broadcast_to(dense, (self.graph.num_vertices, *dense.shape[1:]))
         sparse = matrices.sides[at]
-        total = np.asarray(sparse @ dense.reshape(len(dense), -1)).reshape(-1, *dense.shape[1:])
+        total = (sparse @ dense.reshape(len(dense), -1)).reshape(-1, *dense.shape[1:])
         if side == slice(0, len(dense)):
             self._value[stage.into] = total
         else:
             result = self._value[stage.into].copy()
             result[side] = total
             self._value[stage.into] = result
-        return int(sparse.nnz)
+        return sparse.nnz
 
     def _vertices(self, stage: VertexStep, side: slice) -> None:
         value = {name: array if self._is_graph(name) else array[side] for name, array in self._value.items()}

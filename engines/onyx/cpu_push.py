@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.api import (
+    HUB_ARGUMENTS,
     EdgeReduce,
     EdgeUpdate,
     FoldGroup,
@@ -20,29 +21,29 @@ from harness.api import (
     balanced_bounds,
     change_driven,
     fill_kernel,
+    hub_runs,
     owned_edges,
     owner_bounds,
+    push_template,
+    sum_hubs_in_runs,
 )
 
 if TYPE_CHECKING:
     from engines.onyx.engine import OnyxEngine
 
 SCATTER = """
-    @part
-    vertices = len(out_offsets) - 1
-    for u in range(sources[0], sources[1]):
-        {test}
-        first = at(owned, t * vertices + u)
-        stop = at(owned, (t + 1) * vertices + u)
-        if first == stop:
-            continue
-        @source
-        for e in range(first, stop):
-            v = at(out_neighbours, e)
-            @edge
+{test}
+first = at(owned, t * vertices + u)
+stop = at(owned, (t + 1) * vertices + u)
+if first == stop:
+    continue
+@source
+for e in range(first, stop):
+    v = at(out_neighbours, e)
+    @edge
 """
 ACTIVE = """if not at({active}, u):
-            continue"""
+    continue"""
 
 
 class Scatter:
@@ -63,9 +64,7 @@ class Scatter:
     def scatter(self, kernel_name: str, *, changes: bool) -> Kernel:
         """The kernel that sends the messages of all sources, or what changed in those of active ones."""
         engine, program = self.engine, self.engine.program
-        signature = [
-            ("sources", "i64"), ("owned", "i64"), ("out_offsets", "offsets"), ("out_neighbours", engine.ids)
-        ]  # fmt: skip
+        signature = [*HUB_ARGUMENTS, ("owned", "i64"), ("out_offsets", "offsets"), ("out_neighbours", engine.ids)]
         test = ""
         if changes:
             signature.append((f"active_{self.name}", "flag"))
@@ -74,10 +73,11 @@ class Scatter:
             kernel_name,
             program,
             engine.layout,
-            SCATTER.format(test=test),
+            push_template("u", SCATTER.format(test=test)),
             signature,
             feature_aware=engine.feature_aware,
         )
+        builder.blocks["part"].line("vertices = len(out_offsets) - 1")
         builder.bind("src", "source", "u")
         builder.bind("sent", "source", "u", f"sent_{self.name}_")
         builder.bind("edge", "edge", "e", "csr_")
@@ -88,44 +88,44 @@ class Scatter:
             for reader in engine.tracking.stale_groups(stage.into) if changes else ():
                 flag = builder.argument(f"dirty_{engine.tracking.name(reader)}", "flag")
                 builder.blocks["edge"].line(f"{flag}[v] = True")
+        sum_hubs_in_runs(builder, self.group.edge_stages, engine.memory, len(engine.runs.hubs))
         return builder.finish()
 
     # steps ------------------------------------------------------------------------------------------------------
-    def sources(self) -> np.ndarray:
+    def sources(self) -> tuple[int, int]:
         """The range of sources that this superstep's destinations hear: the other side where sides alternate."""
         engine = self.engine
         side = engine.sides[(engine.superstep_index + 1) % len(engine.sides)]
-        return np.array([side[0], side[-1]], np.int64)
+        return int(side[0]), int(side[-1])
 
     def everything(self) -> None:
         """Clear the accumulators and send all messages."""
-        engine, sources = self.engine, self.sources()
+        engine, (first, last) = self.engine, self.sources()
         for stage in self.group.edge_stages:
             engine.call(f"clear_{stage.into}", len(engine.bounds) - 1, bounds=engine.bounds)
-        engine.call(self.name, engine.owners, sources=sources)
+        engine.call(self.name, engine.owners, **engine.runs.between(first, last))
         offsets = engine.graph.csr.offsets
-        engine.edges += int(offsets[sources[1]] - offsets[sources[0]]) * len(self.group.edge_stages)
+        engine.edges += int(offsets[last] - offsets[first]) * len(self.group.edge_stages)
 
     def changes(self) -> None:
         """Send what changed; now and then, and at first, clear the accumulators and send everything."""
         engine, arrays = self.engine, self.engine.memory.arrays
+        first, last = self.sources()
         if engine.rebuilding():
             self.everything()
-            first, last = (int(end) for end in self.sources())
             engine.all_propagated(self.group, first=first, last=last)
             for stage in self.group.edge_stages:
                 for reader in engine.tracking.stale_groups(stage.into):
                     arrays[f"dirty_{engine.tracking.name(reader)}"][:] = True
             return
-        sources = self.sources()
-        engine.call(f"{self.name}_changes", engine.owners, sources=sources)
+        engine.call(f"{self.name}_changes", engine.owners, **engine.runs.between(first, last))
         offsets = engine.graph.csr.offsets
-        active = arrays[f"active_{self.name}"][sources[0] : sources[1]]
+        active = arrays[f"active_{self.name}"][first:last]
         if len(engine.sides) == 1 and len(engine.gathered) == 1 and not self.moved_before:
             arcs = engine.frontier_arcs[self.name]
         else:
-            arcs = int(np.diff(offsets)[sources[0] : sources[1]][active].sum())
-        bounds = balanced_bounds(offsets, int(sources[0]), int(sources[1]), engine.threads)
+            arcs = int(np.diff(offsets[first : last + 1])[active].sum())
+        bounds = balanced_bounds(offsets, first, last, engine.threads)
         engine.call(f"sent_{self.name}", len(bounds) - 1, bounds=bounds)
         engine.edges += arcs * len(self.group.edge_stages)
 
@@ -134,8 +134,10 @@ def plan(engine: OnyxEngine) -> None:
     """The steps of a pushing superstep."""
     engine.owners = engine.threads
     graph, memory = engine.graph, engine.memory
-    cuts = owned_edges(graph.csr.offsets, graph.csr.neighbours, owner_bounds(graph.csc.offsets, engine.owners))
-    memory.add("owned", cuts)
+    bounds = owner_bounds(graph.csc.offsets, engine.owners)
+    memory.add("owned", owned_edges(graph.csr.offsets, graph.csr.neighbours, bounds))
+    engine.runs = hub_runs(graph, bounds)
+    engine.runs.place(memory)
     forms = change_driven(engine.program) if engine.change_driven else ()
     assert not isinstance(forms, str)
     engine.deltas = {form.reduction.name: form for form in forms}

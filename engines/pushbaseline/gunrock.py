@@ -14,6 +14,7 @@ import numpy as np
 
 from engines.pushbaseline.schedules import GunrockSchedule
 from harness.api import (
+    HUB_ARGUMENTS,
     CpuEngine,
     Device,
     FoldGroup,
@@ -25,25 +26,25 @@ from harness.api import (
     balanced_bounds,
     change_driven,
     fill_kernel,
+    hub_runs,
     owned_edges,
     owner_bounds,
+    push_template,
+    sum_hubs_in_runs,
     unfolded,
     write_back,
 )
 
 ADVANCE = """
-    @part
-    vertices = len(out_offsets) - 1
-    for i in range(len(frontier)):
-        u = at(frontier, i)
-        first = at(owned, t * vertices + u)
-        stop = at(owned, (t + 1) * vertices + u)
-        if first == stop:
-            continue
-        @source
-        for e in range(first, stop):
-            v = at(out_neighbours, e)
-            @edge
+u = at(frontier, i)
+first = at(owned, t * vertices + u)
+stop = at(owned, (t + 1) * vertices + u)
+if first == stop:
+    continue
+@source
+for e in range(first, stop):
+    v = at(out_neighbours, e)
+    @edge
 """
 
 COMPUTE = """
@@ -96,6 +97,8 @@ class GunrockEngine(CpuEngine):
         out, into = self.graph.csr, self.graph.csc
         bounds = owner_bounds(into.offsets, self.threads)
         self.memory.add("owned", owned_edges(out.offsets, out.neighbours, bounds))
+        self.runs = hub_runs(self.graph, bounds)
+        self.runs.place(self.memory)
         self.everyone = np.arange(self.graph.num_vertices, dtype=np.int64)
         for group in self.tracking.groups:
             stage = group.stages[0]
@@ -150,9 +153,11 @@ class GunrockEngine(CpuEngine):
         (stage,) = group.edge_stages
         name = f"{stage.name}_changes" if changes else stage.name
         signature = [
-            ("frontier", "i64"), ("owned", "i64"), ("out_offsets", "offsets"), ("out_neighbours", self.ids)
+            *HUB_ARGUMENTS, ("frontier", "i64"), ("owned", "i64"), ("out_offsets", "offsets"),
+            ("out_neighbours", self.ids),
         ]  # fmt: skip
-        builder = KernelBuilder(name, self.program, self.layout, ADVANCE, signature)
+        builder = KernelBuilder(name, self.program, self.layout, push_template("i", ADVANCE), signature)
+        builder.blocks["part"].line("vertices = len(out_offsets) - 1")
         builder.bind("src", "source", "u")
         builder.bind("sent", "source", "u", f"sent_{stage.name}_")
         builder.bind("edge", "edge", "e", "csr_")
@@ -162,6 +167,7 @@ class GunrockEngine(CpuEngine):
         for reader in self.tracking.stale_groups(stage.into) if changes else ():
             flag = builder.argument(f"dirty_{self.tracking.name(reader)}", "flag")
             builder.blocks["edge"].line(f"{flag}[v] = True")
+        sum_hubs_in_runs(builder, [stage], self.memory, len(self.runs.hubs))
         return builder.finish()
 
     def advance(self, group: FoldGroup) -> None:
@@ -175,7 +181,11 @@ class GunrockEngine(CpuEngine):
         else:
             frontier = first + np.flatnonzero(self.memory.arrays[f"active_{stage.name}"][first:last])
         name = stage.name if rebuild else f"{stage.name}_changes"
-        self.call(name, self.threads, frontier=frontier)
+        runs = {
+            "run_starts": np.zeros(self.threads, np.int64),
+            "run_ends": np.searchsorted(frontier, self.runs.ends).astype(np.int64, copy=False),
+        }
+        self.call(name, self.threads, frontier=frontier, **runs)
         offsets = self.graph.csr.offsets
         counted = len(self.advanced) == len(self.sides) == 1 and not self.tracking.moved_before(group)
         if not rebuild and counted:

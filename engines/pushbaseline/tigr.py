@@ -11,35 +11,37 @@ coalesce, which means nothing to a cache line). Rows are vector values, as every
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engines.pushbaseline.schedules import TigrSchedule
 from harness.api import (
+    HUB_ARGUMENTS,
     CpuEngine,
     EdgeUpdate,
     FoldGroup,
     Graph,
     GraphReduce,
+    HubRuns,
     Kernel,
     KernelBuilder,
     fill_kernel,
+    hub_runs,
     owned_edges,
     owner_bounds,
+    push_template,
+    sum_hubs_in_runs,
     unfolded,
 )
 
 PUSH = """
-    @part
-    for n in range(node_bounds[t], node_bounds[t + 1]):
-        u = at(node_source, n)
-        if u < sources[0] or u >= sources[1]:
-            continue
-        @source
-        for e in range(at(node_first, n), at(node_first, n) + at(node_degree, n)):
-            v = at(out_neighbours, e)
-            @edge
+u = at(node_source, n)
+@source
+for e in range(at(node_first, n), at(node_first, n) + at(node_degree, n)):
+    v = at(out_neighbours, e)
+    @edge
 """
 
 
@@ -54,6 +56,16 @@ class VirtualNodes:
     source: NDArray[np.int64]
     first: NDArray[np.int64]
     degree: NDArray[np.int64]
+
+    def between(self, runs: HubRuns, first: int, last: int) -> dict[str, NDArray[np.int64]]:
+        """The arguments of a push from the virtual nodes of the sources ``first .. last``."""
+        starts, ends = [], []
+        for t, (low, high) in enumerate(pairwise(self.bounds)):
+            mine = self.source[low:high]
+            starts.append(low + np.searchsorted(mine, first))
+            wanted = np.clip(runs.ends[runs.run_bounds[t] : runs.run_bounds[t + 1]], first, last)
+            ends.append(low + np.searchsorted(mine, wanted))
+        return {"run_starts": np.array(starts, np.int64), "run_ends": np.concatenate(ends).astype(np.int64)}
 
 
 def split(graph: Graph, owners: int, bound: int) -> VirtualNodes:
@@ -82,8 +94,10 @@ class TigrEngine(CpuEngine):
     def plan(self) -> None:
         """Clear, push, step."""
         nodes = split(self.graph, self.threads, self.schedule.degree_bound)
-        for name in ("bounds", "source", "first", "degree"):
+        for name in ("source", "first", "degree"):
             self.memory.add(f"node_{name}", getattr(nodes, name))
+        self.runs = hub_runs(self.graph, owner_bounds(self.graph.csc.offsets, self.threads))
+        self.runs.place(self.memory)
         for group in self.tracking.groups:
             stage = group.stages[0]
             if isinstance(stage, GraphReduce):
@@ -93,20 +107,22 @@ class TigrEngine(CpuEngine):
             elif isinstance(stage, EdgeUpdate):
                 self.plan_update(stage)
             else:
-                self.plan_push(group)
+                self.plan_push(group, nodes)
 
-    def plan_push(self, group: FoldGroup) -> None:
+    def plan_push(self, group: FoldGroup, nodes: VirtualNodes) -> None:
         """The kernels and the step of one edge reduction."""
         (stage,) = group.edge_stages
         self.add_kernel(fill_kernel(self.program, stage, self.layout))
         self.add_kernel(self.push_kernel(group))
         offsets = self.graph.csr.offsets
+        runs = [nodes.between(self.runs, int(side[0]), int(side[-1])) for side in self.sides]
 
         def step() -> None:
-            sources = self.sides[(self.superstep_index + 1) % len(self.sides)][[0, -1]]
+            heard = (self.superstep_index + 1) % len(self.sides)  # where sides alternate, the other one
+            first, last = (int(end) for end in self.sides[heard][[0, -1]])
             self.call(f"clear_{stage.into}", len(self.bounds) - 1, bounds=self.bounds)
-            self.call(stage.name, self.threads, sources=sources)
-            self.edges += int(offsets[sources[1]] - offsets[sources[0]])
+            self.call(stage.name, self.threads, **runs[heard])
+            self.edges += int(offsets[last] - offsets[first])
 
         self.steps.append(step)
 
@@ -114,12 +130,13 @@ class TigrEngine(CpuEngine):
         """Send the message of every edge of every virtual node."""
         (stage,) = group.edge_stages
         signature = [
-            ("sources", "i64"), ("node_bounds", "i64"), ("node_source", "i64"), ("node_first", "i64"),
-            ("node_degree", "i64"), ("out_neighbours", self.ids),
+            *HUB_ARGUMENTS, ("node_source", "i64"), ("node_first", "i64"), ("node_degree", "i64"),
+            ("out_neighbours", self.ids),
         ]  # fmt: skip
-        builder = KernelBuilder(stage.name, self.program, self.layout, PUSH, signature)
+        builder = KernelBuilder(stage.name, self.program, self.layout, push_template("n", PUSH), signature)
         builder.bind("src", "source", "u")
         builder.bind("edge", "edge", "e", "csr_")
         builder.bind("dst", "edge", "v")
         builder.accumulate_in_memory(f"vertex_{stage.into}", "v", stage.message, stage.reducer, "edge")
+        sum_hubs_in_runs(builder, [stage], self.memory, len(self.runs.hubs))
         return builder.finish()

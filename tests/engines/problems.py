@@ -50,9 +50,6 @@ CHANGE_DRIVEN = {
     "gunrock": ("gunrock", {"rebuild": 0}),
 }
 
-# Known: a change-driven push adds a hub's many small changes one by one to a large sum, where they are lost.
-LOSES_CHANGES = {("push", "pagerank", "hub"), ("push-rebuilt", "pagerank", "hub"), ("gunrock", "pagerank", "hub")}
-
 
 def new_engine(name, options=None):
     """An engine under a schedule."""

@@ -10,7 +10,6 @@ from harness.language.validation import compare
 from tests.engines.problems import (
     ALGORITHMS,
     FEATURES,
-    LOSES_CHANGES,
     SMALL,
     STRATEGIES,
     outputs_of,
@@ -34,8 +33,6 @@ REAL = {
     "als": ("movielens",),
     "als_all": ("digits",),
 }
-# These add up the messages of a vertex one after another in float32: of d equal ones up to d / 2^24 may be lost.
-ONE_BY_ONE = {"push", "push-all", "gunrock", "tigr", "scipy"}
 WORK = 3_000_000  # elements of messages that the reference computes for one answer
 
 
@@ -45,11 +42,9 @@ def supersteps(algorithm, graph, features):
     return max(3, min(program(algorithm).max_supersteps, WORK // max(elements, 1)))
 
 
-def check(strategy, algorithm, features, graphs, *, known=True):
+def check(strategy, algorithm, features, graphs):
     name, options = STRATEGIES[strategy]
     for graph_name in graphs:
-        if known and (strategy, algorithm, graph_name) in LOSES_CHANGES:
-            continue
         graph, inputs = problem(algorithm, graph_name, features)
         engine = prepared(name, options, program(algorithm), graph, features)
         engine.reset(inputs)
@@ -57,9 +52,7 @@ def check(strategy, algorithm, features, graphs, *, known=True):
         engine.run(count)
         wanted, _, _ = reference(algorithm, graph_name, features, count)
         found = compare(program(algorithm), outputs_of(engine, program(algorithm)), wanted)
-        lost = int(graph.in_degrees.max(initial=0)) / 2**24 if strategy in ONE_BY_ONE else 0.0
-        assert found.error <= program(algorithm).bound + lost, f"{graph_name}: {found.detail}"
-        assert found.ok or lost > 0, f"{graph_name}: {found.detail}"
+        assert found.ok, f"{graph_name}: {found.detail}"
         engine.close()
 
 
@@ -99,13 +92,7 @@ def test_all_answers(strategy, algorithm, features):
     check(strategy, algorithm, features, GRAPHS[algorithm] + here(REAL[algorithm]))
 
 
-@pytest.mark.xfail(reason="changes smaller than the precision of a hub's sum are lost", strict=True)
-@pytest.mark.parametrize("strategy", ["push", "gunrock"])
-def test_small_changes_reach_a_hub(strategy):
-    check(strategy, "pagerank", 1, ("hub",), known=False)
-
-
-@pytest.mark.parametrize("strategy", ["pull", "pull-all", "simdx"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_hub_of_a_hundred_thousand_equal_messages(strategy):
     name, options = STRATEGIES[strategy]
     graph, inputs = problem("pagerank", "great hub", 1)

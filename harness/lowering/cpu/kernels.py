@@ -10,8 +10,8 @@ A template is the text of a part function in which lines like ``@edge`` stand wh
         @after
 
 Each such line is a :class:`Block`; what a block computes is known in the blocks below it that stand at the same or a
-deeper indentation. The engine says with :meth:`KernelBuilder.bind` where a space (``src``, ``dst``, ``v``, ``edge``)
-is known, asks for code to be lowered, and gets a :class:`Kernel`.
+deeper indentation, up to the first line that stands less deep. The engine says with :meth:`KernelBuilder.bind` where a
+space (``src``, ``dst``, ``v``, ``edge``) is known, asks for code to be lowered, and gets a :class:`Kernel`.
 
 Names cannot meet: arrays are ``vertex_lp``, ``csc_weight``, ``sent_spread_lp``, ...; variables end in a number; what a
 module defines starts with an underscore or ``run_``.
@@ -168,9 +168,9 @@ class KernelBuilder:
         self.bind_value("run", into, block, target)
         self.bind_value("carry", into, end, carry)
         flush, joined = Block("flush", body), Block("joined", closing)
-        self.mapping.accumulate(carry, self._accumulator("run", into, message), reducer, flush)
+        self.mapping.accumulate(carry, self.accumulator("run", into, message), reducer, flush)
         self.mapping.clear_accumulator(target, message, reducer, flush)
-        self.mapping.accumulate(target, self._accumulator("carry", into, message), reducer, joined)
+        self.mapping.accumulate(target, self.accumulator("carry", into, message), reducer, joined)
         body.line(f"if ({at} & {RUN - 1}) == {RUN - 1}:")
         if not target.rows:
             body.inner(flush.lines)
@@ -184,7 +184,8 @@ class KernelBuilder:
         closing.line(f"if {carried}:").inner(joined.lines)
 
     @staticmethod
-    def _accumulator(space: str, into: str, message: Expression) -> Expression:
+    def accumulator(space: str, into: str, message: Expression) -> Expression:
+        """The expression that reads what messages were reduced into, from a space."""
         return read(space, into, message.shape, "float")
 
     def accumulate_in_memory(self, array: str, index: str, message: Expression, reducer: Reducer, block: str) -> None:
@@ -254,15 +255,17 @@ class KernelBuilder:
 
 
 def _blocks_of(template: str) -> dict[str, Block]:
-    """The blocks of a template; a block's parent is the last one before it that is not deeper."""
-    found: list[tuple[int, Block]] = []
-    for line in template.splitlines():
+    """The blocks of a template; a block's parent is the last one before it that is not deeper and not over."""
+    found: dict[str, Block] = {}
+    open_blocks: list[tuple[int, Block]] = []
+    for line in filter(None, template.splitlines()):
+        indent = len(line) - len(line.lstrip())
+        open_blocks = [(depth, block) for depth, block in open_blocks if depth <= indent]
         match = PLACEHOLDER.match(line)
         if match:
-            indent = len(match[1])
-            parents = [block for depth, block in found if depth <= indent]
-            found.append((indent, Block(match[2], parents[-1] if parents else None)))
-    return {block.name: block for _, block in found}
+            block = found[match[2]] = Block(match[2], open_blocks[-1][1] if open_blocks else None)
+            open_blocks.append((indent, block))
+    return found
 
 
 def _fill(template: str, blocks: dict[str, Block]) -> str:

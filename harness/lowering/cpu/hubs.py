@@ -1,0 +1,121 @@
+"""Pushing into hubs: the messages that reach a vertex of very many in-edges are summed in runs.
+
+A push adds the messages of a vertex one by one to a float32 in memory. Of n equal terms the sum is off by n / 2^25 or
+so, and where accumulators are kept, a change far below the precision of a hub's sum is lost in it altogether. A pull
+sums in runs, in registers; here an owner of destinations does the same in memory: what its hubs have is *held*, their
+rows start at zero, after every ``RUN`` arcs of a hub its row is *flushed* into a row of sums of runs, and in the end
+what was held and the sums *join*. All other vertices are pushed into as ever, and nothing is done twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.graph import Graph
+from harness.language.program import EdgeReduce
+from harness.lowering.cpu.kernels import RUN, KernelBuilder
+from harness.lowering.cpu.memory import Memory
+from harness.lowering.layout import aligned_zeros
+
+HUB = 2 * RUN  # in-edges of a vertex that is summed in runs: below, float32 is off by 8e-6 of the sum at most
+
+PUSH = """
+    @part
+    for h in range(hub_bounds[t], hub_bounds[t + 1]):
+        hub = hubs[h]
+        @hold
+    start = run_starts[t]
+    for run in range(run_bounds[t], run_bounds[t + 1]):
+        for {item} in range(start, run_ends[run]):
+{body}
+        start = run_ends[run]
+        h = run_hubs[run]
+        if h >= 0:
+            hub = hubs[h]
+            @flush
+    for h in range(hub_bounds[t], hub_bounds[t + 1]):
+        hub = hubs[h]
+        @join
+"""
+HUB_ARGUMENTS = tuple(
+    (name, "i64") for name in ("hubs", "hub_bounds", "run_bounds", "run_starts", "run_ends", "run_hubs")
+)
+
+
+def push_template(item: str, body: str) -> str:
+    """The template of a push kernel: ``body`` sends what the source (frontier entry, virtual node) ``item`` sends to
+    the owner of part ``t``; it must hold a block ``@edge`` where messages are accumulated."""
+    indented = "\n".join(" " * 12 + line if line else "" for line in body.strip("\n").splitlines())
+    return PUSH.format(item=item, body=indented)
+
+
+@dataclass(frozen=True)
+class HubRuns:
+    """The hubs of every owner and where their runs end.
+
+    ``hubs`` int64[H]: vertices, ascending; ``hub_bounds`` int64[owners + 1]: those of each owner. An owner goes through
+    its runs ``run_bounds[t] .. run_bounds[t + 1]``: run r is the sources before ``ends[r]``, after which hub number
+    ``run_hubs[r]`` is flushed; the last run of an owner ends at the number of vertices and flushes none (-1).
+    """
+
+    hubs: NDArray[np.int64]
+    hub_bounds: NDArray[np.int64]
+    run_bounds: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    run_hubs: NDArray[np.int64]
+
+    def place(self, memory: Memory) -> None:
+        """Put what does not change into the memory."""
+        for name in ("hubs", "hub_bounds", "run_bounds", "run_hubs"):
+            memory.add(name, getattr(self, name))
+
+    def between(self, first: int, last: int) -> dict[str, NDArray[np.int64]]:
+        """The arguments of a push from the sources ``first .. last``."""
+        owners = len(self.hub_bounds) - 1
+        return {"run_starts": np.full(owners, first, np.int64), "run_ends": np.clip(self.ends, first, last)}
+
+
+def hub_runs(graph: Graph, owners: NDArray[np.int64]) -> HubRuns:
+    """The hubs of a graph whose destinations are owned in ranges ``owners`` (int64[owners + 1])."""
+    offsets, sources = graph.csc.offsets, graph.csc.neighbours
+    hubs = np.flatnonzero(graph.in_degrees > HUB).astype(np.int64)
+    full = graph.in_degrees[hubs] // RUN  # runs of RUN arcs
+    number = np.repeat(np.arange(len(hubs)), full)
+    within = np.arange(len(number)) - np.repeat(np.cumsum(full) - full, full)
+    ends = sources[offsets[hubs[number]] + (within + 1) * RUN - 1].astype(np.int64) + 1
+    owner = np.searchsorted(owners, hubs[number], side="right") - 1
+    last = np.arange(len(owners) - 1)
+    ends = np.concatenate([ends, np.full(len(last), graph.num_vertices)])
+    number, owner = np.concatenate([number, np.full(len(last), -1)]), np.concatenate([owner, last])
+    order = np.lexsort((number < 0, ends, owner))  # an owner's last run comes after all others
+    bounds = np.searchsorted(owner[order], np.arange(len(owners)))
+    return HubRuns(hubs, np.searchsorted(hubs, owners), bounds, ends[order], number[order])
+
+
+def sum_hubs_in_runs(builder: KernelBuilder, stages: Sequence[EdgeReduce], memory: Memory, hubs: int) -> None:
+    """Fill the blocks ``hold``, ``flush`` and ``join`` for the sums among ``stages``, and add their arrays."""
+    for stage in stages:
+        if stage.reducer != "sum":
+            continue
+        into, message = stage.into, stage.message
+        floats = hubs * builder.layout.stride(message.shape)
+        for kind in ("held", "runs"):
+            memory.add(f"{kind}_{into}", aligned_zeros(floats, np.float32))
+        zero = builder.start_accumulator(f"{into}_zero", message, "sum", "part")
+        for space, block, index, prefix in (
+            ("whole", "hold", "hub", "vertex_"), ("run", "flush", "hub", "vertex_"),
+            ("held", "join", "h", "held_"), ("runs", "join", "h", "runs_"),
+        ):  # fmt: skip
+            builder.bind(space, block, index, prefix)
+        whole, held, runs = (builder.accumulator(space, into, message) for space in ("whole", "held", "runs"))
+        builder.store(f"held_{into}", "h", whole, builder.lower(whole), "hold")
+        builder.store(f"runs_{into}", "h", message, zero, "hold")
+        builder.store(f"vertex_{into}", "hub", message, zero, "hold")
+        builder.accumulate_in_memory(f"runs_{into}", "h", builder.accumulator("run", into, message), "sum", "flush")
+        builder.store(f"vertex_{into}", "hub", message, zero, "flush")
+        for part in (held, runs):
+            builder.accumulate_in_memory(f"vertex_{into}", "hub", part, "sum", "join")
