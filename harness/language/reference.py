@@ -227,13 +227,12 @@ def moved(old: Array, new: Array, tolerance: float, relative: bool) -> Array:
     features = tuple(range(1, new.ndim))
     if new.dtype == np.bool_:
         return np.asarray((new != old).any(axis=features))
+    near = new == old  # equal infinities are near, too
     with np.errstate(invalid="ignore"):
-        near = np.abs(new - old) <= (tolerance * np.abs(new) if relative else tolerance)
-    result = np.asarray(~near.all(axis=features))
-    suspects = np.flatnonzero(result)  # equal infinities are near, too
-    differs = (new[suspects] != old[suspects]) & ~near[suspects]
-    result[suspects] = differs.any(axis=features)
-    return result
+        distance = new - old
+        np.abs(distance, out=distance)
+        near |= distance <= (tolerance * np.abs(new) if relative else tolerance)
+    return np.asarray(~near.all(axis=features))
 
 
 def reads_reverse(program: Program) -> bool:
