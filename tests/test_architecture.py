@@ -38,7 +38,7 @@ ALLOWED: dict[str, set[str]] = {
         "harness", "harness.graph", "harness.language", "harness.plugins", "harness.records", "harness.report",
         "hydra", "omegaconf", "psutil",
     },
-    "harness.records": set(),
+    "harness.records": {"msgspec", "duckdb"},
     "harness.report": {"harness.records", "rich"},
     "harness.__main__": {"harness.campaign"},
     "harness": set(),

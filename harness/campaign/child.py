@@ -121,7 +121,7 @@ def _values(
 ) -> Values | None:
     from harness.campaign.environment import Bystanders
     from harness.campaign.lock import device_lock
-    from harness.campaign.measurement import measure_engine
+    from harness.campaign.measurement import marks_of, measure_engine
     from harness.language.explain import explain_program
 
     answer = engine.supports(problem.program, problem.graph, problem.features, cell.device)
@@ -143,7 +143,8 @@ def _values(
         timing = measure_engine(engine, problem.inputs, problem.max_supersteps, cell.measure, phases)
         others = bystanders.cores()
     steps = [[step.active, step.edges, step.direction] for step in timing.statistics.supersteps]
-    draft.tell(solve=timing.plain(), settled=timing.statistics.settled, supersteps=steps, others=others)
+    marks = marks_of(timing, cell.measure, others)
+    draft.tell(solve=timing.plain(), settled=timing.statistics.settled, supersteps=steps, others=others, marks=marks)
     draft.stage("download")
     with phases("download"):
         return {name: engine.values(name) for name in problem.program.outputs}

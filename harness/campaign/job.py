@@ -17,9 +17,9 @@ from harness.campaign.cell import Cell
 from harness.campaign.draft import read_draft
 from harness.campaign.environment import environment
 from harness.campaign.process import Ending, run_process
-from harness.campaign.statistics import BOOTSTRAP_SEED
 from harness.records import SCHEMA_VERSION, write_json, write_record
 from harness.records.outcome import Outcome
+from harness.records.statistics import BOOTSTRAP_SEED
 
 _GB = 1_000_000_000
 _MEMORY_SHARE = 0.8
@@ -31,7 +31,8 @@ _TAIL_LINES = 60
 _SPIN_COUNT = "3000"
 _EMPTY: dict[str, Any] = {
     "identity": None, "features": None, "graph": {}, "program": {}, "bytes_needed": None, "phases": {}, "solve": None,
-    "settled": None, "supersteps": [], "validation": None, "metrics": {}, "stage": "start", "reason": "",
+    "round": 1, "marks": [], "settled": None, "supersteps": [], "validation": None, "metrics": {}, "stage": "start",
+    "reason": "",
 }  # fmt: skip
 
 

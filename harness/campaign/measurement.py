@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from harness.campaign.cell import Measure
-from harness.campaign.statistics import Interval, median_interval
 from harness.contract import Engine, Phases, RunStatistics
+from harness.records import Mark
+from harness.records.statistics import Interval, median_interval, trend
 
 if TYPE_CHECKING:
     from harness.language import Inputs
@@ -19,14 +21,21 @@ if TYPE_CHECKING:
 _FIRST_LOOK, _GROWTH = 6, 1.5
 _MOST_SAMPLES = 1000
 _WARM_UP_STEPS = 4
+# The fewest repetitions may take this many budgets: three runs of a whole budget each are worth having.
+_PATIENCE = 3
+# Below this the system's own work and the granularity of its clock cannot be told from a disturbance.
+_DISTURBING_CORES = 0.2
+
+Stop = Literal["precise", "budget", "count"]
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Every sample in seconds, their median with its interval, and what the last run did."""
+    """Every sample in seconds, their median with its interval, why there are no more, and what the last run did."""
 
     samples: list[float]
     interval: Interval
+    stopped: Stop
     statistics: RunStatistics
 
     def plain(self) -> dict[str, Any]:
@@ -38,37 +47,60 @@ class Timing:
             "high": self.interval.high,
             "minimum": min(self.samples),
             "confidence": self.interval.confidence,
+            "stopped": self.stopped,
+            "rounds": None,
         }
 
 
 def measure_engine(engine: Engine, inputs: Inputs, max_supersteps: int, measure: Measure, phases: Phases) -> Timing:
     """Warm up, then time ``run``; every run starts from the same inputs, which are set outside the clock.
 
-    Stops when there are ``measure.repetitions`` samples and the interval is narrow enough or the budget is spent.
+    There are ``measure.repetitions`` samples at least, unless they take three times the budget; and no more once the
+    interval is narrow enough or the budget is spent.
     """
     with phases("warm_up"):
         _warm_up(engine, inputs, max_supersteps, measure.warmup_s)
     samples: list[float] = []
+    stopped: Stop | None = None
     next_look = _FIRST_LOOK
     gc.collect()
     gc.disable()
     try:
-        while len(samples) < max(measure.repetitions, _MOST_SAMPLES):
+        while stopped is None:
             engine.reset(inputs)
             began = time.perf_counter()
             statistics = engine.run(max_supersteps)
             samples.append(time.perf_counter() - began)
-            if len(samples) < measure.repetitions:
-                continue
-            if sum(samples) >= measure.budget_s:
-                break
+            stopped = _enough(samples, measure, look=len(samples) >= next_look)
             if len(samples) >= next_look:
-                if median_interval(samples).width <= measure.width:
-                    break
                 next_look = int(len(samples) * _GROWTH)
     finally:
         gc.enable()
-    return Timing(samples, median_interval(samples), statistics)
+    return Timing(samples, median_interval(samples), stopped, statistics)
+
+
+def marks_of(timing: Timing, measure: Measure, other_cores: float) -> list[Mark]:
+    """What speaks against the times, given how many cores others kept busy meanwhile."""
+    marks = [Mark.BUSY] if other_cores > _DISTURBING_CORES else []
+    if timing.interval.width > measure.width:
+        marks.append(Mark.NOISY)
+    if abs(trend(timing.samples)) > measure.width:
+        marks.append(Mark.DRIFTING)
+    return marks
+
+
+def _enough(samples: Sequence[float], measure: Measure, *, look: bool) -> Stop | None:
+    """Why there should be no further sample; None when there should be. ``look``: whether to look at the interval."""
+    spent = sum(samples)
+    if spent + spent / len(samples) > _PATIENCE * measure.budget_s:
+        return "budget"
+    if len(samples) < measure.repetitions:
+        return None
+    if spent >= measure.budget_s:
+        return "budget"
+    if look and median_interval(samples).width <= measure.width:
+        return "precise"
+    return "count" if len(samples) >= max(measure.repetitions, _MOST_SAMPLES) else None
 
 
 def _warm_up(engine: Engine, inputs: Inputs, max_supersteps: int, limit_s: float) -> None:

@@ -1,103 +1,177 @@
-"""The published form of a record: plain JSON, one object a run, with a version of its own."""
+"""The published form of a record: plain JSON, one object a run, with a version of its own.
+
+The types below are the schema. ``docs/record-schema.json`` is generated from them, and every record is held against
+them when it is written and when it is read.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypedDict, cast
+from typing import Annotated, Any, Literal, TypedDict, cast
 
+import msgspec
+from msgspec import Meta
+
+from harness.records.mark import Mark
 from harness.records.outcome import Outcome
 
-SCHEMA_VERSION = 1
+# Raised whenever a field is added, taken away or changes its meaning; `harness.records.versions` then learns the step.
+SCHEMA_VERSION = 2
 
 
 class RecordError(ValueError):
     """Something is not a record of this schema; the message names the field and what was found in it."""
 
 
+class GraphFacts(TypedDict, total=False):
+    """The graph that the algorithm ran on; empty when the run did not get so far."""
+
+    name: str
+    vertices: int
+    edges: Annotated[int, Meta(description="stored arcs")]
+    content_hash: Annotated[str, Meta(description="hash of structure, weights, labels and data; not of the name")]
+
+
+class ProgramFacts(TypedDict, total=False):
+    """The traced program; empty when the run did not get so far."""
+
+    fingerprint: Annotated[str, Meta(description="hash of the serialised trace")]
+    bound: Annotated[float, Meta(description="relative error that the program allows")]
+    max_supersteps: int
+
+
+class Solve(TypedDict):
+    """The timed runs: from the same start each, warm-up and download outside. Times in seconds."""
+
+    samples: Annotated[list[float], Meta(min_length=1, description="every run, in order")]
+    median: float
+    low: Annotated[float, Meta(description="lower end of the interval of the median")]
+    high: Annotated[float, Meta(description="upper end of the interval of the median")]
+    minimum: float
+    confidence: Annotated[float, Meta(description="probability that the interval holds the true median")]
+    stopped: Annotated[
+        Literal["precise", "budget", "count"],
+        Meta(description="why there are no more samples: interval narrow enough, time spent, or the most that is made"),
+    ]
+    rounds: Annotated[
+        list[list[float]] | None, Meta(description="the samples by round where those of a cell are merged, else null")
+    ]
+
+
+class Validation(TypedDict):
+    """The answer held against the float64 reference."""
+
+    ok: bool
+    error: Annotated[float | None, Meta(description="largest relative error; null when it is not finite")]
+    bound: float
+    detail: str
+
+
+class Gpu(TypedDict, total=False):
+    """The GPU of the cell, as its driver describes it. Clocks in MHz, power in W."""
+
+    name: str
+    uuid: str
+    memory: Annotated[int, Meta(description="bytes")]
+    driver: str
+    cuda: Annotated[str, Meta(description="newest CUDA version that the driver supports")]
+    compute_capability: str
+    clock: Annotated[int, Meta(description="of the multiprocessors, right after the timed runs")]
+    most_clock: int
+    memory_clock: int
+    power_cap: float
+    temperature: Annotated[int, Meta(description="degrees Celsius, right after the timed runs")]
+    slowed_by: Annotated[list[str], Meta(description="reasons for lower clocks met during the timed runs")]
+    others: Annotated[int, Meta(description="other processes that computed on it")]
+
+
+class Environment(TypedDict, total=False):
+    """The machine and the software."""
+
+    host: str
+    system: str
+    cpu: str
+    cores: int
+    usable_cores: int
+    threads: Annotated[int, Meta(description="that the cell was given")]
+    memory: Annotated[int, Meta(description="bytes")]
+    governor: Annotated[str | None, Meta(description="frequency governor of the processor")]
+    most_clock: Annotated[float | None, Meta(description="highest clock of the processor, MHz")]
+    python: str
+    harness: str
+    packages: Annotated[dict[str, str], Meta(description="versions, compilers among them")]
+    commit: Annotated[str | None, Meta(description="of the checkout, with + where it was changed; null for a wheel")]
+    other_cores: Annotated[float | None, Meta(description="cores that others kept busy during the timed runs")]
+    peak_bytes: Annotated[int, Meta(description="most resident bytes seen in the cell's processes")]
+    gpu: Gpu | None
+
+
 class Record(TypedDict):
-    """One run of one cell. Times are in seconds; what the run did not get far enough to know is None or empty."""
+    """One run of one cell. Times are in seconds; what the run did not get far enough to know is null or empty."""
 
-    schema: int
-    sweep: str  # the id of the sweep, the same when it is resumed
-    cell: str  # hash of what was asked for, known before anything runs
-    identity: str | None  # hash of what was run: also the trace, the content of graph and inputs
-    outcome: str  # a value of Outcome
-    reason: str  # one or two sentences when the outcome is not ok
-    stage: str  # the last stage entered
-    started: str  # UTC, ISO 8601
-    seconds: float  # wall-clock of the whole child process
-    config: dict[str, Any]  # the cell as it was resolved
-    labels: dict[str, str]  # engine, algorithm and graph as a table shows them, with the options that were set
-    features: int | None
+    schema: Annotated[int, Meta(description="version of this schema")]
+    sweep: Annotated[str, Meta(description="id of the sweep, the same when it is resumed")]
+    cell: Annotated[str, Meta(description="hash of what was asked for, known before anything runs")]
+    identity: Annotated[str | None, Meta(description="hash of what was run: also trace, graph content and inputs")]
+    round: Annotated[int, Meta(ge=1, description="which of the interleaved rounds of the sweep")]
+    outcome: Annotated[Outcome, Meta(description="how the run ended")]
+    reason: Annotated[str, Meta(description="one or two sentences when the outcome is not ok")]
+    stage: Annotated[str, Meta(description="the last stage entered")]
+    started: Annotated[str, Meta(description="UTC, ISO 8601")]
+    seconds: Annotated[float, Meta(description="wall-clock of the whole process")]
+    config: Annotated[dict[str, Any], Meta(description="the cell as it was resolved")]
+    labels: Annotated[dict[str, str], Meta(description="engine, algorithm and graph as a table shows them")]
+    features: Annotated[int | None, Meta(description="k")]
     seeds: dict[str, int]
-    sources: str  # hash of the source files of engine, algorithm, language and lowering
-    graph: dict[str, Any]  # name, vertices, edges, content_hash
-    program: dict[str, Any]  # fingerprint, bound, max_supersteps
-    schedule: dict[str, Any]  # every option of the schedule
-    bytes_needed: int | None  # what the engine said it would hold
-    phases: dict[str, float]  # open, trace, the engine's own, warm_up, download, validate
-    solve: dict[str, Any] | None  # samples, median, low, high, minimum, confidence
-    settled: bool | None
-    supersteps: list[list[Any]]  # [active sources, edges visited, direction], one a superstep
-    validation: dict[str, Any] | None  # ok, error, bound, detail
-    metrics: dict[str, float]
-    artefacts: list[str]  # files beside the record
-    environment: dict[str, Any]
-    output: str  # the last lines that the process printed, when it failed
-
-
-_TYPES: dict[str, tuple[type, ...]] = {
-    "schema": (int,),
-    "sweep": (str,),
-    "cell": (str,),
-    "identity": (str, type(None)),
-    "outcome": (str,),
-    "reason": (str,),
-    "stage": (str,),
-    "started": (str,),
-    "seconds": (float, int),
-    "config": (dict,),
-    "labels": (dict,),
-    "features": (int, type(None)),
-    "seeds": (dict,),
-    "sources": (str,),
-    "graph": (dict,),
-    "program": (dict,),
-    "schedule": (dict,),
-    "bytes_needed": (int, type(None)),
-    "phases": (dict,),
-    "solve": (dict, type(None)),
-    "settled": (bool, type(None)),
-    "supersteps": (list,),
-    "validation": (dict, type(None)),
-    "metrics": (dict,),
-    "artefacts": (list,),
-    "environment": (dict,),
-    "output": (str,),
-}
-_SOLVE = ("samples", "median", "low", "high", "minimum", "confidence")
-_VALIDATION = ("ok", "error", "bound", "detail")
+    sources: Annotated[str, Meta(description="hash of the source files of engine, algorithm, language and lowering")]
+    graph: GraphFacts
+    program: ProgramFacts
+    schedule: Annotated[dict[str, Any], Meta(description="every option of the engine's schedule")]
+    bytes_needed: Annotated[int | None, Meta(description="what the engine said it would hold beside the graph")]
+    phases: Annotated[dict[str, float], Meta(description="open, trace, the engine's own, wait, warm_up, download, ...")]
+    solve: Solve | None
+    settled: Annotated[bool | None, Meta(description="whether no source was active at the end")]
+    supersteps: Annotated[
+        list[tuple[int, int, str]], Meta(description="active sources, edges visited and direction of each superstep")
+    ]
+    validation: Validation | None
+    metrics: Annotated[dict[str, float | None], Meta(description="what the algorithm rates its own answer by")]
+    marks: Annotated[list[Mark], Meta(description="why the times may not be what a quiet machine would show")]
+    artefacts: Annotated[list[str], Meta(description="names of the files beside the record")]
+    environment: Environment
+    output: Annotated[str, Meta(description="the last lines that the process printed, when it failed")]
 
 
 def validate(data: Mapping[str, Any]) -> Record:
     """``data`` as a record; RecordError when it is not one of this version, complete and of the right types."""
     if data.get("schema") != SCHEMA_VERSION:
-        raise RecordError(f"field 'schema' is {data.get('schema')!r}; this version reads {SCHEMA_VERSION}")
-    _same_names("a record", _TYPES, data)
-    for name, types in _TYPES.items():
-        if not isinstance(data[name], types):
-            raise RecordError(f"field {name!r} holds {data[name]!r}, which is no {types[0].__name__}")
-    if data["outcome"] not in {outcome.value for outcome in Outcome}:
-        raise RecordError(f"field 'outcome' is {data['outcome']!r}, which is no outcome")
-    for name, fields in (("solve", _SOLVE), ("validation", _VALIDATION)):
+        raise RecordError(f"field 'schema' is {data.get('schema')!r}; this version writes {SCHEMA_VERSION}")
+    _same_names("a record", Record, data)
+    try:
+        msgspec.convert(data, Record)
+    except msgspec.ValidationError as error:
+        raise RecordError(f"this is no record: {error}") from error
+    for name, described in (("solve", Solve), ("validation", Validation)):
         if data[name] is not None:
-            _same_names(f"field {name!r}", fields, data[name])
-    if data["outcome"] == Outcome.OK and not (data["solve"] and data["solve"]["samples"] and data["identity"]):
+            _same_names(f"field {name!r}", described, data[name])
+    if data["outcome"] == Outcome.OK and not (data["solve"] and data["identity"]):
         raise RecordError("an outcome of 'ok' needs an identity and a solve time, and this record lacks them")
-    return cast(Record, dict(data))
+    return cast("Record", dict(data))
 
 
-def _same_names(where: str, wanted: Mapping[str, Any] | tuple[str, ...], met: Mapping[str, Any]) -> None:
-    missing, extra = sorted(set(wanted) - set(met)), sorted(set(met) - set(wanted))
+def json_schema() -> dict[str, Any]:
+    """The schema of a record in JSON Schema 2020-12, as it is published in ``docs/record-schema.json``."""
+    made = msgspec.json.schema(Record)
+    record = made["$defs"]["Record"]
+    record["properties"]["schema"] |= {"const": SCHEMA_VERSION}
+    for name in ("Record", "Solve", "Validation"):
+        made["$defs"][name]["additionalProperties"] = False
+    title = f"Record of the Onyx harness, version {SCHEMA_VERSION}"
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **made}
+
+
+def _same_names(where: str, described: type, met: Mapping[str, Any]) -> None:
+    known = set(described.__annotations__)
+    missing, extra = sorted(known - set(met)), sorted(set(met) - known)
     if missing or extra:
         raise RecordError(f"{where} lacks {missing or 'nothing'} and has the unknown {extra or 'nothing'}")

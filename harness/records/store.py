@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from harness.records.schema import Record, RecordError, validate
+from harness.records.versions import upgraded
 
 RECORD_FILE = "record.json"
 
@@ -37,23 +39,67 @@ def write_json(path: Path, data: Mapping[str, Any]) -> None:
             file.flush()
             os.fsync(file.fileno())
         Path(temporary).replace(path)
+        sync_folder(path.parent)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
 
 
-def read_record(path: Path) -> Record:
-    """The record in one file; RecordError names the file when it holds no record of this schema."""
+def replace_folder(made: Path, place: Path, aside: Path) -> None:
+    """Put the folder ``made`` in the ``place`` of another, which is moved ``aside`` first and then deleted.
+
+    Killed half way, this leaves the old folder aside and nothing in its place: `restore_folder` mends that. Only one
+    process at a time may do this for one place.
+    """
+    if place.exists():
+        os.rename(place, aside)
+    os.rename(made, place)
+    sync_folder(place.parent)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def restore_folder(place: Path, aside: Path) -> None:
+    """Undo what a `replace_folder` that was killed half way has done."""
+    if aside.exists() and not place.exists():
+        os.rename(aside, place)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make what was renamed in a folder outlast a power failure."""
+    handle = os.open(folder, os.O_RDONLY)
     try:
-        return validate(json.loads(path.read_text(encoding="utf-8")))
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def read_record(path: Path) -> Record:
+    """The record in one file, in the present version of the schema whichever it was written in.
+
+    RecordError names the file when it holds no record.
+    """
+    try:
+        return validate(upgraded(json.loads(path.read_text(encoding="utf-8"))))
     except (json.JSONDecodeError, UnicodeDecodeError, AttributeError, RecordError) as error:
         raise RecordError(f"{path}: {error}; delete the file or move it away") from error
 
 
 def read_records(folder: Path) -> Iterator[tuple[Path, Record]]:
-    """Every record below ``folder`` with its file, by path."""
-    for path in sorted(folder.rglob(RECORD_FILE)):
-        yield path, read_record(path)
+    """Every record below ``folder`` with its file, by path; not those of cells that are running just now.
+
+    A record that is replaced or deleted meanwhile may be left out.
+    """
+    for path in record_files(folder):
+        try:
+            yield path, read_record(path)
+        except FileNotFoundError:
+            continue
+
+
+def record_files(folder: Path) -> list[Path]:
+    """The files of all records below ``folder``, by path; folders whose names begin with a dot are no store's."""
+    found = folder.rglob(RECORD_FILE)
+    return sorted(path for path in found if not any(part[0] == "." for part in path.relative_to(folder).parts))
 
 
 def _finite(value: Any) -> Any:

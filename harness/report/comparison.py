@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.records import Record
+from harness.records import Record, machine_of
 from harness.records.outcome import Outcome
+from harness.records.schema import Solve
+from harness.records.statistics import Interval
 
 Group = tuple[str, str, str, str]
-
-# What has to be alike before two times are set against each other; the load and the commit may differ.
-_MACHINE = ("system", "cpu", "cores", "memory", "python", "packages")
 
 
 @dataclass(frozen=True)
@@ -56,20 +54,27 @@ def baseline_of(records: Sequence[Record], engine: str | None) -> Record | None:
     return min(candidates, key=lambda record: record["labels"]["engine"] != engine, default=None)
 
 
-def ratio(record: Record, baseline: Record | None) -> Ratio | None:
-    """The speed-up of a record over the baseline; None unless both are ok, of one sweep and of one machine."""
-    if baseline is None or record is baseline or not _comparable(record, baseline):
+def ratio(record: Record, baseline: Record | None, *, forced: bool = False) -> Ratio | None:
+    """The speed-up of a record over the baseline; None unless both are ok, of one sweep and of one machine.
+
+    ``forced`` compares times of different sweeps and machines all the same.
+    """
+    if baseline is None or record is baseline or not (forced or _comparable(record, baseline)):
         return None
     mine, theirs = record["solve"], baseline["solve"]
-    if mine is None or theirs is None or not mine["low"] or not mine["median"]:
+    if not _both_ok(record, baseline) or mine is None or theirs is None or not mine["low"] or not mine["median"]:
         return None
-    distinct = mine["high"] < theirs["low"] or theirs["high"] < mine["low"]
     low, high = theirs["low"] / mine["high"], theirs["high"] / mine["low"]
-    return Ratio(theirs["median"] / mine["median"], low, high, distinct)
+    return Ratio(theirs["median"] / mine["median"], low, high, not _interval(mine).overlaps(_interval(theirs)))
+
+
+def _interval(solve: Solve) -> Interval:
+    return Interval(solve["median"], solve["low"], solve["high"], solve["confidence"])
+
+
+def _both_ok(record: Record, other: Record) -> bool:
+    return record["outcome"] == Outcome.OK and other["outcome"] == Outcome.OK
 
 
 def _comparable(record: Record, other: Record) -> bool:
-    if record["outcome"] != Outcome.OK or other["outcome"] != Outcome.OK or record["sweep"] != other["sweep"]:
-        return False
-    machines = [[one["environment"].get(name) for name in _MACHINE] for one in (record, other)]
-    return json.dumps(machines[0], sort_keys=True) == json.dumps(machines[1], sort_keys=True)
+    return record["sweep"] == other["sweep"] and machine_of(record) == machine_of(other)

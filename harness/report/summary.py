@@ -8,11 +8,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from harness.records import Record
+from harness.records import Mark, Record
 from harness.records.outcome import Outcome
 from harness.report.console import console, literal
 from harness.report.progress import outcome_text
-from harness.report.table import comparison_table, disturbed
+from harness.report.table import comparison_table
 
 # Outcomes whose reason says all; for the others the last lines of the output help.
 _SELF_EXPLAINING = (Outcome.UNSUPPORTED, Outcome.INVALID_INPUT, Outcome.TIMEOUT, Outcome.WRONG, Outcome.INTERRUPTED)
@@ -24,8 +24,11 @@ def show_sweep(records: Sequence[Record], cells: int, baseline: str | None, fold
     out = console()
     if records:
         out.print(comparison_table(records, baseline))
-    if any(disturbed(record) and record["outcome"] == Outcome.OK for record in records):
-        out.print(Text("* something else was running meanwhile, so the time is not to be relied on"))
+    timed = [record for record in records if record["outcome"] == Outcome.OK]
+    for mark in Mark:
+        marked = sum(mark in record["marks"] for record in timed)
+        if marked:
+            out.print(Text(f"* {mark.value} ({marked} of {len(timed)} times): {mark.meaning}"))
     _show_reasons(out, records)
     if len(records) < cells:
         missing = f"{cells - len(records)} of {cells} cells"

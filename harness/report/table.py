@@ -15,8 +15,6 @@ from harness.report.progress import outcome_text
 from harness.report.units import count, seconds, seconds_range
 
 NO_DIFFERENCE = "no difference"
-# Below this the system's own work and the granularity of its clock cannot be told from a disturbance.
-DISTURBING_CORES = 0.2
 
 
 def comparison_table(records: Sequence[Record], baseline: str | None) -> Table:
@@ -71,9 +69,8 @@ def _cells(record: Record, base: Record | None) -> list[Text]:
 
 
 def disturbed(record: Record) -> bool:
-    """Whether something else kept a part of the machine busy while this cell was timed."""
-    others = record["environment"].get("other_cores")
-    return others is not None and others > DISTURBING_CORES
+    """Whether something speaks against the time of this cell."""
+    return bool(record["marks"])
 
 
 def _mark(record: Record) -> str:

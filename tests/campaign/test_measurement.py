@@ -5,8 +5,9 @@ import gc
 import pytest
 
 from harness.campaign.cell import Measure
-from harness.campaign.measurement import measure_engine
+from harness.campaign.measurement import Timing, marks_of, measure_engine
 from harness.contract import Engine, Phases, RunStatistics, Superstep, Yes
+from harness.records.statistics import median_interval
 
 
 class Counting(Engine):
@@ -48,9 +49,9 @@ def measured(engine, supersteps=20, **measure):
 
 def test_every_timed_run_starts_anew_and_runs_whole():
     engine = Counting(length=6)
-    timing, _ = measured(engine, repetitions=3, budget_s=1e-9)
-    assert len(timing.samples) == 3
-    assert engine.calls == ["reset", 4, 4, *["reset", 20] * 3]
+    timing, _ = measured(engine, repetitions=3, budget_s=0.5, width=1e9)
+    assert len(timing.samples) == 6
+    assert engine.calls == ["reset", 4, 4, *["reset", 20] * 6]
     assert len(timing.statistics.supersteps) == 6
     assert timing.statistics.settled
 
@@ -80,15 +81,36 @@ def test_a_wide_interval_ends_at_the_most_samples_that_are_worth_it():
 
 def test_garbage_is_not_collected_while_the_clock_runs():
     engine = Counting(length=1)
-    measured(engine, repetitions=3, budget_s=1e-9)
-    assert engine.collected[1:] == [False] * 3
+    measured(engine, repetitions=3, budget_s=0.5, width=1e9)
+    assert engine.collected[1:] == [False] * 6
     assert gc.isenabled()
 
 
 def test_the_record_gets_every_sample():
-    timing, _ = measured(Counting(length=1), repetitions=4, budget_s=1e-9)
+    timing, _ = measured(Counting(length=1), repetitions=4, budget_s=0.5, width=1e9)
     plain = timing.plain()
     assert plain["samples"] == timing.samples
     assert plain["minimum"] == min(timing.samples)
     assert plain["low"] <= plain["median"] <= plain["high"]
-    assert plain["confidence"] == pytest.approx(0.875)
+    assert plain["confidence"] == 0.95
+    assert plain["stopped"] == "precise"
+
+
+def test_a_run_as_long_as_the_patience_is_not_repeated():
+    timing, _ = measured(Counting(length=1), repetitions=5, budget_s=1e-9)
+    assert len(timing.samples) == 1
+    assert timing.stopped == "budget"
+
+
+@pytest.mark.parametrize(
+    ("samples", "other_cores", "marks"),
+    [
+        ([1.0] * 12, 0.0, []),
+        ([1.0] * 12, 0.9, ["busy"]),
+        ([1.0, 2.0, 1.0, 2.0, 1.0, 2.0], 0.0, ["noisy"]),
+        ([1.0 + 0.05 * i for i in range(20)], 0.0, ["noisy", "drifting"]),
+    ],
+)
+def test_what_speaks_against_the_times_is_marked(samples, other_cores, marks):
+    timing = Timing(samples, median_interval(samples), "budget", RunStatistics(True))
+    assert marks_of(timing, Measure(width=0.05), other_cores) == marks

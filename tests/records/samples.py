@@ -19,12 +19,15 @@ def record(engine: str = "fast", times: tuple[float, float, float] | None = (1.0
             "high": high,
             "minimum": low,
             "confidence": 0.75,
+            "stopped": "precise",
+            "rounds": None,
         }
     fields: dict[str, Any] = {
         "schema": SCHEMA_VERSION,
         "sweep": "0123456789ab",
         "cell": "c" * 24,
         "identity": "i" * 32,
+        "round": 1,
         "outcome": "ok" if times is not None else "crashed",
         "reason": "",
         "stage": "rate",
@@ -45,6 +48,7 @@ def record(engine: str = "fast", times: tuple[float, float, float] | None = (1.0
         "supersteps": [[1000, 20_000, "push"], [10, 100, "pull"]],
         "validation": {"ok": True, "error": 1.25e-7, "bound": 1e-4, "detail": ""},
         "metrics": {"accuracy": 0.975},
+        "marks": [],
         "artefacts": [],
         "environment": {"cpu": "a processor", "cores": 2},
         "output": "",

@@ -30,13 +30,16 @@ def test_nothing_but_the_record_is_left_in_the_folder(tmp_path):
     ("change", "told"),
     [
         ({"schema": 99}, "'schema' is 99"),
-        ({"outcome": "splendid"}, "'splendid', which is no outcome"),
-        ({"seconds": "long"}, "'seconds' holds 'long'"),
+        ({"outcome": "splendid"}, "'splendid' - at `.*outcome"),
+        ({"seconds": "long"}, "Expected `float`, got `str` - at `.*seconds`"),
+        ({"marks": ["loud"]}, "'loud' - at `.*marks"),
+        ({"supersteps": [[1, True, "push"]]}, "Expected `int`, got `bool` - at `.*supersteps"),
+        ({"round": 0}, "round"),
         ({"invented": 1}, "unknown .*invented"),
-        ({"solve": {"median": 1.0}}, "'solve' lacks"),
+        ({"solve": {"median": 1.0}}, "missing required field .samples. - at .*solve"),
         ({"solve": None}, "needs an identity and a solve time"),
         ({"identity": None}, "needs an identity and a solve time"),
-        ({"validation": {"ok": True}}, "'validation' lacks"),
+        ({"validation": {"ok": True}}, "missing required field .* - at .*validation"),
     ],
 )
 def test_what_is_no_record_is_neither_written_nor_read(tmp_path, change, told):

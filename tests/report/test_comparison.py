@@ -131,11 +131,10 @@ def test_counts_are_told_short(value, told):
 
 
 def test_a_time_taken_while_something_else_ran_is_marked(capsys, tmp_path):
-    quiet = record("quiet", environment={"cpu": "a processor", "other_cores": 0.05})
-    noisy = record("noisy", environment={"cpu": "a processor", "other_cores": 0.9})
+    quiet, noisy = record("quiet"), record("noisy", marks=["busy"])
     assert "1.1] *" in row(shown([quiet, noisy]), "noisy")
     assert "*" not in row(shown([quiet, noisy]), "quiet")
     show_sweep([quiet, noisy], 2, None, tmp_path)
-    assert "* something else was running" in capsys.readouterr().out
+    assert "* busy (1 of 2 times): something else" in capsys.readouterr().out
     show_sweep([quiet], 1, None, tmp_path)
     assert "*" not in capsys.readouterr().out

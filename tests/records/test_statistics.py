@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.campaign.statistics import Interval, median_interval
+from harness.records.statistics import Interval, median_interval
 
 TIMES = st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=40)
 
@@ -44,6 +44,10 @@ def test_the_interval_covers_the_true_median_about_as_often_as_it_says():
         found = median_interval([draw.lognormvariate(0.0, 0.5) for _ in range(15)])
         covered += found.low <= 1.0 <= found.high
     assert 0.88 <= covered / 200 <= 1.0
+
+
+def test_one_sample_tells_no_difference():
+    assert median_interval([1.0]).overlaps(median_interval([5.0] * 9))
 
 
 def test_the_median_of_nothing_is_refused():

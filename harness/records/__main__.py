@@ -1,0 +1,77 @@
+"""``python -m harness.records``: the schema of a record, a folder of them checked, compacted, asked."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.records.compaction import QueryError, compact, query
+from harness.records.schema import RecordError, json_schema
+from harness.records.store import read_record, record_files
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; 0 when it went well, 1 when a file is no record, 2 for a mistake in the command."""
+    given = _parser().parse_args(arguments)
+    try:
+        return int(given.run(given))
+    except (QueryError, RecordError, OSError) as error:
+        sys.stderr.write(f"harness.records: error: {error}\n")
+        return 2 if isinstance(error, QueryError) else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m harness.records", description=__doc__)
+    commands = parser.add_subparsers(required=True)
+    schema = commands.add_parser("schema", help="print the JSON schema of a record")
+    schema.set_defaults(run=_schema)
+    for name, run, text in (
+        ("check", _check, "hold every record of a folder against the schema"),
+        ("compact", _compact, "write FOLDER/records.parquet, a row a record"),
+        ("query", _query, "ask FOLDER with SQL over the table 'records'; prints CSV"),
+    ):
+        command = commands.add_parser(name, help=text)
+        command.add_argument("folder", type=Path, help="a folder with records at any depth, such as results")
+        command.set_defaults(run=run)
+        if name == "query":
+            command.add_argument("sql", help='such as "SELECT engine, median FROM records WHERE features = 8"')
+    return parser
+
+
+def _schema(_: argparse.Namespace) -> int:
+    sys.stdout.write(json.dumps(json_schema(), indent=2) + "\n")
+    return 0
+
+
+def _check(given: argparse.Namespace) -> int:
+    broken = 0
+    files = record_files(given.folder)
+    for path in files:
+        try:
+            read_record(path)
+        except RecordError as error:
+            broken += 1
+            sys.stdout.write(f"{error}\n")
+    sys.stdout.write(f"{len(files) - broken} of {len(files)} records are whole\n")
+    return 1 if broken else 0
+
+
+def _compact(given: argparse.Namespace) -> int:
+    sys.stdout.write(f"{compact(given.folder)}\n")
+    return 0
+
+
+def _query(given: argparse.Namespace) -> int:
+    names, rows = query(given.folder, given.sql)
+    writer = csv.writer(sys.stdout)
+    writer.writerow(names)
+    writer.writerows(rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

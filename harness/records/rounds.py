@@ -1,0 +1,69 @@
+"""The rounds of a sweep taken together: engines measured in turns, several times, stand in one row each."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Sequence
+from typing import Any, cast
+
+from harness.records.mark import Mark
+from harness.records.outcome import Outcome
+from harness.records.schema import Record, Solve
+from harness.records.statistics import rounds_interval
+
+# What has to be alike before two times are set against each other or put together; load and commit may differ.
+_MACHINE = ("host", "system", "cpu", "cores", "python", "packages")
+
+
+def machine_of(record: Record) -> str:
+    """A text that is the same for records of one machine with the same software."""
+    environment = cast("dict[str, Any]", record["environment"])
+    gpu = environment.get("gpu") or {}
+    return json.dumps(
+        [*(environment.get(name) for name in _MACHINE), gpu.get("name"), gpu.get("driver")], sort_keys=True
+    )
+
+
+def merge_rounds(records: Sequence[Record]) -> list[Record]:
+    """One record for all rounds of a cell on one machine, in the place of its first; others as they are.
+
+    Its samples are those of all rounds. A cell that failed in any round has failed: the record of that round stands
+    for it.
+    """
+    cells: dict[str, list[Record]] = {}
+    for record in records:
+        config = {name: value for name, value in record["config"].items() if name != "round"}
+        cell = [record["sweep"], config, record["labels"], machine_of(record)]
+        cells.setdefault(json.dumps(cell, sort_keys=True), []).append(record)
+    return [_merged(sorted(rounds, key=lambda record: record["round"])) for rounds in cells.values()]
+
+
+def _merged(rounds: Sequence[Record]) -> Record:
+    first = rounds[0]
+    if len(rounds) == 1:
+        return first
+    failed = next((record for record in rounds if record["outcome"] != Outcome.OK), None)
+    if failed is not None:
+        again = f"in round {failed['round']} of {len(rounds)}: {failed['reason']}"
+        return failed if failed["outcome"] == Outcome.UNSUPPORTED else cast("Record", {**failed, "reason": again})
+    phases = {name: statistics.median(r["phases"].get(name, 0.0) for r in rounds) for name in first["phases"]}
+    marks = [mark for mark in Mark if any(mark in record["marks"] for record in rounds)]
+    together = {"solve": _solve(rounds), "phases": phases, "marks": marks, "seconds": sum(r["seconds"] for r in rounds)}
+    return cast("Record", {**first, **together})
+
+
+def _solve(rounds: Sequence[Record]) -> Solve:
+    solves = [record["solve"] for record in rounds if record["solve"] is not None]
+    by_round = [solve["samples"] for solve in solves]
+    interval = rounds_interval(by_round)
+    return Solve(
+        samples=[sample for samples in by_round for sample in samples],
+        median=interval.median,
+        low=interval.low,
+        high=interval.high,
+        minimum=min(solve["minimum"] for solve in solves),
+        confidence=interval.confidence,
+        stopped=next((solve["stopped"] for solve in solves if solve["stopped"] != "precise"), "precise"),
+        rounds=by_round,
+    )

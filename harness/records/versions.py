@@ -1,0 +1,44 @@
+"""Records of earlier versions of the schema, brought to the present one when they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from harness.records.mark import Mark
+from harness.records.schema import SCHEMA_VERSION, RecordError
+
+# Version 1 had no marks: this much of other work made its table put a star beside the time.
+_BUSY_CORES_OF_1 = 0.2
+
+
+def upgraded(data: Mapping[str, Any]) -> dict[str, Any]:
+    """``data`` in the present version of the schema; RecordError for a version that is unknown or still to come."""
+    version = data.get("schema")
+    if not isinstance(version, int) or isinstance(version, bool) or version < min(_STEPS, default=SCHEMA_VERSION):
+        raise RecordError(f"field 'schema' is {version!r}, which is no version of a record")
+    if version > SCHEMA_VERSION:
+        raise RecordError(
+            f"field 'schema' is {version}, and this harness knows versions up to {SCHEMA_VERSION}; install a newer one"
+        )
+    made = dict(data)
+    for step in range(version, SCHEMA_VERSION):
+        try:
+            made = {**_STEPS[step](made), "schema": step + 1}
+        except (KeyError, TypeError, AttributeError) as error:
+            raise RecordError(f"this is no record of version {step}: {type(error).__name__}: {error}") from error
+    return made
+
+
+def _from_1(data: dict[str, Any]) -> dict[str, Any]:
+    """Version 2 knows rounds, marks, and why the measuring stopped."""
+    busy = (data["environment"].get("other_cores") or 0.0) > _BUSY_CORES_OF_1
+    solve = data["solve"]
+    if solve is not None:
+        measure = data["config"].get("measure", {})
+        precise = solve["high"] - solve["low"] <= measure.get("width", 0.0) * solve["median"]
+        solve = {**solve, "stopped": "precise" if precise else "budget", "rounds": None}
+    return {**data, "round": 1, "marks": [Mark.BUSY.value] if busy else [], "solve": solve}
+
+
+_STEPS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_1}

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+
+from harness.records import RecordError, write_record
+from harness.records.compaction import PARQUET_FILE, QueryError, compact, query
+from tests.records.samples import record
+
+pytest.importorskip("duckdb", reason="queries need the extra 'query'")
+
+
+@pytest.fixture
+def store(tmp_path):
+    """A folder of three records: two engines, one of them also crashed on another graph."""
+    write_record(tmp_path / "s1" / "a", record("fast"))
+    write_record(tmp_path / "s1" / "b", record("slow", (4.0, 3.6, 4.4), marks=["busy", "noisy"]))
+    write_record(tmp_path / "s2" / "c", record("fast", None, graph={}, identity=None, supersteps=[], features=None))
+    return tmp_path
+
+
+def test_every_record_is_a_row(store):
+    names, rows = query(store, "SELECT engine, outcome, median, vertices, marks FROM records ORDER BY file")
+    assert names == ["engine", "outcome", "median", "vertices", "marks"]
+    assert rows == [
+        ("fast", "ok", 1.0, 1000, []),
+        ("slow", "ok", 4.0, 1000, ["busy", "noisy"]),
+        ("fast", "crashed", None, None, []),
+    ]
+
+
+def test_the_whole_record_can_be_had_back(store):
+    _, rows = query(store, "SELECT record FROM records WHERE engine = 'slow'")
+    assert json.loads(rows[0][0]) == record("slow", (4.0, 3.6, 4.4), marks=["busy", "noisy"])
+
+
+def test_json_columns_and_lists_can_be_asked(store):
+    sql = "SELECT max(list_max(samples)), any_value(metrics->>'accuracy'), sum(edges_visited) FROM records"
+    assert query(store, sql)[1] == [(4.4, "0.975", 40_200)]
+
+
+def test_what_changed_is_read_again_and_what_is_gone_is_gone(store, monkeypatch):
+    compact(store)
+    before = (store / PARQUET_FILE).stat().st_ino
+    write_record(store / "s1" / "a", record("fast", (2.0, 1.9, 2.1)))
+    (store / "s2" / "c" / "record.json").unlink()
+    read = []
+    monkeypatch.setattr(
+        "harness.records.compaction.read_record",
+        lambda path: read.append(path.parent.name) or record("fast", (2.0, 1.9, 2.1)),
+    )
+    assert query(store, "SELECT engine, median FROM records ORDER BY median")[1] == [("fast", 2.0), ("slow", 4.0)]
+    assert read == ["a"]
+    assert (store / PARQUET_FILE).stat().st_ino != before
+
+
+def test_nothing_but_the_parquet_file_is_added(store):
+    compact(store)
+    assert {path.name for path in store.iterdir()} == {"s1", "s2", PARQUET_FILE}
+
+
+def test_an_empty_folder_has_no_rows(tmp_path):
+    assert query(tmp_path, "SELECT count(*) FROM records")[1] == [(0,)]
+
+
+def test_a_parquet_file_of_another_kind_is_made_anew(store):
+    (store / PARQUET_FILE).write_bytes(b"PAR1 is what it begins with, and no more")
+    assert query(store, "SELECT count(*) FROM records")[1] == [(3,)]
+
+
+def test_a_file_that_is_no_record_is_named(store):
+    (store / "s1" / "a" / "record.json").write_text("{}")
+    with pytest.raises(RecordError, match="s1/a/record.json"):
+        compact(store)
+
+
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [("SELECT enginee FROM records", '"engine"'), ("SELECT * FROM read_text('/etc/hostname')", "disabled")],
+)
+def test_a_query_reads_records_and_nothing_else(store, sql, told):
+    with pytest.raises(QueryError, match=told):
+        query(store, sql)
+
+
+def test_the_command_prints_csv(store):
+    sql = "SELECT engine, high FROM records WHERE outcome = 'ok' ORDER BY high"
+    finished = subprocess.run(
+        [sys.executable, "-m", "harness.records", "query", str(store), sql], capture_output=True, text=True, check=True
+    )
+    assert list(csv.reader(io.StringIO(finished.stdout))) == [["engine", "high"], ["fast", "1.1"], ["slow", "4.4"]]
+
+
+def test_the_command_checks_a_folder(store):
+    (store / "s1" / "a" / "record.json").write_text("{}")
+    finished = subprocess.run(
+        [sys.executable, "-m", "harness.records", "check", str(store)], capture_output=True, text=True, check=False
+    )
+    assert finished.returncode == 1
+    assert "s1/a/record.json" in finished.stdout
+    assert "2 of 3 records are whole" in finished.stdout

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pytest
+
+from harness.records import Mark, merge_rounds
+from harness.records.statistics import median_interval, rounds_interval, trend
+from tests.records.samples import record
+
+
+def in_round(number, times=(1.0, 0.9, 1.1), engine="fast", **changes):
+    made = record(engine, times, round=number, **changes)
+    return {**made, "config": {**made["config"], "round": number}}
+
+
+def test_the_rounds_of_a_cell_become_one_record():
+    [merged] = merge_rounds([in_round(1), in_round(2, (1.2, 1.1, 1.3)), in_round(3, (1.1, 1.0, 1.2))])
+    assert merged["solve"]["rounds"] == [[0.9, 1.0, 1.1], [1.1, 1.2, 1.3], [1.0, 1.1, 1.2]]
+    assert sorted(merged["solve"]["samples"]) == [0.9, 1.0, 1.0, 1.1, 1.1, 1.1, 1.2, 1.2, 1.3]
+    assert merged["solve"]["median"] == 1.1
+    assert merged["solve"]["low"] <= 1.0
+    assert merged["solve"]["high"] >= 1.2
+    assert merged["solve"]["confidence"] == 0.75
+    assert merged["seconds"] == pytest.approx(4.5)
+
+
+def test_a_record_of_one_round_stays_as_it_is():
+    alone = in_round(1)
+    assert merge_rounds([alone]) == [alone]
+
+
+def test_engines_stay_apart_and_in_their_order():
+    records = [in_round(r, engine=engine) for r in (1, 2) for engine in ("b", "a")]
+    assert [one["config"]["engine"] for one in merge_rounds(records)] == ["b", "a"]
+
+
+@pytest.mark.parametrize("other", [{"sweep": "another"}, {"environment": {"cpu": "another"}}], ids=["sweep", "machine"])
+def test_nothing_is_merged_over_sweeps_or_machines(other):
+    assert len(merge_rounds([in_round(1), in_round(2, **other)])) == 2
+
+
+def test_a_cell_that_failed_in_one_round_has_failed():
+    [merged] = merge_rounds([in_round(1), in_round(2, None, reason="the process died"), in_round(3)])
+    assert merged["outcome"] == "crashed"
+    assert merged["reason"] == "in round 2 of 3: the process died"
+
+
+def test_the_marks_of_all_rounds_are_kept():
+    [merged] = merge_rounds([in_round(1, marks=["noisy"]), in_round(2, marks=["busy", "noisy"])])
+    assert merged["marks"] == [Mark.BUSY, Mark.NOISY]
+
+
+def test_one_round_has_the_interval_of_its_samples():
+    samples = [1.0, 1.1, 1.2, 1.3, 1.05, 1.15, 1.25]
+    assert rounds_interval([samples]) == median_interval(samples)
+
+
+def test_what_differs_between_rounds_widens_the_interval():
+    narrow = [1.0, 1.001, 0.999, 1.0005, 0.9995, 1.0, 1.0]
+    rounds = [[factor * sample for sample in narrow] for factor in (1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6)]
+    pooled = median_interval([sample for samples in rounds for sample in samples])
+    found = rounds_interval(rounds)
+    assert found.median == pytest.approx(1.3)
+    assert found.high - found.low > pooled.high - pooled.low
+    assert found.confidence == 0.95
+
+
+def test_a_trend_is_seen_and_noise_is_none():
+    assert trend([1.0 + 0.01 * i for i in range(20)]) == pytest.approx(0.1, rel=0.1)
+    assert trend([1.0 - 0.01 * i for i in range(20)]) == pytest.approx(-0.1, rel=0.2)
+    assert trend([1.0, 1.1, 0.9, 1.05, 0.95, 1.02, 0.98, 1.07, 0.93, 1.01, 1.0, 0.99]) == 0.0
+    assert trend([1.0, 2.0, 3.0]) == 0.0
+    assert trend([1.0] * 50) == 0.0

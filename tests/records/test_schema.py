@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.records import SCHEMA_VERSION, Mark, RecordError, read_record, validate
+from harness.records.schema import json_schema
+from harness.records.versions import upgraded
+from tests.records.samples import record
+
+PUBLISHED = Path(__file__).parents[2] / "docs" / "record-schema.json"
+KEPT = sorted((Path(__file__).parent / "versions").glob("*.json"))
+
+
+def test_the_published_schema_is_the_one_in_force():
+    told = "it is out of date: python -m harness.records schema > docs/record-schema.json"
+    assert json.loads(PUBLISHED.read_text()) == json_schema(), told
+
+
+def test_the_command_prints_the_schema():
+    finished = subprocess.run(
+        [sys.executable, "-m", "harness.records", "schema"], capture_output=True, text=True, check=True
+    )
+    assert finished.stdout == PUBLISHED.read_text()
+
+
+def test_the_schema_names_every_field_and_says_what_it_is():
+    fields = json_schema()["$defs"]["Record"]
+    assert set(fields["required"]) == set(fields["properties"]) == set(record())
+    assert "UTC" in fields["properties"]["started"]["description"]
+
+
+def test_there_is_a_kept_sample_of_every_version():
+    assert {int(path.name.split("-")[0]) for path in KEPT} == set(range(1, SCHEMA_VERSION + 1))
+
+
+@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
+def test_a_record_of_any_version_is_read_as_one_of_the_present(path):
+    kept = json.loads(path.read_text())
+    assert kept["schema"] == int(path.name.split("-")[0])
+    read = read_record(path)
+    assert read["schema"] == SCHEMA_VERSION
+    for name in ("cell", "labels", "reason", "phases", "supersteps"):
+        assert read[name] == kept[name]
+    if kept["solve"]:
+        assert read["solve"]["samples"] == kept["solve"]["samples"]
+
+
+def test_a_record_of_version_1_gets_the_marks_it_would_have_had():
+    read = read_record(KEPT[1])
+    assert read["environment"]["other_cores"] > 0.2
+    assert (read["round"], read["marks"], read["solve"]["stopped"]) == (1, [Mark.BUSY], "precise")
+    assert read["solve"]["rounds"] is None
+
+
+@pytest.mark.parametrize(
+    ("version", "told"),
+    [(SCHEMA_VERSION + 1, "install a newer one"), (0, "no version"), (None, "no version"), (True, "no version")],
+)
+def test_a_version_that_is_not_known_is_told(version, told):
+    with pytest.raises(RecordError, match=told):
+        upgraded({**record(), "schema": version})
+
+
+def test_half_a_record_of_an_earlier_version_is_refused():
+    with pytest.raises(RecordError, match="no record of version 1.*environment"):
+        upgraded({"schema": 1})
+
+
+@pytest.mark.parametrize("mark", Mark)
+def test_every_mark_is_explained(mark):
+    assert len(mark.meaning.split()) > 5
+    assert validate(record(marks=[mark]))["marks"] == [mark]
