@@ -39,7 +39,7 @@ ALLOWED: dict[str, set[str]] = {
         "hydra", "omegaconf", "psutil",
     },
     "harness.records": {"msgspec", "duckdb"},
-    "harness.report": {"harness.records", "rich"},
+    "harness.report": {"harness.records", "rich", "jinja2", "matplotlib"},
     "harness.__main__": {"harness.campaign"},
     "harness": set(),
     "hydra_plugins": {"harness.campaign", "hydra", "omegaconf"},

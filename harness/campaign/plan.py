@@ -115,7 +115,10 @@ def prepare_output(plan: Plan) -> None:
             probe.flush()
             os.fsync(probe.fileno())
         cells = [{"cell": planned.key, "overrides": list(planned.overrides)} for planned in plan.cells]
-        write_json(plan.output / plan.identity / "sweep.json", {"sweep": plan.identity, "cells": cells})
+        write_json(
+            plan.output / plan.identity / "sweep.json",
+            {"sweep": plan.identity, "baseline": plan.baseline, "cells": cells},
+        )
     except OSError as error:
         met = f"output folder {plan.output} cannot be written ({error.strerror or error})"
         raise CampaignError(f"{met}; choose another with output=FOLDER") from error

@@ -17,7 +17,7 @@ from harness.plugins import load_plugins
 from harness.records import read_record
 from harness.records.outcome import Outcome
 from harness.report import progress
-from harness.report.summary import show_sweep
+from harness.report.summary import show_page, show_sweep
 
 if TYPE_CHECKING:
     from hydra.plugins.launcher import Launcher
@@ -37,6 +37,7 @@ def run_plan(plan: Plan, launcher: Launcher, batch: int | None) -> None:
         interrupted = True
     records = [record for planned in plan.cells if (record := plan.record(planned)) is not None]
     show_sweep(records, len(plan.cells), plan.baseline, plan.output / plan.identity)
+    show_page(records, len(plan.cells), plan.baseline, plan.output / plan.identity)
     if interrupted:
         sys.exit(INTERRUPTED_STATUS)
     if len(records) < len(plan.cells) or not all(Outcome(record["outcome"]).acceptable for record in records):

@@ -11,11 +11,10 @@ from rich.text import Text
 from harness.records import Mark, Record
 from harness.records.outcome import Outcome
 from harness.report.console import console, literal
+from harness.report.failures import failures
 from harness.report.progress import outcome_text
 from harness.report.table import comparison_table
 
-# Outcomes whose reason says all; for the others the last lines of the output help.
-_SELF_EXPLAINING = (Outcome.UNSUPPORTED, Outcome.INVALID_INPUT, Outcome.TIMEOUT, Outcome.WRONG, Outcome.INTERRUPTED)
 _OUTPUT_LINES = 8
 
 
@@ -36,23 +35,25 @@ def show_sweep(records: Sequence[Record], cells: int, baseline: str | None, fold
     out.print(literal(f"records: {folder}"))
 
 
+def show_page(records: Sequence[Record], cells: int, baseline: str | None, folder: Path) -> None:
+    """Write the page of a sweep and say where it is, or why it could not be written: the records are safe already."""
+    from harness.report.page import PAGE_FILE, write_page
+
+    if not records:
+        return
+    try:
+        told = f"page: {write_page(folder / PAGE_FILE, records, baseline, cells)}"
+    except OSError as error:
+        told = f"the page could not be written ({error}); python -m harness.report page {folder} makes it again"
+    console().print(literal(told))
+
+
 def _show_reasons(out: Console, records: Sequence[Record]) -> None:
     """Each reason once, with the cells that it stopped."""
-    reasons: dict[tuple[str, str], list[Record]] = {}
-    for record in records:
-        if record["outcome"] != Outcome.OK:
-            reasons.setdefault((record["outcome"], record["reason"]), []).append(record)
-    for (outcome, reason), stopped in reasons.items():
-        out.print(Text.assemble(outcome_text(outcome), ": ", literal(reason)))
-        for record in stopped:
+    for failure in failures(records):
+        out.print(Text.assemble(outcome_text(failure.outcome), ": ", literal(failure.reason)))
+        for record in failure.records:
             labels = record["labels"]
             out.print(literal(f"    {labels['graph']} · {labels['algorithm']} · {labels['engine']}"))
-        if Outcome(outcome) not in _SELF_EXPLAINING and stopped[0]["output"]:
-            for line in _telling(stopped[0]["output"].splitlines()):
-                out.print(literal(f"    | {line}", "dim"))
-
-
-def _telling(lines: list[str]) -> list[str]:
-    """The few lines of a failure's output that say most: the last, or those where the interpreter was struck down."""
-    fatal = [number for number, line in enumerate(lines) if line.startswith("Fatal Python error")]
-    return lines[fatal[-1] :][:_OUTPUT_LINES] if fatal else lines[-_OUTPUT_LINES:]
+        for line in failure.telling(_OUTPUT_LINES):
+            out.print(literal(f"    | {line}", "dim"))

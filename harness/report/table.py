@@ -12,6 +12,7 @@ from harness.records.outcome import Outcome
 from harness.report.comparison import Group, baseline_of, grouped, ratio
 from harness.report.console import literal
 from harness.report.progress import outcome_text
+from harness.report.series import engine_label
 from harness.report.units import count, seconds, seconds_range
 
 NO_DIFFERENCE = "no difference"
@@ -47,9 +48,7 @@ def _group_cells(group: Group, members: Sequence[Record], *, first: bool) -> lis
 
 
 def _cells(record: Record, base: Record | None) -> list[Text]:
-    engine = literal(record["labels"]["engine"])
-    if record["config"]["device"]["kind"] != "cpu":
-        engine.append(f" on {record['config']['device']['kind']}")
+    engine = literal(engine_label(record))
     solve, validation = record["solve"], record["validation"]
     cells = [engine, outcome_text(record["outcome"])]
     ok = record["outcome"] == Outcome.OK

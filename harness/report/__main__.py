@@ -1,0 +1,75 @@
+"""``python -m harness.report``: the page and the figures of what is on record."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.records import RecordError
+from harness.report.results import NothingFound, Results, read_results
+
+MISUSE_STATUS = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one of the commands; 0, or 2 when it cannot be done, with the reason on standard error."""
+    options = _parser().parse_args(arguments)
+    try:
+        status: int = options.command(options)
+    except (RecordError, NothingFound, ImportError, OSError, ValueError) as error:
+        print(f"harness.report: error: {error}", file=sys.stderr)  # noqa: T201
+        return MISUSE_STATUS
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m harness.report", description=__doc__.partition(": ")[2])
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    page = commands.add_parser("page", help="one HTML file that needs nothing else")
+    _add_folder(page)
+    page.add_argument("--to", type=Path, help="the file to write (default: FOLDER/report.html)")
+    page.set_defaults(command=_page)
+    figures = commands.add_parser("figures", help="figures for papers (needs the extra 'figures')")
+    _add_folder(figures)
+    figures.add_argument("--to", type=Path, help="the folder to write into (default: FOLDER/figures)")
+    figures.add_argument("--format", default="svg", help="svg, pdf, png, or several with commas (default: svg)")
+    figures.set_defaults(command=_figures)
+    return parser
+
+
+def _add_folder(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="results, or the folder of one sweep")
+    parser.add_argument("--baseline", help="the engine that speed-ups are over (default: the one the sweep named)")
+
+
+def _baseline(options: argparse.Namespace, results: Results) -> str | None:
+    return options.baseline or results.baseline
+
+
+def _page(options: argparse.Namespace) -> int:
+    from harness.report.page import PAGE_FILE, write_page
+
+    results = read_results(options.folder)
+    path = options.to or options.folder / PAGE_FILE
+    _say(str(write_page(path, results.records, _baseline(options, results), results.cells)))
+    return 0
+
+
+def _figures(options: argparse.Namespace) -> int:
+    from harness.report.figures import write_figures
+
+    results = read_results(options.folder)
+    folder = options.to or options.folder / "figures"
+    for path, title in write_figures(folder, results.records, _baseline(options, results), options.format.split(",")):
+        _say(f"{path}  {title}")
+    return 0
+
+
+def _say(text: str) -> None:
+    print(text)  # noqa: T201  this is the command's answer
+
+
+if __name__ == "__main__":
+    sys.exit(main())

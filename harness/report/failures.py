@@ -1,0 +1,41 @@
+"""What went wrong in a sweep: each reason once, with the cells that it stopped and the lines that tell most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.records import Record
+from harness.records.outcome import Outcome
+
+# Outcomes whose reason says all; for the others the last lines of the output help.
+_SELF_EXPLAINING = (Outcome.UNSUPPORTED, Outcome.INVALID_INPUT, Outcome.TIMEOUT, Outcome.WRONG, Outcome.INTERRUPTED)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An outcome other than ok with its reason, the records that share it, and what the first of them printed."""
+
+    outcome: Outcome
+    reason: str
+    records: tuple[Record, ...]
+    output: tuple[str, ...]
+
+    def telling(self, count: int) -> tuple[str, ...]:
+        """The ``count`` lines of the output that say most: the last, or those where the interpreter was struck down."""
+        if self.outcome in _SELF_EXPLAINING:
+            return ()
+        fatal = [number for number, line in enumerate(self.output) if line.startswith("Fatal Python error")]
+        return self.output[fatal[-1] :][:count] if fatal else self.output[-count:]
+
+
+def failures(records: Sequence[Record]) -> list[Failure]:
+    """Every reason among ``records`` for which a cell is not ok, in the order met."""
+    reasons: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        if record["outcome"] != Outcome.OK:
+            reasons.setdefault((record["outcome"], record["reason"]), []).append(record)
+    return [
+        Failure(Outcome(outcome), reason, tuple(stopped), tuple(stopped[0]["output"].splitlines()))
+        for (outcome, reason), stopped in reasons.items()
+    ]

@@ -1,0 +1,210 @@
+"""Figures for papers, as SVG, PDF or PNG: what the page draws, with Matplotlib (the extra ``figures``)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.records import Record, merge_rounds
+from harness.records.outcome import Outcome
+from harness.report.series import (
+    Comparison,
+    Panel,
+    active_vertices,
+    comparisons,
+    engine_label,
+    engines_of,
+    feature_panels,
+    phase_names,
+    phase_seconds,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FORMATS = ("svg", "pdf", "png")
+# Width of a column of text in inches, and what is drawn in it; every line has its colour and its marker.
+_WIDTH, _HEIGHT = 4.6, 3.0
+_COLOURS = ("#0b62c4", "#bd4409", "#0b7a4b", "#8430a6", "#7a6500", "#bf1658", "#59616b", "#087886")
+_MARKERS = "os^DvPX*"
+# Matplotlib types the names of its settings as literals, release by release.
+_SETTINGS: Any = {
+    "font.size": 9.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "text.parse_math": False,  # a dollar sign in the name of a graph is a dollar sign
+    "svg.hashsalt": "onyx-harness",  # the same records give the same file
+    "svg.fonttype": "none",  # text stays text
+}
+
+
+def write_figures(
+    folder: Path, records: Sequence[Record], baseline: str | None, formats: Sequence[str] = ("svg",)
+) -> list[tuple[Path, str]]:
+    """Draw everything that the records hold into ``folder``: each file with what it shows.
+
+    Files are numbered, since names of graphs and engines are no file names. Raises ImportError, naming the extra, where
+    Matplotlib is not installed, and ValueError for a format that is none of FORMATS.
+    """
+    unknown = sorted(set(formats) - set(FORMATS))
+    if unknown:
+        raise ValueError(f"there is no figure format {unknown[0]!r} (there are: {', '.join(FORMATS)})")
+    try:
+        import matplotlib as mpl
+    except ImportError as error:
+        raise ImportError("figures need Matplotlib: pip install 'onyx-harness[figures]'") from error
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    with mpl.rc_context(_SETTINGS):
+        numbers: dict[str, int] = {}
+        for kind, title, figure in _figures(records, baseline):
+            numbers[kind] = numbers.get(kind, 0) + 1
+            for suffix in formats:
+                path = folder / f"{kind}-{numbers[kind]:02d}.{suffix}"
+                figure.savefig(path, dpi=200, bbox_inches="tight", metadata={"Date": None} if suffix == "svg" else None)
+                written.append((path, title))
+    return written
+
+
+def _figures(records: Sequence[Record], baseline: str | None) -> Iterator[tuple[str, str, Figure]]:
+    records = merge_rounds(records)
+    groups = comparisons(records, baseline)
+    styles = {name: place for place, name in enumerate(engines_of(records))}
+    if any(group.baseline is not None for group in groups):
+        yield "speed-ups", f"speed-ups over {baseline}", speed_up_figure(groups, list(styles), str(baseline))
+    for panel in feature_panels(groups):
+        yield "features", _named(panel.block), features_figure(panel, styles)
+    for group in groups:
+        title = f"{_named(group.block)}, k = {group.features}"
+        if any(record["supersteps"] for record in group.records):
+            yield "supersteps", title, supersteps_figure(group, styles)
+        if any(record["phases"] for record in group.records):
+            yield "phases", title, phases_figure(group)
+
+
+def features_figure(panel: Panel, styles: dict[str, int]) -> Figure:
+    """Median time over features, both logarithmic, with the intervals as bars."""
+    figure, axes = _new()
+    for line in panel.lines:
+        k = [point[0] for point in line.points]
+        median = [point[1] for point in line.points]
+        below = [point[1] - point[2] for point in line.points]
+        above = [point[3] - point[1] for point in line.points]
+        colour, marker = _style(styles[line.engine])
+        axes.errorbar(
+            k, median, (below, above), color=colour, marker=marker, markersize=4, capsize=2, label=line.engine
+        )
+    ticks = sorted({point[0] for line in panel.lines for point in line.points})
+    axes.set(xscale="log", yscale="log", xlabel="features k", ylabel="solve (s)", title=_named(panel.block))
+    axes.set_xticks(ticks, [str(k) for k in ticks])
+    axes.minorticks_off()
+    _legend(axes)
+    return figure
+
+
+def supersteps_figure(group: Comparison, styles: dict[str, int]) -> Figure:
+    """Active vertices before every superstep; nothing active is drawn below one."""
+    figure, axes = _new()
+    for record in group.records:
+        steps = active_vertices(record)
+        if steps:
+            colour, _ = _style(styles[engine_label(record)])
+            active = [max(count, 0.5) for _, count in steps]
+            axes.plot([step for step, _ in steps], active, color=colour, label=engine_label(record))
+    axes.set(yscale="log", xlabel="superstep", ylabel="active vertices")
+    axes.set_title(f"{_named(group.block)}, k = {group.features}")
+    _legend(axes)
+    return figure
+
+
+def phases_figure(group: Comparison) -> Figure:
+    """Seconds of every phase, stacked, a bar an engine, with one solve among them."""
+    figure, axes = _new()
+    records = [record for record in group.records if record["phases"]]
+    labels = [engine_label(record) for record in records]
+    told = [dict(phase_seconds(record)) for record in records]
+    spent = [0.0] * len(records)
+    names = phase_names(records)
+    for place, name in enumerate(names):
+        parts = [one.get(name, 0.0) for one in told]
+        shade = 0.15 + 0.75 * place / max(len(names) - 1, 1)
+        axes.barh(range(len(labels)), parts, left=spent, label=name.replace("_", " "), color=_map("viridis", shade))
+        spent = [before + part for before, part in zip(spent, parts, strict=True)]
+    axes.set_yticks(range(len(labels)), labels)
+    axes.invert_yaxis()
+    axes.set(xlabel="seconds")
+    axes.set_title(f"{_named(group.block)}, k = {group.features}")
+    _legend(axes)
+    return figure
+
+
+def speed_up_figure(groups: Sequence[Comparison], engines: list[str], baseline: str) -> Figure:
+    """The heat map: a row a comparison, a column an engine; ``~`` where no difference is shown."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(1.6 + 0.85 * len(engines), 0.9 + 0.26 * len(groups)), layout="constrained")
+    axes = figure.add_subplot()
+    for row, group in enumerate(groups):
+        for record in group.records:
+            column = engines.index(engine_label(record))
+            text, shade = _speed_up(group, record)
+            if shade is not None:
+                axes.add_patch(_square(column, row, _map("RdBu", shade)))
+            axes.text(column, row, text, ha="center", va="center", fontsize=8)
+    axes.set(xlim=(-0.5, len(engines) - 0.5), ylim=(len(groups) - 0.5, -0.5), title=f"Speed-up over {baseline}")
+    axes.set_xticks(range(len(engines)), engines, rotation=30, ha="right")
+    axes.set_yticks(range(len(groups)), [f"{_named(group.block)}, k = {group.features}" for group in groups])
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    return figure
+
+
+def _speed_up(group: Comparison, record: Record) -> tuple[str, float | None]:
+    """What a square says, and its shade from 0 (four times slower) to 1 (four times faster)."""
+    if record["outcome"] != Outcome.OK:
+        return record["outcome"].replace("_", "\n"), None
+    if record is group.baseline:
+        return "1", 0.5
+    found = group.ratio(record)
+    if found is None:
+        return "", None
+    if not found.distinct:
+        return "~", 0.5
+    # Half of the colour map on either side, without its darkest ends, on which black is hard to read.
+    return f"{found.value:.3g}", 0.5 + 0.36 * max(-1.0, min(1.0, math.log2(found.value) / 2))
+
+
+def _new() -> tuple[Figure, Axes]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(_WIDTH, _HEIGHT), layout="constrained")
+    return figure, figure.add_subplot()
+
+
+def _square(column: int, row: int, colour: tuple[float, float, float, float]) -> Any:
+    from matplotlib.patches import Rectangle
+
+    return Rectangle((column - 0.47, row - 0.45), 0.94, 0.9, facecolor=colour)
+
+
+def _map(name: str, place: float) -> tuple[float, float, float, float]:
+    import matplotlib as mpl
+
+    red, green, blue, alpha = mpl.colormaps[name](place)
+    return float(red), float(green), float(blue), float(alpha)
+
+
+def _style(place: int) -> tuple[str, str]:
+    return _COLOURS[place % len(_COLOURS)], _MARKERS[place % len(_MARKERS)]
+
+
+def _legend(axes: Axes) -> None:
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
+
+
+def _named(block: tuple[str, str, str, str]) -> str:
+    _, graph, algorithm, limit = block
+    return f"{graph} · {algorithm}" + (f", at most {limit} supersteps" if limit else "")

@@ -1,0 +1,200 @@
+"""What the figures and the page draw, taken from records: comparisons, lines over features, activity, phases."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from harness.records import Record
+from harness.records.outcome import Outcome
+from harness.report.comparison import Ratio, baseline_of, grouped, ratio
+
+# The way of one run, so that bars of different engines stack in the same order; an engine's own phases come before
+# the warm-up.
+_BEFORE = ("open", "trace", "inputs", "transform", "lower", "compile", "upload")
+_AFTER = ("wait", "warm_up", "solve", "download", "validate")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Records of one sweep that differ in their engines alone. ``limit``: the most supersteps asked for, or ""."""
+
+    sweep: str
+    graph: str
+    algorithm: str
+    features: str
+    limit: str
+    records: tuple[Record, ...]
+    baseline: Record | None
+
+    @property
+    def block(self) -> tuple[str, str, str, str]:
+        """What comparisons share that differ in their features alone."""
+        return self.sweep, self.graph, self.algorithm, self.limit
+
+    def ratio(self, record: Record) -> Ratio | None:
+        """The speed-up of one of the records over the baseline."""
+        return ratio(record, self.baseline)
+
+    def fastest(self) -> Record | None:
+        """The one whose time is below all others with intervals that do not overlap; None where there is none such."""
+        timed = [one for one in self.records if one["outcome"] == Outcome.OK and one["solve"] is not None]
+        if len(timed) < 2:
+            return None
+        first, *others = sorted(timed, key=_median)
+        found = [ratio(first, other) for other in others]
+        return first if all(one is not None and one.distinct for one in found) else None
+
+
+@dataclass(frozen=True)
+class Standing:
+    """An engine over a whole sweep. ``mean`` is the geometric mean of its ``compared`` speed-ups (1 where it is the
+    baseline), which lie between ``lowest`` and ``highest``; ``fastest`` counts the comparisons in which it is faster
+    than every other."""
+
+    engine: str
+    ok: int
+    cells: int
+    fastest: int
+    compared: int
+    mean: float | None
+    lowest: float | None
+    highest: float | None
+
+
+@dataclass(frozen=True)
+class Line:
+    """An engine's times in seconds: (features, median, low, high), by features."""
+
+    engine: str
+    points: tuple[tuple[int, float, float, float], ...]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Lines over features for one graph and algorithm of a sweep: the ``block`` of its comparisons."""
+
+    block: tuple[str, str, str, str]
+    lines: tuple[Line, ...]
+
+
+def engine_label(record: Record) -> str:
+    """The engine with the options that were set, and the device where it is not the CPU."""
+    device = record["config"]["device"]["kind"]
+    label = record["labels"]["engine"]
+    return label if device == "cpu" else f"{label} on {device}"
+
+
+def engines_of(records: Iterable[Record]) -> list[str]:
+    """Every engine's label, in the order met."""
+    return list(dict.fromkeys(engine_label(record) for record in records))
+
+
+def comparisons(records: Sequence[Record], baseline: str | None) -> list[Comparison]:
+    """The groups of records that may be compared; a group never spans two sweeps.
+
+    Groups that differ in their features alone stand together, by features; otherwise the order is that of the records.
+    """
+    sweeps: dict[str, list[Record]] = {}
+    for record in records:
+        sweeps.setdefault(record["sweep"], []).append(record)
+    found = [
+        Comparison(
+            sweep, graph, algorithm, k, "" if limit == "None" else limit, tuple(members), baseline_of(members, baseline)
+        )
+        for sweep, own in sweeps.items()
+        for (graph, algorithm, k, limit), members in grouped(own)
+    ]
+    blocks = list(dict.fromkeys(group.block for group in found))
+    return sorted(
+        found, key=lambda group: (blocks.index(group.block), group.features == "auto", _number(group.features))
+    )
+
+
+def _number(features: str) -> int:
+    return int(features) if features.isdecimal() else 0
+
+
+def standings(groups: Sequence[Comparison]) -> list[Standing]:
+    """How every engine did, in the order met."""
+    names = engines_of(record for group in groups for record in group.records)
+    fastest = [engine_label(best) for group in groups if (best := group.fastest()) is not None]
+    return [_standing(name, groups, fastest.count(name)) for name in names]
+
+
+def _standing(name: str, groups: Sequence[Comparison], fastest: int) -> Standing:
+    own = [(group, record) for group in groups for record in group.records if engine_label(record) == name]
+    ratios = [found for group, record in own if (found := _speed_up(group, record)) is not None]
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else None
+    ok = sum(record["outcome"] == Outcome.OK for _, record in own)
+    lowest, highest = min(ratios, default=None), max(ratios, default=None)
+    return Standing(name, ok, len(own), fastest, len(ratios), mean, lowest, highest)
+
+
+def _speed_up(group: Comparison, record: Record) -> float | None:
+    if record is group.baseline:
+        return 1.0
+    found = group.ratio(record)
+    return found.value if found is not None else None
+
+
+def feature_panels(groups: Sequence[Comparison]) -> list[Panel]:
+    """One panel a graph and algorithm that was run with several numbers of features."""
+    found: dict[tuple[str, str, str, str], dict[str, dict[int, Record]]] = {}
+    for group in groups:
+        lines = found.setdefault(group.block, {})
+        for record in group.records:
+            k = record["features"]
+            if record["outcome"] == Outcome.OK and record["solve"] and k is not None:
+                lines.setdefault(engine_label(record), {})[k] = record
+    return [
+        Panel(block, tuple(Line(name, _points(by_k)) for name, by_k in lines.items()))
+        for block, lines in found.items()
+        if len({k for by_k in lines.values() for k in by_k}) > 1
+    ]
+
+
+def _points(by_k: dict[int, Record]) -> tuple[tuple[int, float, float, float], ...]:
+    solves = [(k, record["solve"]) for k, record in sorted(by_k.items())]
+    return tuple((k, solve["median"], solve["low"], solve["high"]) for k, solve in solves if solve is not None)
+
+
+def active_vertices(record: Record, most: int | None = None) -> list[tuple[int, int]]:
+    """(superstep from 1, active vertices before it); at most ``most`` of them, evenly spread, with first and last."""
+    steps = [(number, int(step[0])) for number, step in enumerate(record["supersteps"], start=1)]
+    if most is None or len(steps) <= most:
+        return steps
+    last = len(steps) - 1
+    return [steps[round(place * last / (most - 1))] for place in range(most)]
+
+
+def phase_seconds(record: Record) -> list[tuple[str, float]]:
+    """Seconds of every phase in the order of a run, with one solve (the median) among them."""
+    told = dict(record["phases"])
+    if record["solve"] is not None and record["outcome"] == Outcome.OK:
+        told["solve"] = record["solve"]["median"]
+    return [(name, told[name]) for name in _in_order(told)]
+
+
+def phase_names(records: Iterable[Record]) -> list[str]:
+    """Every phase that occurs, in the order of a run."""
+    return _in_order(dict.fromkeys(name for record in records for name, _ in phase_seconds(record)))
+
+
+def _in_order(names: Collection[str]) -> list[str]:
+    own = [name for name in names if name not in _BEFORE and name not in _AFTER]
+    return [name for name in (*_BEFORE, *own, *_AFTER) if name in names]
+
+
+def edges_per_second(record: Record) -> float | None:
+    """Edges visited in a run over its median time; None where there is no time."""
+    solve = record["solve"]
+    if record["outcome"] != Outcome.OK or solve is None or not solve["median"]:
+        return None
+    return float(sum(step[1] for step in record["supersteps"]) / solve["median"])
+
+
+def _median(record: Record) -> float:
+    solve = record["solve"]
+    return float(solve["median"]) if solve is not None else math.inf

@@ -1,0 +1,28 @@
+"""A real browser without a window, where one is installed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+# Tried in this order; ONYX_HARNESS_BROWSER names another.
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A Chromium; the test is skipped, with the reason, where there is none."""
+    found = os.environ.get("ONYX_HARNESS_BROWSER") or next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None:
+        pytest.skip("no Chromium is installed (apt-get install chromium, or name one in ONYX_HARNESS_BROWSER)")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        # In containers, where tests often run, the browser's own sandbox cannot be set up.
+        running = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield running
+        running.close()

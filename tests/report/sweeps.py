@@ -1,0 +1,46 @@
+"""Sweeps as their records tell them, for tests of what is shown."""
+
+from __future__ import annotations
+
+import math
+
+from tests.records.samples import record
+
+SCRIPT = "<script>document.title='taken'</script>"
+ENGINES = {"slow": 4.0, "fast": 1.0, "close": 4.1, "middling (width=2, direction=push)": 2.0}
+
+
+def cell(engine, graph, algorithm, k, seconds, **changes):
+    """A record of an engine whose median is ``seconds``, with an interval of five per cent on either side."""
+    labels = {"engine": engine, "algorithm": algorithm, "graph": graph}
+    config = {"engine": engine.split()[0], "features": k, "max_supersteps": None, "device": {"kind": "cpu"}}
+    phases = {"open": 0.1, "trace": 0.02, "compile": 0.8, "my_own": 0.1, "warm_up": seconds, "validate": 0.3}
+    steps = [
+        [math.ceil(1000 * 0.8**n), math.ceil(20_000 * 0.8**n), "push"] for n in range(12 if engine == "fast" else 30)
+    ]
+    given = {"config": config, "labels": labels, "features": k, "phases": phases, "supersteps": steps, **changes}
+    return record(engine, (seconds, 0.95 * seconds, 1.05 * seconds), **given)
+
+
+def failed(engine, graph, algorithm, k, outcome, reason, output=""):
+    """A record without a time."""
+    empty = {"solve": None, "supersteps": [], "validation": None, "metrics": {}, "settled": None}
+    return cell(engine, graph, algorithm, k, 1.0, outcome=outcome, reason=reason, output=output, **empty)
+
+
+def sweep():
+    """Twenty-eight cells: four engines, two algorithms, three numbers of features, and a graph with a hostile name."""
+    records = [
+        cell(engine, "ring", algorithm, k, factor * k * 1e-3 * (2 if algorithm == "flood" else 1))
+        for algorithm in ("flood", "drain")
+        for k in (1, 8, 32)
+        for engine, factor in ENGINES.items()
+    ]
+    output = "\n".join(f"line {number}" for number in range(100)) + "\n<b>the last</b>"
+    return [
+        *records,
+        cell("slow", SCRIPT, "flood", 8, 0.004),
+        failed("fast", SCRIPT, "flood", 8, "crashed", "died by SIGSEGV", output),
+        failed("close", SCRIPT, "flood", 8, "unsupported", "stage 'x' has no delta form"),
+        failed("middling (width=2, direction=push)", SCRIPT, "flood", 8, "wrong", f"x of {SCRIPT} is off by 3"),
+    ]

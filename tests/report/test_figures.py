@@ -1,0 +1,124 @@
+"""Figures as files, and the command that makes page and figures of a folder."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import pytest
+from PIL import Image
+
+from harness.records import write_json, write_record
+from harness.report.__main__ import main
+from harness.report.figures import write_figures
+from harness.report.results import NothingFound, read_results
+from tests.records.samples import record
+from tests.report.sweeps import SCRIPT, cell, sweep
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    return write_figures(tmp_path_factory.mktemp("figures"), sweep(), "slow", ("svg", "png"))
+
+
+def text_of(path):
+    return " ".join(ElementTree.parse(path).getroot().itertext())
+
+
+def test_every_kind_is_drawn(drawn):
+    kinds = [path.name for path, _ in drawn if path.suffix == ".svg"]
+    assert kinds[:3] == ["speed-ups-01.svg", "features-01.svg", "features-02.svg"]
+    assert sum(name.startswith("supersteps") for name in kinds) == sum(name.startswith("phases") for name in kinds) == 7
+
+
+def test_they_name_what_they_show(drawn):
+    told = {path.name: (text_of(path), title) for path, title in drawn if path.suffix == ".svg"}
+    text, title = told["features-01.svg"]
+    assert title == "ring · flood"
+    for word in ("ring · flood", "features k", "solve (s)", "fast", "middling (width=2, direction=push)"):
+        assert word in text
+    for word in ("4", "~", "crashed", f"{SCRIPT} · flood, k = 8"):
+        assert word in told["speed-ups-01.svg"][0]
+    assert "my own" in told["phases-01.svg"][0]
+
+
+def test_pictures_are_large_enough_for_print(drawn):
+    for path in (path for path, _ in drawn if path.suffix == ".png"):
+        with Image.open(path) as picture:
+            assert min(picture.size) > 200
+            assert len(picture.convert("RGB").getcolors(maxcolors=1 << 24)) > 10
+
+
+def test_the_same_records_give_the_same_file(drawn, tmp_path):
+    again = write_figures(tmp_path, sweep(), "slow")
+    first = [path for path, _ in drawn if path.suffix == ".svg"]
+    assert [one.read_bytes() for one, _ in again] == [one.read_bytes() for one in first]
+
+
+def test_a_dollar_sign_is_a_dollar_sign(tmp_path):
+    records = [cell(engine, "a $x_ b$ graph", "flood", k, k * 1e-3) for engine in ("slow", "fa$t") for k in (1, 8)]
+    drawn = write_figures(tmp_path, records, "slow")
+    assert "a $x_ b$ graph · flood" in text_of(next(path for path, _ in drawn if path.name == "features-01.svg"))
+
+
+def test_an_unknown_format_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"no figure format 'bmp' \(there are: svg, pdf, png\)"):
+        write_figures(tmp_path, sweep(), "slow", ("svg", "bmp"))
+
+
+@pytest.fixture
+def results(tmp_path):
+    """The folder of results of a sweep whose cells were asked for in another order than that of their folders' names."""
+    records = sweep()
+    names = [f"{len(records) - place:024d}" for place in range(len(records))]
+    for name, one in zip(names, records, strict=True):
+        write_record(tmp_path / "results" / "0123456789ab" / name, one)
+    told = {"sweep": "0123456789ab", "baseline": "slow", "cells": [{"cell": name} for name in [*names, "lost"]]}
+    write_json(tmp_path / "results" / "0123456789ab" / "sweep.json", told)
+    return tmp_path / "results"
+
+
+def test_records_come_in_the_order_of_their_sweep(results):
+    found = read_results(results)
+    assert [one["labels"] for one in found.records] == [one["labels"] for one in sweep()]
+    assert found.cells == 29
+    assert found.baseline == "slow"
+    assert read_results(results / "0123456789ab") == found
+
+
+def test_records_without_a_sweep_are_read_too(tmp_path):
+    write_record(tmp_path / "x", record("late", started="2026-02-01T00:00:00+00:00"))
+    write_record(tmp_path / "y", record("early", started="2026-01-01T00:00:00+00:00"))
+    found = read_results(tmp_path)
+    assert [one["labels"]["engine"] for one in found.records] == ["early", "late"]
+    assert (found.cells, found.baseline) == (2, None)
+
+
+def test_an_empty_folder_is_named(tmp_path):
+    with pytest.raises(NothingFound, match=str(tmp_path)):
+        read_results(tmp_path)
+
+
+def test_the_command_makes_a_page_and_figures(results, capsys):
+    assert main(["page", str(results)]) == 0
+    assert capsys.readouterr().out.strip() == str(results / "report.html")
+    assert "speed-ups over slow" in (results / "report.html").read_text()
+    assert main(["figures", str(results), "--to", str(results / "f"), "--format", "pdf"]) == 0
+    assert (results / "f" / "features-01.pdf").read_bytes().startswith(b"%PDF")
+    assert "features-01.pdf  ring · flood" in capsys.readouterr().out
+
+
+def test_the_command_says_what_cannot_be_done(tmp_path, results, capsys):
+    assert main(["page", str(tmp_path / "nothing")]) == 2
+    assert "holds no records" in capsys.readouterr().err
+    assert main(["figures", str(results), "--format", "bmp"]) == 2
+    assert "no figure format 'bmp'" in capsys.readouterr().err
+
+
+def test_reports_load_neither_engines_nor_compilers():
+    heavy = ("numba", "cupy", "engines", "harness.api", "harness.lowering", "matplotlib", "jinja2", "hydra")
+    modules = ", ".join(f"harness.report.{name}" for name in ("__main__", "summary", "figures", "page"))
+    code = f"import sys, {modules}; print([m for m in {heavy!r} if m in sys.modules])"
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert finished.stdout.strip() == "[]"

@@ -1,0 +1,284 @@
+"""The page in a real browser: it renders, sorts, filters, is legible, and what is text stays text."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.report.page import render_page, write_page
+from tests.report.sweeps import ENGINES, SCRIPT, cell, failed, sweep
+
+LAPTOP, PHONE, SMALL_PHONE = (1280, 800), (390, 844), (360, 740)
+SECTIONS = ["standing", "speed-ups", "features", "cells", "close", "failures", "environment"]
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    return write_page(tmp_path_factory.mktemp("page") / "report.html", sweep(), "slow", 30)
+
+
+@pytest.fixture
+def opened(browser):
+    """Open a file: ``opened(file, size)``; anything that the page asks for or complains about fails the test."""
+    pages, met = [], []
+
+    def load(path, size=LAPTOP, **options):
+        page = browser.new_page(viewport={"width": size[0], "height": size[1]}, **options)
+        pages.append(page)
+        page.on("request", lambda request: met.append(request.url) if request.url != path.as_uri() else None)
+        page.on("console", lambda message: met.append(message.text))
+        page.on("pageerror", lambda error: met.append(str(error)))
+        page.goto(path.as_uri())
+        return page
+
+    yield load
+    for page in pages:
+        page.close()
+    assert met == []
+
+
+def rows(page):
+    """The engine and the solve time of every row shown, from top to bottom."""
+    return page.eval_on_selector_all(
+        ".cells tbody tr",
+        "rows => rows.filter(r => r.offsetParent).map(r => [r.cells[3].textContent, r.cells[5].textContent])",
+    )
+
+
+def values(page, column):
+    shown = page.eval_on_selector_all(
+        ".cells tbody tr", f"rows => rows.filter(r => r.offsetParent).map(r => r.cells[{column}].dataset.value ?? null)"
+    )
+    return [None if value is None else float(value) for value in shown]
+
+
+def test_every_section_is_there_and_nothing_is_asked_of_a_network(opened, file):
+    page = opened(file)
+    assert page.eval_on_selector_all("main > section", "all => all.map(one => one.id)") == SECTIONS
+    assert len(rows(page)) == 28
+    assert page.inner_text(".byline").startswith("sweep 0123456789ab · 2026-01-01 · 28 cells · speed-ups over slow")
+    assert "Of 7 comparisons, fast is fastest in 6" in page.inner_text(".lede")
+    tally = page.inner_text(".tally").split("\n")
+    assert tally == ["25 ok", "1 unsupported", "2 failed", "2 not run yet"]
+
+
+def test_the_script_is_not_needed_to_read_it(browser, file):
+    page = browser.new_context(java_script_enabled=False).new_page()
+    page.goto(file.as_uri())
+    assert page.locator(".cells tbody tr").count() == 28
+    assert page.locator("#cells .cells tbody tr").first.is_visible()
+    page.context.close()
+
+
+def test_headings_sort_up_down_and_back(opened, file):
+    page = opened(file)
+    asked = values(page, 5)
+    head = page.get_by_role("button", name="solve")
+    numbers = [value for value in asked if value is not None]
+    head.click()
+    assert values(page, 5) == [*sorted(numbers), None, None, None]
+    assert page.locator("th", has=head).get_attribute("aria-sort") == "ascending"
+    head.click()
+    assert values(page, 5) == [*sorted(numbers, reverse=True), None, None, None]
+    head.click()
+    assert values(page, 5) == asked
+    page.get_by_role("button", name="engine").click()
+    names = [name for name, _ in rows(page)]
+    assert names == sorted(names)
+
+
+def test_headings_answer_to_the_keyboard(opened, file):
+    page = opened(file)
+    page.get_by_role("button", name="speed-up").focus()
+    page.keyboard.press("Enter")
+    shown = [value for value in values(page, 6) if value is not None]
+    assert shown == sorted(shown)
+
+
+def test_words_and_choices_narrow_the_table(opened, file):
+    page = opened(file)
+    page.fill("#find", "FAST drain")
+    assert {name for name, _ in rows(page)} == {"fast"}
+    assert len(rows(page)) == 3
+    assert page.inner_text("#shown") == "3 of 28"
+    page.fill("#find", "")
+    page.select_option("[data-narrow=engine]", "slow")
+    page.select_option("[data-narrow=graph]", SCRIPT)
+    assert len(rows(page)) == 1
+    page.select_option("[data-narrow=outcome]", "crashed")
+    assert rows(page) == []
+    assert page.is_visible("#nothing")
+
+
+def test_speed_ups_are_shaded_on_either_side_of_the_baseline(opened, file):
+    page = opened(file)
+    row = page.locator(".heat tbody tr").nth(1).locator("td")
+    assert row.all_inner_texts() == ["8 ms", "4×", "≈ 0.976×", "2×"]
+    assert row.nth(1).get_attribute("class") == "faster6"
+    assert row.nth(2).get_attribute("class") == "same"
+    assert "out" not in " ".join(row.all_inner_texts())
+    lost = page.locator(".heat tbody tr").last.locator("td")
+    assert lost.all_inner_texts() == ["4 ms", "crashed", "unsupported", "wrong"]
+
+
+def test_what_failed_is_told_with_its_last_lines(opened, file):
+    page = opened(file)
+    told = page.inner_text("#failures")
+    for text in ("died by SIGSEGV", "<b>the last</b>", "line 99", "stage 'x' has no delta form", "k = 8 · fast"):
+        assert text in told
+    assert "line 10\n" not in told
+
+
+def test_names_stay_text(opened, file):
+    page = opened(file)
+    assert page.title() == "Engines compared · 0123456789ab"
+    assert page.locator("script").count() == 1
+    assert page.locator(".failure b").count() == 0
+    assert page.locator(".cells tbody tr", has_text=SCRIPT).count() == 4
+
+
+def test_no_script_but_ours_would_run(browser, tmp_path):
+    """Even were a name to slip through unescaped."""
+    text = render_page(sweep(), "slow").replace(
+        "</main>", f"{SCRIPT}<img src=x onerror=\"document.title='taken'\"></main>"
+    )
+    path = tmp_path / "report.html"
+    path.write_text(text)
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    assert page.title() == "Engines compared · 0123456789ab"
+    page.close()
+
+
+LEGIBLE = """() => {
+    const small = [];
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+        const box = node.parentElement;
+        if (!node.textContent.trim() || !box.checkVisibility() || box.closest("script, title, option")) continue;
+        const svg = box.closest("svg");
+        const scale = svg ? svg.getBoundingClientRect().width / svg.viewBox.baseVal.width : 1;
+        const size = parseFloat(getComputedStyle(box).fontSize) * scale;
+        if (size < 11.9) small.push(`${size.toFixed(1)}: ${node.textContent.trim().slice(0, 40)}`);
+    }
+    return small;
+}"""
+
+
+@pytest.mark.parametrize("size", [LAPTOP, PHONE, SMALL_PHONE], ids=["laptop", "phone", "small phone"])
+def test_it_fits_and_no_letter_is_small(opened, file, size):
+    page = opened(file, size)
+    page.eval_on_selector_all("details", "all => all.forEach(one => { one.open = true; })")
+    assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+    assert page.evaluate(LEGIBLE) == []
+    cut = page.eval_on_selector_all(
+        "main p, main h2, main figure, main dl, .filters > *, .cells",
+        "(all, width) => all.filter(one => one.getBoundingClientRect().right > width + 0.5 && !one.closest('.scroll'))"
+        ".map(one => one.className || one.tagName)",
+        size[0],
+    )
+    assert cut == []
+
+
+OVERLAPS = """() => {
+    const met = [];
+    for (const svg of document.querySelectorAll(".chart")) {
+        const boxes = [...svg.querySelectorAll("text")].map((text) => [text.textContent, text.getBoundingClientRect()]);
+        boxes.forEach(([one, a], i) => boxes.slice(i + 1).forEach(([other, b]) => {
+            const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+            const high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+            if (wide > 1 && high > 4) met.push(`${one} over ${other}`);
+        }));
+    }
+    return met;
+}"""
+
+
+@pytest.mark.parametrize("size", [LAPTOP, PHONE], ids=["laptop", "phone"])
+def test_labels_of_charts_keep_apart(opened, file, size):
+    page = opened(file, size)
+    page.eval_on_selector_all("details", "all => all.forEach(one => { one.open = true; })")
+    assert page.locator(".chart").count() == 2 + 2 * 7
+    assert page.evaluate(OVERLAPS) == []
+
+
+def test_a_row_on_a_phone_says_what_its_values_are(opened, file):
+    page = opened(file, PHONE)
+    assert page.locator(".cells thead").is_hidden()
+    cells = page.locator(".cells tbody tr").first.locator("td")
+    labels = cells.evaluate_all("all => all.map(one => getComputedStyle(one, '::before').content)")
+    assert labels[5] == '"solve"'
+    assert labels[0] == '"graph"'
+    page.select_option("#sort", "solve")
+    shown = [value for value in values(page, 5) if value is not None]
+    assert shown == sorted(shown)
+
+
+CONTRAST = """() => {
+    const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+    const rgb = (colour) => {
+        canvas.clearRect(0, 0, 1, 1);
+        canvas.fillStyle = colour;
+        canvas.fillRect(0, 0, 1, 1);
+        return [...canvas.getImageData(0, 0, 1, 1).data];
+    };
+    const light = (colour) => {
+        const [r, g, b] = colour.map((part) => part / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const behind = (box) => {
+        for (let one = box; one; one = one.parentElement) {
+            const colour = rgb(getComputedStyle(one).backgroundColor);
+            if (colour[3] === 255) return colour;
+        }
+        return [255, 255, 255, 255];
+    };
+    const faint = [];
+    for (const box of document.querySelectorAll("td, th, p, li, summary, span, a, dt, dd, button, small, h1, h2, h3")) {
+        if (!box.checkVisibility() || !box.textContent.trim()) continue;
+        const levels = [light(rgb(getComputedStyle(box).color)), light(behind(box))].sort((a, b) => b - a);
+        const ratio = (levels[0] + 0.05) / (levels[1] + 0.05);
+        if (ratio < 4.5) faint.push(`${ratio.toFixed(2)}: ${box.className} ${box.textContent.trim().slice(0, 30)}`);
+    }
+    return faint;
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_from_what_is_behind_it(opened, tmp_path, scheme):
+    """4.5 to 1 (WCAG 2, level AA) everywhere, on every shade of the heat map."""
+    factors = [8.0, 4.0, 3.2, 2.5, 2.0, 1.6, 1.26, 0.8, 0.63, 0.5, 0.4, 0.31, 0.1]
+    shades = [cell(f"e{place}", "ring", "flood", 8, 1 / factor) for place, factor in enumerate(factors)]
+    records = [*sweep(), *shades, cell("slow", "ring", "flood", 8, 1.0, sweep="another")]
+    path = write_page(tmp_path / "report.html", records, "slow")
+    page = opened(path, color_scheme=scheme)
+    assert page.evaluate(CONTRAST) == []
+
+
+def test_shades_reach_both_ends(opened, tmp_path):
+    factors = [8.0, 4.0, 3.2, 2.5, 2.0, 1.6, 1.26, 0.8, 0.63, 0.5, 0.4, 0.31, 0.1]
+    records = [cell("slow", "ring", "flood", 8, 1.0)]
+    records += [cell(f"e{place}", "ring", "flood", 8, 1 / factor) for place, factor in enumerate(factors)]
+    page = opened(write_page(tmp_path / "report.html", records, "slow"))
+    met = set(page.eval_on_selector_all(".heat td", "all => all.map(one => one.className)"))
+    assert {f"{side}{shade}" for side in ("faster", "slower") for shade in (1, 2, 3, 4, 5, 6)} <= met
+
+
+def test_a_sweep_without_any_answer_has_a_page(opened, tmp_path):
+    records = [failed("fast", "ring", "flood", None, "invalid_input", "features=0")]
+    page = opened(write_page(tmp_path / "report.html", records, None))
+    assert "in none is one engine faster" in page.inner_text(".lede")
+    assert "features=0" in page.inner_text("#failures")
+    assert len(rows(page)) == 1
+
+
+def test_a_thousand_cells_stay_small():
+    records = [
+        cell(f"{engine} with a rather long name", f"graph number {graph}", algorithm, k, k * 1e-3 * factor,
+             supersteps=[[1_000_000 - step, 20_000_000, "push"] for step in range(300)])
+        for graph in range(10)
+        for algorithm in ("label_propagation", "pagerank", "belief_propagation", "components", "als")
+        for k in (1, 4, 8, 32, 128)
+        for engine, factor in ENGINES.items()
+    ]  # fmt: skip
+    assert len(records) == 1000
+    assert len(render_page(records, "slow with a rather long name")) < 3_000_000
