@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 from PIL import Image
@@ -23,7 +23,7 @@ def drawn(tmp_path_factory):
 
 
 def text_of(path):
-    return " ".join(ElementTree.parse(path).getroot().itertext())
+    return " ".join(ET.parse(path).getroot().itertext())
 
 
 def test_every_kind_is_drawn(drawn):
@@ -69,7 +69,7 @@ def test_an_unknown_format_is_refused(tmp_path):
 
 @pytest.fixture
 def results(tmp_path):
-    """The folder of results of a sweep whose cells were asked for in another order than that of their folders' names."""
+    """A folder of results whose cells were asked for in another order than that of their names."""
     records = sweep()
     names = [f"{len(records) - place:024d}" for place in range(len(records))]
     for name, one in zip(names, records, strict=True):

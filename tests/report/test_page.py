@@ -222,7 +222,8 @@ CONTRAST = """() => {
         return [...canvas.getImageData(0, 0, 1, 1).data];
     };
     const light = (colour) => {
-        const [r, g, b] = colour.map((part) => part / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+        const linear = (c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+        const [r, g, b] = colour.map((part) => linear(part / 255));
         return 0.2126 * r + 0.7152 * g + 0.0722 * b;
     };
     const behind = (box) => {
