@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with warnings.catch_warnings():
         register_configuration(_registry())
         warnings.simplefilter("ignore", PluginWarning)  # each has been told once
-        return _run(arguments)
+        return _explain(arguments[1:]) if arguments[:1] == ["explain"] else _run(arguments)
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -55,6 +55,21 @@ def _run(arguments: Sequence[str]) -> int:
     finally:
         if not traceback_wanted:
             os.environ.pop(_FULL_ERROR, None)
+    return 0
+
+
+def _explain(overrides: Sequence[str]) -> int:
+    """Print what an engine would do with one cell."""
+    from harness.campaign.explanation import explanation
+    from harness.graph import GraphError
+    from harness.language import InvalidInput, LanguageError
+
+    refused = (HydraException, OmegaConfBaseException, CampaignError, UnknownName, ScheduleError)
+    try:
+        _say(sys.stdout, explanation(overrides))
+    except (*refused, GraphError, InvalidInput, LanguageError) as error:
+        _say(sys.stderr, f"onyx-harness: error: {in_words(error)}")
+        return MISUSE_STATUS
     return 0
 
 

@@ -1,0 +1,49 @@
+"""``onyx-harness explain engine=... algorithm=... graph=...``: what would be done with a cell, without running it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+import hydra
+from hydra.errors import ConfigCompositionException
+
+from harness.campaign.cell import load, resolve_cell
+from harness.campaign.draft import Draft
+from harness.campaign.errors import CampaignError
+from harness.campaign.plan import plain
+from harness.campaign.problem import set_problem
+from harness.contract import No, Phases, schedule_from_options
+from harness.plugins import load_plugins
+
+
+def explanation(overrides: Sequence[str]) -> str:
+    """The program of one cell, its analysis, the schedule, the fast paths missed and why, and the generated source.
+
+    The engine is prepared (so that what is shown is what would run) and nothing is run; an engine that cannot run the
+    program says why. Raises what a sweep of this cell would call invalid_input, and CampaignError for several cells.
+    """
+    from harness.language.explain import explain_program
+
+    with hydra.initialize(config_path=None, version_base="1.3"):
+        try:
+            config = hydra.compose("config", overrides=list(overrides))
+        except ConfigCompositionException as error:
+            if "sweep" in str(error).lower():
+                raise CampaignError("explain takes one cell; give every key one value") from error
+            raise
+    settings = plain(config)
+    registry = load_plugins(settings["plugins"]["block"])
+    cell = resolve_cell(settings, registry)
+    problem = set_problem(cell, registry, Draft(io.StringIO()), Phases())
+    program = explain_program(problem.program)
+    spec = registry.engine(cell.engine)
+    engine = load(spec.factory)(schedule_from_options(spec, cell.schedule))
+    try:
+        answer = engine.supports(problem.program, problem.graph, problem.features, cell.device)
+        if isinstance(answer, No):
+            return f"{program}\n\n{cell.labels['engine']}: unsupported: {answer.reason}"
+        engine.prepare(problem.program, problem.graph, problem.features, cell.device, Phases())
+        return f"{program}\n\n{engine.explain()}"
+    finally:
+        engine.close()
