@@ -149,6 +149,13 @@ class Engine(ABC):
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
         """Set every property to its start; ``state`` gives values of a previous run for a warm start."""
 
+    def narrow(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:  # noqa: B027  optional
+        """After a :meth:`reset` to a warm state: a superstep would leave all vertices but the ``stale`` ones (bool[V])
+        as they are, but for the tolerance; where extrema are kept, the ``senders`` have to send their messages again.
+
+        An engine that propagates changes may begin with these. By default it goes over everything, as after any reset.
+        """
+
     @abstractmethod
     def run(self, max_supersteps: int) -> RunStatistics:
         """Run until settled or for ``max_supersteps`` more supersteps, continuing from the present state."""

@@ -192,7 +192,7 @@ class Gather:
     def changes(self) -> None:
         """Gather into the destinations of sources that moved, or into all when that is cheaper."""
         engine = self.engine
-        if engine.superstep_index < len(engine.sides):
+        if engine.superstep_index < len(engine.sides) and not engine.narrowed:
             self._all_changed()  # nothing was propagated yet
             return
         if len(engine.gathered) == 1 and self.alone:

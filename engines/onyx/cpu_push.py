@@ -141,6 +141,7 @@ def plan(engine: OnyxEngine) -> None:
     forms = change_driven(engine.program) if engine.change_driven else ()
     assert not isinstance(forms, str)
     engine.deltas = {form.reduction.name: form for form in forms}
+    engine.keep_accumulators(forms, engine.schedule.rebuild)
     for group in engine.tracking.groups:
         if group.kind == "graph":
             for stage in group.stages:

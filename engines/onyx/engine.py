@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from engines.onyx import cpu_pull, cpu_push
 from engines.onyx.schedule import OnyxSchedule
 from harness.api import CpuEngine, Device, FoldGroup, Graph, Program, change_driven, fold_groups, unfolded
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class OnyxEngine(CpuEngine):
@@ -35,6 +41,23 @@ class OnyxEngine(CpuEngine):
             forms = change_driven(program)
             return forms if isinstance(forms, str) else ""
         return ""
+
+    def narrow(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
+        """Begin with what is stale. Pulling recomputes these vertices alone, where they have few in-edges and no
+        stage needs what another reduced at the others; pushing sends extrema from the senders. Sums that are kept have
+        to be built first: there everything is sent once."""
+        if not self.change_driven:
+            return
+        if self.direction == "push":
+            if self.keeps_extrema:
+                self.begin_with(stale, senders)
+            return
+        few = int(self.graph.in_degrees[stale].sum()) <= self.schedule.dense_share * self.graph.num_edges
+        between = {name for group in self.tracking.groups for name in self.tracking.live(group.stages)}
+        properties = [self.program.properties[name] for name in between]
+        if few and not any(prop.role == "temporary" and prop.place == "vertex" for prop in properties):
+            self.begin_with(stale, np.zeros_like(senders))
+            self.was_sparse = True
 
     def groups(self) -> tuple[FoldGroup, ...]:
         """Folded as the schedule says."""

@@ -11,6 +11,7 @@ CPU are slower than anything else. Rows are vector values, as everywhere.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engines.pushbaseline.schedules import GunrockSchedule
 from harness.api import (
@@ -78,6 +79,11 @@ class GunrockEngine(CpuEngine):
         forms = change_driven(program)
         return forms if isinstance(forms, str) else ""
 
+    def narrow(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
+        """Begin with the frontier of the senders; sums that are kept have to be built first, from all vertices."""
+        if self.keeps_extrema:
+            self.begin_with(stale, senders)
+
     def groups(self) -> tuple[FoldGroup, ...]:
         """Every edge operator alone; a run of vertex steps shares one frontier, though each step is its own kernel."""
         groups: list[FoldGroup] = []
@@ -93,6 +99,7 @@ class GunrockEngine(CpuEngine):
         forms = change_driven(self.program)
         assert not isinstance(forms, str)
         self.deltas = {form.reduction.name: form for form in forms}
+        self.keep_accumulators(forms, self.schedule.rebuild)
         self.advanced: list[FoldGroup] = []
         out, into = self.graph.csr, self.graph.csc
         bounds = owner_bounds(into.offsets, self.threads)

@@ -24,7 +24,7 @@ from harness.language import (
 
 if TYPE_CHECKING:
     from harness.graph import Graph
-    from harness.language.algorithm import Values
+    from harness.language.algorithm import FixedPoints, Values
 
 
 class ALS(Algorithm):
@@ -82,6 +82,9 @@ class ALS(Algorithm):
             raise InvalidInput(f"sides={self.sides!r} is not known; it is alternate or all")
         p.until_settled(self.tolerance, at_most=self.supersteps)
         p.output("lf", bound=(5e-5 + 10 * self.tolerance) / self.lam, floor=0.01)
+
+    def fixed_points(self) -> FixedPoints:
+        return "several"
 
     def prepare_graph(self, graph: Graph) -> Graph:
         """The training ratings, each arc in both directions."""

@@ -22,7 +22,7 @@ from harness.language.readers import EdgeReader
 
 if TYPE_CHECKING:
     from harness.graph import Graph
-    from harness.language.algorithm import Values
+    from harness.language.algorithm import FixedPoints, Values
 
 
 class BeliefPropagation(Algorithm):
@@ -97,6 +97,9 @@ class BeliefPropagation(Algorithm):
 
         p.until_settled(self.tolerance, at_most=self.supersteps)
         p.output("belief", bound=(1e-4 if self.rule == "sum" else 1e-3) + 10 * self.tolerance)
+
+    def fixed_points(self) -> FixedPoints:
+        return "several"
 
     def prepare_graph(self, graph: Graph) -> Graph:
         """Every arc in both directions and no self-loops, which a shared potential gives nothing to say."""

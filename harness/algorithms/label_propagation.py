@@ -13,7 +13,7 @@ from harness.language import Algorithm, Expression, Inputs, InvalidInput, K, Pro
 
 if TYPE_CHECKING:
     from harness.graph import Graph
-    from harness.language.algorithm import Values
+    from harness.language.algorithm import FixedPoints, Values
 
 
 class LabelPropagation(Algorithm):
@@ -66,6 +66,10 @@ class LabelPropagation(Algorithm):
 
         p.until_settled(self.tolerance, at_most=self.supersteps)
         p.output("lp", bound=2e-5 + self.tolerance * self.supersteps)
+
+    def fixed_points(self) -> FixedPoints:
+        """One where the known labels hold; without them any consensus is one."""
+        return "one" if self.clamp else "several"
 
     def inputs(self, graph: Graph, features: int) -> Inputs:
         if not 0.0 < self.alpha <= 1.0:

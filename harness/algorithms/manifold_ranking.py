@@ -23,7 +23,7 @@ from harness.language import (
 
 if TYPE_CHECKING:
     from harness.graph import Graph
-    from harness.language.algorithm import Values
+    from harness.language.algorithm import FixedPoints, Values
 
 DEFAULT_QUERIES = 10
 
@@ -81,6 +81,9 @@ class ManifoldRanking(Algorithm):
 
         p.until_settled(self.tolerance, relative=True, at_most=self.supersteps)
         p.output("mm", bound=2 * self.tolerance / (1 - self.alpha) + 2.5e-7 * self.supersteps)
+
+    def fixed_points(self) -> FixedPoints:
+        return "one"
 
     def prepare_graph(self, graph: Graph) -> Graph:
         """The arcs of all views."""

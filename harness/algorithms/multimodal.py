@@ -13,7 +13,7 @@ from harness.language import Algorithm, Expression, Inputs, InvalidInput, K, Pro
 
 if TYPE_CHECKING:
     from harness.graph import Graph
-    from harness.language.algorithm import Values
+    from harness.language.algorithm import FixedPoints, Values
 
 
 class Multimodal(Algorithm):
@@ -79,6 +79,9 @@ class Multimodal(Algorithm):
         if len(shares) != count or not all(0 <= share < math.inf for share in shares) or not any(shares):
             raise InvalidInput(f"shares={self.shares!r}; give {count} numbers >= 0, one for each view, or nothing")
         return [share / sum(shares) for share in shares]
+
+    def fixed_points(self) -> FixedPoints:
+        return "one"
 
     def prepare_graph(self, graph: Graph) -> Graph:
         """The arcs of all views."""

@@ -10,6 +10,7 @@ from harness.language import Algorithm, Expression, Inputs, InvalidInput, K, Pro
 
 if TYPE_CHECKING:
     from harness.graph import Graph
+    from harness.language.algorithm import FixedPoints
 
 
 class PageRank(Algorithm):
@@ -52,6 +53,9 @@ class PageRank(Algorithm):
 
         p.until_settled(self.tolerance, relative=True, at_most=self.supersteps)
         p.output("rank", bound=2 * self.tolerance / (1 - self.alpha) + 6e-8 * self.supersteps)
+
+    def fixed_points(self) -> FixedPoints:
+        return "one"
 
     def inputs(self, graph: Graph, features: int) -> Inputs:
         if not 0.0 < self.alpha < 1.0:

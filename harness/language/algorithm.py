@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from harness.language.tracing import ProgramBuilder
 
 Values = Mapping[str, NDArray[np.generic]]
+FixedPoints: TypeAlias = Literal["unknown", "one", "several"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,15 @@ class Algorithm:
     def prepare_graph(self, graph: Graph) -> Graph:
         """The graph that the program runs on, made from the one given (reverse arcs added, say)."""
         return graph
+
+    def fixed_points(self) -> FixedPoints:
+        """Where runs settle that start from other values than the program's own: at the *one* fixed point that there
+        is, once values that nothing supports are reset; at any of *several*; or that is *unknown*.
+
+        Warm starts rest on it (:mod:`harness.language.warm`) unless the program's form tells more. Answers at one fixed
+        point are compared with each other; of several, each is held against its own next superstep.
+        """
+        return "unknown"
 
     def default_features(self, graph: Graph) -> int | None:
         """The natural number of features on this graph, if there is one."""

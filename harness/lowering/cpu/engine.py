@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from harness.contract import Device, Direction, Engine, EngineFailure, No, Phases, RunStatistics, Superstep, Yes
 from harness.language import Inputs, Program
-from harness.language.analysis import FoldGroup, watched
-from harness.language.program import EdgeUpdate, GraphReduce
+from harness.language.analysis import Delta, FoldGroup, watched
+from harness.language.program import IDENTITY, EdgeUpdate, GraphReduce
 from harness.language.reference import segment_reduce
 from harness.lowering.accumulators import separated
 from harness.lowering.cpu.edge_kernels import update_kernel
@@ -44,6 +44,7 @@ class CpuEngine(Engine):
     feature_aware = True
     change_driven = False
     direction: Direction = "pull"
+    keeps_extrema = False  # all accumulators that live on are extrema
     rebuild_every = 0  # supersteps between building kept accumulators anew; 0: none are kept, or never
 
     program: Program
@@ -108,7 +109,7 @@ class CpuEngine(Engine):
         self.memory.reset(inputs, state or {})
         self.superstep_index = 0
         self.active, self.settled = self.graph.num_vertices, False
-        self.confirming = self.rebuilt = False
+        self.confirming = self.rebuilt = self.narrowed = False
         self.frontier_arcs: dict[str, int] = {}
         self.counted: dict[str, tuple[int, int]] = {}  # active sources and arcs that a kernel has counted by the way
         for name, array in self.memory.arrays.items():
@@ -116,6 +117,24 @@ class CpuEngine(Engine):
                 array[:] = True
             elif name.startswith("active_"):
                 array[:] = False
+
+    def begin_with(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
+        """What engines that can :meth:`narrow` do: only ``stale`` vertices are dirty, only ``senders`` active, and
+        nothing has been reduced yet."""
+        self.narrowed, self.active = True, int(np.count_nonzero(stale | senders))
+        arrays = self.memory.arrays
+        for name in arrays:
+            if name.startswith(("dirty_", "marked_")):
+                arrays[name][:] = stale
+            elif name.startswith("kept_"):
+                arrays[name][:] = False
+        for group in self.tracking.groups:
+            if group.edge_stages:
+                self.all_propagated(group)
+                arrays[f"active_{self.tracking.name(group)}"][:] = senders
+                self.frontier_arcs[self.tracking.name(group)] = self.count_active(group)[1]
+            for stage in group.edge_stages:
+                arrays[f"vertex_{stage.into}"][:] = IDENTITY[stage.reducer]
 
     def run(self, max_supersteps: int) -> RunStatistics:
         """Run until settled or for ``max_supersteps`` more supersteps."""
@@ -169,11 +188,17 @@ class CpuEngine(Engine):
         return self.program.control.settles and every_side and self.confirmed()
 
     def rebuilding(self) -> bool:
-        """Whether this superstep builds kept accumulators anew from all messages: the first one (of each side), every
-        ``rebuild_every``-th, and those that are to confirm that the run has settled."""
+        """Whether this superstep builds kept accumulators anew from all messages: the first one (of each side) unless
+        the run was narrowed, every ``rebuild_every``-th, and those that are to confirm that the run has settled."""
         turn = self.superstep_index // len(self.sides)
-        self.rebuilt = turn == 0 or self.confirming or (self.rebuild_every > 0 and turn % self.rebuild_every == 0)
+        first = turn == 0 and not self.narrowed
+        self.rebuilt = first or self.confirming or (self.rebuild_every > 0 and turn % self.rebuild_every == 0)
         return self.rebuilt
+
+    def keep_accumulators(self, forms: Sequence[Delta], rebuild: int) -> None:
+        """Say what is pushed into accumulators that live on. Extrema do not drift and are never built anew."""
+        self.keeps_extrema = all(form.kind == "monotone" for form in forms)
+        self.rebuild_every = 0 if self.keeps_extrema else rebuild
 
     def confirmed(self) -> bool:
         """Whether a run in which no source is active any more has really settled.

@@ -1,0 +1,87 @@
+"""Which way the values of a program can move while it settles: derived from its expressions.
+
+A program that only *tightens* (``x = min(x, aggregate, constants)``, or max) or only *peels* (``x = where(sum >= c, x,
+least)``) moves one way from its start, by steps that grow with their arguments. So it settles at the same values from
+everything that lies between its start and where it settles: that is what a warm start has to give it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.language.analysis import change_driven, compose, depends, increasing, mutable, source_properties
+from harness.language.expressions import Expression
+from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, Program, VertexStep, reads
+
+
+@dataclass(frozen=True, eq=False)
+class OneWay:
+    """``kind``: *tightens* or *peels*; ``state``: the vertex property that moves; ``reduction``: what moves it.
+    ``sign``: 1 where values only fall, -1 where they only rise. ``least``: what peeling leaves behind."""
+
+    kind: Literal["tightens", "peels"]
+    state: str
+    reduction: EdgeReduce
+    sign: int = 1
+    least: float = 0.0
+
+
+def one_way(program: Program) -> OneWay | str:
+    """How the program moves one way, or the reason why it is not known to."""
+    reductions = [stage for stage in program.stages if isinstance(stage, EdgeReduce)]
+    states = [prop.name for prop in program.properties.values() if prop.role == "state"]
+    others = [stage for stage in program.stages if isinstance(stage, (EdgeUpdate, GraphReduce))]
+    if len(reductions) != 1 or len(states) != 1 or others or program.control.alternate:
+        return f"{program.name} is not one reduction over edges that moves one property"
+    (reduction,), (state,) = reductions, states
+    if source_properties(program, reduction) != (state,):
+        return f"{reduction.name} does not read {state!r} from its sources"
+    if reduction.reducer in ("min", "max"):
+        forms = change_driven(program)
+        sign = 1 if reduction.reducer == "min" else -1
+        return forms if isinstance(forms, str) else OneWay("tightens", state, reduction, sign)
+    return _peeling(program, state, reduction)
+
+
+def _peeling(program: Program, state: str, reduction: EdgeReduce) -> OneWay | str:
+    """``state = where(aggregate >= constant, state, least)``, the aggregate a sum that grows with the sources."""
+    unknown = f"{program.name} does not keep {state!r} where a sum is large enough, and set it to a constant elsewhere"
+    steps = [stage for stage in program.stages if isinstance(stage, VertexStep)]
+    value = dict(compose(steps)).get(state)
+    if reduction.reducer != "sum" or value is None or value.op != "where":
+        return unknown
+    condition, kept, least = value.args
+    grows = increasing(reduction.message, frozenset([state]))
+    if not grows or condition.op not in ("ge", "gt") or least.op != "const" or not _is(kept, "v", state):
+        return unknown
+    aggregate, threshold = condition.args
+    constant = all(not mutable(program, name) for _, name in reads(threshold))
+    if not constant or not _is(aggregate, "v", reduction.into):
+        return unknown
+    return OneWay("peels", state, reduction, least=float(least.attribute))
+
+
+def _is(node: Expression, space: str, name: str) -> bool:
+    return node.op == "read" and tuple(node.attribute) == (space, name)
+
+
+def strictly_increasing(message: Expression, name: str) -> bool:
+    """Whether every feature of the message grows with the same feature of the source's property ``name``, and with no
+    other: then an arc that gave a value still gives it."""
+    names = frozenset([name])
+    if not depends(message, names):
+        return False
+    args = message.args
+    match message.op:
+        case "read":
+            return True
+        case "add":
+            return all(strictly_increasing(arg, name) for arg in args if depends(arg, names))
+        case "sub":
+            return strictly_increasing(args[0], name) and not depends(args[1], names)
+        case "mul":
+            either = (args, args[::-1])
+            return any(a.op == "const" and a.attribute > 0 and strictly_increasing(b, name) for a, b in either)
+        case _:
+            return False
