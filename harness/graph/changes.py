@@ -121,7 +121,8 @@ def _changed(graph: Graph, drawn: dict[str, Array], rng: np.random.Generator) ->
             factor = rng.uniform(low, high, len(edges)).astype(np.float32)
             weights[edges] *= factor
             if graph.has_reverse_edges:
-                weights[graph.reverse_edges[edges]] = weights[edges]
+                proper = graph.reverse_edges[edges] != edges
+                weights[graph.reverse_edges[edges][proper]] *= factor[proper]
     keep = np.ones(graph.num_edges, np.bool_)
     gone = drawn.get("delete", np.empty(0, np.int64))
     keep[gone] = False

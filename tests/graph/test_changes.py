@@ -1,0 +1,129 @@
+"""Graphs that changed a little, and which arcs of two graphs are the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.graph import Graph, GraphError
+from harness.graph.changes import change_graph, correspondence
+from harness.graph.generators import random_ratings, rmat
+from tests.algorithms.multigraphs import multigraphs
+
+KINDS = ("insert", "delete", "heavier", "lighter", "weights", "mixed")
+
+
+def pairs(graph):
+    return sorted(zip(graph.csr.row_of_arc.tolist(), graph.csr.neighbours.tolist(), strict=True))
+
+
+@given(multigraphs(), st.sampled_from(KINDS), st.booleans(), st.integers(0, 99))
+@settings(max_examples=60, deadline=None)
+def test_changes_are_of_the_kind_asked_for(graph, kind, both_ways, seed):
+    graph = graph.with_reverse_arcs() if both_ways else graph
+    if not graph.num_edges:
+        with pytest.raises(GraphError, match="no edges"):
+            change_graph(graph, 0.1, kind=kind)
+        return
+    try:
+        changed = change_graph(graph, 0.2, kind=kind, seed=seed)
+    except GraphError:  # every pair of vertices is joined already
+        assert len(set(pairs(graph.with_reverse_arcs()))) >= graph.num_vertices * (graph.num_vertices - 1) / 4
+        assert kind in ("insert", "mixed")
+        return
+    changed.validate()
+    found = correspondence(graph, changed)
+    assert len(found.old) == len(found.new)
+    assert np.array_equal(graph.csr.row_of_arc[found.old], changed.csr.row_of_arc[found.new])
+    assert np.array_equal(graph.csr.neighbours[found.old], changed.csr.neighbours[found.new])
+    assert len(found.removed) + len(found.old) == graph.num_edges
+    assert len(found.added) + len(found.new) == changed.num_edges
+    was, now = graph.weights[found.old], changed.weights[found.new]
+    if kind == "delete":
+        assert len(found.removed) > 0
+        assert pairs(changed) == sorted(set_minus(pairs(graph), pairs(graph.select_arcs(removed_mask(graph, found)))))
+    if kind not in ("delete", "mixed"):
+        assert len(found.removed) == 0
+    if kind == "insert":
+        assert len(found.added) > 0
+        assert not set(pairs(graph)) & {pairs_of(changed, e) for e in found.added}
+    if kind not in ("insert", "mixed"):
+        assert len(found.added) == 0
+    if kind in ("insert", "heavier"):
+        assert (now >= was).all()
+    if kind == "lighter":
+        assert (now <= was).all()
+    if graph.has_reverse_edges:
+        assert changed.has_reverse_edges
+
+
+def removed_mask(graph, found):
+    mask = np.zeros(graph.num_edges, np.bool_)
+    mask[found.removed] = True
+    return mask
+
+
+def set_minus(some, others):
+    rest = list(some)
+    for pair in others:
+        rest.remove(pair)
+    return rest
+
+
+def pairs_of(graph, e):
+    return int(graph.csr.row_of_arc[e]), int(graph.csr.neighbours[e])
+
+
+def test_the_same_seed_makes_the_same_changes():
+    graph = rmat(scale=8, edge_factor=8, max_weight=4)
+    one, same, other = (change_graph(graph, 0.01, seed=seed) for seed in (3, 3, 4))
+    assert one.content_hash == same.content_hash != other.content_hash
+    assert 0 < len(correspondence(graph, one).removed) < 0.02 * graph.num_edges
+
+
+def test_sides_are_kept_apart():
+    graph = random_ratings(users=30, items=20, num_ratings=200).with_reverse_arcs()
+    changed = change_graph(graph, 0.1, kind="insert")
+    left = changed.csr.row_of_arc < changed.bipartite[0]
+    assert (left != (changed.csr.neighbours < changed.bipartite[0])).all()
+    reverse = changed.reverse_edges
+    assert np.array_equal(changed.weights, changed.weights[reverse])
+
+
+def test_data_of_new_arcs_are_those_of_an_existing_one_its_reverse_transposed():
+    tables = np.random.default_rng(1).random((3, 2, 2))
+    both = np.concatenate([tables, tables.transpose(0, 2, 1)])
+    graph = Graph.from_edges(
+        [0, 1, 2, 1, 2, 3],
+        [1, 2, 3, 0, 1, 2],
+        num_vertices=6,
+        name="path",
+        edge_data={"pairwise": both},
+        directed=False,
+    )
+    changed = change_graph(graph, 1.0, kind="insert", seed=2)
+    made = changed.edge_data["pairwise"]
+    assert changed.num_edges == 12
+    assert np.array_equal(made[changed.reverse_edges], made.transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ({"kind": "grow"}, "grow"),
+        ({"share": 0.0}, "share"),
+        ({"share": 1.5}, "share"),
+        ({"kind": "heavier"}, "weights"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(options, word):
+    graph = Graph.from_edges([0, 1], [1, 2], name="plain")
+    with pytest.raises(GraphError, match=word):
+        change_graph(graph, options.pop("share", 0.5), **options)
+
+
+def test_graphs_of_other_vertices_do_not_correspond():
+    with pytest.raises(GraphError, match="vertices"):
+        correspondence(rmat(scale=4), rmat(scale=5))
