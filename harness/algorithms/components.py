@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.language import Algorithm, Expression, Inputs, InvalidInput, ProgramBuilder, Reader, minimum
+from harness.algorithms.whole_answers import WEAK_COMPONENTS, least_members
+from harness.language import Algorithm, Answer, Expression, Inputs, InvalidInput, ProgramBuilder, Reader, minimum
 
 if TYPE_CHECKING:
     from harness.graph import Graph
@@ -43,6 +44,7 @@ class Components(Algorithm):
     """
 
     name: ClassVar[str] = "components"
+    rated_when_settled: ClassVar[bool] = True
 
     supersteps: int = 1_000_000
 
@@ -70,6 +72,11 @@ class Components(Algorithm):
 
     def default_features(self, graph: Graph) -> int | None:
         return 1
+
+    def settled_answer(self, graph: Graph, features: int) -> Answer:
+        """By graph traversal, in SciPy."""
+        label = vertex_labels(graph.num_vertices)[least_members(graph)]
+        return Answer({"label": label.astype(np.float64)}, WEAK_COMPONENTS)
 
     def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
         """``components``: how many there are; ``largest``: the share of the vertices in the largest one."""

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from harness.algorithms.whole_answers import PEELING, core_members
 from harness.graph import Graph
-from harness.language import Algorithm, Expression, Inputs, InvalidInput, ProgramBuilder, Reader, where
+from harness.language import Algorithm, Answer, Expression, Inputs, InvalidInput, ProgramBuilder, Reader, where
 
 if TYPE_CHECKING:
     from harness.language.algorithm import Values
@@ -29,6 +30,7 @@ class KCore(Algorithm):
     """
 
     name: ClassVar[str] = "kcore"
+    rated_when_settled: ClassVar[bool] = True
 
     core: int = 16
     supersteps: int = 1_000_000
@@ -69,6 +71,10 @@ class KCore(Algorithm):
 
     def default_features(self, graph: Graph) -> int | None:
         return 1
+
+    def settled_answer(self, graph: Graph, features: int) -> Answer:
+        """By visiting the arcs of every vertex once, when it is taken away."""
+        return Answer({"alive": core_members(graph, self.core).astype(np.float64)}, PEELING)
 
     def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
         """``in_core``: how many vertices are in the core; ``share``: of all of them."""

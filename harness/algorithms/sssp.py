@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from harness.algorithms.starting_vertices import reached, starting_vertices, zero_at
-from harness.language import Algorithm, Expression, Inputs, InvalidInput, K, ProgramBuilder, Reader, minimum
+from harness.algorithms.whole_answers import DIJKSTRA, path_lengths
+from harness.language import Algorithm, Answer, Expression, Inputs, InvalidInput, K, ProgramBuilder, Reader, minimum
 
 if TYPE_CHECKING:
     from harness.graph import Graph
@@ -28,6 +29,7 @@ class SSSP(Algorithm):
     """
 
     name: ClassVar[str] = "sssp"
+    rated_when_settled: ClassVar[bool] = True
 
     sources: str = "drawn"
     seed: int = 0
@@ -60,6 +62,11 @@ class SSSP(Algorithm):
 
     def default_features(self, graph: Graph) -> int | None:
         return 1
+
+    def settled_answer(self, graph: Graph, features: int) -> Answer:
+        """By Dijkstra's method, in SciPy."""
+        sources = starting_vertices(self.sources, graph, features, self.seed)
+        return Answer({"distance": path_lengths(graph, sources, weighted=True)}, DIJKSTRA)
 
     def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
         """``reached``: share of (vertex, source) pairs with a path; ``farthest``: the largest distance among them."""

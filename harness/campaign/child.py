@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from harness.contract import Engine
 
     Values = Mapping[str, NDArray[Any]]
+    Solved = tuple[Values, bool]  # the outputs, and whether the run had settled
 
 
 def main(arguments: list[str]) -> int:
@@ -66,9 +67,9 @@ def _run(cell: Cell, draft: Draft, folder: Path, memory_bytes: int) -> None:
     problem = _problem(cell, registry, draft, phases)
     if problem is None:
         return
-    values = _solve(spec, cell, problem, draft, phases, memory_bytes, folder)
-    if values is not None:
-        _judge(cell, problem, values, draft, phases, folder)
+    solved = _solve(spec, cell, problem, draft, phases, memory_bytes, folder)
+    if solved is not None:
+        _judge(cell, problem, solved, draft, phases, folder)
 
 
 def _cannot_run_here(spec: EngineSpec, cell: Cell) -> str:
@@ -99,7 +100,7 @@ def _problem(cell: Cell, registry: Registry, draft: Draft, phases: Phases) -> Pr
 
 def _solve(
     spec: EngineSpec, cell: Cell, problem: Problem, draft: Draft, phases: Phases, memory_bytes: int, folder: Path
-) -> Values | None:
+) -> Solved | None:
     """The engine's answer; None, with the outcome told, when there is none."""
     draft.stage("engine")
     try:
@@ -118,7 +119,7 @@ def _solve(
 
 def _values(
     engine: Engine, cell: Cell, problem: Problem, draft: Draft, phases: Phases, memory_bytes: int, folder: Path
-) -> Values | None:
+) -> Solved | None:
     from harness.campaign.environment import Bystanders
     from harness.campaign.lock import device_lock
     from harness.campaign.measurement import marks_of, measure_engine
@@ -143,24 +144,28 @@ def _values(
         timing = measure_engine(engine, problem.inputs, problem.max_supersteps, cell.measure, phases)
         others = bystanders.cores()
     steps = [[step.active, step.edges, step.direction] for step in timing.statistics.supersteps]
+    settled = timing.statistics.settled
+    told = settled if problem.program.control.settles else None  # a fixed number of supersteps settles nothing
     marks = marks_of(timing, cell.measure, others)
-    draft.tell(solve=timing.plain(), settled=timing.statistics.settled, supersteps=steps, others=others, marks=marks)
+    draft.tell(solve=timing.plain(), settled=told, supersteps=steps, others=others, marks=marks)
     draft.stage("download")
     with phases("download"):
-        return {name: engine.values(name) for name in problem.program.outputs}
+        return {name: engine.values(name) for name in problem.program.outputs}, settled
 
 
-def _judge(cell: Cell, problem: Problem, values: Values, draft: Draft, phases: Phases, folder: Path) -> None:
+def _judge(cell: Cell, problem: Problem, solved: Solved, draft: Draft, phases: Phases, folder: Path) -> None:
     """Validate the values, rate them, and keep what they look like."""
     from harness.campaign.verdict import verdict
 
+    values, settled = solved
     draft.stage("validate")
     with phases("validate"):
-        outcome, reason, told = verdict(cell, problem, values)
+        outcome, reason, told = verdict(cell, problem, values, settled=settled)
     draft.tell(**told, phases=phases.seconds)
     if outcome is Outcome.OK:
         draft.stage("rate")
-        metrics = problem.algorithm.metrics(problem.given, values)
+        rated = settled or not problem.algorithm.rated_when_settled
+        metrics = problem.algorithm.metrics(problem.given, values) if rated else {}
         problem.algorithm.artefacts(problem.given, values, folder)
         draft.tell(metrics={name: float(value) for name, value in metrics.items()})
     draft.end(outcome, reason)

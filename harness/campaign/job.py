@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
 import shutil
 import tempfile
@@ -17,7 +18,7 @@ from harness.campaign.cell import Cell
 from harness.campaign.draft import read_draft
 from harness.campaign.environment import environment
 from harness.campaign.process import Ending, run_process
-from harness.records import SCHEMA_VERSION, write_json, write_record
+from harness.records import SCHEMA_VERSION, write_record
 from harness.records.outcome import Outcome
 from harness.records.statistics import BOOTSTRAP_SEED
 
@@ -76,7 +77,8 @@ def _run_child(assignment: Assignment, scratch: Path, draft_file: Path) -> Endin
         "memory_bytes": memory_bytes(cell),
         "parent": os.getpid(),
     }
-    write_json(scratch / "request.json", request)
+    # Not the strict JSON of records: a parameter may be infinite.
+    (scratch / "request.json").write_text(json.dumps(request), encoding="utf-8")
     threads = str(cell.device.threads)
     return run_process(
         "harness.campaign.child",

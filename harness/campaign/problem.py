@@ -10,6 +10,7 @@ import numpy as np
 
 from harness.campaign.cell import Cell, digest, load
 from harness.campaign.draft import Draft
+from harness.campaign.sources import source_hash
 from harness.contract import Phases
 from harness.graph.named import open_graph
 from harness.language import Algorithm, Inputs, InvalidInput, Program, trace
@@ -54,9 +55,10 @@ def set_problem(cell: Cell, registry: Registry, draft: Draft, phases: Phases) ->
         features = _features(cell, algorithm, graph)
         inputs = algorithm.inputs(graph, features)
     max_supersteps = cell.max_supersteps or program.max_supersteps
-    # A prepared graph follows from the one given and the algorithm, so the hash of the one given will do.
-    prepared = None if graph is given else [cell.algorithm, cell.parameters, cell.sources]
-    parts = [program.fingerprint, given.content_hash, prepared, features, _hash_inputs(inputs), max_supersteps]
+    # A prepared graph follows from the one given and the algorithm, so the hash of the one given will do. The code is
+    # that of the algorithm and the language, the same for every engine.
+    maker = [cell.algorithm, cell.parameters, source_hash([registry.algorithm(cell.algorithm).factory])]
+    parts = [program.fingerprint, given.content_hash, maker, features, _hash_inputs(inputs), max_supersteps]
     key = digest(parts)[:32]
     told = {
         "features": features,

@@ -1,55 +1,73 @@
-"""Reference values, computed once for all engines and kept in the cache folder."""
+"""What answers are held against, computed once for all engines and kept in the cache folder."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from harness.campaign.lock import file_lock
 from harness.graph.cache import cache_folder
+from harness.language.algorithm import Answer
 
 if TYPE_CHECKING:
-    from harness.graph import Graph
-    from harness.language import Inputs, Program
+    from harness.campaign.problem import Problem
+
+_METHOD_FILE = "method.txt"
 
 
-def reference_values(
-    key: str, program: Program, graph: Graph, features: int, inputs: Inputs, max_supersteps: int
-) -> dict[str, NDArray[Any]]:
-    """The outputs of ``program`` in float64 after at most ``max_supersteps``, by name.
+def expected(problem: Problem, *, settled: bool) -> Answer:
+    """What the outputs should be, in float64: of a ``settled`` run by a method of the algorithm's own where it has one,
+    else by the reference, after as many supersteps as the problem allows at most.
 
-    ``key`` stands for everything they depend on. Another process that wants the same values meanwhile waits for them.
+    Another process that wants the same meanwhile waits for it.
     """
+    names = problem.program.outputs
+    if settled:
+        answer = _kept(f"{problem.key}-settled", names, lambda: _settled_answer(problem))
+        if answer is not None:
+            return answer
+    answer = _kept(problem.key, names, lambda: _reference(problem))
+    assert answer is not None
+    return answer
+
+
+def _kept(key: str, names: Sequence[str], compute: Callable[[], Answer | None]) -> Answer | None:
+    """The answer in the cache under ``key``, which stands for all that it depends on; computed and put there, if it can
+    be had, the first time."""
     folder = cache_folder() / "references" / key
     with file_lock(folder.with_suffix(".lock")):
         if not folder.is_dir():
+            answer = compute()
+            if answer is None:
+                return None
             with _folder_in_the_making(folder) as making:
-                values = _evaluate(program, graph, features, inputs, max_supersteps)
-                for number, name in enumerate(program.outputs):
-                    np.save(making / f"{number}.npy", values[name], allow_pickle=False)
-    return {
-        name: np.load(folder / f"{number}.npy", mmap_mode="r", allow_pickle=False)
-        for number, name in enumerate(program.outputs)
+                for number, name in enumerate(names):
+                    np.save(making / f"{number}.npy", answer.values[name], allow_pickle=False)
+                (making / _METHOD_FILE).write_text(answer.method, encoding="utf-8")
+    values = {
+        name: np.load(folder / f"{number}.npy", mmap_mode="r", allow_pickle=False) for number, name in enumerate(names)
     }
+    return Answer(values, (folder / _METHOD_FILE).read_text(encoding="utf-8"))
 
 
-def _evaluate(
-    program: Program, graph: Graph, features: int, inputs: Inputs, max_supersteps: int
-) -> dict[str, NDArray[Any]]:
+def _settled_answer(problem: Problem) -> Answer | None:
+    return problem.algorithm.settled_answer(problem.graph, problem.features)
+
+
+def _reference(problem: Problem) -> Answer:
     from harness.language.reference import ReferenceRun
 
-    run = ReferenceRun(program, graph, features)
-    run.reset(inputs)
-    run.run(max_supersteps)
-    return {name: run.values(name) for name in program.outputs}
+    run = ReferenceRun(problem.program, problem.graph, problem.features)
+    run.reset(problem.inputs)
+    run.run(problem.max_supersteps)
+    return Answer({name: run.values(name) for name in problem.program.outputs}, "the float64 reference")
 
 
 @contextmanager

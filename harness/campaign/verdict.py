@@ -10,26 +10,26 @@ from numpy.typing import NDArray
 
 from harness.campaign.cell import Cell
 from harness.campaign.problem import Problem
-from harness.campaign.reference import reference_values
+from harness.campaign.reference import expected
 from harness.language.validation import compare
 from harness.records.outcome import Outcome
 
 Verdict = tuple[Outcome, str, dict[str, Any]]
 
 
-def verdict(cell: Cell, problem: Problem, values: Mapping[str, NDArray[Any]]) -> Verdict:
+def verdict(cell: Cell, problem: Problem, values: Mapping[str, NDArray[Any]], *, settled: bool) -> Verdict:
     """The outcome, its reason, and the fields of a record that say how it was found.
 
-    Without validation (``validate=false``) only values that are not numbers are noticed.
+    ``settled``: whether the engine's run had; one that stopped at its limit is held against as many supersteps of the
+    reference. Without validation (``validate=false``) only values that are not numbers are noticed.
     """
     if not cell.validate:
         for name, value in values.items():
             if np.isnan(value).any():
                 return Outcome.DIVERGED, f"{name} holds values that are not numbers", {}
         return Outcome.OK, "", {}
-    reference = reference_values(
-        problem.key, problem.program, problem.graph, problem.features, problem.inputs, problem.max_supersteps
-    )
+    answer = expected(problem, settled=settled)
+    reference = answer.values
     comparison = compare(problem.program, values, reference)
     told = {
         "validation": {
@@ -37,6 +37,7 @@ def verdict(cell: Cell, problem: Problem, values: Mapping[str, NDArray[Any]]) ->
             "error": float(comparison.error),
             "bound": float(comparison.bound),
             "detail": comparison.detail,
+            "against": answer.method,
         }
     }
     for name, value in values.items():

@@ -33,6 +33,14 @@ class Inputs:
     parameters: Mapping[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Answer:
+    """The outputs of a settled run by name, in float64, and the ``method`` that they were found by."""
+
+    values: Values
+    method: str
+
+
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class Algorithm:
     """An algorithm, written once.
@@ -42,6 +50,8 @@ class Algorithm:
     """
 
     name: ClassVar[str] = ""
+    # Whether the metrics mean nothing before a run has settled, so that none are given of one that was stopped.
+    rated_when_settled: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -73,6 +83,14 @@ class Algorithm:
 
     def default_features(self, graph: Graph) -> int | None:
         """The natural number of features on this graph, if there is one."""
+        return None
+
+    def settled_answer(self, graph: Graph, features: int) -> Answer | None:
+        """What a settled run gives, by a method that has nothing to do with the program and is fast at any size, such
+        as a library's; ``graph`` is the one that the program runs on.
+
+        None where there is no such method: answers are then held against the program's float64 reference.
+        """
         return None
 
     def metrics(self, graph: Graph, values: Values) -> dict[str, float]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.records.schema import Record
-from harness.records.store import read_record, record_files
+from harness.records.store import read_record, record_files, strict_json
 
 if TYPE_CHECKING:
     import duckdb
@@ -106,7 +106,7 @@ def _drop_outdated(database: duckdb.DuckDBPyConnection, present: dict[str, Path]
 def _insert(database: duckdb.DuckDBPyConnection, folder: Path, paths: Sequence[Path]) -> None:
     """Read records into the table, by way of a file of one JSON object a line, which DuckDB reads fastest."""
     with tempfile.NamedTemporaryFile("w", suffix=".jsonl", encoding="utf-8") as lines:
-        lines.writelines(json.dumps(row) + "\n" for row in _rows(folder, paths))
+        lines.writelines(json.dumps(strict_json(row)) + "\n" for row in _rows(folder, paths))
         lines.flush()
         if paths:
             database.execute(

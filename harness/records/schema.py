@@ -16,7 +16,14 @@ from harness.records.mark import Mark
 from harness.records.outcome import Outcome
 
 # Raised whenever a field is added, taken away or changes its meaning; `harness.records.versions` then learns the step.
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
+
+
+# A number that need not be finite. In a file such a one is a string, as in the JSON form of protocol buffers: JSON has
+# no numbers for them, and null would be no distance where infinity is one.
+Number = Annotated[float, Meta(title="number, or one that is not finite")]
+_NUMBER = {"anyOf": [{"type": "number"}, {"enum": ["Infinity", "-Infinity", "NaN"]}]}
+NUMBER_FIELDS = ("metrics", "validation")
 
 
 class RecordError(ValueError):
@@ -59,12 +66,13 @@ class Solve(TypedDict):
 
 
 class Validation(TypedDict):
-    """The answer held against the float64 reference."""
+    """The answer held against the true one, in float64."""
 
     ok: bool
-    error: Annotated[float | None, Meta(description="largest relative error; null when it is not finite")]
+    error: Annotated[Number, Meta(description="largest relative error")]
     bound: float
     detail: str
+    against: Annotated[str, Meta(description="the method that gave the true answer")]
 
 
 class Gpu(TypedDict, total=False):
@@ -107,7 +115,10 @@ class Environment(TypedDict, total=False):
 
 
 class Record(TypedDict):
-    """One run of one cell. Times are in seconds; what the run did not get far enough to know is null or empty."""
+    """One run of one cell. Times are in seconds; what the run did not get far enough to know is null or empty.
+
+    Numbers that are not finite are the strings "Infinity", "-Infinity" and "NaN" in a file.
+    """
 
     schema: Annotated[int, Meta(description="version of this schema")]
     sweep: Annotated[str, Meta(description="id of the sweep, the same when it is resumed")]
@@ -130,12 +141,15 @@ class Record(TypedDict):
     bytes_needed: Annotated[int | None, Meta(description="what the engine said it would hold beside the graph")]
     phases: Annotated[dict[str, float], Meta(description="open, trace, the engine's own, wait, warm_up, download, ...")]
     solve: Solve | None
-    settled: Annotated[bool | None, Meta(description="whether no source was active at the end")]
+    settled: Annotated[bool | None, Meta(description="false: stopped at its limit; null: a fixed number of supersteps")]
     supersteps: Annotated[
         list[tuple[int, int, str]], Meta(description="active sources, edges visited and direction of each superstep")
     ]
     validation: Validation | None
-    metrics: Annotated[dict[str, float | None], Meta(description="what the algorithm rates its own answer by")]
+    metrics: Annotated[
+        dict[str, Number],
+        Meta(description="what the algorithm rates its answer by; empty where that takes a settled run and it was not"),
+    ]
     marks: Annotated[list[Mark], Meta(description="why the times may not be what a quiet machine would show")]
     artefacts: Annotated[list[str], Meta(description="names of the files beside the record")]
     environment: Environment
@@ -166,6 +180,12 @@ def json_schema() -> dict[str, Any]:
     record["properties"]["schema"] |= {"const": SCHEMA_VERSION}
     for name in ("Record", "Solve", "Validation"):
         made["$defs"][name]["additionalProperties"] = False
+    for described in (
+        record["properties"]["metrics"]["additionalProperties"],
+        made["$defs"]["Validation"]["properties"]["error"],
+    ):
+        del described["type"]
+        described |= _NUMBER
     title = f"Record of the Onyx harness, version {SCHEMA_VERSION}"
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **made}
 

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.records.schema import Record, RecordError, validate
+from harness.records.schema import NUMBER_FIELDS, Record, RecordError, validate
 from harness.records.versions import upgraded
 
 RECORD_FILE = "record.json"
+_NOT_FINITE = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 
 
 def write_record(folder: Path, data: Mapping[str, Any]) -> Path:
@@ -27,10 +28,10 @@ def write_record(folder: Path, data: Mapping[str, Any]) -> Path:
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
     """Write a JSON object, a line a field, to a temporary name, synced, then renamed: readers see the old or the new.
 
-    Numbers that are not finite become null, which every reader of JSON understands.
+    Numbers that are not finite become strings: see :func:`strict_json`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    fields = (f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in _finite(data).items())
+    fields = (f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in strict_json(data).items())
     text = "{\n" + ",\n".join(fields) + "\n}\n"
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
@@ -79,8 +80,9 @@ def read_record(path: Path) -> Record:
     RecordError names the file when it holds no record.
     """
     try:
-        return validate(upgraded(json.loads(path.read_text(encoding="utf-8"))))
-    except (json.JSONDecodeError, UnicodeDecodeError, AttributeError, RecordError) as error:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return validate(upgraded({**data, **{name: _numbers(data.get(name)) for name in NUMBER_FIELDS}}))
+    except (json.JSONDecodeError, UnicodeDecodeError, AttributeError, TypeError, RecordError) as error:
         raise RecordError(f"{path}: {error}; delete the file or move it away") from error
 
 
@@ -102,11 +104,19 @@ def record_files(folder: Path) -> list[Path]:
     return sorted(path for path in found if not any(part[0] == "." for part in path.relative_to(folder).parts))
 
 
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
+def strict_json(value: Any) -> Any:
+    """Plain data with the strings "Infinity", "-Infinity" and "NaN" for the numbers that JSON does not have."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return next(name for name, number in _NOT_FINITE.items() if repr(number) == repr(value))
     if isinstance(value, Mapping):
-        return {str(key): _finite(item) for key, item in value.items()}
+        return {str(key): strict_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
+        return [strict_json(item) for item in value]
     return value
+
+
+def _numbers(field: Any) -> Any:
+    """A field with its numbers that are not finite, if it is a mapping."""
+    if not isinstance(field, Mapping):
+        return field
+    return {key: _NOT_FINITE.get(value, value) if isinstance(value, str) else value for key, value in field.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -41,4 +42,14 @@ def _from_1(data: dict[str, Any]) -> dict[str, Any]:
     return {**data, "round": 1, "marks": [Mark.BUSY.value] if busy else [], "solve": solve}
 
 
-_STEPS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_1}
+def _from_2(data: dict[str, Any]) -> dict[str, Any]:
+    """Version 3 knows infinities, which were null before, and what the answer was held against."""
+    metrics = {name: math.nan if value is None else value for name, value in data["metrics"].items()}
+    validation = data["validation"]
+    if validation is not None:
+        error = math.inf if validation["error"] is None else validation["error"]
+        validation = {**validation, "error": error, "against": "the float64 reference"}
+    return {**data, "metrics": metrics, "validation": validation}
+
+
+_STEPS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_1, 2: _from_2}

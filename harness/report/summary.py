@@ -13,7 +13,7 @@ from harness.records.outcome import Outcome
 from harness.report.console import console, literal
 from harness.report.failures import failures
 from harness.report.progress import outcome_text
-from harness.report.table import comparison_table
+from harness.report.table import comparison_table, unsettled
 
 _OUTPUT_LINES = 8
 
@@ -28,6 +28,9 @@ def show_sweep(records: Sequence[Record], cells: int, baseline: str | None, fold
         marked = sum(mark in record["marks"] for record in timed)
         if marked:
             out.print(Text(f"* {mark.value} ({marked} of {len(timed)} times): {mark.meaning}"))
+    if any(unsettled(record) for record in records):
+        told = "not settled: stopped at the limit of supersteps; a quality that only a settled answer has is left out"
+        out.print(Text(told))
     _show_reasons(out, records)
     if len(records) < cells:
         missing = f"{cells - len(records)} of {cells} cells"

@@ -16,6 +16,7 @@ from harness.report.series import engine_label
 from harness.report.units import count, seconds, seconds_range
 
 NO_DIFFERENCE = "no difference"
+UNSETTLED = ", not settled"
 
 
 def comparison_table(records: Sequence[Record], baseline: str | None) -> Table:
@@ -60,11 +61,21 @@ def _cells(record: Record, base: Record | None) -> list[Text]:
     else:
         cells += [Text("-"), Text("-")]
     steps = record["supersteps"]
-    cells += [Text(str(len(steps)) if steps else "-"), Text(count(sum(step[1] for step in steps)) if steps else "-")]
-    cells.append(Text("-" if validation is None else _error(validation["error"])))
+    cells += [_supersteps(record), Text(count(sum(step[1] for step in steps)) if steps else "-")]
+    cells.append(Text("-" if validation is None else f"{validation['error']:.1e}"))
     cells.append(_quality(record))
     cells.append(_speed_up(record, base))
     return cells
+
+
+def unsettled(record: Record) -> bool:
+    """Whether the run was stopped at its limit of supersteps before it had settled."""
+    return record["settled"] is False and record["outcome"] == Outcome.OK
+
+
+def _supersteps(record: Record) -> Text:
+    steps = record["supersteps"]
+    return Text(f"{len(steps)}{UNSETTLED if unsettled(record) else ''}" if steps else "-")
 
 
 def disturbed(record: Record) -> bool:
@@ -76,12 +87,8 @@ def _mark(record: Record) -> str:
     return " *" if disturbed(record) else ""
 
 
-def _error(error: float | None) -> str:
-    return "not finite" if error is None else f"{error:.1e}"
-
-
 def _quality(record: Record) -> Text:
-    told = [f"{name} {value:.3f}" for name, value in record["metrics"].items() if value is not None]
+    told = [f"{name} {value:.3f}" for name, value in record["metrics"].items()]
     return literal("\n".join(told) or "-")
 
 

@@ -44,6 +44,13 @@ def test_json_columns_and_lists_can_be_asked(store):
     assert query(store, sql)[1] == [(4.4, "0.975", 40_200)]
 
 
+def test_infinity_can_be_asked_for(store):
+    validation = {**record()["validation"], "error": float("inf")}
+    write_record(store / "s1" / "d", record("far", validation=validation, metrics={"farthest": float("inf")}))
+    _, rows = query(store, "SELECT error, metrics->>'farthest' FROM records WHERE isinf(error)")
+    assert rows == [(float("inf"), "Infinity")]
+
+
 def test_what_changed_is_read_again_and_what_is_gone_is_gone(store, monkeypatch):
     compact(store)
     before = (store / PARQUET_FILE).stat().st_ino

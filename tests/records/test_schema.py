@@ -34,6 +34,21 @@ def test_the_schema_names_every_field_and_says_what_it_is():
     assert "UTC" in fields["properties"]["started"]["description"]
 
 
+def test_the_schema_knows_numbers_that_are_not_finite():
+    made = json_schema()["$defs"]
+    for field in (
+        made["Record"]["properties"]["metrics"]["additionalProperties"], made["Validation"]["properties"]["error"],
+    ):  # fmt: skip
+        assert field["anyOf"] == [{"type": "number"}, {"enum": ["Infinity", "-Infinity", "NaN"]}]
+        assert "type" not in field
+
+
+def test_an_error_that_was_null_in_version_2_was_infinite():
+    kept = json.loads((PUBLISHED.parents[1] / "tests" / "records" / "versions" / "2-ok.json").read_text())
+    kept["validation"]["error"] = None
+    assert upgraded(kept)["validation"]["error"] == float("inf")
+
+
 def test_there_is_a_kept_sample_of_every_version():
     assert {int(path.name.split("-")[0]) for path in KEPT} == set(range(1, SCHEMA_VERSION + 1))
 

@@ -89,15 +89,26 @@ def test_any_plain_data_is_written_as_strict_json(tmp_path_factory, data):
     def refuse(constant: str) -> None:
         raise AssertionError(f"{constant} is no JSON")
 
-    assert json.loads(path.read_text(), parse_constant=refuse) == _without_infinities(data)
+    assert json.loads(path.read_text(), parse_constant=refuse) == _with_named_infinities(data)
 
 
-def _without_infinities(value):
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
+def _with_named_infinities(value):
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, dict):
-        return {key: _without_infinities(item) for key, item in value.items()}
-    return [_without_infinities(item) for item in value] if isinstance(value, list) else value
+        return {key: _with_named_infinities(item) for key, item in value.items()}
+    return [_with_named_infinities(item) for item in value] if isinstance(value, list) else value
+
+
+def test_infinity_stays_infinity_in_a_record(tmp_path):
+    validation = {**record()["validation"], "error": math.inf}
+    path = write_record(tmp_path, record(metrics={"farthest": math.inf, "gain": -math.inf}, validation=validation))
+    assert '"farthest": "Infinity"' in path.read_text()
+    back = read_record(path)
+    assert back["metrics"] == {"farthest": math.inf, "gain": -math.inf}
+    assert back["validation"]["error"] == math.inf
+    unknown = read_record(write_record(tmp_path, record(metrics={"mean": math.nan})))
+    assert math.isnan(unknown["metrics"]["mean"])
 
 
 def test_only_results_and_honest_refusals_are_acceptable():

@@ -87,6 +87,27 @@ def test_the_baseline_with_its_default_schedule_goes_first():
     assert baseline_of([variant, default], "absent") is None
 
 
+def test_infinity_is_shown_as_it_is():
+    validation = {**record()["validation"], "error": float("inf")}
+    line = row(
+        shown([record("slow", metrics={"farthest": float("inf")}, validation=validation, outcome="wrong")]), "slow"
+    )
+    assert "farthest inf" in line
+    assert line.count(" inf ") == 2
+
+
+def test_a_run_that_was_stopped_says_so(capsys, tmp_path):
+    stopped, done = record("stopped", settled=False, metrics={}), record("done")
+    fixed = record("fixed", settled=None)
+    text = shown([stopped, done, fixed])
+    assert "2, not settled" in row(text, "stopped")
+    assert "not settled" not in row(text, "done") + row(text, "fixed")
+    show_sweep([stopped, done], 2, None, tmp_path)
+    assert "not settled: stopped at the limit of supersteps" in capsys.readouterr().out
+    show_sweep([done, fixed], 2, None, tmp_path)
+    assert "not settled" not in capsys.readouterr().out
+
+
 def test_names_are_shown_as_they_are(capsys, tmp_path):
     labels = {"engine": "[red]x[/red]", "algorithm": "[/]", "graph": "g\x1b[2Jh"}
     failed = record("x", None, labels=labels, reason="because of [bold]this[/bold]", output="[blink]last line")
