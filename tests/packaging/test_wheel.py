@@ -58,7 +58,11 @@ def test_the_wheel_holds_the_packages_and_the_configuration_and_nothing_else(whe
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"harness", "engines", "hydra_plugins"}
-    for wanted in ("harness/conf/config.yaml", "harness/conf/device/cpu.yaml", "hydra_plugins/onyx_harness_sweeper.py"):
+    for wanted in (
+        "harness/conf/config.yaml",
+        "harness/conf/experiment/stereo.yaml",
+        "hydra_plugins/onyx_harness_sweeper.py",
+    ):
         assert wanted in names
     assert any(name.endswith("/licenses/LICENSE") for name in names)
     assert not [name for name in names if name.endswith((".pyc", ".nbi", ".nbc"))]
