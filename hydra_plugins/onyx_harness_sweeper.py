@@ -27,6 +27,7 @@ class OnyxSweeper(BasicSweeper):
 
     def sweep(self, arguments: list[str]) -> None:
         """Run the sweep that the command line asks for; SystemExit when not every cell ended well."""
+        from harness.campaign.composition import Compositions
         from harness.campaign.plan import linked_overrides, plan_sweep, with_defaults
         from harness.campaign.sweep import run_plan
 
@@ -39,5 +40,7 @@ class OnyxSweeper(BasicSweeper):
         overrides, links = with_defaults(given, defaults, self.linked)
         [jobs] = self.split_arguments(overrides, None)
         asked = [linked_overrides(job, links) for job in jobs]
-        plan = plan_sweep((job, loader.load_sweep_config(self.config, job)) for job in asked)
+        compositions = Compositions(loader, self.config)
+        plan = plan_sweep((job, compositions(job)) for job in asked)
+        compositions.keep()
         run_plan(plan, self.launcher, self.max_batch_size)

@@ -66,6 +66,7 @@ class Cell:
     measure: Measure
     limits: Limits
     block: tuple[str, ...]
+    round: int
     labels: dict[str, str] = field(compare=False)
     sources: str = field(compare=False)
     graph_sources: str = field(compare=False)
@@ -134,6 +135,7 @@ def resolve_cell(config: Mapping[str, Any], registry: Registry) -> Cell:
         measure=_measure(config["measure"]),
         limits=_limits(config["limits"]),
         block=tuple(config["plugins"]["block"]),
+        round=count("round", config.get("round", 1)),
         labels=labels,
         sources=source_hash([engine_spec.factory, algorithm_spec.factory]),
         graph_sources=source_hash([graph_spec.factory]),

@@ -5,18 +5,19 @@ REQUEST is a JSON file with the cell and the folder for its artefacts; DRAFT rec
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import resource
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.campaign.cell import Cell, load
 from harness.campaign.draft import Draft
 from harness.campaign.errors import CampaignError
-from harness.campaign.process import die_with_parent
+from harness.campaign.refusal import refusal
 from harness.contract import EngineSpec, No, Phases, schedule_from_options
 from harness.plugins import Registry, load_plugins
 from harness.records.outcome import Outcome
@@ -33,16 +34,34 @@ if TYPE_CHECKING:
     Solved = tuple[Values, bool]  # the outputs, and whether the run had settled
 
 
+STORE_STATUS = 74  # EX_IOERR of sysexits.h
+
+
+class StoreError(Exception):
+    """What a cell leaves behind could not be kept, which is no fault of the cell's."""
+
+
+@contextmanager
+def _keeping(draft: Draft) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        draft.tell(store_error=str(error))
+        raise StoreError(str(error)) from error
+
+
 def main(arguments: list[str]) -> int:
     """Run the cell of a request; how it ended is told in the draft, so the status is 0 unless the process dies."""
     request = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
-    die_with_parent(request["parent"])
     cell = Cell.from_plain(request["cell"])
     _limit_memory(cell, request["memory_bytes"])
     with Path(arguments[1]).open("w", encoding="utf-8") as file:
         draft = Draft(file)
         try:
             _run(cell, draft, Path(request["folder"]), request["memory_bytes"])
+        except StoreError:
+            traceback.print_exc()
+            return STORE_STATUS
         except MemoryError as error:
             traceback.print_exc()
             draft.end(Outcome.OUT_OF_MEMORY, f"memory ran out: {error}" if str(error) else "memory ran out")
@@ -59,9 +78,9 @@ def _run(cell: Cell, draft: Draft, folder: Path, memory_bytes: int) -> None:
     draft.stage("plugins")
     registry = load_plugins(cell.block)
     spec = registry.engine(cell.engine)
-    refusal = _cannot_run_here(spec, cell)
-    if refusal:
-        draft.end(Outcome.UNSUPPORTED, refusal)
+    reason = refusal(spec, cell)
+    if reason:
+        draft.end(Outcome.UNSUPPORTED, reason)
         return
     phases = Phases()
     problem = _problem(cell, registry, draft, phases)
@@ -70,16 +89,6 @@ def _run(cell: Cell, draft: Draft, folder: Path, memory_bytes: int) -> None:
     solved = _solve(spec, cell, problem, draft, phases, memory_bytes, folder)
     if solved is not None:
         _judge(cell, problem, solved, draft, phases, folder)
-
-
-def _cannot_run_here(spec: EngineSpec, cell: Cell) -> str:
-    """Why the engine cannot run on this machine or device; empty when it can."""
-    missing = [module for module in spec.requires if importlib.util.find_spec(module) is None]
-    if missing:
-        return f"engine {spec.name!r} needs the Python module {missing[0]!r}, which is not installed"
-    if cell.device.kind not in spec.devices:
-        return f"engine {spec.name!r} does not run on {cell.device.kind} (it runs on: {', '.join(spec.devices)})"
-    return ""
 
 
 def _problem(cell: Cell, registry: Registry, draft: Draft, phases: Phases) -> Problem | None:
@@ -109,7 +118,7 @@ def _solve(
             return _values(engine, cell, problem, draft, phases, memory_bytes, folder)
         finally:
             engine.close()
-    except MemoryError:
+    except (MemoryError, StoreError):
         raise
     except Exception as error:  # noqa: BLE001  whatever an engine raises is this cell's outcome
         traceback.print_exc()
@@ -137,9 +146,14 @@ def _values(
     draft.stage("prepare")
     engine.prepare(problem.program, problem.graph, problem.features, cell.device, phases)
     explanation = f"{explain_program(problem.program)}\n\n{engine.explain()}\n"
-    (folder / "explain.txt").write_text(explanation, encoding="utf-8")
-    draft.stage("solve")
-    with device_lock(cell.device):
+    with _keeping(draft):
+        (folder / "explain.txt").write_text(explanation, encoding="utf-8")
+    draft.waits()
+    with ExitStack() as held:
+        with phases("wait"):
+            held.enter_context(device_lock(cell.device))
+        draft.waited(phases.seconds["wait"])
+        draft.stage("solve")
         bystanders = Bystanders()
         timing = measure_engine(engine, problem.inputs, problem.max_supersteps, cell.measure, phases)
         others = bystanders.cores()
@@ -166,7 +180,8 @@ def _judge(cell: Cell, problem: Problem, solved: Solved, draft: Draft, phases: P
         draft.stage("rate")
         rated = settled or not problem.algorithm.rated_when_settled
         metrics = problem.algorithm.metrics(problem.given, values) if rated else {}
-        problem.algorithm.artefacts(problem.given, values, folder)
+        with _keeping(draft):
+            problem.algorithm.artefacts(problem.given, values, folder)
         draft.tell(metrics={name: float(value) for name, value in metrics.items()})
     draft.end(outcome, reason)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -24,9 +26,23 @@ class Draft:
         """Say what is being done now: where a run that never comes back was lost."""
         self.tell(stage=name)
 
+    def waits(self) -> None:
+        """Say that the run waits for its device from now on, which is not its fault."""
+        self.tell(stage="wait", wait_began=time.monotonic())
+
+    def waited(self, seconds: float) -> None:
+        """Say that the wait is over."""
+        self.tell(wait_began=None, waited=seconds)
+
     def end(self, outcome: Outcome, reason: str = "") -> None:
         """Say how the run ended."""
         self.tell(outcome=outcome.value, reason=reason)
+
+
+def waited_s(fields: Mapping[str, Any]) -> float:
+    """How long a run has waited for its device so far; the clock is the same for all processes of a machine."""
+    began = fields.get("wait_began")
+    return time.monotonic() - began if began is not None else float(fields.get("waited", 0.0))
 
 
 def read_draft(path: Path) -> dict[str, Any]:

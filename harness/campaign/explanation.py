@@ -9,9 +9,9 @@ import hydra
 from hydra.errors import ConfigCompositionException
 
 from harness.campaign.cell import load, resolve_cell
+from harness.campaign.composition import plain
 from harness.campaign.draft import Draft
 from harness.campaign.errors import CampaignError
-from harness.campaign.plan import plain
 from harness.campaign.problem import set_problem
 from harness.contract import No, Phases, schedule_from_options
 from harness.plugins import load_plugins

@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import os
 import shutil
-import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +15,17 @@ from typing import Any
 import psutil
 
 from harness.campaign.cell import Cell
-from harness.campaign.draft import read_draft
+from harness.campaign.draft import read_draft, waited_s
 from harness.campaign.environment import environment
+from harness.campaign.errors import CampaignError
+from harness.campaign.lock import file_lock
 from harness.campaign.process import Ending, run_process
-from harness.records import SCHEMA_VERSION, write_record
+from harness.records import RECORD_FILE, SCHEMA_VERSION, write_record
 from harness.records.outcome import Outcome
 from harness.records.statistics import BOOTSTRAP_SEED
+from harness.records.store import replace_folder, restore_folder
 
+WORK_FOLDER = ".running"  # of a sweep: cells that are being run, locks, journals
 _GB = 1_000_000_000
 _MEMORY_SHARE = 0.8
 _TAIL_LINES = 60
@@ -32,58 +36,100 @@ _TAIL_LINES = 60
 _SPIN_COUNT = "3000"
 _EMPTY: dict[str, Any] = {
     "identity": None, "features": None, "graph": {}, "program": {}, "bytes_needed": None, "phases": {}, "solve": None,
-    "round": 1, "marks": [], "settled": None, "supersteps": [], "validation": None, "metrics": {}, "stage": "start",
+    "marks": [], "settled": None, "supersteps": [], "validation": None, "metrics": {}, "stage": "start",
     "reason": "",
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """A cell with its place: the sweep it belongs to and the folder that keeps what it leaves behind."""
+    """A cell with its place: the sweep it belongs to and the folder that keeps what it leaves behind.
+
+    ``known`` is the `stamp` of the record that was there when the sweep was planned.
+    """
 
     cell: Cell
     sweep: str
     key: str
     folder: Path
+    known: str
+
+
+def stamp(folder: Path) -> str:
+    """A text that changes whenever the record in a folder does."""
+    try:
+        status = (folder / RECORD_FILE).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return "none"
+    return f"{status.st_ino}-{status.st_mtime_ns}"
 
 
 def run_cell(assignment: Assignment) -> Path:
-    """Run a cell and write its record; the path of the record.
+    """Run a cell and put its record in its place, whole or not at all; the path of the record.
 
-    A KeyboardInterrupt is passed on once the record says so.
+    When another process has made the record meanwhile, that one stands. A KeyboardInterrupt is passed on once the
+    record says so. CampaignError when the record cannot be written.
     """
     folder = assignment.folder
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    work = folder.parent / WORK_FOLDER / assignment.key
+    try:
+        with file_lock(work.with_suffix(".lock"), keep=False):
+            known = stamp(folder)
+            if restore_folder(folder, work / "aside"):
+                known = assignment.known
+            if known != assignment.known:
+                return folder / RECORD_FILE
+            shutil.rmtree(work, ignore_errors=True)
+            (work / "made").mkdir(parents=True)
+            try:
+                _attempt(assignment, work)
+            finally:
+                if (work / "made" / RECORD_FILE).exists():
+                    replace_folder(work / "made", folder, work / "aside")
+                shutil.rmtree(work, ignore_errors=True)
+    except OSError as error:
+        raise unwritable(folder.parent.parent, error) from error
+    return folder / RECORD_FILE
+
+
+def _attempt(assignment: Assignment, work: Path) -> None:
+    """Run the cell; its record, output and artefacts are then in ``work/made``."""
+    made, draft_file = work / "made", work / "draft.jsonl"
     started = dt.datetime.now(dt.UTC)
-    with tempfile.TemporaryDirectory(prefix="onyx-harness-cell-") as scratch:
-        draft_file = Path(scratch) / "draft.jsonl"
-        try:
-            ending = _run_child(assignment, Path(scratch), draft_file)
-        except KeyboardInterrupt:
-            seconds = (dt.datetime.now(dt.UTC) - started).total_seconds()
-            fields = read_draft(draft_file) | {"outcome": Outcome.INTERRUPTED, "reason": "interrupted from outside"}
-            _write(assignment, fields, started, seconds, 0)
-            raise
-        fields = _concluded(read_draft(draft_file), ending, assignment)
-        return _write(assignment, fields, started, ending.seconds, ending.peak_bytes)
+    began = time.monotonic()
+    try:
+        ending = _run_child(assignment, work, draft_file)
+    except KeyboardInterrupt:
+        fields = read_draft(draft_file) | {"outcome": Outcome.INTERRUPTED, "reason": "interrupted from outside"}
+        _write(assignment, made, fields, started, time.monotonic() - began, 0)
+        raise
+    fields = read_draft(draft_file)
+    if "store_error" in fields:
+        raise OSError(fields["store_error"])
+    fields = _concluded(fields, ending, assignment)
+    _write(assignment, made, fields, started, ending.seconds, ending.peak_bytes)
 
 
-def _run_child(assignment: Assignment, scratch: Path, draft_file: Path) -> Ending:
+def unwritable(output: Path, error: OSError) -> CampaignError:
+    """The error for an output folder that cannot be written."""
+    met = f"output folder {output} cannot be written ({error.strerror or error})"
+    return CampaignError(f"{met}; make room there or choose another with output=FOLDER: what is on record stays")
+
+
+def _run_child(assignment: Assignment, work: Path, draft_file: Path) -> Ending:
     cell = assignment.cell
     request = {
         "cell": cell.plain(),
-        "folder": str(assignment.folder.absolute()),
+        "folder": str((work / "made").absolute()),
         "memory_bytes": memory_bytes(cell),
-        "parent": os.getpid(),
     }
     # Not the strict JSON of records: a parameter may be infinite.
-    (scratch / "request.json").write_text(json.dumps(request), encoding="utf-8")
+    (work / "request.json").write_text(json.dumps(request), encoding="utf-8")
     threads = str(cell.device.threads)
     return run_process(
         "harness.campaign.child",
-        [str(scratch / "request.json"), str(draft_file)],
-        output=assignment.folder / "output.txt",
+        [str((work / "request.json").absolute()), str(draft_file.absolute())],
+        output=work / "made" / "output.txt",
         # Libraries size their pools when they are loaded, so this has to be said before the process begins.
         environment={
             "GOMP_SPINCOUNT": os.environ.get("GOMP_SPINCOUNT", _SPIN_COUNT),
@@ -91,6 +137,7 @@ def _run_child(assignment: Assignment, scratch: Path, draft_file: Path) -> Endin
         },
         time_s=cell.limits.time_s,
         memory_bytes=memory_bytes(cell),
+        forgiven_s=lambda: waited_s(read_draft(draft_file)),
     )
 
 
@@ -118,10 +165,15 @@ def _concluded(fields: dict[str, Any], ending: Ending, assignment: Assignment) -
 
 
 def _write(
-    assignment: Assignment, fields: Mapping[str, Any], started: dt.datetime, seconds: float, peak_bytes: int
-) -> Path:
+    assignment: Assignment,
+    made: Path,
+    fields: Mapping[str, Any],
+    started: dt.datetime,
+    seconds: float,
+    peak_bytes: int,
+) -> None:
     cell = assignment.cell
-    told = {name: value for name, value in fields.items() if name != "others"}
+    told = {name: value for name, value in fields.items() if name not in ("others", "wait_began", "waited")}
     plain = cell.plain()
     config = {name: value for name, value in plain.items() if name not in ("labels", "sources", "graph_sources")}
     seeds = {
@@ -130,7 +182,7 @@ def _write(
         if isinstance(values.get("seed"), int)
     }
     failed = fields["outcome"] != Outcome.OK
-    output = assignment.folder / "output.txt"
+    output = made / "output.txt"
     record = (
         _EMPTY
         | told
@@ -142,10 +194,11 @@ def _write(
             "seconds": seconds,
             "config": config,
             "labels": cell.labels,
+            "round": cell.round,
             "schedule": cell.schedule,
             "sources": cell.sources,
             "seeds": {"bootstrap": BOOTSTRAP_SEED, **seeds},
-            "artefacts": sorted(path.name for path in assignment.folder.iterdir() if path.name != output.name),
+            "artefacts": sorted(path.name for path in made.iterdir() if path.name != output.name),
             "environment": {
                 **environment(),
                 "threads": cell.device.threads,
@@ -155,7 +208,7 @@ def _write(
             "output": _tail(output) if failed else "",
         }
     )
-    return write_record(assignment.folder, record)
+    write_record(made, record)
 
 
 def _tail(path: Path) -> str:

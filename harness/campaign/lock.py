@@ -13,14 +13,34 @@ from harness.contract import Device
 
 
 @contextmanager
-def file_lock(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on ``path``, waiting for it; the system frees it when the process dies."""
+def file_lock(path: Path, *, keep: bool = True) -> Iterator[None]:
+    """Hold an exclusive lock on ``path``, waiting for it; the system frees it when the process dies.
+
+    Without ``keep`` the file is removed when it is freed. OSError where the file system knows no locks.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    handle = _locked(path)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
+        if not keep:
+            path.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _locked(path: Path) -> int:
+    """A handle that holds the lock of the file that is at ``path`` now, not of one that was removed meanwhile."""
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
+                return handle
+        except FileNotFoundError:
+            pass  # removed between the two looks: try again with the next file
+        except BaseException:
+            os.close(handle)
+            raise
         os.close(handle)
 
 

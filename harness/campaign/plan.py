@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
+import dataclasses
+import functools
+import json
+import re
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omegaconf import DictConfig, OmegaConf
-
 from harness.campaign.cell import Cell, digest, resolve_cell
 from harness.campaign.environment import environment_key
 from harness.campaign.errors import CampaignError
+from harness.campaign.job import WORK_FOLDER, stamp, unwritable
+from harness.campaign.lock import file_lock
+from harness.campaign.options import count, truth
 from harness.plugins import Registry, closest, load_plugins
 from harness.records import RECORD_FILE, Record, RecordError, read_record, write_json
 from harness.records.outcome import Outcome
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
 RERUN = ("all", "failed", "none")
+SWEEP_FILE = "sweep.json"
+_BYTES_A_CELL = 100_000  # a record with its explanation
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,19 @@ class Planned:
     overrides: tuple[str, ...]
     folder: Path
 
+    @functools.cached_property
+    def known(self) -> str:
+        """What the record was when it was first looked at."""
+        return stamp(self.folder)
+
+    def record(self) -> Record | None:
+        """The record that the cell has, if it can be read."""
+        path = self.folder / RECORD_FILE
+        try:
+            return read_record(path) if path.is_file() else None
+        except (RecordError, FileNotFoundError):
+            return None  # of a later version of the harness, or half of a restored backup: measured anew
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -43,85 +62,123 @@ class Plan:
     output: Path
     rerun: str
     baseline: str | None
+    fail_fast: bool
+    dry_run: bool
+    registry: Registry
 
-    def record(self, planned: Planned) -> Record | None:
-        """The record that a cell of this sweep already has, if it can be read."""
-        path = planned.folder / RECORD_FILE
-        try:
-            return read_record(path) if path.is_file() else None
-        except RecordError:
-            return None  # of another version of the harness, or half of a restored backup: measured anew
+    @property
+    def folder(self) -> Path:
+        """Where the records of the sweep are."""
+        return self.output / self.identity
 
-    def unfinished(self) -> list[Planned]:
-        """The cells to run: all of them, those without an ok record, or those without any, as ``rerun`` says."""
-        return [planned for planned in self.cells if self._wanted(self.record(planned))]
-
-    def _wanted(self, record: Record | None) -> bool:
+    def wanted(self, record: Record | None) -> bool:
+        """Whether a cell with this record is to be run: any, one without an ok record, or without one, as ``rerun``
+        says."""
         if record is None or self.rerun == "all":
             return True
         return self.rerun == "failed" and not Outcome(record["outcome"]).acceptable
 
-    def job_overrides(self, planned: Planned, number: int, total: int) -> list[str]:
+    def job_overrides(self, planned: Planned, owner: str, journal: str) -> list[str]:
         """What Hydra is told for one job: the cell, and its place in the sweep."""
-        # Quoted, since a hash such as 12e5 would be read as a number.
-        place = [f"sweep.id='{self.identity}'", f"sweep.cell='{planned.key}'"]
-        place += [f"sweep.number={number}", f"sweep.total={total}"]
-        return [*planned.overrides, *place]
+        place = {
+            "id": self.identity,
+            "cell": planned.key,
+            "known": planned.known,
+            "directory": str(Path.cwd()),
+            "owner": owner,
+            "journal": journal,
+        }
+        return [
+            *planned.overrides,
+            f"round={planned.cell.round}",
+            *(f"sweep.{name}={quoted(value)}" for name, value in place.items()),
+        ]
 
 
-def plan_sweep(compositions: Iterable[tuple[Sequence[str], DictConfig]]) -> Plan:
-    """The plan for composed configurations, each with the overrides that made it.
+def quoted(text: str) -> str:
+    """A text as a value in Hydra's grammar: quoted, since a hash such as 12e5 would be read as a number."""
+    # Backslashes are themselves, but before a quotation mark each wants another.
+    escaped = re.sub(r"(\\*)('|$)", lambda met: met[1] * 2 + ("\\'" if met[2] else ""), text)
+    return f"'{escaped}'"
+
+
+def plan_sweep(configurations: Iterable[tuple[Sequence[str], Mapping[str, Any]]]) -> Plan:
+    """The plan for resolved configurations (plain data), each with the overrides that made it.
 
     Every cell is checked before any runs; raises CampaignError, UnknownName or ScheduleError for the first that cannot
-    be meant. Cells asked for twice are run once.
+    be meant. Cells asked for twice are run once. The rounds come one after the other, each with all cells.
     """
     machine = environment_key()
     registry: Registry | None = None
     first: Mapping[str, Any] = {}
-    cells: dict[str, tuple[Cell, tuple[str, ...]]] = {}
-    for overrides, composed in compositions:
-        config = plain(composed)
+    cells: list[tuple[Cell, tuple[str, ...]]] = []
+    for overrides, config in configurations:
         if registry is None:
             registry, first = load_plugins(config["plugins"]["block"]), config
-        cell = resolve_cell(config, registry)
-        cells.setdefault(cell.key(machine), (cell, tuple(overrides)))
-    if not cells:
+        cells.append((resolve_cell({**config, "round": 1}, registry), tuple(overrides)))
+    if registry is None:
         raise CampaignError("the command asks for no cell at all")
-    if first["rerun"] not in RERUN:
-        hint = closest(str(first["rerun"]), RERUN)
-        raise CampaignError(f"rerun is {first['rerun']!r}{hint} (there are: {', '.join(RERUN)})")
-    identity = digest(sorted(digest(cell.asked()) for cell, _ in cells.values()))[:12]
-    output = Path(first["output"]).expanduser()
+    rounds = range(1, count("rounds", first["rounds"]) + 1)
+    interleaved = [(dataclasses.replace(cell, round=turn), asked) for turn in rounds for cell, asked in cells]
+    once = {cell.key(machine): (cell, asked) for cell, asked in reversed(interleaved)}
+    identity, output = _identity(first, [cell for cell, _ in cells]), Path(first["output"]).expanduser()
     folder = output / identity
-    planned = (Planned(cell, key, overrides, folder / key) for key, (cell, overrides) in cells.items())
-    return Plan(identity, tuple(planned), output, first["rerun"], first["baseline"])
+    return Plan(
+        identity=identity,
+        cells=tuple(Planned(cell, key, asked, folder / key) for key, (cell, asked) in reversed(once.items())),
+        output=output,
+        rerun=_one_of("rerun", first["rerun"], RERUN),
+        baseline=first["baseline"],
+        fail_fast=truth("fail_fast", first["fail_fast"]),
+        dry_run=truth("dry_run", first["dry_run"]),
+        registry=registry,
+    )
 
 
-def plain(config: DictConfig) -> dict[str, Any]:
-    """A composed configuration as resolved plain data, without Hydra's own part."""
-    with_hydra = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
-    data = OmegaConf.to_container(with_hydra, resolve=True, throw_on_missing=True)
-    if not isinstance(data, dict):
-        raise CampaignError("the configuration is no mapping")
-    return {str(key): value for key, value in data.items()}
+def _identity(config: Mapping[str, Any], cells: Sequence[Cell]) -> str:
+    """The id that was given, or one that stands for the cells, in however many rounds."""
+    given = config["sweep"]["id"]
+    if given is None:
+        return digest(sorted({digest(cell.asked()) for cell in cells}))[:12]
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", str(given)):
+        raise CampaignError(f"sweep.id is {given!r}; it must be letters, digits, '_', '-' and '.', 64 at most")
+    return str(given)
+
+
+def _one_of(key: str, value: Any, choices: Sequence[str]) -> str:
+    if value not in choices:
+        raise CampaignError(f"{key} is {value!r}{closest(str(value), choices)} (there are: {', '.join(choices)})")
+    return str(value)
 
 
 def prepare_output(plan: Plan) -> None:
-    """Make the sweep's folder and describe the sweep in it; CampaignError when that cannot be done."""
+    """Make the sweep's folder and describe the sweep in it; CampaignError when that cannot be done.
+
+    A sweep with an id of its own keeps the cells that earlier commands asked for.
+    """
+    described = plan.folder / SWEEP_FILE
     try:
-        plan.output.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=plan.output) as probe:
-            probe.write(b"\0" * 4096)
-            probe.flush()
-            os.fsync(probe.fileno())
-        cells = [{"cell": planned.key, "overrides": list(planned.overrides)} for planned in plan.cells]
-        write_json(
-            plan.output / plan.identity / "sweep.json",
-            {"sweep": plan.identity, "baseline": plan.baseline, "cells": cells},
-        )
+        (plan.folder / WORK_FOLDER).mkdir(parents=True, exist_ok=True)
+        with file_lock(plan.folder / WORK_FOLDER / "sweep.lock"):
+            cells = {planned.key: {"cell": planned.key, "overrides": list(planned.overrides)} for planned in plan.cells}
+            earlier = {cell["cell"]: cell for cell in _described(described) if (plan.folder / cell["cell"]).is_dir()}
+            told = {"sweep": plan.identity, "baseline": plan.baseline, "cells": list((earlier | cells).values())}
+            write_json(described, told)
+        free = shutil.disk_usage(plan.folder).free
     except OSError as error:
-        met = f"output folder {plan.output} cannot be written ({error.strerror or error})"
-        raise CampaignError(f"{met}; choose another with output=FOLDER") from error
+        raise unwritable(plan.output, error) from error
+    if free < _BYTES_A_CELL * len(plan.cells):
+        met = f"only {free:,} bytes are free in output folder {plan.output}, for {len(plan.cells)} cells"
+        raise CampaignError(f"{met}; make room there or choose another with output=FOLDER")
+
+
+def _described(path: Path) -> list[dict[str, Any]]:
+    """The cells in a description of a sweep; none where there is no whole one."""
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        return [cell for cell in told["cells"] if isinstance(cell["cell"], str)]
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return []
 
 
 def with_defaults(

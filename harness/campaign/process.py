@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import site
@@ -11,19 +10,19 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 import harness
+from harness.campaign.output import OutputFile
 from harness.records.outcome import Outcome
 
 _WATCH_INTERVAL_S = 0.1
 # Finding descendants reads every process of the machine (2 ms for a hundred), which would disturb what is timed.
 _LOOKS_A_CENSUS = 10
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
@@ -55,41 +54,48 @@ def run_process(
     environment: Mapping[str, str],
     time_s: float,
     memory_bytes: int,
+    forgiven_s: Callable[[], float] = lambda: 0.0,
 ) -> Ending:
     """Run ``python -m module`` in a session of its own, its output in a file, until it ends or meets a limit.
 
-    When this process is interrupted, the child and all it started are killed before the interruption goes on.
+    ``forgiven_s``: seconds that do not count towards ``time_s``, asked for when it is over. However this process ends,
+    the child and all it started end with it.
     """
-    command = [sys.executable, "-P", "-X", "faulthandler", "-m", module, *arguments]
+    supervised = ["harness.campaign.supervisor", str(os.getpid()), module, *arguments]
     began = time.perf_counter()
-    with output.open("wb") as file:
+    printed = OutputFile(output)
+    try:
         child = subprocess.Popen(
-            command,
+            [sys.executable, "-P", "-X", "faulthandler", "-m", *supervised],
             stdin=subprocess.DEVNULL,
-            stdout=file,
+            stdout=printed.writer,
             stderr=subprocess.STDOUT,
             start_new_session=True,
             env={**os.environ, **environment, "PYTHONPATH": _python_path()},
         )
-    watch = _Watch(child.pid, time_s, memory_bytes)
+    finally:
+        os.close(printed.writer)
+        printed.start()
+    watch = _Watch(child.pid, time_s, memory_bytes, forgiven_s)
     watch.start()
     try:
-        # Wait without reaping: as long as the child's number is taken, so is that of its group.
-        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        _wait_for(child.pid)
     finally:
         watch.stop()
-        _kill_group(child.pid)
-        status = child.wait()
+        try:
+            # Interrupted while it runs, the supervisor first kills what left its group, which only it can find.
+            os.kill(child.pid, signal.SIGTERM)
+            _wait_for(child.pid)
+        finally:
+            _kill_group(child.pid)
+            status = child.wait()
+            printed.join()
     return Ending(status, watch.limit, time.perf_counter() - began, watch.peak_bytes)
 
 
-def die_with_parent(parent: int) -> None:
-    """Ask the system to kill this process when its parent dies, and leave at once if it already has. Linux only."""
-    if sys.platform != "linux":
-        return
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
+def _wait_for(process: int) -> None:
+    """Wait without reaping: as long as the child's number is taken, so is that of its group."""
+    os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
 
 
 def _python_path() -> str:
@@ -107,18 +113,20 @@ def _kill_group(group: int) -> None:
 class _Watch(threading.Thread):
     """Looks at a process group now and then, and kills it when it is too old or too large."""
 
-    def __init__(self, group: int, time_s: float, memory_bytes: int) -> None:
+    def __init__(self, group: int, time_s: float, memory_bytes: int, forgiven_s: Callable[[], float]) -> None:
         super().__init__(daemon=True)
         self._group, self._time_s, self._memory_bytes = group, time_s, memory_bytes
+        self._forgiven_s = forgiven_s
         self._done = threading.Event()
         self.limit: Outcome | None = None
         self.peak_bytes = 0
         self._family: list[psutil.Process] = []
 
     def run(self) -> None:
-        deadline = time.monotonic() + self._time_s
+        began = time.monotonic()
+        deadline = began + self._time_s
         looks = 0
-        while not self._done.wait(min(_WATCH_INTERVAL_S, max(0.0, deadline - time.monotonic()))):
+        while not self._done.wait(min(_WATCH_INTERVAL_S, max(0.01, deadline - time.monotonic()))):
             if looks % _LOOKS_A_CENSUS == 0:
                 self._family = _family(self._group)
             looks += 1
@@ -126,9 +134,11 @@ class _Watch(threading.Thread):
             if self.peak_bytes > self._memory_bytes:
                 self.limit = Outcome.OUT_OF_MEMORY
             elif time.monotonic() >= deadline:
-                self.limit = Outcome.TIMEOUT
+                deadline = began + self._time_s + self._forgiven_s()
+                self.limit = Outcome.TIMEOUT if time.monotonic() >= deadline else None
             if self.limit is not None:
-                _kill_group(self._group)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self._group, signal.SIGTERM)  # to the supervisor, which ends everything else
                 return
 
     def stop(self) -> None:
@@ -137,10 +147,9 @@ class _Watch(threading.Thread):
 
 
 def _family(pid: int) -> list[psutil.Process]:
-    """A process and its descendants; empty when it has just ended."""
+    """The descendants of a supervisor; empty when it has just ended."""
     try:
-        root = psutil.Process(pid)
-        return [root, *root.children(recursive=True)]
+        return list(psutil.Process(pid).children(recursive=True))
     except psutil.NoSuchProcess:
         return []
 

@@ -2,53 +2,94 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from harness.campaign.cell import resolve_cell
-from harness.campaign.job import Assignment, run_cell
-from harness.campaign.plan import Plan, Planned, plain, prepare_output
+from harness.campaign.composition import plain
+from harness.campaign.errors import CampaignError
+from harness.campaign.follow import Follower
+from harness.campaign.forecast import forecast
+from harness.campaign.job import WORK_FOLDER, Assignment, run_cell
+from harness.campaign.journal import Journal
+from harness.campaign.owner import end_with, this_process
+from harness.campaign.plan import Plan, Planned, prepare_output
 from harness.plugins import load_plugins
-from harness.records import read_record
+from harness.records import merge_rounds, read_record
 from harness.records.outcome import Outcome
-from harness.report import progress
-from harness.report.summary import show_page, show_sweep
+from harness.report.progress import say_begin
+from harness.report.summary import show_forecast, show_page, show_sweep
 
 if TYPE_CHECKING:
     from hydra.plugins.launcher import Launcher
 
-INTERRUPTED_STATUS = 130
+INTERRUPTED_STATUS, TERMINATED_STATUS = 130, 143
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM came; what is running is ended and recorded as after Ctrl-C."""
 
 
 def run_plan(plan: Plan, launcher: Launcher, batch: int | None) -> None:
-    """Run what is unfinished and show the sweep; SystemExit with status 1 when a cell failed, 130 when stopped."""
+    """Run what is unfinished and show the sweep; SystemExit with status 1 when a cell failed, 130 or 143 when stopped.
+
+    A dry run shows what would be run.
+    """
+    known = {planned.key: planned.record() for planned in plan.cells}
+    if plan.dry_run:
+        show_forecast(plan.identity, [forecast(plan, planned, known[planned.key]) for planned in plan.cells])
+        return
     prepare_output(plan)
-    todo = plan.unfinished()
-    progress.say_begin(plan.identity, len(plan.cells), len(plan.cells) - len(todo))
-    interrupted = False
-    try:
-        _launch(plan, todo, launcher, batch)
-    except KeyboardInterrupt:
-        interrupted = True
-    records = [record for planned in plan.cells if (record := plan.record(planned)) is not None]
-    show_sweep(records, len(plan.cells), plan.baseline, plan.output / plan.identity)
-    show_page(records, len(plan.cells), plan.baseline, plan.output / plan.identity)
-    if interrupted:
-        sys.exit(INTERRUPTED_STATUS)
+    todo = [planned for planned in plan.cells if planned.known and plan.wanted(known[planned.key])]
+    say_begin(plan.identity, len(plan.cells), len(plan.cells) - len(todo))
+    status = _carry_out(plan, todo, launcher, batch)
+    records = [record for planned in plan.cells if (record := planned.record()) is not None]
+    merged = merge_rounds(records)
+    show_sweep(merged, len(plan.cells) - len(records) + len(merged), plan.baseline, plan.folder)
+    show_page(records, len(plan.cells), plan.baseline, plan.folder)
+    if status:
+        sys.exit(status)
     if len(records) < len(plan.cells) or not all(Outcome(record["outcome"]).acceptable for record in records):
         sys.exit(1)
 
 
-def _launch(plan: Plan, todo: Sequence[Planned], launcher: Launcher, batch: int | None) -> None:
-    jobs = [plan.job_overrides(planned, number, len(todo)) for number, planned in enumerate(todo, start=1)]
-    for start, part in _parts(jobs, batch):
-        for result in launcher.launch(part, initial_job_idx=start):
-            _ = result.return_value  # raises what the job itself raised
+def _carry_out(plan: Plan, todo: Sequence[Planned], launcher: Launcher, batch: int | None) -> int:
+    """Launch the jobs; the exit status that a signal asks for, or 0."""
+    journal = Journal((plan.folder / WORK_FOLDER / f"{os.getpid()}-{os.urandom(4).hex()}.journal").absolute())
+    owner = this_process()
+    jobs = [plan.job_overrides(planned, owner, str(journal.path)) for planned in todo]
+    try:
+        with _terminations(), Follower(journal, todo):
+            for start, part in _parts(jobs, batch):
+                for result in launcher.launch(part, initial_job_idx=start):
+                    _ = result.return_value  # raises what the job itself raised
+    except KeyboardInterrupt as interruption:
+        return TERMINATED_STATUS if isinstance(interruption, Terminated) else INTERRUPTED_STATUS
+    finally:
+        journal.path.unlink(missing_ok=True)
+    return 0
+
+
+@contextlib.contextmanager
+def _terminations() -> Iterator[None]:
+    """SIGTERM ends a sweep as Ctrl-C does."""
+
+    def end(*_: object) -> NoReturn:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _parts(jobs: list[list[str]], size: int | None) -> Iterator[tuple[int, list[list[str]]]]:
@@ -60,16 +101,22 @@ def _parts(jobs: list[list[str]], size: int | None) -> Iterator[tuple[int, list[
 def run_job(config: DictConfig) -> str:
     """Hydra's job: run the cell that one composed configuration describes; the path of its record.
 
-    It may be called in a process of a launcher's own, on another machine with the same folders.
+    It may be called in a process of a launcher's own, on another machine with the same folders. With ``fail_fast`` it
+    does nothing once a cell of the sweep has failed.
     """
     settings: dict[str, Any] = plain(config)
-    cell = resolve_cell(settings, load_plugins(settings["plugins"]["block"]))
     place = settings["sweep"]
-    if place["id"] is None:
+    if place["cell"] is None:
         mode = HydraConfig.get().mode
-        raise SystemExit(f"onyx-harness: hydra.mode={mode} runs a job without its sweep; leave hydra.mode alone")
+        raise CampaignError(f"hydra.mode={mode} runs a job without its sweep; leave hydra.mode alone")
+    end_with(place["owner"])
+    os.chdir(place["directory"])
+    journal = Journal(Path(place["journal"]))
+    if settings["fail_fast"] and journal.failed():
+        return ""
+    cell = resolve_cell(settings, load_plugins(settings["plugins"]["block"]))
     folder = Path(settings["output"]).expanduser() / place["id"] / place["cell"]
-    with progress.cell(cell.labels, cell.features, place["number"], place["total"]) as finished:
-        path = run_cell(Assignment(cell, place["id"], place["cell"], folder))
-        finished(read_record(path))
+    journal.begin(place["cell"])
+    path = run_cell(Assignment(cell, place["id"], place["cell"], folder, place["known"]))
+    journal.end(place["cell"], read_record(path)["outcome"])
     return str(path)

@@ -59,10 +59,12 @@ def replace_folder(made: Path, place: Path, aside: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def restore_folder(place: Path, aside: Path) -> None:
-    """Undo what a `replace_folder` that was killed half way has done."""
-    if aside.exists() and not place.exists():
-        os.rename(aside, place)
+def restore_folder(place: Path, aside: Path) -> bool:
+    """Undo what a `replace_folder` that was killed half way has done; whether there was anything to undo."""
+    if place.exists() or not aside.exists():
+        return False
+    os.rename(aside, place)
+    return True
 
 
 def sync_folder(folder: Path) -> None:

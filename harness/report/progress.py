@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from typing import Self
 
+from rich.status import Status
 from rich.text import Text
 
 from harness.records import Record
@@ -26,24 +27,60 @@ def say_begin(sweep: str, cells: int, recorded: int) -> None:
     console().print(Text(f"sweep {sweep}: {cells} cell{'s' if cells != 1 else ''}{known}"))
 
 
-@contextmanager
-def cell(
-    labels: Mapping[str, str], features: int | None, number: int, total: int
-) -> Iterator[Callable[[Record], None]]:
-    """Show a cell as running; the function given is called with its record when it has ended."""
-    out = console()
+class Progress:
+    """A line for each cell that has ended; on a terminal also what is running and how long the rest may take.
 
-    def title(k: int | None) -> Text:
-        told = "auto" if k is None else str(k)
-        return literal(f"[{number}/{total}] {labels['graph']} · {labels['algorithm']} · k={told} · {labels['engine']}")
+    Entered and left in one thread.
+    """
 
-    def finished(record: Record) -> None:
+    def __init__(self, total: int) -> None:
+        self._total, self._done = total, 0
+        self._running: dict[str, Text] = {}
+        self._console = console()
+        self._status: Status | None = None
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._status = self._console.status("")
+            self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def begun(self, key: str, labels: Mapping[str, str], features: int | None, turn: int) -> None:
+        """Show a cell as running."""
+        self._running[key] = _title(labels, features, turn)
+        self._show("")
+
+    def ended(self, key: str, record: Record, elapsed: float) -> None:
+        """Say how a cell has ended, ``elapsed`` seconds after the sweep began."""
+        self._running.pop(key, None)
+        self._done += 1
         solve = record["solve"]
         time = f" {seconds(solve['median'])}" if solve and record["outcome"] == Outcome.OK else ""
-        out.print(Text.assemble(title(record["features"] or features), "  ", outcome_text(record["outcome"]), time))
+        left = time_left(self._done, self._total, elapsed)
+        features = record["features"] or record["config"]["features"]
+        title = Text.assemble(f"[{self._done}/{self._total}] ", _title(record["labels"], features, record["round"]))
+        self._console.print(Text.assemble(title, "  ", outcome_text(record["outcome"]), time, (left, "dim")))
+        self._show(left)
 
-    if out.is_terminal:
-        with out.status(title(features)):
-            yield finished
-    else:
-        yield finished
+    def _show(self, left: str) -> None:
+        if self._status is not None:
+            self._status.update(Text.assemble("running ", Text(", ").join(self._running.values()), left))
+
+
+def time_left(done: int, total: int, elapsed: float) -> str:
+    """``, about 2 min left``, from how long the cells so far have taken; empty when none is left."""
+    left = elapsed / done * (total - done)
+    if done == total:
+        return ""
+    told = f"{left:.0f} s" if left < 100 else f"{left / 60:.0f} min" if left < 6000 else f"{left / 3600:.1f} h"
+    return f", about {told} left"
+
+
+def _title(labels: Mapping[str, str], features: int | None, turn: int) -> Text:
+    k = "auto" if features is None else str(features)
+    again = f" · round {turn}" if turn > 1 else ""
+    return literal(f"{labels['graph']} · {labels['algorithm']} · k={k} · {labels['engine']}{again}")

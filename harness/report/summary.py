@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from harness.records import Mark, Record
@@ -36,6 +38,32 @@ def show_sweep(records: Sequence[Record], cells: int, baseline: str | None, fold
         missing = f"{cells - len(records)} of {cells} cells"
         out.print(Text(f"{missing} have not been run; the same command goes on with them"))
     out.print(literal(f"records: {folder}"))
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a sweep would do with a cell: run it or not, and why."""
+
+    labels: Mapping[str, str]
+    features: int | None
+    round: int
+    runs: bool
+    why: str
+
+
+def show_forecast(sweep: str, cells: Sequence[Forecast]) -> None:
+    """Print each cell of a sweep with whether it would be run."""
+    out = console()
+    table = Table(pad_edge=False)
+    for name in ("graph", "algorithm", "k", "engine", "round", "", "because"):
+        table.add_column(name, overflow="fold")
+    for cell in cells:
+        k = "auto" if cell.features is None else str(cell.features)
+        names = [literal(cell.labels["graph"]), literal(cell.labels["algorithm"]), Text(k)]
+        runs = Text("run", "green") if cell.runs else Text("skip", "yellow")
+        table.add_row(*names, literal(cell.labels["engine"]), Text(str(cell.round)), runs, literal(cell.why))
+    out.print(table)
+    out.print(Text(f"sweep {sweep}: {sum(cell.runs for cell in cells)} of {len(cells)} cells would be run"))
 
 
 def show_page(records: Sequence[Record], cells: int, baseline: str | None, folder: Path) -> None:

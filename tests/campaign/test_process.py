@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.campaign.draft import Draft, read_draft
+from harness.campaign.draft import Draft, read_draft, waited_s
 from harness.campaign.environment import Bystanders
 from harness.campaign.lock import file_lock
 from harness.campaign.process import run_process
@@ -46,8 +45,8 @@ def test_a_child_has_its_arguments_its_environment_and_no_input(module):
 
 
 def test_a_child_is_in_a_session_of_its_own(module):
-    _, output = module("import os; print(os.getsid(0) == os.getpid())")
-    assert output.strip() == "True"
+    _, output = module("import os; print(os.getsid(0))")
+    assert int(output) != os.getsid(0)
 
 
 def test_the_exit_status_is_told(module):
@@ -63,7 +62,7 @@ def test_the_signal_is_told_by_name(module):
 
 
 def test_a_child_that_does_not_end_is_ended_with_all_that_it_started(module):
-    source = "import os, threading\nos.fork()\nprint(os.getpid(), flush=True)\nthreading.Event().wait()"
+    source = "import os, threading\nos.fork()\nos.write(1, b'%d ' % os.getpid())\nthreading.Event().wait()"
     ending, output = module(source, time_s=1.0)
     assert ending.limit is Outcome.TIMEOUT
     for number in output.split():
@@ -85,26 +84,75 @@ def test_a_child_that_takes_too_much_memory_is_ended(module):
     assert ending.peak_bytes > 200_000_000
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the death of a parent is signalled by Linux alone")
-def test_a_child_dies_with_its_parent(tmp_path):
-    child = "import os, sys, threading\nfrom harness.campaign.process import die_with_parent\n"
-    child += "die_with_parent(int(sys.argv[1]))\nprint(os.getpid(), flush=True)\nthreading.Event().wait()"
-    parent = "import os, subprocess, sys\n"
-    parent += f"subprocess.run([sys.executable, '-c', {child!r}, str(os.getpid())])"
+@pytest.mark.parametrize("daemon", [False, True], ids=["child", "daemon"])
+def test_everything_dies_with_a_parent_that_is_killed(tmp_path, daemon):
+    leaves = "if os.fork() == 0:\n    os.setsid()\n    os.fork()\n" if daemon else ""
+    (tmp_path / "a_child.py").write_text(
+        f"import os, threading\n{leaves}open(f'pid-{{os.getpid()}}', 'w').close()\nthreading.Event().wait()"
+    )
+    parent = "from pathlib import Path\nfrom harness.campaign.process import run_process\n"
+    parent += "run_process('a_child', [], output=Path('out'), environment={}, time_s=60, memory_bytes=10**9)"
     process = subprocess.Popen(
         [sys.executable, "-c", parent],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])},
     )
-    assert process.stdout is not None
-    number = int(process.stdout.readline())
-    grandchild = psutil.Process(number)
-    process.send_signal(signal.SIGKILL)
+    count = 3 if daemon else 1
+    while len(found := [int(path.name[4:]) for path in tmp_path.glob("pid-*")]) < count:
+        assert process.poll() is None
+        os.sched_yield()
+    process.kill()
     process.wait()
-    process.stdout.close()
-    psutil.wait_procs([grandchild], timeout=20)
-    assert not grandchild.is_running() or grandchild.status() == psutil.STATUS_ZOMBIE
+    _, alive = psutil.wait_procs([psutil.Process(pid) for pid in found if psutil.pid_exists(pid)], timeout=20)
+    assert not [one for one in alive if one.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_a_daemon_that_a_child_leaves_behind_is_ended_with_it(module):
+    source = "import os, threading\nr, w = os.pipe()\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
+    source += "        os.write(w, str(os.getpid()).encode())\n        threading.Event().wait()\n    os._exit(0)\n"
+    source += "print(os.read(r, 20).decode())"
+    ending, output = module(source)
+    assert ending.status == 0
+    assert not psutil.pid_exists(int(output))
+
+
+def test_endless_output_is_kept_at_both_ends_and_costs_no_disk(module):
+    source = (
+        "import sys\nprint('first')\nfor _ in range(50):\n    sys.stdout.write('x' * 200_000 + '\\n')\nprint('last')"
+    )
+    _, output = module(source)
+    assert output.startswith("first\n")
+    assert output.endswith("last\n")
+    assert "bytes left out" in output
+    assert len(output) < 2_200_000
+
+
+def test_time_that_is_forgiven_does_not_count(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (tmp_path / "a_child.py").write_text("import threading; threading.Event().wait(1.5)")
+    asked = []
+
+    def forgiven() -> float:
+        asked.append(True)
+        return 60.0
+
+    out = tmp_path / "out"
+    ending = run_process(
+        "a_child", [], output=out, environment={}, time_s=0.3, memory_bytes=GIGABYTE, forgiven_s=forgiven
+    )
+    assert (ending.status, ending.limit) == (0, None)
+    assert asked == [True]
+
+
+def test_waiting_for_the_device_is_told_while_it_lasts_and_after(tmp_path):
+    path = tmp_path / "draft.jsonl"
+    with path.open("w") as file:
+        draft = Draft(file)
+        assert waited_s(read_draft(path)) == 0.0
+        draft.waits()
+        assert waited_s(read_draft(path)) > 0.0
+        draft.waited(2.5)
+        assert waited_s(read_draft(path)) == 2.5
 
 
 def test_a_draft_keeps_what_was_told_last_and_drops_a_line_cut_short(tmp_path):

@@ -19,6 +19,9 @@ class Right(Engine):
         return Yes(1000)
 
     def prepare(self, program, graph, features, device, phases):
+        if "FAKE_RUN_LOG" in os.environ:  # who runs, and for how many features
+            with open(os.environ["FAKE_RUN_LOG"], "a") as log:
+                log.write(f"{features} {os.getpid()}\n")
         with phases("compile"):
             self.inner = ReferenceRun(program, graph, features)
 

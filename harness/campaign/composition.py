@@ -1,0 +1,121 @@
+"""Composed configurations, kept from one sweep to the next: Hydra takes 0.12 s for each, and there may be thousands.
+
+What is kept is under a hash of all that a composition depends on: the configuration files, what the plugins offer, and
+the versions. A configuration that asks for anything else, such as an environment variable, is composed every time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import hydra
+from hydra.core.config_store import ConfigStore
+from omegaconf import DictConfig, OmegaConf
+
+from harness import __version__
+from harness.campaign.cell import digest
+from harness.campaign.errors import CampaignError
+from harness.graph.cache import cache_folder
+
+if TYPE_CHECKING:
+    from hydra.core.config_loader import ConfigLoader
+
+_MOST_BYTES = 50_000_000  # of one file of kept compositions; it is begun anew beyond
+# A resolver, or a reference to Hydra's own part: what it gives may change although no file did.
+_CHANGING = re.compile(r"\$\{(?:[^}]*:|hydra)")
+
+
+class Compositions:
+    """The plain configurations that lists of overrides compose to."""
+
+    def __init__(self, loader: ConfigLoader, master: DictConfig) -> None:
+        self._loader, self._master = loader, master
+        self._kept_in = cache_folder() / "compositions" / f"{_sources(loader, master)}.json"
+        self._kept: dict[str, dict[str, Any]] = _read(self._kept_in)
+        self._new: dict[str, dict[str, Any]] = {}
+
+    def __call__(self, overrides: Sequence[str]) -> dict[str, Any]:
+        """The configuration as resolved plain data, without Hydra's own part."""
+        name = digest(list(overrides))
+        if name in self._kept:
+            return self._kept[name]
+        composed = self._loader.load_sweep_config(self._master, list(overrides))
+        made = plain(composed)
+        if not _CHANGING.search(OmegaConf.to_yaml(_own(composed))):
+            self._new[name] = made
+        return made
+
+    def keep(self) -> None:
+        """Keep what is new for the next sweep. Raises OSError when the cache cannot be written."""
+        if not self._new:
+            return
+        kept = {**_read(self._kept_in), **self._new}
+        self._kept_in.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=self._kept_in.parent, prefix="writing-")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(kept, file)
+        os.replace(temporary, self._kept_in)
+
+
+def plain(config: DictConfig) -> dict[str, Any]:
+    """A composed configuration as resolved plain data, without Hydra's own part."""
+    data = OmegaConf.to_container(_own(config), resolve=True, throw_on_missing=True)
+    if not isinstance(data, dict):
+        raise CampaignError("the configuration is no mapping")
+    return {str(key): value for key, value in data.items()}
+
+
+def _own(config: DictConfig) -> Any:
+    return OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
+
+
+def _read(path: Path) -> dict[str, dict[str, Any]]:
+    """What is kept in a file; nothing when it is not there, damaged or too large."""
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            return {}
+        kept = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return kept if isinstance(kept, dict) else {}
+
+
+def _sources(loader: ConfigLoader, master: DictConfig) -> str:
+    """A hash of everything that compositions are made from."""
+    hashed = hashlib.sha256(f"{__version__} {hydra.__version__} {master.hydra.job.config_name}".encode())
+    hashed.update(repr(list(master.hydra.overrides.hydra)).encode())
+    for element in loader.get_search_path().get_path():
+        hashed.update(f"{element.provider} {element.path}\n".encode())
+        for path in _files(str(element.path)):
+            hashed.update(str(path).encode() + path.read_bytes())
+    for line in _stored(ConfigStore.instance().repo):
+        hashed.update(line.encode())
+    return hashed.hexdigest()[:32]
+
+
+def _files(place: str) -> Iterator[Path]:
+    kind, _, where = place.rpartition("://")
+    if kind == "pkg" and where != "hydra.conf":  # Hydra's own goes by its version
+        package, _, folder = where.replace(".", "/").partition("/")
+        found = importlib.util.find_spec(package)
+        for root in (found.submodule_search_locations if found else None) or ():
+            yield from sorted((Path(root) / folder).rglob("*.yaml"))
+    elif kind in ("", "file"):
+        yield from sorted(Path(where).rglob("*.yaml"))
+
+
+def _stored(group: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    """The configurations that were registered from Python, Hydra's own left out."""
+    for name, item in sorted(group.items()):
+        if isinstance(item, Mapping):
+            yield from () if name == "hydra" else _stored(item, f"{path}/{name}")
+        else:
+            yield f"{path}/{name}: {item.node!r}\n"

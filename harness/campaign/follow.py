@@ -1,0 +1,45 @@
+"""Following the journal of a sweep in a thread, to show how far it is, whichever launcher runs the cells."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+from harness.campaign.journal import Journal
+from harness.campaign.plan import Planned
+from harness.report.progress import Progress
+
+_INTERVAL_S = 0.2
+
+
+class Follower:
+    """While entered, shows each cell that is begun and each that has ended."""
+
+    def __init__(self, journal: Journal, cells: Sequence[Planned]) -> None:
+        self._journal = journal
+        self._cells = {planned.key: planned for planned in cells}
+        self._progress = Progress(len(cells))
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _follow(self) -> None:
+        began = time.monotonic()
+        with self._progress:
+            while True:
+                over = self._over.wait(_INTERVAL_S)
+                for kind, key, _ in self._journal.news():
+                    planned = self._cells[key]
+                    if kind == "begin":
+                        self._progress.begun(key, planned.cell.labels, planned.cell.features, planned.cell.round)
+                    elif (record := planned.record()) is not None:
+                        self._progress.ended(key, record, time.monotonic() - began)
+                if over:
+                    return

@@ -1,0 +1,23 @@
+"""What a sweep would do with a cell, for a dry run."""
+
+from __future__ import annotations
+
+from harness.campaign.plan import Plan, Planned
+from harness.campaign.refusal import refusal
+from harness.records import Record
+from harness.report.summary import Forecast
+
+
+def forecast(plan: Plan, planned: Planned, record: Record | None) -> Forecast:
+    """Whether the cell would be run, and why not or why again."""
+    cell = planned.cell
+    wanted = plan.wanted(record)
+    if record is not None:
+        policy = f"rerun={plan.rerun} {'runs it again' if wanted else 'leaves it'}"
+        why = f"{record['outcome']} is on record, {policy}"
+    else:
+        why = ""
+    refused = refusal(plan.registry.engine(cell.engine), cell) if wanted else ""
+    if refused:
+        why = f"unsupported: {refused}"
+    return Forecast(cell.labels, cell.features, cell.round, wanted and not refused, why)

@@ -1,0 +1,52 @@
+"""What the jobs of a sweep tell each other and the process that launched them, wherever a launcher runs them.
+
+A line a message, appended; it is for showing progress and for stopping early, and results never depend on it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness.records.outcome import Outcome
+
+
+class Journal:
+    """A file of lines ``begin CELL`` and ``end CELL OUTCOME``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._read = 0
+
+    def begin(self, cell: str) -> None:
+        """Say that a cell has been begun."""
+        self._append(f"begin {cell}\n")
+
+    def end(self, cell: str, outcome: str) -> None:
+        """Say that a cell has a record."""
+        self._append(f"end {cell} {outcome}\n")
+
+    def news(self) -> Iterator[tuple[str, str, str]]:
+        """What has been written since the last call, each as (begin or end, cell, outcome or empty)."""
+        if not self.path.exists():
+            return
+        with self.path.open("rb") as file:
+            file.seek(self._read)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return  # half of it is still to come
+                self._read += len(line)
+                kind, cell, *outcome = line.decode().split()
+                yield kind, cell, "".join(outcome)
+
+    def failed(self) -> bool:
+        """Whether any cell has ended in a way that is not acceptable."""
+        return any(kind == "end" and not Outcome(outcome).acceptable for kind, _, outcome in Journal(self.path).news())
+
+    def _append(self, line: str) -> None:
+        handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(handle, line.encode())  # at once, so that lines of several processes do not mix
+        finally:
+            os.close(handle)

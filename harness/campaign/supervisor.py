@@ -1,0 +1,106 @@
+"""The process between a sweep and a cell: ``python -m harness.campaign.supervisor PARENT MODULE ARGUMENTS...``.
+
+It runs the module in a process forked from itself, adopts everything that this process leaves behind, and kills it all
+when the module ends, when SIGTERM comes, or when PARENT dies, however PARENT dies. Linux only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import faulthandler
+import os
+import resource
+import runpy
+import signal
+import sys
+import time
+from pathlib import Path
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
+
+
+def main(arguments: list[str]) -> None:
+    """Become the supervisor of a module; returns in the process that is to be the module's, once it has run."""
+    parent, module = int(arguments[0]), arguments[1]
+    libc = ctypes.CDLL(None)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        os._exit(1)  # the parent died before it could have been noticed
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    child = os.fork()
+    if child:
+        _end_as(_watch_over(child))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    sys.argv = [module, *arguments[2:]]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def _watch_over(child: int) -> int:
+    """Wait for the child or for SIGTERM, then kill every descendant; the child's wait status."""
+    status: int | None = None
+    while status is None:
+        if signal.sigwait(_SIGNALS) != signal.SIGCHLD:
+            break
+        status = _reap(child)
+    while family := descendants():
+        for process in family:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        time.sleep(0.001)  # the dead are reaped in the next round, and the orphans of the dead become ours
+        met = _reap(child)
+        status = met if status is None else status
+    return signal.SIGTERM if status is None else status
+
+
+def _reap(child: int) -> int | None:
+    """Collect everything that has died; the wait status of ``child`` if it was among it."""
+    found = None
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            process, status = os.waitpid(-1, os.WNOHANG)
+            if process == 0:
+                break
+            if process == child:
+                found = status
+    return found
+
+
+def descendants() -> list[int]:
+    """The children of this process and theirs, zombies included, as the system lists them."""
+    found: list[int] = []
+    waiting = [os.getpid()]
+    while waiting:
+        children = _children(waiting.pop())
+        found += children
+        waiting += children
+    return found
+
+
+def _children(process: int) -> list[int]:
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{process}/task").iterdir():
+            with contextlib.suppress(OSError):
+                found += map(int, (task / "children").read_text().split())
+    return found
+
+
+def _end_as(status: int) -> None:
+    """End in the way that a wait status describes: by the same signal or with the same exit status."""
+    if not os.WIFSIGNALED(status):
+        os._exit(os.waitstatus_to_exitcode(status))
+    number = os.WTERMSIG(status)
+    faulthandler.disable()  # the fault was the child's, which has told it
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if number not in (signal.SIGKILL, signal.SIGSTOP):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())
+    os.kill(os.getpid(), number)
+    os._exit(128 + number)  # a signal whose default is to do nothing
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

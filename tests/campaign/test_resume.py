@@ -1,0 +1,170 @@
+"""A sweep that is killed at any instant, and goes on where it was, also beside another on the same store."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+
+import psutil
+import pytest
+
+from harness.records import read_records
+from tests.conftest import ROOT
+
+FEATURES = (1, 2, 3, 4, 5, 6)
+SWEEP = (
+    "algorithm=fake_spread", "graph=fake_ring", "engine=fake_right", f"features={','.join(map(str, FEATURES))}",
+    "measure.budget_s=0.001", "measure.repetitions=1",
+)  # fmt: skip
+
+
+@pytest.fixture
+def sweep(tmp_path, harness_environment):
+    """Start the sweep in the folder of the test; what it prints goes to a file."""
+    environment = {**harness_environment, "FAKE_RUN_LOG": str(tmp_path / "runs.txt"), "SWEEP_MARK": str(tmp_path)}
+
+    def start(*more: str) -> subprocess.Popen[bytes]:
+        with (tmp_path / "printed.txt").open("ab") as printed:
+            return subprocess.Popen(
+                [sys.executable, "-m", "harness", *SWEEP, *more],
+                cwd=tmp_path, env=environment, stdout=printed, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+
+    return start
+
+
+def finished(process, folder):
+    assert process.wait(timeout=120) == 0, (folder / "printed.txt").read_text()
+
+
+def stored(folder):
+    """k -> (cell, when its file was written) of every record."""
+    found = [(record["features"], record["cell"], path) for path, record in read_records(folder / "results")]
+    assert len({k for k, _, _ in found}) == len(found), "a cell is on record twice"
+    return {k: (cell, path.stat().st_mtime_ns) for k, cell, path in found}
+
+
+def runs(folder):
+    """How often each k was begun."""
+    log = folder / "runs.txt"
+    return Counter(int(line.split()[0]) for line in log.read_text().splitlines()) if log.exists() else Counter()
+
+
+def left_over(folder):
+    """Processes of the sweep that are still there."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("SWEEP_MARK") == str(folder) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return found
+
+
+@pytest.mark.slow
+def test_a_sweep_killed_again_and_again_ends_whole(sweep, tmp_path):
+    known = {}
+    draw = random.Random(11)
+    kills = 0
+    while kills < 12:
+        process = sweep()
+        try:
+            process.wait(timeout=draw.uniform(0.4, 1.4))
+            break  # it has ended by itself
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        kills += 1
+        _, alive = psutil.wait_procs(left_over(tmp_path), timeout=10)
+        assert not alive
+        now = stored(tmp_path)
+        assert now.items() >= known.items(), "a record was lost or made anew"
+        known = now
+    finished(sweep(), tmp_path)
+    now = stored(tmp_path)
+    assert set(now) == set(FEATURES)
+    assert now.items() >= known.items()
+    begun = runs(tmp_path)
+    assert sum(begun.values()) <= len(FEATURES) + kills  # only what was in flight is run again
+    [folder] = (tmp_path / "results").iterdir()
+    assert not [path for path in (folder / ".running").iterdir() if path.is_dir()]
+
+
+@pytest.mark.slow
+def test_two_sweeps_at_once_share_the_work(sweep, tmp_path):
+    both = [sweep(), sweep()]
+    for process in both:
+        finished(process, tmp_path)
+    assert set(stored(tmp_path)) == set(FEATURES)
+    assert runs(tmp_path) == Counter(FEATURES)
+
+
+@pytest.mark.slow
+def test_of_two_sweeps_at_once_one_may_be_killed(sweep, tmp_path):
+    draw = random.Random(5)
+    stays, goes = sweep(), sweep()
+    for _ in range(3):
+        try:
+            goes.wait(timeout=draw.uniform(0.8, 1.6))
+        except subprocess.TimeoutExpired:
+            goes.send_signal(signal.SIGKILL)
+            goes.wait()
+        goes = sweep()
+    finished(stays, tmp_path)
+    finished(goes, tmp_path)
+    assert set(stored(tmp_path)) == set(FEATURES)
+    assert sum(runs(tmp_path).values()) <= len(FEATURES) + 3
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(20))
+def test_many_instants(sweep, tmp_path, seed):
+    draw = random.Random(seed)
+    for _ in range(8):
+        process = sweep()
+        try:
+            process.wait(timeout=draw.uniform(0.3, 3.0))
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+    finished(sweep(), tmp_path)
+    assert set(stored(tmp_path)) == set(FEATURES)
+
+
+def test_a_finished_sweep_composes_and_runs_nothing(sweep, tmp_path):
+    finished(sweep(), tmp_path)
+    before = stored(tmp_path)
+    source = (
+        "import sys\nfrom hydra._internal.config_loader_impl import ConfigLoaderImpl as Loader\n"
+        "def never(*_):\n    raise AssertionError('composed')\n"
+        "Loader.load_sweep_config = never\n"
+        "from harness.campaign.application import main\nsys.exit(main(sys.argv[1:]))"
+    )
+    again = subprocess.run(
+        [sys.executable, "-c", source, *SWEEP],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests" / "campaign" / "fakes")])},
+    )  # fmt: skip
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "6 on record" in again.stdout
+    assert stored(tmp_path) == before
+
+
+def test_a_sweep_with_an_id_of_its_own_can_be_added_to(command, tmp_path):
+    cells = ("algorithm=fake_spread", "graph=fake_ring", "sweep.id=mine", "measure.budget_s=0.001")
+    assert command(*cells, "engine=fake_right").returncode == 0
+    added = command(*cells, "engine=fake_right,fake_refuses")
+    assert "2 cells, 1 on record" in added.stdout
+    assert {record["sweep"] for _, record in read_records(tmp_path / "results")} == {"mine"}
+    assert len(list(read_records(tmp_path / "results" / "mine"))) == 2
+
+
+def test_an_id_that_is_no_name_is_refused(command):
+    refused = command("engine=fake_right", "sweep.id='../elsewhere'")
+    assert refused.returncode == 2
+    assert "sweep.id is '../elsewhere'; it must be letters" in refused.stderr
