@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -45,3 +46,20 @@ def command(tmp_path: Path, harness_environment: dict[str, str]) -> Command:
         )
 
     return run
+
+
+@pytest.fixture
+def interruptible(harness_environment: dict[str, str], tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
+    """Start ``onyx-harness`` so that it heeds Ctrl-C even where the tests were started with SIGINT ignored."""
+
+    def start(*arguments: str, env: dict[str, str]) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "harness", *arguments],
+            cwd=tmp_path,
+            env={**harness_environment, **env},
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+
+    return start

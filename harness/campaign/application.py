@@ -14,7 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 from harness import __version__
 from harness.campaign.configuration import register_configuration
 from harness.campaign.errors import CampaignError
-from harness.campaign.sweep import run_job
+from harness.campaign.sweep import INTERRUPTED_STATUS, run_job
 from harness.contract import ScheduleError
 from harness.plugins import PluginWarning, Registry, UnknownName, closest, load_plugins
 
@@ -23,7 +23,8 @@ _FULL_ERROR = "HYDRA_FULL_ERROR"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; 0 when every cell was ok or unsupported, 1 when one was not, 2 when nothing could be run.
+    """Run the command; 0 when every cell was ok or unsupported, 1 when one was not, 2 when nothing could be run,
+    130 when it was interrupted.
 
     With the environment variable HYDRA_FULL_ERROR=1 an error shows where in the code it arose.
     """
@@ -52,6 +53,9 @@ def _run(arguments: Sequence[str]) -> int:
             raise
         _say(sys.stderr, f"onyx-harness: error: {in_words(error)}")
         return MISUSE_STATUS
+    except KeyboardInterrupt:
+        _say(sys.stderr, "onyx-harness: interrupted; the same command goes on where it was")
+        return INTERRUPTED_STATUS
     finally:
         if not traceback_wanted:
             os.environ.pop(_FULL_ERROR, None)

@@ -5,17 +5,18 @@ REQUEST is a JSON file with the cell and the folder for its artefacts; DRAFT rec
 
 from __future__ import annotations
 
+import errno
 import json
 import resource
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.campaign.cell import Cell, load
-from harness.campaign.draft import Draft
+from harness.campaign.draft import STORE_STATUS, Draft, StoreError
 from harness.campaign.errors import CampaignError
 from harness.campaign.refusal import refusal
 from harness.contract import EngineSpec, No, Phases, schedule_from_options
@@ -33,19 +34,17 @@ if TYPE_CHECKING:
     Values = Mapping[str, NDArray[Any]]
     Solved = tuple[Values, bool]  # the outputs, and whether the run had settled
 
-
-STORE_STATUS = 74  # EX_IOERR of sysexits.h
-
-
-class StoreError(Exception):
-    """What a cell leaves behind could not be kept, which is no fault of the cell's."""
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 @contextmanager
-def _keeping(draft: Draft) -> Iterator[None]:
+def _keeping(draft: Draft, only: Container[int | None] | None = None) -> Iterator[None]:
+    """Tell what a disk refuses, of all errors or of those with the numbers ``only``, from what an engine raises."""
     try:
         yield
     except OSError as error:
+        if only is not None and error.errno not in only:
+            raise
         draft.tell(store_error=str(error))
         raise StoreError(str(error)) from error
 
@@ -55,10 +54,11 @@ def main(arguments: list[str]) -> int:
     request = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
     cell = Cell.from_plain(request["cell"])
     _limit_memory(cell, request["memory_bytes"])
-    with Path(arguments[1]).open("w", encoding="utf-8") as file:
+    with Path(arguments[1]).open("wb", buffering=0) as file:
         draft = Draft(file)
         try:
-            _run(cell, draft, Path(request["folder"]), request["memory_bytes"])
+            with _keeping(draft, _DISK_FULL):
+                _run(cell, draft, Path(request["folder"]), request["memory_bytes"])
         except StoreError:
             traceback.print_exc()
             return STORE_STATUS

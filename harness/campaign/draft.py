@@ -6,21 +6,36 @@ import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
 from harness.records.outcome import Outcome
 
+STORE_STATUS = 74  # of a process that could keep no draft: EX_IOERR of sysexits.h
+
+
+class StoreError(Exception):
+    """What a cell leaves behind could not be kept, which is no fault of the cell's."""
+
 
 class Draft:
-    """Fields of the record to be, written one after the other; a field written again replaces the one before."""
+    """Fields of the record to be, written one after the other; a field written again replaces the one before.
 
-    def __init__(self, file: TextIO) -> None:
+    StoreError when there is no room for them.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        """``file`` is not buffered: what has been told must be there whatever becomes of the process."""
         self._file = file
 
     def tell(self, **fields: Any) -> None:
         """Add fields of the record."""
-        self._file.write(json.dumps(fields) + "\n")
-        self._file.flush()
+        line = (json.dumps(fields) + "\n").encode()
+        try:
+            written = self._file.write(line)
+        except OSError as error:
+            raise StoreError(str(error)) from error
+        if written != len(line):
+            raise StoreError(f"only {written} of {len(line)} bytes were written: the disk is full")
 
     def stage(self, name: str) -> None:
         """Say what is being done now: where a run that never comes back was lost."""

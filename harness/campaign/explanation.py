@@ -35,7 +35,7 @@ def explanation(overrides: Sequence[str]) -> str:
     settings = plain(config)
     registry = load_plugins(settings["plugins"]["block"])
     cell = resolve_cell(settings, registry)
-    problem = set_problem(cell, registry, Draft(io.StringIO()), Phases())
+    problem = set_problem(cell, registry, Draft(io.BytesIO()), Phases())
     program = explain_program(problem.program)
     spec = registry.engine(cell.engine)
     engine = load(spec.factory)(schedule_from_options(spec, cell.schedule))

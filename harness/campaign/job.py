@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 from harness.campaign.cell import Cell
-from harness.campaign.draft import read_draft, waited_s
+from harness.campaign.draft import STORE_STATUS, read_draft, waited_s
 from harness.campaign.environment import environment
 from harness.campaign.errors import CampaignError
 from harness.campaign.lock import file_lock
@@ -29,6 +29,7 @@ WORK_FOLDER = ".running"  # of a sweep: cells that are being run, locks, journal
 _GB = 1_000_000_000
 _MEMORY_SHARE = 0.8
 _TAIL_LINES = 60
+_NONE = "none"  # the stamp of a record that is not there
 # How long GNU OpenMP's threads spin at a barrier before they sleep. Label propagation on the digits (k = 10, two
 # threads, 181 supersteps) in ms, on two quiet cores / with one of them taken by something else: 35 / 15 with 100,
 # 15 / 24 with 1,000, 11 / 45 with 3,000, 11 / 114 with 10,000, 11 / 1,900 to 3,200 by default. So: full speed on a
@@ -60,7 +61,7 @@ def stamp(folder: Path) -> str:
     try:
         status = (folder / RECORD_FILE).stat()
     except (FileNotFoundError, NotADirectoryError):
-        return "none"
+        return _NONE
     return f"{status.st_ino}-{status.st_mtime_ns}"
 
 
@@ -77,7 +78,7 @@ def run_cell(assignment: Assignment) -> Path:
             known = stamp(folder)
             if restore_folder(folder, work / "aside"):
                 known = assignment.known
-            if known != assignment.known:
+            if known not in (assignment.known, _NONE):
                 return folder / RECORD_FILE
             shutil.rmtree(work, ignore_errors=True)
             (work / "made").mkdir(parents=True)
@@ -104,8 +105,8 @@ def _attempt(assignment: Assignment, work: Path) -> None:
         _write(assignment, made, fields, started, time.monotonic() - began, 0)
         raise
     fields = read_draft(draft_file)
-    if "store_error" in fields:
-        raise OSError(fields["store_error"])
+    if "store_error" in fields or ending.status == STORE_STATUS:
+        raise OSError(fields.get("store_error", "what the cell tells could not be kept"))
     fields = _concluded(fields, ending, assignment)
     _write(assignment, made, fields, started, ending.seconds, ending.peak_bytes)
 
@@ -160,6 +161,8 @@ def _concluded(fields: dict[str, Any], ending: Ending, assignment: Assignment) -
         return fields | {"outcome": Outcome.OUT_OF_MEMORY, "reason": reason}
     if ending.status != 0 or "outcome" not in fields:
         how = f"by {ending.signal_name}" if ending.signal_name else f"with exit status {ending.status}"
+        if ending.signal_name == "SIGKILL":
+            how += ", as by the system when memory runs out,"
         return fields | {"outcome": Outcome.CRASHED, "reason": f"the process died {how} in stage {stage!r}"}
     return fields
 

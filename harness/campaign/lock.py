@@ -13,13 +13,14 @@ from harness.contract import Device
 
 
 @contextmanager
-def file_lock(path: Path, *, keep: bool = True) -> Iterator[None]:
+def file_lock(path: Path, *, keep: bool = True, wait: bool = True) -> Iterator[None]:
     """Hold an exclusive lock on ``path``, waiting for it; the system frees it when the process dies.
 
-    Without ``keep`` the file is removed when it is freed. OSError where the file system knows no locks.
+    Without ``keep`` the file is removed when it is freed; without ``wait`` there is a BlockingIOError where somebody
+    else holds it. OSError where the file system knows no locks.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle = _locked(path)
+    handle = _locked(path, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     try:
         yield
     finally:
@@ -28,12 +29,12 @@ def file_lock(path: Path, *, keep: bool = True) -> Iterator[None]:
         os.close(handle)
 
 
-def _locked(path: Path) -> int:
+def _locked(path: Path, kind: int) -> int:
     """A handle that holds the lock of the file that is at ``path`` now, not of one that was removed meanwhile."""
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            fcntl.flock(handle, kind)
             if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
                 return handle
         except FileNotFoundError:

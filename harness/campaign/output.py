@@ -3,38 +3,76 @@
 from __future__ import annotations
 
 import os
+import select
 import threading
 from collections import deque
 from pathlib import Path
 
 _KEPT_BYTES = 1_000_000  # at either end
 _CHUNK = 65_536
+_MOST_IN_PIPE = 1 << 20  # what Linux lets a pipe hold at most
+_LOOK_S = 0.2
 
 
 class OutputFile(threading.Thread):
-    """Copies a pipe to a file until its writers are gone; what exceeds the kept beginning and end is only counted."""
+    """Copies a pipe to a file until its writers are gone; what exceeds the kept beginning and end is only counted.
+
+    The pipe is emptied whatever happens, so that nobody who writes to it is held up or struck down.
+    """
 
     def __init__(self, path: Path) -> None:
         super().__init__(daemon=True)
-        self._file = path.open("wb")
+        self._file = path.open("wb", buffering=0)
         self._source, self.writer = os.pipe()
+        self._over = threading.Event()
+        self._error: OSError | None = None
+        self._room, self._held, self._left_out = _KEPT_BYTES, 0, 0
+        self._end: deque[bytes] = deque()
+
+    def finish(self) -> None:
+        """Wait for what is still in the pipe, but for no writer that outlives the process.
+
+        Raises OSError when the file could not be written.
+        """
+        self._over.set()
+        self.join()
+        if self._error is not None:
+            raise self._error
 
     def run(self) -> None:
-        room, left_out = _KEPT_BYTES, 0
-        end: deque[bytes] = deque()
-        held = 0
-        with self._file as file, os.fdopen(self._source, "rb", buffering=0) as source:
-            while chunk := source.read(_CHUNK):
-                file.write(chunk[:room])
-                file.flush()
-                rest = chunk[room:]
-                room = max(0, room - len(chunk))
-                if rest:
-                    end.append(rest)
-                    held += len(rest)
-                while held - len(end[0]) > _KEPT_BYTES if end else False:
-                    held -= len(end[0])
-                    left_out += len(end.popleft())
-            if left_out:
-                file.write(f"\n[... {left_out:,} bytes left out ...]\n".encode())
-            file.writelines(end)
+        readiness = select.poll()
+        readiness.register(self._source, select.POLLIN)
+        with self._file, os.fdopen(self._source, "rb", buffering=0) as source:
+            left = _MOST_IN_PIPE
+            while left > 0:
+                over = self._over.is_set()
+                if readiness.poll(1000 * _LOOK_S):
+                    chunk = source.read(_CHUNK)
+                    if not chunk:
+                        break
+                    self._take(chunk)
+                    left -= len(chunk) if over else 0
+                elif over:
+                    break
+            if self._left_out:
+                self._write(f"\n[... {self._left_out:,} bytes left out ...]\n".encode())
+            self._write(b"".join(self._end))
+
+    def _take(self, chunk: bytes) -> None:
+        self._write(chunk[: self._room])
+        rest = chunk[self._room :]
+        self._room = max(0, self._room - len(chunk))
+        if rest:
+            self._end.append(rest)
+            self._held += len(rest)
+        while self._end and self._held - len(self._end[0]) > _KEPT_BYTES:
+            self._held -= len(self._end[0])
+            self._left_out += len(self._end.popleft())
+
+    def _write(self, data: bytes) -> None:
+        """Write all of it, unless something could not be written before."""
+        try:
+            while data and self._error is None:
+                data = data[self._file.write(data) :]
+        except OSError as error:
+            self._error = error

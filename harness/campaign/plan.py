@@ -16,6 +16,7 @@ from harness.campaign.cell import Cell, digest, resolve_cell
 from harness.campaign.environment import environment_key
 from harness.campaign.errors import CampaignError
 from harness.campaign.job import WORK_FOLDER, stamp, unwritable
+from harness.campaign.leftovers import SWEEP_LOCK, clear_leftovers
 from harness.campaign.lock import file_lock
 from harness.campaign.options import count, truth
 from harness.plugins import Registry, closest, load_plugins
@@ -43,6 +44,10 @@ class Planned:
     def known(self) -> str:
         """What the record was when it was first looked at."""
         return stamp(self.folder)
+
+    def first_record(self) -> Record | None:
+        """The record that `known` is the stamp of, or a later one; never an earlier one."""
+        return self.record() if self.known else None
 
     def record(self) -> Record | None:
         """The record that the cell has, if it can be read."""
@@ -159,7 +164,8 @@ def prepare_output(plan: Plan) -> None:
     described = plan.folder / SWEEP_FILE
     try:
         (plan.folder / WORK_FOLDER).mkdir(parents=True, exist_ok=True)
-        with file_lock(plan.folder / WORK_FOLDER / "sweep.lock"):
+        with file_lock(plan.folder / WORK_FOLDER / SWEEP_LOCK):
+            clear_leftovers(plan.folder)
             cells = {planned.key: {"cell": planned.key, "overrides": list(planned.overrides)} for planned in plan.cells}
             earlier = {cell["cell"]: cell for cell in _described(described) if (plan.folder / cell["cell"]).is_dir()}
             told = {"sweep": plan.identity, "baseline": plan.baseline, "cells": list((earlier | cells).values())}

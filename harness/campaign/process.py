@@ -89,7 +89,7 @@ def run_process(
         finally:
             _kill_group(child.pid)
             status = child.wait()
-            printed.join()
+            printed.finish()
     return Ending(status, watch.limit, time.perf_counter() - began, watch.peak_bytes)
 
 

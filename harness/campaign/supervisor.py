@@ -30,9 +30,13 @@ def main(arguments: list[str]) -> None:
     if os.getppid() != parent:
         os._exit(1)  # the parent died before it could have been noticed
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    supervisor = os.getpid()
     child = os.fork()
     if child:
         _end_as(_watch_over(child))
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # nobody would end it if its supervisor were killed
+    if os.getppid() != supervisor:
+        os._exit(1)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     sys.argv = [module, *arguments[2:]]
     runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
@@ -20,6 +20,7 @@ from harness.campaign.follow import Follower
 from harness.campaign.forecast import forecast
 from harness.campaign.job import WORK_FOLDER, Assignment, run_cell
 from harness.campaign.journal import Journal
+from harness.campaign.lock import file_lock
 from harness.campaign.owner import end_with, this_process
 from harness.campaign.plan import Plan, Planned, prepare_output
 from harness.plugins import load_plugins
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from hydra.plugins.launcher import Launcher
 
 INTERRUPTED_STATUS, TERMINATED_STATUS = 130, 143
+_PATIENT = 2  # the signal that is not obeyed, because the first one is being
 
 
 class Terminated(KeyboardInterrupt):
@@ -43,12 +45,11 @@ def run_plan(plan: Plan, launcher: Launcher, batch: int | None) -> None:
 
     A dry run shows what would be run.
     """
-    known = {planned.key: planned.record() for planned in plan.cells}
     if plan.dry_run:
-        show_forecast(plan.identity, [forecast(plan, planned, known[planned.key]) for planned in plan.cells])
+        show_forecast(plan.identity, [forecast(plan, planned, planned.record()) for planned in plan.cells])
         return
     prepare_output(plan)
-    todo = [planned for planned in plan.cells if planned.known and plan.wanted(known[planned.key])]
+    todo = [planned for planned in plan.cells if plan.wanted(planned.first_record())]
     say_begin(plan.identity, len(plan.cells), len(plan.cells) - len(todo))
     status = _carry_out(plan, todo, launcher, batch)
     records = [record for planned in plan.cells if (record := planned.record()) is not None]
@@ -67,29 +68,36 @@ def _carry_out(plan: Plan, todo: Sequence[Planned], launcher: Launcher, batch: i
     owner = this_process()
     jobs = [plan.job_overrides(planned, owner, str(journal.path)) for planned in todo]
     try:
-        with _terminations(), Follower(journal, todo):
+        with file_lock(journal.path, keep=False), _endings(), Follower(journal, todo):
             for start, part in _parts(jobs, batch):
                 for result in launcher.launch(part, initial_job_idx=start):
                     _ = result.return_value  # raises what the job itself raised
     except KeyboardInterrupt as interruption:
         return TERMINATED_STATUS if isinstance(interruption, Terminated) else INTERRUPTED_STATUS
-    finally:
-        journal.path.unlink(missing_ok=True)
     return 0
 
 
 @contextlib.contextmanager
-def _terminations() -> Iterator[None]:
-    """SIGTERM ends a sweep as Ctrl-C does."""
+def _endings() -> Iterator[None]:
+    """Ctrl-C and SIGTERM end a sweep; the second of them lets the cell in flight be ended and recorded all the same.
 
-    def end(*_: object) -> NoReturn:
-        raise Terminated
+    The third ends the sweep at once. Ctrl-C stays without effect in a process that was started so.
+    """
+    met = 0
 
-    before = signal.signal(signal.SIGTERM, end)
+    def end(number: int, _: object) -> None:
+        nonlocal met
+        met += 1
+        if met != _PATIENT:
+            raise KeyboardInterrupt if number == signal.SIGINT else Terminated
+
+    heeded = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, end) for number in heeded}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _parts(jobs: list[list[str]], size: int | None) -> Iterator[tuple[int, list[list[str]]]]:

@@ -250,15 +250,16 @@ def test_the_process_that_shows_the_table_loads_no_numerical_machinery(command, 
     assert " ok " in finished.stdout
 
 
-def test_an_interruption_ends_the_cell_and_is_recorded(tmp_path, harness_environment):
+@pytest.mark.parametrize("times", [1, 2], ids=["once", "twice"])
+def test_an_interruption_ends_the_cell_and_is_recorded(tmp_path, interruptible, times):
     pids = tmp_path / "pids"
     os.mkfifo(pids)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "harness", *CELL, "engine=fake_hangs"],
-        cwd=tmp_path, env={**harness_environment, "FAKE_PID_FILE": str(pids)}, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    process = interruptible(*CELL, "engine=fake_hangs", env={"FAKE_PID_FILE": str(pids)})
     started = pids.read_text().split()  # comes when the engine runs
     process.send_signal(signal.SIGINT)
+    if times == 2:  # while the first is being obeyed
+        psutil.wait_procs([psutil.Process(pid) for pid in map(int, started) if psutil.pid_exists(pid)], timeout=20)
+        process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "interrupted" in output

@@ -146,7 +146,7 @@ def test_time_that_is_forgiven_does_not_count(tmp_path, monkeypatch):
 
 def test_waiting_for_the_device_is_told_while_it_lasts_and_after(tmp_path):
     path = tmp_path / "draft.jsonl"
-    with path.open("w") as file:
+    with path.open("wb", buffering=0) as file:
         draft = Draft(file)
         assert waited_s(read_draft(path)) == 0.0
         draft.waits()
@@ -157,13 +157,13 @@ def test_waiting_for_the_device_is_told_while_it_lasts_and_after(tmp_path):
 
 def test_a_draft_keeps_what_was_told_last_and_drops_a_line_cut_short(tmp_path):
     path = tmp_path / "draft.jsonl"
-    with path.open("w") as file:
+    with path.open("wb", buffering=0) as file:
         draft = Draft(file)
         draft.stage("prepare")
         draft.tell(features=8)
         draft.stage("solve")
         draft.end(Outcome.WRONG, "off by one")
-        file.write('{"outcome": "o')
+        file.write(b'{"outcome": "o')
     assert read_draft(path) == {"stage": "solve", "features": 8, "outcome": "wrong", "reason": "off by one"}
 
 

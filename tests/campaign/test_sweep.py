@@ -123,13 +123,10 @@ def marked(folder):
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
-def test_a_stopped_sweep_records_what_it_stopped(tmp_path, harness_environment, stop):
+def test_a_stopped_sweep_records_what_it_stopped(tmp_path, interruptible, stop):
     pids = tmp_path / "pids"
     os.mkfifo(pids)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "harness", *CELL, "engine=fake_hangs,fake_right"],
-        cwd=tmp_path, env={**harness_environment, "FAKE_PID_FILE": str(pids)}, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    process = interruptible(*CELL, "engine=fake_hangs,fake_right", env={"FAKE_PID_FILE": str(pids)})
     pids.read_text()
     process.send_signal(stop)
     output, _ = process.communicate(timeout=60)

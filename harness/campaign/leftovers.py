@@ -1,0 +1,31 @@
+"""What killed sweeps have left half done, put right once nobody is at it any more."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from pathlib import Path
+
+from harness.campaign.job import WORK_FOLDER
+from harness.campaign.lock import file_lock
+from harness.records.store import restore_folder
+
+SWEEP_LOCK = "sweep.lock"  # held while a sweep is described
+
+
+def clear_leftovers(folder: Path) -> None:
+    """Restore every record of a sweep that was being replaced, and delete the work on cells that nobody runs now.
+
+    Called while the sweep is locked. Raises OSError when the folder cannot be written.
+    """
+    work = folder / WORK_FOLDER
+    for unfinished in folder.glob(".sweep.json-*"):
+        unfinished.unlink()
+    for journal in sorted(work.glob("*.journal")):
+        with contextlib.suppress(BlockingIOError), file_lock(journal, keep=False, wait=False):
+            continue
+    cells = {path.stem for path in work.iterdir() if path.is_dir() or path.suffix == ".lock"}
+    for cell in sorted(cells - {Path(SWEEP_LOCK).stem}):
+        with contextlib.suppress(BlockingIOError), file_lock(work / f"{cell}.lock", keep=False, wait=False):
+            restore_folder(folder / cell, work / cell / "aside")
+            shutil.rmtree(work / cell, ignore_errors=True)
