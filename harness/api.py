@@ -39,8 +39,9 @@ if TYPE_CHECKING:
         unfolded,
         watched,
     )
+    from harness.language.arrays import Arrays
     from harness.language.evaluation import Evaluator, concrete
-    from harness.language.expressions import Expression, constant
+    from harness.language.expressions import Expression, constant, walk
     from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, VertexStep, reads
     from harness.language.reference import moved, segment_reduce
     from harness.language.start import initial_values
@@ -50,14 +51,16 @@ if TYPE_CHECKING:
     from harness.lowering.cpu.partition import balanced_bounds, owned_edges, owner_bounds
     from harness.lowering.cpu.vertex_kernels import fill_kernel
     from harness.lowering.cpu.write_back import write_back
+    from harness.lowering.log_products import products_as_sums
     from harness.lowering.tracking import composed_writes, live_after
 
 _HOME = {
     "harness.graph": "Graph",
     "harness.language": "Algorithm Inputs InvalidInput LanguageError Program",
     "harness.language.analysis": "FoldGroup change_driven fold_groups mutable recomputation_only unfolded watched",
+    "harness.language.arrays": "Arrays",
     "harness.language.evaluation": "Evaluator concrete",
-    "harness.language.expressions": "Expression constant",
+    "harness.language.expressions": "Expression constant walk",
     "harness.language.reference": "moved segment_reduce",
     "harness.language.start": "initial_values",
     "harness.language.program": "EdgeReduce EdgeUpdate GraphReduce VertexStep reads",
@@ -67,6 +70,7 @@ _HOME = {
     "harness.lowering.cpu.partition": "balanced_bounds owned_edges owner_bounds",
     "harness.lowering.cpu.vertex_kernels": "fill_kernel",
     "harness.lowering.cpu.write_back": "write_back",
+    "harness.lowering.log_products": "products_as_sums",
     "harness.lowering.tracking": "composed_writes live_after",
 }
 _LAZY = {name: module for module, names in _HOME.items() for name in names.split()}
@@ -79,12 +83,12 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "HUB_ARGUMENTS", "Algorithm", "AlgorithmSpec", "CpuEngine", "Device", "Direction", "EdgeReduce",
+    "HUB_ARGUMENTS", "Algorithm", "AlgorithmSpec", "Arrays", "CpuEngine", "Device", "Direction", "EdgeReduce",
     "EdgeUpdate", "Engine", "EngineFailure", "EngineSpec", "Evaluator", "Expression", "FoldGroup", "Graph",
     "GraphReduce", "GraphSpec", "HubRuns", "Inputs", "InvalidInput", "Kernel", "KernelBuilder", "LanguageError",
     "No", "Phases", "Program", "RunStatistics", "ScheduleError", "Superstep", "VertexStep", "Yes",
     "balanced_bounds", "change_driven", "composed_writes", "concrete", "constant", "fill_kernel", "fold_groups",
     "hookimpl", "hub_runs", "initial_values", "live_after", "moved", "mutable", "option", "owned_edges",
-    "owner_bounds", "push_template", "reads", "recomputation_only", "schedule_from_options", "segment_reduce",
-    "sum_hubs_in_runs", "unfolded", "watched", "write_back",
+    "owner_bounds", "products_as_sums", "push_template", "reads", "recomputation_only", "schedule_from_options",
+    "segment_reduce", "sum_hubs_in_runs", "unfolded", "walk", "watched", "write_back",
 ]  # fmt: skip

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from engines.libraries.schedules import ScipySchedule
+from engines.libraries.schedules import ScipySchedule, TorchSchedule
 from harness.api import EngineSpec, hookimpl
 
 
 @hookimpl
 def onyx_engines() -> list[EngineSpec]:
-    """SciPy; more follow for the GPU."""
+    """SciPy for the processor; PyTorch for both."""
     return [
         EngineSpec(
             "scipy",
@@ -16,5 +16,13 @@ def onyx_engines() -> list[EngineSpec]:
             ScipySchedule,
             "engines.libraries.scipy_engine:ScipyEngine",
             requires=("scipy",),
-        )
+        ),
+        EngineSpec(
+            "torch",
+            "PyTorch: sparse CSR times dense, gather and reduce where the message is no product",
+            TorchSchedule,
+            "engines.libraries.torch_engine:TorchEngine",
+            requires=("torch",),
+            devices=("cpu", "cuda"),
+        ),
     ]

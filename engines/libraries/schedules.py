@@ -8,3 +8,8 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class ScipySchedule:
     """SciPy has no options: each stage takes the library's best path, and ``explain`` says which."""
+
+
+@dataclass(frozen=True)
+class TorchSchedule:
+    """PyTorch has no options: each stage takes the library's best path, and ``explain`` says which."""

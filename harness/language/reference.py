@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from harness.contract import RunStatistics, Superstep
 from harness.language.algorithm import Inputs
 from harness.language.analysis import Watched, watched
+from harness.language.arrays import NUMPY
 from harness.language.errors import InvalidInput
 from harness.language.evaluation import Evaluator, concrete
 from harness.language.products import LogProduct
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from harness.graph import Graph
 
 Array = NDArray[Any]
+moved = NUMPY.moved
 BLOCK_ELEMENTS = 1 << 22  # message elements in flight: 32 MB of float64
 
 
@@ -220,19 +222,6 @@ def _csr_positions(graph: Graph) -> Array:
     edge_ids = graph.csc.edge_ids
     assert edge_ids is not None
     return np.asarray(edge_ids)
-
-
-def moved(old: Array, new: Array, tolerance: float, relative: bool) -> Array:
-    """Per vertex: whether any feature moved by more than the tolerance. NaN always counts as moving."""
-    features = tuple(range(1, new.ndim))
-    if new.dtype == np.bool_:
-        return np.asarray((new != old).any(axis=features))
-    near = new == old  # equal infinities are near, too
-    with np.errstate(invalid="ignore"):
-        distance = new - old
-        np.abs(distance, out=distance)
-        near |= distance <= (tolerance * np.abs(new) if relative else tolerance)
-    return np.asarray(~near.all(axis=features))
 
 
 def reads_reverse(program: Program) -> bool:

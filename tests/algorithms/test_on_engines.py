@@ -36,6 +36,7 @@ SCHEDULES = {
     "tigr": ("tigr", {}),
     "simdx": ("simdx", {"warp_degree": 3, "block_degree": 9}),
     "scipy": ("scipy", {}),
+    "torch": ("torch", {}),
 }
 NO_PRODUCT = ("bfs", "sssp", "components", "manifold_ranking", "multimodal")  # a sparse product cannot do these
 

@@ -27,7 +27,9 @@ CLASSES = {
     "tigr": "engines.pushbaseline.tigr:TigrEngine",
     "simdx": "engines.pullbaseline.simdx:SimdxEngine",
     "scipy": "engines.libraries.scipy_engine:ScipyEngine",
+    "torch": "engines.libraries.torch_engine:TorchEngine",
 }
+LIBRARIES = ("scipy", "torch")
 FEATURES = (1, 3, 4, 7, 8, 32, 33, 100)
 
 PULL = {"direction": "pull"}
@@ -42,6 +44,7 @@ STRATEGIES = {
     "tigr": ("tigr", {}),
     "simdx": ("simdx", {"warp_degree": 3, "block_degree": 9}),
     "scipy": ("scipy", {}),
+    "torch": ("torch", {}),
 }
 CHANGE_DRIVEN = {
     "pull": ("onyx", {}),
@@ -52,7 +55,9 @@ CHANGE_DRIVEN = {
 
 
 def new_engine(name, options=None):
-    """An engine under a schedule."""
+    """An engine under a schedule; the test is skipped where a module that it needs is not installed."""
+    for required in SPECS[name].requires:
+        pytest.importorskip(required, reason=f"engine {name!r} needs the module {required!r}")
     module, _, attribute = SPECS[name].factory.partition(":")
     assert SPECS[name].factory == CLASSES[name]
     cls = getattr(__import__(module, fromlist=[attribute]), attribute)

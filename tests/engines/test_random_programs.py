@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import random
 
 import numpy as np
@@ -45,6 +46,7 @@ SCHEDULES = [
     ("tigr", {"degree_bound": 1}),
     ("simdx", {"warp_degree": 1, "block_degree": 2}),
     ("scipy", {}),
+    *([("torch", {})] if importlib.util.find_spec("torch") else []),
 ]
 SUPERSTEPS = 5
 

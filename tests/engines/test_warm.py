@@ -21,6 +21,7 @@ SCHEDULES = {
     "tigr": ("tigr", {}),
     "simdx": ("simdx", {"warp_degree": 3, "block_degree": 9}),
     "scipy": ("scipy", {}),
+    "torch": ("torch", {}),
 }
 NAMES = tuple(name for name in ALGORITHMS if name != "belief_propagation")
 KINDS = ("insert", "delete", "heavier", "lighter")

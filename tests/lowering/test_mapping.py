@@ -17,10 +17,10 @@ from harness.lowering.cpu.code import Block, Value
 from harness.lowering.cpu.kernels import module_source
 from harness.lowering.cpu.mapping import far, literal
 from harness.lowering.layout import Layout
-from tests.engines.problems import STRATEGIES, new_engine
+from tests.engines.problems import LIBRARIES, STRATEGIES, new_engine
 from tests.engines.programs import arcs_and_loops, program_named
 
-GENERATED = {name: value for name, value in STRATEGIES.items() if value[0] != "scipy"}
+GENERATED = {name: value for name, value in STRATEGIES.items() if value[0] not in LIBRARIES}
 FEATURE_AWARE_KERNELS = [("pull", 4), ("pull-all", 8), ("push-all", 5), ("simdx", 7), ("tigr", 32), ("gunrock", 33)]
 
 

@@ -1,0 +1,350 @@
+"""What the library peers share: a program run stage by stage over whole arrays of a library, in float32.
+
+A sum of ``c(dst, edge) * f(src)`` is ``A @ F``: A is the CSR matrix of in-edges that holds c, made once when c is
+constant, and F is f of every vertex. Vertex formulas and whole-graph reductions are the library's own array functions.
+Other messages are a subclass's affair. Nothing leaves the device in a superstep but the number of vertices that moved.
+"""
+
+from __future__ import annotations
+
+import itertools
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engines.libraries.matrix import RUN, Matrix, Pattern
+from engines.libraries.products import Product, as_product
+from harness.api import (
+    Arrays,
+    Device,
+    EdgeReduce,
+    EdgeUpdate,
+    Engine,
+    Evaluator,
+    Graph,
+    GraphReduce,
+    Inputs,
+    No,
+    Phases,
+    Program,
+    RunStatistics,
+    Superstep,
+    VertexStep,
+    Yes,
+    concrete,
+    initial_values,
+    watched,
+)
+
+Array = Any  # of the library
+
+
+@dataclass(frozen=True)
+class Side:
+    """Vertices that supersteps update in turn, and the in-edges of these (in CSC order)."""
+
+    vertices: slice
+    arcs: slice
+    offsets: NDArray[Any]
+
+
+class ArrayEngine(Engine):
+    """Runs every superstep over all vertices (of a side); a subclass says with which library."""
+
+    library: ClassVar[str]
+    run_length: int | None = RUN
+
+    arrays: Arrays
+    program: Program
+    graph: Graph
+    features: int
+
+    # of the library -------------------------------------------------------------------------------------------------
+    @abstractmethod
+    def open(self, device: Device) -> None:
+        """Load the library and choose the device; sets ``arrays``."""
+
+    def refused_device(self, device: Device) -> str:
+        """Why it cannot run there; empty where it can."""
+        return "" if device.kind == "cpu" else f"{self.library} runs on the processor only"
+
+    @abstractmethod
+    def csr(self, values: Array, columns: Array, offsets: Array, shape: tuple[int, int]) -> Any:
+        """The library's CSR matrix, for ``@`` with a dense one."""
+
+    def other_message(self, stage: EdgeReduce, reason: str) -> str:
+        """Why a message that is no product (for that reason) cannot be reduced; empty where it can."""
+        return reason
+
+    def other_stage(self, stage: EdgeUpdate) -> str:
+        """Why edge properties cannot be updated; empty where they can."""
+        return f"{stage.name} updates an edge property, which is no sparse product"
+
+    def rewritten(self, program: Program) -> Program:
+        """The program as this engine runs it."""
+        return program
+
+    # contract -------------------------------------------------------------------------------------------------------
+    def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
+        """Needs the operands of every stage at once."""
+        refused = self.refused_device(device)
+        if refused:
+            return No(refused)
+        if program.control.alternate and graph.bipartite is None:
+            return No("the program alternates sides and the graph is not bipartite")
+        program = self.rewritten(program)
+        for stage in program.stages:
+            reason = ""
+            if isinstance(stage, EdgeUpdate):
+                reason = self.other_stage(stage)
+            elif isinstance(stage, EdgeReduce):
+                product = as_product(program, stage)
+                reason = self.other_message(stage, product) if isinstance(product, str) else ""
+            if reason:
+                return No(reason)
+        return Yes(self.bytes_needed(program, graph, features))
+
+    def bytes_needed(self, program: Program, graph: Graph, features: int) -> int:
+        """The matrix of every product with its operands, and every property."""
+        elements = matrices = 0
+        for stage in program.stages:
+            product = as_product(program, stage) if isinstance(stage, EdgeReduce) else None
+            if isinstance(product, Product):
+                matrices += 1
+                elements += int(np.prod(concrete(product.dense.shape, features), dtype=np.int64))
+        sparse = (4 + 4 * matrices) * graph.num_edges + 8 * graph.num_vertices
+        kept = sum(
+            int(np.prod(concrete(p.shape, features), dtype=np.int64)) * (graph.num_edges if p.place == "edge" else 0)
+            for p in program.properties.values()
+        )
+        dense = sum(
+            int(np.prod(concrete(p.shape, features), dtype=np.int64))
+            for p in program.properties.values()
+            if p.place == "vertex"
+        )
+        return sparse + 4 * (kept + graph.num_vertices * (dense + 2 * elements))
+
+    def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
+        """Nothing is compiled ahead; the structure of the matrices is the graph's own CSC."""
+        self.graph, self.features = graph, features
+        self._watched = [name for _, name in watched(program)]
+        with phases("load"):
+            self.open(device)
+        with phases("transform"):
+            self.program = self.rewritten(program)
+            found = {s.name: as_product(self.program, s) for s in self.program.stages if isinstance(s, EdgeReduce)}
+            self.products = {name: product for name, product in found.items() if isinstance(product, Product)}
+            self.sides = self._sides()
+        with phases("upload"):
+            self._upload_graph()
+
+    def _sides(self) -> list[Side]:
+        count, offsets = self.graph.num_vertices, self.graph.csc.offsets
+        cuts = [0, count]
+        if self.program.control.alternate and self.graph.bipartite is not None:
+            cuts = [0, self.graph.bipartite[0], count]
+        sides = []
+        for first, last in itertools.pairwise(cuts):
+            own = offsets[first : last + 1]
+            sides.append(Side(slice(first, last), slice(int(own[0]), int(own[-1])), own - own[0]))
+        return sides
+
+    @property
+    def index(self) -> type[np.generic]:
+        """The integers that number vertices and edges."""
+        narrow = self.graph.num_edges < 2**31 and self.graph.num_vertices < 2**31
+        return np.int32 if narrow else np.int64
+
+    def _upload_graph(self) -> None:
+        csc = self.graph.csc
+        # Edge properties are kept in CSC order, so that in-edges are read without an index.
+        self.in_sources = self.arrays.upload(csc.neighbours.astype(self.index))
+        self.in_destinations = self.arrays.upload(csc.row_of_arc.astype(self.index))
+        self.edge_ids = self.arrays.upload(self.graph.in_edge_ids.astype(self.index))
+        columns = csc.neighbours.astype(self.index)
+        self._patterns = (
+            [self.pattern(columns[side.arcs], side.offsets, self.graph.num_vertices) for side in self.sides]
+            if self.products
+            else []
+        )
+
+    def pattern(self, columns: NDArray[Any], offsets: NDArray[Any], width: int) -> Pattern:
+        """Where a matrix of in-edges has its entries."""
+        return Pattern.of(columns, offsets.astype(self.index), width, self.arrays, self.csr, self.run_length)
+
+    def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
+        """Everything to its start; matrices are made of the inputs."""
+        self._parameters = dict(self.program.parameters) | dict(inputs.parameters)
+        start = initial_values(self.program, self.graph, self.features, inputs, state or {}, np.float32)
+        self._value = {name: self.arrays.upload(self._in_order(name, value)) for name, value in start.items()}
+        self._matrices = {name: self._filled(product) for name, product in self.products.items()}
+        self._superstep, self._active, self._settled = 0, self.graph.num_vertices, False
+
+    def _in_order(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
+        """Edge properties from CSR to CSC order."""
+        return values[self.graph.in_edge_ids] if self.program.properties[name].place == "edge" else values
+
+    def _filled(self, product: Product) -> list[Matrix]:
+        """A product's matrix for each side."""
+        coefficient = self.edge_evaluator(slice(0, self.graph.num_edges))(product.coefficient)
+        coefficient = self.arrays.broadcast(coefficient, (self.graph.num_edges,))
+        parts = zip(self.sides, self._patterns, strict=True)
+        return [pattern.matrix(coefficient[side.arcs]) for side, pattern in parts]
+
+    def run(self, max_supersteps: int) -> RunStatistics:
+        """Run until settled or for ``max_supersteps`` more supersteps."""
+        statistics = RunStatistics(settled=self._settled)
+        control = self.program.control
+        tolerance = self._parameters[control.tolerance] if control.tolerance else 0.0
+        for _ in range(0 if self._settled else max_supersteps):
+            before = {name: self._value[name] for name in self._watched}
+            statistics.supersteps.append(Superstep(self._active, self._step(), "pull"))
+            self._active = self._count_moved(before, tolerance)
+            self._superstep += 1
+            if control.settles and self._active == 0 and self._superstep >= len(self.sides):
+                self._settled = statistics.settled = True
+                break
+        return statistics
+
+    def _count_moved(self, before: Mapping[str, Array], tolerance: float) -> int:
+        """Vertices and edges that moved; reading the number waits for the superstep."""
+        total: Any = 0
+        for place in ("vertex", "edge"):
+            flags: Any = None
+            for name, old in before.items():
+                if self.program.properties[name].place == place:
+                    one = self.arrays.moved(old, self._value[name], tolerance, self.program.control.relative)
+                    flags = one if flags is None else flags | one
+            total = total if flags is None else total + flags.sum()
+        return int(total)
+
+    # stages ---------------------------------------------------------------------------------------------------------
+    def _step(self) -> int:
+        """One superstep; the arcs visited."""
+        at = self._superstep % len(self.sides)
+        edges = 0
+        for stage in self.program.stages:
+            match stage:
+                case EdgeReduce():
+                    edges += self._reduce(stage, at)
+                case EdgeUpdate():
+                    self.update(stage)
+                    edges += self.graph.num_edges
+                case VertexStep():
+                    self._vertices(stage, self.sides[at].vertices)
+                case GraphReduce():
+                    self._reduce_graph(stage)
+        return edges
+
+    def vertex_evaluator(self) -> Evaluator:
+        """Evaluates functions of a vertex, or of the source of an arc, over all vertices."""
+
+        def read(space: str, name: str) -> Array:
+            return self._value[name]
+
+        def without(space: str, name: str, factor: Array) -> Array:  # of a sum
+            return self._value[name] - factor
+
+        return Evaluator(read, self._parameters, self.features, np.float32, without, self.arrays)
+
+    def edge_evaluator(self, arcs: slice) -> Evaluator:
+        """Evaluates functions of an arc over a run of arcs in CSC order."""
+        ends = {"src": self.in_sources, "dst": self.in_destinations, "reverse": self.edge_ids}
+
+        def read(space: str, name: str) -> Array:
+            if space == "graph":
+                return self._value[name]
+            if space == "edge":
+                return self._value[name][arcs]
+            # The reverse of the j-th arc of the CSC is the j-th of the CSR, which is arc edge_ids[j] of the CSC.
+            return self.gather(self._value[name], ends[space][arcs])
+
+        def without(space: str, name: str, factor: Array) -> Array:  # of a sum
+            return read(space, name) - factor
+
+        return Evaluator(read, self._parameters, self.features, np.float32, without, self.arrays)
+
+    def gather(self, values: Array, index: Array) -> Array:
+        """Rows by their numbers."""
+        return values[index]
+
+    def _reduce(self, stage: EdgeReduce, at: int) -> int:
+        side = self.sides[at]
+        total = self._multiplied(stage, at) if stage.name in self.products else self.reduced(stage, at)
+        if len(self.sides) > 1:
+            total = self._replaced(self._value[stage.into], side.vertices, total)
+        self._value[stage.into] = total
+        return side.arcs.stop - side.arcs.start
+
+    def _multiplied(self, stage: EdgeReduce, at: int) -> Array:
+        dense = self.vertex_evaluator()(self.products[stage.name].dense)
+        dense = self.arrays.broadcast(dense, (self.graph.num_vertices, *dense.shape[1:]))
+        total = self._matrices[stage.name][at] @ dense.reshape(len(dense), -1)
+        return total.reshape(-1, *dense.shape[1:])
+
+    def reduced(self, stage: EdgeReduce, at: int) -> Array:
+        """A reduction that is no product, for the vertices of a side."""
+        raise NotImplementedError(f"{self.library} has no path for {stage.name}")
+
+    def update(self, stage: EdgeUpdate) -> None:
+        """New values of an edge property."""
+        raise NotImplementedError(f"{self.library} has no path for {stage.name}")
+
+    def _replaced(self, whole: Array, rows: slice, values: Array) -> Array:
+        """A copy of an array with other rows."""
+        result = self.arrays.copy(whole)
+        result[rows] = values
+        return result
+
+    def _vertices(self, stage: VertexStep, rows: slice) -> None:
+        places = self.program.properties
+        value = self._value
+        if len(self.sides) > 1:
+            value = {n: array[rows] if places[n].place == "vertex" else array for n, array in value.items()}
+        evaluate = Evaluator(
+            lambda space, name: value[name], self._parameters, self.features, np.float32, arrays=self.arrays
+        )
+        fresh = {name: evaluate(expression) for name, expression in stage.values}
+        for name, values in fresh.items():
+            old = self._value[name]
+            whole = len(self.sides) == 1 and values.shape == old.shape
+            self._value[name] = values if whole else self._replaced(old, rows, values)
+
+    def _reduce_graph(self, stage: GraphReduce) -> None:
+        values = self.vertex_evaluator()(stage.value)
+        values = self.arrays.broadcast(values, (self.graph.num_vertices, *values.shape[1:]))
+        self._value[stage.into] = self.arrays.over_rows(stage.reducer, values)[None]
+
+    # answers --------------------------------------------------------------------------------------------------------
+    def values(self, name: str) -> NDArray[np.generic]:
+        """A property in float32, edges in CSR order."""
+        values = self.arrays.download(self._value[name])
+        if self.program.properties[name].place != "edge":
+            return values
+        result = np.empty_like(values)
+        result[self.graph.in_edge_ids] = values
+        return result
+
+    def explain(self) -> str:
+        """Which path each stage takes."""
+        lines = [f"{type(self).__name__} {self.schedule!r}"]
+        lines += [f"  {stage.name}: {self.told(stage)}" for stage in self.program.stages]
+        return "\n".join(lines)
+
+    def told(self, stage: Any) -> str:
+        """The path of one stage."""
+        if stage.name in self.products:
+            product = self.products[stage.name]
+            return f"{self.library} CSR of {product.coefficient!r} times dense {product.dense!r}"
+        return f"{self.library} array functions over all vertices"
+
+    def close(self) -> None:
+        """Drop all arrays."""
+        self._value, self._matrices, self._patterns = {}, {}, []
+        self.__dict__.pop("in_sources", None)
+        self.__dict__.pop("in_destinations", None)
+        self.__dict__.pop("edge_ids", None)
