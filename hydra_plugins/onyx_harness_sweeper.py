@@ -28,6 +28,7 @@ class OnyxSweeper(BasicSweeper):
     def sweep(self, arguments: list[str]) -> None:
         """Run the sweep that the command line asks for; SystemExit when not every cell ended well."""
         from harness.campaign.composition import Compositions
+        from harness.campaign.continuation import continued
         from harness.campaign.plan import linked_overrides, plan_sweep, with_defaults
         from harness.campaign.sweep import run_plan
 
@@ -37,9 +38,11 @@ class OnyxSweeper(BasicSweeper):
         loader = self.hydra_context.config_loader
         parser = OverridesParser.create(config_loader=loader)
         given, defaults = parser.parse_overrides(arguments), parser.parse_overrides(self._parse_config())
-        overrides, links = with_defaults(given, defaults, self.linked)
-        [jobs] = self.split_arguments(overrides, None)
-        asked = [linked_overrides(job, links) for job in jobs]
+        asked = continued(given, self.config.output)
+        if asked is None:
+            overrides, links = with_defaults(given, defaults, self.linked)
+            [jobs] = self.split_arguments(overrides, None)
+            asked = [linked_overrides(job, links) for job in jobs]
         compositions = Compositions(loader, self.config)
         plan = plan_sweep((job, compositions(job)) for job in asked)
         compositions.keep()

@@ -37,9 +37,11 @@ class Measure:
 
 @dataclass(frozen=True)
 class Limits:
-    """When a cell is ended: wall-clock seconds, and resident memory in GB (None: four fifths of the machine's)."""
+    """When a cell is ended: wall-clock seconds, those that it may wait for its device on top of them, and resident
+    memory in GB (None: four fifths of the machine's)."""
 
     time_s: float = 600.0
+    wait_s: float = 3600.0
     memory_gb: float | None = None
 
 
@@ -70,6 +72,12 @@ class Cell:
     labels: dict[str, str] = field(compare=False)
     sources: str = field(compare=False)
     graph_sources: str = field(compare=False)
+
+    @property
+    def title(self) -> str:
+        """Graph, algorithm, features and engine in a line."""
+        k = "auto" if self.features is None else str(self.features)
+        return f"{self.labels['graph']} · {self.labels['algorithm']} · k={k} · {self.labels['engine']}"
 
     def asked(self) -> dict[str, Any]:
         """What decides the result and its time, as plain data; not the limits, nor what it is called."""
@@ -203,6 +211,7 @@ def _measure(section: Mapping[str, Any]) -> Measure:
 def _limits(section: Mapping[str, Any]) -> Limits:
     limits = Limits(**checked("limits", "setting", section, dataclasses.asdict(Limits())))
     positive("limits.time_s", limits.time_s)
+    positive("limits.wait_s", limits.wait_s)
     if limits.memory_gb is not None:
         positive("limits.memory_gb", limits.memory_gb)
     return limits

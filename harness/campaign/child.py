@@ -130,7 +130,7 @@ def _values(
     engine: Engine, cell: Cell, problem: Problem, draft: Draft, phases: Phases, memory_bytes: int, folder: Path
 ) -> Solved | None:
     from harness.campaign.environment import Bystanders
-    from harness.campaign.lock import device_lock
+    from harness.campaign.lock import device_holder, device_lock
     from harness.campaign.measurement import marks_of, measure_engine
     from harness.language.explain import explain_program
 
@@ -148,10 +148,10 @@ def _values(
     explanation = f"{explain_program(problem.program)}\n\n{engine.explain()}\n"
     with _keeping(draft):
         (folder / "explain.txt").write_text(explanation, encoding="utf-8")
-    draft.waits()
+    draft.waits(device_holder(cell.device))
     with ExitStack() as held:
         with phases("wait"):
-            held.enter_context(device_lock(cell.device))
+            held.enter_context(device_lock(cell.device, cell.title, cell.limits.time_s))
         draft.waited(phases.seconds["wait"])
         draft.stage("solve")
         bystanders = Bystanders()

@@ -10,6 +10,8 @@ from typing import Any, BinaryIO
 
 from harness.records.outcome import Outcome
 
+DRAFT_FILE = "draft.jsonl"
+WAIT_STAGE = "wait"
 STORE_STATUS = 74  # of a process that could keep no draft: EX_IOERR of sysexits.h
 
 
@@ -41,9 +43,9 @@ class Draft:
         """Say what is being done now: where a run that never comes back was lost."""
         self.tell(stage=name)
 
-    def waits(self) -> None:
-        """Say that the run waits for its device from now on, which is not its fault."""
-        self.tell(stage="wait", wait_began=time.monotonic())
+    def waits(self, behind: str) -> None:
+        """Say that the run waits for its device from now on, which is not its fault, and who has it."""
+        self.tell(stage=WAIT_STAGE, wait_began=time.monotonic(), behind=behind)
 
     def waited(self, seconds: float) -> None:
         """Say that the wait is over."""

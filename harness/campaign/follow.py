@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from harness.campaign.draft import DRAFT_FILE, WAIT_STAGE, read_draft, waited_s
+from harness.campaign.job import work_folder
 from harness.campaign.journal import Journal
 from harness.campaign.plan import Planned
 from harness.report.progress import Progress
 
 _INTERVAL_S = 0.2
+_LOOKS_A_DRAFT = 5
 
 
 class Follower:
@@ -32,14 +35,29 @@ class Follower:
 
     def _follow(self) -> None:
         began = time.monotonic()
+        running: set[str] = set()
+        looks = 0
         with self._progress:
             while True:
                 over = self._over.wait(_INTERVAL_S)
                 for kind, key, _ in self._journal.news():
                     planned = self._cells[key]
                     if kind == "begin":
+                        running.add(key)
                         self._progress.begun(key, planned.cell.labels, planned.cell.features, planned.cell.round)
-                    elif (record := planned.record()) is not None:
+                        continue
+                    running.discard(key)
+                    if (record := planned.record()) is not None:
                         self._progress.ended(key, record, time.monotonic() - began)
                 if over:
                     return
+                looks += 1
+                if looks % _LOOKS_A_DRAFT == 0:
+                    self._tell_waits(running)
+
+    def _tell_waits(self, running: Iterable[str]) -> None:
+        """Show which cells wait for their device, and behind whom."""
+        for key in running:
+            told = read_draft(work_folder(self._cells[key].folder) / DRAFT_FILE)
+            waits = told.get("stage") == WAIT_STAGE
+            self._progress.waiting(key, waited_s(told) if waits else 0.0, told.get("behind", ""))

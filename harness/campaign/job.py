@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 from harness.campaign.cell import Cell
-from harness.campaign.draft import STORE_STATUS, read_draft, waited_s
+from harness.campaign.draft import DRAFT_FILE, STORE_STATUS, WAIT_STAGE, read_draft, waited_s
 from harness.campaign.environment import environment
 from harness.campaign.errors import CampaignError
 from harness.campaign.lock import file_lock
@@ -29,6 +29,7 @@ WORK_FOLDER = ".running"  # of a sweep: cells that are being run, locks, journal
 _GB = 1_000_000_000
 _MEMORY_SHARE = 0.8
 _TAIL_LINES = 60
+_BETWEEN_US = ("others", "wait_began", "waited", "behind")  # fields of a draft that are none of a record
 _NONE = "none"  # the stamp of a record that is not there
 # How long GNU OpenMP's threads spin at a barrier before they sleep. Label propagation on the digits (k = 10, two
 # threads, 181 supersteps) in ms, on two quiet cores / with one of them taken by something else: 35 / 15 with 100,
@@ -56,6 +57,11 @@ class Assignment:
     known: str
 
 
+def work_folder(folder: Path) -> Path:
+    """Where a cell whose record belongs in ``folder`` is run."""
+    return folder.parent / WORK_FOLDER / folder.name
+
+
 def stamp(folder: Path) -> str:
     """A text that changes whenever the record in a folder does."""
     try:
@@ -72,7 +78,7 @@ def run_cell(assignment: Assignment) -> Path:
     record says so. CampaignError when the record cannot be written.
     """
     folder = assignment.folder
-    work = folder.parent / WORK_FOLDER / assignment.key
+    work = work_folder(folder)
     try:
         with file_lock(work.with_suffix(".lock"), keep=False):
             known = stamp(folder)
@@ -95,7 +101,7 @@ def run_cell(assignment: Assignment) -> Path:
 
 def _attempt(assignment: Assignment, work: Path) -> None:
     """Run the cell; its record, output and artefacts are then in ``work/made``."""
-    made, draft_file = work / "made", work / "draft.jsonl"
+    made, draft_file = work / "made", work / DRAFT_FILE
     started = dt.datetime.now(dt.UTC)
     began = time.monotonic()
     try:
@@ -138,7 +144,7 @@ def _run_child(assignment: Assignment, work: Path, draft_file: Path) -> Ending:
         },
         time_s=cell.limits.time_s,
         memory_bytes=memory_bytes(cell),
-        forgiven_s=lambda: waited_s(read_draft(draft_file)),
+        forgiven_s=lambda: min(waited_s(read_draft(draft_file)), cell.limits.wait_s),
     )
 
 
@@ -152,6 +158,9 @@ def memory_bytes(cell: Cell) -> int:
 def _concluded(fields: dict[str, Any], ending: Ending, assignment: Assignment) -> dict[str, Any]:
     """The draft with the outcome that the child could not tell, where it was ended or died."""
     limits, stage = assignment.cell.limits, fields.get("stage", "start")
+    if ending.limit is Outcome.TIMEOUT and stage == WAIT_STAGE:
+        reason = f"waited {waited_s(fields):.0f} s for the {assignment.cell.device.kind}, behind {fields['behind']}"
+        return fields | {"outcome": Outcome.TIMEOUT, "reason": f"{reason}; end that, or raise limits.wait_s"}
     if ending.limit is Outcome.TIMEOUT:
         reason = f"not finished after {limits.time_s:g} s, in stage {stage!r}; raise limits.time_s to give it longer"
         return fields | {"outcome": Outcome.TIMEOUT, "reason": reason}
@@ -176,7 +185,7 @@ def _write(
     peak_bytes: int,
 ) -> None:
     cell = assignment.cell
-    told = {name: value for name, value in fields.items() if name not in ("others", "wait_began", "waited")}
+    told = {name: value for name, value in fields.items() if name not in _BETWEEN_US}
     plain = cell.plain()
     config = {name: value for name, value in plain.items() if name not in ("labels", "sources", "graph_sources")}
     seeds = {

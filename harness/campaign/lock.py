@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import fcntl
 import os
 import tempfile
@@ -13,16 +14,16 @@ from harness.contract import Device
 
 
 @contextmanager
-def file_lock(path: Path, *, keep: bool = True, wait: bool = True) -> Iterator[None]:
+def file_lock(path: Path, *, keep: bool = True, wait: bool = True) -> Iterator[int]:
     """Hold an exclusive lock on ``path``, waiting for it; the system frees it when the process dies.
 
     Without ``keep`` the file is removed when it is freed; without ``wait`` there is a BlockingIOError where somebody
-    else holds it. OSError where the file system knows no locks.
+    else holds it. The value is a handle of the file. OSError where the file system knows no locks.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = _locked(path, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     try:
-        yield
+        yield handle
     finally:
         if not keep:
             path.unlink(missing_ok=True)
@@ -46,15 +47,35 @@ def _locked(path: Path, kind: int) -> int:
 
 
 @contextmanager
-def device_lock(device: Device) -> Iterator[None]:
+def device_lock(device: Device, holder: str, limit_s: float) -> Iterator[None]:
     """Hold the device for warm-up and timed runs, so that cells never time each other.
 
     The processor is one device: cells take turns however few of its cores they use. The lock lies in a local folder of
-    this user; a network folder would lock other machines out.
+    this user; a network folder would lock other machines out. ``holder`` is what others are told who wait for it.
+    After ``limit_s`` seconds this process is ended, its stack printed, even if nobody is left who watches over it.
     """
+    with file_lock(device_lock_path(device)) as handle:
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"process {os.getpid()}: {holder}".encode(), 0)
+        faulthandler.dump_traceback_later(limit_s, exit=True)
+        try:
+            yield
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+
+
+def device_lock_path(device: Device) -> Path:
+    """The file that stands for a device; in it, who had it last."""
     name = "cpu" if device.kind == "cpu" else f"{device.kind}-{_visible(device.index)}"
-    with file_lock(Path(tempfile.gettempdir()) / f"onyx-harness-{os.getuid()}" / f"{name}.lock"):
-        yield
+    return Path(tempfile.gettempdir()) / f"onyx-harness-{os.getuid()}" / f"{name}.lock"
+
+
+def device_holder(device: Device) -> str:
+    """Who holds the device, as far as is known, or had it last; empty when nobody ever had."""
+    try:
+        return device_lock_path(device).read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""
 
 
 def _visible(index: int) -> str:

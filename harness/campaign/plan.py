@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.campaign.cell import Cell, digest, resolve_cell
+from harness.campaign.continuation import SWEEP_FILE, described, lasting
 from harness.campaign.environment import environment_key
 from harness.campaign.errors import CampaignError
 from harness.campaign.job import WORK_FOLDER, stamp, unwritable
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
 RERUN = ("all", "failed", "none")
-SWEEP_FILE = "sweep.json"
 _BYTES_A_CELL = 100_000  # a record with its explanation
 
 
@@ -144,7 +143,8 @@ def _identity(config: Mapping[str, Any], cells: Sequence[Cell]) -> str:
     """The id that was given, or one that stands for the cells, in however many rounds."""
     given = config["sweep"]["id"]
     if given is None:
-        return digest(sorted({digest(cell.asked()) for cell in cells}))[:12]
+        # A letter first, or sweep.id=12e4 would be a number.
+        return "s" + digest(sorted({digest(cell.asked()) for cell in cells}))[:11]
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", str(given)):
         raise CampaignError(f"sweep.id is {given!r}; it must be letters, digits, '_', '-' and '.', 64 at most")
     return str(given)
@@ -161,30 +161,23 @@ def prepare_output(plan: Plan) -> None:
 
     A sweep with an id of its own keeps the cells that earlier commands asked for.
     """
-    described = plan.folder / SWEEP_FILE
+    description = plan.folder / SWEEP_FILE
     try:
         (plan.folder / WORK_FOLDER).mkdir(parents=True, exist_ok=True)
         with file_lock(plan.folder / WORK_FOLDER / SWEEP_LOCK):
             clear_leftovers(plan.folder)
-            cells = {planned.key: {"cell": planned.key, "overrides": list(planned.overrides)} for planned in plan.cells}
-            earlier = {cell["cell"]: cell for cell in _described(described) if (plan.folder / cell["cell"]).is_dir()}
+            cells = {
+                planned.key: {"cell": planned.key, "overrides": lasting(planned.overrides)} for planned in plan.cells
+            }
+            earlier = {cell["cell"]: cell for cell in described(description) if (plan.folder / cell["cell"]).is_dir()}
             told = {"sweep": plan.identity, "baseline": plan.baseline, "cells": list((earlier | cells).values())}
-            write_json(described, told)
+            write_json(description, told)
         free = shutil.disk_usage(plan.folder).free
     except OSError as error:
         raise unwritable(plan.output, error) from error
     if free < _BYTES_A_CELL * len(plan.cells):
         met = f"only {free:,} bytes are free in output folder {plan.output}, for {len(plan.cells)} cells"
         raise CampaignError(f"{met}; make room there or choose another with output=FOLDER")
-
-
-def _described(path: Path) -> list[dict[str, Any]]:
-    """The cells in a description of a sweep; none where there is no whole one."""
-    try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        return [cell for cell in told["cells"] if isinstance(cell["cell"], str)]
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return []
 
 
 def with_defaults(

@@ -13,6 +13,7 @@ from harness.records.outcome import Outcome
 from harness.report.console import console, literal
 from harness.report.units import seconds
 
+_LONG_WAIT_S = 10.0
 _STYLES = {Outcome.OK: "green", Outcome.UNSUPPORTED: "yellow"}
 
 
@@ -34,8 +35,9 @@ class Progress:
     """
 
     def __init__(self, total: int) -> None:
-        self._total, self._done = total, 0
+        self._total, self._done, self._left = total, 0, ""
         self._running: dict[str, Text] = {}
+        self._waits: dict[str, Text] = {}
         self._console = console()
         self._status: Status | None = None
 
@@ -52,23 +54,39 @@ class Progress:
     def begun(self, key: str, labels: Mapping[str, str], features: int | None, turn: int) -> None:
         """Show a cell as running."""
         self._running[key] = _title(labels, features, turn)
-        self._show("")
+        self._show()
+
+    def waiting(self, key: str, elapsed: float, behind: str) -> None:
+        """Show that a cell has waited for its device for ``elapsed`` seconds, and behind whom; 0 when it does not.
+
+        Where there is no terminal it is said once, when the wait is a long one.
+        """
+        if elapsed < _LONG_WAIT_S:
+            self._waits.pop(key, None)
+        elif key in self._running:
+            told = f" waits for its device behind {behind or 'another cell'}"
+            if key not in self._waits and self._status is None:
+                self._console.print(Text.assemble(self._running[key], literal(told)))
+            self._waits[key] = Text.assemble(self._running[key], literal(f"{told} for {elapsed:.0f} s", "yellow"))
+        self._show()
 
     def ended(self, key: str, record: Record, elapsed: float) -> None:
         """Say how a cell has ended, ``elapsed`` seconds after the sweep began."""
         self._running.pop(key, None)
+        self._waits.pop(key, None)
         self._done += 1
         solve = record["solve"]
         time = f" {seconds(solve['median'])}" if solve and record["outcome"] == Outcome.OK else ""
-        left = time_left(self._done, self._total, elapsed)
+        self._left = time_left(self._done, self._total, elapsed)
         features = record["features"] or record["config"]["features"]
         title = Text.assemble(f"[{self._done}/{self._total}] ", _title(record["labels"], features, record["round"]))
-        self._console.print(Text.assemble(title, "  ", outcome_text(record["outcome"]), time, (left, "dim")))
-        self._show(left)
+        self._console.print(Text.assemble(title, "  ", outcome_text(record["outcome"]), time, (self._left, "dim")))
+        self._show()
 
-    def _show(self, left: str) -> None:
+    def _show(self) -> None:
         if self._status is not None:
-            self._status.update(Text.assemble("running ", Text(", ").join(self._running.values()), left))
+            running = Text(", ").join({**self._running, **self._waits}.values())
+            self._status.update(Text.assemble("running ", running, self._left))
 
 
 def time_left(done: int, total: int, elapsed: float) -> str:

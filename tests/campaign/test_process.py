@@ -149,7 +149,7 @@ def test_waiting_for_the_device_is_told_while_it_lasts_and_after(tmp_path):
     with path.open("wb", buffering=0) as file:
         draft = Draft(file)
         assert waited_s(read_draft(path)) == 0.0
-        draft.waits()
+        draft.waits("process 1: another cell")
         assert waited_s(read_draft(path)) > 0.0
         draft.waited(2.5)
         assert waited_s(read_draft(path)) == 2.5

@@ -164,6 +164,19 @@ def test_a_sweep_with_an_id_of_its_own_can_be_added_to(command, tmp_path):
     assert len(list(read_records(tmp_path / "results" / "mine"))) == 2
 
 
+def test_a_sweep_goes_on_by_its_id_alone(command, tmp_path):
+    sweep = ("algorithm=fake_spread", "graph=fake_ring", "engine=fake_right,fake_raises", "measure.budget_s=0.001")
+    assert command(*sweep).returncode == 1
+    before = {record["cell"]: record["outcome"] for _, record in read_records(tmp_path / "results")}
+    [folder] = (tmp_path / "results").iterdir()
+    again = command(f"sweep.id={folder.name}", "rerun=none")
+    assert "2 cells, 2 on record" in again.stdout
+    failed = command(f"sweep.id={folder.name}")
+    assert "2 cells, 1 on record" in failed.stdout
+    assert "engine_error" in failed.stdout
+    assert {record["cell"]: record["outcome"] for _, record in read_records(tmp_path / "results")} == before
+
+
 def test_an_id_that_is_no_name_is_refused(command):
     refused = command("engine=fake_right", "sweep.id='../elsewhere'")
     assert refused.returncode == 2

@@ -1,0 +1,50 @@
+"""Going on with a sweep that is known by its id alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override
+
+SWEEP_FILE = "sweep.json"  # of a sweep's folder: its cells, each with the overrides that asked for it
+# Keys that say how a sweep is carried out, not what its cells are.
+_ONCE = {"sweep.id", "output", "rerun", "fail_fast", "dry_run"}
+_MANNER = {*_ONCE, "baseline", "rounds"}
+
+
+def continued(given: Sequence[Override], output: str) -> list[list[str]] | None:
+    """The overrides of every cell of the sweep that ``sweep.id=SWEEP`` names, if the command says nothing of cells.
+
+    ``given`` is what the command says, ``output`` the folder of records where it does not say one. None for a command
+    that names cells, or no sweep that there is.
+    """
+    said = {override.get_key_element(): override for override in given}
+    if "sweep.id" not in said or not all(map(_of_manner, given)):
+        return None
+    folder = Path(str(said["output"].value() if "output" in said else output)).expanduser()
+    asked = [cell["overrides"] for cell in described(folder / str(said["sweep.id"].value()) / SWEEP_FILE)]
+    now = [str(override.input_line) for override in given]
+    return [[*(line for line in cell if line not in now), *now] for cell in asked] or None
+
+
+def lasting(overrides: Sequence[str]) -> list[str]:
+    """The overrides without those that were meant for one command alone."""
+    return [line for line in overrides if line.partition("=")[0] not in _ONCE]
+
+
+def described(path: Path) -> list[dict[str, Any]]:
+    """The cells in a description of a sweep; none where there is no whole one."""
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        return [cell for cell in told["cells"] if isinstance(cell["cell"], str)]
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return []
+
+
+def _of_manner(override: Override) -> bool:
+    key = override.get_key_element()
+    return (key in _MANNER or key.startswith("limits.")) and not override.is_sweep_override()

@@ -1,0 +1,38 @@
+"""What killed sweeps leave in the folder of a sweep, and what becomes of it."""
+
+from __future__ import annotations
+
+from harness.campaign.leftovers import clear_leftovers
+from harness.campaign.lock import file_lock
+
+
+def test_what_nobody_is_at_is_cleared_away_and_a_record_put_aside_comes_back(tmp_path):
+    work = tmp_path / ".running"
+    for name in ("aside", "made"):
+        (work / "a" / name).mkdir(parents=True)
+        (work / "a" / name / "record.json").write_text(name)
+    (work / "a.lock").touch()
+    (work / "1-abc.journal").write_text("begin a\n")
+    (tmp_path / ".sweep.json-x").write_text("{")
+    clear_leftovers(tmp_path)
+    assert list(work.iterdir()) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".running", "a"]
+    assert (tmp_path / "a" / "record.json").read_text() == "aside"
+
+
+def test_a_record_in_its_place_is_not_replaced(tmp_path):
+    for folder in (tmp_path / "a", tmp_path / ".running" / "a" / "aside"):
+        folder.mkdir(parents=True)
+        (folder / "record.json").write_text(folder.name)
+    clear_leftovers(tmp_path)
+    assert (tmp_path / "a" / "record.json").read_text() == "a"
+    assert list((tmp_path / ".running").iterdir()) == []
+
+
+def test_what_somebody_is_at_is_left_alone(tmp_path):
+    work = tmp_path / ".running"
+    (work / "a").mkdir(parents=True)
+    with file_lock(work / "a.lock"), file_lock(work / "1-abc.journal"):
+        before = sorted(work.rglob("*"))
+        clear_leftovers(tmp_path)
+        assert sorted(work.rglob("*")) == before

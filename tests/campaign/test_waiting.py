@@ -1,0 +1,80 @@
+"""Waiting for a device that another cell has, and for how long."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+from harness.campaign.lock import device_holder, device_lock_path, file_lock
+from harness.contract import Device
+from harness.records import read_records
+from harness.report.progress import Progress
+
+CPU = Device("cpu", threads=1)
+HOLDER = """
+import sys, threading
+from harness.campaign.lock import device_lock
+from harness.contract import Device
+with device_lock(Device("cpu", threads=1), "a cell that hangs", float(sys.argv[1])):
+    print("held", flush=True)
+    threading.Event().wait()
+"""
+
+
+@pytest.fixture
+def locks(tmp_path, monkeypatch):
+    """A folder of locks that no other test uses."""
+    folder = tmp_path / "locks"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return folder
+
+
+def test_a_holder_that_hangs_is_ended_at_its_limit_though_nobody_watches(locks):
+    holder = subprocess.run(
+        [sys.executable, "-c", HOLDER, "0.3"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert holder.returncode == 1
+    assert "most recent call first" in holder.stderr  # where it hung
+    with file_lock(device_lock_path(CPU), wait=False):
+        pass
+
+
+def test_who_holds_a_device_can_be_asked(locks):
+    assert device_holder(CPU) == ""
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, "60"], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout.readline() == "held\n"
+    assert device_holder(CPU) == f"process {holder.pid}: a cell that hangs"
+    with pytest.raises(BlockingIOError), file_lock(device_lock_path(CPU), wait=False):
+        pass
+    holder.kill()
+    holder.communicate()
+
+
+@pytest.mark.slow
+def test_a_cell_gives_up_waiting_at_its_limit_and_says_for_whom_it_waited(locks, command, tmp_path):
+    limits = ("limits.time_s=4", "limits.wait_s=0.5")
+    with file_lock(device_lock_path(CPU)) as handle:
+        device_lock_path(CPU).write_text("process 7: another cell")
+        finished = command("algorithm=fake_spread", "graph=fake_ring", "engine=fake_right", *limits)
+        assert handle
+    assert finished.returncode == 1
+    [(_, record)] = read_records(tmp_path / "results")
+    assert (record["outcome"], record["stage"]) == ("timeout", "wait")
+    assert "s for the cpu, behind process 7: another cell; end that, or raise limits.wait_s" in record["reason"]
+
+
+def test_a_long_wait_is_told_once_where_there_is_no_terminal(capsys):
+    labels = {"graph": "ring", "algorithm": "spread", "engine": "right"}
+    with Progress(1) as progress:
+        progress.begun("a", labels, 3, 1)
+        progress.waiting("a", 0.5, "process 7: [b]another[/b] cell")
+        assert capsys.readouterr().out == ""
+        for elapsed in (11.0, 12.0):
+            progress.waiting("a", elapsed, "process 7: [b]another[/b] cell")
+    told = "ring · spread · k=3 · right waits for its device behind process 7: [b]another[/b] cell\n"
+    assert capsys.readouterr().out == told
