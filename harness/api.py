@@ -26,6 +26,7 @@ from harness.contract import (
     schedule_from_options,
 )
 from harness.hookspecs import hookimpl
+from harness.per_device import PerDevice
 
 if TYPE_CHECKING:
     from harness.graph import Graph
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
     from harness.lowering.cpu.partition import balanced_bounds, owned_edges, owner_bounds
     from harness.lowering.cpu.vertex_kernels import fill_kernel
     from harness.lowering.cpu.write_back import write_back
+    from harness.lowering.cuda.engine import CudaEngine, Launch
+    from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder
     from harness.lowering.log_products import products_as_sums
     from harness.lowering.tracking import composed_writes, live_after
 
@@ -71,6 +74,8 @@ _HOME = {
     "harness.lowering.cpu.vertex_kernels": "fill_kernel",
     "harness.lowering.cpu.write_back": "write_back",
     "harness.lowering.log_products": "products_as_sums",
+    "harness.lowering.cuda.engine": "CudaEngine Launch",
+    "harness.lowering.cuda.kernels": "CudaKernel CudaKernelBuilder",
     "harness.lowering.tracking": "composed_writes live_after",
 }
 _LAZY = {name: module for module, names in _HOME.items() for name in names.split()}
@@ -83,12 +88,13 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "HUB_ARGUMENTS", "Algorithm", "AlgorithmSpec", "Arrays", "CpuEngine", "Device", "Direction", "EdgeReduce",
-    "EdgeUpdate", "Engine", "EngineFailure", "EngineSpec", "Evaluator", "Expression", "FoldGroup", "Graph",
-    "GraphReduce", "GraphSpec", "HubRuns", "Inputs", "InvalidInput", "Kernel", "KernelBuilder", "LanguageError",
-    "No", "Phases", "Program", "RunStatistics", "ScheduleError", "Superstep", "VertexStep", "Yes",
-    "balanced_bounds", "change_driven", "composed_writes", "concrete", "constant", "fill_kernel", "fold_groups",
-    "hookimpl", "hub_runs", "initial_values", "live_after", "moved", "mutable", "option", "owned_edges",
-    "owner_bounds", "products_as_sums", "push_template", "reads", "recomputation_only", "schedule_from_options",
-    "segment_reduce", "sum_hubs_in_runs", "unfolded", "walk", "watched", "write_back",
+    "HUB_ARGUMENTS", "Algorithm", "AlgorithmSpec", "Arrays", "CpuEngine", "CudaEngine", "CudaKernel",
+    "CudaKernelBuilder", "Device", "Direction", "EdgeReduce", "EdgeUpdate", "Engine", "EngineFailure", "EngineSpec",
+    "Evaluator", "Expression", "FoldGroup", "Graph", "GraphReduce", "GraphSpec", "HubRuns", "Inputs", "InvalidInput",
+    "Kernel", "KernelBuilder", "LanguageError", "Launch", "No", "PerDevice", "Phases", "Program", "RunStatistics",
+    "ScheduleError", "Superstep", "VertexStep", "Yes", "balanced_bounds", "change_driven", "composed_writes",
+    "concrete", "constant", "fill_kernel", "fold_groups", "hookimpl", "hub_runs", "initial_values", "live_after",
+    "moved", "mutable", "option", "owned_edges", "owner_bounds", "products_as_sums", "push_template", "reads",
+    "recomputation_only", "schedule_from_options", "segment_reduce", "sum_hubs_in_runs", "unfolded", "walk", "watched",
+    "write_back",
 ]  # fmt: skip

@@ -18,10 +18,12 @@ LIGHT_PARTS = {"harness.contract"}  # descriptions and the engine class; needs n
 # What each part may import from this project and from others, besides the standard library and its own modules.
 ALLOWED: dict[str, set[str]] = {
     "harness.contract": {"harness.graph", "harness.language", "numpy"},  # for type checkers
+    "harness.per_device": LIGHT_PARTS | {"harness.graph", "harness.language", "numpy"},
     "harness.hookspecs": {"harness.contract", "pluggy"},
     "harness.plugins": {"harness", "harness.hookspecs", "harness.contract", "pluggy"},
     "harness.api": LIGHT_PARTS | {
-        "harness.hookspecs", "harness.graph", "harness.language", "harness.lowering", "harness.device",
+        "harness.hookspecs", "harness.per_device", "harness.graph", "harness.language", "harness.lowering",
+        "harness.device",
     },
     "harness.graph": NUMERICAL | LIGHT_PARTS | {
         "harness.hookspecs", "platformdirs", "fast_matrix_market", "skimage", "sklearn", "scgraph_data", "PIL",
@@ -32,7 +34,7 @@ ALLOWED: dict[str, set[str]] = {
     "harness.lowering": NUMERICAL | LIGHT_PARTS | {
         "harness.language", "harness.graph", "harness.device", "numba", "llvmlite", "cupy", "cuda", "platformdirs",
     },
-    "harness.device": NUMERICAL | LIGHT_PARTS | {"harness.language", "numba", "cupy", "cuda"},
+    "harness.device": {"cupy", "cupy_backends", "platformdirs"},
     "harness.conformance": NUMERICAL | {"harness", "pytest", "hypothesis"},
     "harness.campaign": NUMERICAL | LIGHT_PARTS | {
         "harness", "harness.graph", "harness.language", "harness.plugins", "harness.records", "harness.report",

@@ -16,5 +16,6 @@ def onyx_engines() -> list[EngineSpec]:
             OnyxSchedule,
             "engines.onyx.engine:OnyxEngine",
             requires=("numba",),
+            devices=("cpu", "cuda"),
         )
     ]

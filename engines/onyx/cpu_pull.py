@@ -22,7 +22,7 @@ from harness.api import (
 )
 
 if TYPE_CHECKING:
-    from engines.onyx.engine import OnyxEngine
+    from engines.onyx.cpu_engine import OnyxCpuEngine
 
 PREFETCH_DISTANCE = 32  # edges; R-MAT scale 18, one core: 1.06x at k = 8, 1.15x at k = 32 and 100, against none
 
@@ -69,7 +69,7 @@ COMMIT = """
 class Gather:
     """One group of edge reductions (and the vertex steps folded with them) as steps of a superstep."""
 
-    def __init__(self, engine: OnyxEngine, group: FoldGroup) -> None:
+    def __init__(self, engine: OnyxCpuEngine, group: FoldGroup) -> None:
         self.engine, self.group = engine, group
         self.name = engine.tracking.name(group)
         program = engine.program
@@ -231,7 +231,7 @@ class Gather:
         engine.edges += arcs + visited * len(self.group.edge_stages)
 
 
-def plan(engine: OnyxEngine) -> None:
+def plan(engine: OnyxCpuEngine) -> None:
     """The steps of a pulling superstep."""
     for group in engine.tracking.groups:
         if group.kind == "graph":

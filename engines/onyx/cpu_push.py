@@ -29,7 +29,7 @@ from harness.api import (
 )
 
 if TYPE_CHECKING:
-    from engines.onyx.engine import OnyxEngine
+    from engines.onyx.cpu_engine import OnyxCpuEngine
 
 SCATTER = """
 {test}
@@ -49,7 +49,7 @@ ACTIVE = """if not at({active}, u):
 class Scatter:
     """One group of edge reductions as steps of a superstep."""
 
-    def __init__(self, engine: OnyxEngine, group: FoldGroup) -> None:
+    def __init__(self, engine: OnyxCpuEngine, group: FoldGroup) -> None:
         self.engine, self.group = engine, group
         self.name = engine.tracking.name(group)
         self.tracked = engine.change_driven
@@ -130,7 +130,7 @@ class Scatter:
         engine.edges += arcs * len(self.group.edge_stages)
 
 
-def plan(engine: OnyxEngine) -> None:
+def plan(engine: OnyxCpuEngine) -> None:
     """The steps of a pushing superstep."""
     engine.owners = engine.threads
     graph, memory = engine.graph, engine.memory

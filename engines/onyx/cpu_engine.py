@@ -1,0 +1,88 @@
+"""Onyx on the CPU."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from engines.onyx import cpu_pull, cpu_push
+from engines.onyx.schedule import OnyxSchedule
+from harness.api import CpuEngine, Device, FoldGroup, Graph, Program, change_driven, fold_groups, unfolded
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class OnyxCpuEngine(CpuEngine):
+    """Feature-aware, change-driven, folded (thesis ch. 4-6); see :class:`OnyxSchedule` for what each option means."""
+
+    schedule: OnyxSchedule
+
+    def __init__(self, schedule: OnyxSchedule) -> None:
+        super().__init__(schedule)
+        self.feature_aware = schedule.feature_aware
+        self.change_driven = schedule.change_driven
+        self.direction = schedule.direction
+        self.rebuild_every = schedule.rebuild if schedule.direction == "push" else 0
+        self.gathered: list[FoldGroup] = []
+        self.was_sparse = False  # the pull before recomputed dirty destinations only
+
+    def refusal(self, program: Program, graph: Graph, features: int, device: Device) -> str:
+        """Why this schedule cannot run the program; empty when it can."""
+        reason = super().refusal(program, graph, features, device)
+        if reason:
+            return reason
+        for name in OnyxSchedule.GPU_ONLY:
+            if getattr(self.schedule, name) is not None:
+                return f"schedule option {name} has no meaning on the CPU; leave it unset"
+        if self.change_driven and self.direction == "push":
+            forms = change_driven(program)
+            return forms if isinstance(forms, str) else ""
+        return ""
+
+    def narrow(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
+        """Begin with what is stale. Pulling recomputes these vertices alone, where they have few in-edges and no
+        stage needs what another reduced at the others; pushing sends extrema from the senders. Sums that are kept have
+        to be built first: there everything is sent once."""
+        if not self.change_driven:
+            return
+        if self.direction == "push":
+            if self.keeps_extrema:
+                self.begin_with(stale, senders)
+            return
+        few = int(self.graph.in_degrees[stale].sum()) <= self.schedule.dense_share * self.graph.num_edges
+        between = {name for group in self.tracking.groups for name in self.tracking.live(group.stages)}
+        properties = [self.program.properties[name] for name in between]
+        if few and not any(prop.role == "temporary" and prop.place == "vertex" for prop in properties):
+            self.begin_with(stale, np.zeros_like(senders))
+            self.was_sparse = True
+
+    def groups(self) -> tuple[FoldGroup, ...]:
+        """Folded as the schedule says."""
+        return fold_groups(self.program, self.schedule.direction) if self.schedule.fold else unfolded(self.program)
+
+    def missed(self) -> list[str]:
+        """What is not folded, not tracked or not vectorised here, and why."""
+        reasons = []
+        if not self.schedule.feature_aware:
+            reasons.append("rows as vector values: feature_aware is off")
+        if not self.schedule.fold:
+            reasons.append("stages in one kernel: fold is off")
+        elif self.schedule.direction == "push":
+            reasons.append("vertex steps in one kernel with edges: owners of destinations push, not owners of sources")
+        for before, after in pairwise(self.tracking.groups if self.schedule.fold else ()):
+            names = f"{self.tracking.name(before)} with {self.tracking.name(after)}"
+            reasons.append(f"folding {names}: one needs what the other makes of all vertices or edges")
+        forms = change_driven(self.program)
+        if not self.change_driven:
+            reasons.append("propagating changes only: change_driven is off")
+        elif isinstance(forms, str):
+            reasons.append(f"pushing changes: {forms}; destinations of sources that moved are recomputed instead")
+        return reasons
+
+    def plan(self) -> None:
+        """Kernels and steps of the direction."""
+        self.gathered = []
+        (cpu_pull if self.schedule.direction == "pull" else cpu_push).plan(self)

@@ -1,0 +1,101 @@
+// edgemap (fig. 5.1, lines 46-75; folded as in fig. 6.3: the edge functions follow each other in `visit`).
+//
+// A warp takes 32 vertices. An exclusive prefix scan of their degrees makes one list of their edges, over which the lanes
+// are spread evenly: in the per-edge phase every lane finds one edge of the list by binary search, in the per-feature
+// phase the edges go round the teams by shuffles, so that consecutive lanes hold consecutive features of one edge.
+#pragma once
+
+#include "vertexmap.cuh"
+
+struct Edge {
+    Id row, other;  // the vertex whose list it is in, and its neighbour
+    Arc at;         // its position
+};
+
+// The last of 32 ascending numbers that is <= e: scan[0] is 0.
+__device__ inline int binary_search(Arc e, const volatile Arc* scan)
+{
+    int found = 0;
+    _Pragma("unroll") for (int step = 16; step > 0; step /= 2)
+        if (scan[found + step] <= e) found += step;
+    return found;
+}
+
+__device__ inline Edge find_edge(Arc e, Arc count, Id base, const volatile Arc* scan, const volatile Arc* begin,
+                                 const Id* neighbours)
+{
+    Edge edge = {0, 0, 0};
+    if (e < count) {
+        const int i = binary_search(e, scan);
+        edge.row = base + i;
+        edge.at = begin[i] + e;
+        edge.other = neighbours[edge.at];
+    }
+    return edge;
+}
+
+// Up to 32 edges, one a lane, are visited by all teams; DEPTH of them are fetched before the first is computed on.
+template <int DEPTH, class Fetch, class Visit>
+__device__ inline void visit_edges(const Team& team, const Edge& mine, int count, Fetch fetch, Visit visit)
+{
+    for (int first = 0; first < count; first += TEAMS * DEPTH) {
+        decltype(fetch(mine.row, mine.other, mine.at)) got[DEPTH];
+        Edge edge[DEPTH];
+        _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) {
+            const int lane = first + d * TEAMS + team.number;
+            edge[d].row = __shfl_sync(WARP, mine.row, lane);
+            edge[d].other = __shfl_sync(WARP, mine.other, lane);
+            edge[d].at = __shfl_sync(WARP, mine.at, lane);
+            if (!team.idle() && lane < count) got[d] = fetch(edge[d].row, edge[d].other, edge[d].at);
+        }
+        _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) {
+            const int lane = first + d * TEAMS + team.number;
+            if (!team.idle() && lane < count) visit(got[d], edge[d].row, edge[d].other, edge[d].at);
+        }
+    }
+}
+
+// visit(got, row, other, at) for every edge in the lists of first .. last - 1; PIPELINE: search for the next edges before
+// computing on the present ones (fig. 5.3).
+template <bool PIPELINE, int DEPTH, class Fetch, class Visit>
+__device__ inline void edgemap(const Team& team, const Arc* offsets, const Id* neighbours, Id first, Id last,
+                               Fetch fetch, Visit visit)
+{
+    __shared__ volatile Arc scans[BLOCK / 32][32], begins[BLOCK / 32][32];
+    volatile Arc* scan = scans[threadIdx.x / 32];
+    volatile Arc* begin = begins[threadIdx.x / 32];
+    const int lane = lane_id();
+    for (Id base = first + 32 * warp_of_grid(); base < last; base += 32 * warps_of_grid()) {
+        const Id vertex = base + lane;
+        const Arc start = vertex < last ? offsets[vertex] : 0;
+        const Arc degree = vertex < last ? offsets[vertex + 1] - start : 0;
+        Arc sum = degree;
+        _Pragma("unroll") for (int offset = 1; offset < 32; offset *= 2) {
+            const Arc before = __shfl_up_sync(WARP, sum, offset);
+            if (lane >= offset) sum += before;
+        }
+        __syncwarp();
+        scan[lane] = sum - degree;
+        begin[lane] = start - (sum - degree);
+        __syncwarp();
+        const Arc count = __shfl_sync(WARP, sum, 31);
+        Edge next = find_edge(lane, count, base, scan, begin, neighbours);
+        for (Arc e = 0; e < count; e += 32) {
+            const Edge mine = PIPELINE || e == 0 ? next : find_edge(e + lane, count, base, scan, begin, neighbours);
+            if (PIPELINE) next = find_edge(e + 32 + lane, count, base, scan, begin, neighbours);
+            visit_edges<DEPTH>(team, mine, count - e < 32 ? int(count - e) : 32, fetch, visit);
+        }
+    }
+}
+
+// The same over equal tiles of edges, whatever the degrees: `rows` holds the vertex whose list each edge is in.
+template <int DEPTH, class Fetch, class Visit>
+__device__ inline void edgemap_tiles(const Team& team, const Id* rows, const Id* neighbours, Arc first, Arc last,
+                                     Fetch fetch, Visit visit)
+{
+    for (Arc e = first + (Arc)32 * warp_of_grid(); e < last; e += (Arc)32 * warps_of_grid()) {
+        Edge mine = {0, 0, e + lane_id()};
+        if (mine.at < last) mine.row = rows[mine.at], mine.other = neighbours[mine.at];
+        visit_edges<DEPTH>(team, mine, last - e < 32 ? int(last - e) : 32, fetch, visit);
+    }
+}

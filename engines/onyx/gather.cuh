@@ -1,0 +1,54 @@
+// Pull with balance=warp: SHARE teams of a warp own a vertex, gather over its in-edges, and go on with its vertex steps.
+#pragma once
+
+#include "vertexmap.cuh"
+
+// Adds up what the SHARE teams of a vertex have; all of them know the result.
+template <int SHARE, class Operation> __device__ inline float across_teams(const Team& team, float value)
+{
+    const int group = team.number / SHARE * SHARE;
+    const unsigned mask = SHARE * LANES == 32 ? WARP : ((1u << (SHARE * LANES % 32)) - 1u) << (group * LANES);
+    _Pragma("unroll") for (int offset = SHARE / 2; offset > 0; offset /= 2)
+        value = Operation()(value, __shfl_sync(mask, value, (team.number ^ offset) * LANES + team.member));
+    return value;
+}
+template <int SHARE, class Operation, int N> __device__ inline Row<N> across_teams(const Team& team, Row<N> row)
+{
+    FEATURES(slot, N) row[slot] = across_teams<SHARE, Operation>(team, row[slot]);
+    return row;
+}
+template <int SHARE, class Operation, int M, int N>
+__device__ inline Matrix<M, N> across_teams(const Team& team, Matrix<M, N> matrix)
+{
+    ROWS(i, M) matrix.row[i] = across_teams<SHARE, Operation>(team, matrix.row[i]);
+    return matrix;
+}
+
+// start(v); visit(got, u, v, e) for its in-edges, each team of its own ones; join() brings the teams' sums together;
+// finish(v) by one team.
+template <int SHARE, int DEPTH, class Start, class Fetch, class Visit, class Join, class Finish>
+__device__ inline void gather(const Team& team, const Arc* offsets, const Id* neighbours, Id first, Id last,
+                              Start start, Fetch fetch, Visit visit, Join join, Finish finish)
+{
+    constexpr Id PER_WARP = TEAMS / SHARE;
+    const Id mine = team.number / SHARE;
+    const int part = team.number % SHARE;
+    const Id stop = mine < PER_WARP ? last : first;  // left-over teams have no vertex
+    for (Id v = first + warp_of_grid() * PER_WARP + mine; v < stop; v += warps_of_grid() * PER_WARP) {
+        start(v);
+        const Arc end = offsets[v + 1];
+        for (Arc e = offsets[v] + part; e < end; e += SHARE * DEPTH) {
+            decltype(fetch(v, v, e)) got[DEPTH];
+            Id u[DEPTH];
+            _Pragma("unroll") for (int d = 0; d < DEPTH; ++d)
+                if (e + d * SHARE < end) {
+                    u[d] = neighbours[e + d * SHARE];
+                    got[d] = fetch(u[d], v, e + d * SHARE);
+                }
+            _Pragma("unroll") for (int d = 0; d < DEPTH; ++d)
+                if (e + d * SHARE < end) visit(got[d], u[d], v, e + d * SHARE);
+        }
+        join();
+        if (part == 0) finish(v);
+    }
+}

@@ -1,0 +1,117 @@
+"""CUDA C++ to machine code with NVRTC, which needs no GPU, kept on disk for the next process.
+
+A compiled module is named by a hash of its source with all that it includes, the architecture, the options and the
+compiler's version. The folder is ``$ONYX_HARNESS_CACHE/cuda``, or ``cuda`` in the user's cache folder for
+"onyx-harness"; it may be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+from harness.device.errors import CompilationFailed
+
+CACHE_VARIABLE = "ONYX_HARNESS_CACHE"
+OPTIONS = ("-std=c++17", "-default-device", "--ptxas-options=-v")
+# "Function properties for NAME" in older compilers has the spills apart; here all follow "Compiling entry function".
+_ENTRY = re.compile(r"Compiling entry function '(?P<name>\w+)'(?P<told>.*?)(?=Compiling entry function|\Z)", re.DOTALL)
+_FIGURES = {
+    "registers": re.compile(r"Used (\d+) registers"),
+    "stack": re.compile(r"(\d+) bytes stack frame"),
+    "spills": re.compile(r"(\d+) bytes spill stores"),
+    "shared": re.compile(r"(\d+) bytes smem"),
+}
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Machine code for one architecture, and what the compiler told of every kernel in it."""
+
+    code: bytes
+    log: str
+
+    def resources(self) -> dict[str, dict[str, int]]:
+        """Registers of a thread, stack and spilled bytes, static shared memory of a block, by kernel."""
+        found = {}
+        for entry in _ENTRY.finditer(self.log):
+            figures = {name: pattern.search(entry["told"]) for name, pattern in _FIGURES.items()}
+            found[entry["name"]] = {name: int(match[1]) if match else 0 for name, match in figures.items()}
+        return found
+
+
+def cache_folder() -> Path:
+    """The folder of compiled modules (not necessarily there yet)."""
+    root = os.environ.get(CACHE_VARIABLE) or platformdirs.user_cache_dir("onyx-harness")
+    return Path(root) / "cuda"
+
+
+def compiled(source: str, headers: Mapping[str, str], architecture: str) -> Compiled:
+    """``source`` as machine code for ``architecture`` ("sm_90"), from disk where it has been compiled before.
+
+    ``headers``: the text of every file that may be included, by name. Raises CompilationFailed.
+    """
+    from cupy.cuda import nvrtc
+
+    digest = hashlib.sha256(repr((nvrtc.getVersion(), OPTIONS, architecture, source, sorted(headers.items()))).encode())
+    path = cache_folder() / f"{digest.hexdigest()[:32]}_{architecture}.cubin"
+    told = path.with_suffix(".log")
+    if path.exists() and told.exists():
+        return Compiled(path.read_bytes(), told.read_text(encoding="utf-8"))
+    result = _compile(source, headers, architecture)
+    _write(told, result.log.encode())
+    _write(path, result.code)
+    return result
+
+
+def _compile(source: str, headers: Mapping[str, str], architecture: str) -> Compiled:
+    from cupy.cuda import nvrtc
+
+    options = (*OPTIONS, f"--gpu-architecture={architecture}")
+    texts, names = (tuple(word.encode() for word in words) for words in (headers.values(), headers))
+    program = nvrtc.createProgram(source, "generated.cu", texts, names)
+    try:
+        nvrtc.compileProgram(program, options)
+        log = nvrtc.getProgramLog(program)
+        return Compiled(_whole(nvrtc.getCUBIN(program)), log)
+    except nvrtc.NVRTCError as error:
+        raise CompilationFailed(f"{error}\n{explained(nvrtc.getProgramLog(program), source)}") from error
+    finally:
+        nvrtc.destroyProgram(program)
+
+
+def _whole(code: bytes) -> bytes:
+    """CuPy 14.2 hands out all but the last byte, which is padding of the ELF file's last table: 0."""
+    return code if len(code) % 8 == 0 else code + b"\0" * (-len(code) % 8)
+
+
+def explained(log: str, source: str) -> str:
+    """The compiler's errors, each with the line of the source that it names."""
+    lines = source.splitlines()
+    told = []
+    for line in log.splitlines():
+        told.append(line)
+        match = re.match(r"generated\.cu\((\d+)\): error", line)
+        if match and int(match[1]) <= len(lines):
+            told.append(f"    {lines[int(match[1]) - 1].strip()}")
+    return "\n".join(told)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Atomically: another process sees nothing, or the whole file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

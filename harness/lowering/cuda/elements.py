@@ -1,0 +1,208 @@
+"""Where expressions are computed, and the text of their elements within loops over what a lane holds."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from harness.language.expressions import ELEMENTWISE, Expression
+from harness.lowering.cuda.code import Block, Value
+from harness.lowering.cuda.layout import DeviceLayout, TeamShape
+
+INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==",
+    "ne": "!=", "and": "&&", "or": "||", "without": "-",
+}  # fmt: skip
+FUNCTION = {
+    "min": "minimum", "max": "maximum", "abs": "fabsf", "exp": "expf", "log": "logf", "sqrt": "sqrtf",
+    "floor": "floorf", "pow": "powf",
+}  # fmt: skip
+INLINE = frozenset(ELEMENTWISE) | {"without"}
+LARGEST_TREE = 40  # operations written out in one loop
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where a property is read: ``array`` at ``index``, in ``block``; or a value in a variable already."""
+
+    block: Block
+    array: str = ""
+    index: str = ""
+    value: Value | None = None
+
+
+Locate = Callable[[str, str], Location]
+
+
+@dataclass
+class Walk:
+    """Loops being written: the names of the slot and, in matrices, of the row; what the body needs before it."""
+
+    slot: str
+    row: str = ""
+    before: list[str] = field(default_factory=list)
+    picked: dict[str, str] = field(default_factory=dict)
+
+
+def literal(value: float | bool) -> str:
+    """A constant in generated code."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value != value:
+        return "__int_as_float(0x7fc00000)"
+    if value in (float("inf"), float("-inf")):
+        return "INFINITE" if value > 0 else "(-INFINITE)"
+    text = repr(float(value))
+    return f"{text}f" if value >= 0 else f"({text}f)"
+
+
+class Elements(ABC):
+    """Writes the statements of expressions into blocks.
+
+    ``locate(space, name)`` says where a property is read; ``root`` is the block of the whole kernel; ``computed`` the
+    block in which to compute what is read in the block that only fetches.
+    """
+
+    def __init__(
+        self,
+        layout: DeviceLayout,
+        team: TeamShape,
+        locate: Locate,
+        root: Block,
+        parameters: tuple[str, ...],
+        *,
+        feature_aware: bool,
+        computed: dict[str, Block],
+    ) -> None:
+        self.layout, self.team, self.locate, self.root = layout, team, locate, root
+        self.parameters, self.feature_aware, self.computed = parameters, feature_aware, computed
+        self.tile_floats = 0
+        self._names = 0
+        self._homes: dict[str, Block] = {}
+        self._trees: dict[str, int] = {}
+
+    # where, and under which name --------------------------------------------------------------------------------------
+    def home(self, node: Expression) -> Block:
+        """The outermost block in which everything that ``node`` reads is known."""
+        if node.key not in self._homes:
+            if node.op == "read":
+                place = self.locate(*node.attribute)
+                block = place.block
+                if place.value is None and self._lies(node):
+                    block = self.computed.get(block.name, block)
+            else:
+                blocks = [self.root, *(self.home(arg) for arg in node.args)]
+                block = max(blocks, key=lambda one: one.depth)
+                block = self.computed.get(block.name, block)
+            self._homes[node.key] = block
+        return self._homes[node.key]
+
+    def _lies(self, node: Expression) -> bool:
+        """Whether a property is used where it lies: matrices, and rows that are walked."""
+        return len(node.shape) == 2 or (len(node.shape) == 1 and not self.feature_aware)
+
+    @abstractmethod
+    def lower(self, node: Expression) -> Value:
+        """The value of ``node`` in a variable, computed in its home block or known there already."""
+
+    def fresh(self, stem: str) -> str:
+        """A new variable name."""
+        self._names += 1
+        return f"{stem}_{self._names}"
+
+    def start(self, array: str, index: str, node: Expression) -> str:
+        """The text of the address of a value."""
+        stride = self.layout.stride(node.shape)
+        return f"{array} + {offset(index, stride)}" if index != "0" else array
+
+    # elements ---------------------------------------------------------------------------------------------------------
+    def element(self, node: Expression, walk: Walk) -> str:
+        """The text of one element within loops; what is not elementwise must have been lowered (:meth:`prepare`)."""
+        if not node.shape:
+            return self.lower(node).text
+        found = self.home(node).find(node.key)
+        if found is not None:
+            return found.element(walk.slot, walk.row)
+        match node.op:
+            case op if op in INLINE:
+                return scalar_operation(node, [self.element(arg, walk) for arg in node.args])
+            case "full":
+                return self.lower(node.args[0]).text
+            case "eye":
+                return f"(team.feature({walk.slot}) == {walk.row} ? 1.0f : 0.0f)"
+            case "outer":
+                left = self._picked(self.lower(node.args[0]), walk)
+                return f"({left} * {self.element(node.args[1], Walk(walk.slot))})"
+        return self.lower(node).element(walk.slot, walk.row)
+
+    def _picked(self, row: Value, walk: Walk) -> str:
+        if row.kind == "walked":
+            return f"{row.text}[{walk.row}]"
+        if row.text not in walk.picked:
+            walk.picked[row.text] = self.fresh("left")
+            walk.before.append(f"const float {walk.picked[row.text]} = pick(team, {row.text}, {walk.row});")
+        return walk.picked[row.text]
+
+    def prepare(self, node: Expression) -> None:
+        """Compute, before a loop over elements, everything in it that is no loop over the same elements."""
+        if not node.shape or node.op == "read":
+            self.lower(node)
+        elif self.home(node).find(node.key) is not None or node.op == "eye":
+            return
+        elif node.op == "outer":
+            self.lower(node.args[0])
+            self.prepare(node.args[1])
+        elif node.op in INLINE or node.op == "full":
+            for arg in node.args:
+                if self._tree(arg) > LARGEST_TREE:
+                    self.lower(arg)
+                else:
+                    self.prepare(arg)
+        else:
+            self.lower(node)
+
+    def _tree(self, node: Expression) -> int:
+        if not node.shape or node.op not in INLINE or self.home(node).find(node.key) is not None:
+            return 1
+        if node.key not in self._trees:
+            self._trees[node.key] = 1 + sum(self._tree(arg) for arg in node.args)
+        return self._trees[node.key]
+
+    def loop(self, node: Expression, block: Block, body: Callable[[Walk], str], *, tile: bool = False) -> None:
+        """Write ``body`` for every element of ``node`` that a lane holds. ``tile``: rows need not be unrolled."""
+        dims = self.layout.dims(node.shape)
+        if len(dims) == 1:
+            walk = Walk("f")
+            text = body(walk)
+            block.line(f"FEATURES(f, {dims[0]}) {text}")
+            return
+        walk = Walk("f", "i")
+        text = body(walk)
+        rows = "LOOP" if tile or not self.feature_aware else "ROWS"
+        before = " ".join(walk.before)
+        block.line(f"{rows}(i, {dims[0]}) {{ {before} FEATURES(f, {dims[1]}) {text} }}".replace("{  ", "{ "))
+
+
+def offset(index: str, stride: int) -> str:
+    """The text of where row ``index`` starts; arrays may have more than 2^31 elements."""
+    return f"(size_t){index} * {stride}" if stride != 1 else index
+
+
+def scalar_operation(node: Expression, args: list[str]) -> str:
+    """The text of an elementwise operation on single elements."""
+    op = node.op
+    if op in INFIX:
+        return f"({args[0]} {INFIX[op]} {args[1]})"
+    match op:
+        case "neg":
+            return f"(-{args[0]})"
+        case "not":
+            return f"(!{args[0]})"
+        case "float":
+            return f"float({args[0]})"
+        case "where":
+            return f"({args[0]} ? {args[1]} : {args[2]})"
+        case "pow" if node.args[1].op == "const" and node.args[1].attribute == 2.0:
+            return f"square({args[0]})"
+    return f"{FUNCTION[op]}({', '.join(args)})"

@@ -1,0 +1,252 @@
+"""Lowering expressions to CUDA C++ for a team of lanes.
+
+One text serves both mappings: a loop over the slots that a lane holds. With features across lanes (FA) those are few
+and lie in registers; with features in a loop (NFA) they are all features, rows of properties are walked where they
+lie, and the team is one thread. Elementwise trees become one loop; what needs several lanes is a function of
+``teams.cuh`` or ``matrices.cuh``.
+"""
+
+from __future__ import annotations
+
+from harness.language.expressions import Expression
+from harness.lowering.cuda.code import Block, Value
+from harness.lowering.cuda.elements import INLINE, Elements, Walk, literal, scalar_operation
+
+REDUCTION = {"sum": "Add", "dot": "Add", "reduce_max": "Max", "reduce_min": "Min"}
+MOST_REGISTERS = 64  # of a lane for one matrix; larger ones lie in shared memory
+
+
+class Lowering(Elements):
+    """Scalars, rows and matrices in variables."""
+
+    def lower(self, node: Expression) -> Value:
+        """The value of ``node`` in a variable, computed in its home block or known there already."""
+        home = self.home(node)
+        found = home.find(node.key)
+        if found is None:
+            found = (self._scalar, self._row, self._matrix)[len(node.shape)](node, home)
+            home.known[node.key] = found
+        return found
+
+    # scalars ----------------------------------------------------------------------------------------------------------
+    def _scalar(self, node: Expression, home: Block) -> Value:
+        kind = "float" if node.dtype == "float" else "bool"
+        match node.op:
+            case "const":
+                return Value("scalar", literal(node.attribute))
+            case "param":
+                at = f"parameters[{self.parameters.index(node.attribute)}]"
+                text = at if node.dtype == "float" else f"{at} != 0.0f"
+            case "read":
+                place = self.locate(*node.attribute)
+                if place.value is not None:
+                    return place.value
+                text = f"{place.array}[{place.index}]"
+            case op if op in INLINE:
+                text = scalar_operation(node, [self.lower(arg).text for arg in node.args])
+            case "index":
+                text = self._row_element(node.args[0], str(node.attribute))
+            case _:
+                return self._contraction(node, home)
+        return Value("scalar", home.declare(kind, self.fresh(stem(node)), text))
+
+    def _row_element(self, row: Expression, index: str) -> str:
+        value = self.lower(row)
+        return f"{value.text}[{index}]" if value.kind == "walked" else f"pick(team, {value.text}, {index})"
+
+    def _contraction(self, node: Expression, home: Block) -> Value:
+        """A scalar by a loop over what the lane holds, then across the team."""
+        for arg in node.args:
+            self.prepare(arg)
+        whole = node.args[0]
+        length = self.layout.dims(whole.shape)[-1]
+        name = self.fresh(stem(node))
+        if node.op in ("any", "all"):
+            first, sign = ("false", "||") if node.op == "any" else ("true", "&&")
+            spare = "" if node.op == "any" else "!"
+            held = f"{spare}team.holds({{f}}, {length})"
+            text = home.declare("bool", name, first, constant=False)
+
+            def step(walk: Walk) -> str:
+                condition = held.format(f=walk.slot)
+                join = "&&" if node.op == "any" else "||"
+                return f"{text} = {text} {sign} ({condition} {join} {self.element(whole, walk)});"
+
+            self.loop(whole, home, step)
+            home.line(f"{text} = {'any(team, ' + text + ')' if node.op == 'any' else '!any(team, !' + text + ')'};")
+            return Value("scalar", text)
+        operation = REDUCTION[node.op]
+        text = home.declare("float", name, f"{operation}::identity()", constant=False)
+
+        def reduce(walk: Walk) -> str:
+            elements = " * ".join(self.element(arg, walk) for arg in node.args)
+            return f"if (team.holds({walk.slot}, {length})) {text} = {operation}()({text}, {elements});"
+
+        self.loop(whole, home, reduce)
+        home.line(f"{text} = across(team, {text}, {operation}());")
+        return Value("scalar", text)
+
+    # rows -------------------------------------------------------------------------------------------------------------
+    def _row(self, node: Expression, home: Block) -> Value:
+        (length,) = self.layout.dims(node.shape)
+        kind = f"Row<{length}>" if node.dtype == "float" else f"Row<{length}, bool>"
+        name = self.fresh(stem(node))
+        match node.op:
+            case "read":
+                return self._read_row(node, home, kind, name, length)
+            case "normalize":
+                argument = self.materialised(node.args[0])
+                return Value("row", home.declare(kind, name, f"normalized_{node.attribute}(team, {argument})"), length)
+            case "matmul" | "max_product":
+                function = "max_times" if node.op == "max_product" else "times"
+                left, right = (
+                    self.materialised(arg) if len(arg.shape) == 1 else self.lower(arg).text for arg in node.args
+                )
+                return Value("row", home.declare(kind, name, f"{function}(team, {left}, {right})"), length)
+            case "solve_spd":
+                right = self.materialised(node.args[1])
+                matrix = self._own_matrix(node.args[0], home)
+                return Value("row", home.declare(kind, name, f"solve_spd(team, {matrix.text}, {right})"), length)
+            case "index":
+                matrix = self.lower(node.args[0])
+                return Value("row", home.declare(kind, name, f"{matrix.text}.whole(team, {node.attribute})"), length)
+            case "stack":
+                values = [self.lower(arg).text for arg in node.args]
+                text = home.declare(kind, name, f"filled<{length}>(0.0f)", constant=False)
+                for i, value in enumerate(values):
+                    home.line(f"place(team, {text}, {i}, {value});")
+                return Value("row", text, length)
+        self.prepare(node)
+        text = home.declare(kind, name)
+        self.loop(node, home, lambda walk: f"{text}[{walk.slot}] = {self.element(node, walk)};")
+        return Value("row", text, length)
+
+    def _read_row(self, node: Expression, home: Block, kind: str, name: str, length: int) -> Value:
+        place = self.locate(*node.attribute)
+        if place.value is not None:
+            return place.value
+        start, stride = self.start(place.array, place.index, node), self.layout.stride(node.shape)
+        if self._lies(node):
+            flag = "const bool*" if node.dtype == "bool" else "const float*"
+            return Value("walked", home.declare(flag, name, start), length)
+        return Value("row", home.declare(kind, name, f"load<{length}, {stride}>(team, {start})"), length)
+
+    def materialised(self, node: Expression) -> str:
+        """A row in a variable of slots, also where it is walked in memory."""
+        value = self.lower(node)
+        if value.kind != "walked":
+            return value.text
+        home, key = self.home(node), f"loaded {node.key}"
+        found = home.find(key)
+        if found is None:
+            stride = self.layout.stride(node.shape)
+            text = home.declare(
+                f"Row<{value.length}>", self.fresh("loaded"), f"load<{value.length}, {stride}>(team, {value.text})"
+            )
+            found = home.known[key] = Value("row", text, value.length)
+        return found.text
+
+    def kept(self, node: Expression) -> Value:
+        """The value of ``node``, in a variable and not in an array that is about to be written."""
+        value = self.lower(node)
+        if value.kind == "walked":
+            return Value("row", self.materialised(node), value.length)
+        if value.kind == "tile" and node.op == "read":
+            return self._own_matrix(node, self.home(node))
+        return value
+
+    # matrices ---------------------------------------------------------------------------------------------------------
+    def in_registers(self, rows: int, length: int) -> bool:
+        """Whether a matrix is small enough for registers."""
+        return self.feature_aware and rows * self.team.slots(length) <= MOST_REGISTERS
+
+    def room(self, shape_of: Expression, block: Block, name: str, *, tile: bool = False) -> Value:
+        """A matrix variable, uninitialised: in registers, or (large ones, or if asked for) a tile of the team's own."""
+        rows, length = self.layout.dims(shape_of.shape)
+        if not tile and self.in_registers(rows, length):
+            return Value("matrix", block.declare(f"Matrix<{rows}, {length}>", name), length, rows)
+        stride = self.team.slots(length) * self.team.lanes
+        at = f"tiles + {self.tile_floats}" if self.tile_floats else "tiles"
+        self.tile_floats += -(-rows * stride // 4) * 4
+        self.root.line(f"Tile<{rows}, {length}, {stride}> {name}{{{at}}};")
+        return Value("tile", name, length, rows)
+
+    def _matrix(self, node: Expression, home: Block) -> Value:
+        rows, length = self.layout.dims(node.shape)
+        name = self.fresh(stem(node))
+        match node.op:
+            case "read":
+                place = self.locate(*node.attribute)
+                if place.value is not None:
+                    return place.value
+                stride = self.layout.row_stride(length)
+                start = self.start(place.array, place.index, node)
+                kind = f"Tile<{rows}, {length}, {stride}, const float>"
+                return Value("tile", home.declare(kind, name, f"{kind}{{{start}}}"), length, rows)
+            case "transpose" | "inverse":
+                source = self._tile(node.args[0], home)
+                if node.op == "inverse":
+                    home.line(f"invert(team, {source.text});")
+                    return source
+                target = self.room(node, home, name, tile=True)
+                home.line(f"transpose(team, {source.text}, {target.text});")
+                return target
+            case "matmul":
+                left, right = (self.lower(arg).text for arg in node.args)
+                target = self.room(node, home, name)
+                home.line(f"multiply(team, {left}, {right}, {target.text});")
+                return target
+            case "normalize":
+                return self._normalized_matrix(node, home, name)
+            case "stack":
+                for arg in node.args:
+                    self.prepare(arg)
+                target = self.room(node, home, name)
+                for i, arg in enumerate(node.args):
+                    element = self.element(arg, Walk("f"))
+                    home.line(f"FEATURES(f, {length}) {target.text}(team, {i}, f) = {element};")
+                return target
+        return self._filled(node, self.room_after(node, home, name), home)
+
+    def room_after(self, node: Expression, home: Block, name: str, *, tile: bool = False) -> Value:
+        """Room for a matrix whose elements are lowered first."""
+        self.prepare(node)
+        return self.room(node, home, name, tile=tile)
+
+    def _filled(self, node: Expression, target: Value, home: Block) -> Value:
+        self.loop(
+            node, home, lambda walk: f"{target.element(walk.slot, walk.row)} = {self.element(node, walk)};",
+            tile=target.kind == "tile",
+        )  # fmt: skip
+        return target
+
+    def _normalized_matrix(self, node: Expression, home: Block, name: str) -> Value:
+        rows, length = self.layout.dims(node.shape)
+        argument = node.args[0]
+        target = self.room_after(argument, home, name)
+        walk = Walk("f", "i")
+        element = self.element(argument, walk)
+        loop = "LOOP" if target.kind == "tile" else "ROWS"
+        home.line(f"{loop}(i, {rows}) {{ {' '.join(walk.before)} Row<{length}> row; FEATURES(f, {length}) row[f] = ")
+        home.lines[-1] += f"{element}; row = normalized_{node.attribute}(team, row); "
+        home.lines[-1] += f"FEATURES(f, {length}) {target.text}(team, i, f) = row[f]; }}"
+        return target
+
+    def _own_matrix(self, node: Expression, home: Block) -> Value:
+        """A matrix that may be overwritten."""
+        target = self.room_after(node, home, self.fresh("own"))
+        return self._filled(node, target, home)
+
+    def _tile(self, node: Expression, home: Block) -> Value:
+        """A matrix in a tile of its own, which may be overwritten and indexed by any row."""
+        target = self.room_after(node, home, self.fresh("tile"), tile=True)
+        return self._filled(node, target, home)
+
+
+def stem(node: Expression) -> str:
+    """A readable start of a variable name."""
+    if node.op == "read":
+        space, name = node.attribute
+        return name if space in ("v", "dst", "graph") else f"{space}_{name}"
+    words = {"sum": "total", "float": "number", "and": "both", "or": "either", "not": "none"}
+    return str(node.attribute) if node.op == "param" else words.get(node.op, node.op)

@@ -1,0 +1,219 @@
+"""From a traversal's template and a program's functions to the CUDA C++ of one kernel.
+
+A template is a kernel's body in which lines like ``@visit`` stand where generated statements go; the traversals that it
+calls are C++ templates in ``.cuh`` files beside the engine. The engine says with
+:meth:`CudaKernelBuilder.bind` where a space
+(``src``, ``dst``, ``v``, ``edge``) is known, asks for statements, and gets a :class:`Kernel`.
+
+Names cannot meet: arrays are ``vertex_lp``, ``csc_weight``, ...; variables end in a number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.language.expressions import Expression, read, walk
+from harness.language.program import Program, Reducer, Stage
+from harness.lowering.cuda.code import Block, Value
+from harness.lowering.cuda.layout import DeviceLayout, TeamShape
+from harness.lowering.cuda.mapping import Location, Mapping
+
+PLACEHOLDER = re.compile(r"^(\s*)@(\w+)$")
+TYPES = {
+    "f32": "float*",
+    "input": "const float* __restrict__",
+    "flag": "bool*",
+    "flags": "const bool* __restrict__",
+    "run": "Run*",
+    "arcs": "const Arc* __restrict__",
+    "ids": "const Id* __restrict__",
+    "Id": "Id",
+    "Arc": "Arc",
+    "Count": "Count",
+}
+
+
+@dataclass(frozen=True)
+class CudaKernel:
+    """A kernel's source, its arguments by the names under which the engine keeps them, and the floats of shared memory
+    that each team needs."""
+
+    name: str
+    source: str
+    arguments: tuple[str, ...]
+    tile_floats: int
+
+
+@dataclass(frozen=True)
+class Binding:
+    """Where a space is known: the block, the variable that indexes it, a prefix of its arrays' names."""
+
+    block: str
+    index: str
+    prefix: str
+
+
+class CudaKernelBuilder:
+    """Fills one template. ``signature`` lists the template's own arguments as ``(name, kind)``, kinds of ``TYPES``.
+
+    The blocks of a template are ``kernel`` and those named by its other placeholders; a block's parent is the last one
+    before it at a smaller indentation. What ``fetch`` reads is kept in ``got`` and computed on in ``visit``.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        program: Program,
+        layout: DeviceLayout,
+        team: TeamShape,
+        template: str,
+        signature: Sequence[tuple[str, str]],
+        *,
+        feature_aware: bool,
+        hoisted: Sequence[str] = (),
+    ) -> None:
+        self.name, self.program, self.layout, self.template, self.team = name, program, layout, template, team
+        self.blocks = _blocks_of(template, hoisted)
+        self._types: dict[str, str] = {"run": "run", **dict(signature)}
+        self._bindings: dict[str, Binding] = {}
+        self._values: dict[tuple[str, str], Location] = {}
+        self.root = self.blocks["kernel"]
+        computed = {"fetch": self.blocks["visit"]} if "fetch" in self.blocks else {}
+        self.mapping = Mapping(
+            layout, team, self._locate, self.root, tuple(program.parameters),
+            feature_aware=feature_aware, computed=computed,
+        )  # fmt: skip
+
+    # where things are -------------------------------------------------------------------------------------------------
+    def bind(self, space: str, block: str, index: str, prefix: str = "vertex_") -> None:
+        """Properties read from ``space`` are at ``index`` from ``block`` on, in the array ``prefix + property``."""
+        self._bindings[space] = Binding(block, index, prefix)
+
+    def bind_value(self, space: str, name: str, block: str, value: Value) -> None:
+        """A property that is in a variable already from ``block`` on."""
+        self._values[(space, name)] = Location(self.blocks[block], value=value)
+
+    def argument(self, name: str, kind: str) -> str:
+        """Add an argument; returns its name. An array that is read and written loses its promise to stay as it is."""
+        if kind in ("f32", "flag") and self._types.get(name) in ("input", "flags"):
+            self._types[name] = kind
+        self._types.setdefault(name, kind)
+        return name
+
+    def _locate(self, space: str, name: str) -> Location:
+        if (space, name) in self._values:
+            return self._values[(space, name)]
+        prop = self.program.properties[name]
+        if space == "graph":
+            return Location(self.root, self.argument(f"graph_{name}", "input"), "0")
+        binding = self._bindings[space]
+        kind = "flags" if prop.dtype == "bool" else "input"
+        return Location(self.blocks[binding.block], self.argument(binding.prefix + name, kind), binding.index)
+
+    def reading(self, space: str, name: str) -> Expression:
+        """The expression that reads a property from a space."""
+        prop = self.program.properties[name]
+        return read(space, name, prop.shape, prop.dtype)
+
+    # statements -------------------------------------------------------------------------------------------------------
+    def comment(self, block: str, stage: Stage) -> None:
+        """Name the stage that the next statements come from, and the author's line of it."""
+        self.blocks[block].line(f"// {stage.name}: {stage.line.text or stage.line}".split("\n")[0])
+
+    def accumulator(self, name: str, message: Expression, reducer: Reducer, block: str) -> Value:
+        """A local accumulator, set to the reducer's identity in ``block``."""
+        value = self.mapping.accumulator(name, message, self.blocks[block])
+        self.mapping.clear(value, message, reducer, self.blocks[block])
+        return value
+
+    def accumulate(self, target: Value, message: Expression, reducer: Reducer, block: str) -> None:
+        """Reduce a message into a local accumulator."""
+        self.mapping.accumulate(target, message, reducer, self.blocks[block])
+
+    def reduce_into(self, array: str, index: str, message: Expression, reducer: Reducer, block: str) -> None:
+        """Reduce a message into an array that others write at the same time."""
+        self.argument(array, "f32")
+        self.mapping.reduce_into(array, index, message, reducer, self.blocks[block])
+
+    def store(self, array: str, index: str, node: Expression, value: Value, block: str) -> None:
+        """Write the value of ``node`` to ``array`` at ``index``."""
+        self.argument(array, "flag" if node.dtype == "bool" else "f32")
+        self.mapping.store(array, index, node, value, self.blocks[block])
+
+    def moved(self, name: str, new: Value, block: str) -> str:
+        """A bool variable: whether a property has moved by more than the program's tolerance from what is in memory."""
+        control = self.program.control
+        tolerance = "0.0f"
+        if control.tolerance is not None:
+            self.argument("parameters", "input")
+            tolerance = f"parameters[{list(self.program.parameters).index(control.tolerance)}]"
+        node = self.reading("old", name)
+        if len(node.shape) == 2:
+            return "true"  # comparing k x k elements costs more than it saves: a matrix always counts as moved
+        return self.mapping.differs(node, new, self.blocks[block], tolerance, control.relative)
+
+    # the result -------------------------------------------------------------------------------------------------------
+    def finish(self) -> CudaKernel:
+        """The kernel's source."""
+        if any("parameters[" in line for block in self.blocks.values() for line in block.lines):
+            self.argument("parameters", "input")
+        if self.mapping.tile_floats:
+            self.root.lines.insert(0, self._tiles())
+        body = _fill(self.template, self.blocks)
+        arguments = ", ".join(f"{TYPES[kind]} {name}" for name, kind in self._types.items())
+        source = (
+            f'extern "C" __global__ void __launch_bounds__(BLOCK) {self.name}({arguments})\n{{\n'
+            f"    if (run->over()) return;\n    const Team team;\n{body}\n}}\n"
+        )
+        return CudaKernel(self.name, source, tuple(self._types), self.mapping.tile_floats)
+
+    def _tiles(self) -> str:
+        floats = self.mapping.tile_floats
+        if self.team.lanes == 1:
+            return f"float tiles[{floats}];"
+        mine = "threadIdx.x / 32 * TEAMS + min(team.number, TEAMS - 1)"
+        return (
+            f"extern __shared__ float4 shared[]; float* tiles = reinterpret_cast<float*>(shared) + ({mine}) * {floats};"
+        )
+
+
+def longest_row(program: Program, layout: DeviceLayout) -> int:
+    """The most features of any value of a program."""
+    shapes = {node.shape for stage in program.stages for node in walk(*stage.expressions())}
+    shapes |= {prop.shape for prop in program.properties.values()}
+    return max((layout.dims(shape)[-1] for shape in shapes if shape), default=1)
+
+
+def has_matrices(program: Program) -> bool:
+    """Whether a lane holds columns of matrices, of which narrow ones need fewer registers."""
+    return any(len(node.shape) == 2 for stage in program.stages for node in walk(*stage.expressions()))
+
+
+def _blocks_of(template: str, hoisted: Sequence[str]) -> dict[str, Block]:
+    found: list[tuple[int, Block]] = []
+    for line in template.splitlines():
+        match = PLACEHOLDER.match(line)
+        if match:
+            indent = len(match[1])
+            parents = [block for depth, block in found if depth < indent]
+            found.append((indent, Block(match[2], parents[-1] if parents else None, match[2] in hoisted)))
+    blocks = {block.name: block for _, block in found if block.name != "fields"}
+    if "fetch" in blocks:
+        blocks["fetch"].fields = []
+        blocks["visit"].parent = blocks["fetch"]
+    return blocks
+
+
+def _fill(template: str, blocks: dict[str, Block]) -> str:
+    lines = []
+    for line in template.strip("\n").splitlines():
+        match = PLACEHOLDER.match(line)
+        if match is None:
+            lines.append(line)
+            continue
+        texts = blocks["fetch"].fields or [] if match[2] == "fields" else blocks[match[2]].lines
+        if texts:
+            lines.append("\n".join(match[1] + text for text in texts))
+    return "\n".join(lines)

@@ -1,0 +1,124 @@
+"""What kernels do with lowered values: reduce them in registers or into memory, store them, compare them."""
+
+from __future__ import annotations
+
+from harness.language.expressions import Expression
+from harness.language.program import IDENTITY, Reducer
+from harness.lowering.cuda.code import Block, Value
+from harness.lowering.cuda.elements import Location, Walk, literal
+from harness.lowering.cuda.expressions import Lowering
+
+__all__ = ["OPERATION", "Location", "Mapping"]
+OPERATION: dict[Reducer, str] = {"sum": "Add", "min": "Min", "max": "Max"}
+
+
+class Mapping(Lowering):
+    """Expressions lowered for a team, and statements on their values."""
+
+    # accumulators -----------------------------------------------------------------------------------------------------
+    def accumulator(self, name: str, message: Expression, block: Block) -> Value:
+        """A local accumulator shaped like ``message``, uninitialised."""
+        if not message.shape:
+            return Value("scalar", block.declare("float", name))
+        if len(message.shape) == 1:
+            (length,) = self.layout.dims(message.shape)
+            return Value("row", block.declare(f"Row<{length}>", name), length)
+        return self.room(message, block, name)
+
+    def clear(self, target: Value, message: Expression, reducer: Reducer, block: Block) -> None:
+        """Set an accumulator to the reducer's identity."""
+        blank = literal(IDENTITY[reducer])
+        if target.kind == "scalar":
+            block.line(f"{target.text} = {blank};")
+        else:
+            tile = target.kind == "tile"
+            self.loop(message, block, lambda walk: f"{target.element(walk.slot, walk.row)} = {blank};", tile=tile)
+
+    def accumulate(self, target: Value, message: Expression, reducer: Reducer, block: Block) -> None:
+        """Reduce a message into a local accumulator."""
+        self.prepare(message)
+        if target.kind == "scalar":
+            block.line(combined(reducer, target.text, self.lower(message).text))
+            return
+        self.loop(
+            message, block,
+            lambda walk: combined(reducer, target.element(walk.slot, walk.row), self.element(message, walk)),
+            tile=target.kind == "tile",
+        )  # fmt: skip
+
+    def reduce_into(self, array: str, index: str, message: Expression, reducer: Reducer, block: Block) -> None:
+        """Reduce a message into memory that others write at the same time: the lowering makes it atomic."""
+        operation, start = OPERATION[reducer], self.start(array, index, message)
+        if not message.shape:
+            block.line(f"reduce_into<{operation}>(team, {start}, {self.lower(message).text});")
+        elif not self.feature_aware:
+            self._walk_into(operation, start, message, block)
+        elif len(message.shape) == 1:
+            stride = self.layout.stride(message.shape)
+            block.line(f"reduce_into<{operation}, {stride}>(team, {start}, {self.materialised(message)});")
+        else:
+            self._matrix_into(operation, start, message, block)
+
+    def _walk_into(self, operation: str, start: str, message: Expression, block: Block) -> None:
+        """Feature by feature, one atomic operation each."""
+        self.prepare(message)
+        target = block.declare("float*", self.fresh("target"), start)
+        if len(message.shape) == 1:
+            self.loop(message, block, lambda w: f"{operation}::into({target} + {w.slot}, {self.element(message, w)});")
+            return
+        stride = self.layout.row_stride(self.layout.dims(message.shape)[1])
+        self.loop(
+            message, block,
+            lambda w: f"{operation}::into({target} + {w.row} * {stride} + {w.slot}, {self.element(message, w)});",
+        )  # fmt: skip
+
+    def _matrix_into(self, operation: str, start: str, message: Expression, block: Block) -> None:
+        """Row by row."""
+        self.prepare(message)
+        rows, length = self.layout.dims(message.shape)
+        stride, walk = self.layout.row_stride(length), Walk("f", "i")
+        element = self.element(message, walk)
+        loop = "ROWS" if self.in_registers(rows, length) else "LOOP"
+        row = f"Row<{length}> row; FEATURES(f, {length}) row[f] = {element};"
+        into = f"reduce_into<{operation}, {stride}>(team, {start} + i * {stride}, row);"
+        block.line(f"{loop}(i, {rows}) {{ {' '.join(walk.before)} {row} {into} }}")
+
+    def store(self, array: str, index: str, node: Expression, value: Value, block: Block) -> None:
+        """Write a value to ``array`` at ``index``."""
+        start, dims = self.start(array, index, node), self.layout.dims(node.shape)
+        if value.kind == "scalar":
+            block.line(f"if (team.leads()) {array}[{index}] = {value.text};")
+            return
+        stride = self.layout.row_stride(dims[-1])
+        if value.kind in ("row", "walked"):
+            text = value.text if value.kind == "row" else f"load<{value.length}, {stride}>(team, {value.text})"
+            block.line(f"store<{dims[0]}, {stride}>(team, {start}, {text});")
+        else:
+            loop = "ROWS" if value.kind == "matrix" else "LOOP"
+            whole = f"{value.text}.whole(team, i)"
+            block.line(f"{loop}(i, {dims[0]}) store<{dims[1]}, {stride}>(team, {start} + i * {stride}, {whole});")
+
+    def differs(self, old: Expression, new: Value, block: Block, tolerance: str | None, relative: bool) -> str:
+        """A bool variable: whether any feature of two values differs: at all, or by more than ``tolerance``."""
+        before = self.lower(old)
+
+        def one(a: str, b: str) -> str:
+            if tolerance is None or old.dtype == "bool":
+                return f"differs({a}, {b})"
+            return f"far({a}, {b}, {f'{tolerance} * fabsf({b})' if relative else tolerance})"
+
+        name = self.fresh("moved" if tolerance else "changed")
+        if new.kind == "scalar":
+            return block.declare("bool", name, one(before.text, new.text))
+        text = block.declare("bool", name, "false", constant=False)
+        block.line(
+            f"FEATURES(f, {new.length}) {text} = {text} || "
+            f"(team.holds(f, {new.length}) && {one(before.element('f'), new.element('f'))});"
+        )
+        block.line(f"{text} = any(team, {text});")
+        return text
+
+
+def combined(reducer: Reducer, old: str, new: str) -> str:
+    """The statement that reduces ``new`` into ``old``."""
+    return f"{old} += {new};" if reducer == "sum" else f"{old} = {OPERATION[reducer]}()({old}, {new});"

@@ -1,0 +1,273 @@
+// Teams of lanes, and rows: the features of one value, spread over a team.
+//
+// The generated file defines LANES (lanes of a team, 1 to 32), WIDTH (consecutive features that a lane loads at once: 1,
+// 2 or 4) and BLOCK (threads of a block) and then includes this one. A warp holds 32 / LANES teams; left-over lanes idle.
+// With LANES == 1 a thread walks all features of its vertex or edge, as conventional frameworks do.
+//
+// Lane m of a team holds features m * WIDTH .. m * WIDTH + WIDTH - 1 of every LANES * WIDTH of them, so consecutive lanes
+// touch consecutive addresses. What a row holds in slots beyond its length is undefined, and no reduction looks at it.
+#pragma once
+
+typedef unsigned int Id;
+
+constexpr unsigned WARP = 0xffffffffu;
+constexpr int TEAMS = 32 / LANES;
+#define INFINITE __int_as_float(0x7f800000)
+
+__host__ __device__ constexpr int slots(int n) { return WIDTH * ((n + LANES * WIDTH - 1) / (LANES * WIDTH)); }
+__host__ __device__ constexpr bool fills(int n) { return n % (LANES * WIDTH) == 0; }
+constexpr int UNROLL = LANES == 1 && WIDTH == 1 ? 16 : 64;  // longer rows are walked, not written out
+
+// A loop over the slots of a row of n features; over the rows of a matrix in registers.
+#define FEATURES(slot, n) _Pragma("unroll UNROLL") for (int slot = 0; slot < slots(n); ++slot)
+#define ROWS(i, n) _Pragma("unroll") for (int i = 0; i < (n); ++i)
+#define LOOP(i, n) _Pragma("unroll 1") for (int i = 0; i < (n); ++i)
+
+__device__ inline int lane_id() { return threadIdx.x & 31; }
+
+struct Team {
+    int number;     // of the team within its warp; TEAMS for left-over lanes
+    int member;     // of the lane within its team
+    unsigned mask;  // the lanes of the team
+
+    __device__ Team() : number(lane_id() / LANES), member(lane_id() % LANES), mask(WARP)
+    {
+        if (LANES < 32) mask = ((1u << (LANES % 32)) - 1u) << (number * LANES % 32);
+    }
+    __device__ bool idle() const { return 32 % LANES != 0 && number >= TEAMS; }
+    __device__ bool leads() const { return member == 0; }
+    __device__ int feature(int slot) const
+    {
+        return slot / WIDTH * (LANES * WIDTH) + member * WIDTH + slot % WIDTH;
+    }
+    __device__ bool holds(int slot, int n) const { return fills(n) || feature(slot) < n; }
+    template <class Value> __device__ Value from(Value value, int other) const
+    {
+        if constexpr (LANES == 1) return value;
+        else return __shfl_sync(mask, value, number * LANES + other);
+    }
+    __device__ void sync() const
+    {
+        if constexpr (LANES > 1) __syncwarp(mask);
+    }
+};
+
+template <int N, class Value = float> struct Row {
+    Value at[slots(N)];
+    __device__ Value& operator[](int slot) { return at[slot]; }
+    __device__ const Value& operator[](int slot) const { return at[slot]; }
+};
+
+// Elementwise functions that CUDA spells otherwise ---------------------------------------------------------------------
+__device__ inline float minimum(float a, float b) { return a < b || a != a ? a : b; }
+__device__ inline float maximum(float a, float b) { return a > b || a != a ? a : b; }
+__device__ inline float square(float a) { return a * a; }
+__device__ inline bool differs(float before, float now) { return now != before; }
+__device__ inline bool differs(bool before, bool now) { return now != before; }
+// NaN is always far; equal infinities are not.
+__device__ inline bool far(float before, float now, float margin)
+{
+    return now != before && !(fabsf(now - before) <= margin);
+}
+
+// Memory -----------------------------------------------------------------------------------------------------------------
+struct alignas(4 * WIDTH) Chunk {  // what a lane loads at once
+    float at[WIDTH];
+};
+
+// The row of N features at `start`; rows lie STRIDE values apart, so chunks are aligned where STRIDE divides by WIDTH.
+template <int N, int STRIDE, class Value> __device__ inline Row<N, Value> load(const Team& team, const Value* start)
+{
+    Row<N, Value> row;
+    if constexpr (WIDTH > 1 && STRIDE % WIDTH == 0 && sizeof(Value) == 4) {
+        _Pragma("unroll UNROLL") for (int slot = 0; slot < slots(N); slot += WIDTH) {
+            if (team.holds(slot, N)) {
+                const Chunk chunk = *reinterpret_cast<const Chunk*>(start + team.feature(slot));
+                _Pragma("unroll") for (int i = 0; i < WIDTH; ++i) row[slot + i] = chunk.at[i];
+            }
+        }
+    } else {
+        FEATURES(slot, N) row[slot] = team.holds(slot, N) ? start[team.feature(slot)] : Value(0);
+    }
+    return row;
+}
+
+template <int N, int STRIDE, class Value>
+__device__ inline void store(const Team& team, Value* start, const Row<N, Value>& row)
+{
+    if constexpr (WIDTH > 1 && STRIDE % WIDTH == 0 && sizeof(Value) == 4) {
+        _Pragma("unroll UNROLL") for (int slot = 0; slot < slots(N); slot += WIDTH) {
+            if (team.holds(slot, N)) {
+                Chunk chunk;
+                _Pragma("unroll") for (int i = 0; i < WIDTH; ++i) chunk.at[i] = row[slot + i];
+                *reinterpret_cast<Chunk*>(start + team.feature(slot)) = chunk;
+            }
+        }
+    } else {
+        FEATURES(slot, N) if (team.holds(slot, N)) start[team.feature(slot)] = row[slot];
+    }
+}
+
+template <int N, class Value> __device__ inline Row<N, Value> filled(Value value)
+{
+    Row<N, Value> row;
+    FEATURES(slot, N) row[slot] = value;
+    return row;
+}
+
+// Reductions into memory that others write at the same time ---------------------------------------------------------------
+struct Add {
+    static constexpr bool ADDS = true;
+    static __device__ float identity() { return 0.0f; }
+    __device__ float operator()(float a, float b) const { return a + b; }
+    static __device__ void into(float* target, float value) { atomicAdd(target, value); }
+};
+struct Min {
+    static constexpr bool ADDS = false;
+    static __device__ float identity() { return INFINITE; }
+    __device__ float operator()(float a, float b) const { return minimum(a, b); }
+    // Floats of one sign are ordered as their bits are: non-negative ones alike, negative ones the other way round.
+    static __device__ void into(float* target, float value)
+    {
+        if (!(value < *const_cast<volatile float*>(target))) return;
+        if (__float_as_int(value) >= 0) atomicMin(reinterpret_cast<int*>(target), __float_as_int(value));
+        else atomicMax(reinterpret_cast<unsigned*>(target), __float_as_uint(value));
+    }
+};
+struct Max {
+    static constexpr bool ADDS = false;
+    static __device__ float identity() { return -INFINITE; }
+    __device__ float operator()(float a, float b) const { return maximum(a, b); }
+    static __device__ void into(float* target, float value)
+    {
+        if (!(value > *const_cast<volatile float*>(target))) return;
+        if (__float_as_int(value) >= 0) atomicMax(reinterpret_cast<int*>(target), __float_as_int(value));
+        else atomicMin(reinterpret_cast<unsigned*>(target), __float_as_uint(value));
+    }
+};
+
+// The sum of WIDTH features in one transaction, where the chip has such reductions (sm_90 and later).
+__device__ inline void add_chunk(float* target, const float* values)
+{
+#if __CUDA_ARCH__ >= 900 && WIDTH == 4
+    asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};"
+                 :: "l"(target), "f"(values[0]), "f"(values[1]), "f"(values[2]), "f"(values[3]) : "memory");
+#elif __CUDA_ARCH__ >= 900 && WIDTH == 2
+    asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" :: "l"(target), "f"(values[0]), "f"(values[1]) : "memory");
+#else
+    for (int i = 0; i < WIDTH; ++i) atomicAdd(target + i, values[i]);
+#endif
+}
+
+template <class Reducer> __device__ inline void reduce_into(const Team& team, float* target, float value)
+{
+    if (team.leads()) Reducer::into(target, value);
+}
+
+template <class Reducer, int STRIDE, int N>
+__device__ inline void reduce_into(const Team& team, float* start, const Row<N>& row)
+{
+    _Pragma("unroll UNROLL") for (int slot = 0; slot < slots(N); slot += WIDTH) {
+        // What a chunk adds to the padding of a row is read by nobody.
+        if constexpr (WIDTH > 1 && STRIDE % WIDTH == 0 && Reducer::ADDS) {
+            if (team.holds(slot, N)) add_chunk(start + team.feature(slot), row.at + slot);
+        } else {
+            for (int i = 0; i < WIDTH; ++i)
+                if (team.holds(slot + i, N)) Reducer::into(start + team.feature(slot + i), row[slot + i]);
+        }
+    }
+}
+
+// Collaborative operations: all lanes of a team together (fig. 5.4) ---------------------------------------------------------
+template <class Value, class Operation> __device__ inline Value across(const Team& team, Value value, Operation combine)
+{
+    if constexpr (LANES == 1) {
+        return value;
+    } else if constexpr ((LANES & (LANES - 1)) == 0) {
+        _Pragma("unroll") for (int offset = LANES / 2; offset > 0; offset /= 2)
+            value = combine(value, __shfl_xor_sync(team.mask, value, offset));
+        return value;
+    } else {
+        _Pragma("unroll") for (int offset = 1; offset < LANES; offset *= 2) {
+            const Value other = __shfl_down_sync(team.mask, value, offset);
+            if (team.member + offset < LANES) value = combine(value, other);
+        }
+        return team.from(value, 0);
+    }
+}
+
+template <class Operation, int N> __device__ inline float reduced(const Team& team, const Row<N>& row)
+{
+    float value = Operation::identity();
+    FEATURES(slot, N) if (team.holds(slot, N)) value = Operation()(value, row[slot]);
+    return across(team, value, Operation());
+}
+template <int N> __device__ inline float total(const Team& team, const Row<N>& row) { return reduced<Add>(team, row); }
+template <int N> __device__ inline float smallest(const Team& team, const Row<N>& row) { return reduced<Min>(team, row); }
+template <int N> __device__ inline float largest(const Team& team, const Row<N>& row) { return reduced<Max>(team, row); }
+
+__device__ inline bool any(const Team& team, bool mine)
+{
+    return LANES == 1 ? mine : __ballot_sync(team.mask, mine) & team.mask;
+}
+template <int N> __device__ inline bool any_feature(const Team& team, const Row<N, bool>& row)
+{
+    bool mine = false;
+    FEATURES(slot, N) mine = mine || (team.holds(slot, N) && row[slot]);
+    return any(team, mine);
+}
+template <int N> __device__ inline bool all_features(const Team& team, const Row<N, bool>& row)
+{
+    bool mine = true;
+    FEATURES(slot, N) mine = mine && (!team.holds(slot, N) || row[slot]);
+    return !any(team, !mine);
+}
+
+template <int N> __device__ inline float dot(const Team& team, const Row<N>& a, const Row<N>& b)
+{
+    Row<N> products;
+    FEATURES(slot, N) products[slot] = a[slot] * b[slot];
+    return total(team, products);
+}
+
+// Feature i of a row, known to every lane.
+template <int N, class Value> __device__ inline Value pick(const Team& team, const Row<N, Value>& row, int i)
+{
+    if constexpr (LANES == 1) {
+        return row[i];
+    } else {
+        const int wanted = i / (LANES * WIDTH) * WIDTH + i % WIDTH;
+        Value value = row[0];
+        _Pragma("unroll") for (int slot = 1; slot < slots(N); ++slot)
+            if (slot == wanted) value = row[slot];
+        return team.from(value, i / WIDTH % LANES);
+    }
+}
+template <int N, class Value> __device__ inline void place(const Team& team, Row<N, Value>& row, int i, Value value)
+{
+    FEATURES(slot, N) if (team.feature(slot) == i) row[slot] = value;
+}
+
+template <int N> __device__ inline Row<N> scaled_by_inverse(Row<N> row, float size)
+{
+    const float scale = size != 0.0f ? 1.0f / size : 1.0f;  // a zero vector stays zero
+    FEATURES(slot, N) row[slot] *= scale;
+    return row;
+}
+template <int N> __device__ inline Row<N> normalized_l1(const Team& team, const Row<N>& row)
+{
+    Row<N> sizes;
+    FEATURES(slot, N) sizes[slot] = fabsf(row[slot]);
+    return scaled_by_inverse(row, total(team, sizes));
+}
+template <int N> __device__ inline Row<N> normalized_l2(const Team& team, const Row<N>& row)
+{
+    return scaled_by_inverse(row, sqrtf(dot(team, row, row)));
+}
+template <int N> __device__ inline Row<N> normalized_softmax(const Team& team, const Row<N>& row)
+{
+    const float top = largest(team, row);
+    Row<N> powers;
+    FEATURES(slot, N) powers[slot] = expf(row[slot] - top);
+    return scaled_by_inverse(powers, total(team, powers));
+}

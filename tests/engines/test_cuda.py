@@ -1,0 +1,123 @@
+"""Onyx on a CUDA device against the float64 reference, after every superstep; arrays are poisoned beforehand."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.contract import Device, No, Phases
+from harness.language import trace
+from harness.language.reference import ReferenceRun
+from harness.language.validation import compare
+from tests.engines.cuda_schedules import SCHEDULES
+from tests.engines.programs import PROGRAMS, arcs_and_loops, inputs_for, program_named, two_sides
+
+pytestmark = pytest.mark.gpu
+FEATURES = (1, 3, 4, 5, 8, 17, 32, 33)
+SUPERSTEPS = 4
+
+
+def new_engine(options):
+    from engines.onyx.cuda_engine import OnyxCudaEngine
+    from engines.onyx.schedule import OnyxSchedule
+
+    return OnyxCudaEngine(OnyxSchedule(**options))
+
+
+@pytest.fixture(scope="module")
+def device():
+    cupy = pytest.importorskip("cupy")
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        pytest.skip(f"no CUDA device: {error}")
+    assert count > 0
+    return Device("cuda", 0)
+
+
+def prepared(options, program, graph, features, device):
+    engine = new_engine(options)
+    answer = engine.supports(program, graph, features, device)
+    if isinstance(answer, No):
+        assert "matrices" in answer.reason, answer.reason
+        pytest.skip(answer.reason)
+    engine.prepare(program, graph, features, device, Phases())
+    return engine
+
+
+def check_every_superstep(options, program, graph, inputs, features, device, supersteps):
+    engine = prepared(options, program, graph, features, device)
+    run = ReferenceRun(program, graph, features)
+    run.reset(inputs)
+    engine.reset(inputs)
+    for superstep in range(supersteps):
+        expected = run.run(1)
+        taken = engine.run(1)
+        wanted = {name: run.values(name) for name in program.outputs}
+        found = compare(program, {name: engine.values(name) for name in program.outputs}, wanted)
+        assert found.ok, f"after superstep {superstep}: {found.detail}"
+        if expected.settled or taken.settled:
+            break
+        assert len(taken.supersteps) == 1
+    engine.close()
+
+
+PAIRED = [
+    (schedule, name, FEATURES[(3 * i + j + i // 8) % len(FEATURES)])
+    for i, schedule in enumerate(SCHEDULES)
+    for j, name in enumerate(PROGRAMS)
+]
+
+
+@pytest.mark.parametrize(("schedule", "name", "features"), PAIRED)
+def test_operations(schedule, name, features, device):
+    program = program_named(name)
+    graph = two_sides() if name in ("sides", "beliefs") else arcs_and_loops()
+    inputs = inputs_for(program, graph, features, seed=features)
+    check_every_superstep(SCHEDULES[schedule], program, graph, inputs, features, device, SUPERSTEPS)
+
+
+def algorithms():
+    from harness.algorithms.als import ALS
+    from harness.algorithms.bfs import BFS
+    from harness.algorithms.components import Components
+    from harness.algorithms.kcore import KCore
+    from harness.algorithms.label_propagation import LabelPropagation
+    from harness.algorithms.pagerank import PageRank
+    from harness.algorithms.sssp import SSSP
+
+    return {
+        "label_propagation": LabelPropagation(seeds="random"), "pagerank": PageRank(), "als": ALS(sides="all"),
+        "bfs": BFS(), "sssp": SSSP(), "components": Components(), "kcore": KCore(core=6),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("features", [1, 8, 32, 100])
+@pytest.mark.parametrize("schedule", ["pull", "pull-unfolded", "push", "push-edges", "push-loops"])
+@pytest.mark.parametrize("name", ["label_propagation", "pagerank", "als", "bfs", "sssp", "components", "kcore"])
+def test_algorithms(name, schedule, features, device):
+    from harness.graph.generators import rmat
+
+    algorithm = algorithms()[name]
+    program = trace(algorithm)
+    graph = algorithm.prepare_graph(rmat(scale=9, edge_factor=8, seed=4, max_weight=4))
+    inputs = algorithm.inputs(graph, features)
+    engine = prepared(SCHEDULES[schedule], program, graph, features, device)
+    run = ReferenceRun(program, graph, features)
+    supersteps = 10 if name == "als" else 60
+    run.reset(inputs)
+    engine.reset(inputs)
+    expected, taken = run.run(supersteps), engine.run(supersteps)
+    found = compare(
+        program, {n: engine.values(n) for n in program.outputs}, {n: run.values(n) for n in program.outputs}
+    )
+    assert found.ok, found.detail
+    assert taken.settled == expected.settled or name in ("label_propagation", "pagerank", "als")
+    engine.close()
+
+
+def test_an_index_that_does_not_exist(device):
+    from harness.device.cuda import open_device
+    from harness.device.errors import DeviceUnavailable
+
+    with pytest.raises(DeviceUnavailable, match=r"device.index is 99"):
+        open_device(99)
