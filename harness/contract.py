@@ -145,6 +145,11 @@ class Engine(ABC):
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Transform, lower, compile and upload, each inside ``with phases(...)``."""
 
+    def generate(self, program: Program, graph: Graph, features: int, device: Device) -> None:
+        """Whatever :meth:`explain` tells about; nothing is run afterwards. By default all of ``prepare``; an engine that
+        generates code without its device at hand does no more than that."""
+        self.prepare(program, graph, features, device, Phases())
+
     @abstractmethod
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
         """Set every property to its start; ``state`` gives values of a previous run for a warm start."""

@@ -48,9 +48,14 @@ class PerDevice(Engine):
         self._prepared = self.on(device)
         self._prepared.prepare(program, graph, features, device, phases)
 
+    def generate(self, program: Program, graph: Graph, features: int, device: Device) -> None:
+        """Have the engine of the device generate what it would run."""
+        self._prepared = self.on(device)
+        self._prepared.generate(program, graph, features, device)
+
     @property
     def prepared(self) -> Engine:
-        """The engine that was prepared."""
+        """The engine that was prepared, or that generated code."""
         assert self._prepared is not None, "prepare() comes first"
         return self._prepared
 

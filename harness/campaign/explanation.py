@@ -20,8 +20,8 @@ from harness.plugins import load_plugins
 def explanation(overrides: Sequence[str]) -> str:
     """The program of one cell, its analysis, the schedule, the fast paths missed and why, and the generated source.
 
-    The engine is prepared (so that what is shown is what would run) and nothing is run; an engine that cannot run the
-    program says why. Raises what a sweep of this cell would call invalid_input, and CampaignError for several cells.
+    The engine generates what would run, for a GPU also where there is none, and nothing is run; an engine that cannot
+    run the program says why. Raises what a sweep of this cell would call invalid_input, and CampaignError for several cells.
     """
     from harness.language.explain import explain_program
 
@@ -43,7 +43,7 @@ def explanation(overrides: Sequence[str]) -> str:
         answer = engine.supports(problem.program, problem.graph, problem.features, cell.device)
         if isinstance(answer, No):
             return f"{program}\n\n{cell.labels['engine']}: unsupported: {answer.reason}"
-        engine.prepare(problem.program, problem.graph, problem.features, cell.device, Phases())
+        engine.generate(problem.program, problem.graph, problem.features, cell.device)
         return f"{program}\n\n{engine.explain()}"
     finally:
         engine.close()

@@ -14,6 +14,23 @@ def test_the_program_the_analysis_and_the_kernels_are_shown(command, tmp_path):
     assert not (tmp_path / "results").exists()
 
 
+def test_cuda_kernels_are_shown_without_a_device(command):
+    cell = ("engine=onyx", "algorithm=label_propagation", "graph=rmat", "graph.scale=6", "features=5", "device=cuda")
+    schedule = ("engine.change_driven=false", "algorithm.seeds=random")
+    finished = command("explain", *cell, *schedule)
+    assert finished.returncode == 0, finished.stderr
+    for shown in (
+        "program label_propagation",
+        "schedule OnyxSchedule(feature_aware=True, change_driven=False",
+        "kernel spread: spread, n_aggr, prob, settle",
+        "// Generated: label_propagation, k = 5.",
+        'extern "C" __global__ void __launch_bounds__(BLOCK) spread(Run* run',
+        "const float* __restrict__ csc_weight",
+        "aggr_total",
+    ):
+        assert shown in finished.stdout, shown
+
+
 def test_an_engine_that_cannot_run_it_says_why(command):
     finished = command("explain", "engine=scipy", "algorithm=components", "graph=rmat", "graph.scale=6", "features=1")
     assert finished.returncode == 0, finished.stderr

@@ -124,6 +124,10 @@ class CudaEngine(Engine):
         )  # fmt: skip
         return self.source
 
+    def generate(self, program: Program, graph: Graph, features: int, device: Device) -> None:
+        """The source; there need not be a device."""
+        self.lower(program, graph, features)
+
     @property
     def kernels(self) -> tuple[CudaKernel, ...]:
         """The kernels of the plan, each once."""
