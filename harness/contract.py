@@ -146,8 +146,8 @@ class Engine(ABC):
         """Transform, lower, compile and upload, each inside ``with phases(...)``."""
 
     def generate(self, program: Program, graph: Graph, features: int, device: Device) -> None:
-        """Whatever :meth:`explain` tells about; nothing is run afterwards. By default all of ``prepare``; an engine that
-        generates code without its device at hand does no more than that."""
+        """Make what :meth:`explain` tells about; nothing is run afterwards. By default all of ``prepare``; an engine
+        that generates code without its device at hand does no more than that."""
         self.prepare(program, graph, features, device, Phases())
 
     @abstractmethod

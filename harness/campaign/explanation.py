@@ -21,7 +21,8 @@ def explanation(overrides: Sequence[str]) -> str:
     """The program of one cell, its analysis, the schedule, the fast paths missed and why, and the generated source.
 
     The engine generates what would run, for a GPU also where there is none, and nothing is run; an engine that cannot
-    run the program says why. Raises what a sweep of this cell would call invalid_input, and CampaignError for several cells.
+    run the program says why. Raises what a sweep of this cell would call invalid_input, and CampaignError for several
+    cells.
     """
     from harness.language.explain import explain_program
 

@@ -1,0 +1,294 @@
+"""Cells of benchmarks on a CUDA device: an engine that is filled and timed there, ceilings, a time budget.
+
+Times are of CUDA events on the engine's stream around a call of ``run``: launches, waiting and the look at whether the
+run has settled are part of them.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from engines.onyx.cuda_engine import OnyxCudaEngine
+from engines.onyx.schedule import OnyxSchedule
+from harness.contract import Device, No, Phases
+from harness.device.compilation import compiled
+from harness.device.errors import CompilationFailed
+from harness.graph import Graph
+from harness.language import Algorithm, Inputs, Program, trace
+from harness.language.program import EdgeReduce, EdgeUpdate, reads
+from harness.language.start import Start
+from harness.lowering.cuda.layout import DeviceLayout
+from harness.lowering.cuda.modules import headers
+from tests.benchmarks.hand_written.kernels import RESIDENT, HandWritten
+
+CHUNK = 1 << 26  # values drawn at once
+SAMPLE_MS = 30.0  # that a timing takes at least, with up to MOST_STEPS supersteps
+MOST_STEPS = 8
+ROUNDS = 5
+GROUP_S = 4.0  # beyond, a group of cells takes fewer rounds, two at least
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """An algorithm with k features under a schedule of Onyx; change_driven is off unless the options say otherwise."""
+
+    label: str
+    algorithm: Algorithm
+    features: int
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def program(self) -> Program:
+        """The traced program."""
+        return trace(self.algorithm)
+
+    def engine(self) -> OnyxCudaEngine:
+        """A new engine."""
+        return OnyxCudaEngine(OnyxSchedule(**{"change_driven": False, **self.options}))
+
+
+class Unsupported(Exception):
+    """The engine cannot run the cell, and says why."""
+
+
+class Budget:
+    """Seconds for the whole benchmark; what does not fit is left out, and told at the end."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.start = seconds, time.monotonic()
+        self.end = self.start + seconds
+        self.left_out: list[str] = []
+
+    @property
+    def spent(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self.start
+
+    def allows(self, what: str, seconds: float = 3.0) -> bool:
+        """Whether about ``seconds`` are left; where not, ``what`` is noted as left out."""
+        if time.monotonic() + seconds <= self.end:
+            return True
+        self.left_out.append(what)
+        return False
+
+    @contextmanager
+    def at_most(self, share: float) -> Iterator[None]:
+        """A part that may take a share of the whole at most."""
+        whole = self.end
+        self.end = min(whole, time.monotonic() + share * self.seconds)
+        try:
+            yield
+        finally:
+            self.end = whole
+
+
+def prepared(cell: Cell, graph: Graph, inputs: Inputs | None = None) -> OnyxCudaEngine:
+    """The engine of a cell at the start of a run: from ``inputs``, or filled with random values on the device, for runs
+    of a few supersteps whose values do not matter. Raises Unsupported, CuPy's OutOfMemoryError, CompilationFailed."""
+    engine, program = cell.engine(), cell.program
+    answer = engine.supports(program, graph, cell.features, Device("cuda"))
+    if isinstance(answer, No):
+        raise Unsupported(answer.reason)
+    try:
+        engine.prepare(program, graph, cell.features, Device("cuda"), Phases())
+        if inputs is None:
+            inputs = Inputs({}, cell.algorithm.parameter_values())
+            memory: Any = engine.memory
+            memory.reset = lambda given, state: _fill(memory, given)
+        engine.reset(inputs)
+    except BaseException:
+        release([engine])
+        raise
+    return engine
+
+
+def _fill(memory: Any, inputs: Inputs) -> None:
+    """What ``DeviceMemory.reset`` sets, with random values in (0.1, 1.1), on the device."""
+    program, graph, layout, cupy = memory.program, memory.graph, memory.layout, memory.cupy
+    values = dict(program.parameters) | dict(inputs.parameters)
+    _array(memory, "parameters", max(1, len(program.parameters)), np.float32)
+    if program.parameters:
+        numbers = np.array([values[name] for name in program.parameters], np.float32)
+        memory.arrays["parameters"][: len(numbers)].set(numbers)
+    counts = {"vertex": graph.num_vertices, "edge": graph.num_edges, "graph": 1}
+    for prop in program.properties.values():
+        for prefix in ("csr", "csc") if prop.place == "edge" else (prop.place,):
+            name = f"{prefix}_{prop.name}"
+            if name not in memory.needed:
+                continue
+            kind = np.bool_ if prop.dtype == "bool" else np.float32
+            size = counts[prop.place] * layout.stride(prop.shape)
+            array = _array(memory, name, size, kind)
+            if prop.role == "builtin":
+                start = np.asarray(Start(program, graph, layout.features, inputs, {}).of(prop))
+                array[:size].set(start.astype(np.float32).ravel())
+                continue
+            for first in range(0, size, CHUNK):
+                last = min(size, first + CHUNK)
+                drawn = cupy.random.random(last - first, dtype=cupy.float32)
+                array[first:last] = drawn < 0.1 if kind is np.bool_ else drawn + np.float32(0.1)
+
+
+def _array(memory: Any, name: str, size: int, kind: type) -> Any:
+    return memory.arrays[name] if name in memory.arrays else memory.empty(name, size, kind)
+
+
+def release(engines: Sequence[Any]) -> None:
+    """Give the memory of engines back."""
+    import cupy
+
+    for engine in engines:
+        if hasattr(engine, "close"):
+            engine.close()
+    cupy.get_default_memory_pool().free_all_blocks()
+
+
+def compile_ahead(cells: Sequence[Cell], graph: Graph) -> None:
+    """Have the modules of cells on disk before they are timed, many at once; what fails will fail again, and show."""
+    import cupy
+
+    chip = f"sm_{cupy.cuda.Device().compute_capability}"
+
+    def one(cell: Cell) -> None:
+        engine = cell.engine()
+        if not isinstance(engine.supports(cell.program, graph, cell.features, Device("cuda")), No):
+            compiled(engine.source, headers(engine.templates), chip)
+
+    with ThreadPoolExecutor(12) as pool:
+        for future in [pool.submit(one, cell) for cell in cells]:
+            error = future.exception()
+            if error is not None and not isinstance(error, CompilationFailed):
+                print(f"  (compiling ahead: {type(error).__name__}: {str(error).splitlines()[0]})", flush=True)
+
+
+# timing ---------------------------------------------------------------------------------------------------------------
+def milliseconds(work: Callable[[], Any], stream: Any = None) -> tuple[float, Any]:
+    """What the device takes for what ``work`` queues on a stream (None: the current one), and what work returns."""
+    import cupy
+
+    start, stop = cupy.cuda.Event(), cupy.cuda.Event()
+    stream = stream or cupy.cuda.get_current_stream()
+    start.record(stream)
+    result = work()
+    stop.record(stream)
+    stop.synchronize()
+    return float(cupy.cuda.get_elapsed_time(start, stop)), result
+
+
+def superstep_ms(engine: OnyxCudaEngine, steps: int) -> float:
+    """Milliseconds of one superstep, over ``steps``; a run that has settled begins anew."""
+    if engine.settled:
+        engine.reset(Inputs({}, {}))
+    took, statistics_ = milliseconds(lambda: engine.run(steps), engine.stream)
+    return took / max(1, len(statistics_.supersteps))
+
+
+def by_hand_ms(kernels: HandWritten, steps: int) -> float:
+    """The same of kernels written by hand."""
+    return milliseconds(lambda: kernels.run(steps))[0] / steps
+
+
+@dataclass
+class Timed:
+    """The median of several rounds, in milliseconds a superstep, and edges visited in one."""
+
+    ms: float
+    edges: int
+
+
+def side_by_side(runners: dict[str, Any]) -> dict[str, Timed]:
+    """Engines and kernels written by hand in turns, round by round."""
+    once: dict[str, Callable[[int], float]] = {
+        label: (lambda n, r=r: by_hand_ms(r, n) if isinstance(r, HandWritten) else superstep_ms(r, n))
+        for label, r in runners.items()
+    }
+    steps = {}
+    for label, work in once.items():
+        work(1)
+        steps[label] = int(min(MOST_STEPS, max(1, SAMPLE_MS // max(work(1), 1e-3))))
+    samples: dict[str, list[float]] = {label: [] for label in once}
+    start = time.monotonic()
+    for round_ in range(ROUNDS):
+        if round_ >= 2 and time.monotonic() - start > GROUP_S:
+            break
+        for label, work in once.items():
+            samples[label].append(work(steps[label]))
+    edges = {label: _edges(runner) for label, runner in runners.items()}
+    return {label: Timed(statistics.median(taken), edges[label]) for label, taken in samples.items()}
+
+
+def _edges(runner: Any) -> int:
+    if isinstance(runner, HandWritten):
+        return 0
+    if runner.settled:
+        runner.reset(Inputs({}, {}))
+    return int(runner.run(1).edges)
+
+
+# what times are held against ------------------------------------------------------------------------------------------
+def bytes_of_superstep(program: Program, graph: Graph, features: int) -> int:
+    """Bytes that a superstep goes through at least: for every edge stage an id and what it reads (once) along every
+    edge, for updates what they write; for every vertex its state read and written once. Rows count unpadded."""
+    layout = DeviceLayout(features)
+
+    def size(name: str) -> int:
+        prop = program.properties[name]
+        return int(np.prod(layout.dims(prop.shape), dtype=np.int64)) * (1 if prop.dtype == "bool" else 4)
+
+    stages = [stage for stage in program.stages if isinstance(stage, (EdgeReduce, EdgeUpdate))]
+    along = 0
+    for stage in stages:
+        read = {(space, name) for space, name in reads(stage) if space in ("src", "edge", "reverse")}
+        along += 4 + sum(size(name) for _, name in read)
+        along += size(stage.updates) if isinstance(stage, EdgeUpdate) else 0
+    state = sum(size(p.name) for p in program.properties.values() if p.role == "state" and p.place == "vertex")
+    return graph.num_edges * along + graph.num_vertices * (8 + 2 * state)
+
+
+class Replay(HandWritten):
+    """Gathers rows in the graph's own column order and sums them."""
+
+    def __init__(self, graph: Graph, features: int) -> None:
+        super().__init__("replay", ("replay",), graph, features)
+        size = graph.num_vertices * features
+        self.x = self.cupy.empty(size, np.float32)
+        for first in range(0, size, CHUNK):
+            self.x[first : first + CHUNK] = np.float32(0.5)
+        self.blocks = RESIDENT * self.multiprocessors
+        self.out = self.cupy.empty(self.blocks * 256, np.float32)
+
+    def superstep(self) -> None:
+        """One pass over all arcs."""
+        self.launch("replay", self.blocks, (self.neighbours, self.x, np.uint32(self.graph.num_edges), self.out))
+
+
+class Ceilings:
+    """Milliseconds of the replay on graphs for numbers of features, measured once each; None: it does not fit."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[str, int], float | None] = {}
+
+    def ms(self, graph: Graph, features: int) -> float | None:
+        """The replay's time; k is rounded up to a power of two."""
+        import cupy
+
+        k = 1 << (features - 1).bit_length()
+        key = (graph.name, k)
+        if key not in self.known:
+            try:
+                replay = Replay(graph, k)
+                by_hand_ms(replay, 2)
+                self.known[key] = statistics.median(by_hand_ms(replay, 3) for _ in range(ROUNDS))
+                del replay
+            except cupy.cuda.memory.OutOfMemoryError:
+                self.known[key] = None
+            cupy.get_default_memory_pool().free_all_blocks()
+        return self.known[key]

@@ -1,0 +1,214 @@
+"""Onyx on a CUDA device, in one command of at most ten minutes: ``python -m tests.benchmarks.cuda_onyx``.
+
+An R-MAT graph of 91 M arcs, a road-like grid of 24 M vertices and a Delaunay graph; every algorithm; k = 1, 2, 4 .. 128
+(what does not fit shows *out_of_memory*). Milliseconds of a superstep are medians of rounds in which the cells of a
+group take turns; GB/s counts the bytes that a superstep goes through at least; *ceiling* is the share of what a kernel
+reaches that only gathers the same rows in the graph's own order and sums them. Values are random where they do not
+matter.
+Below the cells of a group: feature-aware over not (FA, NFA), folded over unfolded and over kernels written by hand,
+change-driven over full. What did not fit the time is listed at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harness.algorithms.als import ALS
+from harness.algorithms.belief_propagation import BeliefPropagation
+from harness.algorithms.bfs import BFS
+from harness.algorithms.components import Components
+from harness.algorithms.kcore import KCore
+from harness.algorithms.label_propagation import LabelPropagation
+from harness.algorithms.manifold_ranking import ManifoldRanking
+from harness.algorithms.multimodal import Multimodal
+from harness.algorithms.pagerank import PageRank
+from harness.algorithms.sssp import SSSP
+from harness.graph import Graph
+from harness.language import Algorithm, Inputs
+from harness.lowering.cuda.layout import DeviceLayout
+from tests.benchmarks import cuda_runs
+from tests.benchmarks.cuda_cells import Budget, Ceilings, Cell
+from tests.benchmarks.cuda_graphs import DelaunayMaker, rmat_graph, road_grid
+from tests.benchmarks.cuda_groups import DeviceLost, Table, measured
+from tests.benchmarks.hand_written.kernels import BeliefPropagationByHand, HandWritten, LabelPropagationByHand
+from tests.benchmarks.workloads import Aggregation
+
+PUSH: dict[str, Any] = {"direction": "push"}
+AGGREGATION: dict[str, dict[str, Any]] = {
+    "push, NFA": {**PUSH, "feature_aware": False},
+    "push, FA, single features": {**PUSH, "vector_width": 1},
+    "push, FA": PUSH,
+    "push over tiles, FA": {**PUSH, "balance": "edge"},
+    "pull, NFA": {"feature_aware": False},
+    "pull, FA": {},
+    "pull over tiles, FA": {"balance": "edge"},
+}
+ALGORITHMS: tuple[Algorithm, ...] = (
+    LabelPropagation(seeds="random"), PageRank(), BeliefPropagation(), ALS(sides="all"), ManifoldRanking(),
+    Multimodal(), BFS(), SSSP(), Components(), KCore(core=16),
+)  # fmt: skip
+FEATURES = (8, 32, 4, 1, 128, 64, 16, 2)  # what matters most first
+FOLDED: dict[str, dict[str, Any]] = {
+    "pull, unfolded": {"fold": False},
+    "pull, folded": {},
+    "pull over tiles, unfolded": {"fold": False, "balance": "edge"},
+    "pull over tiles, folded": {"balance": "edge"},
+}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large the graphs are."""
+
+    scale: int = 21
+    arcs: int = 91_000_000
+    side: int = 4899
+    points: int = 1 << 21
+    warm_scale: int = 18
+    warm_arcs: int = 4_000_000
+
+
+QUICK = Sizes(scale=14, arcs=400_000, side=200, points=20_000, warm_scale=12, warm_arcs=60_000)
+
+
+def aggregation(table: Table, graph: Graph, features: tuple[int, ...]) -> None:
+    """One weighted aggregation with normalisation: what each part of a schedule is good for."""
+    table.title(f"weighted aggregation on {graph.name}")
+    for k in features:
+        if not table.budget.allows(f"aggregation on {graph.name}, k={k}", 6.0):
+            continue
+        cells = [Cell(label, Aggregation(), k, options) for label, options in AGGREGATION.items()]
+        found = measured(table, graph, cells)
+        for fast in ("push, FA, single features", "push, FA", "push over tiles, FA"):
+            table.ratio(graph, k, f"{fast} over push, NFA", found["push, NFA"], found[fast])
+        table.ratio(graph, k, "pull, FA over pull, NFA", found["pull, NFA"], found["pull, FA"])
+
+
+def folding(table: Table, graph: Graph, algorithm: Algorithm, features: tuple[int, ...]) -> None:
+    """Folded kernels against unfolded ones and against those written by hand."""
+    table.title(f"folding of {algorithm.name} on {graph.name}")
+    for k in features:
+        if not table.budget.allows(f"folding of {algorithm.name} on {graph.name}, k={k}", 6.0):
+            continue
+        cells = [Cell(label, algorithm, k, options) for label, options in FOLDED.items()]
+        others = {Cell(label, algorithm, k): make for label, make in by_hand(algorithm, graph, k).items()}
+        found = measured(table, graph, cells, others)
+        for form in ("pull", "pull over tiles"):
+            folded = found[f"{form}, folded"]
+            table.ratio(graph, k, f"{form}: folded over unfolded", found[f"{form}, unfolded"], folded)
+            for cell in others:
+                table.ratio(graph, k, f"{form}: folded over {cell.label}", found[cell.label], folded)
+
+
+def by_hand(algorithm: Algorithm, graph: Graph, k: int) -> dict[str, Callable[[], HandWritten]]:
+    """The kernels written by hand for an algorithm, where there are some."""
+    import cupy
+
+    def rows() -> Any:
+        return cupy.random.random((graph.num_vertices, k), dtype=cupy.float32) + np.float32(0.1)
+
+    if isinstance(algorithm, LabelPropagation):
+
+        def labels(skip: bool) -> HandWritten:
+            known = cupy.random.random(graph.num_vertices, dtype=cupy.float32) < algorithm.fraction
+            inputs = Inputs({"seed": rows(), "labelled": known}, algorithm.parameter_values())
+            return LabelPropagationByHand(graph, inputs, k, skip=skip)
+
+        return {"by hand": lambda: labels(False), "by hand, clamped ones skipped": lambda: labels(True)}
+    if isinstance(algorithm, BeliefPropagation):
+
+        def beliefs() -> HandWritten:
+            psi = cupy.random.random((k, k), dtype=cupy.float32) + np.float32(0.1)
+            inputs = Inputs({"phi": rows(), "psi": psi}, algorithm.parameter_values())
+            return BeliefPropagationByHand(graph, inputs, k)
+
+        return {"by hand": beliefs}
+    return {}
+
+
+def every_algorithm(table: Table, graph: Graph, features: tuple[int, ...]) -> None:
+    """A superstep of every algorithm at every k, pulled and folded."""
+    table.title(f"every algorithm on {graph.name}, pull, FA, folded")
+    for k in features:
+        for algorithm in ALGORITHMS:
+            cell = Cell(algorithm.name, algorithm, k)
+            if k > 1 and not depends_on_features(cell):
+                continue
+            if table.budget.allows(f"{algorithm.name} on {graph.name}, k={k}", 2.0 + k / 32):
+                measured(table, graph, [cell])
+
+
+def depends_on_features(cell: Cell) -> bool:
+    """Whether a program has values of k features at all."""
+    shapes = {prop.shape for prop in cell.program.properties.values()}
+    return any(DeviceLayout(1).dims(shape) != DeviceLayout(2).dims(shape) for shape in shapes)
+
+
+def parts(table: Table, sizes: Sizes) -> None:
+    """Everything, what matters most first; a part that fails for good ends the benchmark."""
+    triangulated = DelaunayMaker(sizes.points)
+    budget = table.budget
+    rmat = rmat_graph(sizes.scale, sizes.arcs)
+    print(f"{rmat!r} [{budget.spent:.0f} s]", flush=True)
+    with budget.at_most(0.16):
+        aggregation(table, rmat, FEATURES)
+    with budget.at_most(0.1):
+        folding(table, rmat, BeliefPropagation(), (8, 16))
+        folding(table, rmat, ALS(sides="all"), (8, 16))
+    with budget.at_most(0.14):
+        cuda_runs.cold(budget, rmat, 200)
+    with budget.at_most(0.16):
+        every_algorithm(table, rmat, FEATURES)
+    grid = road_grid(sizes.side)
+    print(f"\n{grid!r} [{budget.spent:.0f} s]", flush=True)
+    with budget.at_most(0.08):
+        folding(table, grid, LabelPropagation(seeds="random"), (8, 32))
+    delaunay = triangulated.graph()
+    print(f"\n{delaunay!r} [{budget.spent:.0f} s]", flush=True)
+    with budget.at_most(0.06):
+        folding(table, delaunay, LabelPropagation(seeds="random"), (8, 32, 128))
+    with budget.at_most(0.06):
+        cuda_runs.cold(budget, delaunay, 1000)
+    with budget.at_most(0.12):
+        aggregation(table, grid, FEATURES)
+    with budget.at_most(0.08):
+        cuda_runs.warm(budget, rmat_graph(sizes.warm_scale, sizes.warm_arcs))
+    with budget.at_most(0.06):
+        every_algorithm(table, delaunay, FEATURES)
+    every_algorithm(table, grid, FEATURES)
+    aggregation(table, delaunay, FEATURES)
+
+
+def main() -> None:
+    """Read the arguments, describe the device, measure."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.cuda_onyx", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=560.0, help="for everything (default 560)")
+    parser.add_argument("--quick", action="store_true", help="small graphs, to try the script itself")
+    given = parser.parse_args()
+    import cupy
+
+    properties = cupy.cuda.runtime.getDeviceProperties(0)
+    free, total = cupy.cuda.runtime.memGetInfo()
+    print(
+        f"{properties['name'].decode()}, {free / 2**30:.1f} of {total / 2**30:.1f} GiB free, driver for CUDA", end=" "
+    )
+    print(f"{cupy.cuda.runtime.driverGetVersion()}, NVRTC {'.'.join(map(str, cupy.cuda.nvrtc.getVersion()))}", end=", ")
+    print(f"CuPy {cupy.__version__}, NumPy {np.__version__}, Python {platform.python_version()}", flush=True)
+    budget = Budget(given.seconds)
+    try:
+        parts(Table(budget, Ceilings()), QUICK if given.quick else Sizes())
+    except DeviceLost as error:
+        print(f"\nthe device is lost, the rest is left out: {error}", flush=True)
+    print(f"\n{budget.spent:.0f} s of {budget.seconds:.0f} s")
+    for what in budget.left_out:
+        print(f"left out for want of time: {what}")
+
+
+if __name__ == "__main__":
+    main()

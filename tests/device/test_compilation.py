@@ -1,0 +1,98 @@
+"""CUDA C++ to machine code without a device: what is read from the compiler's words, the cache, errors."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the compiler for CUDA is installed on Linux alone")
+
+CHIPS = ("sm_80", "sm_90", "sm_100")
+SMALL = """
+extern "C" __global__ void __launch_bounds__(128) nothing() {}
+extern "C" __global__ void __launch_bounds__(128) shares(float* out)
+{
+    __shared__ float kept[128];
+    kept[threadIdx.x] = out[threadIdx.x];
+    __syncthreads();
+    out[threadIdx.x] = kept[127 - threadIdx.x];
+}
+extern "C" __global__ void __launch_bounds__(128) local(float* out, const int* order)
+{
+    float mine[64];
+    for (int i = 0; i < 64; ++i) mine[order[i]] = out[i];
+    for (int i = 0; i < 64; ++i) out[i] = mine[order[64 + i]];
+}
+"""
+# All 96 values are live between the two loops, and 1,024 threads of a block leave 64 registers each.
+SPILLING = """
+extern "C" __global__ void __launch_bounds__(BLOCK) many(float* out)
+{
+    float kept[96];
+    _Pragma("unroll") for (int i = 0; i < 96; ++i) kept[i] = out[i * 4096 + threadIdx.x];
+    __syncthreads();
+    _Pragma("unroll") for (int i = 0; i < 96; ++i) out[i * 4096 + threadIdx.x] = kept[95 - i] * kept[i / 2];
+}
+"""
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_resources_of_known_kernels(chip):
+    from harness.device.compilation import compiled
+
+    found = compiled(SMALL, {}, chip).resources()
+    assert set(found) == {"nothing", "shares", "local"}
+    assert {name: kernel["shared"] for name, kernel in found.items()} == {"nothing": 0, "shares": 512, "local": 0}
+    assert {name: kernel["stack"] for name, kernel in found.items()} == {"nothing": 0, "shares": 0, "local": 256}
+    assert all(kernel["spills"] == 0 for kernel in found.values())
+    assert found["nothing"]["registers"] < found["shares"]["registers"] <= 32
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_spills_show(chip):
+    from harness.device.compilation import compiled
+
+    roomy = compiled(f"#define BLOCK 256\n{SPILLING}", {}, chip).resources()["many"]
+    assert roomy["registers"] > 96
+    assert roomy["spills"] == 0
+    tight = compiled(f"#define BLOCK 1024\n{SPILLING}", {}, chip).resources()["many"]
+    assert tight["registers"] <= 64
+    assert tight["spills"] >= 4 * (96 - 64)
+
+
+def test_machine_code_is_a_whole_elf_file():
+    from harness.device.compilation import compiled
+
+    code = compiled(SMALL, {}, "sm_90").code
+    assert code[:4] == b"\x7fELF"
+    sections, size, count = (
+        int.from_bytes(code[at : at + width], "little") for at, width in ((40, 8), (58, 2), (60, 2))
+    )
+    programs, length, number = (
+        int.from_bytes(code[at : at + width], "little") for at, width in ((32, 8), (54, 2), (56, 2))
+    )
+    assert len(code) == max(sections + size * count, programs + length * number)
+
+
+def test_headers_are_part_of_what_is_cached(tmp_path, monkeypatch):
+    from harness.device import compilation
+
+    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
+    source = f'#include "size.cuh"\n{SMALL}'.replace("kept[128]", "kept[SIZE]")
+    one = compilation.compiled(source, {"size.cuh": "#define SIZE 128"}, "sm_90")
+    two = compilation.compiled(source, {"size.cuh": "#define SIZE 256"}, "sm_90")
+    assert (one.resources()["shares"]["shared"], two.resources()["shares"]["shared"]) == (512, 1024)
+    assert len(list((tmp_path / "cuda").glob("*.cubin"))) == 2
+    monkeypatch.setattr(compilation, "_compile", lambda *_: pytest.fail("compiled again"))
+    again = compilation.compiled(source, {"size.cuh": "#define SIZE 256"}, "sm_90")
+    assert again == two
+
+
+def test_an_error_shows_the_line_of_the_source():
+    from harness.device.compilation import compiled
+    from harness.device.errors import CompilationFailed
+
+    with pytest.raises(CompilationFailed, match=re.escape("__global__ void wrong() { unknown_name = 1; }")):
+        compiled('extern "C" __global__ void wrong() { unknown_name = 1; }', {}, "sm_90")

@@ -1,0 +1,141 @@
+"""What engines generate for CUDA devices, as the tests compile it where there is no device.
+
+An engine takes part by one call of :func:`declare`: its class (a ``CudaEngine``), its schedule, and the values of its
+options, of which every pair that the engine accepts is compiled for every algorithm.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from harness.contract import Device, No
+from harness.graph import Graph
+from harness.graph.generators import random_ratings, rmat
+from harness.language import Program, trace
+from harness.lowering.accumulators import separated
+from harness.lowering.cuda.engine import CudaEngine
+from harness.lowering.cuda.modules import headers
+from harness.lowering.log_products import products_as_sums
+from harness.plugins import load_plugins
+
+Schedule = tuple[tuple[str, Any], ...]  # options by name, in the order of their declaration
+
+FEATURES = (1, 4, 8, 32, 100)
+CHIPS = {"sm_90": FEATURES, "sm_80": (8,), "sm_100": (8,)}
+# Parameters that change what is generated, beside an algorithm's defaults.
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "als sides=all": ("als", {"sides": "all"}),
+    "belief_propagation rule=max potentials=edge": ("belief_propagation", {"rule": "max", "potentials": "edge"}),
+}
+
+
+@dataclass(frozen=True)
+class Declared:
+    """An engine that generates CUDA C++; ``options``: the values of every schedule option that are compiled."""
+
+    engine: str
+    factory: str
+    options: Mapping[str, tuple[Any, ...]]
+
+    def build(self, schedule: Schedule) -> CudaEngine:
+        """The engine under a schedule."""
+        module, _, attribute = self.factory.partition(":")
+        made: CudaEngine = getattr(importlib.import_module(module), attribute)(
+            load_plugins().engine(self.engine).schedule(**dict(schedule))
+        )
+        return made
+
+    def schedules(self) -> Iterator[Schedule]:
+        """Every combination of the options' values."""
+        for values in itertools.product(*self.options.values()):
+            yield tuple(zip(self.options, values, strict=True))
+
+
+DECLARED: dict[str, Declared] = {}
+
+
+def declare(engine: str, factory: str, **options: tuple[Any, ...]) -> None:
+    """Have the kernels of an engine compiled; ``factory`` is ``"package.module:Class"``."""
+    DECLARED[engine] = Declared(engine, factory, options)
+
+
+declare(
+    "onyx",
+    "engines.onyx.cuda_engine:OnyxCudaEngine",
+    feature_aware=(True, False),
+    change_driven=(False, True),
+    fold=(True, False),
+    pipeline=(True, False),
+    direction=("pull", "push"),
+    balance=("warp", "edge"),
+    vector_width=(4, 2, 1),
+    block_size=(256, 64),
+)
+
+
+@dataclass(frozen=True)
+class Module:
+    """A generated module; ``shared``: bytes of shared memory that a launch adds to what each kernel names itself."""
+
+    source: str
+    headers: Mapping[str, str]
+    shared: Mapping[str, int]
+
+
+def algorithms() -> tuple[str, ...]:
+    """Every algorithm that the plugins offer, and the variants."""
+    return (*load_plugins().algorithms, *VARIANTS)
+
+
+@cache
+def problem(algorithm: str) -> tuple[Program, Graph]:
+    """The program of an algorithm or a variant, and a small graph that it runs on, about 16 arcs a vertex."""
+    name, parameters = VARIANTS.get(algorithm, (algorithm, {}))
+    module, _, attribute = load_plugins().algorithm(name).factory.partition(":")
+    chosen = getattr(importlib.import_module(module), attribute)(**parameters)
+    ratings = getattr(chosen, "sides", "") == "alternate"
+    graph = random_ratings(users=40, items=30, num_ratings=500) if ratings else rmat(7, 12, symmetric=True)
+    return trace(chosen), chosen.prepare_graph(graph)
+
+
+def generated(declared: Declared, algorithm: str, schedule: Schedule, features: int) -> Module | No:
+    """The module of an algorithm under a schedule, or why there is none."""
+    program, graph = problem(algorithm)
+    return module_of(declared.build(schedule), program, graph, features)
+
+
+def module_of(engine: CudaEngine, program: Program, graph: Graph, features: int) -> Module | No:
+    """The module that an engine would compile for a program, or why there is none."""
+    answer = engine.supports(program, graph, features, Device("cuda"))
+    if isinstance(answer, No):
+        return answer
+    shared = {kernel.name: engine.shared_bytes(kernel.tile_floats, engine.threads) for kernel in engine.kernels}
+    return Module(engine.source, headers(engine.templates), shared)
+
+
+def accepted(declared: Declared, algorithm: str) -> list[Schedule]:
+    """The schedules under which an engine runs an algorithm, while its matrices fit."""
+    program, graph = problem(algorithm)
+    lowered = separated(products_as_sums(program))
+    return [s for s in declared.schedules() if not declared.build(s).refusal(lowered, graph, FEATURES[0])]
+
+
+def pairs(schedule: Schedule) -> set[tuple[tuple[str, Any], ...]]:
+    """Every two options with their values."""
+    return set(itertools.combinations(schedule, 2))
+
+
+def covering(schedules: list[Schedule]) -> list[Schedule]:
+    """Few of the schedules that together have every pair of values that occurs in any: greedily, the first best."""
+    missing = set().union(*(pairs(schedule) for schedule in schedules)) if schedules else set()
+    chosen = []
+    while missing:
+        best = max(schedules, key=lambda schedule: len(pairs(schedule) & missing))
+        chosen.append(best)
+        missing -= pairs(best)
+    return chosen

@@ -1,0 +1,140 @@
+"""Every kernel compiles without a device, and takes no more of one than the checked-in table says.
+
+By default a kernel of every row of the tables is compiled at one k, the others are by turns; ``-m full``: everything.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.engines.cuda_modules import (
+    CHIPS,
+    DECLARED,
+    FEATURES,
+    Module,
+    accepted,
+    algorithms,
+    covering,
+    generated,
+    module_of,
+    pairs,
+    problem,
+)
+from tests.engines.cuda_resources import (
+    COLUMNS,
+    OTHER_COMPILER,
+    SAME_COMPILER,
+    Resources,
+    compiler,
+    compiler_of,
+    recorded,
+    resources,
+    schedule_of,
+)
+from tests.engines.programs import PROGRAMS, arcs_and_loops, program_named, two_sides
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the compiler for CUDA is installed on Linux alone")
+MEND = "; where that is meant, renew the table with python -m tests.engines.cuda_resources"
+
+
+def modules():
+    """A parameter for every row and column of the tables; one column in turn is not marked as full."""
+    for engine in DECLARED:
+        rows = list(dict.fromkeys((algorithm, schedule) for algorithm, schedule, _ in recorded(engine)))
+        for i, (algorithm, schedule) in enumerate(rows):
+            for column, (features, chip) in COLUMNS.items():
+                first = rows.index(next(row for row in rows if row[0] == algorithm)) == i
+                today = features == FEATURES[i % len(FEATURES)] if chip == "sm_90" else first
+                marks = () if today else (pytest.mark.full,)
+                yield pytest.param(
+                    engine, algorithm, schedule, column, marks=marks, id=f"{engine}-{algorithm}-{column}-{schedule}"
+                )
+
+
+@pytest.mark.parametrize(("engine", "algorithm", "schedule", "column"), list(modules()))
+def test_kernels_take_what_the_table_says(engine, algorithm, schedule, column):
+    declared, (features, chip) = DECLARED[engine], COLUMNS[column]
+    table = {
+        kernel: cells[column]
+        for (named, under, kernel), cells in recorded(engine).items()
+        if (named, under) == (algorithm, schedule) and column in cells
+    }
+    module = generated(declared, algorithm, schedule_of(declared, schedule), features)
+    if not isinstance(module, Module):
+        assert not table, f"{module.reason}, and the table has {sorted(table)}{MEND}"
+        assert "matrices" in module.reason, module.reason
+        return
+    found = resources(module, chip)
+    assert set(found) == set(table), f"other kernels than those of the table{MEND}"
+    margins = SAME_COMPILER if compiler() == compiler_of(engine) else OTHER_COMPILER
+    grown = {kernel: table[kernel].growth(now, margins) for kernel, now in found.items()}
+    assert not any(grown.values()), f"{ {kernel: text for kernel, text in grown.items() if text} }{MEND}"
+
+
+@pytest.mark.parametrize("engine", list(DECLARED))
+def test_every_engine_has_a_table_of_every_algorithm(engine):
+    assert {algorithm for algorithm, _, _ in recorded(engine)} == set(algorithms()), f"the table is out of date{MEND}"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("algorithm", algorithms())
+@pytest.mark.parametrize("engine", list(DECLARED))
+def test_every_pair_of_options_is_in_the_table(engine, algorithm):
+    declared = DECLARED[engine]
+    rows = {schedule for named, schedule, _ in recorded(engine) if named == algorithm}
+    there = set().union(*(pairs(schedule_of(declared, schedule)) for schedule in rows))
+    wanted = set().union(*(pairs(schedule) for schedule in accepted(declared, algorithm)))
+    assert there == wanted, f"pairs of options are missing or refused now{MEND}"
+
+
+@pytest.mark.parametrize("engine", list(DECLARED))
+def test_positions_of_64_bits(engine, monkeypatch):
+    """A graph of 2^31 arcs and more has a type of its own for positions among them."""
+    declared = DECLARED[engine]
+    program, graph = problem("label_propagation")
+    for schedule in covering(accepted(declared, "label_propagation"))[:4]:
+        monkeypatch.setattr(graph, "num_edges", 1 << 31)
+        module = module_of(declared.build(schedule), program, graph, 8)
+        monkeypatch.undo()
+        assert isinstance(module, Module)
+        assert "typedef long long Arc;" in module.source
+        assert resources(module, "sm_90")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", list(PROGRAMS))
+@pytest.mark.parametrize("engine", list(DECLARED))
+def test_every_operation_of_the_language_compiles(engine, name):
+    declared, program = DECLARED[engine], program_named(name)
+    graph = two_sides() if name in ("sides", "beliefs") else arcs_and_loops()
+    built = 0
+    for features, schedule in zip(FEATURES * 4, declared.schedules(), strict=False):
+        module = module_of(declared.build(schedule), program, graph, features)
+        if isinstance(module, Module):
+            built += len(resources(module, "sm_90"))
+    assert built
+
+
+def test_growth_is_told_beyond_the_margins():
+    before = Resources(40, 0, 0)
+    assert not before.growth(Resources(48, 1024, 0))
+    assert not before.growth(Resources(20, 0, 0))
+    assert before.growth(Resources(49, 0, 0)) == "registers from 40 to 49"
+    assert not before.growth(Resources(64, 0, 0), OTHER_COMPILER)
+    assert before.growth(Resources(65, 0, 0), OTHER_COMPILER) == "registers from 40 to 65"
+    assert before.growth(Resources(40, 1025, 0)) == "shared memory from 0 to 1025 bytes"
+    assert before.growth(Resources(40, 0, 4)) == "spills from 0 to 4 bytes"
+    assert not Resources(40, 0, 4).growth(Resources(40, 0, 36))
+    assert Resources(40, 0, 4).growth(Resources(40, 0, 37)) == "spills from 4 to 37 bytes"
+    assert Resources.parse(str(Resources(255, 48, 12))) == Resources(255, 48, 12)
+
+
+def test_covering_schedules_have_every_pair():
+    for declared in DECLARED.values():
+        every = list(declared.schedules())
+        few = covering(every)
+        assert set().union(*map(pairs, few)) == set().union(*map(pairs, every))
+        assert len(few) < 16
+        assert set(CHIPS) == {"sm_80", "sm_90", "sm_100"}
