@@ -6,6 +6,7 @@ the versions. A configuration that asks for anything else, such as an environmen
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import importlib.util
 import json
@@ -14,19 +15,19 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import hydra
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.config_store import ConfigStore
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf
 
 from harness import __version__
 from harness.campaign.cell import digest
 from harness.campaign.errors import CampaignError
 from harness.graph.cache import cache_folder
-
-if TYPE_CHECKING:
-    from hydra.core.config_loader import ConfigLoader
 
 _MOST_BYTES = 50_000_000  # of one file of kept compositions; it is begun anew beyond
 # A resolver, or a reference to Hydra's own part: what it gives may change although no file did.
@@ -36,8 +37,10 @@ _CHANGING = re.compile(r"\$\{(?:[^}]*:|hydra)")
 class Compositions:
     """The plain configurations that lists of overrides compose to."""
 
-    def __init__(self, loader: ConfigLoader, master: DictConfig) -> None:
+    def __init__(self, loader: ConfigLoaderImpl, master: DictConfig) -> None:
         self._loader, self._master = loader, master
+        self._parser = OverridesParser.create(config_loader=loader)
+        self._begun: dict[tuple[str, ...], tuple[DictConfig, bool]] = {}
         self._kept_in = cache_folder() / "compositions" / f"{_sources(loader, master)}.json"
         self._kept: dict[str, dict[str, Any]] = _read(self._kept_in)
         self._new: dict[str, dict[str, Any]] = {}
@@ -47,11 +50,34 @@ class Compositions:
         name = digest(list(overrides))
         if name in self._kept:
             return self._kept[name]
-        composed = self._loader.load_sweep_config(self._master, list(overrides))
-        made = plain(composed)
-        if not _CHANGING.search(OmegaConf.to_yaml(_own(composed))):
+        parsed = self._parser.parse_overrides(list(overrides))
+        values = [override for override in parsed if self._sets_a_value(override)]
+        lasting, config = self._chosen([str(one.input_line) for one in parsed if one not in values])
+        ConfigLoaderImpl._apply_overrides_to_config(values, config)
+        made = plain(config)
+        if lasting and not any("${" in str(override.input_line) for override in values):
             self._new[name] = made
         return made
+
+    def _chosen(self, choices: Sequence[str]) -> tuple[bool, DictConfig]:
+        """Whether the configuration that ``choices`` compose to may be kept, and a copy of it, Hydra's part left out.
+
+        Cells that differ by values alone share it: a value is set in a hundredth of the time of a composition.
+        """
+        name = tuple(choices)
+        if name not in self._begun:
+            own = _own(self._loader.load_sweep_config(self._master, list(choices)))
+            self._begun[name] = own, not _CHANGING.search(OmegaConf.to_yaml(own))
+        own, lasting = self._begun[name]
+        config = copy.deepcopy(own)
+        OmegaConf.set_struct(config, True)
+        return lasting, config
+
+    def _sets_a_value(self, override: Override) -> bool:
+        """Whether an override only changes a value that is there, which is done last of all in a composition."""
+        key = override.key_or_group
+        changes = override.is_add() or override.is_force_add() or override.is_delete() or override.package is not None
+        return not (changes or key.partition(".")[0] == "hydra" or self._loader.repository.group_exists(key))
 
     def keep(self) -> None:
         """Keep what is new for the next sweep. Raises OSError when the cache cannot be written."""
@@ -88,7 +114,7 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
     return kept if isinstance(kept, dict) else {}
 
 
-def _sources(loader: ConfigLoader, master: DictConfig) -> str:
+def _sources(loader: ConfigLoaderImpl, master: DictConfig) -> str:
     """A hash of everything that compositions are made from."""
     hashed = hashlib.sha256(f"{__version__} {hydra.__version__} {master.hydra.job.config_name}".encode())
     hashed.update(repr(list(master.hydra.overrides.hydra)).encode())
