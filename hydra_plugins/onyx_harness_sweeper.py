@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
@@ -36,6 +37,7 @@ class OnyxSweeper(BasicSweeper):
         assert self.hydra_context is not None
         assert self.launcher is not None
         loader = self.hydra_context.config_loader
+        assert isinstance(loader, ConfigLoaderImpl)
         parser = OverridesParser.create(config_loader=loader)
         given, defaults = parser.parse_overrides(arguments), parser.parse_overrides(self._parse_config())
         asked = continued(given, self.config.output)

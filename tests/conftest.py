@@ -26,7 +26,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture
 def harness_environment() -> dict[str, str]:
     """An environment in which the checkout and the plugin of fakes are installed."""
-    path = os.pathsep.join([str(ROOT), str(FAKES)])
+    path = os.pathsep.join(filter(None, [str(ROOT), str(FAKES), os.environ.get("PYTHONPATH", "")]))
     return {**os.environ, "PYTHONPATH": path, "COLUMNS": "200"}
 
 

@@ -164,7 +164,16 @@ def _values(
     draft.tell(solve=timing.plain(), settled=told, supersteps=steps, others=others, marks=marks)
     draft.stage("download")
     with phases("download"):
-        return {name: engine.values(name) for name in problem.program.outputs}, settled
+        return {name: _array(name, engine.values(name)) for name in problem.program.outputs}, settled
+
+
+def _array(name: str, value: object) -> NDArray[Any]:
+    import numpy as np
+
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
+        return value
+    met = f"{value.dtype} array" if isinstance(value, np.ndarray) else type(value).__name__
+    raise TypeError(f"values({name!r}) of the engine gave a {met}; it must be an array of numbers")
 
 
 def _judge(cell: Cell, problem: Problem, solved: Solved, draft: Draft, phases: Phases, folder: Path) -> None:

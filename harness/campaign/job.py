@@ -28,7 +28,7 @@ from harness.records.store import replace_folder, restore_folder
 WORK_FOLDER = ".running"  # of a sweep: cells that are being run, locks, journals
 _GB = 1_000_000_000
 _MEMORY_SHARE = 0.8
-_TAIL_LINES = 60
+_TAIL_LINES, _TAIL_SIGNS = 60, 20_000
 _BETWEEN_US = ("others", "wait_began", "waited", "behind")  # fields of a draft that are none of a record
 _NONE = "none"  # the stamp of a record that is not there
 # How long GNU OpenMP's threads spin at a barrier before they sleep. Label propagation on the digits (k = 10, two
@@ -226,4 +226,5 @@ def _write(
 def _tail(path: Path) -> str:
     if not path.exists():
         return ""
-    return "\n".join(path.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL_LINES:])
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL_LINES:]
+    return "\n".join(lines)[-_TAIL_SIGNS:]

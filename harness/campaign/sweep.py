@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import signal
 import sys
@@ -24,7 +25,7 @@ from harness.campaign.lock import file_lock
 from harness.campaign.owner import end_with, this_process
 from harness.campaign.plan import Plan, Planned, prepare_output
 from harness.plugins import load_plugins
-from harness.records import merge_rounds, read_record
+from harness.records import Record, merge_rounds, read_record
 from harness.records.outcome import Outcome
 from harness.report.progress import say_begin
 from harness.report.summary import show_forecast, show_page, show_sweep
@@ -51,15 +52,23 @@ def run_plan(plan: Plan, launcher: Launcher, batch: int | None) -> None:
     prepare_output(plan)
     todo = [planned for planned in plan.cells if plan.wanted(planned.first_record())]
     say_begin(plan.identity, len(plan.cells), len(plan.cells) - len(todo))
-    status = _carry_out(plan, todo, launcher, batch)
-    records = [record for planned in plan.cells if (record := planned.record()) is not None]
-    merged = merge_rounds(records)
-    show_sweep(merged, len(plan.cells) - len(records) + len(merged), plan.baseline, plan.folder)
-    show_page(records, len(plan.cells), plan.baseline, plan.folder)
+    try:
+        status = _carry_out(plan, todo, launcher, batch)
+    finally:
+        records = _show(plan)
     if status:
         sys.exit(status)
     if len(records) < len(plan.cells) or not all(Outcome(record["outcome"]).acceptable for record in records):
         sys.exit(1)
+
+
+def _show(plan: Plan) -> list[Record]:
+    """Show the table and write the page of what is on record."""
+    records = [record for planned in plan.cells if (record := planned.record()) is not None]
+    merged = merge_rounds(records)
+    show_sweep(merged, len(plan.cells) - len(records) + len(merged), plan.baseline, plan.folder)
+    show_page(records, len(plan.cells), plan.baseline, plan.folder)
+    return records
 
 
 def _carry_out(plan: Plan, todo: Sequence[Planned], launcher: Launcher, batch: int | None) -> int:
@@ -71,7 +80,8 @@ def _carry_out(plan: Plan, todo: Sequence[Planned], launcher: Launcher, batch: i
         with file_lock(journal.path, keep=False), _endings(), Follower(journal, todo):
             for start, part in _parts(jobs, batch):
                 for result in launcher.launch(part, initial_job_idx=start):
-                    _ = result.return_value  # raises what the job itself raised
+                    with contextlib.redirect_stderr(io.StringIO()):  # Hydra tells every override first
+                        _ = result.return_value  # raises what the job itself raised
     except KeyboardInterrupt as interruption:
         return TERMINATED_STATUS if isinstance(interruption, Terminated) else INTERRUPTED_STATUS
     return 0

@@ -17,6 +17,13 @@ BEHAVIOURS = (
     "refuses",
     "wants_much",
     "slow",
+    "shouting",
+    "verbose",
+    "binary",
+    "straying",
+    "deserting",
+    "misshapen",
+    "listing",
 )
 
 

@@ -96,3 +96,62 @@ class Slow(Right):
         for _ in range(600):
             self.held.write(b"1" * 1_000_000)
         threading.Event().wait()
+
+
+class Shouting(Right):
+    """Prints without end."""
+
+    def run(self, max_supersteps):
+        while True:
+            print("x" * 99_999)
+
+
+class Verbose(Right):
+    """Prints twice a million bytes, in the end."""
+
+    def run(self, max_supersteps):
+        for _ in range(20):
+            print("x" * 99_999)
+        return super().run(max_supersteps)
+
+
+class Binary(Right):
+    """Writes what is no text, and what would move a terminal's cursor, and dies."""
+
+    def run(self, max_supersteps):
+        os.write(1, bytes(range(256)) * 100 + b"\x1b[2J\x1b]0;title\x07\n")
+        os._exit(3)
+
+
+class Straying(Right):
+    """Goes to another folder, and leaves a file there."""
+
+    def run(self, max_supersteps):
+        os.chdir(os.environ["FAKE_ELSEWHERE"])
+        Path("record.json").write_text("not a record")
+        return super().run(max_supersteps)
+
+
+class Deserting(Right):
+    """Leaves processes behind, one in a session of its own."""
+
+    def close(self):
+        for daemon in (False, True):
+            if os.fork() == 0:
+                if daemon:
+                    os.setsid()
+                with open(os.environ["FAKE_LEFT_BEHIND"], "a") as file:
+                    file.write(f"{os.getpid()}\n")
+                threading.Event().wait()
+        while not (left := Path(os.environ["FAKE_LEFT_BEHIND"])).exists() or left.read_text().count("\n") < 2:
+            os.sched_yield()
+
+
+class Misshapen(Right):
+    def values(self, name):
+        return super().values(name)[:-1]
+
+
+class Listing(Right):
+    def values(self, name):
+        return super().values(name).tolist()

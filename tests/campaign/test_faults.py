@@ -1,0 +1,150 @@
+"""Whatever an engine, a disk or a clock does: nothing is lost, and the record or the error says what it was."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from harness.records import read_records
+
+CELL = ("algorithm=fake_spread", "graph=fake_ring", "measure.budget_s=0.001", "measure.repetitions=1")
+# In a mount namespace of its own, so that nobody else sees the file system, and nobody has to unmount it.
+APART = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
+
+
+def records(folder):
+    return {record["config"]["engine"]: record for _, record in read_records(folder)}
+
+
+def gone(pid):
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.slow
+def test_engines_that_misbehave_beside_their_answer(command, tmp_path):
+    elsewhere, left = tmp_path / "elsewhere", tmp_path / "left"
+    elsewhere.mkdir()
+    engines = "fake_verbose,fake_binary,fake_straying,fake_deserting,fake_misshapen,fake_listing"
+    finished = command(
+        *CELL, f"engine={engines}", env={"FAKE_ELSEWHERE": str(elsewhere), "FAKE_LEFT_BEHIND": str(left)}
+    )
+    assert finished.returncode == 1, finished.stderr
+    found = records(tmp_path / "results")
+    assert {name: record["outcome"] for name, record in found.items()} == {
+        "fake_verbose": "ok", "fake_binary": "crashed", "fake_straying": "ok", "fake_deserting": "ok",
+        "fake_misshapen": "wrong", "fake_listing": "engine_error",
+    }  # fmt: skip
+    assert "x has shape (11, 3), not (12, 3)" in found["fake_misshapen"]["reason"]
+    assert "gave a list; it must be an array of numbers" in found["fake_listing"]["reason"]
+    assert "with exit status 3" in found["fake_binary"]["reason"]
+    assert "\x1b" not in finished.stdout  # junk is shown without its effects
+    assert "picture.txt" in found["fake_straying"]["artefacts"]
+    assert [path.name for path in elsewhere.iterdir()] == ["record.json"]
+    assert all(map(gone, map(int, left.read_text().split())))
+    folder = tmp_path / "results" / found["fake_verbose"]["sweep"] / found["fake_verbose"]["cell"]
+    assert (folder / "output.txt").stat().st_size >= 2_000_000
+
+
+@pytest.mark.slow
+def test_an_engine_that_prints_without_end_is_ended_and_fills_no_disk(command, tmp_path):
+    finished = command(*CELL, "engine=fake_shouting", "limits.time_s=4")
+    assert finished.returncode == 1
+    record = records(tmp_path / "results")["fake_shouting"]
+    assert record["outcome"] == "timeout"
+    assert sum(path.stat().st_size for path in (tmp_path / "results").rglob("*")) < 2_300_000
+    assert len(record["output"]) <= 20_000
+
+
+@pytest.fixture
+def on_its_own_disk(tmp_path, harness_environment):
+    """Run the command with another file system mounted on its folder of results; that folder is then in ``kept``."""
+    if shutil.which("unshare") is None or subprocess.run([*APART, "mount -t tmpfs none /mnt"], check=False).returncode:
+        pytest.skip("mounting is not allowed here")
+
+    def run(mount: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        script = f'{mount} && "$@"; status=$?; cp -r results kept; exit $status'
+        return subprocess.run(
+            [*APART, script, "sh", sys.executable, "-m", "harness", *arguments],
+            cwd=tmp_path, env=harness_environment, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+
+    (tmp_path / "results").mkdir()
+    return run
+
+
+@pytest.mark.slow
+def test_a_disk_that_fills_up_is_told_and_what_is_on_record_stays(on_its_own_disk, command, tmp_path):
+    sweep = (*CELL, "engine=fake_right,fake_verbose,fake_wrong")
+    finished = on_its_own_disk("mount -t tmpfs -o size=1500k none results", *sweep)
+    assert finished.returncode == 2
+    [error] = finished.stderr.splitlines()
+    assert "output folder results cannot be written (No space left on device); make room there" in error
+    assert records(tmp_path / "kept").keys() == {"fake_right", "fake_wrong"}
+    assert "1 of 3 cells have not been run" in finished.stdout
+    again = command(*sweep, "output=kept")
+    assert "3 cells, 1 on record" in again.stdout
+    outcomes = {name: record["outcome"] for name, record in records(tmp_path / "kept").items()}
+    assert outcomes == {"fake_right": "ok", "fake_verbose": "ok", "fake_wrong": "wrong"}
+
+
+def test_too_little_room_is_found_before_the_sweep(on_its_own_disk):
+    finished = on_its_own_disk("mount -t tmpfs -o size=100k none results", *CELL, "engine=fake_right,fake_wrong")
+    assert finished.returncode == 2
+    assert "bytes are free in output folder results, for 2 cells" in finished.stderr
+    assert finished.stdout == ""
+
+
+def test_a_read_only_store_is_found_before_the_sweep(on_its_own_disk, tmp_path):
+    (tmp_path / "results" / "before.txt").write_text("here")
+    mount = "mount --bind results results && mount -o remount,bind,ro results results"
+    finished = on_its_own_disk(mount, *CELL, "engine=fake_right")
+    assert finished.returncode == 2
+    assert "output folder results cannot be written (Read-only file system)" in finished.stderr
+    assert finished.stdout == ""
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["before.txt"]
+
+
+CLOCK = """
+import datetime, itertools, time
+steps, true = itertools.count(1), time.time
+time.time = lambda: true() - 3600 * next(steps)
+time.time_ns = lambda: int(time.time() * 1e9)
+class Backwards(datetime.datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return cls.fromtimestamp(time.time(), tz)
+datetime.datetime = Backwards
+"""
+
+
+@pytest.mark.slow
+def test_a_clock_that_steps_back_changes_nothing(command, tmp_path):
+    (tmp_path / "clock").mkdir()
+    (tmp_path / "clock" / "sitecustomize.py").write_text(CLOCK)
+    command(*CELL, "engine=fake_right,fake_raises")
+    tomorrow = time.time() + 86_400
+    for path in (tmp_path / "results").rglob("*"):
+        os.utime(path, (tomorrow, tomorrow))
+    before = {path: path.stat().st_mtime_ns for path, _ in read_records(tmp_path / "results")}
+    path = os.pathsep.join([str(tmp_path / "clock"), command_path()])
+    finished = command(*CELL, "engine=fake_right,fake_raises", env={"PYTHONPATH": path})
+    assert finished.returncode == 1, finished.stderr
+    assert "2 cells, 1 on record" in finished.stdout
+    found = dict(read_records(tmp_path / "results"))
+    assert {record["outcome"] for record in found.values()} == {"ok", "engine_error"}
+    for path, record in found.items():
+        assert (path.stat().st_mtime_ns == before[path]) is (record["outcome"] == "ok")
+        assert record["seconds"] > 0
+        assert min(record["phases"].values()) >= 0
+
+
+def command_path():
+    from tests.conftest import FAKES, ROOT
+
+    return os.pathsep.join([str(ROOT), str(FAKES)])
