@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness.algorithms.ratings import held_out, prediction_errors, ratings, training
+from harness.algorithms.ratings import drawn_ratings, held_out, prediction_errors, ratings, training
 from harness.language import (
     Algorithm,
     Expression,
@@ -40,7 +40,8 @@ class ALS(Algorithm):
     Ratings are centred on the training mean; lambda times the number of ratings (``weighted``) is Zhou's
     regularisation, plain lambda the thesis's. A share ``holdout`` of the ratings (drawn with ``seed``; both arcs of a
     pair together) is left out of training, for the RMSE. Factors start as N(0, 1) / sqrt(k) draws. Vertices without
-    ratings get zero factors: their prediction is the mean.
+    ratings get zero factors: their prediction is the mean. ``ratings=drawn``: on any
+    graph, 1 to 5 for each pair of vertices (:func:`harness.algorithms.ratings.drawn_ratings`) in place of its weights.
 
     The bound: the systems amplify an error of their right sides by about 1 / lambda. Ten times the ``tolerance`` allows
     for what was not propagated in several supersteps (it gave a twentieth of ``tolerance`` / lambda on MovieLens);
@@ -53,6 +54,7 @@ class ALS(Algorithm):
     lam: float = 0.1
     weighted: bool = True
     sides: str = "alternate"
+    ratings: str = "given"
     holdout: float = 0.0
     tolerance: float = 1e-5
     supersteps: int = 30
@@ -92,6 +94,7 @@ class ALS(Algorithm):
             raise InvalidInput(
                 f"sides=alternate: graph {graph.name!r} is not bipartite; use a ratings graph, or sides=all"
             )
+        graph = self._rated(graph)
         held = held_out(graph, self.holdout, self.seed)
         return (training(graph, held) if held.any() else graph).with_reverse_arcs()
 
@@ -107,4 +110,10 @@ class ALS(Algorithm):
         """``rmse`` of the predictions on the held-out ratings, ``train_rmse`` on the others; not for sides=all."""
         if self.sides != "alternate":
             return {}
+        graph = self._rated(graph)
         return prediction_errors(graph, values["lf"], held_out(graph, self.holdout, self.seed))
+
+    def _rated(self, graph: Graph) -> Graph:
+        if self.ratings not in ("given", "drawn"):
+            raise InvalidInput(f"ratings={self.ratings!r} is not known; it is given or drawn")
+        return drawn_ratings(graph, self.seed) if self.ratings == "drawn" else graph

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from harness.algorithms.pairwise_tasks import natural_features, quality, task_of, vertex_potentials, write_picture
-from harness.algorithms.potentials import edge_potentials, truncated_linear
+from harness.algorithms.potentials import DRAWN_STATES, drawn_potentials, edge_potentials, truncated_linear
 from harness.language import (
     Algorithm,
     Expression,
@@ -50,8 +50,9 @@ class BeliefPropagation(Algorithm):
     ``shared``: exp(-smoothness * min(|x - y|, truncation)) everywhere, k x k numbers in all (truncation=1: Potts);
     weights are not used. The graph's vertex data say what phi is (:mod:`harness.algorithms.pairwise_tasks`): a
     network's "unary" with "cardinality" (states beyond it are impossible) and "evidence"; a stereo pair's costs of
-    disparities; or a photograph's grey levels after ``noise`` (drawn with ``seed``) was added. Potentials are scaled to
-    a largest of 1, per vertex or table, and positive ones kept above 1e-37.
+    disparities; or a photograph's grey levels after ``noise`` (drawn with ``seed``) was added. ``vertices=drawn``: on
+    any graph, numbers from 0.1 to 1 instead, k = 4 of them where it is not said. Potentials are scaled to a largest of
+    1, per vertex or table, and positive ones kept above 1e-37.
 
     The bound: a hub's product of 10^5 messages in float32 may be off by 1e-4; settling early leaves some tolerances.
     Messages stored in float32 gave 2e-7 on pictures and settled networks. Max-product passes the errors of winning
@@ -63,6 +64,7 @@ class BeliefPropagation(Algorithm):
 
     rule: str = "sum"
     potentials: str = "shared"
+    vertices: str = "given"
     damping: float = 0.0
     smoothness: float = 1.0
     truncation: float = 2.0
@@ -72,7 +74,8 @@ class BeliefPropagation(Algorithm):
     seed: int = 0
 
     def build(self, p: ProgramBuilder) -> None:
-        for option, known in (("rule", ("sum", "max")), ("potentials", ("shared", "edge"))):
+        options = {"rule": ("sum", "max"), "potentials": ("shared", "edge"), "vertices": ("given", "drawn")}
+        for option, known in options.items():
             if getattr(self, option) not in known:
                 raise InvalidInput(f"{option}={getattr(self, option)!r} is not known; it is {' or '.join(known)}")
         p.vertex("phi", K)
@@ -111,7 +114,10 @@ class BeliefPropagation(Algorithm):
     def inputs(self, graph: Graph, features: int) -> Inputs:
         if not 0.0 <= self.damping < 1.0:
             raise InvalidInput(f"damping={self.damping}: the share of the old message lies in [0, 1)")
-        phi = vertex_potentials(graph, features, self.noise, self.seed)
+        if self.vertices == "drawn":
+            phi = drawn_potentials(graph.num_vertices, features, self.seed)
+        else:
+            phi = vertex_potentials(graph, features, self.noise, self.seed)
         if self.potentials == "edge":
             psi = edge_potentials(graph, features)
         elif "pairwise" in graph.edge_data:
@@ -121,13 +127,15 @@ class BeliefPropagation(Algorithm):
         return Inputs({"phi": phi, "psi": psi}, self.parameter_values())
 
     def default_features(self, graph: Graph) -> int | None:
-        return natural_features(graph)
+        return DRAWN_STATES if self.vertices == "drawn" else natural_features(graph)
 
     def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
         """``marginal_error`` or ``log_score`` of a network, ``bad_pixels`` of a pair, ``agreement`` of a picture."""
+        if self.vertices == "drawn":
+            return {}
         return quality(graph, values["belief"], self.rule == "sum", self.noise, self.seed)
 
     def artefacts(self, graph: Graph, values: Values, folder: Path) -> None:
         """The disparities or the denoised picture, from black to white."""
-        if task_of(graph) != "network":
+        if self.vertices != "drawn" and task_of(graph) != "network":
             write_picture(graph, values["belief"], folder / "labels.png")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from harness.graph import Graph
 
 Array = NDArray[Any]
+DRAWN_STATES = 4  # of vertices whose potentials are drawn, as in the Onyx thesis
 LEAST = 1e-37  # of the largest: what is possible but less likely stays possible; float32 would make it zero
 
 
@@ -35,6 +36,11 @@ def scaled(potentials: Array, what: str) -> NDArray[np.float32]:
     kept = np.where(flat > 0, np.maximum(relative, LEAST), 0.0)
     result: NDArray[np.float32] = kept.astype(np.float32).reshape(potentials.shape)
     return result
+
+
+def drawn_potentials(count: int, features: int, seed: int) -> NDArray[np.float32]:
+    """Float32[count, k], the largest of each row at 1: uniform draws from 0.1 to 1."""
+    return scaled(np.random.default_rng(seed).uniform(0.1, 1.0, (count, features)), "drawn potentials: vertex")
 
 
 def unary_potentials(graph: Graph, features: int) -> NDArray[np.float32]:

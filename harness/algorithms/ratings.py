@@ -24,6 +24,17 @@ def ratings(graph: Graph) -> NDArray[np.float32]:
     return graph.weights
 
 
+def drawn_ratings(graph: Graph, seed: int) -> Graph:
+    """The graph with a whole number from 1 to 5 on every arc, the same both ways; drawn by hashing the pair of vertices
+    and ``seed`` (the finaliser of MurmurHash3), so that no table of pairs is wanted."""
+    ends = graph.csr.row_of_arc.astype(np.uint64), graph.csr.neighbours.astype(np.uint64)
+    number = (np.minimum(*ends) << np.uint64(32)) + np.maximum(*ends) + np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15)
+    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        number = (number ^ (number >> np.uint64(33))) * np.uint64(factor)
+    number ^= number >> np.uint64(33)
+    return graph.with_weights((1 + number % np.uint64(5)).astype(np.float32))
+
+
 def held_out(graph: Graph, share: float, seed: int) -> NDArray[np.bool_]:
     """Which arcs are left out of training, ``[E]``: a ``share`` of the pairs of vertices, u -> v with v -> u.
 

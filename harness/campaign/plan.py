@@ -22,6 +22,7 @@ from harness.campaign.options import count, truth
 from harness.plugins import Registry, closest, load_plugins
 from harness.records import RECORD_FILE, Record, RecordError, read_record, write_json
 from harness.records.outcome import Outcome
+from harness.report.layout import Layout, LayoutError
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
@@ -66,6 +67,7 @@ class Plan:
     output: Path
     rerun: str
     baseline: str | None
+    layout: Layout | None
     fail_fast: bool
     dry_run: bool
     registry: Registry
@@ -133,6 +135,7 @@ def plan_sweep(configurations: Iterable[tuple[Sequence[str], Mapping[str, Any]]]
         output=output,
         rerun=_one_of("rerun", first["rerun"], RERUN),
         baseline=first["baseline"],
+        layout=_layout(first["layout"]),
         fail_fast=truth("fail_fast", first["fail_fast"]),
         dry_run=truth("dry_run", first["dry_run"]),
         registry=registry,
@@ -148,6 +151,13 @@ def _identity(config: Mapping[str, Any], cells: Sequence[Cell]) -> str:
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", str(given)):
         raise CampaignError(f"sweep.id is {given!r}; it must be letters, digits, '_', '-' and '.', 64 at most")
     return str(given)
+
+
+def _layout(given: Any) -> Layout | None:
+    try:
+        return None if given is None else Layout.from_plain(given)
+    except LayoutError as error:
+        raise CampaignError(str(error)) from error
 
 
 def _one_of(key: str, value: Any, choices: Sequence[str]) -> str:
@@ -170,8 +180,9 @@ def prepare_output(plan: Plan) -> None:
                 planned.key: {"cell": planned.key, "overrides": lasting(planned.overrides)} for planned in plan.cells
             }
             earlier = {cell["cell"]: cell for cell in described(description) if (plan.folder / cell["cell"]).is_dir()}
-            told = {"sweep": plan.identity, "baseline": plan.baseline, "cells": list((earlier | cells).values())}
-            write_json(description, told)
+            layout = plan.layout.plain() if plan.layout else None
+            told = {"sweep": plan.identity, "baseline": plan.baseline, "layout": layout}
+            write_json(description, {**told, "cells": list((earlier | cells).values())})
         free = shutil.disk_usage(plan.folder).free
     except OSError as error:
         raise unwritable(plan.output, error) from error

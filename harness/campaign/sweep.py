@@ -28,7 +28,7 @@ from harness.plugins import load_plugins
 from harness.records import Record, merge_rounds, read_record
 from harness.records.outcome import Outcome
 from harness.report.progress import say_begin
-from harness.report.summary import show_forecast, show_page, show_sweep
+from harness.report.summary import show_forecast, show_layout, show_page, show_sweep
 
 if TYPE_CHECKING:
     from hydra.plugins.launcher import Launcher
@@ -67,6 +67,8 @@ def _show(plan: Plan) -> list[Record]:
     records = [record for planned in plan.cells if (record := planned.record()) is not None]
     merged = merge_rounds(records)
     show_sweep(merged, len(plan.cells) - len(records) + len(merged), plan.baseline, plan.folder)
+    if plan.layout is not None:
+        show_layout(merged, plan.layout, plan.folder)
     show_page(records, len(plan.cells), plan.baseline, plan.folder)
     return records
 

@@ -7,8 +7,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.records import RecordError
+from harness.records import RecordError, merge_rounds
 from harness.report.results import NothingFound, Results, read_results
+from harness.report.summary import show_layout
 
 MISUSE_STATUS = 2
 
@@ -36,6 +37,9 @@ def _parser() -> argparse.ArgumentParser:
     figures.add_argument("--to", type=Path, help="the folder to write into (default: FOLDER/figures)")
     figures.add_argument("--format", default="svg", help="svg, pdf, png, or several with commas (default: svg)")
     figures.set_defaults(command=_figures)
+    layout = commands.add_parser("layout", help="the paper's table or figure that the sweep of a preset ends with")
+    layout.add_argument("folder", type=Path, metavar="FOLDER", help="the folder of one sweep")
+    layout.set_defaults(command=_layout)
     return parser
 
 
@@ -64,6 +68,14 @@ def _figures(options: argparse.Namespace) -> int:
     folder = options.to or options.folder / "figures"
     for path, title in write_figures(folder, results.records, _baseline(options, results), options.format.split(",")):
         _say(f"{path}  {title}")
+    return 0
+
+
+def _layout(options: argparse.Namespace) -> int:
+    results = read_results(options.folder)
+    if results.layout is None:
+        raise NothingFound(f"{options.folder} holds no sweep with a layout; name the folder of one that has it")
+    show_layout(merge_rounds(results.records), results.layout, options.folder)
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,13 +53,9 @@ def write_figures(
     unknown = sorted(set(formats) - set(FORMATS))
     if unknown:
         raise ValueError(f"there is no figure format {unknown[0]!r} (there are: {', '.join(FORMATS)})")
-    try:
-        import matplotlib as mpl
-    except ImportError as error:
-        raise ImportError("figures need Matplotlib: pip install 'onyx-harness[figures]'") from error
-    folder.mkdir(parents=True, exist_ok=True)
     written = []
-    with mpl.rc_context(_SETTINGS):
+    with settings():
+        folder.mkdir(parents=True, exist_ok=True)
         numbers: dict[str, int] = {}
         for kind, title, figure in _figures(records, baseline):
             numbers[kind] = numbers.get(kind, 0) + 1
@@ -67,6 +64,17 @@ def write_figures(
                 figure.savefig(path, dpi=200, bbox_inches="tight", metadata={"Date": None} if suffix == "svg" else None)
                 written.append((path, title))
     return written
+
+
+@contextmanager
+def settings() -> Iterator[None]:
+    """Matplotlib's settings for all our figures; ImportError, naming the extra, where it is not installed."""
+    try:
+        import matplotlib as mpl
+    except ImportError as error:
+        raise ImportError("figures need Matplotlib: pip install 'onyx-harness[figures]'") from error
+    with mpl.rc_context(_SETTINGS):
+        yield
 
 
 def _figures(records: Sequence[Record], baseline: str | None) -> Iterator[tuple[str, str, Figure]]:
@@ -93,7 +101,7 @@ def features_figure(panel: Panel, styles: dict[str, int]) -> Figure:
         median = [point[1] for point in line.points]
         below = [point[1] - point[2] for point in line.points]
         above = [point[3] - point[1] for point in line.points]
-        colour, marker = _style(styles[line.engine])
+        colour, marker = style(styles[line.engine])
         axes.errorbar(
             k, median, (below, above), color=colour, marker=marker, markersize=4, capsize=2, label=line.engine
         )
@@ -111,7 +119,7 @@ def supersteps_figure(group: Comparison, styles: dict[str, int]) -> Figure:
     for record in group.records:
         steps = active_vertices(record)
         if steps:
-            colour, _ = _style(styles[engine_label(record)])
+            colour, _ = style(styles[engine_label(record)])
             active = [max(count, 0.5) for _, count in steps]
             axes.plot([step for step, _ in steps], active, color=colour, label=engine_label(record))
     axes.set(yscale="log", xlabel="superstep", ylabel="active vertices")
@@ -197,7 +205,8 @@ def _map(name: str, place: float) -> tuple[float, float, float, float]:
     return float(red), float(green), float(blue), float(alpha)
 
 
-def _style(place: int) -> tuple[str, str]:
+def style(place: int) -> tuple[str, str]:
+    """Colour and marker of the line or bar in this place."""
     return _COLOURS[place % len(_COLOURS)], _MARKERS[place % len(_MARKERS)]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.records import Record, read_records
+from harness.report.layout import Layout
 
 SWEEP_FILE = "sweep.json"
 
@@ -19,12 +20,13 @@ class NothingFound(ValueError):
 
 @dataclass(frozen=True)
 class Results:
-    """The records of one or several sweeps, the number of cells that these asked for, and the baseline they named
-    (None where they named none or several)."""
+    """The records of one or several sweeps, the number of cells that these asked for, and the baseline and the layout
+    that they named (None where they named none or several)."""
 
     records: tuple[Record, ...]
     cells: int
     baseline: str | None
+    layout: Layout | None
 
 
 def read_results(folder: Path) -> Results:
@@ -47,7 +49,11 @@ def read_results(folder: Path) -> Results:
     unlisted = sum(path.parent not in order for path, _ in found)
     baselines = {told.get("baseline") for told in sweeps.values()}
     baseline = baselines.pop() if len(baselines) == 1 else None
-    return Results(tuple(record for _, record in found), len(order) + unlisted, baseline)
+    layouts = [told.get("layout") for told in sweeps.values()]
+    layout = layouts[0] if layouts and all(other == layouts[0] for other in layouts) else None
+    return Results(
+        tuple(record for _, record in found), len(order) + unlisted, baseline, layout and Layout.from_plain(layout)
+    )
 
 
 def _sweep(path: Path) -> Mapping[str, Any]:

@@ -6,18 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
 from harness.records import Mark, Record
 from harness.records.outcome import Outcome
-from harness.report.console import console, literal
+from harness.report.console import as_text, console, literal
 from harness.report.failures import failures
+from harness.report.layout import Layout, layout_table, legend
 from harness.report.progress import outcome_text
 from harness.report.table import comparison_table, unsettled
 
 _OUTPUT_LINES = 8
+LAYOUT_STEM = "layout"
 
 
 def show_sweep(records: Sequence[Record], cells: int, baseline: str | None, folder: Path) -> None:
@@ -64,6 +66,24 @@ def show_forecast(sweep: str, cells: Sequence[Forecast]) -> None:
         table.add_row(*names, literal(cell.labels["engine"]), Text(str(cell.round)), runs, literal(cell.why))
     out.print(table)
     out.print(Text(f"sweep {sweep}: {sum(cell.runs for cell in cells)} of {len(cells)} cells would be run"))
+
+
+def show_layout(records: Sequence[Record], layout: Layout, folder: Path) -> None:
+    """Print what a layout asks for and leave it in ``folder``: a text, and the figure where it asks for one."""
+    from harness.report.layout_figure import write_layout_figure
+
+    out = console()
+    table, title = layout_table(layout, records), literal(layout.title)
+    told = Text("\n").join(map(Text, legend(layout, records)))
+    shown = Group(title, table, *([told] if told else []))
+    out.print(shown)
+    try:
+        text = folder / f"{LAYOUT_STEM}.txt"
+        text.write_text(as_text(shown), encoding="utf-8")
+        written = [text, *write_layout_figure(folder / LAYOUT_STEM, layout, records)]
+        out.print(literal(f"laid out: {', '.join(str(path) for path in written)}"))
+    except (OSError, ImportError) as error:
+        out.print(literal(f"not drawn ({error}); python -m harness.report layout {folder} does it later"))
 
 
 def show_page(records: Sequence[Record], cells: int, baseline: str | None, folder: Path) -> None:

@@ -129,3 +129,27 @@ def test_graphs_that_give_no_factors_are_refused():
     two = Graph.from_edges([0, 0], [1, 2], weights=[1, 2], name="two", bipartite=(1, 2))
     with pytest.raises(InvalidInput, match="leaves no rating of graph 'two'"):
         ALS(holdout=0.999999).prepare_graph(two)
+
+
+def test_drawn_ratings_are_the_same_both_ways_and_need_none_of_the_graph():
+    generator = np.random.default_rng(5)
+    graph = Graph.from_edges(
+        generator.integers(0, 60, 900), generator.integers(0, 60, 900), num_vertices=60, name="plain", duplicates="sum",
+        symmetrize=True,
+    )  # fmt: skip
+    prepared = ALS(sides="all", ratings="drawn").prepare_graph(graph)
+    assert set(np.unique(prepared.weights)) == {1.0, 2.0, 3.0, 4.0, 5.0}
+    np.testing.assert_array_equal(prepared.weights, prepared.weights[prepared.reverse_edges])
+    counts = np.bincount(prepared.weights.astype(int))[1:]
+    assert counts.max() < 1.5 * counts.min()
+    other = ALS(sides="all", ratings="drawn", seed=1).prepare_graph(graph)
+    assert 0.1 < (other.weights == prepared.weights).mean() < 0.3  # a fifth, were they independent
+    algorithm = ALS(sides="all", ratings="drawn")
+    found, _ = answer(algorithm, graph, 3)
+    assert np.isfinite(found).all()
+    assert algorithm.metrics(graph, {"lf": found}) == {}
+
+
+def test_ratings_of_another_kind_are_refused(small):
+    with pytest.raises(InvalidInput, match="ratings='guessed' is not known; it is given or drawn"):
+        ALS(ratings="guessed").prepare_graph(small)

@@ -205,3 +205,23 @@ def test_the_natural_number_of_labels(shrink, features):
 
 def test_a_picture_has_eight_levels_when_nothing_is_said(coins):
     assert BeliefPropagation().default_features(coins) == 8
+
+
+# any graph ------------------------------------------------------------------------------------------------------------
+def test_potentials_are_drawn_for_a_graph_without_any():
+    u, v = lattice_edges(5, 6, diagonals=False)
+    graph = Graph.from_edges(u, v, num_vertices=30, name="bare", symmetrize=True)
+    with pytest.raises(InvalidInput, match="has no potentials"):
+        BeliefPropagation().default_features(graph)
+    algorithm = BeliefPropagation(vertices="drawn")
+    k = algorithm.default_features(graph)
+    phi = algorithm.inputs(graph, k).properties["phi"]
+    assert phi.shape == (30, 4)
+    np.testing.assert_array_equal(phi.max(axis=1), 1)
+    assert phi.min() >= 0.1
+    np.testing.assert_array_equal(phi, algorithm.inputs(graph, k).properties["phi"])
+    assert (phi != BeliefPropagation(vertices="drawn", seed=1).inputs(graph, k).properties["phi"]).any()
+    belief, settled = answer(algorithm, graph, k)
+    assert settled
+    np.testing.assert_allclose(belief.sum(axis=1), 1, atol=1e-5)
+    assert algorithm.metrics(graph, {"belief": belief}) == {}

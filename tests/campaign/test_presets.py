@@ -10,6 +10,15 @@ from harness.records import read_records
 from tests.conftest import ROOT
 
 PRESETS = sorted(path.stem for path in (configuration_folder() / "experiment").glob("*.yaml"))
+FIVE = {"label_propagation", "als", "belief_propagation", "manifold_ranking", "multimodal"}
+PAPERS = {  # a preset: its algorithms
+    "table_7_2": FIVE,
+    "table_7_4": FIVE,
+    "figure_7_3": {"label_propagation", "manifold_ranking"},
+    "figure_7_4": {"label_propagation", "belief_propagation"},
+    "simdx_lists": {"pagerank", "bfs", "sssp", "kcore", "label_propagation"},
+}
+GRAPHS_OF_THE_THESIS = 8
 NETWORK = """MARKOV
 3
 2 2 3
@@ -49,12 +58,50 @@ def plan(monkeypatch):
     return compose
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", sorted(TASKS))
 def test_a_preset_composes(plan, name):
     found = plan(f"+experiment={name}")
     assert len(found.cells) >= 2
     assert found.baseline in {planned.cell.labels["engine"].split()[0] for planned in found.cells}
     assert all(planned.cell.device.kind == "cpu" for planned in found.cells)
+
+
+@pytest.mark.parametrize(("name", "algorithms"), PAPERS.items())
+def test_a_preset_of_a_paper_has_a_column_for_every_cell(plan, name, algorithms):
+    # Composing takes long, so each is asked for a part of its product.
+    features = ["features=4,128"] if name == "figure_7_3" else []
+    small = plan(f"+experiment={name}", "graph=small_road", *features)
+    full = plan(f"+experiment={name}", "scale=full", "algorithm=thesis_lp", *features)
+    assert {planned.cell.algorithm for planned in small.cells} == algorithms
+    for found, device in ((small, "cpu"), (full, "cuda")):
+        assert {planned.cell.device.kind for planned in found.cells} == {device}
+        assert found.baseline in {planned.cell.engine for planned in found.cells}
+        columns = [found.layout.column_of({"config": planned.cell.plain()}) for planned in found.cells]
+        assert set(columns) == set(found.layout.columns)
+    published = {planned.cell.graph for planned in full.cells}
+    assert published <= set(full.layout.names)
+    assert len(published) == GRAPHS_OF_THE_THESIS or name in ("figure_7_3", "simdx_lists")
+
+
+def test_a_layout_that_cannot_be_meant_is_told_before_anything_runs(command):
+    finished = command("+experiment=figure_7_4", "layout.first=Nobody")
+    assert finished.returncode == 2
+    assert "layout.first is 'Nobody', which is no column (there are: Unfolded, Folded)" in finished.stderr
+
+
+@pytest.mark.slow
+def test_a_preset_of_a_paper_ends_with_the_paper_s_table(command, tmp_path):
+    finished = command(
+        "+experiment=figure_7_4", "algorithm=thesis_lp", "graph=small_road", "graph.rows=16", "graph.columns=16",
+        "max_supersteps=10", "measure.repetitions=1",
+    )  # fmt: skip
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    [text] = (tmp_path / "results").rglob("layout.txt")
+    assert text.read_text() in finished.stdout
+    for told in ("as in figure 7.4 of Vaz 2021", "Unfolded", "Folded", "LP", "Grid"):
+        assert told in text.read_text()
+    assert text.with_suffix(".svg").exists()
+    assert not finished.stderr
 
 
 def test_what_is_said_wins_over_a_preset(plan):
@@ -63,6 +110,10 @@ def test_what_is_said_wins_over_a_preset(plan):
     assert planned.cell.features == 8
     assert planned.cell.labels["graph"] == "motorcycle (shrink=4)"
     assert planned.cell.max_supersteps == 20
+
+
+def test_no_preset_is_left_out_here():
+    assert sorted([*TASKS, *PAPERS]) == PRESETS
 
 
 def test_the_readme_lists_every_preset():

@@ -1,0 +1,179 @@
+"""Results laid out as a paper's table or figure: a row an algorithm and graph, a column an engine with its options.
+
+A layout is plain data, the key ``layout`` of a configuration::
+
+    title: what stands above it
+    kind: table, lines (over features) or bars (over graphs)
+    columns:
+      NAME: {engine: onyx, change_driven: false}   # the engine, and the schedule options that make it this column
+    first: NAME     # its times, the other columns being so many times as fast; null: times in every column
+    names: {label_propagation: LP}   # short names of algorithms and graphs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from harness.records import Record
+from harness.records.outcome import Outcome
+from harness.report.comparison import ratio
+from harness.report.console import literal
+from harness.report.units import seconds
+
+KINDS = ("table", "lines", "bars")
+_KEYS = ("title", "kind", "columns", "first", "names")
+OUT_OF_MEMORY, NO_DIFFERENCE, NOTHING = "X", "~", "-"
+
+
+class LayoutError(ValueError):
+    """A layout cannot be meant; the message names the key."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """See the module. ``columns``: engine and options by name."""
+
+    title: str
+    kind: str
+    columns: Mapping[str, Mapping[str, Any]]
+    first: str | None
+    names: Mapping[str, str]
+
+    @classmethod
+    def from_plain(cls, data: Any) -> Layout:
+        """Read a layout; LayoutError when it is none."""
+        if not isinstance(data, Mapping) or set(data) - set(_KEYS):
+            raise LayoutError(f"layout is {data!r}; it must have the keys {', '.join(_KEYS)} and no others")
+        layout = cls(
+            str(data.get("title", "")), data.get("kind", "table"), data.get("columns") or {}, data.get("first"),
+            data.get("names") or {},
+        )  # fmt: skip
+        if layout.kind not in KINDS:
+            raise LayoutError(f"layout.kind is {layout.kind!r}; it is one of {', '.join(KINDS)}")
+        columns = layout.columns
+        if not isinstance(columns, Mapping) or not columns:
+            raise LayoutError("layout.columns names no column; give NAME: {engine: ENGINE, OPTION: VALUE}")
+        for name, column in columns.items():
+            if not isinstance(column, Mapping) or "engine" not in column:
+                raise LayoutError(f"layout.columns.{name} is {column!r}; it must name an engine: {{engine: onyx}}")
+        if layout.first is not None and layout.first not in columns:
+            raise LayoutError(f"layout.first is {layout.first!r}, which is no column (there are: {', '.join(columns)})")
+        if not isinstance(layout.names, Mapping):
+            raise LayoutError(f"layout.names is {layout.names!r}; give NAME: SHORT")
+        return layout
+
+    def plain(self) -> dict[str, Any]:
+        """As `from_plain` reads it."""
+        columns = {name: dict(column) for name, column in self.columns.items()}
+        return {"title": self.title, "kind": self.kind, "columns": columns, "first": self.first,
+                "names": dict(self.names)}  # fmt: skip
+
+    def column_of(self, record: Record) -> str | None:
+        """The first column that a record belongs in; None for none."""
+        schedule = {**record["config"]["schedule"], "engine": record["config"]["engine"]}
+        for name, column in self.columns.items():
+            if all(schedule.get(key) == value for key, value in column.items()):
+                return name
+        return None
+
+    def name_of(self, record: Record, what: str) -> str:
+        """The short name of a record's algorithm or graph, or the label that tables give it."""
+        return str(self.names.get(record["config"][what], record["labels"][what]))
+
+
+@dataclass(frozen=True)
+class Row:
+    """The records of one algorithm on one graph with k features, by column."""
+
+    algorithm: str
+    graph: str
+    features: str
+    cells: Mapping[str, Record]
+
+
+def rows_of(layout: Layout, records: Sequence[Record]) -> list[Row]:
+    """The rows, those of one algorithm together, otherwise in the order met.
+
+    A cell that failed before its features were known stands in the row of the others.
+    """
+    cells: dict[tuple[str, str, str], dict[str, Record]] = {}
+    for record in sorted(records, key=lambda record: record["features"] is None):
+        column = layout.column_of(record)
+        if column is None:
+            continue
+        algorithm, graph = layout.name_of(record, "algorithm"), layout.name_of(record, "graph")
+        k = record["features"] or record["config"]["features"]
+        key = (algorithm, graph, "auto" if k is None else str(k))
+        if k is None:
+            key = next((other for other in cells if other[:2] == key[:2]), key)
+        cells.setdefault(key, {})[column] = record
+    algorithms = list(dict.fromkeys(algorithm for algorithm, _, _ in cells))
+    rows = [Row(*key, found) for key, found in cells.items()]
+    return sorted(rows, key=lambda row: algorithms.index(row.algorithm))
+
+
+def layout_table(layout: Layout, records: Sequence[Record]) -> Table:
+    """The table: times, or in all columns but the first how many times as fast as that one; the best is bold."""
+    rows = rows_of(layout, records)
+    several = len({row.features for row in rows}) > 1
+    table = Table(pad_edge=False)
+    for name in ("", "graph", *(["k"] if several else [])):
+        table.add_column(name, overflow="fold")
+    for name in layout.columns:
+        table.add_column(name, justify="right")
+    algorithm = None
+    for row in rows:
+        if row.algorithm != algorithm:
+            table.add_section()
+        best = _fastest(row)
+        texts = [_cell(layout, row, name) for name in layout.columns]
+        for name, text in zip(layout.columns, texts, strict=True):
+            if name == best:
+                text.stylize("bold")
+        begin = [literal(row.algorithm if row.algorithm != algorithm else ""), literal(row.graph)]
+        table.add_row(*begin, *([Text(row.features)] if several else []), *texts)
+        algorithm = row.algorithm
+    return table
+
+
+def legend(layout: Layout, records: Sequence[Record]) -> list[str]:
+    """What the signs in the table mean, of those that stand in it."""
+    shown = {str(_cell(layout, row, name)) for row in rows_of(layout, records) for name in layout.columns}
+    told = {
+        OUT_OF_MEMORY: f"{OUT_OF_MEMORY}: out of memory",
+        NO_DIFFERENCE: f"{NO_DIFFERENCE}: no difference shown",
+        NOTHING: f"{NOTHING}: not run",
+    }
+    return [text for sign, text in told.items() if sign in shown]
+
+
+def outcome_sign(record: Record) -> str:
+    """What stands in the place of a time: X for out of memory, as papers have it, else the outcome."""
+    return OUT_OF_MEMORY if record["outcome"] == Outcome.OUT_OF_MEMORY else str(record["outcome"])
+
+
+def _cell(layout: Layout, row: Row, name: str) -> Text:
+    record, first = row.cells.get(name), row.cells.get(layout.first or "")
+    if record is None:
+        return Text(NOTHING)
+    if record["outcome"] != Outcome.OK or record["solve"] is None:
+        return Text(outcome_sign(record))
+    found = ratio(record, first)
+    if found is None:
+        return Text(seconds(record["solve"]["median"]))
+    return Text(f"{found.value:.3g}x" if found.distinct else NO_DIFFERENCE)
+
+
+def _fastest(row: Row) -> str | None:
+    """The column whose time is below all others', the intervals not overlapping."""
+    timed = {n: r for n, r in row.cells.items() if r["outcome"] == Outcome.OK and r["solve"] is not None}
+    if len(timed) < 2:
+        return None
+    best = min(timed, key=lambda name: timed[name]["solve"]["median"])  # type: ignore[index]
+    others = [ratio(timed[best], record) for name, record in timed.items() if name != best]
+    return best if all(found is not None and found.distinct for found in others) else None

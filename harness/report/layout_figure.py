@@ -1,0 +1,116 @@
+"""A layout as a figure: lines over features, or bars over graphs (with Matplotlib, the extra ``figures``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.records import Record
+from harness.records.outcome import Outcome
+from harness.report.figures import settings, style
+from harness.report.layout import Layout, Row, outcome_sign, rows_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_PANEL = (2.9, 2.3)  # inches
+_ACROSS = 3  # panels side by side
+
+
+def write_layout_figure(stem: Path, layout: Layout, records: Sequence[Record]) -> list[Path]:
+    """Draw a layout of lines or bars as ``stem``.svg and .png; no file for a table, or where there is nothing to draw.
+
+    Raises ImportError, naming the extra, where Matplotlib is not installed.
+    """
+    rows = rows_of(layout, records)
+    if layout.kind == "table" or not rows:
+        return []
+    with settings():
+        figure = _lines(layout, rows) if layout.kind == "lines" else _bars(layout, rows)
+        paths = [stem.with_suffix(f".{suffix}") for suffix in ("svg", "png")]
+        for path in paths:
+            metadata = {"Date": None} if path.suffix == ".svg" else None
+            figure.savefig(path, dpi=200, bbox_inches="tight", metadata=metadata)
+    return paths
+
+
+def _lines(layout: Layout, rows: Sequence[Row]) -> Figure:
+    """A panel an algorithm and graph: milliseconds over features, both logarithmic; X where there is no time."""
+    panels: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        if row.features.isdecimal():
+            panels.setdefault((row.algorithm, row.graph), []).append(row)
+    figure, places = _panels(layout, len(panels))
+    for axes, ((algorithm, graph), own) in zip(places, panels.items(), strict=True):
+        own.sort(key=lambda row: int(row.features))
+        for number, name in enumerate(layout.columns):
+            colour, marker = style(number)
+            points = [(int(row.features), _milliseconds(row.cells.get(name))) for row in own]
+            timed = [(k, time) for k, time in points if time is not None]
+            axes.plot(*zip(*timed, strict=True) if timed else ([], []), color=colour, marker=marker, ms=4, label=name)
+            lost = [int(row.features) for row in own if name in row.cells and _milliseconds(row.cells[name]) is None]
+            for k in lost:
+                axes.annotate("X", (k, 0.97 - 0.08 * number), xycoords=("data", "axes fraction"), color=colour)
+        ticks = [int(row.features) for row in own]
+        axes.set(xscale="log", title=f"{algorithm}, {graph}", xlabel="features k", ylabel="ms")
+        _logarithmic(axes, own)
+        axes.set_xticks(ticks, [str(k) for k in ticks])
+        axes.minorticks_off()
+    return _with_legend(figure, places)
+
+
+def _bars(layout: Layout, rows: Sequence[Row]) -> Figure:
+    """A panel an algorithm: milliseconds, logarithmic, a group of bars a graph; the outcome where there is no time."""
+    panels: dict[str, list[Row]] = {}
+    for row in rows:
+        panels.setdefault(row.algorithm, []).append(row)
+    figure, places = _panels(layout, len(panels))
+    width = 0.8 / len(layout.columns)
+    for axes, (algorithm, own) in zip(places, panels.items(), strict=True):
+        for number, name in enumerate(layout.columns):
+            colour, _ = style(number)
+            at = [place + width * (number - (len(layout.columns) - 1) / 2) for place in range(len(own))]
+            times = [_milliseconds(row.cells.get(name)) for row in own]
+            axes.bar(at, [time or 0.0 for time in times], width, color=colour, label=name)
+            for x, time, row in zip(at, times, own, strict=True):
+                if time is None and name in row.cells:
+                    sign = outcome_sign(row.cells[name])
+                    axes.annotate(
+                        sign, (x, 0.02), xycoords=("data", "axes fraction"), rotation=90, ha="center", color=colour
+                    )
+        axes.set(title=algorithm, ylabel="ms")
+        _logarithmic(axes, own)
+        axes.set_xticks(range(len(own)), [row.graph for row in own], rotation=30, ha="right")
+    return _with_legend(figure, places)
+
+
+def _logarithmic(axes: Axes, rows: Sequence[Row]) -> None:
+    """Times on a logarithmic axis, which wants one at least."""
+    if any(_milliseconds(record) for row in rows for record in row.cells.values()):
+        axes.set_yscale("log")
+
+
+def _milliseconds(record: Record | None) -> float | None:
+    if record is None or record["outcome"] != Outcome.OK or record["solve"] is None:
+        return None
+    return 1e3 * record["solve"]["median"]
+
+
+def _panels(layout: Layout, count: int) -> tuple[Figure, list[Axes]]:
+    from matplotlib.figure import Figure
+
+    across = min(_ACROSS, max(count, 1))
+    down = -(-max(count, 1) // across)
+    figure = Figure(figsize=(across * _PANEL[0], down * _PANEL[1] + 0.6), layout="constrained")
+    figure.suptitle(layout.title, fontsize=10)
+    places: list[Any] = [figure.add_subplot(down, across, number + 1) for number in range(count)]
+    return figure, places
+
+
+def _with_legend(figure: Figure, places: Sequence[Axes]) -> Figure:
+    if places:
+        handles, labels = places[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=8)
+    return figure

@@ -1,0 +1,148 @@
+"""Results laid out as a paper's table or figure, from records alone."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree as ET
+
+import pytest
+from PIL import Image
+
+from harness.records import write_json, write_record
+from harness.report.__main__ import main
+from harness.report.console import as_text
+from harness.report.layout import Layout, LayoutError, layout_table, legend
+from harness.report.layout_figure import write_layout_figure
+from tests.records.samples import record
+
+COLUMNS = {
+    "NFA": {"engine": "onyx", "aware": False},
+    "FA": {"engine": "onyx", "aware": True},
+    "Other": {"engine": "other"},
+}
+SPEED_UPS = {"title": "Table 1", "columns": COLUMNS, "first": "NFA", "names": {"flood": "FL", "road_usa": "RU"}}
+TIMES = {**SPEED_UPS, "first": None}
+
+
+def cell(engine, aware, algorithm, graph, median, k=4, outcome="ok"):
+    config = {"engine": engine, "algorithm": algorithm, "graph": graph, "features": k, "max_supersteps": None,
+              "schedule": {} if aware is None else {"aware": aware}, "device": {"kind": "cpu"}}  # fmt: skip
+    labels = {"engine": engine, "algorithm": f"{algorithm} (x=1)", "graph": f"{graph} (y=2)"}
+    times = None if median is None else (median, 0.95 * median, 1.05 * median)
+    return record(engine, times, config=config, labels=labels, outcome=outcome, features=k if median else None)
+
+
+def records():
+    return [
+        cell("onyx", False, "flood", "road_usa", 0.8),
+        cell("onyx", True, "flood", "road_usa", 0.2),
+        cell("other", None, "flood", "road_usa", 0.41),
+        cell("onyx", False, "drain", "road_usa", 0.1),
+        cell("onyx", True, "drain", "road_usa", 0.102),
+        cell("other", None, "drain", "road_usa", None, outcome="out_of_memory"),
+        cell("onyx", False, "flood", "ring", 0.3),
+        cell("onyx", True, "flood", "ring", None, outcome="unsupported"),
+        cell("someone", None, "flood", "ring", 0.1),
+    ]
+
+
+def lines_of(layout):
+    table = layout_table(Layout.from_plain(layout), records())
+    shown = [[part.strip() for part in line.split("│")] for line in as_text(table).splitlines() if "│" in line]
+    return [[part for part in line if part] for line in shown], table
+
+
+def test_the_first_column_has_times_and_the_others_speed_ups():
+    lines, _ = lines_of(SPEED_UPS)
+    assert lines == [
+        ["FL", "RU", "800 ms", "4x", "1.95x"],
+        ["ring (y=2)", "300 ms", "unsupported", "-"],
+        ["drain (x=1)", "RU", "100 ms", "~", "X"],
+    ]
+
+
+def test_all_columns_have_times_where_none_is_first():
+    lines, _ = lines_of(TIMES)
+    assert lines[0] == ["FL", "RU", "800 ms", "200 ms", "410 ms"]
+    assert lines[2] == ["drain (x=1)", "RU", "100 ms", "102 ms", "X"]
+
+
+def test_the_fastest_is_bold_where_it_is_the_fastest():
+    _, table = lines_of(SPEED_UPS)
+    bold = [[str(c) for c in column._cells if any(s.style == "bold" for s in c.spans)] for column in table.columns]
+    assert [found for found in bold if found] == [["4x"]]
+
+
+def test_signs_are_explained_where_they_stand():
+    assert legend(Layout.from_plain(SPEED_UPS), records()) == [
+        "X: out of memory", "~: no difference shown", "-: not run",
+    ]  # fmt: skip
+    assert legend(Layout.from_plain(TIMES), records()[:3]) == []
+
+
+def test_numbers_of_features_are_told_apart():
+    many = [cell("onyx", True, "flood", "ring", 0.1 * k, k) for k in (1, 8)]
+    text = as_text(layout_table(Layout.from_plain(TIMES), many))
+    assert "100 ms" in text
+    assert "800 ms" in text
+    assert " k" in text
+
+
+@pytest.mark.parametrize("kind", ["lines", "bars"])
+def test_figures_are_drawn_with_what_failed(tmp_path, kind):
+    many = [cell("onyx", aware, "flood", "ring", 0.01 * k * (1 + aware), k) for k in (1, 8) for aware in (False, True)]
+    lost = cell("other", None, "flood", "ring", None, outcome="out_of_memory")
+    paths = write_layout_figure(tmp_path / "layout", Layout.from_plain({**TIMES, "kind": kind}), [*many, lost])
+    assert [path.name for path in paths] == ["layout.svg", "layout.png"]
+    text = " ".join(ET.parse(paths[0]).getroot().itertext())
+    for word in ("Table 1", "FL", "ring (y=2)", "NFA", "FA", "ms"):
+        assert word in text
+    assert " X " in text or kind == "lines"
+    with Image.open(paths[1]) as picture:
+        assert min(picture.size) > 200
+
+
+def test_a_figure_of_failures_alone_is_drawn(tmp_path):
+    layout = Layout.from_plain({**TIMES, "kind": "bars"})
+    paths = write_layout_figure(
+        tmp_path / "layout", layout, [cell("onyx", True, "flood", "ring", None, outcome="wrong")]
+    )
+    assert "wrong" in " ".join(ET.parse(paths[0]).getroot().itertext())
+
+
+def test_a_table_has_no_figure(tmp_path):
+    assert write_layout_figure(tmp_path / "layout", Layout.from_plain(TIMES), records()) == []
+    assert not list(tmp_path.iterdir())
+
+
+def test_it_is_made_again_from_what_is_on_record(tmp_path, capsys):
+    for number, made in enumerate(records()):
+        write_record(tmp_path / f"{number:024d}", {**made, "cell": f"{number:024d}"})
+    cells = [{"cell": f"{number:024d}", "overrides": []} for number in range(len(records()))]
+    layout = Layout.from_plain(SPEED_UPS).plain()
+    write_json(tmp_path / "sweep.json", {"sweep": "0123456789ab", "baseline": None, "layout": layout, "cells": cells})
+    assert main(["layout", str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("Table 1\n")
+    assert (tmp_path / "layout.txt").read_text().splitlines() == told.splitlines()[:-1]
+
+
+def test_a_sweep_without_a_layout_says_so(tmp_path, capsys):
+    write_record(tmp_path / ("0" * 24), {**records()[0], "cell": "0" * 24})
+    assert main(["layout", str(tmp_path)]) == 2
+    assert "holds no sweep with a layout" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"kind": "pie"}, "layout.kind is 'pie'"),
+        ({"columns": {}}, "layout.columns names no column"),
+        ({"columns": {"A": {"aware": True}}}, "layout.columns.A is"),
+        ({"first": "B"}, "layout.first is 'B', which is no column"),
+        ({"colour": "red"}, "it must have the keys"),
+        ({"names": ["FL"]}, "layout.names is"),
+    ],
+)
+def test_a_layout_that_cannot_be_meant_is_refused(changes, told):
+    with pytest.raises(LayoutError, match=told.replace("(", r"\(")):
+        Layout.from_plain({**SPEED_UPS, **changes})
