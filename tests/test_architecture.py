@@ -38,7 +38,7 @@ ALLOWED: dict[str, set[str]] = {
     "harness.conformance": NUMERICAL | {"harness", "pytest", "hypothesis"},
     "harness.campaign": NUMERICAL | LIGHT_PARTS | {
         "harness", "harness.graph", "harness.language", "harness.plugins", "harness.records", "harness.report",
-        "hydra", "omegaconf", "psutil",
+        "hydra", "omegaconf", "psutil", "pynvml",
     },
     "harness.records": {"msgspec", "duckdb"},
     "harness.report": {"harness.records", "rich", "jinja2", "matplotlib"},

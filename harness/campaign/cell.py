@@ -38,7 +38,7 @@ class Measure:
 @dataclass(frozen=True)
 class Limits:
     """When a cell is ended: wall-clock seconds, those that it may wait for its device on top of them, and resident
-    memory in GB (None: four fifths of the machine's)."""
+    memory in GB (None: four fifths of what the machine, or the container, has)."""
 
     time_s: float = 600.0
     wait_s: float = 3600.0

@@ -130,6 +130,7 @@ def _values(
     engine: Engine, cell: Cell, problem: Problem, draft: Draft, phases: Phases, memory_bytes: int, folder: Path
 ) -> Solved | None:
     from harness.campaign.environment import Bystanders
+    from harness.campaign.gpu import gpu_facts, gpu_marks
     from harness.campaign.lock import device_holder, device_lock
     from harness.campaign.measurement import marks_of, measure_engine
     from harness.language.explain import explain_program
@@ -157,11 +158,12 @@ def _values(
         bystanders = Bystanders()
         timing = measure_engine(engine, problem.inputs, problem.max_supersteps, cell.measure, phases)
         others = bystanders.cores()
+        gpu = gpu_facts(cell.device.index) if cell.device.kind == "cuda" else None
     steps = [[step.active, step.edges, step.direction] for step in timing.statistics.supersteps]
     settled = timing.statistics.settled
     told = settled if problem.program.control.settles else None  # a fixed number of supersteps settles nothing
-    marks = marks_of(timing, cell.measure, others)
-    draft.tell(solve=timing.plain(), settled=told, supersteps=steps, others=others, marks=marks)
+    marks = [*marks_of(timing, cell.measure, others, throttled=bystanders.throttled()), *gpu_marks(gpu)]
+    draft.tell(solve=timing.plain(), settled=told, supersteps=steps, others=others, gpu=gpu, marks=marks)
     draft.stage("download")
     with phases("download"):
         return {name: _array(name, engine.values(name)) for name in problem.program.outputs}, settled

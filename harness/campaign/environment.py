@@ -15,19 +15,27 @@ from typing import Any
 import psutil
 
 from harness import __version__
+from harness.campaign.cgroup import memory_limit, times_throttled
 
 _PACKAGES = ("numpy", "scipy", "numba", "llvmlite", "cupy-cuda12x", "cupy-cuda13x", "torch")
 
 
+_NO_PART_OF_THE_KEY = ("commit", "harness", "host", "governor", "most_clock")
+_FREQUENCY = Path("/sys/devices/system/cpu/cpu0/cpufreq")
+
+
 @functools.cache
 def environment() -> dict[str, Any]:
-    """Processor, cores, memory (bytes), versions, commit; the same for every cell of a process."""
+    """Host, processor, cores, memory (bytes), versions, commit; the same for every cell of a process."""
     return {
+        "host": platform.node(),
         "system": platform.platform(),
         "cpu": cpu_model(),
         "cores": os.cpu_count(),
         "usable_cores": len(os.sched_getaffinity(0)),
-        "memory": psutil.virtual_memory().total,
+        "memory": memory_total(),
+        "governor": _governor(),
+        "most_clock": _most_clock(),
         "python": platform.python_version(),
         "harness": __version__,
         "packages": {name: found for name in _PACKAGES if (found := _version(name)) is not None},
@@ -36,8 +44,11 @@ def environment() -> dict[str, Any]:
 
 
 def environment_key() -> str:
-    """A hash of what times depend on: processor, cores, memory and versions, but not the commit."""
-    told = {name: value for name, value in environment().items() if name not in ("commit", "harness")}
+    """A hash of what times depend on: processor, cores, memory and versions, but not the commit.
+
+    Nor the host's name: that of a container is another each time.
+    """
+    told = {name: value for name, value in environment().items() if name not in _NO_PART_OF_THE_KEY}
     return hashlib.sha256(repr(sorted(told.items())).encode()).hexdigest()[:16]
 
 
@@ -46,17 +57,40 @@ class Bystanders:
 
     def __init__(self) -> None:
         self._began, self._busy, self._own = time.perf_counter(), _busy_seconds(), time.process_time()
+        self._throttled = times_throttled()
 
     def cores(self) -> float:
         """How many cores others kept busy on average; the system counts in ticks of 10 ms."""
         others = _busy_seconds() - self._busy - (time.process_time() - self._own)
         return max(0.0, others) / max(time.perf_counter() - self._began, 1e-9)
 
+    def throttled(self) -> bool:
+        """Whether this process's group was held back by its quota of processor time."""
+        return times_throttled() > self._throttled
+
 
 def _busy_seconds() -> float:
     """Seconds that all cores together have not been idle, also those a virtual machine's host took for itself."""
     told = psutil.cpu_times()
     return sum(getattr(told, kind, 0.0) for kind in ("user", "nice", "system", "irq", "softirq", "steal"))
+
+
+def memory_total() -> int:
+    """Bytes of memory that the machine has, or the control group that this process is in."""
+    machine = int(psutil.virtual_memory().total)
+    return min(machine, memory_limit() or machine)
+
+
+def _governor() -> str | None:
+    """The frequency governor of the first core; None where the system has no say, as in most virtual machines."""
+    path = _FREQUENCY / "scaling_governor"
+    return path.read_text().strip() if path.exists() else None
+
+
+def _most_clock() -> float | None:
+    """The highest clock of the first core in MHz, where it is told."""
+    path = _FREQUENCY / "cpuinfo_max_freq"  # in kHz
+    return int(path.read_text()) / 1000 if path.exists() else None
 
 
 def cpu_model() -> str:

@@ -12,11 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from harness.campaign.cell import Cell
 from harness.campaign.draft import DRAFT_FILE, STORE_STATUS, WAIT_STAGE, read_draft, waited_s
-from harness.campaign.environment import environment
+from harness.campaign.environment import environment, memory_total
 from harness.campaign.errors import CampaignError
 from harness.campaign.lock import file_lock
 from harness.campaign.process import Ending, run_process
@@ -29,7 +27,7 @@ WORK_FOLDER = ".running"  # of a sweep: cells that are being run, locks, journal
 _GB = 1_000_000_000
 _MEMORY_SHARE = 0.8
 _TAIL_LINES, _TAIL_SIGNS = 60, 20_000
-_BETWEEN_US = ("others", "wait_began", "waited", "behind")  # fields of a draft that are none of a record
+_BETWEEN_US = ("others", "gpu", "wait_began", "waited", "behind")  # fields of a draft that are none of a record
 _NONE = "none"  # the stamp of a record that is not there
 # How long GNU OpenMP's threads spin at a barrier before they sleep. Label propagation on the digits (k = 10, two
 # threads, 181 supersteps) in ms, on two quiet cores / with one of them taken by something else: 35 / 15 with 100,
@@ -139,6 +137,7 @@ def _run_child(assignment: Assignment, work: Path, draft_file: Path) -> Ending:
         output=work / "made" / "output.txt",
         # Libraries size their pools when they are loaded, so this has to be said before the process begins.
         environment={
+            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # the order in which the driver lists them, too
             "GOMP_SPINCOUNT": os.environ.get("GOMP_SPINCOUNT", _SPIN_COUNT),
             **{f"{pool}_NUM_THREADS": threads for pool in ("OMP", "OPENBLAS", "MKL", "NUMBA")},
         },
@@ -152,7 +151,7 @@ def memory_bytes(cell: Cell) -> int:
     """The most resident memory the cell may take: its limit, or four fifths of the machine's."""
     if cell.limits.memory_gb is not None:
         return int(cell.limits.memory_gb * _GB)
-    return int(psutil.virtual_memory().total * _MEMORY_SHARE)
+    return int(memory_total() * _MEMORY_SHARE)
 
 
 def _concluded(fields: dict[str, Any], ending: Ending, assignment: Assignment) -> dict[str, Any]:
@@ -216,6 +215,7 @@ def _write(
                 "threads": cell.device.threads,
                 "other_cores": fields.get("others"),
                 "peak_bytes": peak_bytes,
+                "gpu": fields.get("gpu"),
             },
             "output": _tail(output) if failed else "",
         }

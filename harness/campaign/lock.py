@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from harness.campaign.gpu import gpu_uuid
 from harness.contract import Device
 
 
@@ -66,7 +67,7 @@ def device_lock(device: Device, holder: str, limit_s: float) -> Iterator[None]:
 
 def device_lock_path(device: Device) -> Path:
     """The file that stands for a device; in it, who had it last."""
-    name = "cpu" if device.kind == "cpu" else f"{device.kind}-{_visible(device.index)}"
+    name = "cpu" if device.kind == "cpu" else f"{device.kind}-{_gpu_name(device.index)}"
     return Path(tempfile.gettempdir()) / f"onyx-harness-{os.getuid()}" / f"{name}.lock"
 
 
@@ -78,7 +79,10 @@ def device_holder(device: Device) -> str:
         return ""
 
 
-def _visible(index: int) -> str:
-    """The device's own number or UUID where CUDA_VISIBLE_DEVICES renumbers them."""
+def _gpu_name(index: int) -> str:
+    """The device's UUID; where it cannot be asked for, what CUDA_VISIBLE_DEVICES or CUDA calls it."""
+    uuid = gpu_uuid(index)
+    if uuid is not None:
+        return uuid
     visible = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
     return visible[index].replace("/", "_") if index < len(visible) else str(index)

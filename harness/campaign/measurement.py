@@ -79,9 +79,12 @@ def measure_engine(engine: Engine, inputs: Inputs, max_supersteps: int, measure:
     return Timing(samples, median_interval(samples), stopped, statistics)
 
 
-def marks_of(timing: Timing, measure: Measure, other_cores: float) -> list[Mark]:
-    """What speaks against the times, given how many cores others kept busy meanwhile."""
+def marks_of(timing: Timing, measure: Measure, other_cores: float, *, throttled: bool = False) -> list[Mark]:
+    """What speaks against the times, given how many cores others kept busy meanwhile, and whether a quota of processor
+    time was used up."""
     marks = [Mark.BUSY] if other_cores > _DISTURBING_CORES else []
+    if throttled:
+        marks.append(Mark.THROTTLED)
     if timing.interval.width > measure.width:
         marks.append(Mark.NOISY)
     if abs(trend(timing.samples)) > measure.width:

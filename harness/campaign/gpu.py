@@ -1,0 +1,98 @@
+"""What the driver of a GPU says of it, through NVML (``nvidia-ml-py``, which the extras for CUDA bring along)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+from harness.records import Mark
+from harness.records.schema import Gpu
+
+# Bits of nvmlDeviceGetCurrentClocksEventReasons that slow down; idling and clocks that a user set are none of them.
+_SLOWED = {
+    0x04: "power cap", 0x08: "hardware slowdown", 0x20: "temperature", 0x40: "temperature (hardware)",
+    0x80: "power brake",
+}  # fmt: skip
+
+
+def gpu_uuid(index: int) -> str | None:
+    """The UUID of the GPU that CUDA knows by ``index``; None where NVML or the GPU is not there."""
+    with _opened(index) as opened:
+        return None if opened is None else str(opened[0].nvmlDeviceGetUUID(opened[1]))
+
+
+def gpu_facts(index: int) -> Gpu | None:
+    """What the driver says of the GPU now; None where NVML or the GPU is not there.
+
+    What a device does not tell (some have no power cap) is left out.
+    """
+    with _opened(index) as opened:
+        if opened is None:
+            return None
+        nvml, gpu = opened
+        asked: dict[str, Callable[[], Any]] = {
+            "name": lambda: str(nvml.nvmlDeviceGetName(gpu)),
+            "uuid": lambda: str(nvml.nvmlDeviceGetUUID(gpu)),
+            "memory": lambda: int(nvml.nvmlDeviceGetMemoryInfo(gpu).total),
+            "driver": lambda: str(nvml.nvmlSystemGetDriverVersion()),
+            "cuda": lambda: _version(nvml.nvmlSystemGetCudaDriverVersion()),
+            "compute_capability": lambda: "{}.{}".format(*nvml.nvmlDeviceGetCudaComputeCapability(gpu)),
+            "clock": lambda: int(nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_SM)),
+            "most_clock": lambda: int(nvml.nvmlDeviceGetMaxClockInfo(gpu, nvml.NVML_CLOCK_SM)),
+            "memory_clock": lambda: int(nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_MEM)),
+            "power_cap": lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(gpu) / 1000,
+            "temperature": lambda: int(nvml.nvmlDeviceGetTemperature(gpu, nvml.NVML_TEMPERATURE_GPU)),
+            "slowed_by": lambda: _reasons(nvml.nvmlDeviceGetCurrentClocksEventReasons(gpu)),
+            # This process is one of them. Their numbers may be those of another process space, so they are counted.
+            "others": lambda: max(0, len(nvml.nvmlDeviceGetComputeRunningProcesses(gpu)) - 1),
+        }
+        told: dict[str, Any] = {}
+        for name, ask in asked.items():
+            with contextlib.suppress(nvml.NVMLError):
+                told[name] = ask()
+        return cast(Gpu, told)
+
+
+def gpu_marks(facts: Gpu | None) -> list[Mark]:
+    """What speaks against times taken on a GPU in this state."""
+    if facts is None:
+        return []
+    slowed = [Mark.THROTTLED] if facts.get("slowed_by") else []
+    return slowed + ([Mark.SHARED] if facts.get("others") else [])
+
+
+@contextlib.contextmanager
+def _opened(index: int) -> Iterator[tuple[Any, Any] | None]:
+    try:
+        import pynvml
+    except ModuleNotFoundError:
+        yield None
+        return
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        yield None
+        return
+    try:
+        yield pynvml, _handle(pynvml, index)
+    except pynvml.NVMLError:
+        yield None
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _handle(nvml: Any, index: int) -> Any:
+    """The GPU that CUDA numbers ``index``: it counts those that CUDA_VISIBLE_DEVICES names, in the order of the bus."""
+    visible = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
+    name = visible[index] if index < len(visible) else str(index)
+    return nvml.nvmlDeviceGetHandleByIndex(int(name)) if name.isdigit() else nvml.nvmlDeviceGetHandleByUUID(name)
+
+
+def _reasons(bits: int) -> list[str]:
+    return [reason for bit, reason in _SLOWED.items() if bits & bit]
+
+
+def _version(number: int) -> str:
+    return f"{number // 1000}.{number % 1000 // 10}"

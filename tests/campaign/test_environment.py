@@ -1,0 +1,137 @@
+"""What a record says of the machine: host, memory of the container, GPU."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from harness.campaign import cgroup, environment
+from harness.campaign.gpu import gpu_facts, gpu_marks, gpu_uuid
+from harness.campaign.lock import device_lock_path
+from harness.contract import Device
+from harness.records import Mark
+
+
+def test_the_host_is_told_and_is_no_part_of_the_key(monkeypatch):
+    told = environment.environment()
+    assert told["host"] == platform.node()
+    assert {"governor", "most_clock", "memory", "cpu"} <= set(told)
+    key = environment.environment_key()
+    monkeypatch.setattr(environment, "environment", lambda: {**told, "host": "another", "governor": "powersave"})
+    assert environment.environment_key() == key
+    monkeypatch.setattr(environment, "environment", lambda: {**told, "cores": 10_000})
+    assert environment.environment_key() != key
+
+
+@pytest.fixture
+def groups(tmp_path, monkeypatch):
+    """A tree of control groups, of which this process is in the one that is given."""
+    monkeypatch.setattr(cgroup, "_ROOT", tmp_path)
+    monkeypatch.setattr(cgroup, "_MEMBERSHIP", tmp_path / "membership")
+
+    def write(membership: str, **files: str) -> None:
+        (tmp_path / "membership").write_text(membership)
+        for name, text in files.items():
+            path = tmp_path / name.replace("__", "/").replace("_dot_", ".")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+    return write
+
+
+def test_the_tightest_limit_of_memory_counts(groups):
+    groups("0::/a/b\n", a__memory_dot_max="2000000\n", a__b__memory_dot_max="max\n")
+    assert cgroup.memory_limit() == 2_000_000
+    assert environment.memory_total() == 2_000_000
+
+
+def test_version_1_of_control_groups_is_read_too(groups):
+    groups("4:memory:/job\n1:cpu,cpuacct:/\n", memory__job__memory_dot_limit_in_bytes="5000")
+    assert cgroup.memory_limit() == 5000
+    groups("4:memory:/job\n", memory__job__memory_dot_limit_in_bytes=str(2**63 - 4096))
+    assert cgroup.memory_limit() is None
+
+
+def test_being_held_back_by_a_quota_is_noticed(groups):
+    stat = "nr_periods 3\nnr_throttled {}\n"
+    groups("0::/\n", cpu_dot_stat=stat.format(2))
+    bystanders = environment.Bystanders()
+    assert not bystanders.throttled()
+    groups("0::/\n", cpu_dot_stat=stat.format(3))
+    assert bystanders.throttled()
+
+
+@pytest.fixture
+def driver(monkeypatch):
+    """A driver with two GPUs, of which the second is hot, has no power cap, and is used by somebody else."""
+
+    class NVMLError(Exception):
+        pass
+
+    def refuse(_gpu):
+        raise NVMLError
+
+    def handle(index):
+        if index > 1:
+            raise NVMLError
+        return index
+
+    nvml = ModuleType("pynvml")
+    nvml.__dict__.update(
+        NVMLError=NVMLError,
+        NVML_CLOCK_SM=1,
+        NVML_CLOCK_MEM=2,
+        NVML_TEMPERATURE_GPU=0,
+        nvmlInit=lambda: None,
+        nvmlShutdown=lambda: None,
+        nvmlDeviceGetHandleByIndex=handle,
+        nvmlDeviceGetHandleByUUID=lambda uuid: int(uuid[-1]),
+        nvmlDeviceGetName=lambda gpu: f"card {gpu}",
+        nvmlDeviceGetUUID=lambda gpu: f"GPU-{gpu}",
+        nvmlDeviceGetMemoryInfo=lambda gpu: SimpleNamespace(total=80 * 10**9),
+        nvmlSystemGetDriverVersion=lambda: "580.1",
+        nvmlSystemGetCudaDriverVersion=lambda: 13010,
+        nvmlDeviceGetCudaComputeCapability=lambda gpu: (9, 0),
+        nvmlDeviceGetClockInfo=lambda gpu, kind: 1000 * kind,
+        nvmlDeviceGetMaxClockInfo=lambda gpu, kind: 1980,
+        nvmlDeviceGetEnforcedPowerLimit=lambda gpu: refuse(gpu) if gpu else 700_000,
+        nvmlDeviceGetTemperature=lambda gpu, sensor: 60 + 30 * gpu,
+        nvmlDeviceGetCurrentClocksEventReasons=lambda gpu: 0x21 if gpu else 0x1,
+        nvmlDeviceGetComputeRunningProcesses=lambda gpu: ["ours"] + ["theirs"] * gpu,
+    )
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
+def test_a_gpu_is_described_as_its_driver_does(driver):
+    facts = gpu_facts(0)
+    assert facts == {
+        "name": "card 0", "uuid": "GPU-0", "memory": 80 * 10**9, "driver": "580.1", "cuda": "13.1",
+        "compute_capability": "9.0", "clock": 1000, "most_clock": 1980, "memory_clock": 2000, "power_cap": 700.0,
+        "temperature": 60, "slowed_by": [], "others": 0,
+    }  # fmt: skip
+    assert gpu_marks(facts) == []
+
+
+def test_a_slowed_and_shared_gpu_is_marked_and_what_it_does_not_tell_is_left_out(driver):
+    facts = gpu_facts(1)
+    assert "power_cap" not in facts
+    assert (facts["slowed_by"], facts["others"]) == (["temperature"], 1)
+    assert gpu_marks(facts) == [Mark.THROTTLED, Mark.SHARED]
+
+
+def test_no_gpu_and_no_driver_tell_nothing(driver, monkeypatch):
+    assert gpu_facts(2) is None
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert gpu_facts(0) is None
+    assert gpu_marks(None) == []
+
+
+@pytest.mark.parametrize(("visible", "uuid"), [("1,0", "GPU-1"), ("GPU-1", "GPU-1"), ("", "GPU-0")])
+def test_a_gpu_is_locked_by_its_uuid_whatever_it_is_called(driver, monkeypatch, visible, uuid):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert gpu_uuid(0) == uuid
+    assert device_lock_path(Device("cuda", index=0, threads=1)).name == f"cuda-{uuid}.lock"
