@@ -10,15 +10,17 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from harness.campaign.errors import CampaignError
 from harness.campaign.options import checked, count, positive, truth
 from harness.campaign.sources import source_hash
 from harness.contract import AlgorithmSpec, Device, schedule_from_options
+from harness.graph.changes import Change
 from harness.plugins import Registry, closest
 
 DEVICE_KINDS = ("cpu", "cuda")
+CHANGES = get_args(Change)
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,15 @@ class Measure:
     warmup_s: float = 0.3
     budget_s: float = 1.0
     width: float = 0.05
+
+
+@dataclass(frozen=True)
+class Warm:
+    """How the graph changes before a warm run: a share of its edges, see :func:`harness.graph.changes.change_graph`."""
+
+    change: float
+    kind: str = "mixed"
+    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -69,6 +80,7 @@ class Cell:
     limits: Limits
     block: tuple[str, ...]
     round: int
+    warm: Warm | None
     labels: dict[str, str] = field(compare=False)
     sources: str = field(compare=False)
     graph_sources: str = field(compare=False)
@@ -84,6 +96,8 @@ class Cell:
         data = dataclasses.asdict(self)
         for name in ("limits", "labels", "sources", "graph_sources", "block"):
             del data[name]
+        if self.warm is None:
+            del data["warm"]
         return data
 
     def key(self, environment: str) -> str:
@@ -98,7 +112,8 @@ class Cell:
     @classmethod
     def from_plain(cls, data: Mapping[str, Any]) -> Cell:
         """The cell that `plain` described."""
-        parts = {"device": Device(**data["device"]), "measure": Measure(**data["measure"])}
+        warm = None if data["warm"] is None else Warm(**data["warm"])
+        parts = {"device": Device(**data["device"]), "measure": Measure(**data["measure"]), "warm": warm}
         return cls(**{**data, **parts, "limits": Limits(**data["limits"]), "block": tuple(data["block"])})
 
 
@@ -129,6 +144,9 @@ def resolve_cell(config: Mapping[str, Any], registry: Registry) -> Cell:
         "algorithm": label(algorithm, parameters, defaults),
         "graph": label(graph, graph_parameters, graph_spec.parameters),
     }
+    warm = _warm(config["warm"])
+    if warm is not None:
+        labels["graph"] += f"\nafter {warm.kind}, change={warm.change:g}, seed={warm.seed}"
     return Cell(
         engine=engine,
         schedule=dataclasses.asdict(schedule),
@@ -144,6 +162,7 @@ def resolve_cell(config: Mapping[str, Any], registry: Registry) -> Cell:
         limits=_limits(config["limits"]),
         block=tuple(config["plugins"]["block"]),
         round=count("round", config.get("round", 1)),
+        warm=warm,
         labels=labels,
         sources=source_hash([engine_spec.factory, algorithm_spec.factory]),
         graph_sources=source_hash([graph_spec.factory]),
@@ -206,6 +225,21 @@ def _measure(section: Mapping[str, Any]) -> Measure:
     positive("measure.budget_s", measure.budget_s)
     positive("measure.width", measure.width)
     return measure
+
+
+def _warm(section: Mapping[str, Any]) -> Warm | None:
+    """The change asked for, or None. Raises CampaignError."""
+    given = checked("warm", "setting", section, {"change": None, "kind": "mixed", "seed": 0})
+    if given.get("change") is None:
+        return None
+    warm = Warm(**{**given, "change": positive("warm.change", given["change"])})
+    if warm.change > 1:
+        raise CampaignError(f"warm.change is {warm.change:g}; it is a share of the edges, at most 1")
+    if warm.kind not in CHANGES:
+        hint = closest(warm.kind, CHANGES)
+        raise CampaignError(f"warm.kind is {warm.kind!r}{hint} (there are: {', '.join(CHANGES)})")
+    count("warm.seed", warm.seed, least=0)
+    return warm
 
 
 def _limits(section: Mapping[str, Any]) -> Limits:

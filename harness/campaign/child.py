@@ -10,13 +10,12 @@ import json
 import resource
 import sys
 import traceback
-from collections.abc import Container, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from harness.campaign.cell import Cell, load
-from harness.campaign.draft import STORE_STATUS, Draft, StoreError
+from harness.campaign.cell import Cell, Warm, load
+from harness.campaign.draft import STORE_STATUS, Draft, StoreError, keeping
 from harness.campaign.errors import CampaignError
 from harness.campaign.refusal import refusal
 from harness.contract import EngineSpec, No, Phases, schedule_from_options
@@ -34,19 +33,9 @@ if TYPE_CHECKING:
     Values = Mapping[str, NDArray[Any]]
     Solved = tuple[Values, bool]  # the outputs, and whether the run had settled
 
+T = TypeVar("T")
+
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
-
-
-@contextmanager
-def _keeping(draft: Draft, only: Container[int | None] | None = None) -> Iterator[None]:
-    """Tell what a disk refuses, of all errors or of those with the numbers ``only``, from what an engine raises."""
-    try:
-        yield
-    except OSError as error:
-        if only is not None and error.errno not in only:
-            raise
-        draft.tell(store_error=str(error))
-        raise StoreError(str(error)) from error
 
 
 def main(arguments: list[str]) -> int:
@@ -57,7 +46,7 @@ def main(arguments: list[str]) -> int:
     with Path(arguments[1]).open("wb", buffering=0) as file:
         draft = Draft(file)
         try:
-            with _keeping(draft, _DISK_FULL):
+            with keeping(draft, _DISK_FULL):
                 _run(cell, draft, Path(request["folder"]), request["memory_bytes"])
         except StoreError:
             traceback.print_exc()
@@ -86,6 +75,10 @@ def _run(cell: Cell, draft: Draft, folder: Path, memory_bytes: int) -> None:
     problem = _problem(cell, registry, draft, phases)
     if problem is None:
         return
+    if cell.warm is not None:
+        problem = _changed(spec, cell, cell.warm, problem, draft, phases)
+        if problem is None:
+            return
     solved = _solve(spec, cell, problem, draft, phases, memory_bytes, folder)
     if solved is not None:
         _judge(cell, problem, solved, draft, phases, folder)
@@ -112,10 +105,17 @@ def _solve(
 ) -> Solved | None:
     """The engine's answer; None, with the outcome told, when there is none."""
     draft.stage("engine")
+    return _with_engine(
+        spec, cell, draft, lambda engine: _values(engine, cell, problem, draft, phases, memory_bytes, folder)
+    )
+
+
+def _with_engine(spec: EngineSpec, cell: Cell, draft: Draft, work: Callable[[Engine], T | None]) -> T | None:
+    """What ``work`` makes of the cell's engine, which is closed then. What the engine raises is the cell's outcome."""
     try:
         engine: Engine = load(spec.factory)(schedule_from_options(spec, cell.schedule))
         try:
-            return _values(engine, cell, problem, draft, phases, memory_bytes, folder)
+            return work(engine)
         finally:
             engine.close()
     except (MemoryError, StoreError):
@@ -126,13 +126,40 @@ def _solve(
         return None
 
 
+def _changed(
+    spec: EngineSpec, cell: Cell, warm: Warm, problem: Problem, draft: Draft, phases: Phases
+) -> Problem | None:
+    """The problem on the changed graph, with the start that a run on the present one gives; None, with the outcome
+    told, when there is none."""
+    from harness.campaign.change import changed_problem
+    from harness.graph import GraphError
+    from harness.language import InvalidInput
+
+    draft.stage("run before the change")
+
+    def run(engine: Engine) -> Problem | None:
+        try:
+            changed = changed_problem(engine, cell, warm, problem, draft, phases)
+        except (GraphError, InvalidInput, CampaignError) as error:
+            traceback.print_exc()
+            draft.end(Outcome.INVALID_INPUT, str(error))
+            return None
+        if isinstance(changed, No):
+            draft.end(Outcome.UNSUPPORTED, changed.reason)
+            return None
+        return changed
+
+    return _with_engine(spec, cell, draft, run)
+
+
 def _values(
     engine: Engine, cell: Cell, problem: Problem, draft: Draft, phases: Phases, memory_bytes: int, folder: Path
 ) -> Solved | None:
+    from harness.campaign.change import cold_run, compare_cold
     from harness.campaign.environment import Bystanders
     from harness.campaign.gpu import gpu_facts, gpu_marks
-    from harness.campaign.lock import device_holder, device_lock
-    from harness.campaign.measurement import marks_of, measure_engine
+    from harness.campaign.lock import turn
+    from harness.campaign.measurement import answer_of, marks_of, measure_engine
     from harness.language.explain import explain_program
 
     answer = engine.supports(problem.program, problem.graph, problem.features, cell.device)
@@ -147,35 +174,26 @@ def _values(
     draft.stage("prepare")
     engine.prepare(problem.program, problem.graph, problem.features, cell.device, phases)
     explanation = f"{explain_program(problem.program)}\n\n{engine.explain()}\n"
-    with _keeping(draft):
+    with keeping(draft):
         (folder / "explain.txt").write_text(explanation, encoding="utf-8")
-    draft.waits(device_holder(cell.device))
-    with ExitStack() as held:
-        with phases("wait"):
-            held.enter_context(device_lock(cell.device, cell.title, cell.limits.time_s))
-        draft.waited(phases.seconds["wait"])
-        draft.stage("solve")
+    with turn(cell, draft, phases):
         bystanders = Bystanders()
-        timing = measure_engine(engine, problem.inputs, problem.max_supersteps, cell.measure, phases)
+        cold = cold_run(engine, cell, problem, draft) if problem.start is not None else None
+        draft.stage("solve")
+        timing = measure_engine(engine, problem.inputs, problem.max_supersteps, cell.measure, phases, problem.start)
         others = bystanders.cores()
         gpu = gpu_facts(cell.device.index) if cell.device.kind == "cuda" else None
-    steps = [[step.active, step.edges, step.direction] for step in timing.statistics.supersteps]
     settled = timing.statistics.settled
     told = settled if problem.program.control.settles else None  # a fixed number of supersteps settles nothing
     marks = [*marks_of(timing, cell.measure, others, throttled=bystanders.throttled()), *gpu_marks(gpu)]
-    draft.tell(solve=timing.plain(), settled=told, supersteps=steps, others=others, gpu=gpu, marks=marks)
+    draft.tell(
+        solve=timing.plain(), settled=told, supersteps=timing.supersteps(), others=others, gpu=gpu, marks=marks
+    )  # fmt: skip
+    if cold is not None and not compare_cold(cell, problem, cold, draft, settled=settled):
+        return None
     draft.stage("download")
     with phases("download"):
-        return {name: _array(name, engine.values(name)) for name in problem.program.outputs}, settled
-
-
-def _array(name: str, value: object) -> NDArray[Any]:
-    import numpy as np
-
-    if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
-        return value
-    met = f"{value.dtype} array" if isinstance(value, np.ndarray) else type(value).__name__
-    raise TypeError(f"values({name!r}) of the engine gave a {met}; it must be an array of numbers")
+        return answer_of(engine, problem.wanted), settled
 
 
 def _judge(cell: Cell, problem: Problem, solved: Solved, draft: Draft, phases: Phases, folder: Path) -> None:
@@ -187,11 +205,11 @@ def _judge(cell: Cell, problem: Problem, solved: Solved, draft: Draft, phases: P
     with phases("validate"):
         outcome, reason, told = verdict(cell, problem, values, settled=settled)
     draft.tell(**told, phases=phases.seconds)
-    if outcome is Outcome.OK:
+    if outcome is Outcome.OK and problem.start is None:  # the graph as given, before the change, rates no warm answer
         draft.stage("rate")
         rated = settled or not problem.algorithm.rated_when_settled
         metrics = problem.algorithm.metrics(problem.given, values) if rated else {}
-        with _keeping(draft):
+        with keeping(draft):
             problem.algorithm.artefacts(problem.given, values, folder)
         draft.tell(metrics={name: float(value) for name, value in metrics.items()})
     draft.end(outcome, reason)

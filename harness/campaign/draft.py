@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -48,7 +49,7 @@ class Draft:
         self.tell(stage=WAIT_STAGE, wait_began=time.monotonic(), behind=behind)
 
     def waited(self, seconds: float) -> None:
-        """Say that the wait is over."""
+        """Say that the wait is over, and for how long the run has waited in all."""
         self.tell(wait_began=None, waited=seconds)
 
     def end(self, outcome: Outcome, reason: str = "") -> None:
@@ -56,10 +57,22 @@ class Draft:
         self.tell(outcome=outcome.value, reason=reason)
 
 
+@contextmanager
+def keeping(draft: Draft, only: Container[int | None] | None = None) -> Iterator[None]:
+    """Tell what a disk refuses, of all errors or of those with the numbers ``only``, from what an engine raises."""
+    try:
+        yield
+    except OSError as error:
+        if only is not None and error.errno not in only:
+            raise
+        draft.tell(store_error=str(error))
+        raise StoreError(str(error)) from error
+
+
 def waited_s(fields: Mapping[str, Any]) -> float:
     """How long a run has waited for its device so far; the clock is the same for all processes of a machine."""
-    began = fields.get("wait_began")
-    return time.monotonic() - began if began is not None else float(fields.get("waited", 0.0))
+    began, before = fields.get("wait_began"), float(fields.get("waited", 0.0))
+    return before if began is None else before + time.monotonic() - began
 
 
 def read_draft(path: Path) -> dict[str, Any]:

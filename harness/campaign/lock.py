@@ -7,11 +7,13 @@ import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from harness.campaign.cell import Cell
+from harness.campaign.draft import Draft
 from harness.campaign.gpu import gpu_uuid
-from harness.contract import Device
+from harness.contract import Device, Phases
 
 
 @contextmanager
@@ -77,6 +79,17 @@ def device_holder(device: Device) -> str:
         return device_lock_path(device).read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return ""
+
+
+@contextmanager
+def turn(cell: Cell, draft: Draft, phases: Phases) -> Iterator[None]:
+    """Hold the cell's device; that it had to be waited for, and how long, is told, and a phase of its own."""
+    draft.waits(device_holder(cell.device))
+    with ExitStack() as held:
+        with phases("wait"):
+            held.enter_context(device_lock(cell.device, cell.title, cell.limits.time_s))
+        draft.waited(phases.seconds["wait"])
+        yield
 
 
 def _gpu_name(index: int) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from harness.campaign.cell import Measure
 from harness.contract import Engine, Phases, RunStatistics
@@ -15,6 +18,7 @@ from harness.records.statistics import Interval, median_interval, trend
 
 if TYPE_CHECKING:
     from harness.language import Inputs
+    from harness.language.warm import WarmStart
 
 # Three times that happen to be close say nothing about the interval; and since looking at it takes longer than a short
 # run, it is looked at when there are half as many samples again.
@@ -51,15 +55,26 @@ class Timing:
             "rounds": None,
         }
 
+    def supersteps(self) -> list[list[Any]]:
+        """The ``supersteps`` field of a record."""
+        return [[step.active, step.edges, step.direction] for step in self.statistics.supersteps]
 
-def measure_engine(engine: Engine, inputs: Inputs, max_supersteps: int, measure: Measure, phases: Phases) -> Timing:
-    """Warm up, then time ``run``; every run starts from the same inputs, which are set outside the clock.
+
+def measure_engine(
+    engine: Engine,
+    inputs: Inputs,
+    max_supersteps: int,
+    measure: Measure,
+    phases: Phases,
+    start: WarmStart | None = None,
+) -> Timing:
+    """Warm up, then time ``run``; every run starts from the same inputs (and warm ``start``), set outside the clock.
 
     There are ``measure.repetitions`` samples at least, unless they take three times the budget; and no more once the
     interval is narrow enough or the budget is spent.
     """
     with phases("warm_up"):
-        _warm_up(engine, inputs, max_supersteps, measure.warmup_s)
+        _warm_up(engine, inputs, max_supersteps, measure.warmup_s, start)
     samples: list[float] = []
     stopped: Stop | None = None
     next_look = _FIRST_LOOK
@@ -67,7 +82,7 @@ def measure_engine(engine: Engine, inputs: Inputs, max_supersteps: int, measure:
     gc.disable()
     try:
         while stopped is None:
-            engine.reset(inputs)
+            reset(engine, inputs, start)
             began = time.perf_counter()
             statistics = engine.run(max_supersteps)
             samples.append(time.perf_counter() - began)
@@ -92,6 +107,18 @@ def marks_of(timing: Timing, measure: Measure, other_cores: float, *, throttled:
     return marks
 
 
+def answer_of(engine: Engine, names: Iterable[str]) -> dict[str, NDArray[Any]]:
+    """The values of some properties. TypeError when an engine gives something other than arrays of numbers."""
+    answer = {}
+    for name in names:
+        value: object = engine.values(name)
+        if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiub":
+            met = f"{value.dtype} array" if isinstance(value, np.ndarray) else type(value).__name__
+            raise TypeError(f"values({name!r}) of the engine gave a {met}; it must be an array of numbers")
+        answer[name] = value
+    return answer
+
+
 def _enough(samples: Sequence[float], measure: Measure, *, look: bool) -> Stop | None:
     """Why there should be no further sample; None when there should be. ``look``: whether to look at the interval."""
     spent = sum(samples)
@@ -106,9 +133,21 @@ def _enough(samples: Sequence[float], measure: Measure, *, look: bool) -> Stop |
     return "count" if len(samples) >= max(measure.repetitions, _MOST_SAMPLES) else None
 
 
-def _warm_up(engine: Engine, inputs: Inputs, max_supersteps: int, limit_s: float) -> None:
+def reset(engine: Engine, inputs: Inputs, start: WarmStart | None = None) -> None:
+    """Everything to its start, cold or warm."""
+    if start is None:
+        engine.reset(inputs)
+        return
+    engine.reset(inputs, start.state)
+    if start.stale is not None and start.senders is not None:
+        engine.narrow(start.stale, start.senders)
+
+
+def _warm_up(
+    engine: Engine, inputs: Inputs, max_supersteps: int, limit_s: float, start: WarmStart | None = None
+) -> None:
     """One run, given up between supersteps once ``limit_s`` have passed: a long run warms up long before its end."""
-    engine.reset(inputs)
+    reset(engine, inputs, start)
     began = time.perf_counter()
     for done in range(0, max_supersteps, _WARM_UP_STEPS):
         statistics = engine.run(min(_WARM_UP_STEPS, max_supersteps - done))

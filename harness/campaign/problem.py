@@ -14,6 +14,7 @@ from harness.campaign.sources import source_hash
 from harness.contract import Phases
 from harness.graph.named import open_graph
 from harness.language import Algorithm, Inputs, InvalidInput, Program, trace
+from harness.language.warm import WarmStart, kept_properties
 from harness.plugins import Registry
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 class Problem:
     """A program with its graph and inputs. ``given`` is the graph that the cell names, ``graph`` what the algorithm
     made of it to run on; ``key`` is the hash of all that the answer depends on, ``told`` the fields of a record that
-    describe it."""
+    describe it. Of a warm run, ``start`` is what it starts from; ``by_residual``: its answer is one of several fixed
+    points, and is held against its own next superstep."""
 
     algorithm: Algorithm
     program: Program
@@ -35,6 +37,14 @@ class Problem:
     max_supersteps: int
     key: str
     told: dict[str, Any]
+    start: WarmStart | None = None
+    by_residual: bool = False
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The properties that validation needs."""
+        kept = kept_properties(self.program) if self.by_residual else ()
+        return tuple(dict.fromkeys((*self.program.outputs, *kept)))
 
 
 def set_problem(cell: Cell, registry: Registry, draft: Draft, phases: Phases) -> Problem:

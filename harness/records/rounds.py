@@ -49,12 +49,19 @@ def _merged(rounds: Sequence[Record]) -> Record:
         return failed if failed["outcome"] == Outcome.UNSUPPORTED else cast("Record", {**failed, "reason": again})
     phases = {name: statistics.median(r["phases"].get(name, 0.0) for r in rounds) for name in first["phases"]}
     marks = [mark for mark in Mark if any(mark in record["marks"] for record in rounds)]
-    together = {"solve": _solve(rounds), "phases": phases, "marks": marks, "seconds": sum(r["seconds"] for r in rounds)}
+    together: dict[str, Any] = {
+        "solve": _solve([r["solve"] for r in rounds if r["solve"] is not None]),
+        "phases": phases,
+        "marks": marks,
+        "seconds": sum(r["seconds"] for r in rounds),
+    }
+    if first["warm"] is not None:
+        colds = [record["warm"]["cold"] for record in rounds if record["warm"] is not None]
+        together["warm"] = {**first["warm"], "cold": _solve(colds)}
     return cast("Record", {**first, **together})
 
 
-def _solve(rounds: Sequence[Record]) -> Solve:
-    solves = [record["solve"] for record in rounds if record["solve"] is not None]
+def _solve(solves: Sequence[Solve]) -> Solve:
     by_round = [solve["samples"] for solve in solves]
     interval = rounds_interval(by_round)
     return Solve(

@@ -16,7 +16,7 @@ from harness.records.mark import Mark
 from harness.records.outcome import Outcome
 
 # Raised whenever a field is added, taken away or changes its meaning; `harness.records.versions` then learns the step.
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 
 # A number that need not be finite. In a file such a one is a string, as in the JSON form of protocol buffers: JSON has
@@ -73,6 +73,21 @@ class Validation(TypedDict):
     bound: float
     detail: str
     against: Annotated[str, Meta(description="the method that gave the true answer")]
+
+
+class Warm(TypedDict):
+    """The graph changed after a run: how, and what a cold run on it took then. The record's own run is the warm one."""
+
+    change: Annotated[float, Meta(description="share of the edges that changed")]
+    kind: str
+    seed: int
+    told: Annotated[str, Meta(description="how the warm run started: warm, warm with some vertices reset, restarted")]
+    restarted: bool
+    vertices_reset: int
+    arcs_examined: Annotated[int, Meta(description="arcs looked at beforehand, to tell which vertices to reset")]
+    cold: Solve
+    cold_supersteps: list[tuple[int, int, str]]
+    cold_validation: Validation | None
 
 
 class Gpu(TypedDict, total=False):
@@ -146,6 +161,7 @@ class Record(TypedDict):
         list[tuple[int, int, str]], Meta(description="active sources, edges visited and direction of each superstep")
     ]
     validation: Validation | None
+    warm: Annotated[Warm | None, Meta(description="where the graph was changed between two runs, else null")]
     metrics: Annotated[
         dict[str, Number],
         Meta(description="what the algorithm rates its answer by; empty where that takes a settled run and it was not"),
@@ -165,7 +181,7 @@ def validate(data: Mapping[str, Any]) -> Record:
         msgspec.convert(data, Record)
     except msgspec.ValidationError as error:
         raise RecordError(f"this is no record: {error}") from error
-    for name, described in (("solve", Solve), ("validation", Validation)):
+    for name, described in (("solve", Solve), ("validation", Validation), ("warm", Warm)):
         if data[name] is not None:
             _same_names(f"field {name!r}", described, data[name])
     if data["outcome"] == Outcome.OK and not (data["solve"] and data["identity"]):
@@ -178,7 +194,7 @@ def json_schema() -> dict[str, Any]:
     made = msgspec.json.schema(Record)
     record = made["$defs"]["Record"]
     record["properties"]["schema"] |= {"const": SCHEMA_VERSION}
-    for name in ("Record", "Solve", "Validation"):
+    for name in ("Record", "Solve", "Validation", "Warm"):
         made["$defs"][name]["additionalProperties"] = False
     for described in (
         record["properties"]["metrics"]["additionalProperties"],

@@ -20,6 +20,7 @@ CONFIG = {
     "features": 4,
     "max_supersteps": None,
     "validate": True,
+    "warm": {"change": None},
     "measure": {"repetitions": 3},
     "limits": {"time_s": 10},
     "plugins": {"block": []},

@@ -1,0 +1,114 @@
+"""A graph that changes between two runs: the problem after the change, and the cold run that a warm one is set beside.
+
+The graph that is changed is the one that the program runs on: reverse arcs, views and the like stay what the algorithm
+made them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from harness.campaign.cell import Cell, Warm, digest
+from harness.campaign.draft import Draft
+from harness.campaign.errors import CampaignError
+from harness.campaign.lock import turn
+from harness.campaign.measurement import Timing, answer_of, measure_engine, reset
+from harness.campaign.problem import Problem
+from harness.campaign.verdict import verdict
+from harness.contract import Engine, No, Phases
+from harness.graph.changes import Change, change_graph
+from harness.language.settling import OneWay, one_way
+from harness.language.warm import inputs_after, kept_properties, warm_start
+from harness.records.outcome import Outcome
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from harness.graph import Graph
+    from harness.language import Inputs
+
+
+@dataclass(frozen=True)
+class ColdRun:
+    """Times of cold runs on the changed graph, and the answer of the last."""
+
+    timing: Timing
+    values: Mapping[str, NDArray[Any]]
+
+
+def changed_problem(
+    engine: Engine, cell: Cell, warm: Warm, problem: Problem, draft: Draft, phases: Phases
+) -> Problem | No:
+    """The problem on the changed graph, to be started from the answer that the engine gives on the present one.
+
+    Raises CampaignError when that run does not settle, GraphError or InvalidInput when nothing can be changed so.
+    """
+    answer = engine.supports(problem.program, problem.graph, problem.features, cell.device)
+    if isinstance(answer, No):
+        return answer
+    graph = change_graph(problem.graph, warm.change, kind=cast("Change", warm.kind), seed=warm.seed)
+    fresh = problem.algorithm.inputs(graph, problem.features)
+    inputs = inputs_after(problem.program, problem.inputs, fresh)
+    engine.prepare(problem.program, problem.graph, problem.features, cell.device, Phases())
+    with turn(cell, draft, phases):
+        draft.stage("run before the change")
+        reset(engine, problem.inputs)
+        settled = engine.run(problem.max_supersteps).settled
+    if not settled:
+        raise CampaignError(not_settled("the run before the change", problem))
+    values = answer_of(engine, kept_properties(problem.program))
+    return _after(problem, warm, graph, inputs, values)
+
+
+def _after(problem: Problem, warm: Warm, graph: Graph, inputs: Inputs, values: dict[str, Any]) -> Problem:
+    fixed_points = problem.algorithm.fixed_points()
+    start = warm_start(
+        problem.program, problem.features, (problem.graph, problem.inputs), (graph, inputs), values,
+        fixed_points=fixed_points,
+    )  # fmt: skip
+    several = fixed_points == "several" and not isinstance(one_way(problem.program), OneWay)
+    key = digest([problem.key, warm.change, warm.kind, warm.seed])[:32]
+    return replace(problem, graph=graph, inputs=inputs, key=key, start=start, by_residual=several)
+
+
+def cold_run(engine: Engine, cell: Cell, problem: Problem, draft: Draft) -> ColdRun:
+    """Time cold runs on the changed graph."""
+    draft.stage("cold run")
+    timing = measure_engine(engine, problem.inputs, problem.max_supersteps, cell.measure, Phases())
+    return ColdRun(timing, answer_of(engine, problem.wanted))
+
+
+def compare_cold(cell: Cell, problem: Problem, cold: ColdRun, draft: Draft, *, settled: bool) -> bool:
+    """Validate the cold run, and tell the ``warm`` field of the record; ``settled``: whether the warm run has.
+
+    False, with the outcome told, when one of both has not settled or the cold answer is wrong.
+    """
+    draft.stage("validate the cold run")
+    for which, done in (("the cold run", cold.timing.statistics.settled), ("the warm run", settled)):
+        if not done:
+            draft.end(Outcome.INVALID_INPUT, not_settled(which, problem))
+            return False
+    outcome, reason, told = verdict(cell, problem, cold.values, settled=True)
+    if outcome is not Outcome.OK:
+        draft.end(outcome, f"the cold run: {reason}")
+        return False
+    warm, start = cell.warm, problem.start
+    if warm is None or start is None:
+        raise ValueError("a cold run is compared where the cell asks for a change and the problem has a warm start")
+    plain = {
+        "change": warm.change, "kind": warm.kind, "seed": warm.seed, "told": start.told, "restarted": start.restarted,
+        "vertices_reset": start.vertices_reset, "arcs_examined": start.arcs_examined, "cold": cold.timing.plain(),
+        "cold_supersteps": cold.timing.supersteps(), "cold_validation": told.get("validation"),
+    }  # fmt: skip
+    draft.tell(warm=plain)
+    return True
+
+
+def not_settled(which: str, problem: Problem) -> str:
+    """Why there is nothing to compare."""
+    return (
+        f"{which} has not settled in {problem.max_supersteps} supersteps, and warm and cold answers are compared where "
+        "both have; raise the limit of supersteps, or choose a program that settles"
+    )
