@@ -35,7 +35,9 @@ ALLOWED: dict[str, set[str]] = {
         "harness.language", "harness.graph", "harness.device", "numba", "llvmlite", "cupy", "cuda", "platformdirs",
     },
     "harness.device": {"cupy", "cupy_backends", "platformdirs"},
-    "harness.conformance": NUMERICAL | {"harness", "pytest", "hypothesis"},
+    "harness.conformance": NUMERICAL | LIGHT_PARTS | {
+        "harness", "harness.graph", "harness.language", "harness.plugins", "pytest", "hypothesis",
+    },
     "harness.campaign": NUMERICAL | LIGHT_PARTS | {
         "harness", "harness.graph", "harness.language", "harness.plugins", "harness.records", "harness.report",
         "hydra", "omegaconf", "psutil", "pynvml",

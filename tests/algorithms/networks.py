@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 
@@ -9,6 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from harness.graph import Graph
+from harness.graph.generators.grid import lattice_edges
 
 
 def network(unary, pairs, *, cardinalities=None, evidence=None, name="network"):
@@ -105,3 +107,53 @@ def plain_propagation(graph, pairwise, unary, *, rule, damping, supersteps):
                 fresh[u, v] = (1 - damping) * said + damping * message[u, v]
             message = fresh
     return belief
+
+
+@functools.cache
+def forest():
+    """60 variables of 1 to 5 states in a few trees, some observed, some alone, with potentials of zero and near it."""
+    rng = np.random.default_rng(4)
+    cardinalities = rng.integers(1, 6, 60)
+    mask = np.arange(5) < cardinalities[:, None]
+    pairs = {}
+    for v in range(1, 55):
+        if v % 13:
+            u = int(rng.integers(max(0, v - 12), v))
+            table = rng.uniform(0.05, 1.0, (5, 5)) * rng.choice([0.0, 1e-20, 1.0], (5, 5), p=[0.1, 0.1, 0.8])
+            table[0, 0] = 1.0
+            pairs[u, v] = table * mask[u][:, None] * mask[v]
+    unary = np.where(mask, rng.uniform(0.05, 1.0, (60, 5)), 0.0)
+    evidence = np.where(rng.random(60) < 0.15, 0, -1)
+    return network(unary, pairs, cardinalities=cardinalities, evidence=evidence)
+
+
+@functools.cache
+def network_hub(k=3, leaves=20_000):
+    """A vertex of many neighbours, one of whose states evidence excludes."""
+    rng = np.random.default_rng(5)
+    unary = rng.uniform(0.5, 1.0, (leaves + 1, k))
+    unary[0] = [0.0, 0.3, 1.0]
+    unary[1:] = np.concatenate([unary[1 : leaves // 2 + 1], unary[1 : leaves // 2 + 1][:, [0, 2, 1]]])
+    ends = np.zeros(leaves, np.int64), np.arange(1, leaves + 1)
+    return Graph.from_edges(
+        *ends, num_vertices=leaves + 1, name="hub", symmetrize=True, vertex_data={"unary": unary}
+    )  # fmt: skip
+
+
+@functools.cache
+def grid_network(k):
+    u, v = lattice_edges(9, 7, diagonals=True)
+    rng = np.random.default_rng(k)
+    pairs = {(int(a), int(b)): rng.uniform(0.3, 1.0, (k, k)) for a, b in zip(u, v, strict=True)}
+    return network(rng.uniform(0.2, 1.0, (63, k)), pairs)
+
+
+@functools.cache
+def picture(k):
+    """A photograph of noise, for any number of grey levels."""
+    u, v = lattice_edges(9, 7, diagonals=False)
+    colour = np.random.default_rng(5).random((63, 3)).astype(np.float32)
+    return Graph.from_edges(
+        u, v, num_vertices=63, name="picture", symmetrize=True, vertex_data={"colour": colour},
+        meta={"height": 7, "width": 9},
+    )  # fmt: skip

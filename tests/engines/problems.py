@@ -11,14 +11,22 @@ import pytest
 
 from engines import libraries, onyx, pullbaseline, pushbaseline
 from harness.algorithms.als import ALS
+from harness.algorithms.belief_propagation import BeliefPropagation
+from harness.algorithms.bfs import BFS
+from harness.algorithms.components import Components
+from harness.algorithms.kcore import KCore
 from harness.algorithms.label_propagation import LabelPropagation
+from harness.algorithms.manifold_ranking import ManifoldRanking
+from harness.algorithms.multimodal import Multimodal
 from harness.algorithms.pagerank import PageRank
+from harness.algorithms.sssp import SSSP
 from harness.contract import Device, Phases, Yes, schedule_from_options
 from harness.graph import Graph, load_graph
-from harness.graph.catalogue import digits
+from harness.graph.catalogue import digits, motorcycle
 from harness.graph.generators import grid, random_ratings, rmat
 from harness.language import Inputs, trace
 from harness.language.reference import ReferenceRun
+from tests.algorithms.networks import forest, grid_network, network_hub, picture
 
 SPECS = {spec.name: spec for plugin in (onyx, pushbaseline, pullbaseline, libraries) for spec in plugin.onyx_engines()}
 CLASSES = {
@@ -30,7 +38,6 @@ CLASSES = {
     "torch": "engines.libraries.torch_engine:TorchEngine",
 }
 LIBRARIES = ("scipy", "torch")
-FEATURES = (1, 3, 4, 7, 8, 32, 33, 100)
 
 PULL = {"direction": "pull"}
 PUSH = {"direction": "push"}
@@ -108,6 +115,13 @@ SMALL = {
     "rmat": lambda: rmat(scale=8, edge_factor=8, max_weight=4),
     "ratings": lambda: random_ratings(users=60, items=40, num_ratings=700),
 }
+NETWORKS = {  # for k features
+    "picture": picture,
+    "network": grid_network,
+    "forest": lambda features: forest(),
+    "network hub": lambda features: network_hub(),
+    "pair": lambda features: motorcycle(shrink=16),
+}
 LARGE = {"great hub": lambda: hub(100_000)}
 DATA = {"digits": "digits-knn10.npz", "wiki-Vote": "wiki-Vote.txt", "rome99": "rome99.gr"}
 
@@ -137,6 +151,15 @@ ALGORITHMS = {
     "pagerank": PageRank(),
     "als": ALS(),
     "als_all": ALS(sides="all"),
+    "belief_propagation": BeliefPropagation(damping=0.3),
+    "belief_propagation_max": BeliefPropagation(rule="max", damping=0.5),
+    "belief_propagation_edge": BeliefPropagation(potentials="edge", damping=0.3),
+    "bfs": BFS(),
+    "sssp": SSSP(),
+    "components": Components(),
+    "kcore": KCore(core=3),
+    "manifold_ranking": ManifoldRanking(alpha=0.9, supersteps=300),
+    "multimodal": Multimodal(),
 }
 
 
@@ -150,7 +173,10 @@ def program(algorithm):
 def problem(algorithm, graph_name, features):
     """The graph that the program runs on and its inputs."""
     chosen = ALGORITHMS[algorithm]
-    given = small(graph_name) if graph_name in {**SMALL, **LARGE} else published(graph_name)
+    if graph_name in NETWORKS:
+        given = NETWORKS[graph_name](features)
+    else:
+        given = small(graph_name) if graph_name in {**SMALL, **LARGE} else published(graph_name)
     graph = chosen.prepare_graph(given)
     return graph, chosen.inputs(graph, features)
 

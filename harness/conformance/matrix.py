@@ -1,0 +1,204 @@
+"""Algorithm x engine x schedule x k on a device: every combination is run and checked, or refused with a reason.
+
+Nothing here knows an engine: schedules are what the options of its dataclass allow.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import numpy as np
+
+from harness.contract import Device, Engine, EngineSpec, No, Phases, Yes, schedule_from_options
+from harness.graph import Graph
+from harness.graph.generators import grid, random_ratings, rmat
+from harness.language import Algorithm, Inputs, InvalidInput, Program, trace
+from harness.language.reference import ReferenceRun
+from harness.language.validation import Comparison, compare
+from harness.plugins import Registry
+
+FEATURES = (1, 3, 4, 7, 8, 32, 33, 100)
+# Parameters that make other programs, or that small graphs need to leave something to do.
+VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
+    "als": ({}, {"sides": "all"}),
+    "belief_propagation": ({}, {"rule": "max"}, {"potentials": "edge"}),
+    "kcore": ({"core": 6},),
+    "manifold_ranking": ({"alpha": 0.9},),
+}
+
+
+def schedules(spec: EngineSpec) -> list[dict[str, Any]]:
+    """Every combination of an engine's options that choose between code paths: bools, and those of a ``Literal`` type.
+    The first is the default; numbers, and options that are None by default, stay as they are."""
+    hints = typing.get_type_hints(spec.schedule)
+    choices: dict[str, list[Any]] = {}
+    for field in fields(spec.schedule):
+        hint = hints[field.name]
+        if hint is bool:
+            choices[field.name] = [field.default, not field.default]
+        elif typing.get_origin(hint) is Literal:
+            choices[field.name] = [field.default, *(v for v in typing.get_args(hint) if v != field.default)]
+        assert not isinstance(hint, types.UnionType) or field.default is None, f"{spec.name}: {field.name}"
+    return [dict(zip(choices, values, strict=True)) for values in itertools.product(*choices.values())]
+
+
+def algorithms(registry: Registry) -> dict[str, Algorithm]:
+    """Every algorithm with the parameters of ``VARIANTS``, by a label such as ``als (sides=all)``."""
+    found = {}
+    for spec in registry.algorithms.values():
+        for parameters in VARIANTS.get(spec.name, ({},)):
+            told = ", ".join(f"{name}={value}" for name, value in parameters.items())
+            found[f"{spec.name} ({told})" if told else spec.name] = _load(spec.factory)(**parameters)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A program on a small graph of random content that fits it, with its inputs for k features."""
+
+    program: Program
+    graph: Graph
+    inputs: Inputs
+    features: int
+
+
+def question(algorithm: Algorithm, features: int) -> Question:
+    """The algorithm on the first of some small graphs that it takes. Raises InvalidInput when it takes none."""
+    refused = []
+    for make in (_random, _ratings, _network, _picture):
+        try:
+            graph = algorithm.prepare_graph(make(features))
+            return Question(trace(algorithm), graph, algorithm.inputs(graph, features), features)
+        except InvalidInput as error:
+            refused.append(str(error))
+    raise InvalidInput(f"{algorithm.name} takes none of the small graphs: {'; '.join(refused)}")
+
+
+def ask(spec: EngineSpec, options: Mapping[str, Any], asked: Question, device: Device) -> Yes | No:
+    """Whether the engine runs the program under a schedule on a device."""
+    return new_engine(spec, options).supports(asked.program, asked.graph, asked.features, device)
+
+
+def check(spec: EngineSpec, options: Mapping[str, Any], asked: Question, device: Device) -> Comparison | No:
+    """Run the program, and hold its answer against the float64 reference; No where the engine does not take it."""
+    engine = new_engine(spec, options)
+    answer = engine.supports(asked.program, asked.graph, asked.features, device)
+    if isinstance(answer, No):
+        return answer
+    try:
+        engine.prepare(asked.program, asked.graph, asked.features, device, Phases())
+        engine.reset(asked.inputs)
+        engine.run(asked.program.max_supersteps)
+        found = {name: engine.values(name) for name in asked.program.outputs}
+    finally:
+        engine.close()
+    return compare(asked.program, found, expected(asked))
+
+
+def expected(asked: Question) -> dict[str, np.ndarray[Any, Any]]:
+    """The reference's answer, in float64."""
+    run = ReferenceRun(asked.program, asked.graph, asked.features)
+    run.reset(asked.inputs)
+    run.run(asked.program.max_supersteps)
+    return {name: run.values(name) for name in asked.program.outputs}
+
+
+def new_engine(spec: EngineSpec, options: Mapping[str, Any]) -> Engine:
+    """An engine under a schedule."""
+    made: Engine = _load(spec.factory)(schedule_from_options(spec, options))
+    return made
+
+
+def _load(factory: str) -> Any:
+    module, _, name = factory.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+# the table ------------------------------------------------------------------------------------------------------------
+def table(registry: Registry, device: Device, engines: Sequence[str] | None = None) -> str:
+    """What runs where on a device, as a page in Markdown: a row an algorithm, a column for the schedules of an engine
+    that answer alike, the reasons of refusals below. ``engines``: those to ask; None: all."""
+    rows = {label: question(algorithm, features=4) for label, algorithm in algorithms(registry).items()}
+    reasons: list[str] = []
+    columns: list[tuple[str, list[str]]] = []
+    for name in sorted(registry.engines) if engines is None else engines:
+        spec = registry.engines[name]
+        groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+        for options in schedules(spec):
+            groups.setdefault(tuple(_cell(spec, options, row, device, reasons) for row in rows.values()), []).append(
+                options
+            )
+        columns += [(_heading(name, alike, schedules(spec)), list(cells)) for cells, alike in groups.items()]
+    lines = ["| algorithm | " + " | ".join(heading for heading, _ in columns) + " |", "|---" * (len(columns) + 1) + "|"]
+    for place, label in enumerate(rows):
+        lines.append(f"| {label} | " + " | ".join(cells[place] for _, cells in columns) + " |")
+    notes = [f"{number}. {reason}" for number, reason in enumerate(reasons, start=1)]
+    return "\n".join([HEAD.format(device=device.kind), *lines, "", "Why not:", "", *notes, ""])
+
+
+HEAD = """# What runs where: {device}
+
+Made by `python -m harness.conformance {device}`, from the answers of the engines themselves; a test keeps it current
+and runs every combination that is said to run.
+"""
+
+
+def _cell(spec: EngineSpec, options: Mapping[str, Any], asked: Question, device: Device, reasons: list[str]) -> str:
+    answer = No(f"{spec.name} has no {device.kind} code")
+    if device.kind in spec.devices:
+        given = ask(spec, options, asked, device)
+        if isinstance(given, Yes):
+            return "runs"
+        answer = given
+    if answer.reason not in reasons:
+        reasons.append(answer.reason)
+    return f"no ({1 + reasons.index(answer.reason)})"
+
+
+def _heading(name: str, alike: Sequence[Mapping[str, Any]], every: Sequence[Mapping[str, Any]]) -> str:
+    """The engine with the options that all schedules of a group share and others do not."""
+    shared = [
+        f"{option}={value}"
+        for option, value in alike[0].items()
+        if all(options[option] == value for options in alike) and any(options[option] != value for options in every)
+    ]
+    return f"{name}: {', '.join(shared)}" if shared else name
+
+
+# small graphs ---------------------------------------------------------------------------------------------------------
+def _random(features: int) -> Graph:
+    return rmat(scale=7, edge_factor=6, seed=4, max_weight=4, self_loops=True, parallel_arcs=True)
+
+
+def _ratings(features: int) -> Graph:
+    return random_ratings(users=30, items=20, num_ratings=250)
+
+
+def _network(features: int) -> Graph:
+    """A Markov network on a lattice, every variable of k states."""
+    lattice = grid(rows=6, columns=5, removed=0.0)
+    rng = np.random.default_rng(features)
+    tables = rng.uniform(0.3, 1.0, (lattice.num_edges, features, features))
+    upwards = lattice.csr.row_of_arc < lattice.csr.neighbours
+    tables[~upwards] = tables[lattice.reverse_edges[~upwards]].transpose(0, 2, 1)
+    return Graph.from_edges(
+        lattice.csr.row_of_arc, lattice.csr.neighbours, num_vertices=lattice.num_vertices, name="network",
+        directed=False, edge_data={"pairwise": tables},
+        vertex_data={"unary": rng.uniform(0.2, 1.0, (lattice.num_vertices, features))},
+    )  # fmt: skip
+
+
+def _picture(features: int) -> Graph:
+    """A photograph of noise."""
+    lattice = grid(rows=6, columns=5, removed=0.0)
+    colour = np.random.default_rng(5).random((lattice.num_vertices, 3)).astype(np.float32)
+    return Graph.from_edges(
+        lattice.csr.row_of_arc, lattice.csr.neighbours, num_vertices=lattice.num_vertices, name="picture",
+        directed=False, vertex_data={"colour": colour}, meta={"height": 6, "width": 5},
+    )  # fmt: skip

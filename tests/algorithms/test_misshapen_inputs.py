@@ -1,0 +1,53 @@
+"""Inputs of the wrong length (seeds, sources, queries, potentials, weights) are refused by name, for every algorithm."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.graph.generators import random_ratings, rmat
+from harness.language import Inputs, InvalidInput
+from harness.language.reference import ReferenceRun
+from tests.algorithms.networks import picture
+from tests.algorithms.warm import ALGORITHMS, program
+
+FEATURES = 3
+
+
+def given(name):
+    """The graph of an algorithm and its inputs."""
+    graphs = {
+        "als": lambda: random_ratings(users=12, items=9, num_ratings=60),
+        "belief_propagation": lambda: picture(3),
+    }
+    make = graphs.get(name, lambda: rmat(scale=5, edge_factor=4, max_weight=4))
+    graph = ALGORITHMS[name].prepare_graph(make())
+    return graph, ALGORITHMS[name].inputs(graph, FEATURES)
+
+
+def misshapen(array):
+    """One row less, one row more, and where rows are vectors one feature more."""
+    yield array[:-1]
+    yield np.concatenate([array, array[:1]])
+    if array.ndim > 1:
+        yield np.concatenate([array, array[..., :1]], axis=-1)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_input_of_the_wrong_length_is_refused_by_name(name):
+    graph, inputs = given(name)
+    run = ReferenceRun(program(name), graph, FEATURES)
+    run.reset(inputs)
+    for title, array in inputs.properties.items():
+        for wrong in misshapen(np.asarray(array)):
+            with pytest.raises(InvalidInput, match=f"input '{title}' has shape"):
+                run.reset(Inputs({**inputs.properties, title: wrong}, inputs.parameters))
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_missing_input_is_refused_by_name(name):
+    graph, inputs = given(name)
+    for title in inputs.properties:
+        rest = {other: array for other, array in inputs.properties.items() if other != title}
+        with pytest.raises(InvalidInput, match=f"input '{title}'"):
+            ReferenceRun(program(name), graph, FEATURES).reset(Inputs(rest, inputs.parameters))
