@@ -1,4 +1,4 @@
-"""Inputs of the wrong length (seeds, sources, queries, potentials, weights) are refused by name, for every algorithm."""
+"""Inputs of the wrong length (seeds, sources, queries, potentials, weights) are refused by name."""
 
 from __future__ import annotations
 
