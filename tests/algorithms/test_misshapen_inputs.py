@@ -16,12 +16,13 @@ FEATURES = 3
 
 def given(name):
     """The graph of an algorithm and its inputs."""
-    graphs = {
-        "als": lambda: random_ratings(users=12, items=9, num_ratings=60),
-        "belief_propagation": lambda: picture(3),
-    }
-    make = graphs.get(name, lambda: rmat(scale=5, edge_factor=4, max_weight=4))
-    graph = ALGORITHMS[name].prepare_graph(make())
+    if name == "als":
+        graph = random_ratings(users=20, items=12, num_ratings=100)
+    elif name == "belief_propagation":
+        graph = picture(FEATURES)
+    else:
+        graph = rmat(scale=5, edge_factor=4, max_weight=4)
+    graph = ALGORITHMS[name].prepare_graph(graph)
     return graph, ALGORITHMS[name].inputs(graph, FEATURES)
 
 
