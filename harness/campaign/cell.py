@@ -146,7 +146,7 @@ def resolve_cell(config: Mapping[str, Any], registry: Registry) -> Cell:
     }
     warm = _warm(config["warm"])
     if warm is not None:
-        labels["graph"] += f"\nafter {warm.kind}, change={warm.change:g}, seed={warm.seed}"
+        labels["graph"] += f" after {warm.kind}, change={warm.change:g}, seed={warm.seed}"
     return Cell(
         engine=engine,
         schedule=dataclasses.asdict(schedule),

@@ -62,7 +62,12 @@ def ratio(record: Record, baseline: Record | None, *, forced: bool = False) -> R
     if baseline is None or record is baseline or not (forced or _comparable(record, baseline)):
         return None
     mine, theirs = record["solve"], baseline["solve"]
-    if not _both_ok(record, baseline) or mine is None or theirs is None or not mine["low"] or not mine["median"]:
+    return ratio_of(mine, theirs) if _both_ok(record, baseline) and mine and theirs else None
+
+
+def ratio_of(mine: Solve, theirs: Solve) -> Ratio | None:
+    """How many times faster than ``theirs``; None where ``mine`` is too short for the clock."""
+    if not mine["low"] or not mine["median"]:
         return None
     low, high = theirs["low"] / mine["high"], theirs["high"] / mine["low"]
     return Ratio(theirs["median"] / mine["median"], low, high, not _interval(mine).overlaps(_interval(theirs)))

@@ -17,6 +17,7 @@ from harness.report.failures import failures
 from harness.report.layout import Layout, layout_table, legend
 from harness.report.progress import outcome_text
 from harness.report.table import comparison_table, unsettled
+from harness.report.warm import NOTE, warm_rows, warm_table
 
 _OUTPUT_LINES = 8
 LAYOUT_STEM = "layout"
@@ -35,6 +36,10 @@ def show_sweep(records: Sequence[Record], cells: int, baseline: str | None, fold
     if any(unsettled(record) for record in records):
         told = "not settled: stopped at the limit of supersteps; a quality that only a settled answer has is left out"
         out.print(Text(told))
+    rows = warm_rows(records)
+    if rows:
+        out.print(warm_table(rows))
+        out.print(Text(NOTE))
     _show_reasons(out, records)
     if len(records) < cells:
         missing = f"{cells - len(records)} of {cells} cells"

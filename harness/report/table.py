@@ -28,15 +28,11 @@ def comparison_table(records: Sequence[Record], baseline: str | None) -> Table:
     for name in ("solve (median)", "interval", "supersteps", "edges visited", "error", "quality"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column(f"speed-up over {baseline}" if baseline else "speed-up", justify="right", no_wrap=True)
-    warm = any(record["warm"] for record in records)
-    for name in ("start", "cold solve", "cold supersteps", "cold edges") if warm else ():
-        table.add_column(name, justify="left" if name == "start" else "right", overflow="fold")
     for group, members in grouped(records):
         table.add_section()
         base = baseline_of(members, baseline)
         for place, record in enumerate(members):
-            cells = [*_group_cells(group, members, first=place == 0), *_cells(record, base)]
-            table.add_row(*cells, *(_warm_cells(record) if warm else ()))
+            table.add_row(*_group_cells(group, members, first=place == 0), *_cells(record, base))
     return table
 
 
@@ -80,16 +76,6 @@ def unsettled(record: Record) -> bool:
 def _supersteps(record: Record) -> Text:
     steps = record["supersteps"]
     return Text(f"{len(steps)}{UNSETTLED if unsettled(record) else ''}" if steps else "-")
-
-
-def _warm_cells(record: Record) -> list[Text]:
-    """How a warm run started, and what the cold one beside it took; the other columns are the warm run's."""
-    warm = record["warm"]
-    if warm is None:
-        return [Text("-")] * 4
-    steps = warm["cold_supersteps"]
-    edges = count(sum(step[1] for step in steps))
-    return [literal(warm["told"]), Text(seconds(warm["cold"]["median"])), Text(str(len(steps))), Text(edges)]
 
 
 def disturbed(record: Record) -> bool:

@@ -50,6 +50,9 @@ REAL = {
 }
 # Thresholds are low, so that small graphs fill all three lists of simdx.
 NUMBERS = {"simdx": {"warp_degree": 3, "block_degree": 9}, "tigr": {"degree_bound": 3}}
+# With all sides at once and one feature, ALS itself drifts from a neighbouring run: what starts 1e-6 apart is 1.3e-4
+# apart after 12 supersteps, 2.6e-3 after 30 (in float64, on "scattered").
+LONGEST = {"als_all": 12}
 WORK = 3_000_000  # elements of messages that the reference computes for one answer
 ENGINES = tuple(SPECS)
 
@@ -72,7 +75,7 @@ def supersteps(name, graph, features):
     """As many supersteps as the program may take, or as the reference can afford."""
     cubic = name.startswith(("als", "belief"))
     elements = graph.num_edges * features * (features if cubic else 1)
-    most = 12 if name.startswith("belief") else program(name).max_supersteps
+    most = LONGEST.get(name, 12 if name.startswith("belief") else program(name).max_supersteps)
     return max(3, min(most, WORK // max(elements, 1)))
 
 

@@ -1,0 +1,55 @@
+"""Warm runs beside cold ones: what going on from the answer before a change took, and what starting anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from harness.records import Record
+from harness.records.outcome import Outcome
+from harness.report.comparison import group_of, ratio_of
+from harness.report.console import literal
+from harness.report.series import engine_label
+from harness.report.units import count, seconds
+
+HEADINGS = (
+    "graph", "algorithm", "k", "engine", "start", "warm", "cold", "cold over warm", "supersteps", "edges visited",
+    "examined first",
+)  # fmt: skip
+NUMBERS = HEADINGS[5:]
+NOTE = (
+    "Supersteps and edges visited: of the warm run and of a cold one, both on the changed graph. Examined first: the "
+    "arcs looked at outside the clock to tell which vertices lose their values."
+)
+
+
+def warm_rows(records: Sequence[Record]) -> list[tuple[str, ...]]:
+    """The warm runs among the records whose answers were right, each in a text for every one of ``HEADINGS``."""
+    return [_row(record) for record in records if record["warm"] is not None and record["outcome"] == Outcome.OK]
+
+
+def _row(record: Record) -> tuple[str, ...]:
+    warm, mine = record["warm"], record["solve"]
+    if warm is None or mine is None:
+        raise ValueError(f"record {record['identity']} is of no warm run that was timed")
+    graph, algorithm, k, _ = group_of(record)
+    found = ratio_of(mine, warm["cold"])
+    over = "-" if found is None else f"{found.value:.3g}x" if found.distinct else "no difference"
+    steps, cold = record["supersteps"], warm["cold_supersteps"]
+    edges = (count(sum(step[1] for step in run)) for run in (steps, cold))
+    return (
+        graph, algorithm, k, engine_label(record), warm["told"], seconds(mine["median"]),
+        seconds(warm["cold"]["median"]), over, f"{len(steps)} / {len(cold)}", " / ".join(edges),
+        count(warm["arcs_examined"]),
+    )  # fmt: skip
+
+
+def warm_table(rows: Sequence[tuple[str, ...]]) -> Table:
+    """The rows for a terminal."""
+    table = Table(title="Warm / cold, after the change", title_justify="left", pad_edge=False)
+    for name in HEADINGS:
+        table.add_column(name, justify="right" if name in NUMBERS or name == "k" else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(literal(cell) for cell in row))
+    return table
