@@ -111,10 +111,13 @@ class TorchEngine(ArrayEngine):
         self._offsets = [self.arrays.upload(side.offsets) for side in self.sides]
         self._empty = [self.arrays.upload(np.diff(side.offsets) == 0) for side in self.sides]
         self._incidence: list[Any] = []
+        self._whole: list[Tensor] = []  # the same matrix with the rows of hubs in one piece, for extrema
         for side in self.sides if gathered else ():
-            count = int(side.offsets[-1])
-            pattern = self.pattern(np.arange(count, dtype=self.index), side.offsets, count)
-            self._incidence.append(pattern.matrix(torch.ones(count, device=self.arrays.device)))
+            count, rows = int(side.offsets[-1]), len(side.offsets) - 1
+            columns, ones = np.arange(count, dtype=self.index), torch.ones(count, device=self.arrays.device)
+            self._incidence.append(self.pattern(columns, side.offsets, count).matrix(ones))
+            columns, offsets = self.arrays.upload(columns), self.arrays.upload(side.offsets.astype(self.index))
+            self._whole.append(self.csr(ones, columns, offsets, (rows, count)))
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
         """Everything to its start."""
@@ -140,7 +143,7 @@ class TorchEngine(ArrayEngine):
         if stage.reducer == "sum":
             total = self._incidence[at] @ rows
         elif self.on_cpu and rows.shape[1] > 1 and count:
-            total = torch.sparse.mm(self._incidence[at].rows, rows, f"a{stage.reducer}")
+            total = torch.sparse.mm(self._whole[at], rows, f"a{stage.reducer}")
             total.masked_fill_(self._empty[at][:, None], IDENTITY[stage.reducer])
         else:
             total = torch.segment_reduce(
