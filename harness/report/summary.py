@@ -16,7 +16,7 @@ from harness.report.console import as_text, console, literal
 from harness.report.failures import failures
 from harness.report.layout import Layout, layout_table, legend
 from harness.report.progress import outcome_text
-from harness.report.table import comparison_table, unsettled
+from harness.report.table import UNSETTLED_NOTE, comparison_table, unsettled
 from harness.report.warm import NOTE, warm_rows, warm_table
 
 _OUTPUT_LINES = 8
@@ -34,8 +34,7 @@ def show_sweep(records: Sequence[Record], cells: int, baseline: str | None, fold
         if marked:
             out.print(Text(f"* {mark.value} ({marked} of {len(timed)} times): {mark.meaning}"))
     if any(unsettled(record) for record in records):
-        told = "not settled: stopped at the limit of supersteps; a quality that only a settled answer has is left out"
-        out.print(Text(told))
+        out.print(Text(UNSETTLED_NOTE))
     rows = warm_rows(records)
     if rows:
         out.print(warm_table(rows))

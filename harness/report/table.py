@@ -16,7 +16,8 @@ from harness.report.series import engine_label
 from harness.report.units import count, seconds, seconds_range
 
 NO_DIFFERENCE = "no difference"
-UNSETTLED = ", not settled"
+UNSETTLED = "not settled"
+UNSETTLED_NOTE = "not settled: stopped at the limit of supersteps; a quality that only a settled answer has is left out"
 
 
 def comparison_table(records: Sequence[Record], baseline: str | None) -> Table:
@@ -75,7 +76,7 @@ def unsettled(record: Record) -> bool:
 
 def _supersteps(record: Record) -> Text:
     steps = record["supersteps"]
-    return Text(f"{len(steps)}{UNSETTLED if unsettled(record) else ''}" if steps else "-")
+    return Text(f"{len(steps)}{f', {UNSETTLED}' if unsettled(record) else ''}" if steps else "-")
 
 
 def disturbed(record: Record) -> bool:

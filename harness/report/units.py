@@ -37,3 +37,8 @@ def _time_unit(value: float) -> tuple[float, str]:
         if value >= scale:
             return scale, unit
     return _TIMES[-1]
+
+
+def times(value: float) -> str:
+    """How many times as fast, such as ``3.27×``."""
+    return f"{value:.3g}×"

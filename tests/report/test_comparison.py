@@ -9,7 +9,7 @@ from harness.report.comparison import baseline_of, grouped, ratio
 from harness.report.summary import show_sweep
 from harness.report.table import comparison_table
 from harness.report.units import count, seconds, seconds_range
-from tests.records.samples import record
+from tests.records.samples import record, warm_record
 
 
 def shown(records, baseline="slow"):
@@ -106,6 +106,18 @@ def test_a_run_that_was_stopped_says_so(capsys, tmp_path):
     assert "not settled: stopped at the limit of supersteps" in capsys.readouterr().out
     show_sweep([done, fixed], 2, None, tmp_path)
     assert "not settled" not in capsys.readouterr().out
+
+
+def test_warm_runs_have_a_table_of_their_own(capsys, tmp_path):
+    wrong = warm_record("wrong", outcome="wrong")
+    show_sweep([warm_record(), record("cold"), wrong], 3, None, tmp_path)
+    text = capsys.readouterr().out.partition("Warm / cold")[2]
+    for told in ("warm, 7 vertices reset", "500 ms", "4 s", "8x", "2 / 3", "150 / 29.1 k", "31"):
+        assert told in row(text, "fast")
+    assert "│ cold " not in text
+    assert "│ wrong " not in text
+    show_sweep([record("cold")], 1, None, tmp_path)
+    assert "Warm / cold" not in capsys.readouterr().out
 
 
 def test_names_are_shown_as_they_are(capsys, tmp_path):

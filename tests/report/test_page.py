@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.report.page import render_page, write_page
+from tests.records.samples import record, warm_record
 from tests.report.sweeps import ENGINES, SCRIPT, cell, failed, sweep
 
 LAPTOP, PHONE, SMALL_PHONE = (1280, 800), (390, 844), (360, 740)
@@ -59,6 +60,21 @@ def test_every_section_is_there_and_nothing_is_asked_of_a_network(opened, file):
     assert "Of 7 comparisons, fast is fastest in 6" in page.inner_text(".lede")
     tally = page.inner_text(".tally").split("\n")
     assert tally == ["25 ok", "1 unsupported", "2 failed", "2 not run yet"]
+
+
+def test_a_run_that_was_stopped_says_so_beside_its_supersteps():
+    stopped, done = cell("slow", "ring", "flood", 1, 1.0, settled=False), cell("fast", "ring", "flood", 1, 1.0)
+    text = render_page([stopped, done], "slow", 2)
+    assert text.count('data-value="30">30 <small>not settled</small>') == 1
+    assert "Not settled: stopped at the limit of supersteps" in text
+    assert "ot settled" not in render_page([done, cell("fixed", "ring", "flood", 1, 1.0, settled=None)], "fast", 2)
+
+
+def test_warm_runs_stand_beside_cold_ones():
+    text = render_page([warm_record(), record("cold")], None, 2)
+    for told in ("warm, 7 vertices reset", "500 ms", "4 s", "8x", "2 / 3", "150 / 29.1 k", "31"):
+        assert f">{told}</td>" in text
+    assert 'id="warm"' not in render_page([record("cold")], None, 1)
 
 
 def test_the_script_is_not_needed_to_read_it(browser, file):

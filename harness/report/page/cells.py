@@ -1,0 +1,110 @@
+"""The table of cells on the page: its columns, and what a record shows in each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.records import Record
+from harness.records.outcome import Outcome
+from harness.report.series import Comparison, edges_per_second, engine_label
+from harness.report.table import UNSETTLED, disturbed, unsettled
+from harness.report.units import count, seconds, seconds_range, times
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table of cells; ``numeric`` ones are sorted by value and set to the right."""
+
+    title: str
+    numeric: bool = False
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What one cell of the table shows, and the value it is sorted by where that is not its text."""
+
+    text: str
+    value: float | None = None
+    aside: str = ""
+    style: str = ""
+
+
+_ABSENT = Entry("–", style="absent")
+COLUMNS = (
+    Column("graph"),
+    Column("algorithm"),
+    Column("k", numeric=True),
+    Column("engine"),
+    Column("outcome"),
+    Column("solve", numeric=True),
+    Column("speed-up", numeric=True),
+    Column("supersteps", numeric=True),
+    Column("edges visited", numeric=True),
+    Column("edges/s", numeric=True),
+    Column("error", numeric=True),
+    Column("quality"),
+    Column("whole cell", numeric=True),
+)
+
+
+def cell_row(group: Comparison, record: Record) -> dict[str, Any]:
+    """A record's entries, one a column, and what the table can be narrowed by."""
+    outcome = Outcome(record["outcome"])
+    style = {Outcome.OK: "ok", Outcome.UNSUPPORTED: "unsupported"}.get(outcome, "failed")
+    k = record["features"]
+    entries = [
+        Entry(group.graph),
+        Entry(group.algorithm, aside=f"at most {group.limit} supersteps" if group.limit else ""),
+        Entry(group.features, None if k is None else float(k)),
+        Entry(engine_label(record)),
+        Entry(outcome.value, style=style),
+        *_times_of(group, record, outcome),
+        *_work_of(record),
+        Entry(seconds(record["seconds"]), record["seconds"]),
+    ]
+    labels = record["labels"]
+    return {"entries": entries, "graph": labels["graph"], "algorithm": labels["algorithm"], "outcome": outcome.value}
+
+
+def _times_of(group: Comparison, record: Record, outcome: Outcome) -> list[Entry]:
+    solve = record["solve"]
+    if outcome is not Outcome.OK or solve is None:
+        return [_ABSENT, _ABSENT]
+    mark = " *" if disturbed(record) else ""
+    interval = seconds_range(solve["low"], solve["high"], solve["median"]) + mark
+    time = Entry(seconds(solve["median"]), solve["median"], interval)
+    if record is group.baseline:
+        return [time, Entry("1×", 1.0, "baseline")]
+    found = group.ratio(record)
+    if found is None:
+        return [time, _ABSENT]
+    if not found.distinct:
+        return [time, Entry("≈", found.value, f"[{found.low:.3g}, {found.high:.3g}]")]
+    style = "gain" if found.value > 1 else "loss"
+    return [time, Entry(times(found.value), found.value, f"[{found.low:.3g}, {found.high:.3g}]", style)]
+
+
+def _work_of(record: Record) -> list[Entry]:
+    steps = record["supersteps"]
+    edges, rate = sum(step[1] for step in steps), edges_per_second(record)
+    told = [f"{name} {value:.3f}" for name, value in record["metrics"].items() if value is not None]
+    return [
+        Entry(str(len(steps)), float(len(steps)), _stopped(record)) if steps else _ABSENT,
+        Entry(count(edges), float(edges)) if steps else _ABSENT,
+        Entry(count(round(rate)), rate) if rate is not None else _ABSENT,
+        _error(record["validation"]),
+        Entry(", ".join(told)) if told else _ABSENT,
+    ]
+
+
+def _stopped(record: Record) -> str:
+    return UNSETTLED if unsettled(record) else ""
+
+
+def _error(validation: Mapping[str, Any] | None) -> Entry:
+    if validation is None:
+        return _ABSENT
+    error = validation["error"]
+    return Entry("not finite") if error is None else Entry(f"{error:.1e}" if error else "0", error)

@@ -1,0 +1,71 @@
+"""The heat map of speed-ups on the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.records import Record
+from harness.records.outcome import Outcome
+from harness.report.comparison import Ratio
+from harness.report.series import Comparison, engine_label
+from harness.report.units import seconds, times
+
+_SHADES = 6  # of the heat map, on either side; the last is for four times and more
+_SHADES_PER_DOUBLING = 3
+
+
+@dataclass(frozen=True)
+class Heat:
+    """A speed-up in the heat map: what it shows, its shade, and what it says when pointed at."""
+
+    text: str
+    style: str
+    title: str
+
+
+def block_title(block: tuple[str, str, str, str], several: bool) -> str:
+    """What a block of comparisons is about; the sweep only where there are several."""
+    sweep, graph, algorithm, limit = block
+    parts = [graph, f"{algorithm}, at most {limit} supersteps" if limit else algorithm, *([sweep] if several else [])]
+    return " · ".join(parts)
+
+
+def heat_map(groups: Sequence[Comparison], engines: Sequence[str], several: bool) -> list[dict[str, Any]]:
+    """Rows by number of features, under the graph and algorithm that they share."""
+    blocks: dict[tuple[str, str, str, str], list[tuple[str, list[list[Heat]]]]] = {}
+    for group in groups:
+        cells = [_heat(group, name) for name in engines]
+        blocks.setdefault(group.block, []).append((f"k = {group.features}", cells))
+    return [{"title": block_title(block, several), "comparisons": rows} for block, rows in blocks.items()]
+
+
+def _heat(group: Comparison, engine: str) -> list[Heat]:
+    """One entry a record of this engine in the comparison: usually one, none where it was not run."""
+    return [_heat_of(group, record) for record in group.records if engine_label(record) == engine]
+
+
+def _heat_of(group: Comparison, record: Record) -> Heat:
+    if record["outcome"] != Outcome.OK or record["solve"] is None:
+        style = "none unsupported" if record["outcome"] == Outcome.UNSUPPORTED else "none"
+        return Heat(record["outcome"].replace("_", " "), style, record["reason"])
+    time = seconds(record["solve"]["median"])
+    if record is group.baseline:
+        return Heat(time, "base", "the baseline")
+    found = group.ratio(record)
+    if found is None:
+        return Heat(time, "plain", "nothing to compare it with")
+    if not found.distinct:
+        return Heat(f"≈ {times(found.value)}", "same", f"no difference shown; {time}, {_interval(found)}")
+    return Heat(times(found.value), _shade(found.value), f"{time}, {_interval(found)}")
+
+
+def _shade(value: float) -> str:
+    steps = min(_SHADES, max(1, round(abs(math.log2(value)) * _SHADES_PER_DOUBLING)))
+    return f"{'faster' if value > 1 else 'slower'}{steps}"
+
+
+def _interval(found: Ratio) -> str:
+    return f"{found.low:.3g} to {found.high:.3g}"
