@@ -19,7 +19,7 @@ from harness.language.analysis import FoldGroup, watched
 from harness.lowering.accumulators import separated
 from harness.lowering.cuda.kernels import CudaKernel, has_matrices, longest_row
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape
-from harness.lowering.cuda.memory import DeviceMemory
+from harness.lowering.cuda.memory import DeviceMemory, arrays_of, values_of
 from harness.lowering.cuda.modules import headers, module_source
 from harness.lowering.log_products import products_as_sums
 from harness.lowering.refusals import unsupported
@@ -93,12 +93,16 @@ class CudaEngine(Engine):
         return unsupported(program, graph, features, change_driven=self.change_driven)
 
     def bytes_needed(self) -> int:
-        """Device memory for the graph and the properties; what changes is there twice."""
+        """Device memory of a run: what kernels take of the graph, the properties, and the engine's own arrays."""
         graph, layout = self.graph, self.layout
-        size = {"vertex": graph.num_vertices, "edge": graph.num_edges, "graph": 1}
-        copies = {"state": 2, "temporary": 1, "input": 1, "builtin": 1}
-        arrays = sum(size[p.place] * layout.stride(p.shape) * copies[p.role] for p in self.program.properties.values())
-        return 4 * (arrays + 2 * graph.num_edges + graph.num_vertices)
+        needed = {name for kernel in self.kernels for name in kernel.arguments}
+        arc = 8 if self.many_arcs else 4
+        of_graph = {"offsets": arc * graph.num_vertices, "neighbours": 4 * graph.num_edges, "rows": 4 * graph.num_edges}
+        size = sum(of_graph.get(name.partition("_")[2], 0) for name in needed if name.startswith(("in_", "out_")))
+        size += 4 * graph.num_edges if "reverse" in needed else 0
+        for _, prop in arrays_of(self.program, needed):
+            size += values_of(prop, graph, layout) * (1 if prop.dtype == "bool" else 4)
+        return size + 4 * sum(self.rooms.values())
 
     def lower(self, program: Program, graph: Graph, features: int) -> str:
         """Plan and generate, without a device; the module's source."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +18,23 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 SLACK = 512  # bytes behind the last row, which a lane without a feature may read
+
+
+def arrays_of(program: Program, needed: Container[str]) -> Iterator[tuple[str, Property]]:
+    """The arrays of properties that there are, by name: those that kernels take, and all state of vertices and of the
+    graph. A temporary that stays within kernels has none."""
+    for prop in program.properties.values():
+        orders = ("csr", "csc") if prop.place == "edge" else (prop.place,)
+        for order in orders:
+            name = f"{order}_{prop.name}"
+            if name in needed or (prop.role == "state" and prop.place != "edge"):
+                yield name, prop
+
+
+def values_of(prop: Property, graph: Graph, layout: DeviceLayout) -> int:
+    """How many values an array of a property has, padding included."""
+    counts = {"vertex": graph.num_vertices, "edge": graph.num_edges, "graph": 1}
+    return counts[prop.place] * layout.stride(prop.shape)
 
 
 class DeviceMemory:
@@ -62,14 +79,20 @@ class DeviceMemory:
         numbers = [values[name] for name in self.program.parameters] or [0.0]
         self._upload("parameters", np.array(numbers, np.float32))
         start = Start(self.program, self.graph, self.layout.features, inputs, state)
-        for prop in self.program.properties.values():
-            if prop.place != "edge":
-                self._set(f"{prop.place}_{prop.name}", start.of(prop), prop)
+        for name, prop in arrays_of(self.program, self.needed):
+            if prop.role in ("state", "temporary") and prop.name not in state and not isinstance(prop.start, str):
+                self._fill(name, prop)
                 continue
-            for order in ("csr", "csc"):
-                if f"{order}_{prop.name}" in self.needed:
-                    given = start.of(prop)
-                    self._set(f"{order}_{prop.name}", given if order == "csr" else given[self.graph.csc.edge_ids], prop)
+            given = start.of(prop)
+            self._set(name, given[self.graph.csc.edge_ids] if name.startswith("csc_") else given, prop)
+
+    def _fill(self, name: str, prop: Property) -> None:
+        """Set all of a property to its constant, or poison a temporary, on the device."""
+        kind = np.bool_ if prop.dtype == "bool" else np.float32
+        array = self.arrays.get(name)
+        if array is None:
+            array = self.empty(name, values_of(prop, self.graph, self.layout), kind)
+        array.fill((False if kind is np.bool_ else np.nan) if prop.start is None else prop.start)
 
     def _set(self, name: str, values: Array, prop: Property) -> None:
         kind = np.bool_ if prop.dtype == "bool" else np.float32
