@@ -60,24 +60,31 @@ class Unsupported(Exception):
 
 
 class Budget:
-    """Seconds for the whole benchmark; what does not fit is left out, and told at the end."""
+    """Seconds for the whole benchmark; what does not fit is left out, and told at the end.
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds, self.start = seconds, time.monotonic()
+    ``pace``: what estimates are multiplied by, below 1 for small graphs.
+    """
+
+    def __init__(self, seconds: float, pace: float = 1.0) -> None:
+        self.seconds, self.pace, self.start = seconds, pace, time.monotonic()
         self.end = self.start + seconds
-        self.left_out: list[str] = []
+        self.left_out: dict[str, list[str]] = {}
 
     @property
     def spent(self) -> float:
         """Seconds since the start."""
         return time.monotonic() - self.start
 
-    def allows(self, what: str, seconds: float = 3.0) -> bool:
-        """Whether about ``seconds`` are left; where not, ``what`` is noted as left out."""
-        if time.monotonic() + seconds <= self.end:
+    def allows(self, what: str, which: str, seconds: float) -> bool:
+        """Whether about ``seconds`` are left; where not, ``which`` of ``what`` is noted as left out."""
+        if time.monotonic() + seconds * self.pace <= self.end:
             return True
-        self.left_out.append(what)
+        self.leave_out(what, which)
         return False
+
+    def leave_out(self, what: str, which: str) -> None:
+        """Note what is not done."""
+        self.left_out.setdefault(what, []).append(which)
 
     @contextmanager
     def at_most(self, share: float) -> Iterator[None]:
@@ -212,8 +219,9 @@ def side_by_side(runners: dict[str, Any]) -> dict[str, Timed]:
     }
     steps = {}
     for label, work in once.items():
-        work(1)
-        steps[label] = int(min(MOST_STEPS, max(1, SAMPLE_MS // max(work(1), 1e-3))))
+        first = work(1)
+        again = work(1) if first < 10 * SAMPLE_MS else first
+        steps[label] = int(min(MOST_STEPS, max(1, SAMPLE_MS // max(again, 1e-3))))
     samples: dict[str, list[float]] = {label: [] for label in once}
     start = time.monotonic()
     for round_ in range(ROUNDS):

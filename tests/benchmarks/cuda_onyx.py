@@ -31,9 +31,10 @@ from harness.algorithms.pagerank import PageRank
 from harness.algorithms.sssp import SSSP
 from harness.graph import Graph
 from harness.language import Algorithm, Inputs
+from harness.lowering.cuda.kernels import has_matrices
 from harness.lowering.cuda.layout import DeviceLayout
 from tests.benchmarks import cuda_runs
-from tests.benchmarks.cuda_cells import Budget, Ceilings, Cell
+from tests.benchmarks.cuda_cells import Budget, Ceilings, Cell, Timed
 from tests.benchmarks.cuda_graphs import DelaunayMaker, rmat_graph, road_grid
 from tests.benchmarks.cuda_groups import DeviceLost, Table, measured
 from tests.benchmarks.hand_written.kernels import BeliefPropagationByHand, HandWritten, LabelPropagationByHand
@@ -54,6 +55,7 @@ ALGORITHMS: tuple[Algorithm, ...] = (
     Multimodal(), BFS(), SSSP(), Components(), KCore(core=16),
 )  # fmt: skip
 FEATURES = (8, 32, 4, 1, 128, 64, 16, 2)  # what matters most first
+LONGEST_MS = 3000.0  # of a superstep that is still measured
 FOLDED: dict[str, dict[str, Any]] = {
     "pull, unfolded": {"fold": False},
     "pull, folded": {},
@@ -81,7 +83,7 @@ def aggregation(table: Table, graph: Graph, features: tuple[int, ...]) -> None:
     """One weighted aggregation with normalisation: what each part of a schedule is good for."""
     table.title(f"weighted aggregation on {graph.name}")
     for k in features:
-        if not table.budget.allows(f"aggregation on {graph.name}, k={k}", 6.0):
+        if not table.budget.allows(f"aggregation on {graph.name}", f"k={k}", 6.0):
             continue
         cells = [Cell(label, Aggregation(), k, options) for label, options in AGGREGATION.items()]
         found = measured(table, graph, cells)
@@ -94,7 +96,7 @@ def folding(table: Table, graph: Graph, algorithm: Algorithm, features: tuple[in
     """Folded kernels against unfolded ones and against those written by hand."""
     table.title(f"folding of {algorithm.name} on {graph.name}")
     for k in features:
-        if not table.budget.allows(f"folding of {algorithm.name} on {graph.name}, k={k}", 6.0):
+        if not table.budget.allows(f"folding of {algorithm.name} on {graph.name}", f"k={k}", 6.0):
             continue
         cells = [Cell(label, algorithm, k, options) for label, options in FOLDED.items()]
         others = {Cell(label, algorithm, k): make for label, make in by_hand(algorithm, graph, k).items()}
@@ -135,13 +137,27 @@ def by_hand(algorithm: Algorithm, graph: Graph, k: int) -> dict[str, Callable[[]
 def every_algorithm(table: Table, graph: Graph, features: tuple[int, ...]) -> None:
     """A superstep of every algorithm at every k, pulled and folded."""
     table.title(f"every algorithm on {graph.name}, pull, FA, folded")
+    known: dict[str, dict[int, float]] = {algorithm.name: {} for algorithm in ALGORITHMS}
     for k in features:
         for algorithm in ALGORITHMS:
-            cell = Cell(algorithm.name, algorithm, k)
+            cell, what = Cell(algorithm.name, algorithm, k), f"{algorithm.name} on {graph.name}"
             if k > 1 and not depends_on_features(cell):
                 continue
-            if table.budget.allows(f"{algorithm.name} on {graph.name}, k={k}", 2.0 + k / 32):
-                measured(table, graph, [cell])
+            expected = predicted_ms(cell, known[algorithm.name])
+            if expected > LONGEST_MS:
+                table.budget.leave_out(what, f"k={k} (about {expected / 1000:.0f} s a superstep)")
+            elif table.budget.allows(what, f"k={k}", 2.0 + k / 32 + 5 * expected / 1000):
+                found = measured(table, graph, [cell])[cell.label]
+                if isinstance(found, Timed):
+                    known[algorithm.name][k] = found.ms
+
+
+def predicted_ms(cell: Cell, known: dict[int, float]) -> float:
+    """What a superstep may take, from that of fewer features: the cube of their ratio where there are matrices."""
+    fewer = max((k for k in known if k < cell.features), default=0)
+    if not fewer:
+        return 0.0
+    return known[fewer] * (cell.features / fewer) ** (3 if has_matrices(cell.program) else 1)
 
 
 def depends_on_features(cell: Cell) -> bool:
@@ -154,17 +170,18 @@ def parts(table: Table, sizes: Sizes) -> None:
     """Everything, what matters most first; a part that fails for good ends the benchmark."""
     triangulated = DelaunayMaker(sizes.points)
     budget = table.budget
+    features = FEATURES if sizes != QUICK else FEATURES[:2]
     rmat = rmat_graph(sizes.scale, sizes.arcs)
     print(f"{rmat!r} [{budget.spent:.0f} s]", flush=True)
     with budget.at_most(0.16):
-        aggregation(table, rmat, FEATURES)
+        aggregation(table, rmat, features)
     with budget.at_most(0.1):
         folding(table, rmat, BeliefPropagation(), (8, 16))
         folding(table, rmat, ALS(sides="all"), (8, 16))
     with budget.at_most(0.14):
         cuda_runs.cold(budget, rmat, 200)
     with budget.at_most(0.16):
-        every_algorithm(table, rmat, FEATURES)
+        every_algorithm(table, rmat, features)
     grid = road_grid(sizes.side)
     print(f"\n{grid!r} [{budget.spent:.0f} s]", flush=True)
     with budget.at_most(0.08):
@@ -176,13 +193,13 @@ def parts(table: Table, sizes: Sizes) -> None:
     with budget.at_most(0.06):
         cuda_runs.cold(budget, delaunay, 1000)
     with budget.at_most(0.12):
-        aggregation(table, grid, FEATURES)
+        aggregation(table, grid, features)
     with budget.at_most(0.08):
         cuda_runs.warm(budget, rmat_graph(sizes.warm_scale, sizes.warm_arcs))
     with budget.at_most(0.06):
-        every_algorithm(table, delaunay, FEATURES)
-    every_algorithm(table, grid, FEATURES)
-    aggregation(table, delaunay, FEATURES)
+        every_algorithm(table, delaunay, features)
+    every_algorithm(table, grid, features)
+    aggregation(table, delaunay, features)
 
 
 def main() -> None:
@@ -200,14 +217,14 @@ def main() -> None:
     )
     print(f"{cupy.cuda.runtime.driverGetVersion()}, NVRTC {'.'.join(map(str, cupy.cuda.nvrtc.getVersion()))}", end=", ")
     print(f"CuPy {cupy.__version__}, NumPy {np.__version__}, Python {platform.python_version()}", flush=True)
-    budget = Budget(given.seconds)
+    budget = Budget(given.seconds, 0.2 if given.quick else 1.0)
     try:
         parts(Table(budget, Ceilings()), QUICK if given.quick else Sizes())
     except DeviceLost as error:
         print(f"\nthe device is lost, the rest is left out: {error}", flush=True)
     print(f"\n{budget.spent:.0f} s of {budget.seconds:.0f} s")
-    for what in budget.left_out:
-        print(f"left out for want of time: {what}")
+    for what, which in budget.left_out.items():
+        print(f"left out for want of time: {what}: {', '.join(which)}")
 
 
 if __name__ == "__main__":

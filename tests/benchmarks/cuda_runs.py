@@ -81,15 +81,15 @@ def cold(budget: Budget, graph: Graph, limit: int) -> None:
     """Change-driven against full, from a cold start."""
     print(f"\n== whole runs from a cold start, at most {limit} supersteps [{budget.spent:.0f} s]\n{HEADER}", flush=True)
     for algorithm, k in algorithms():
-        what = f"whole runs of {algorithm.name} on {graph.name}"
-        if not budget.allows(what, 8.0):
+        what = f"whole runs on {graph.name}"
+        if not budget.allows(what, algorithm.name, 8.0):
             continue
         chosen = algorithm.prepare_graph(graph)
         inputs = algorithm.inputs(chosen, k)
         compile_ahead([Cell(name, algorithm, k, options) for name, options in SCHEDULES.items()], chosen)
         full: Run | str | None = None
         for name, options in SCHEDULES.items():
-            if not budget.allows(f"{what}, {name}", 4.0):
+            if not budget.allows(what, f"{algorithm.name} ({name})", 4.0):
                 continue
             cell = Cell(name, algorithm, k, options)
             run = guarded(lambda c=cell, g=chosen, i=inputs: _cold(c, g, i, limit))
@@ -111,7 +111,7 @@ def warm(budget: Budget, graph: Graph) -> None:
     title = f"warm starts after {CHANGED_SHARE:.0e} of the edges changed"
     print(f"\n== {title} [{budget.spent:.0f} s]\n{HEADER}", flush=True)
     for algorithm, k in algorithms():
-        if not budget.allows(f"warm runs of {algorithm.name} on {graph.name}", 15.0):
+        if not budget.allows(f"warm runs on {graph.name}", algorithm.name, 12.0):
             continue
         posed = guarded(lambda a=algorithm, n=k: _changed(a, graph, n))
         if isinstance(posed, str):
