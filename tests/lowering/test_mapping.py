@@ -17,6 +17,7 @@ from harness.lowering.cpu.code import Block, Value
 from harness.lowering.cpu.kernels import module_source
 from harness.lowering.cpu.mapping import far, literal
 from harness.lowering.layout import Layout
+from harness.per_device import PerDevice
 from tests.engines.problems import LIBRARIES, STRATEGIES, new_engine
 from tests.engines.programs import arcs_and_loops, program_named
 
@@ -31,9 +32,14 @@ def road():
 
 def prepared(strategy, program, features, graph=None):
     name, options = STRATEGIES[strategy]
+    return of_the_cpu(name, options, program, graph or road(), features)
+
+
+def of_the_cpu(name, options, program, graph, features):
+    """The engine that generates code, prepared: behind one that runs on several devices, that of the CPU."""
     engine = new_engine(name, options)
-    engine.prepare(program, graph or road(), features, Device(threads=1), Phases())
-    return engine
+    engine.prepare(program, graph, features, Device(threads=1), Phases())
+    return engine.prepared if isinstance(engine, PerDevice) else engine
 
 
 @pytest.mark.parametrize(("strategy", "features"), FEATURE_AWARE_KERNELS)
@@ -194,8 +200,7 @@ def test_layout_of_a_program_with_matrices():
 def test_options_that_do_not_shape_code_do_not_recompile(name, one, other):
     sources = []
     for options in (one, other):
-        engine = new_engine(name, options)
-        engine.prepare(trace(PageRank()), road(), 4, Device(threads=1), Phases())
+        engine = of_the_cpu(name, options, trace(PageRank()), road(), 4)
         sources.append(engine.source)
         assert repr(engine.schedule) in engine.explain()
     assert sources[0] == sources[1]
