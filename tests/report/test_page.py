@@ -299,3 +299,12 @@ def test_a_thousand_cells_stay_small():
     ]  # fmt: skip
     assert len(records) == 1000
     assert len(render_page(records, "slow with a rather long name")) < 3_000_000
+
+
+def test_a_thousand_comparisons_stay_small():
+    records = [
+        cell("slow", f"graph number {graph}", "flood", k, k * 1e-3) for graph in range(250) for k in (1, 2, 3, 4)
+    ]
+    page = render_page(records, "slow")
+    assert len(page) < 3_000_000
+    assert "750 more comparisons are not drawn here" in page

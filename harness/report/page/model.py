@@ -29,6 +29,7 @@ from harness.report.units import times
 from harness.report.warm import HEADINGS, NOTE, NUMBERS, warm_rows
 
 STYLES = 8  # engines that get a colour of their own; the next ones share them and differ in their dashes
+_CLOSE_UPS = 250  # with their charts, 2.5 kB for an engine; the page of a thousand cells stays below 3 MB
 _OUTPUT_LINES = 40
 _OUTPUT_WIDTH = 400
 _FAILED = "failed"
@@ -77,7 +78,8 @@ def page_model(records: Sequence[Record], baseline: str | None, cells: int) -> d
         "stopped": UNSETTLED_NOTE if any(unsettled(record) for record in records) else "",
         "choices": _choices(records),
         "warm": {"headings": [(name, name in NUMBERS) for name in HEADINGS], "rows": warm_rows(records), "note": NOTE},
-        "close": [_close(group, styles, several) for group in groups],
+        "close": [_close(group, styles, several) for group in groups[:_CLOSE_UPS]],
+        "not_close": max(0, len(groups) - _CLOSE_UPS),
         "phase_styles": {name: phase_style(name) for name in phase_names(records)},
         "failures": [_failure(one) for one in failures(records)],
         "environment": environment(records),
