@@ -1,0 +1,79 @@
+"""What a sweep costs beside the solves: ``pytest tests/benchmarks/test_sweeps.py -m benchmark``.
+
+Processor time stands beside the wall-clock time, because on a machine that others use only the first means something.
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from harness.records import read_records
+
+pytestmark = pytest.mark.benchmark
+TINY = (
+    "algorithm=fake_spread", "graph=fake_ring", "engine=fake_right", "measure.repetitions=1", "measure.budget_s=0.001",
+    "measure.warmup_s=0.001",
+)  # fmt: skip
+THOUSAND = (*TINY, "features=1,2,3,4", "graph.vertices=range(3,253)")
+# Puts a record in the place of every cell instead of running it: that of the cell in sys.argv[1].
+PRETEND = """
+import sys
+from pathlib import Path
+import harness.campaign.sweep as sweep
+from harness.campaign.application import main
+from harness.records import read_record, write_record
+
+[path] = Path(sys.argv[1]).glob("*/*/record.json")
+told = read_record(path)
+
+def pretend(plan, todo, launcher, batch):
+    for one in todo:
+        write_record(one.folder, {**told, "sweep": plan.identity, "cell": one.key, "labels": one.cell.labels})
+    return 0
+
+sweep._carry_out = pretend
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+def processor_seconds():
+    """What all ended children of this process have taken so far."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def test_overhead_of_a_cell(benchmark, command, tmp_path):
+    """Ten cells against one, so that what a sweep costs once does not count; everything that is cached is so."""
+    ten = (*TINY, f"features={','.join(map(str, range(1, 11)))}", "rerun=all")
+    one = (*TINY, "features=1", "rerun=all", "output=one")
+    for cells in (ten, one):
+        assert command(*cells).returncode == 0
+    began = processor_seconds()
+    benchmark.pedantic(lambda: command(*ten), rounds=3)
+    of_ten = (processor_seconds() - began) / 3
+    began = processor_seconds()
+    assert command(*one).returncode == 0
+    solves = [sum(record["solve"]["samples"]) for _, record in read_records(tmp_path / "results")]
+    benchmark.group = "sweeps"
+    benchmark.extra_info["processor_s_a_cell"] = (of_ten - (processor_seconds() - began)) / 9 - max(solves)
+    benchmark.extra_info["wall_s_a_cell_at_most"] = benchmark.stats.stats.median / 10
+
+
+def test_a_thousand_cells_on_record(benchmark, command, tmp_path, harness_environment):
+    """The same command again, when nothing is left to be done: plan, records, table and page."""
+    assert command(*TINY, "features=1", "output=sample").returncode == 0
+    pretended = subprocess.run(
+        [sys.executable, "-c", PRETEND, str(tmp_path / "sample"), *THOUSAND],
+        cwd=tmp_path, env=harness_environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert pretended.returncode == 0, pretended.stderr
+    began = processor_seconds()
+    finished = benchmark.pedantic(lambda: command(*THOUSAND), rounds=1)
+    assert "1000 cells, 1000 on record" in finished.stdout
+    benchmark.group = "sweeps"
+    benchmark.extra_info["processor_s"] = processor_seconds() - began
+    benchmark.extra_info["page_bytes"] = next((tmp_path / "results").glob("*/report.html")).stat().st_size
