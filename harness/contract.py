@@ -132,7 +132,14 @@ class RunStatistics:
 
 class Engine(ABC):
     """One way of running programs. The harness calls, in order: ``supports``, ``prepare``, then any number of
-    ``reset`` / ``run`` / ``values``, then ``close``."""
+    ``reset`` / ``run`` / ``values``, then ``close``.
+
+    ``deterministic``: whether equal inputs lead to the same values to the last bit, in every run and every engine that
+    is prepared alike, on as many threads. It is a promise, and the conformance suite holds the engine to it; whether
+    two runs of any other engine agree is left to the program's bound. It is asked for after ``prepare``.
+    """
+
+    deterministic = False
 
     def __init__(self, schedule: Any) -> None:
         self.schedule = schedule

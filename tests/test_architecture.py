@@ -36,7 +36,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "harness.device": {"cupy", "cupy_backends", "platformdirs"},
     "harness.conformance": NUMERICAL | LIGHT_PARTS | {
-        "harness", "harness.graph", "harness.language", "harness.plugins", "pytest", "hypothesis",
+        "harness.graph", "harness.language", "harness.plugins", "psutil", "pytest",
     },
     "harness.campaign": NUMERICAL | LIGHT_PARTS | {
         "harness", "harness.graph", "harness.language", "harness.plugins", "harness.records", "harness.report",

@@ -18,6 +18,7 @@ class ScipyEngine(ArrayEngine):
     """Sparse times dense, on one thread, in float32."""
 
     library = "scipy.sparse"
+    deterministic = True
 
     def open(self, device: Device) -> None:
         """NumPy's arrays."""

@@ -1,24 +1,94 @@
-"""Which engine runs which algorithm, and why not: ``python -m harness.conformance cpu > docs/what-runs-where.md``."""
+"""Hold an installed engine against the suite, or print what runs where.
+
+``python -m harness.conformance NAME`` runs the suite on an engine; ``python -m harness.conformance --table`` prints the
+page of algorithms, engines and schedules, from the answers of the engines themselves.
+"""
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
 
 from harness.conformance.matrix import table
-from harness.contract import Device
-from harness.plugins import load_plugins
+from harness.conformance.subject import options_of
+from harness.contract import Device, ScheduleError, schedule_from_options
+from harness.plugins import UnknownName, load_plugins
+
+MISUSE_STATUS = 2
+Kind = Literal["cpu", "cuda"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the page for a device."""
-    parser = argparse.ArgumentParser(prog="python -m harness.conformance", description=__doc__)
-    parser.add_argument("device", choices=("cpu", "cuda"), help="the device to ask for")
-    parser.add_argument("engines", nargs="*", help="engines to ask; all that are installed when none is named")
-    given = parser.parse_args(arguments)
-    sys.stdout.write(table(load_plugins(), Device(given.device, threads=1), given.engines or None))
+    """Run the suite; 0 when the engine passes, 1 when it does not, 2 when nothing could be run."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    cut = given.index("--") if "--" in given else len(given)
+    parser = _parser()
+    asked, for_pytest = parser.parse_args(given[:cut]), given[cut + 1 :]
+    names = [word for word in asked.words if "=" not in word]
+    try:
+        options = options_of(word for word in asked.words if "=" in word)
+        if asked.table:
+            return _print_table(names, options, asked.device or "cpu")
+        if len(names) != 1:
+            return _refuse("name one engine, or ask for the --table")
+        spec = load_plugins().engine(names[0])
+        if options:  # without any it is the suite that looks at the schedule
+            schedule_from_options(spec, options)
+    except (UnknownName, ScheduleError) as error:
+        return _refuse(str(error))
+    device = asked.device or spec.devices[0]
+    if device not in spec.devices:
+        return _refuse(f"engine {spec.name!r} does not run on {device} (it runs on: {', '.join(spec.devices)})")
+    if importlib.util.find_spec("pytest") is None:
+        return _refuse("the suite needs pytest: pip install 'onyx-harness[conformance]'")
+    return _run(spec.name, [word for word in asked.words if "=" in word], device, asked.thorough, for_pytest)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m harness.conformance", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="What follows -- goes to pytest: -- -x -k WORDS",
+    )  # fmt: skip
+    parser.add_argument(
+        "words", metavar="NAME | OPTION=VALUE", nargs="*",
+        help="an installed engine, as in engine=NAME, and options of its schedule, as in direction=push",
+    )  # fmt: skip
+    parser.add_argument("--device", choices=("cpu", "cuda"), help="default: the first that the engine names")
+    parser.add_argument("--thorough", action="store_true", help="every schedule, and more numbers of features")
+    parser.add_argument("--table", action="store_true", help="print what runs where, for the engines named or for all")
+    return parser
+
+
+def _print_table(names: Sequence[str], options: Mapping[str, object], device: Kind) -> int:
+    if options:
+        return _refuse("the table has every schedule; name engines alone")
+    registry = load_plugins()
+    for name in names:
+        registry.engine(name)  # UnknownName
+    sys.stdout.write(table(registry, Device(device, threads=1), names or None))
     return 0
+
+
+def _run(name: str, options: Sequence[str], device: str, thorough: bool, for_pytest: Sequence[str]) -> int:
+    import pytest
+
+    # Options defined by a package that --pyargs names are not known when the command line is read, so the plugin is
+    # loaded by name first. Nothing is written, neither beside the installed package nor in this folder.
+    command = ["-p", "harness.conformance.plugin", "-p", "no:cacheprovider", "-p", "no:benchmark"]
+    command += ["--import-mode=importlib"]
+    command += ["-c", str(Path(__file__).with_name("pytest.ini")), "--engine", name, "--engine-device", device]
+    command += [part for option in options for part in ("--engine-option", option)]
+    command += ["--thorough"] if thorough else []
+    return int(pytest.main([*command, *for_pytest, "--pyargs", "harness.conformance.suite"]))
+
+
+def _refuse(reason: str) -> int:
+    print(f"harness.conformance: error: {reason}", file=sys.stderr)  # noqa: T201
+    return MISUSE_STATUS
 
 
 if __name__ == "__main__":

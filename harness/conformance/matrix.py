@@ -5,7 +5,7 @@ Nothing here knows an engine: schedules are what the options of its dataclass al
 
 from __future__ import annotations
 
-import importlib
+import functools
 import itertools
 import types
 import typing
@@ -15,13 +15,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from harness.contract import Device, Engine, EngineSpec, No, Phases, Yes, schedule_from_options
+from harness.conformance.subject import Subject, Unsupported, expected, load
+from harness.contract import Device, EngineSpec, No, Yes
 from harness.graph import Graph
 from harness.graph.generators import grid, random_ratings, rmat
 from harness.language import Algorithm, Inputs, InvalidInput, Program, trace
-from harness.language.reference import ReferenceRun
 from harness.language.validation import Comparison, compare
-from harness.plugins import Registry
+from harness.plugins import Registry, load_plugins
 
 FEATURES = (1, 3, 4, 7, 8, 32, 33, 100)
 # Parameters that make other programs, or that small graphs need to leave something to do.
@@ -54,8 +54,16 @@ def algorithms(registry: Registry) -> dict[str, Algorithm]:
     for spec in registry.algorithms.values():
         for parameters in VARIANTS.get(spec.name, ({},)):
             told = ", ".join(f"{name}={value}" for name, value in parameters.items())
-            found[f"{spec.name} ({told})" if told else spec.name] = _load(spec.factory)(**parameters)
+            found[f"{spec.name} ({told})" if told else spec.name] = load(spec.factory)(**parameters)
     return found
+
+
+@functools.cache
+def built_in() -> dict[str, Algorithm]:
+    """The algorithms that come with the harness, which every engine can be asked for, whatever else is installed."""
+    found = load_plugins().algorithms
+    ours = {name: spec for name, spec in found.items() if spec.factory.startswith("harness.")}
+    return algorithms(Registry(algorithms=ours))
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,42 +90,17 @@ def question(algorithm: Algorithm, features: int) -> Question:
 
 def ask(spec: EngineSpec, options: Mapping[str, Any], asked: Question, device: Device) -> Yes | No:
     """Whether the engine runs the program under a schedule on a device."""
-    return new_engine(spec, options).supports(asked.program, asked.graph, asked.features, device)
+    return Subject(spec, options, device).says(asked.program, asked.graph, asked.features)
 
 
 def check(spec: EngineSpec, options: Mapping[str, Any], asked: Question, device: Device) -> Comparison | No:
     """Run the program, and hold its answer against the float64 reference; No where the engine does not take it."""
-    engine = new_engine(spec, options)
-    answer = engine.supports(asked.program, asked.graph, asked.features, device)
-    if isinstance(answer, No):
-        return answer
+    case = asked.program, asked.graph, asked.features, asked.inputs, asked.program.max_supersteps
     try:
-        engine.prepare(asked.program, asked.graph, asked.features, device, Phases())
-        engine.reset(asked.inputs)
-        engine.run(asked.program.max_supersteps)
-        found = {name: engine.values(name) for name in asked.program.outputs}
-    finally:
-        engine.close()
-    return compare(asked.program, found, expected(asked))
-
-
-def expected(asked: Question) -> dict[str, np.ndarray[Any, Any]]:
-    """The reference's answer, in float64."""
-    run = ReferenceRun(asked.program, asked.graph, asked.features)
-    run.reset(asked.inputs)
-    run.run(asked.program.max_supersteps)
-    return {name: run.values(name) for name in asked.program.outputs}
-
-
-def new_engine(spec: EngineSpec, options: Mapping[str, Any]) -> Engine:
-    """An engine under a schedule."""
-    made: Engine = _load(spec.factory)(schedule_from_options(spec, options))
-    return made
-
-
-def _load(factory: str) -> Any:
-    module, _, name = factory.partition(":")
-    return getattr(importlib.import_module(module), name)
+        found = Subject(spec, options, device).answer(*case)
+    except Unsupported as reason:
+        return No(str(reason))
+    return compare(asked.program, found, expected(*case))
 
 
 # the table ------------------------------------------------------------------------------------------------------------
@@ -144,8 +127,8 @@ def table(registry: Registry, device: Device, engines: Sequence[str] | None = No
 
 HEAD = """# What runs where: {device}
 
-Made by `python -m harness.conformance {device}`, from the answers of the engines themselves; a test keeps it current
-and runs every combination that is said to run.
+Made by `python -m harness.conformance --table --device {device}`, from the answers of the engines
+themselves; a test keeps it current and runs every combination that is said to run.
 """
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.matrix import FEATURES, algorithms, ask, check, new_engine, question, schedules, table
+from harness.conformance.matrix import FEATURES, algorithms, ask, check, question, schedules, table
+from harness.conformance.subject import new_engine
 from harness.contract import Device, No, Phases, Yes
 from harness.language import InvalidInput
 from harness.language.validation import compare
@@ -118,7 +119,7 @@ def test_the_table_is_current():
     for spec in SPECS.values():
         for required in spec.requires:
             pytest.importorskip(required, reason=f"engine {spec.name!r} needs the module {required!r}")
-    told = "it is out of date: python -m harness.conformance cpu > docs/what-runs-where.md"
+    told = "it is out of date: python -m harness.conformance --table > docs/what-runs-where.md"
     assert TABLE.read_text() == table(registry(), Device(threads=1)), told
 
 

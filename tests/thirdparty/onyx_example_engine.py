@@ -23,6 +23,7 @@ from harness.api import (
     Superstep,
     VertexStep,
     Yes,
+    initial_values,
 )  # fmt: skip
 
 Array = NDArray[Any]
@@ -32,6 +33,8 @@ START = {"sum": 0.0, "min": np.inf, "max": -np.inf}
 
 class ExampleEngine(Engine):
     """Runs programs of edge sums, minima and maxima and of vertex steps; all vertices in every superstep."""
+
+    deterministic = True
 
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
         if not all(isinstance(stage, (EdgeReduce, VertexStep, GraphReduce)) for stage in program.stages):
@@ -51,19 +54,7 @@ class ExampleEngine(Engine):
 
     def reset(self, inputs: Inputs, state: Mapping[str, Array] | None = None) -> None:
         self.parameters = {**self.program.parameters, **inputs.parameters}
-        graph = self.graph
-        self.value: dict[str, Array] = {"out_degree": graph.out_degrees, "in_degree": graph.in_degrees}
-        self.value |= {"degree": graph.in_degrees, "num_vertices": np.array([graph.num_vertices])}
-        self.value |= {"num_edges": np.array([graph.num_edges])}
-        for name, prop in self.program.properties.items():
-            if prop.role == "input":
-                self.value[name] = inputs.properties.get(name, graph.weights)
-            elif prop.role == "state":
-                shape = (graph.num_vertices, *(self.features if not isinstance(d, int) else d for d in prop.shape))
-                start = (
-                    self.value[prop.start] if isinstance(prop.start, str) else np.full(shape, prop.start, np.float32)
-                )
-                self.value[name] = np.array((state or {}).get(name, start))
+        self.value = initial_values(self.program, self.graph, self.features, inputs, state or {}, np.float32)
 
     def run(self, max_supersteps: int) -> RunStatistics:
         done = RunStatistics(settled=False)
@@ -81,7 +72,7 @@ class ExampleEngine(Engine):
         return done
 
     def values(self, name: str) -> Array:
-        return self.value[name].astype(np.float32)
+        return self.value[name].copy()
 
     def close(self) -> None:
         self.value = {}

@@ -41,6 +41,7 @@ class CpuEngine(Engine):
     to ``self.edges``, and the sources it finds moved (or active) to ``self.moved``.
     """
 
+    deterministic = True  # parts and the order within them depend on the number of threads alone; nothing is atomic
     feature_aware = True
     change_driven = False
     direction: Direction = "pull"

@@ -1,0 +1,84 @@
+"""A process of its own in which an engine is given less memory than it needs: ``... exhaustion REQUEST``."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import resource
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from harness.conformance.matrix import Question
+from harness.conformance.subject import Subject, Unsupported, expected
+from harness.conformance.workload import workload
+from harness.contract import Device, Phases
+from harness.language.validation import compare
+from harness.plugins import load_plugins
+
+# A vertex property of 32 features takes 26 MB; the margin is for what Python itself needs on the way to the error.
+SMALL, LARGE = (200, 600), (200_000, 400_000)
+MARGIN = 8_000_000
+SUPERSTEPS = 2
+# On a GPU the limit is that of CuPy's pool and is set from outside, for the whole process.
+LIMIT_OF_CUPY = {"CUPY_GPU_MEMORY_LIMIT": "60000000"}
+
+
+def main(request: dict[str, Any]) -> dict[str, Any]:
+    """What was met, in words, and whether that is as it should be."""
+    subject = Subject(load_plugins().engine(request["name"]), request["options"], Device(request["device"]))
+    try:
+        small, large = (workload(subject, *size) for size in (SMALL, LARGE))
+    except Unsupported as reason:
+        return {"ok": True, "met": f"not tried: {reason}"}
+    is_right(subject, small)  # also compiles and starts threads, which is not what memory is short for
+    engine = subject.new()
+    engine.supports(large.program, large.graph, large.features, subject.device)
+    met = "the run needed no more than there was"
+    try:
+        with less_memory(subject.device):
+            engine.prepare(large.program, large.graph, large.features, subject.device, Phases())
+            engine.reset(large.inputs)
+            engine.run(SUPERSTEPS)
+            for name in large.program.outputs:
+                engine.values(name)
+    except MemoryError as error:
+        met = type(error).__name__
+    except Exception as error:  # noqa: BLE001  whatever else is raised is what the suite reports
+        return {"ok": False, "met": f"{type(error).__name__} in place of MemoryError: {error}"}
+    engine.close()
+    right = is_right(subject, small)
+    return {"ok": right, "met": f"{met}, and the next run is {'right' if right else 'wrong'}"}
+
+
+def is_right(subject: Subject, asked: Question) -> bool:
+    """A run of the same program, number of features and types as the large one."""
+    case = asked.program, asked.graph, asked.features, asked.inputs, SUPERSTEPS
+    return compare(asked.program, subject.answer(*case), expected(*case)).ok
+
+
+@contextlib.contextmanager
+def less_memory(device: Device) -> Iterator[None]:
+    """A limit a little above what the process has; see LIMIT_OF_CUPY."""
+    if device.kind != "cpu":
+        yield
+        return
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (data_bytes() + MARGIN, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+def data_bytes() -> int:
+    """What RLIMIT_DATA counts, as the process is now."""
+    for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith("VmData:"):
+            return int(line.split()[1]) * 1024
+    raise OSError("/proc/self/status has no line VmData; the limit needs Linux")
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(json.loads(sys.argv[1]))))  # noqa: T201

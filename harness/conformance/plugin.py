@@ -1,0 +1,96 @@
+"""The pytest plugin beneath the suite: which engine it is about, and what it says of it at the end.
+
+It can also be used in the tests of an engine's own package::
+
+    pytest -p harness.conformance.plugin --engine NAME --pyargs harness.conformance.suite
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import pytest
+
+from harness.conformance.driver import NoDevice, require_device
+from harness.conformance.matrix import built_in, schedules
+from harness.conformance.subject import Subject, options_of
+from harness.contract import Device, EngineSpec
+from harness.plugins import load_plugins
+
+FEATURES = (1, 3, 8)
+MORE_FEATURES = (1, 2, 3, 4, 5, 7, 8, 16, 32, 33)
+STATEMENTS = pytest.StashKey[list[str]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The engine under test."""
+    group = parser.getgroup("conformance", "conformance of a graph engine")
+    group.addoption("--engine", help="the installed engine that the suite is about")
+    group.addoption("--engine-option", action="append", default=[], help="KEY=VALUE, an option of its schedule")
+    group.addoption("--engine-device", choices=("cpu", "cuda"), default="cpu", help="where it runs")
+    group.addoption("--thorough", action="store_true", help="every schedule, and more numbers of features")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A place for what the suite states about the engine."""
+    config.stash[STATEMENTS] = []
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests that take ``features`` run for several, those that take ``algorithm`` for every built-in one, and those
+    that take ``schedule`` for the one that is asked for, or for every one."""
+    thorough = metafunc.config.getoption("--thorough")
+    if "features" in metafunc.fixturenames:
+        numbers = MORE_FEATURES if thorough else FEATURES
+        metafunc.parametrize("features", numbers, ids=[f"k={k}" for k in numbers])
+    if "algorithm" in metafunc.fixturenames:
+        metafunc.parametrize("algorithm", built_in())
+    if "schedule" in metafunc.fixturenames:
+        given = options_of(metafunc.config.getoption("--engine-option"))
+        every = schedules(_spec(metafunc.config)) if thorough else [{}]
+        wanted = [options for options in every if all(options.get(key, value) == value for key, value in given.items())]
+        metafunc.parametrize("schedule", [{**options, **given} for options in wanted], ids=_words)
+
+
+def _words(options: Mapping[str, object]) -> str:
+    return ",".join(f"{key}={value}" for key, value in options.items()) or "default"
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """What was found out about the engine, beside pass and fail."""
+    if config.stash[STATEMENTS]:
+        terminalreporter.section(f"engine {config.getoption('--engine')}")
+        for statement in config.stash[STATEMENTS]:
+            terminalreporter.write_line(statement)
+
+
+@pytest.fixture(scope="session")
+def described(pytestconfig: pytest.Config) -> Subject:
+    """The engine under test with its schedule's options and its device, which need not be there."""
+    kind: Literal["cpu", "cuda"] = pytestconfig.getoption("--engine-device")
+    return Subject(_spec(pytestconfig), options_of(pytestconfig.getoption("--engine-option")), Device(kind))
+
+
+def _spec(config: pytest.Config) -> EngineSpec:
+    name = config.getoption("--engine")
+    if not name:
+        raise pytest.UsageError("say which engine the suite is about: --engine NAME")
+    return load_plugins().engine(name)
+
+
+@pytest.fixture(scope="session")
+def subject(described: Subject, statements: list[str]) -> Subject:
+    """The engine under test, on a device that is there; tests of it are skipped where there is none."""
+    if described.device.kind == "cuda":
+        try:
+            require_device(described.device.index)
+        except NoDevice as reason:
+            pytest.skip(f"no CUDA device: {reason}")
+    return described
+
+
+@pytest.fixture(scope="session")
+def statements(pytestconfig: pytest.Config) -> list[str]:
+    """Lines for the end of the report."""
+    return pytestconfig.stash[STATEMENTS]

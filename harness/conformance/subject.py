@@ -1,0 +1,112 @@
+"""The engine under test, and what the suite does with it again and again."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.contract import Device, Engine, EngineSpec, No, Phases, Yes, schedule_from_options
+from harness.graph import Graph
+from harness.language import Inputs, Program
+from harness.language.reference import ReferenceRun
+
+Values = dict[str, NDArray[Any]]
+
+
+class Unsupported(Exception):
+    """The engine said no; the message is its reason."""
+
+
+def new_engine(spec: EngineSpec, options: Mapping[str, object]) -> Engine:
+    """An engine under a schedule that nothing has been asked of yet."""
+    engine: Engine = load(spec.factory)(schedule_from_options(spec, options))
+    return engine
+
+
+def load(factory: str) -> Any:
+    """What ``package.module:name`` names."""
+    module, _, name = factory.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An engine under one schedule on one device."""
+
+    spec: EngineSpec
+    options: Mapping[str, object] = field(default_factory=dict)
+    device: Device = field(default_factory=Device)
+
+    def new(self) -> Engine:
+        """An engine that nothing has been asked of yet."""
+        return new_engine(self.spec, self.options)
+
+    def says(self, program: Program, graph: Graph, features: int) -> Yes | No:
+        """Whether it runs the program."""
+        return self.new().supports(program, graph, features, self.device)
+
+    def with_threads(self, threads: int) -> Subject:
+        """The same engine with another number of threads."""
+        return replace(self, device=replace(self.device, threads=threads))
+
+    @contextmanager
+    def prepared(self, program: Program, graph: Graph, features: int) -> Iterator[Engine]:
+        """An engine that is prepared for a program, and closed at the end; Unsupported when it says no."""
+        engine = self.new()
+        answer = engine.supports(program, graph, features, self.device)
+        if isinstance(answer, No):
+            raise Unsupported(answer.reason)
+        try:
+            engine.prepare(program, graph, features, self.device, Phases())
+            yield engine
+        finally:
+            engine.close()
+
+    def answer(self, program: Program, graph: Graph, features: int, inputs: Inputs, supersteps: int) -> Values:
+        """What a new engine has found after some supersteps; Unsupported when it says no."""
+        with self.prepared(program, graph, features) as engine:
+            engine.reset(inputs)
+            engine.run(supersteps)
+            return outputs(program, engine)
+
+
+def outputs(program: Program, run: Engine | ReferenceRun) -> Values:
+    """All outputs of a program."""
+    return {name: np.asarray(run.values(name)) for name in program.outputs}
+
+
+def expected(
+    program: Program,
+    graph: Graph,
+    features: int,
+    inputs: Inputs,
+    supersteps: int,
+    state: Mapping[str, NDArray[np.generic]] | None = None,
+) -> Values:
+    """What the float64 reference finds after some supersteps."""
+    run = ReferenceRun(program, graph, features)
+    run.reset(inputs, state)
+    run.run(supersteps)
+    return outputs(program, run)
+
+
+def options_of(texts: Iterable[str]) -> dict[str, object]:
+    """``["direction=push", "fold=false"]`` as options: numbers and true and false are such, all else is text."""
+    return {key: _value(value) for key, _, value in (text.partition("=") for text in texts)}
+
+
+def _value(text: str) -> object:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    try:
+        value: object = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+    return value

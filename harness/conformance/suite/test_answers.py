@@ -1,0 +1,142 @@
+"""Every small program on every small graph, and every built-in algorithm, against the float64 reference; or an honest
+no: *unsupported* with a reason, given beforehand and every time."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from harness.conformance.graphs import graphs_for, two_sides
+from harness.conformance.matrix import Question, built_in, question
+from harness.conformance.plugin import FEATURES, MORE_FEATURES
+from harness.conformance.programs import PROGRAMS, inputs_for, program_named
+from harness.conformance.subject import Subject, Unsupported, Values, expected, outputs
+from harness.contract import Direction, No, RunStatistics, Yes
+from harness.graph import Graph
+from harness.language import Program
+from harness.language.validation import compare
+
+WORDS_OF_A_REASON = 3
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_it_supports_it_answers_rightly(subject: Subject, name: str, features: int) -> None:
+    """Within the bound that the program states, in the shape and the type that the contract says."""
+    refused = []
+    for graph in graphs_for(PROGRAMS[name][1]):
+        try:
+            check(subject, name, graph, features)
+        except Unsupported as reason:
+            refused.append(str(reason))
+    if len(refused) == len(graphs_for(PROGRAMS[name][1])):
+        pytest.skip(f"unsupported: {refused[0]}")
+
+
+def check(subject: Subject, name: str, graph: Graph, features: int) -> None:
+    """Run a program to its end and compare every output; Unsupported when the engine says no."""
+    program = program_named(name)
+    inputs, limit = inputs_for(program, graph, features), program.max_supersteps
+    with subject.prepared(program, graph, features) as engine:
+        engine.reset(inputs)
+        statistics = engine.run(limit)
+        found = outputs(program, engine)
+    where = f"{name} on {graph.name!r} with k = {features}"
+    well_formed(program, found, where)
+    comparison = compare(program, found, expected(program, graph, features, inputs, limit))
+    assert comparison.ok, f"{where}: {comparison.detail}"
+    consistent(statistics, program, graph, where)
+    assert statistics.settled or not program.control.settles, f"{where}: it says that it has not settled"
+
+
+def well_formed(program: Program, found: Values, where: str) -> None:
+    """float32, or bool; shapes are compared with the reference's."""
+    for output, value in found.items():
+        boolean = program.properties[output].dtype == "bool"
+        assert value.dtype == (np.bool_ if boolean else np.float32), f"{where}: {output} is {value.dtype}"
+
+
+def consistent(statistics: RunStatistics, program: Program, graph: Graph, where: str) -> None:
+    """Counts of a run that can be. A source is active for a reduction, so it may count for every stage, and for what
+    becomes of a product: a sum, a count and a sign."""
+    limit, most = program.max_supersteps, 3 * len(program.stages) * (graph.num_vertices + graph.num_edges)
+    assert 0 < len(statistics.supersteps) <= limit, f"{where}: {len(statistics.supersteps)} supersteps of {limit}"
+    for step in statistics.supersteps:
+        assert 0 <= step.active <= most, f"{where}: {step}"
+        assert step.edges >= 0, f"{where}: {step}"
+        assert step.direction in get_args(Direction), f"{where}: {step}"
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_its_answer_on_support_is_plain_and_stays(subject: Subject, name: str, features: int) -> None:
+    """``supports`` gives a yes with the bytes it will hold, or a no with a reason, and changes nothing."""
+    program, graph = program_named(name), two_sides()
+    engine = subject.new()
+    first, second = (engine.supports(program, graph, features, subject.device) for _ in range(2))
+    assert first == second
+    plain(first)
+
+
+def plain(answer: Yes | No) -> None:
+    """Bytes, or a sentence for a table."""
+    if isinstance(answer, Yes):
+        assert isinstance(answer.bytes_needed, int)
+        assert answer.bytes_needed > 0
+    else:
+        assert isinstance(answer, No)
+        assert len(answer.reason.split()) >= WORDS_OF_A_REASON, f"{answer.reason!r} is no sentence for a table"
+
+
+def test_it_supports_something(subject: Subject, statements: list[str]) -> None:
+    """An engine that refuses everything conforms to nothing."""
+    asked = {name: (program_named(name), two_sides(), 3) for name in PROGRAMS}
+    small = {label: question(algorithm, 4) for label, algorithm in built_in().items()}
+    asked |= {label: (one.program, one.graph, one.features) for label, one in small.items()}
+    answers = {label: subject.says(*one) for label, one in asked.items()}
+    refused = {label: answer.reason for label, answer in answers.items() if isinstance(answer, No)}
+    statements.append(f"supports {len(answers) - len(refused)} of {len(answers)} programs")
+    statements.extend(f"  unsupported: {label}: {reason}" for label, reason in refused.items())
+    assert len(refused) < len(answers)
+
+
+def test_it_needs_more_for_more_features(subject: Subject) -> None:
+    """The bytes that it says it will hold grow with what there is to hold."""
+    for name in PROGRAMS:
+        few, many = (subject.says(program_named(name), two_sides(), k) for k in (2, 8))
+        if isinstance(few, Yes) and isinstance(many, Yes):
+            assert few.bytes_needed <= many.bytes_needed, name
+
+
+# the matrix -----------------------------------------------------------------------------------------------------------
+@functools.cache
+def answered(label: str, features: int) -> tuple[Question, Values]:
+    """A built-in algorithm on a small graph, and the reference's answer."""
+    asked = question(built_in()[label], features)
+    limit = asked.program.max_supersteps
+    return asked, expected(asked.program, asked.graph, features, asked.inputs, limit)
+
+
+def test_built_in_algorithms_are_answered_rightly(
+    subject: Subject, algorithm: str, schedule: dict[str, object], pytestconfig: pytest.Config
+) -> None:
+    """Every algorithm that it supports, for one number of features each, and for several under ``--thorough``."""
+    one = FEATURES[list(built_in()).index(algorithm) % len(FEATURES)]
+    refused = []
+    numbers = MORE_FEATURES if pytestconfig.getoption("--thorough") else (one,)
+    for features in numbers:
+        asked, wanted = answered(algorithm, features)
+        where = f"{algorithm} with k = {features}"
+        try:
+            case = asked.program, asked.graph, features, asked.inputs, asked.program.max_supersteps
+            found = replace(subject, options=schedule).answer(*case)
+        except Unsupported as reason:
+            refused.append(str(reason))
+            continue
+        well_formed(asked.program, found, where)
+        comparison = compare(asked.program, found, wanted)
+        assert comparison.ok, f"{where}: {comparison.detail}"
+    if len(refused) == len(numbers):
+        pytest.skip(f"unsupported: {refused[0]}")

@@ -1,0 +1,259 @@
+"""reset, run, values, close: what the harness relies on between them."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from harness.conformance.graphs import arcs_and_loops, graphs_for
+from harness.conformance.matrix import Question, built_in, question
+from harness.conformance.programs import PROGRAMS, inputs_for, program_named
+from harness.conformance.subject import Subject, Values, expected, outputs
+from harness.conformance.workload import random_graph
+from harness.contract import No, Yes
+from harness.language import Inputs, InvalidInput
+from harness.language.validation import compare, relative_error
+
+FEATURES = 3
+STEPS = 3
+AGAIN = 5  # runs that are compared bit by bit
+# The other programs of the suite are for answers; of the built-in algorithms the first one that is supported is taken.
+CASES = ("averaging", "settling", "nearest", "a built-in algorithm")
+
+
+@functools.cache
+def small(name: str, seed: int = 0) -> Question:
+    """A program of the suite on a small graph, with random inputs."""
+    program, graph = program_named(name), arcs_and_loops()
+    return Question(program, graph, inputs_for(program, graph, FEATURES, seed), FEATURES)
+
+
+@pytest.fixture(params=CASES)
+def asked(request: pytest.FixtureRequest, subject: Subject) -> Question:
+    """A program that the engine supports, with graph and inputs."""
+    names = list(PROGRAMS) if request.param in PROGRAMS else list(built_in())
+    refusals = []
+    for name in [request.param] if request.param in PROGRAMS else names:
+        found = small(name) if name in PROGRAMS else question(built_in()[name], FEATURES)
+        answer = subject.says(found.program, found.graph, found.features)
+        if isinstance(answer, Yes):
+            return found
+        refusals.append(answer.reason)
+    pytest.skip(f"unsupported: {refusals[0]}")
+
+
+def other_inputs(asked: Question) -> Inputs:
+    """Inputs of another run: those of other vertices and edges, and other run-time parameters where they are free."""
+    rolled = {name: np.roll(np.asarray(array), 1, axis=0) for name, array in asked.inputs.properties.items()}
+    parameters = dict(asked.inputs.parameters)
+    return Inputs(rolled, {**parameters, "rate": 0.25} if "rate" in parameters else parameters)
+
+
+def right_after(asked: Question, found: Values, supersteps: int, inputs: Inputs | None = None, **state: object) -> None:
+    """Compare with the reference after as many supersteps."""
+    wanted = expected(asked.program, asked.graph, asked.features, inputs or asked.inputs, supersteps, **state)  # type: ignore[arg-type]
+    comparison = compare(asked.program, found, wanted)
+    assert comparison.ok, f"after {supersteps} supersteps: {comparison.detail}"
+
+
+def same(one: Values, other: Values) -> bool:
+    """Whether all values are equal bit for bit."""
+    return all(one[name].tobytes() == other[name].tobytes() for name in one)
+
+
+# supersteps -----------------------------------------------------------------------------------------------------------
+def test_a_run_stops_after_as_many_supersteps_as_it_is_told(subject: Subject, asked: Question) -> None:
+    """No more, where it has not settled before; and the values are those of that superstep."""
+    with subject.prepared(asked.program, asked.graph, asked.features) as engine:
+        for supersteps in range(STEPS):
+            engine.reset(asked.inputs)
+            statistics = engine.run(supersteps)
+            assert len(statistics.supersteps) == supersteps or statistics.settled, f"run({supersteps}): {statistics}"
+            assert len(statistics.supersteps) <= supersteps, f"run({supersteps}): {statistics}"
+            right_after(asked, outputs(asked.program, engine), supersteps)
+
+
+def test_a_run_goes_on_where_it_stopped(subject: Subject, asked: Question) -> None:
+    """``run`` continues from the present state."""
+    with subject.prepared(asked.program, asked.graph, asked.features) as engine:
+        engine.reset(asked.inputs)
+        parts = [*engine.run(1).supersteps, *engine.run(STEPS - 1).supersteps]
+        parted = outputs(asked.program, engine)
+        engine.reset(asked.inputs)
+        whole = engine.run(STEPS)
+        comparison = compare(asked.program, parted, outputs(asked.program, engine))
+    assert len(parts) == len(whole.supersteps)
+    assert comparison.ok, comparison.detail
+
+
+def test_a_settled_run_stays_settled(subject: Subject, asked: Question) -> None:
+    """Running on does nothing and says so."""
+    if not asked.program.control.settles:
+        pytest.skip(f"{asked.program.name} runs for a fixed number of supersteps")
+    with subject.prepared(asked.program, asked.graph, asked.features) as engine:
+        engine.reset(asked.inputs)
+        assert engine.run(asked.program.max_supersteps).settled
+        before = outputs(asked.program, engine)
+        again = engine.run(STEPS)
+        assert again.settled
+        assert compare(asked.program, outputs(asked.program, engine), before).ok
+
+
+# what goes in ---------------------------------------------------------------------------------------------------------
+def test_reset_forgets_everything(subject: Subject, asked: Question) -> None:
+    """Other inputs and other run-time parameters take the place of the ones before."""
+    other = other_inputs(asked)
+    with subject.prepared(asked.program, asked.graph, asked.features) as engine:
+        engine.reset(asked.inputs)
+        engine.run(asked.program.max_supersteps)
+        engine.reset(other)
+        engine.run(STEPS)
+        right_after(asked, outputs(asked.program, engine), STEPS, other)
+
+
+def state_of(asked: Question) -> Values:
+    """Values that a warm run may start from: any, for the programs of the suite; else those after a superstep."""
+    found = expected(asked.program, asked.graph, asked.features, asked.inputs, 1)
+    if asked.program.name in PROGRAMS:
+        draws = np.random.default_rng(2)
+        return {name: draws.uniform(0.25, 1.25, value.shape).astype(np.float32) for name, value in found.items()}
+    return {name: value.astype(np.float32) for name, value in found.items()}
+
+
+def test_a_warm_state_is_taken_over(subject: Subject, asked: Question) -> None:
+    """``reset(inputs, state)`` starts from values of a previous run, and leaves them as they are."""
+    state = state_of(asked)
+    kept = {name: value.copy() for name, value in state.items()}
+    with subject.prepared(asked.program, asked.graph, asked.features) as engine:
+        engine.reset(asked.inputs, state)
+        engine.run(2)
+        right_after(asked, outputs(asked.program, engine), 2, state=state)
+    assert same(state, kept)
+
+
+def arrays_of(asked: Question) -> Iterator[tuple[str, NDArray[np.generic]]]:
+    """Everything that the engine is given."""
+    graph = asked.graph
+    yield from asked.inputs.properties.items()
+    yield from [("CSR offsets", graph.csr.offsets), ("CSR neighbours", graph.csr.neighbours)]
+    yield from [("CSC offsets", graph.csc.offsets), ("CSC neighbours", graph.csc.neighbours)]
+    yield from [("out-degrees", graph.out_degrees), ("in-degrees", graph.in_degrees)]
+    if graph.weights is not None:
+        yield "weights", graph.weights
+
+
+def test_what_it_is_given_it_does_not_write(subject: Subject, asked: Question) -> None:
+    """Inputs and graph are the same after a run as before."""
+    before = {name: np.array(array) for name, array in arrays_of(asked)}
+    with subject.prepared(asked.program, asked.graph, asked.features) as engine:
+        engine.reset(asked.inputs)
+        engine.run(STEPS)
+    written = [name for name, array in arrays_of(asked) if not np.array_equal(array, before[name])]
+    for name, array in arrays_of(asked):  # the next test is to meet them as they were
+        if name in written:
+            array[...] = before[name]
+    assert not written, f"it wrote to the caller's {', '.join(written)}"
+
+
+def test_an_input_that_is_missing_or_misshapen_is_refused(subject: Subject, asked: Question) -> None:
+    """With InvalidInput, which names it: nothing is put in its place, and the refusal does no harm."""
+    given, parameters = asked.inputs.properties, asked.inputs.parameters
+    start = expected(asked.program, asked.graph, asked.features, asked.inputs, 0)
+    with subject.prepared(asked.program, asked.graph, asked.features) as engine:
+        for name, array in given.items():
+            rest = {other: kept for other, kept in given.items() if other != name}
+            for wrong in (rest, {**rest, name: np.asarray(array)[:-1]}):
+                with pytest.raises(InvalidInput, match=name):
+                    engine.reset(Inputs(wrong, parameters))
+        for name, value in start.items():
+            with pytest.raises(InvalidInput, match=name):
+                engine.reset(asked.inputs, {name: np.concatenate([value, value[:1]])})
+        with pytest.raises(InvalidInput, match="no_such_property"):
+            engine.reset(asked.inputs, {"no_such_property": next(iter(start.values()))})
+        engine.reset(asked.inputs)
+        engine.run(STEPS)
+        right_after(asked, outputs(asked.program, engine), STEPS)
+
+
+# what comes out -------------------------------------------------------------------------------------------------------
+def test_values_are_the_callers_own(subject: Subject, asked: Question) -> None:
+    """Writing to what ``values`` gave changes nothing inside, and running on changes nothing outside."""
+    with subject.prepared(asked.program, asked.graph, asked.features) as engine:
+        engine.reset(asked.inputs)
+        engine.run(1)
+        for name in asked.program.outputs:
+            values = engine.values(name)
+            kept = np.array(values)
+            values[...] = 0
+            assert np.array_equal(engine.values(name), kept), f"what is written to values({name!r}) shows inside"
+        name = asked.program.outputs[0]
+        values = engine.values(name)
+        kept = np.array(values)
+        engine.run(1)
+        assert np.array_equal(values, kept), f"values({name!r}) changed while the engine ran on"
+
+
+def test_it_explains_itself(subject: Subject, asked: Question) -> None:
+    """``explain`` is some text that names the schedule."""
+    with subject.prepared(asked.program, asked.graph, asked.features) as engine:
+        assert type(engine.schedule).__name__ in engine.explain()
+
+
+# determinism ----------------------------------------------------------------------------------------------------------
+def repeated() -> Iterator[tuple[str, Question]]:
+    """Every program of the suite, one of them on a graph with work for every thread."""
+    for name, (_, kind) in PROGRAMS.items():
+        graph = max(graphs_for(kind), key=lambda graph: graph.num_edges)
+        program = program_named(name)
+        yield name, Question(program, graph, inputs_for(program, graph, FEATURES), FEATURES)
+    graph, program = random_graph(20_000, 100_000), program_named("averaging")
+    yield "averaging at length", Question(program, graph, inputs_for(program, graph, FEATURES), FEATURES)
+
+
+def test_how_far_runs_repeat_is_known(subject: Subject, statements: list[str]) -> None:
+    """Every repetition stays within the bound. An engine that says it is ``deterministic`` gives the same values to the
+    last bit each time, also in a new engine; of any other it is stated how it did."""
+    told: dict[str, dict[str, float]] = {"again": {}, "in a new engine": {}, "with one thread": {}}
+    promised = False
+    for name, asked in repeated():
+        if isinstance(subject.says(asked.program, asked.graph, FEATURES), No):
+            continue
+        case = asked.program, asked.graph, FEATURES, asked.inputs, asked.program.max_supersteps
+        found = []
+        with subject.prepared(asked.program, asked.graph, FEATURES) as engine:
+            for _ in range(AGAIN):
+                engine.reset(asked.inputs)
+                engine.run(asked.program.max_supersteps)
+                found.append(outputs(asked.program, engine))
+            promised = engine.deterministic
+        told["again"][name] = max(furthest(other, found[0]) for other in found)
+        told["in a new engine"][name] = furthest(subject.answer(*case), found[0])
+        told["with one thread"][name] = furthest(subject.with_threads(1).answer(*case), found[0])
+        for kind, differences in told.items():
+            bound = 2 * asked.program.bound
+            assert differences[name] <= bound, f"{name}, run {kind}, is off by {differences[name]} (bound {bound})"
+            if promised and kind != "with one thread":
+                assert not differences[name], f"it says it is deterministic, and {name}, run {kind}, differs"
+    statements.append(f"determinism, run {', '.join(told)} (of up to {os.cpu_count()}):")
+    statements.append(f"  it says that it is {'' if promised else 'not '}deterministic")
+    statements.extend(f"  {kind}: {in_words(differences)}" for kind, differences in told.items())
+
+
+def furthest(one: Values, other: Values) -> float:
+    """The largest relative difference; 0 when all bits are equal, and more than 0 when not."""
+    if same(one, other):
+        return 0.0
+    return max(max(float(relative_error(one[name], other[name]).max(initial=0.0)) for name in one), 1e-9)
+
+
+def in_words(differences: dict[str, float]) -> str:
+    """Whether programs came out the same to the last bit."""
+    moved = {name: value for name, value in differences.items() if value}
+    if not moved:
+        return f"the same to the last bit ({len(differences)} programs)"
+    return "; ".join(f"{name} differs by up to {value:.1e}" for name, value in moved.items()) + "; others the same"

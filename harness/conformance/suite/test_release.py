@@ -1,0 +1,133 @@
+"""What is left when an engine has been closed: nothing; and what happens when memory runs out."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+import weakref
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from harness.conformance.driver import used_bytes
+from harness.conformance.exhaustion import LIMIT_OF_CUPY
+from harness.conformance.matrix import Question
+from harness.conformance.subject import Subject, Unsupported, outputs
+from harness.conformance.workload import workload
+from harness.contract import Phases, Yes
+
+VERTICES, EDGES = 5_000, 15_000
+WARM, CYCLES = 3, 12
+NOISE = 4_000_000  # bytes that an allocator may keep or give back as it likes
+STARTED = ["threads", "open files", "child processes"]
+
+
+@pytest.fixture(scope="module")
+def asked(subject: Subject) -> Question:
+    """A program large enough for its arrays to show."""
+    try:
+        return workload(subject, VERTICES, EDGES)
+    except Unsupported as reason:
+        pytest.skip(str(reason))
+
+
+def cycle(subject: Subject, asked: Question) -> weakref.ref[object]:
+    """One life of an engine."""
+    with subject.prepared(asked.program, asked.graph, asked.features) as engine:
+        engine.reset(asked.inputs)
+        engine.run(2)
+        return weakref.ref(engine)
+
+
+def started() -> list[int]:
+    """How many there are of STARTED."""
+    process = psutil.Process()
+    return [process.num_threads(), process.num_fds(), len(process.children(recursive=True))]
+
+
+def held(subject: Subject) -> int:
+    """Bytes of this process, and of the device."""
+    on_device = used_bytes(subject.device.index) if subject.device.kind == "cuda" else 0
+    return int(psutil.Process().memory_info().rss) + on_device
+
+
+def test_everything_is_released(subject: Subject, asked: Question) -> None:
+    """Threads, processes and open files do not grow with the number of engines that there have been; nor does memory,
+    of the process and of the device."""
+    for _ in range(WARM):
+        cycle(subject, asked)
+    gc.collect()
+    counts, bytes_before = started(), held(subject)
+    for _ in range(CYCLES):
+        engine = cycle(subject, asked)
+        gc.collect()
+        assert engine() is None, "something still refers to the engine after close"
+    left = {what: now - then for what, now, then in zip(STARTED, started(), counts, strict=True) if now > then}
+    assert not left, f"{CYCLES} engines, each closed, left {left}"
+    answer = subject.says(asked.program, asked.graph, asked.features)
+    assert isinstance(answer, Yes)
+    grown = held(subject) - bytes_before
+    assert grown < 2 * max(answer.bytes_needed, NOISE), f"{CYCLES} engines, each closed, left {grown:,} bytes"
+
+
+def surroundings() -> dict[str, object]:
+    """What belongs to the whole process."""
+    return {
+        "the working folder": Path.cwd(),
+        "NumPy's global random numbers": str(np.random.get_state(legacy=False)),  # noqa: NPY002
+        "NumPy's treatment of errors": np.geterr(),
+        "the environment": dict(os.environ),
+        "signal handlers": {number: signal.getsignal(number) for number in signal.valid_signals()},
+    }
+
+
+def test_the_process_stays_as_it_was(
+    subject: Subject, asked: Question, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The working folder and its files, the environment, signal handlers, random numbers: all are other people's."""
+    cycle(subject, asked)  # what is set up once, such as a library, is not its doing
+    monkeypatch.chdir(tmp_path)
+    np.random.seed(1)  # noqa: NPY002  the global state is what is looked at
+    before = surroundings()
+    cycle(subject, asked)
+    after = surroundings()
+    changed = [what for what in before if before[what] != after[what]]
+    assert not changed, f"changed: {', '.join(changed)}"
+    assert [path.name for path in tmp_path.iterdir()] == []
+
+
+def test_close_is_harmless_at_any_time(subject: Subject, asked: Question) -> None:
+    """Right after construction, after ``prepare`` without a run, and for one engine while another goes on."""
+    subject.new().close()
+    with subject.prepared(asked.program, asked.graph, asked.features) as going_on:
+        going_on.reset(asked.inputs)
+        going_on.run(1)
+        before = outputs(asked.program, going_on)
+        other = subject.new()
+        other.supports(asked.program, asked.graph, asked.features, subject.device)
+        other.prepare(asked.program, asked.graph, asked.features, subject.device, Phases())
+        other.close()
+        after = outputs(asked.program, going_on)
+        assert all(np.array_equal(before[name], after[name]) for name in before)
+        going_on.run(1)
+
+
+def test_memory_that_runs_out_is_an_error_and_no_more(subject: Subject, statements: list[str]) -> None:
+    """MemoryError, after which ``close`` works and a small run in the same process is right."""
+    request = {"name": subject.spec.name, "options": dict(subject.options), "device": subject.device.kind}
+    finished = subprocess.run(
+        [sys.executable, "-m", "harness.conformance.exhaustion", json.dumps(request)],
+        capture_output=True, text=True, check=False, timeout=300,
+        env={**os.environ, **(LIMIT_OF_CUPY if subject.device.kind == "cuda" else {})},
+    )  # fmt: skip
+    ended = f"the process ended with status {finished.returncode}: {finished.stderr[-2000:]}"
+    assert finished.returncode == 0, ended
+    told = json.loads(finished.stdout.splitlines()[-1])
+    statements.append(f"when memory runs out: {told['met']}")
+    assert told["ok"], told["met"]

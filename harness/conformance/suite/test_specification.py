@@ -1,0 +1,96 @@
+"""What a plugin says of its engine before anything is run."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import inspect
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from harness.conformance.graphs import two_sides
+from harness.conformance.programs import PROGRAMS, program_named
+from harness.conformance.subject import Subject
+from harness.contract import Engine, No, ScheduleError, schedule_from_options
+
+
+def option_fields(described: Subject) -> Iterator[dataclasses.Field[object]]:
+    """The options of the schedule."""
+    yield from dataclasses.fields(described.spec.schedule)
+
+
+def test_it_is_described(described: Subject) -> None:
+    """A name without spaces, a line of help, devices that there are."""
+    spec = described.spec
+    assert spec.name
+    assert spec.name.split() == [spec.name]
+    assert spec.help
+    assert "\n" not in spec.help
+    assert spec.devices
+    assert set(spec.devices) <= {"cpu", "cuda"}
+
+
+def test_what_it_requires_is_installed(described: Subject) -> None:
+    """Where a required module is missing there is nothing to hold against the suite."""
+    missing = [name for name in described.spec.requires if importlib.util.find_spec(name) is None]
+    assert not missing, f"install {', '.join(missing)}"
+
+
+def test_the_schedule_is_a_frozen_dataclass_whose_options_are_explained(described: Subject) -> None:
+    """Every option has a default and a help text, and cannot be changed once it is chosen."""
+    schedule = described.spec.schedule
+    assert dataclasses.is_dataclass(schedule)
+    for field in option_fields(described):
+        given = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+        assert given, f"option {field.name!r} has no default"
+    instance = schedule()
+    assert repr(instance).startswith(schedule.__name__)
+    for field in option_fields(described):
+        assert field.metadata.get("help"), f"option {field.name!r} has no help: make it with harness.api.option"
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(instance, field.name, field.default)
+    assert hash(instance) == hash(schedule())
+
+
+def test_the_factory_is_an_engine(described: Subject) -> None:
+    """``package.module:Class`` names a class that implements every method of the contract."""
+    cls = type(described.new())
+    assert issubclass(cls, Engine)
+    assert not inspect.isabstract(cls)
+
+
+def test_an_unknown_option_is_refused_by_name(described: Subject) -> None:
+    """Nothing that is asked for is passed over, by the schedule itself either."""
+    with pytest.raises(TypeError, match="no_such_option"):
+        described.spec.schedule(no_such_option=1)
+    with pytest.raises(ScheduleError, match="no_such_option"):
+        schedule_from_options(described.spec, {"no_such_option": 1})
+
+
+def test_a_value_of_the_wrong_type_is_refused_by_name(described: Subject) -> None:
+    """So that ``fold=flase`` does not switch folding on."""
+    for field in option_fields(described):
+        if field.default is not None and field.default is not dataclasses.MISSING:
+            with pytest.raises(ScheduleError, match=field.name):
+                schedule_from_options(described.spec, {field.name: object()})
+
+
+def test_a_word_that_an_option_does_not_know_is_refused_by_name(described: Subject) -> None:
+    """With ScheduleError, or by supporting nothing under it: ``direction=sideways`` is not the default direction."""
+    for field in option_fields(described):
+        if isinstance(field.default, str) or "str" in str(field.type):
+            wrong = replace(described, options={**described.options, field.name: "no_such_word"})
+            told = taken(wrong)
+            assert field.name in told, f"{field.name}=no_such_word: {told}"
+
+
+def taken(subject: Subject) -> str:
+    """Why a schedule is refused, or what is supported under it."""
+    try:
+        answers = {name: subject.says(program_named(name), two_sides(), 3) for name in PROGRAMS}
+    except ScheduleError as error:
+        return str(error)
+    supported = [name for name, answer in answers.items() if not isinstance(answer, No)]
+    return f"supported are {', '.join(supported)}" if supported else str(answers)

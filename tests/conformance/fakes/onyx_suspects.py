@@ -1,0 +1,68 @@
+"""A plugin of engines that each break one promise, and of one that keeps them all."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from harness.api import EngineSpec, hookimpl, option
+
+BROKEN = [
+    "WrongColumn", "Float64", "Padded", "SaysYesThenFails", "Unsettled", "Vague", "RefusesAll", "Fickle",
+    "Remembers", "KeepsParameters", "IgnoresState", "StartsAgain", "IgnoresLimit", "Lenient", "WritesInputs",
+    "Views", "Silent", "Random", "LeaksThreads", "LeaksChildren", "LeaksFiles", "LeaksMemory", "Undead",
+    "Litters", "Shouts", "ClosesOthers", "DiesWithoutMemory", "HidesMemory", "WrongAfterwards",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """One option that is checked."""
+
+    blocks: int = option(1, "how many blocks")
+
+
+class AnyOption:
+    """No dataclass, and whatever is asked for is taken."""
+
+    def __init__(self, **options):
+        self.options = options
+
+
+@dataclass(frozen=True, init=False)
+class ExtraOptions:
+    """A dataclass that takes more than it has."""
+
+    blocks: int = option(1, "how many blocks")
+
+    def __init__(self, blocks=1, **others):
+        object.__setattr__(self, "blocks", blocks)
+
+
+@dataclass(frozen=True)
+class AnyWord:
+    """An option whose value nobody looks at."""
+
+    direction: str = option("pull", "push or pull")
+
+
+SCHEDULES = {"any_option": AnyOption, "extra_options": ExtraOptions, "any_word": AnyWord}
+
+
+def name_of(cls: str) -> str:
+    """``WrongColumn`` as ``wrong_column``."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", cls).lower()
+
+
+@hookimpl
+def onyx_engines() -> list[EngineSpec]:
+    """Every one of them."""
+    classes = {"right": "Right", "honest_noise": "HonestNoise", **{name_of(cls): cls for cls in BROKEN}}
+    specs = [
+        EngineSpec(name, f"a fake: {cls}", Schedule, f"onyx_suspects_engines:{cls}") for name, cls in classes.items()
+    ]
+    specs += [
+        EngineSpec(name, "a fake", schedule, "onyx_suspects_engines:Right") for name, schedule in SCHEDULES.items()
+    ]
+    on_a_device = EngineSpec("on_a_device", "a fake", Schedule, "onyx_suspects_engines:Right", devices=("cuda",))
+    return [*specs, on_a_device]

@@ -1,0 +1,316 @@
+"""The reference in the clothes of an engine, with one fault each."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from typing import ClassVar
+
+import numpy as np
+
+from harness.api import Engine, Inputs, No, Yes, concrete
+from harness.language.reference import ReferenceRun
+
+KEPT = []
+
+
+class Right(Engine):
+    """Keeps every promise."""
+
+    deterministic = True
+
+    def supports(self, program, graph, features, device):
+        elements = sum(int(np.prod(concrete(p.shape, features))) for p in program.properties.values())
+        return Yes(8 * elements * (graph.num_vertices + graph.num_edges))
+
+    def prepare(self, program, graph, features, device, phases):
+        self.program, self.features = program, features
+        self.inner = ReferenceRun(program, graph, features)
+
+    def reset(self, inputs, state=None):
+        self.inner.reset(inputs, state)
+
+    def run(self, max_supersteps):
+        return self.inner.run(max_supersteps)
+
+    def values(self, name):
+        values = self.inner.values(name)
+        return np.array(values, np.bool_ if values.dtype == np.bool_ else np.float32)
+
+    def close(self):
+        self.inner = None
+
+
+# answers --------------------------------------------------------------------------------------------------------------
+class WrongColumn(Right):
+    """Wrong in one column of eight, by a per cent."""
+
+    def values(self, name):
+        values = super().values(name)
+        if values.ndim > 1 and values.shape[1] == 8:
+            values[:, 5] *= 1.01
+        return values
+
+
+class Float64(Right):
+    def values(self, name):
+        return np.array(self.inner.values(name))
+
+
+class Padded(Right):
+    """The k columns with those that fill them up to a multiple of four."""
+
+    def values(self, name):
+        values = super().values(name)
+        if values.ndim == 1:
+            return values
+        return np.pad(values, [(0, 0), (0, -values.shape[1] % 4), *[(0, 0)] * (values.ndim - 2)])
+
+
+class SaysYesThenFails(Right):
+    def prepare(self, program, graph, features, device, phases):
+        if program.name == "products":
+            raise NotImplementedError("products are not implemented")
+        super().prepare(program, graph, features, device, phases)
+
+
+class Unsettled(Right):
+    def run(self, max_supersteps):
+        statistics = super().run(max_supersteps)
+        statistics.settled = False
+        return statistics
+
+
+class Vague(Right):
+    def supports(self, program, graph, features, device):
+        return No("no") if program.name == "products" else super().supports(program, graph, features, device)
+
+
+class RefusesAll(Right):
+    def supports(self, program, graph, features, device):
+        return No("this engine runs nothing at all")
+
+
+class Fickle(Right):
+    """Supports a program when it is asked for the second time."""
+
+    asked = 0
+
+    def supports(self, program, graph, features, device):
+        self.asked += 1
+        return super().supports(program, graph, features, device) if self.asked > 1 else No("come back later please")
+
+
+# protocol -------------------------------------------------------------------------------------------------------------
+class Remembers(Right):
+    def reset(self, inputs, state=None):
+        self.first = getattr(self, "first", inputs)
+        super().reset(self.first, state)
+
+
+class KeepsParameters(Right):
+    def reset(self, inputs, state=None):
+        self.first = getattr(self, "first", inputs)
+        super().reset(Inputs(inputs.properties, self.first.parameters), state)
+
+
+class IgnoresState(Right):
+    def reset(self, inputs, state=None):
+        super().reset(inputs)
+
+
+class StartsAgain(Right):
+    def reset(self, inputs, state=None):
+        self.start = inputs, state
+        super().reset(inputs, state)
+
+    def run(self, max_supersteps):
+        super().reset(*self.start)
+        return super().run(max_supersteps)
+
+
+class IgnoresLimit(Right):
+    """Runs to the end, and says that it did as it was told."""
+
+    def run(self, max_supersteps):
+        statistics = super().run(self.program.max_supersteps)
+        statistics.supersteps = statistics.supersteps[:max_supersteps]
+        return statistics
+
+
+class Lenient(Right):
+    """Puts ones in the place of what is missing."""
+
+    def reset(self, inputs, state=None):
+        count = self.inner.graph.num_vertices
+        made = {
+            name: np.ones((count, *concrete(prop.shape, self.features)), np.float32)
+            for name, prop in self.program.properties.items()
+            if prop.role == "input" and prop.place == "vertex" and prop.dtype != "bool"
+        }
+        super().reset(Inputs({**made, **inputs.properties}, inputs.parameters), state)
+
+
+class WritesInputs(Right):
+    def reset(self, inputs, state=None):
+        super().reset(inputs, state)
+        self.given = inputs
+
+    def run(self, max_supersteps):
+        for array in self.given.properties.values():
+            array[:1] = 0
+        return super().run(max_supersteps)
+
+
+class Views(Right):
+    """What ``values`` gives is the engine's own array."""
+
+    def run(self, max_supersteps):
+        statistics = super().run(max_supersteps)
+        self.kept = {name: super(Views, self).values(name) for name in self.program.outputs}
+        return statistics
+
+    def values(self, name):
+        return self.kept[name] if hasattr(self, "kept") else super().values(name)
+
+
+class Silent(Right):
+    def explain(self):
+        return "an engine"
+
+
+# determinism ----------------------------------------------------------------------------------------------------------
+class Random(Right):
+    """A little different in every run, and says it is not."""
+
+    def reset(self, inputs, state=None):
+        super().reset(inputs, state)
+        self.noise = 1.0 + (1e-6 * np.random.default_rng().random() if self.program.bound else 0.0)
+
+    def values(self, name):
+        values = super().values(name)
+        return values if values.dtype == np.bool_ else values * np.float32(self.noise)
+
+
+class HonestNoise(Random):
+    """A little different in every run, which is within the bound and not denied."""
+
+    deterministic = False
+
+
+# release --------------------------------------------------------------------------------------------------------------
+class LeaksThreads(Right):
+    def prepare(self, program, graph, features, device, phases):
+        super().prepare(program, graph, features, device, phases)
+        KEPT.append(threading.Event())
+        threading.Thread(target=KEPT[-1].wait, daemon=True).start()
+
+
+class LeaksChildren(Right):
+    def prepare(self, program, graph, features, device, phases):
+        super().prepare(program, graph, features, device, phases)
+        KEPT.append(subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE))
+
+
+class LeaksFiles(Right):
+    def prepare(self, program, graph, features, device, phases):
+        super().prepare(program, graph, features, device, phases)
+        KEPT.append(tempfile.TemporaryFile())  # noqa: SIM115
+
+
+class LeaksMemory(Right):
+    """Its arrays outlive it."""
+
+    def close(self):
+        KEPT.append(self.inner)
+        super().close()
+
+
+class Undead(Right):
+    """Is itself kept by something."""
+
+    def close(self):
+        KEPT.append([self])
+
+
+class Litters(Right):
+    def prepare(self, program, graph, features, device, phases):
+        super().prepare(program, graph, features, device, phases)
+        with open("generated.c", "w") as file:
+            file.write("int main;")
+
+
+class Shouts(Right):
+    """Sets what is the whole process's."""
+
+    def prepare(self, program, graph, features, device, phases):
+        super().prepare(program, graph, features, device, phases)
+        os.environ["OMP_NUM_THREADS"] = str(1 + int(os.environ.get("OMP_NUM_THREADS", "0")))
+
+
+class ClosesOthers(Right):
+    """What one engine holds is every engine's."""
+
+    shared: ClassVar = {}
+
+    def prepare(self, program, graph, features, device, phases):
+        super().prepare(program, graph, features, device, phases)
+        self.shared["inner"] = self.inner
+
+    def values(self, name):
+        self.inner = self.shared["inner"]
+        return super().values(name)
+
+    def close(self):
+        self.shared.clear()
+
+
+# memory ---------------------------------------------------------------------------------------------------------------
+class DiesWithoutMemory(Right):
+    def reset(self, inputs, state=None):
+        try:
+            super().reset(inputs, state)
+        except MemoryError:
+            os.abort()
+
+
+class HidesMemory(Right):
+    def reset(self, inputs, state=None):
+        try:
+            super().reset(inputs, state)
+        except MemoryError as error:
+            raise RuntimeError("something went wrong") from error
+
+
+class WrongAfterwards(Right):
+    """Does with less, and says nothing."""
+
+    broken = False
+
+    def reset(self, inputs, state=None):
+        try:
+            super().reset(inputs, state)
+        except MemoryError:
+            WrongAfterwards.broken = True
+
+    def run(self, max_supersteps):
+        return None if self.broken else super().run(max_supersteps)
+
+    def values(self, name):
+        return np.zeros(1, np.float32) if self.broken else super().values(name)
+
+
+def clean_up():
+    """End and drop what was leaked."""
+    for kept in KEPT:
+        if isinstance(kept, subprocess.Popen):
+            kept.communicate()
+        elif hasattr(kept, "close"):
+            kept.close()
+        elif isinstance(kept, threading.Event):
+            kept.set()
+    KEPT.clear()
+    WrongAfterwards.broken = False

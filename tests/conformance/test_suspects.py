@@ -1,0 +1,134 @@
+"""The suite lets a right engine pass, and each broken one is caught by the check that is meant to catch it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.conformance.__main__ import main
+from tests.conftest import ROOT
+
+FAKES = Path(__file__).parent / "fakes"
+sys.path.insert(0, str(FAKES))
+import onyx_suspects_engines  # noqa: E402
+from onyx_suspects import BROKEN, SCHEDULES, name_of  # noqa: E402
+
+RIGHTLY = "test_what_it_supports_it_answers_rightly"
+RELEASED = "test_everything_is_released"
+MEMORY = "test_memory_that_runs_out_is_an_error_and_no_more"
+# The check that is meant to catch it, and words that it says.
+CAUGHT = {
+    "wrong_column": (RIGHTLY, "off by 0.01"),
+    "float64": (RIGHTLY, "is float64"),
+    "padded": (RIGHTLY, "has shape (24, 4), not (24, 1)"),
+    "says_yes_then_fails": (RIGHTLY, "products are not implemented"),
+    "unsettled": (RIGHTLY, "it says that it has not settled"),
+    "vague": ("test_its_answer_on_support_is_plain_and_stays", "'no' is no sentence for a table"),
+    "fickle": ("test_its_answer_on_support_is_plain_and_stays", "come back later"),
+    "refuses_all": ("test_it_supports_something", "this engine runs nothing at all"),
+    "remembers": ("test_reset_forgets_everything", "is off by"),
+    "keeps_parameters": ("test_reset_forgets_everything", "is off by"),
+    "ignores_state": ("test_a_warm_state_is_taken_over", "is off by"),
+    "starts_again": ("test_a_run_goes_on_where_it_stopped", "is off by"),
+    "ignores_limit": ("test_a_run_stops_after_as_many_supersteps_as_it_is_told", "after 0 supersteps"),
+    "lenient": ("test_an_input_that_is_missing_or_misshapen_is_refused", "DID NOT RAISE"),
+    "writes_inputs": ("test_what_it_is_given_it_does_not_write", "it wrote to the caller's x0"),
+    "views": ("test_values_are_the_callers_own", "shows inside"),
+    "silent": ("test_it_explains_itself", "an engine"),
+    "random": ("test_how_far_runs_repeat_is_known", "it says it is deterministic"),
+    "leaks_threads": (RELEASED, "left {'threads': 12}"),
+    "leaks_children": (RELEASED, "'child processes': 12"),
+    "leaks_files": (RELEASED, "left {'open files': 12}"),
+    "leaks_memory": (RELEASED, "bytes"),
+    "undead": (RELEASED, "something still refers to the engine after close"),
+    "litters": ("test_the_process_stays_as_it_was", "generated.c"),
+    "shouts": ("test_the_process_stays_as_it_was", "changed: the environment"),
+    "closes_others": ("test_close_is_harmless_at_any_time", "KeyError"),
+    "dies_without_memory": (MEMORY, "the process ended with status -6"),
+    "hides_memory": (MEMORY, "RuntimeError in place of MemoryError"),
+    "wrong_afterwards": (MEMORY, "the next run is wrong"),
+    "any_option": ("test_the_schedule_is_a_frozen_dataclass_whose_options_are_explained", "is_dataclass"),
+    "extra_options": ("test_an_unknown_option_is_refused_by_name", "DID NOT RAISE"),
+    "any_word": ("test_a_word_that_an_option_does_not_know_is_refused_by_name", "direction=no_such_word"),
+}
+
+
+@pytest.fixture
+def installed(monkeypatch, tmp_path):
+    """An empty folder to work in, where the fakes are installed, also for processes that are started."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(FAKES)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(FAKES)]))
+    monkeypatch.setenv("COLUMNS", "200")
+    yield tmp_path
+    onyx_suspects_engines.clean_up()
+
+
+def test_every_fake_is_held_against_the_suite():
+    assert set(CAUGHT) == {name_of(name) for name in BROKEN} | set(SCHEDULES)
+
+
+@pytest.mark.parametrize("name", CAUGHT)
+def test_a_broken_engine_is_caught(installed, capsys, name):
+    check, words = CAUGHT[name]
+    status = main([name, "--", "-x", "-q", "--tb=short", "-k", check])
+    told = capsys.readouterr().out
+    assert status == 1, told
+    assert f"::{check}" in told
+    assert words in told
+    assert " error" not in told.splitlines()[-1], "it failed before the check was reached"
+
+
+def test_a_right_engine_passes(installed):
+    """As a command, the whole suite."""
+    finished = subprocess.run(
+        [sys.executable, "-m", "harness.conformance", "right"], capture_output=True, text=True, check=False
+    )
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert "supports 23 of 23 programs" in finished.stdout
+    assert "it says that it is deterministic" in finished.stdout
+    assert "when memory runs out: MemoryError, and the next run is right" in finished.stdout
+    assert "passed, 1 skipped" in finished.stdout.splitlines()[-1]  # a program that is not there to settle
+    assert list(installed.iterdir()) == []
+
+
+def test_noise_that_is_not_denied_is_stated_and_passes(installed, capsys):
+    assert main(["honest_noise", "--", "-k", "test_how_far_runs_repeat_is_known"]) == 0
+    told = capsys.readouterr().out
+    assert "it says that it is not deterministic" in told
+    assert "averaging differs by up to" in told
+
+
+def test_without_a_device_what_needs_one_is_skipped_with_the_reason(installed, capsys, monkeypatch):
+    monkeypatch.setattr("harness.conformance.driver.LIBRARY", "libno_such_driver.so")
+    assert main(["on_a_device", "--device", "cuda", "--", "-rs"]) == 0
+    told = capsys.readouterr().out
+    assert "no CUDA device: there is no NVIDIA driver on this machine" in told
+    assert "7 passed, " in told.splitlines()[-1]  # what the plugin says of the engine
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "name one engine"),
+        (["right", "random"], "name one engine"),
+        (["rigth"], "did you mean 'right'?"),
+        (["right", "block=3"], "did you mean 'blocks'?"),
+        (["right", "--device", "cuda"], "engine 'right' does not run on cuda (it runs on: cpu)"),
+        (["right", "blocks=2", "--table"], "the table has every schedule"),
+    ],
+)
+def test_misuse_is_told(installed, capsys, arguments, words):
+    assert main(arguments) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_the_table_of_one_engine(installed, capsys):
+    assert main(["--table", "right"]) == 0
+    told = capsys.readouterr().out
+    assert "| algorithm | right |" in told
+    assert "| bfs | runs |" in told
