@@ -1,7 +1,7 @@
 """The built-in engines and the third-party example pass the suite.
 
-The compiled ones take minutes, so that the whole of it is run under ``-m full``; by default each goes through what their
-own tests do not look at: what the plugin says, what is left after ``close``, and what happens when memory runs out.
+The compiled ones take minutes, so that the whole of it is run under ``-m full``; by default each goes through what
+their own tests do not look at: what the plugin says, what is left after ``close``, what happens without memory.
 """
 
 from __future__ import annotations

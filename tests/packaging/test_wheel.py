@@ -90,6 +90,25 @@ def test_a_cell_runs_from_the_installed_command(run, installed, tmp_path):
     assert record["environment"]["commit"] is None  # it ran from the installed files, not from the checkout
 
 
+def test_somebody_elses_engine_is_held_against_the_installed_suite(installed, tmp_path):
+    site, folder = tmp_path / "site", tmp_path / "empty"
+    folder.mkdir()
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index",
+         "--disable-pip-version-check", "--target", str(site), str(ROOT / "tests" / "thirdparty")],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    finished = subprocess.run(
+        [sys.executable, "-m", "harness.conformance", "example", "--", "-k", "test_specification or test_protocol"],
+        cwd=folder, env={**os.environ, "PYTHONPATH": os.pathsep.join([str(installed), str(site)])},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert f"rootdir: {installed / 'harness' / 'conformance'}" in finished.stdout
+    assert "it says that it is deterministic" in finished.stdout
+    assert not list(folder.iterdir())
+
+
 def test_help_and_version_work(run):
     assert run("--version").stdout.startswith("onyx-harness ")
     assert "label_propagation" in run("--help").stdout
