@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 LIBRARY = "libcuda.so.1"
 
@@ -12,20 +14,35 @@ class NoDevice(Exception):
 
 
 def used_bytes(index: int = 0) -> int:
-    """Memory of a device that is taken, by any process. Raises NoDevice."""
+    """Memory of a device that is taken, by any process, once it has done all its work. Raises NoDevice."""
+    free, whole = ctypes.c_size_t(), ctypes.c_size_t()
+    with _context(index) as driver:
+        _check(driver, "cuCtxSynchronize")
+        _check(driver, "cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(whole))
+    return whole.value - free.value
+
+
+def synchronize(index: int = 0) -> None:
+    """Wait until a device has done all the work of this process, whichever library queued it. Raises NoDevice."""
+    with _context(index) as driver:
+        _check(driver, "cuCtxSynchronize")
+
+
+@contextmanager
+def _context(index: int) -> Iterator[ctypes.CDLL]:
+    """The driver, with the context that libraries share on a device."""
     driver = _driver()
     device, context = ctypes.c_int(), ctypes.c_void_p()
-    free, whole = ctypes.c_size_t(), ctypes.c_size_t()
     _check(driver, "cuDeviceGet", ctypes.byref(device), index)
     _check(driver, "cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
     try:
         _check(driver, "cuCtxPushCurrent_v2", context)
-        _check(driver, "cuCtxSynchronize")
-        _check(driver, "cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(whole))
-        _check(driver, "cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+        try:
+            yield driver
+        finally:
+            _check(driver, "cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
     finally:
         _check(driver, "cuDevicePrimaryCtxRelease_v2", device)
-    return whole.value - free.value
 
 
 def require_device(index: int = 0) -> None:

@@ -43,7 +43,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     thorough = metafunc.config.getoption("--thorough")
     if "features" in metafunc.fixturenames:
         numbers = MORE_FEATURES if thorough else FEATURES
-        metafunc.parametrize("features", numbers, ids=[f"k={k}" for k in numbers])
+        metafunc.parametrize("features", numbers, ids=[f"k{k}" for k in numbers])
     if "algorithm" in metafunc.fixturenames:
         metafunc.parametrize("algorithm", built_in())
     if "schedule" in metafunc.fixturenames:

@@ -1,4 +1,5 @@
-"""``python -m harness.records``: the schema of a record, a folder of them checked, compacted, asked."""
+"""``python -m harness.records``: the schema of a record; a folder of them checked, compacted, asked, exported; what
+became slower."""
 
 from __future__ import annotations
 
@@ -9,9 +10,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness.records.benchmarks import exported
 from harness.records.compaction import QueryError, compact, query
+from harness.records.regressions import THRESHOLD, changes, read_runs
 from harness.records.schema import RecordError, json_schema
-from harness.records.store import read_record, record_files
+from harness.records.store import read_record, read_records, record_files
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,6 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     for name, run, text in (
         ("check", _check, "hold every record of a folder against the schema"),
         ("compact", _compact, "write FOLDER/records.parquet, a row a record"),
+        ("benchmark", _benchmark, "print the ok records in the JSON form of pytest-benchmark"),
         ("query", _query, "ask FOLDER with SQL over the table 'records'; prints CSV"),
     ):
         command = commands.add_parser(name, help=text)
@@ -39,6 +43,13 @@ def _parser() -> argparse.ArgumentParser:
         command.set_defaults(run=run)
         if name == "query":
             command.add_argument("sql", help='such as "SELECT engine, median FROM records WHERE features = 8"')
+    regressions = commands.add_parser("regressions", help="what became slower, beyond a threshold and beyond chance")
+    for name in ("before", "after"):
+        text = "saved by pytest-benchmark with its samples, or folders of records; each is a round"
+        regressions.add_argument(f"--{name}", type=Path, nargs="+", required=True, metavar="SOURCE", help=text)
+    regressions.add_argument("--threshold", type=float, default=THRESHOLD, help="share that is let pass (%(default)s)")
+    regressions.add_argument("--force", action="store_true", help="compare different machines all the same")
+    regressions.set_defaults(run=_regressions)
     return parser
 
 
@@ -63,6 +74,28 @@ def _check(given: argparse.Namespace) -> int:
 def _compact(given: argparse.Namespace) -> int:
     sys.stdout.write(f"{compact(given.folder)}\n")
     return 0
+
+
+def _benchmark(given: argparse.Namespace) -> int:
+    data = exported(record for _, record in read_records(given.folder))
+    sys.stdout.write(json.dumps(data, indent=1, allow_nan=False) + "\n")
+    return 0
+
+
+def _regressions(given: argparse.Namespace) -> int:
+    (before, here), (after, there) = read_runs(given.before), read_runs(given.after)
+    if here != there and not given.force:
+        raise RecordError(f"times of {here} are no measure for those of {there}; --force compares them all the same")
+    found = changes(before, after, given.threshold)
+    if not found:
+        raise RecordError("the two sides have no benchmark in common")
+    for change in found:
+        ratio = f"{change.ratio:6.3f} ({change.low:.3f} to {change.high:.3f})"
+        sys.stdout.write(f"{change.verdict:<20} {ratio:<26} {change.name}\n")
+    slower = sum(change.verdict == "slower" for change in found)
+    missing = len(before.keys() ^ after.keys())
+    sys.stdout.write(f"{slower} of {len(found)} became slower; {missing} are on one side only\n")
+    return 1 if slower else 0
 
 
 def _query(given: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""One superstep and whole runs, engine by engine: ``pytest tests/benchmarks -m benchmark``."""
+"""One superstep of an aggregation, engine by engine: ``pytest tests/benchmarks -m benchmark``."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import os
 
 import pytest
 
-from tests.benchmarks.workloads import FEATURES, WHOLE_RUNS, Aggregation, prepared, rmat
+from tests.benchmarks.workloads import FEATURES, Aggregation, prepared, rmat
 
 pytestmark = pytest.mark.benchmark
 THREADS = min(2, len(os.sched_getaffinity(0)))
 SETTINGS = [("scipy", 1), ("onyx", 1), ("onyx", THREADS), ("simdx", THREADS), ("tigr", THREADS)]
 
 
-@pytest.mark.parametrize("features", FEATURES, ids=lambda k: f"k={k}")
+@pytest.mark.parametrize("features", FEATURES, ids=lambda k: f"k{k}")
 @pytest.mark.parametrize(("name", "threads"), SETTINGS, ids=lambda value: str(value))
 def test_aggregation_superstep(benchmark, name, threads, features):
     graph = rmat()
@@ -25,16 +25,4 @@ def test_aggregation_superstep(benchmark, name, threads, features):
     row = 4 * features
     benchmark.extra_info["edges_per_s"] = graph.num_edges / seconds
     benchmark.extra_info["gb_per_s"] = (graph.num_edges * (8 + row) + 2 * graph.num_vertices * row) / seconds / 1e9
-    engine.close()
-
-
-@pytest.mark.parametrize("algorithm", WHOLE_RUNS)
-@pytest.mark.parametrize("name", ["scipy", "onyx", "gunrock", "tigr", "simdx"])
-def test_whole_run(benchmark, name, algorithm):
-    engine = prepared(name, WHOLE_RUNS[algorithm], rmat(), 8, THREADS)
-    benchmark.group = f"{algorithm} to convergence, R-MAT 18, k=8"
-    statistics = benchmark.pedantic(lambda: engine.run(1000), setup=engine.restart, rounds=3, warmup_rounds=1)
-    assert statistics.settled
-    benchmark.extra_info["supersteps"] = len(statistics.supersteps)
-    benchmark.extra_info["edges"] = statistics.edges
     engine.close()

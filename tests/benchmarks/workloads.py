@@ -12,6 +12,7 @@ from harness.algorithms.label_propagation import LabelPropagation
 from harness.algorithms.pagerank import PageRank
 from harness.contract import Device, Engine, Phases, schedule_from_options
 from harness.graph import Graph, open_graph
+from harness.graph.generators import grid
 from harness.language import Algorithm, Expression, Inputs, K, ProgramBuilder, Reader, normalize, trace
 from harness.plugins import load_plugins
 
@@ -61,11 +62,28 @@ WHOLE_RUNS: dict[str, Algorithm] = {
 }
 
 
-def prepared(name: str, algorithm: Algorithm, graph: Graph, features: int, threads: int, **options: Any) -> Engine:
-    """An engine, ready to run the algorithm; its ``restart`` sets everything to the start."""
+@cache
+def picture(side: int) -> Graph:
+    """A photograph of noise, ``side`` times ``side`` pixels."""
+    lattice = grid(rows=side, columns=side, removed=0.0)
+    colour = np.random.default_rng(0).random((lattice.num_vertices, 3), np.float32)
+    return Graph.from_edges(
+        lattice.csr.row_of_arc, lattice.csr.neighbours, num_vertices=lattice.num_vertices, name="picture",
+        directed=False, vertex_data={"colour": colour}, meta={"height": side, "width": side},
+    )  # fmt: skip
+
+
+def new_engine(name: str, **options: Any) -> Engine:
+    """An engine under a schedule."""
     spec = load_plugins().engine(name)
     module, _, attribute = spec.factory.partition(":")
     engine: Engine = getattr(importlib.import_module(module), attribute)(schedule_from_options(spec, options))
+    return engine
+
+
+def prepared(name: str, algorithm: Algorithm, graph: Graph, features: int, threads: int, **options: Any) -> Engine:
+    """An engine, ready to run the algorithm; its ``restart`` sets everything to the start."""
+    engine = new_engine(name, **options)
     program, device = trace(algorithm), Device(threads=threads)
     answer = engine.supports(program, graph, features, device)
     assert not hasattr(answer, "reason"), answer

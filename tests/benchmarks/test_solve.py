@@ -1,0 +1,96 @@
+"""Whole runs of every algorithm on every engine for several k, as a sweep names them: see docs/regressions.md.
+
+``pytest tests/benchmarks -m benchmark -k "solve and pagerank and onyx"``. Each run begins at the start, which is set
+outside the clock, and on a CUDA device the clock stops when the device has done all its work.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+
+import pytest
+
+from harness.conformance.driver import NoDevice, require_device, synchronize
+from harness.conformance.matrix import built_in
+from harness.contract import Device, No, Phases
+from harness.graph import Graph
+from harness.graph.generators import grid, random_ratings
+from harness.language import InvalidInput, trace
+from harness.plugins import load_plugins
+from harness.records.benchmarks import benchmark_name, group_name, rates
+from tests.benchmarks.workloads import new_engine, picture, rmat
+
+pytestmark = pytest.mark.benchmark
+THREADS = min(2, len(os.sched_getaffinity(0)))
+FEATURES = (1, 8, 32)
+SCALE = 14  # 2^14 vertices: a matrix of all engines and algorithms in minutes
+GRAPHS = {
+    f"rmat{SCALE}": lambda: rmat(SCALE),
+    "ratings": lambda: random_ratings(users=2000, items=1000, num_ratings=60_000),
+    "picture": lambda: picture(128),
+    "lattice": lambda: grid(rows=128, columns=128),
+}
+graph_named = functools.cache(lambda name: GRAPHS[name]())
+
+
+def devices():
+    """Every engine whose libraries are installed, on each of its devices that is there."""
+    for spec in load_plugins().engines.values():
+        if all(importlib.util.find_spec(name) for name in spec.requires):
+            for kind in spec.devices:
+                try:
+                    if kind == "cuda":
+                        require_device()
+                except NoDevice:
+                    continue
+                yield spec, Device(kind, threads=THREADS)
+
+
+ENGINES = list(devices())
+
+
+@functools.cache
+def problem(label, features) -> tuple[str, Graph, object]:
+    """The first of the graphs that an algorithm takes, as it wants it, and its inputs."""
+    algorithm = built_in()[label]
+    for name in GRAPHS:
+        try:
+            graph = algorithm.prepare_graph(graph_named(name))
+            return name, graph, algorithm.inputs(graph, features)
+        except InvalidInput:
+            continue
+    pytest.skip(f"{label} takes none of {', '.join(GRAPHS)} for k={features}")
+
+
+def title(spec, device):
+    """The engine, as the device is that it runs on."""
+    return spec.name if device.kind == "cpu" else f"{spec.name}@{device.kind}"
+
+
+@pytest.mark.parametrize("features", FEATURES, ids=lambda k: f"k{k}")
+@pytest.mark.parametrize("algorithm", built_in())
+@pytest.mark.parametrize(("spec", "device"), ENGINES, ids=[title(*one) for one in ENGINES])
+def test_solve(benchmark, spec, device, algorithm, features):
+    graph_name, graph, inputs = problem(algorithm, features)
+    program, engine = trace(built_in()[algorithm]), new_engine(spec.name)
+    answer = engine.supports(program, graph, features, device)
+    if isinstance(answer, No):
+        pytest.skip(f"unsupported: {answer.reason}")
+    engine.prepare(program, graph, features, device, Phases())
+
+    def solve():
+        statistics = engine.run(program.max_supersteps)
+        if device.kind == "cuda":
+            synchronize(device.index)
+        return statistics
+
+    benchmark.group = group_name(algorithm, graph_name, features)
+    benchmark.name = benchmark.fullname = benchmark_name(title(spec, device), algorithm, graph_name, features)
+    statistics = benchmark.pedantic(solve, setup=lambda: engine.reset(inputs), rounds=7, warmup_rounds=1)
+    engine.close()
+    assert statistics.supersteps
+    if benchmark.stats is not None:  # None under --benchmark-disable
+        benchmark.extra_info |= rates(statistics.edges, features, benchmark.stats.stats.median)
+    benchmark.extra_info |= {"supersteps": len(statistics.supersteps), "settled": statistics.settled}
