@@ -139,7 +139,7 @@ class Engine(ABC):
     two runs of any other engine agree is left to the program's bound. It is asked for after ``prepare``.
     """
 
-    deterministic = False
+    deterministic: bool = False
 
     def __init__(self, schedule: Any) -> None:
         self.schedule = schedule

@@ -47,6 +47,7 @@ class PerDevice(Engine):
         """Prepare the engine of the device, to which everything goes from then on."""
         self._prepared = self.on(device)
         self._prepared.prepare(program, graph, features, device, phases)
+        self.deterministic = self._prepared.deterministic
 
     def generate(self, program: Program, graph: Graph, features: int, device: Device) -> None:
         """Have the engine of the device generate what it would run."""
