@@ -37,6 +37,8 @@ from harness.api import (
     Yes,
     concrete,
     initial_values,
+    mutable,
+    reads,
     watched,
 )
 
@@ -76,7 +78,7 @@ class ArrayEngine(Engine):
     def csr(self, values: Array, columns: Array, offsets: Array, shape: tuple[int, int]) -> Any:
         """The library's CSR matrix, for ``@`` with a dense one."""
 
-    def other_message(self, stage: EdgeReduce, reason: str) -> str:
+    def other_message(self, program: Program, stage: EdgeReduce, reason: str) -> str:
         """Why a message that is no product (for that reason) cannot be reduced; empty where it can."""
         return reason
 
@@ -103,7 +105,7 @@ class ArrayEngine(Engine):
                 reason = self.other_stage(stage)
             elif isinstance(stage, EdgeReduce):
                 product = as_product(program, stage)
-                reason = self.other_message(stage, product) if isinstance(product, str) else ""
+                reason = self.other_message(program, stage, product) if isinstance(product, str) else ""
             if reason:
                 return No(reason)
         return Yes(self.bytes_needed(program, graph, features))
@@ -138,6 +140,11 @@ class ArrayEngine(Engine):
             self.program = self.rewritten(program)
             found = {s.name: as_product(self.program, s) for s in self.program.stages if isinstance(s, EdgeReduce)}
             self.products = {name: product for name, product in found.items() if isinstance(product, Product)}
+            self._constant = {
+                stage.name
+                for stage in self.program.stages
+                if isinstance(stage, EdgeReduce) and not any(mutable(self.program, name) for _, name in reads(stage))
+            }
             self.sides = self._sides()
         with phases("upload"):
             self._upload_graph()
@@ -273,6 +280,8 @@ class ArrayEngine(Engine):
         return values[index]
 
     def _reduce(self, stage: EdgeReduce, at: int) -> int:
+        if stage.name in self._constant and self._superstep >= len(self.sides):
+            return 0  # nobody would add up the same numbers again
         side = self.sides[at]
         total = self._multiplied(stage, at) if stage.name in self.products else self.reduced(stage, at)
         if len(self.sides) > 1:

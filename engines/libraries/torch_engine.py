@@ -83,7 +83,7 @@ class TorchEngine(ArrayEngine):
         """Products of messages as sums of logarithms, which no hub takes out of the range of floats."""
         return products_as_sums(program)
 
-    def other_message(self, stage: EdgeReduce, reason: str) -> str:
+    def other_message(self, program: Program, stage: EdgeReduce, reason: str) -> str:
         """Every message can be gathered."""
         return ""
 
