@@ -1,0 +1,79 @@
+"""SciPy's matrices of blocks against sums arc by arc, and which messages have them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from engines.libraries.blocks import as_blocks, block_structure
+from harness.algorithms.manifold_ranking import ManifoldRanking
+from harness.algorithms.multimodal import Multimodal
+from harness.contract import Device, Phases
+from harness.graph import Graph
+from harness.language import trace
+from harness.language.reference import ReferenceRun
+from harness.language.validation import compare
+from tests.engines.problems import new_engine
+from tests.engines.programs import program_named
+
+
+@pytest.mark.parametrize("outer", [True, False])
+@pytest.mark.parametrize("entries", [1, 3])
+def test_a_matrix_of_blocks_gives_the_sums_arc_by_arc(entries, outer):
+    generator = np.random.default_rng(1)
+    offsets = np.array([0, 3, 3, 4, 9])  # four destinations, the second without arcs
+    sources = generator.integers(0, 5, 9)
+    coefficient, x = generator.random((9, entries)), generator.random((5, 2 if outer else entries))
+    columns, cuts, order = block_structure(sources, offsets, entries, outer)
+    shape = (4 * entries, 5 if outer else 5 * entries)
+    matrix = scipy.sparse.csr_array((coefficient.reshape(-1)[order], columns, cuts), shape=shape)
+    expected = np.zeros((4, entries, 2) if outer else (4, entries))
+    for v in range(4):
+        for arc in range(offsets[v], offsets[v + 1]):
+            one = x[sources[arc]]
+            expected[v] += np.outer(coefficient[arc], one) if outer else coefficient[arc] * one
+    found = matrix @ (x if outer else x.reshape(-1))
+    np.testing.assert_allclose(found.reshape(expected.shape), expected)
+
+
+@pytest.mark.parametrize("algorithm", [Multimodal(supersteps=30), ManifoldRanking(alpha=0.9, supersteps=30)])
+@pytest.mark.parametrize("features", [1, 6])
+def test_a_hub_is_summed_in_runs(algorithm, features):
+    leaves = np.arange(1, 3000)
+    weights = np.random.default_rng(2).random(len(leaves), np.float32) + np.float32(0.5)
+    star = Graph.from_edges(
+        leaves, np.zeros_like(leaves), num_vertices=3000, weights=weights, name="star", symmetrize=True
+    )
+    program, prepared = trace(algorithm), algorithm.prepare_graph(star)
+    inputs = algorithm.inputs(prepared, features)
+    reference, engine = ReferenceRun(program, prepared, features), new_engine("scipy", {})
+    engine.prepare(program, prepared, features, Device(threads=1), Phases())
+    for run in (reference, engine):
+        run.reset(inputs)
+        run.run(30)
+    [name] = program.outputs
+    found = compare(program, {name: engine.values(name)}, {name: reference.values(name)})
+    assert found.ok, found.detail
+    assert "CSR of blocks" in engine.explain()
+    engine.close()
+
+
+def test_a_constant_sum_is_added_up_once():
+    algorithm = ManifoldRanking(alpha=0.9)
+    ring = np.arange(30)
+    graph = Graph.from_edges(ring, (ring + 1) % 30, num_vertices=30, name="ring", symmetrize=True)
+    program = trace(algorithm)
+    engine = new_engine("scipy", {})
+    engine.prepare(program, graph, 3, Device(threads=1), Phases())
+    for _ in range(2):
+        engine.reset(algorithm.inputs(graph, 3))
+        assert [step.edges for step in engine.run(3).supersteps] == [120, 60, 60]
+    engine.close()
+
+
+@pytest.mark.parametrize("name", ["reads_destination", "largest_label", "products"])
+def test_what_is_in_no_blocks_is_told_so(name):
+    program = program_named(name)
+    reductions = [stage for stage in program.stages if hasattr(stage, "reducer") and hasattr(stage, "message")]
+    assert any(as_blocks(program, stage) is None for stage in reductions)
