@@ -29,6 +29,7 @@ from harness.hookspecs import hookimpl
 from harness.per_device import PerDevice
 
 if TYPE_CHECKING:
+    from harness.device.driver import cuda_unavailable
     from harness.graph import Graph
     from harness.language import Algorithm, Inputs, InvalidInput, LanguageError, Program
     from harness.language.analysis import (
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     )
     from harness.language.arrays import Arrays
     from harness.language.evaluation import Evaluator, concrete
-    from harness.language.expressions import Expression, constant, walk
+    from harness.language.expressions import ELEMENTWISE, Expression, constant, walk
     from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, VertexStep, reads
     from harness.language.reference import moved, segment_reduce
     from harness.language.start import initial_values
@@ -58,12 +59,13 @@ if TYPE_CHECKING:
     from harness.lowering.tracking import composed_writes, live_after
 
 _HOME = {
+    "harness.device.driver": "cuda_unavailable",
     "harness.graph": "Graph",
     "harness.language": "Algorithm Inputs InvalidInput LanguageError Program",
     "harness.language.analysis": "FoldGroup change_driven fold_groups mutable recomputation_only unfolded watched",
     "harness.language.arrays": "Arrays",
     "harness.language.evaluation": "Evaluator concrete",
-    "harness.language.expressions": "Expression constant walk",
+    "harness.language.expressions": "ELEMENTWISE Expression constant walk",
     "harness.language.reference": "moved segment_reduce",
     "harness.language.start": "initial_values",
     "harness.language.program": "EdgeReduce EdgeUpdate GraphReduce VertexStep reads",
@@ -88,13 +90,13 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "HUB_ARGUMENTS", "Algorithm", "AlgorithmSpec", "Arrays", "CpuEngine", "CudaEngine", "CudaKernel",
+    "ELEMENTWISE", "HUB_ARGUMENTS", "Algorithm", "AlgorithmSpec", "Arrays", "CpuEngine", "CudaEngine", "CudaKernel",
     "CudaKernelBuilder", "Device", "Direction", "EdgeReduce", "EdgeUpdate", "Engine", "EngineFailure", "EngineSpec",
     "Evaluator", "Expression", "FoldGroup", "Graph", "GraphReduce", "GraphSpec", "HubRuns", "Inputs", "InvalidInput",
     "Kernel", "KernelBuilder", "LanguageError", "Launch", "No", "PerDevice", "Phases", "Program", "RunStatistics",
     "ScheduleError", "Superstep", "VertexStep", "Yes", "balanced_bounds", "change_driven", "composed_writes",
-    "concrete", "constant", "fill_kernel", "fold_groups", "hookimpl", "hub_runs", "initial_values", "live_after",
-    "moved", "mutable", "option", "owned_edges", "owner_bounds", "products_as_sums", "push_template", "reads",
-    "recomputation_only", "schedule_from_options", "segment_reduce", "sum_hubs_in_runs", "unfolded", "walk", "watched",
-    "write_back",
+    "concrete", "constant", "cuda_unavailable", "fill_kernel", "fold_groups", "hookimpl", "hub_runs",
+    "initial_values", "live_after", "moved", "mutable", "option", "owned_edges", "owner_bounds", "products_as_sums",
+    "push_template", "reads", "recomputation_only", "schedule_from_options", "segment_reduce", "sum_hubs_in_runs",
+    "unfolded", "walk", "watched", "write_back",
 ]  # fmt: skip

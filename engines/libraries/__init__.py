@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from engines.libraries.schedules import ScipySchedule, TorchSchedule
+from engines.libraries.schedules import CusparseSchedule, ScipySchedule, TorchSchedule
 from harness.api import EngineSpec, hookimpl
 
 
 @hookimpl
 def onyx_engines() -> list[EngineSpec]:
-    """SciPy for the processor; PyTorch for both."""
+    """SciPy for the processor, cuSPARSE for CUDA devices, PyTorch for both."""
     return [
         EngineSpec(
             "scipy",
@@ -16,6 +16,14 @@ def onyx_engines() -> list[EngineSpec]:
             ScipySchedule,
             "engines.libraries.scipy_engine:ScipyEngine",
             requires=("scipy",),
+        ),
+        EngineSpec(
+            "cusparse",
+            "cuSPARSE through CuPy: sparse matrix times dense, CuPy's kernels for the rest",
+            CusparseSchedule,
+            "engines.libraries.cusparse_engine:CusparseEngine",
+            requires=("cupy",),
+            devices=("cuda",),
         ),
         EngineSpec(
             "torch",

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from harness.api import ScheduleError, option
+
 
 @dataclass(frozen=True)
 class ScipySchedule:
     """SciPy has no options: each stage takes the library's best path, and ``explain`` says which."""
+
+
+@dataclass(frozen=True)
+class CusparseSchedule:
+    """Which of cuSPARSE's algorithms multiplies."""
+
+    algorithm: int = option(2, "of cuSPARSE's for CSR times dense: 1, 2 (recommended for features by rows) or 3")
+
+    def __post_init__(self) -> None:
+        if self.algorithm not in (1, 2, 3):
+            raise ScheduleError(f"algorithm={self.algorithm} of cuSPARSE does not exist; take 1, 2 or 3")
 
 
 @dataclass(frozen=True)

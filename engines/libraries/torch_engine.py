@@ -32,6 +32,7 @@ from harness.api import (
     RunStatistics,
     Yes,
     concrete,
+    cuda_unavailable,
     products_as_sums,
     reads,
     walk,
@@ -65,19 +66,23 @@ class TorchEngine(ArrayEngine):
         self.on_cpu = device.kind == "cpu"
         if self.on_cpu:
             torch.set_num_threads(device.threads)
+        torch.sparse.check_sparse_tensor_invariants.disable()  # the graph's structure is checked when it is made
         self.arrays = TorchArrays("cpu" if self.on_cpu else f"cuda:{device.index}")
 
     def refused_device(self, device: Device) -> str:
         """A build of PyTorch without CUDA, or a machine without a device."""
-        if device.kind == "cpu" or torch.cuda.is_available():
+        if device.kind == "cpu":
             return ""
-        return f"no CUDA device: PyTorch {torch.__version__} sees none (it was built for CUDA {torch.version.cuda})"
+        if not torch.backends.cuda.is_built():
+            return f"this build of PyTorch ({torch.__version__}) has no CUDA; install another"
+        return cuda_unavailable(device.index)
 
     def csr(self, values: Tensor, columns: Tensor, offsets: Tensor, shape: tuple[int, int]) -> Tensor:
         """A sparse CSR tensor."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta", category=UserWarning)
-            return torch.sparse_csr_tensor(offsets, columns, values, shape, check_invariants=False)
+            # contiguous: CUDA's products take a repeated value for an array
+            return torch.sparse_csr_tensor(offsets, columns, values.contiguous(), shape)
 
     def rewritten(self, program: Program) -> Program:
         """Products of messages as sums of logarithms, which no hub takes out of the range of floats."""

@@ -35,6 +35,7 @@ CLASSES = {
     "tigr": "engines.pushbaseline.tigr:TigrEngine",
     "simdx": "engines.pullbaseline.simdx:SimdxEngine",
     "scipy": "engines.libraries.scipy_engine:ScipyEngine",
+    "cusparse": "engines.libraries.cusparse_engine:CusparseEngine",
     "torch": "engines.libraries.torch_engine:TorchEngine",
 }
 LIBRARIES = ("scipy", "torch")

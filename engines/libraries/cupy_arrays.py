@@ -1,0 +1,130 @@
+"""CuPy's arrays for the evaluation of expressions: formulas become one kernel each, by CuPy's own generator."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import cupy
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from harness.api import ELEMENTWISE, Arrays, Expression
+
+Array = Any  # cupy.ndarray
+_INFINITY = "__int_as_float(0x7f800000)"
+_SYMBOLS = {
+    "add": "({0} + {1})", "sub": "({0} - {1})", "mul": "({0} * {1})", "div": "({0} / {1})", "pow": "powf({0}, {1})",
+    "lt": "({0} < {1})", "le": "({0} <= {1})", "gt": "({0} > {1})", "ge": "({0} >= {1})", "eq": "({0} == {1})",
+    "ne": "({0} != {1})", "and": "({0} && {1})", "or": "({0} || {1})", "neg": "(-{0})", "abs": "fabsf({0})",
+    "sqrt": "sqrtf({0})", "floor": "floorf({0})", "exp": "expf({0})", "log": "logf({0})", "not": "(!{0})",
+    "where": "({0} ? {1} : {2})", "float": "(float)({0})",
+    # NaN comes out of both, as from NumPy's
+    "min": "(isnan({0}) || {0} < {1} ? {0} : {1})", "max": "(isnan({0}) || {0} > {1} ? {0} : {1})",
+}  # fmt: skip
+_TYPES = {"float": "float32", "bool": "bool"}
+_MOVED = "!(past == now || fabsf(now - past) <= (relative ? tolerance * fabsf(now) : tolerance))"
+
+
+class CupyArrays(Arrays):
+    """Arrays on the current CUDA device."""
+
+    def __init__(self) -> None:
+        super().__init__(cupy)
+        self._kernels: dict[str, tuple[Any, list[Expression], list[str]]] = {}
+
+    def download(self, array: Array) -> NDArray[Any]:
+        """A copy on the host."""
+        return np.array(cupy.asnumpy(array))
+
+    def elementwise(self, node: Expression, evaluate: Any, dtype: DTypeLike) -> Array:
+        """A whole formula in one kernel: the largest tree of elementwise operations below the node."""
+        if node.key not in self._kernels:
+            self._kernels[node.key] = _kernel(node)
+        kernel, leaves, _ = self._kernels[node.key]
+        if kernel is None:  # numbers alone
+            return super().elementwise(node, evaluate, dtype)
+        rank = len(node.shape)
+        return kernel(*(self.spread(evaluate(leaf), rank) for leaf in leaves))
+
+    def reduce(self, op: str, array: Array) -> Array:
+        """Sums by cuBLAS, as CuPy's own over a few features leave most threads of a block idle."""
+        if op == "sum" and array.ndim > 1 and array.dtype == np.float32:
+            return self.row_sums(array.reshape(len(array), math.prod(array.shape[1:])))
+        return super().reduce(op, array)
+
+    def row_sums(self, x: Array) -> Array:
+        """Sums over the last axis."""
+        return x @ self.constant(np.ones(x.shape[-1], np.float32))
+
+    def solve(self, a: Array, b: Array) -> Array:
+        """All systems at once by cuBLAS; not finite where a matrix is singular."""
+        count = max(len(a), len(b)) if len(a) and len(b) else 0
+        if not count:
+            return cupy.empty((0, b.shape[1]), np.float32)
+        a, b = self.broadcast(a, (count, *a.shape[1:])), self.broadcast(b, (count, *b.shape[1:]))
+        return cupy.linalg.solve(a, b[:, :, None])[:, :, 0]
+
+    def invert(self, a: Array) -> Array:
+        """All matrices at once by cuBLAS; not finite where one is singular."""
+        return cupy.linalg.inv(a)
+
+    def moved(self, old: Array, new: Array, tolerance: float, relative: bool) -> Array:
+        """Per vertex: whether any feature moved by more than the tolerance."""
+        if self.is_bool(new):
+            return super().moved(old, new, tolerance, relative)
+        numbers = (np.float32(tolerance), np.bool_(relative))
+        if new.ndim == 1:
+            return _moved_number()(old, new, *numbers)
+        return _moved_row()(old, new, *numbers, axis=tuple(range(1, new.ndim)))
+
+
+@functools.cache
+def _moved_number() -> Any:
+    arguments = "float32 past, float32 now, float32 tolerance, bool relative"
+    return cupy.ElementwiseKernel(arguments, "bool moved", f"moved = {_MOVED}", "moved_number")
+
+
+@functools.cache
+def _moved_row() -> Any:
+    arguments = "float32 past, float32 now, float32 tolerance, bool relative"
+    return cupy.ReductionKernel(arguments, "bool moved", _MOVED, "a || b", "moved = a", "false", "moved_row", "bool")
+
+
+def _kernel(node: Expression) -> tuple[Any, list[Expression], list[str]]:
+    """The kernel of a formula, its arguments, and its statements; no kernel where there is no argument."""
+    leaves: dict[str, tuple[str, Expression]] = {}
+    names: dict[str, str] = {}
+    statements: list[str] = []
+
+    def name(part: Expression) -> str:
+        if part.key in names:
+            return names[part.key]
+        if part.op == "const":
+            return _number(part)
+        if part.op not in ELEMENTWISE:
+            leaves[part.key] = (f"x{len(leaves)}", part)
+            names[part.key] = leaves[part.key][0]
+            return names[part.key]
+        value = _SYMBOLS[part.op].format(*(name(arg) for arg in part.args))
+        names[part.key] = f"t{len(statements)}"
+        statements.append(f"{part.dtype} {names[part.key]} = {value};")
+        return names[part.key]
+
+    result = name(node)
+    if not leaves:
+        return None, [], statements
+    arguments = ", ".join(f"{_TYPES[leaf.dtype]} {argument}" for argument, leaf in leaves.values())
+    body = "\n".join([*statements, f"out = {result};"])
+    kernel = cupy.ElementwiseKernel(arguments, f"{_TYPES[node.dtype]} out", body, f"formula_{node.key}")
+    return kernel, [leaf for _, leaf in leaves.values()], statements
+
+
+def _number(node: Expression) -> str:
+    if node.dtype == "bool":
+        return "true" if node.attribute else "false"
+    value = float(np.float32(node.attribute))
+    if math.isinf(value):
+        return _INFINITY if value > 0 else f"(-{_INFINITY})"
+    return "__int_as_float(0x7fffffff)" if math.isnan(value) else f"({value!r}f)"

@@ -1,0 +1,114 @@
+"""cuSPARSE through CuPy: sparse matrix times dense features on a CUDA device, formulas by CuPy's kernels.
+
+``csr_matrix @ dense`` of CuPy wants the dense matrix by columns and copies it to be so; here cuSPARSE's generic
+routines are called directly with features stored by rows, for which its documentation recommends algorithm 2 of CSR.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy
+import numpy as np
+from cupy.cuda import cusparse
+from cupy.cuda.device import get_cusparse_handle
+
+from engines.libraries.array_engine import ArrayEngine
+from engines.libraries.cupy_arrays import CupyArrays
+from engines.libraries.schedules import CusparseSchedule
+from harness.api import Device, cuda_unavailable
+
+# Of cusparse.h and library_types.h; CuPy has no names for them.
+_FLOAT32 = 0  # CUDA_R_32F
+_BY_ROWS = 2  # CUSPARSE_ORDER_ROW
+_CSR_ALGORITHMS = {1: 4, 2: 6, 3: 12}  # CUSPARSE_SPMM_CSR_ALG1, 2, 3
+_PLAIN = cusparse.CUSPARSE_OPERATION_NON_TRANSPOSE
+_ONE, _ZERO = np.array(1.0, np.float32), np.array(0.0, np.float32)
+
+
+class RowMajorCsr:
+    """A CSR matrix on the device, float32, that multiplies dense matrices stored by rows."""
+
+    def __init__(self, values: Any, columns: Any, offsets: Any, shape: tuple[int, int], algorithm: int) -> None:
+        self.shape, self._algorithm = shape, algorithm
+        self._parts = (cupy.ascontiguousarray(values, np.float32), columns, offsets)  # the descriptor points to them
+        self._sizes: dict[int, int] = {}
+        index = cusparse.CUSPARSE_INDEX_32I if columns.dtype == np.int32 else cusparse.CUSPARSE_INDEX_64I
+        pointers = [part.data.ptr for part in reversed(self._parts)]
+        base = cusparse.CUSPARSE_INDEX_BASE_ZERO
+        self._matrix = cusparse.createCsr(*shape, len(columns), *pointers, index, index, base, _FLOAT32)
+
+    def __matmul__(self, dense: Any) -> Any:
+        """Times ``dense [columns, n]``, float32: ``[rows, n]``."""
+        rows, n = self.shape[0], dense.shape[1]
+        if not len(self._parts[0]) or not n:
+            return cupy.zeros((rows, n), np.float32)
+        dense, result = cupy.ascontiguousarray(dense), cupy.empty((rows, n), np.float32)
+        if n == 1:
+            self._times_vector(dense, result)
+        else:
+            self._times_matrix(dense, result)
+        return result
+
+    def _times_vector(self, dense: Any, result: Any) -> None:
+        x, y = (cusparse.createDnVec(a.size, a.data.ptr, _FLOAT32) for a in (dense, result))
+        algorithm = cusparse.CUSPARSE_MV_ALG_DEFAULT
+        alpha, beta = _ONE.ctypes.data, _ZERO.ctypes.data
+        common = (get_cusparse_handle(), _PLAIN, alpha, self._matrix, x, beta, y, _FLOAT32, algorithm)
+        try:
+            if 1 not in self._sizes:
+                self._sizes[1] = cusparse.spMV_bufferSize(*common)
+            cusparse.spMV(*common, cupy.empty(self._sizes[1], np.int8).data.ptr)
+        finally:
+            cusparse.destroyDnVec(x)
+            cusparse.destroyDnVec(y)
+
+    def _times_matrix(self, dense: Any, result: Any) -> None:
+        n = dense.shape[1]
+        b, c = (cusparse.createDnMat(len(a), n, n, a.data.ptr, _FLOAT32, _BY_ROWS) for a in (dense, result))
+        alpha, beta = _ONE.ctypes.data, _ZERO.ctypes.data
+        common = (get_cusparse_handle(), _PLAIN, _PLAIN, alpha, self._matrix, b, beta, c, _FLOAT32, self._algorithm)
+        try:
+            if n not in self._sizes:
+                self._sizes[n] = cusparse.spMM_bufferSize(*common)
+            cusparse.spMM(*common, cupy.empty(self._sizes[n], np.int8).data.ptr)
+        finally:
+            cusparse.destroyDnMat(b)
+            cusparse.destroyDnMat(c)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_matrix"):
+            cusparse.destroySpMat(self._matrix)
+
+
+class CusparseEngine(ArrayEngine):
+    """Sparse times dense by cuSPARSE; what is no product is unsupported."""
+
+    library = "cuSPARSE"
+    schedule: CusparseSchedule
+
+    def open(self, device: Device) -> None:
+        """CuPy's arrays on the device."""
+        cupy.cuda.Device(device.index).use()
+        self.arrays = CupyArrays()
+
+    def refused_device(self, device: Device) -> str:
+        """A processor, or a machine without a device."""
+        return cuda_unavailable(device.index) if device.kind == "cuda" else "cuSPARSE runs on CUDA devices only"
+
+    def csr(self, values: Any, columns: Any, offsets: Any, shape: tuple[int, int]) -> RowMajorCsr:
+        """A CSR matrix of cuSPARSE."""
+        return RowMajorCsr(values, columns, offsets, shape, _CSR_ALGORITHMS[self.schedule.algorithm])
+
+    def told(self, stage: Any) -> str:
+        """The path of one stage."""
+        if stage.name in self.products:
+            width = f"SpMM, algorithm {self.schedule.algorithm} of CSR, or SpMV for one feature"
+            return f"{super().told(stage)}: {width}"
+        return "kernels that CuPy generates, one a formula, and its reductions"
+
+    def close(self) -> None:
+        """Release the device's memory."""
+        super().close()
+        self.__dict__.pop("arrays", None)
+        cupy.get_default_memory_pool().free_all_blocks()

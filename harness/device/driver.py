@@ -1,0 +1,117 @@
+"""The CUDA driver, asked directly: which devices there are, and waiting for one. No library of arrays is needed.
+
+The driver shows the devices of CUDA_VISIBLE_DEVICES, numbered from 0 in that order. Only a cell's own process asks: a
+process that has opened the driver must not be forked.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import uuid
+from dataclasses import dataclass
+
+from harness.contract import EngineFailure
+
+_SUCCESS, _NO_DEVICE, _OLD_DRIVER = 0, 100, (35, 803)
+_MAJOR, _MINOR = 75, 76  # attributes of a device: its compute capability
+
+
+class DriverError(EngineFailure):
+    """The driver refused, or a kernel had failed; the message has the driver's own words."""
+
+
+@dataclass(frozen=True)
+class CudaDevice:
+    """A device as the driver describes it; ``memory`` in bytes."""
+
+    index: int
+    name: str
+    uuid: str
+    memory: int
+    compute_capability: str
+
+
+def cuda_unavailable(index: int) -> str:
+    """Why there is no CUDA device of this number here, in a sentence; empty where there is."""
+    library = _library()
+    if library is None:
+        return "no CUDA device: this machine has no NVIDIA driver; run on one that has, or with device=cpu"
+    status = library.cuInit(0)
+    if status in _OLD_DRIVER:
+        return "no CUDA device: the NVIDIA driver is too old for its own library; update it"
+    if status not in (_SUCCESS, _NO_DEVICE):
+        return f"no CUDA device: the NVIDIA driver says {_words(library, status)}"
+    count = _count(library) if status == _SUCCESS else 0
+    if count == 0:
+        return "no CUDA device: the NVIDIA driver shows none; see nvidia-smi and CUDA_VISIBLE_DEVICES"
+    if index >= count:
+        return f"no CUDA device {index}: the NVIDIA driver shows {count}; set device.index to one of 0..{count - 1}"
+    return ""
+
+
+def describe(index: int) -> CudaDevice:
+    """The device of this number. Raises DriverError where there is none."""
+    reason = cuda_unavailable(index)
+    if reason:
+        raise DriverError(reason)
+    library = _library()
+    name, identity = ctypes.create_string_buffer(256), (ctypes.c_ubyte * 16)()
+    memory, major, minor = ctypes.c_size_t(), ctypes.c_int(), ctypes.c_int()
+    _ask("cuDeviceGetName", name, 256, index)
+    _ask("cuDeviceGetUuid_v2" if hasattr(library, "cuDeviceGetUuid_v2") else "cuDeviceGetUuid", identity, index)
+    _ask("cuDeviceTotalMem_v2", ctypes.byref(memory), index)
+    _ask("cuDeviceGetAttribute", ctypes.byref(major), _MAJOR, index)
+    _ask("cuDeviceGetAttribute", ctypes.byref(minor), _MINOR, index)
+    identifier = f"GPU-{uuid.UUID(bytes=bytes(identity))}"
+    return CudaDevice(index, name.value.decode(), identifier, memory.value, f"{major.value}.{minor.value}")
+
+
+def synchronize(index: int) -> None:
+    """Wait until all that this process has given to the device is done, through whatever library.
+
+    Raises DriverError when something of it failed.
+    """
+    context = _primary_context(index)
+    _ask("cuCtxPushCurrent_v2", context)
+    try:
+        _ask("cuCtxSynchronize")
+    finally:
+        _ask("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+
+
+@functools.cache
+def _primary_context(index: int) -> ctypes.c_void_p:
+    """The context that the libraries of a process share on a device; kept until the process ends."""
+    _ask("cuInit", 0)
+    context = ctypes.c_void_p()
+    _ask("cuDevicePrimaryCtxRetain", ctypes.byref(context), index)
+    return context
+
+
+@functools.cache
+def _library() -> ctypes.CDLL | None:
+    try:
+        return ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+
+
+def _ask(function: str, *arguments: object) -> None:
+    library = _library()
+    if library is None:
+        raise DriverError("this machine has no NVIDIA driver")
+    status = getattr(library, function)(*arguments)
+    if status != _SUCCESS:
+        raise DriverError(f"{function} of the NVIDIA driver failed: {_words(library, status)}")
+
+
+def _count(library: ctypes.CDLL) -> int:
+    count = ctypes.c_int()
+    return count.value if library.cuDeviceGetCount(ctypes.byref(count)) == _SUCCESS else 0
+
+
+def _words(library: ctypes.CDLL, status: int) -> str:
+    text = ctypes.c_char_p()
+    library.cuGetErrorString(status, ctypes.byref(text))
+    return text.value.decode() if text.value else f"error {status}"
