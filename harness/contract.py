@@ -132,7 +132,7 @@ class RunStatistics:
 
 class Engine(ABC):
     """One way of running programs. The harness calls, in order: ``supports``, ``prepare``, then any number of
-    ``reset`` / ``run`` / ``values``, then ``close``.
+    ``reset`` / ``run`` / ``values``, then ``close``. Memory that runs out, of host or device, is a MemoryError.
 
     ``deterministic``: whether equal inputs lead to the same values to the last bit, in every run and every engine that
     is prepared alike, on as many threads. It is a promise, and the conformance suite holds the engine to it; whether
@@ -170,7 +170,10 @@ class Engine(ABC):
 
     @abstractmethod
     def run(self, max_supersteps: int) -> RunStatistics:
-        """Run until settled or for ``max_supersteps`` more supersteps, continuing from the present state."""
+        """Run until settled or for ``max_supersteps`` more supersteps, continuing from the present state.
+
+        All is done when this returns, on a device too: the call is timed, and the harness waits for the device.
+        """
 
     @abstractmethod
     def values(self, name: str) -> NDArray[np.generic]:

@@ -34,13 +34,13 @@ ALLOWED: dict[str, set[str]] = {
     "harness.lowering": NUMERICAL | LIGHT_PARTS | {
         "harness.language", "harness.graph", "harness.device", "numba", "llvmlite", "cupy", "cuda", "platformdirs",
     },
-    "harness.device": {"cupy", "cupy_backends", "platformdirs"},
+    "harness.device": LIGHT_PARTS | {"harness.graph", "harness.language", "numpy", "cupy", "cupy_backends", "platformdirs"},
     "harness.conformance": NUMERICAL | LIGHT_PARTS | {
         "harness.graph", "harness.language", "harness.plugins", "psutil", "pytest",
     },
     "harness.campaign": NUMERICAL | LIGHT_PARTS | {
-        "harness", "harness.graph", "harness.language", "harness.plugins", "harness.records", "harness.report",
-        "hydra", "omegaconf", "psutil", "pynvml",
+        "harness", "harness.device", "harness.graph", "harness.language", "harness.plugins", "harness.records",
+        "harness.report", "hydra", "omegaconf", "psutil", "pynvml",
     },
     "harness.records": {"msgspec", "duckdb"},
     "harness.report": {"harness.records", "rich", "jinja2", "matplotlib"},

@@ -1,7 +1,7 @@
 """cuSPARSE through CuPy: sparse matrix times dense features on a CUDA device, formulas by CuPy's kernels.
 
 ``csr_matrix @ dense`` of CuPy wants the dense matrix by columns and copies it to be so; here cuSPARSE's generic
-routines are called directly with features stored by rows, for which its documentation recommends algorithm 2 of CSR.
+routines are called directly with features stored by rows.
 """
 
 from __future__ import annotations
@@ -22,12 +22,18 @@ from harness.api import Device, cuda_unavailable
 _FLOAT32 = 0  # CUDA_R_32F
 _BY_ROWS = 2  # CUSPARSE_ORDER_ROW
 _CSR_ALGORITHMS = {1: 4, 2: 6, 3: 12}  # CUSPARSE_SPMM_CSR_ALG1, 2, 3
+# Of 37 M in-edges of 1 M vertices with hubs of 200,000, on an H100, algorithms 1 / 2 / 3 take 1.23 / 2.02 / 2.95 ms for
+# 4 features, 2.22 / 2.33 / 3.44 for 8 and 9.11 / 3.02 / 3.89 for 32; SpMV takes 0.35 ms.
+_MOST_OF_FIRST = 8
 _PLAIN = cusparse.CUSPARSE_OPERATION_NON_TRANSPOSE
 _ONE, _ZERO = np.array(1.0, np.float32), np.array(0.0, np.float32)
 
 
 class RowMajorCsr:
-    """A CSR matrix on the device, float32, that multiplies dense matrices stored by rows."""
+    """A CSR matrix on the device, float32, that multiplies dense matrices stored by rows.
+
+    ``algorithm``: of the product, 1, 2 or 3; 0: by the number of features.
+    """
 
     def __init__(self, values: Any, columns: Any, offsets: Any, shape: tuple[int, int], algorithm: int) -> None:
         self.shape, self._algorithm = shape, algorithm
@@ -67,7 +73,8 @@ class RowMajorCsr:
         n = dense.shape[1]
         b, c = (cusparse.createDnMat(len(a), n, n, a.data.ptr, _FLOAT32, _BY_ROWS) for a in (dense, result))
         alpha, beta = _ONE.ctypes.data, _ZERO.ctypes.data
-        common = (get_cusparse_handle(), _PLAIN, _PLAIN, alpha, self._matrix, b, beta, c, _FLOAT32, self._algorithm)
+        algorithm = _CSR_ALGORITHMS[self._algorithm or (1 if n <= _MOST_OF_FIRST else 2)]
+        common = (get_cusparse_handle(), _PLAIN, _PLAIN, alpha, self._matrix, b, beta, c, _FLOAT32, algorithm)
         try:
             if n not in self._sizes:
                 self._sizes[n] = cusparse.spMM_bufferSize(*common)
@@ -98,12 +105,13 @@ class CusparseEngine(ArrayEngine):
 
     def csr(self, values: Any, columns: Any, offsets: Any, shape: tuple[int, int]) -> RowMajorCsr:
         """A CSR matrix of cuSPARSE."""
-        return RowMajorCsr(values, columns, offsets, shape, _CSR_ALGORITHMS[self.schedule.algorithm])
+        return RowMajorCsr(values, columns, offsets, shape, self.schedule.algorithm)
 
     def told(self, stage: Any) -> str:
         """The path of one stage."""
         if stage.name in self.products:
-            width = f"SpMM, algorithm {self.schedule.algorithm} of CSR, or SpMV for one feature"
+            chosen = self.schedule.algorithm or f"1 up to {_MOST_OF_FIRST} features and 2 beyond"
+            width = f"SpMM, algorithm {chosen} of CSR, or SpMV for one feature"
             return f"{super().told(stage)}: {width}"
         return "kernels that CuPy generates, one a formula, and its reductions"
 

@@ -16,11 +16,11 @@ class ScipySchedule:
 class CusparseSchedule:
     """Which of cuSPARSE's algorithms multiplies."""
 
-    algorithm: int = option(2, "of cuSPARSE's for CSR times dense: 1, 2 (recommended for features by rows) or 3")
+    algorithm: int = option(0, "of cuSPARSE's for CSR times dense: 1, 2 or 3; 0 takes the fastest for the features")
 
     def __post_init__(self) -> None:
-        if self.algorithm not in (1, 2, 3):
-            raise ScheduleError(f"algorithm={self.algorithm} of cuSPARSE does not exist; take 1, 2 or 3")
+        if self.algorithm not in (0, 1, 2, 3):
+            raise ScheduleError(f"algorithm={self.algorithm} of cuSPARSE does not exist; take 1, 2, 3, or 0 for any")
 
 
 @dataclass(frozen=True)

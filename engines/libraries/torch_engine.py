@@ -1,10 +1,18 @@
 """PyTorch as an engine, on the processor or a CUDA device, without gradients.
 
 A product is the sparse CSR matrix of in-edges times dense features. Other messages are gathered along the edges and
-reduced by what was fastest (one thread, 100,000 vertices, 2 M edges, k = 1 / 8 / 32, in ms): sums by the CSR matrix of
-which in-edge belongs to which vertex, 2.3 / 6.5 / 22, against 6.0 / 23 / 92 for ``index_add_`` and 3.8 / 32 / 90 for
-``scatter_add_``; extrema by ``segment_reduce``, 3.7 / 25 / 111, or, for k > 1 on the processor, by the sparse matrix
-product that reduces, 10 / 13 / 29, against 7.7 / 48 / 93 for ``scatter_reduce_``.
+reduced by what was fastest, in ms for the numbers of features named:
+
+    one thread, 100,000 vertices, 2 M edges (1 / 8 / 32)    sum               min
+      CSR matrix of which in-edge is of which vertex        2.3 / 6.5 / 22
+      torch.sparse.mm that reduces                          6.6 / 13 / 27     10 / 13 / 29
+      segment_reduce                                        2.0 / 15 / 66     3.7 / 25 / 111
+      index_add_ | scatter_reduce_                          6.0 / 23 / 92     7.7 / 48 / 93
+    H100, 1 M vertices with large hubs, 37 M edges (1 / 4 / 8)
+      CSR matrix of which in-edge is of which vertex        0.19 / 2.0 / 2.7
+      index_add_ | index_reduce_                            1.4 / 2.1 / 3.1   1.6 / 4.1 / 6.4
+      segment_reduce                                        7.6 / 19 / 19     16 / 34 / 58
+      scatter_reduce_                                                         2.9 / 8.2 / 12
 """
 
 from __future__ import annotations
@@ -54,6 +62,13 @@ def inference() -> Iterator[None]:
         if "can't allocate memory" not in str(error):
             raise
         raise MemoryError(str(error)) from error
+
+
+def _silence_index_reduce() -> None:
+    """It warns once that its interface is young; a run is not the place for that."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="index_reduce", category=UserWarning)
+        torch.zeros(1).index_reduce_(0, torch.zeros(1, dtype=torch.int64), torch.ones(1), "amin")
 
 
 class TorchEngine(ArrayEngine):
@@ -130,6 +145,11 @@ class TorchEngine(ArrayEngine):
         gathered = [s for s in self.program.stages if isinstance(s, EdgeReduce) and s.name not in self.products]
         self._offsets = [self.arrays.upload(side.offsets) for side in self.sides]
         self._empty = [self.arrays.upload(np.diff(side.offsets) == 0) for side in self.sides]
+        rows = [np.repeat(np.arange(len(side.offsets) - 1), np.diff(side.offsets)) for side in self.sides]
+        extrema = not self.on_cpu and any(stage.reducer != "sum" for stage in gathered)
+        self._destinations = [self.arrays.upload(row) for row in rows] if extrema else []
+        if extrema:
+            _silence_index_reduce()
         self._incidence: list[Any] = []
         self._whole: list[Tensor] = []  # the same matrix with the rows of hubs in one piece, for extrema
         for side in self.sides if gathered else ():
@@ -167,7 +187,10 @@ class TorchEngine(ArrayEngine):
         rows = messages.expand(count, *shape).reshape(count, int(np.prod(shape, dtype=int)))
         if stage.reducer == "sum":
             total = self._incidence[at] @ rows
-        elif self.on_cpu and rows.shape[1] > 1 and count:
+        elif not self.on_cpu:
+            total = torch.full((len(self._empty[at]), rows.shape[1]), IDENTITY[stage.reducer], device=rows.device)
+            total.index_reduce_(0, self._destinations[at], rows, f"a{stage.reducer}")
+        elif rows.shape[1] > 1 and count:
             total = torch.sparse.mm(self._whole[at], rows, f"a{stage.reducer}")
             total.masked_fill_(self._empty[at][:, None], IDENTITY[stage.reducer])
         else:
@@ -191,13 +214,14 @@ class TorchEngine(ArrayEngine):
         if isinstance(stage, EdgeUpdate):
             return "torch.index_select along all edges"
         if isinstance(stage, EdgeReduce) and stage.name not in self.products:
-            how = "torch.sparse CSR of incidence" if stage.reducer == "sum" else "torch.segment_reduce"
-            if stage.reducer != "sum" and self.on_cpu:
-                how += ", or torch.sparse.mm with a reduction where k > 1,"
+            how = "torch.sparse CSR of incidence"
+            if stage.reducer != "sum":
+                how = "torch.segment_reduce, or torch.sparse.mm with a reduction where k > 1,"
+                how = how if self.on_cpu else "torch.index_reduce_"
             return f"torch.index_select along all edges, then {how} ({stage.reducer})"
         return super().told(stage).replace("torch.sparse array functions", "torch functions")
 
     def close(self) -> None:
         """Drop all tensors."""
         super().close()
-        self._incidence, self._offsets, self._empty = [], [], []
+        self._incidence, self._offsets, self._empty, self._destinations = [], [], [], []

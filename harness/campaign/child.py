@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from harness.campaign.cell import Cell, Warm, load
 from harness.campaign.draft import STORE_STATUS, Draft, StoreError, keeping
 from harness.campaign.errors import CampaignError
-from harness.campaign.refusal import refusal
+from harness.campaign.refusal import device_refusal, memory_refusal, ran_out_of_memory, refusal
 from harness.contract import EngineSpec, No, Phases, schedule_from_options
+from harness.device.finishing import finishing
 from harness.plugins import Registry, load_plugins
 from harness.records.outcome import Outcome
 
@@ -67,7 +68,7 @@ def _run(cell: Cell, draft: Draft, folder: Path, memory_bytes: int) -> None:
     draft.stage("plugins")
     registry = load_plugins(cell.block)
     spec = registry.engine(cell.engine)
-    reason = refusal(spec, cell)
+    reason = refusal(spec, cell) or device_refusal(cell.device)
     if reason:
         draft.end(Outcome.UNSUPPORTED, reason)
         return
@@ -113,7 +114,7 @@ def _solve(
 def _with_engine(spec: EngineSpec, cell: Cell, draft: Draft, work: Callable[[Engine], T | None]) -> T | None:
     """What ``work`` makes of the cell's engine, which is closed then. What the engine raises is the cell's outcome."""
     try:
-        engine: Engine = load(spec.factory)(schedule_from_options(spec, cell.schedule))
+        engine = finishing(load(spec.factory)(schedule_from_options(spec, cell.schedule)), cell.device)
         try:
             return work(engine)
         finally:
@@ -122,7 +123,8 @@ def _with_engine(spec: EngineSpec, cell: Cell, draft: Draft, work: Callable[[Eng
         raise
     except Exception as error:  # noqa: BLE001  whatever an engine raises is this cell's outcome
         traceback.print_exc()
-        draft.end(Outcome.ENGINE_ERROR, f"{type(error).__name__}: {error}")
+        outcome = Outcome.OUT_OF_MEMORY if ran_out_of_memory(error) else Outcome.ENGINE_ERROR
+        draft.end(outcome, f"{type(error).__name__}: {error}")
         return None
 
 
@@ -167,9 +169,9 @@ def _values(
         draft.end(Outcome.UNSUPPORTED, answer.reason)
         return None
     draft.tell(bytes_needed=answer.bytes_needed)
-    if answer.bytes_needed > memory_bytes and cell.device.kind == "cpu":
-        reason = f"the engine needs {answer.bytes_needed:,} bytes, and the limit is {memory_bytes:,}"
-        draft.end(Outcome.OUT_OF_MEMORY, f"{reason}; raise limits.memory_gb or take a smaller graph")
+    short = memory_refusal(answer.bytes_needed, cell.device, memory_bytes)
+    if short:
+        draft.end(Outcome.OUT_OF_MEMORY, short)
         return None
     draft.stage("prepare")
     engine.prepare(problem.program, problem.graph, problem.features, cell.device, phases)

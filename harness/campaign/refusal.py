@@ -1,18 +1,51 @@
-"""Why an engine cannot run a cell here, as far as its description alone tells."""
+"""Why a cell cannot run here: its engine, its device or its memory."""
 
 from __future__ import annotations
 
 import importlib.util
 
 from harness.campaign.cell import Cell
-from harness.contract import EngineSpec
+from harness.contract import Device, EngineSpec
 
 
 def refusal(spec: EngineSpec, cell: Cell) -> str:
-    """The reason in a sentence; empty when nothing speaks against it."""
+    """What the engine's description alone tells, in a sentence; empty when nothing speaks against it."""
     missing = [module for module in spec.requires if importlib.util.find_spec(module) is None]
     if missing:
         return f"engine {spec.name!r} needs the Python module {missing[0]!r}, which is not installed"
     if cell.device.kind not in spec.devices:
         return f"engine {spec.name!r} does not run on {cell.device.kind} (it runs on: {', '.join(spec.devices)})"
     return ""
+
+
+def device_refusal(device: Device) -> str:
+    """Why the device cannot be used; empty when it can. Asked in a cell's own process, as it opens the driver."""
+    from harness.device.driver import cuda_unavailable
+
+    return cuda_unavailable(device.index) if device.kind == "cuda" else ""
+
+
+def memory_refusal(bytes_needed: int, device: Device, memory_bytes: int) -> str:
+    """Why what the engine needs does not fit the device's memory, or the cell's limit; empty when it does."""
+    if device.kind == "cuda":
+        from harness.device.driver import describe
+
+        has = describe(device.index).memory
+        if bytes_needed <= has:
+            return ""
+        return (
+            f"the engine needs {bytes_needed:,} bytes, and the GPU has {has:,}; take a smaller graph or fewer features"
+        )
+    if bytes_needed <= memory_bytes:
+        return ""
+    reason = f"the engine needs {bytes_needed:,} bytes, and the limit is {memory_bytes:,}"
+    return f"{reason}; raise limits.memory_gb or take a smaller graph"
+
+
+# As CUDA's runtime, its driver and its libraries call it, in the messages of whatever library passes it on.
+_OUT_OF_MEMORY = ("cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY", "_STATUS_ALLOC_FAILED", "CUDA out of memory")
+
+
+def ran_out_of_memory(error: BaseException) -> bool:
+    """Whether an error is a device's memory running out."""
+    return isinstance(error, MemoryError) or any(name in str(error) for name in _OUT_OF_MEMORY)

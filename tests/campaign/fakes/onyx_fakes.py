@@ -41,7 +41,8 @@ def onyx_engines() -> list[EngineSpec]:
         "fake_absent", "needs a module", Schedule, "onyx_fakes_engines:Right", requires=("no_such_module",)
     )
     broken = EngineSpec("fake_broken", "its module is not there", Schedule, "onyx_fakes_engines:Nothing")
-    return [*engines, absent, broken]
+    cuda = EngineSpec("fake_cuda", "runs on GPUs", Schedule, "onyx_fakes_engines:Right", devices=("cuda",))
+    return [*engines, absent, broken, cuda]
 
 
 @hookimpl

@@ -1,0 +1,91 @@
+"""Cells on a CUDA device: unsupported where there is none, their memory told as memory."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from harness.campaign.refusal import device_refusal, memory_refusal, ran_out_of_memory
+from harness.contract import Device
+from harness.device import driver
+from harness.device.driver import CudaDevice, cuda_unavailable
+
+CUDA = Device("cuda", 1, threads=1)
+GIGABYTE = 1 << 30
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    found = CudaDevice(1, "A GPU", "GPU-0102", 80 * GIGABYTE, "9.0")
+    monkeypatch.setattr(driver, "describe", lambda index: found)
+    return found
+
+
+@pytest.mark.skipif(not cuda_unavailable(0), reason="there is a CUDA device")
+def test_without_a_device_a_cell_is_unsupported_and_says_why(command, tmp_path):
+    finished = command("engine=fake_cuda", "algorithm=fake_spread", "graph=fake_ring", "features=1", "device=cuda")
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    (path,) = tmp_path.glob("results/*/*/record.json")
+    record = json.loads(path.read_text())
+    assert record["outcome"] == "unsupported"
+    assert record["reason"].startswith("no CUDA device")
+    assert record["config"]["device"]["kind"] == "cuda"
+    assert "no CUDA device" in finished.stdout
+
+
+def test_engines_that_need_the_other_device_are_unsupported(command, tmp_path):
+    command("engine=fake_cuda", "algorithm=fake_spread", "graph=fake_ring", "features=1", "device=cpu")
+    (path,) = tmp_path.glob("results/*/*/record.json")
+    assert json.loads(path.read_text())["reason"] == "engine 'fake_cuda' does not run on cpu (it runs on: cuda)"
+
+
+def test_the_processor_is_never_refused():
+    assert device_refusal(Device("cpu", threads=1)) == ""
+
+
+def test_what_does_not_fit_the_memory_is_told_beforehand(gpu):
+    assert memory_refusal(79 * GIGABYTE, CUDA, GIGABYTE) == ""
+    assert "the GPU has 85,899,345,920" in memory_refusal(81 * GIGABYTE, CUDA, GIGABYTE)
+    processor = Device("cpu", threads=1)
+    assert memory_refusal(GIGABYTE, processor, GIGABYTE) == ""
+    assert "raise limits.memory_gb" in memory_refusal(GIGABYTE + 1, processor, GIGABYTE)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (MemoryError("out"), True),
+        (RuntimeError("cudaErrorMemoryAllocation: out of memory"), True),
+        (RuntimeError("CUSPARSE_STATUS_ALLOC_FAILED"), True),
+        (RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB"), True),
+        (RuntimeError("cudaErrorIllegalAddress: an illegal memory access was encountered"), False),
+        (ValueError("memory"), False),
+    ],
+)
+def test_memory_that_runs_out_is_told_from_other_errors(error, expected):
+    assert ran_out_of_memory(error) is expected
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(bool(cuda_unavailable(0)), reason=cuda_unavailable(0) or "there is one")
+@pytest.mark.parametrize("engine", ["cusparse", "torch"])
+def test_a_cell_on_a_gpu_is_ok_and_its_record_tells_of_the_gpu(engine, tmp_path):
+    from harness.campaign.cell import resolve_cell
+    from harness.campaign.job import Assignment, run_cell
+    from harness.plugins import load_plugins
+    from harness.records import read_record
+
+    config = {
+        "engine": {"name": engine}, "algorithm": {"name": "pagerank"}, "graph": {"name": "rmat", "scale": 10},
+        "device": {"kind": "cuda", "index": 0, "threads": 1}, "features": 8, "max_supersteps": None,
+        "validate": True, "measure": {}, "limits": {"time_s": 100}, "plugins": {"block": []},
+    }  # fmt: skip
+    cell = resolve_cell(config, load_plugins())
+    path = run_cell(Assignment(cell, "sweep", "key", tmp_path / "key", ""))
+    record = read_record(path)
+    assert record["outcome"] == "ok", record["reason"] + record["output"]
+    gpu = record["environment"]["gpu"]
+    assert gpu["uuid"].startswith("GPU-")
+    assert gpu["memory"] > GIGABYTE
+    print({name: value for name, value in gpu.items() if name != "uuid"}, record["marks"], record["solve"]["median"])

@@ -1,0 +1,106 @@
+"""What the CUDA driver says is told in sentences; where there is none, too."""
+
+from __future__ import annotations
+
+import ctypes
+
+import pytest
+
+from harness.contract import EngineFailure
+from harness.device import driver
+
+IDENTITY = bytes(range(16))
+
+
+class FakeDriver:
+    """The functions of the CUDA driver that are called, for two devices; one of them may fail."""
+
+    def __init__(self, init=0, count=2, failing="", status=700):
+        self.init, self.count, self.failing, self.status = init, count, failing, status
+        self.called = []
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+
+        def function(*arguments):
+            self.called.append(name)
+            return self.status if name == self.failing else getattr(self, f"_{name}", lambda *_: 0)(*arguments) or 0
+
+        return function
+
+    def _cuInit(self, flags):
+        return self.init
+
+    def _cuDeviceGetCount(self, count):
+        count._obj.value = self.count
+
+    def _cuDeviceGetName(self, name, size, index):
+        name.value = b"A GPU"
+
+    def _cuDeviceGetUuid_v2(self, identity, index):
+        ctypes.memmove(identity, IDENTITY, 16)
+
+    def _cuDeviceTotalMem_v2(self, memory, index):
+        memory._obj.value = 80 << 30
+
+    def _cuDeviceGetAttribute(self, value, attribute, index):
+        value._obj.value = {75: 9, 76: 0}[attribute]
+
+    def _cuGetErrorString(self, status, text):
+        text._obj.value = b"an illegal memory access was encountered"
+
+
+@pytest.fixture
+def install(monkeypatch):
+    def use(library):
+        monkeypatch.setattr(driver, "_library", lambda: library)
+        driver._primary_context.cache_clear()
+        return library
+
+    yield use
+    driver._primary_context.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("library", "index", "words"),
+    [
+        (None, 0, ("no CUDA device", "no NVIDIA driver", "device=cpu")),
+        (FakeDriver(init=100), 0, ("no CUDA device", "CUDA_VISIBLE_DEVICES")),
+        (FakeDriver(count=0), 0, ("no CUDA device", "CUDA_VISIBLE_DEVICES")),
+        (FakeDriver(init=803), 0, ("no CUDA device", "too old")),
+        (FakeDriver(init=999), 0, ("no CUDA device", "illegal memory access")),
+        (FakeDriver(), 2, ("no CUDA device 2", "shows 2", "0..1")),
+    ],
+)
+def test_why_there_is_no_device(install, library, index, words):
+    install(library)
+    reason = driver.cuda_unavailable(index)
+    assert all(word in reason for word in words), reason
+    with pytest.raises(driver.DriverError, match="no CUDA device"):
+        driver.describe(index)
+
+
+def test_a_device_is_described(install):
+    install(FakeDriver())
+    assert driver.cuda_unavailable(1) == ""
+    found = driver.describe(1)
+    assert found.name == "A GPU"
+    assert found.uuid == "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"
+    assert found.memory == 80 << 30
+    assert found.compute_capability == "9.0"
+
+
+def test_waiting_is_for_the_context_that_libraries_share(install):
+    library = install(FakeDriver())
+    driver.synchronize(0)
+    driver.synchronize(0)
+    waited = ["cuCtxPushCurrent_v2", "cuCtxSynchronize", "cuCtxPopCurrent_v2"]
+    assert library.called == ["cuInit", "cuDevicePrimaryCtxRetain", *waited, *waited]
+
+
+def test_a_kernel_that_failed_is_told_when_it_is_waited_for(install):
+    library = install(FakeDriver(failing="cuCtxSynchronize"))
+    with pytest.raises(EngineFailure, match="cuCtxSynchronize .* illegal memory access"):
+        driver.synchronize(0)
+    assert library.called[-1] == "cuCtxPopCurrent_v2"  # after a failure, too

@@ -1,0 +1,74 @@
+"""An engine's calls end when the device has done what they asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.contract import Device, Engine, No, RunStatistics
+from harness.device import finishing as module
+from harness.device.finishing import finishing
+
+
+class Eager(Engine):
+    """Returns at once, and notes what was called."""
+
+    def __init__(self, log):
+        super().__init__("schedule")
+        self.log = log
+
+    def supports(self, program, graph, features, device):
+        return No("for a reason")
+
+    def prepare(self, program, graph, features, device, phases):
+        self.log.append("prepare")
+
+    def reset(self, inputs, state=None):
+        self.log.append(("reset", state))
+
+    def narrow(self, stale, senders):
+        self.log.append("narrow")
+
+    def run(self, max_supersteps):
+        self.log.append("run")
+        return RunStatistics(settled=max_supersteps > 3)
+
+    def values(self, name):
+        return name
+
+    def explain(self):
+        return "explained"
+
+    def close(self):
+        self.log.append("close")
+
+
+@pytest.fixture
+def log(monkeypatch):
+    made = []
+    monkeypatch.setattr(module, "synchronize", lambda index: made.append(f"wait {index}"))
+    return made
+
+
+def test_calls_on_a_device_are_waited_for(log):
+    engine = finishing(Eager(log), Device("cuda", 3, threads=1))
+    engine.prepare(None, None, 1, None, None)
+    engine.reset("inputs", {"x": 1})
+    engine.narrow(None, None)
+    assert engine.run(5).settled
+    engine.close()
+    assert log == [
+        "prepare", "wait 3", ("reset", {"x": 1}), "wait 3", "narrow", "wait 3", "run", "wait 3", "close",
+    ]  # fmt: skip
+
+
+def test_it_answers_as_the_engine_does(log):
+    engine = finishing(Eager(log), Device("cuda", 0, threads=1))
+    assert engine.schedule == "schedule"
+    assert engine.supports(None, None, 1, None) == No("for a reason")
+    assert engine.values("x") == "x"
+    assert engine.explain() == "explained"
+
+
+def test_a_processor_needs_no_waiting(log):
+    engine = Eager(log)
+    assert finishing(engine, Device("cpu", threads=1)) is engine

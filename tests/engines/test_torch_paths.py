@@ -1,0 +1,57 @@
+"""The path of PyTorch's extrema on CUDA devices, tried on the processor, where the same function exists."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.contract import Device, Phases
+from harness.language.reference import ReferenceRun
+from harness.language.validation import compare
+from tests.engines.problems import new_engine, outputs_of, problem, program
+from tests.engines.programs import arcs_and_loops, inputs_for, program_named
+
+pytest.importorskip("torch")
+
+
+@pytest.fixture
+def elsewhere(monkeypatch):
+    """Engines that take the path of a CUDA device."""
+    from engines.libraries.torch_engine import TorchEngine
+
+    plain = TorchEngine.open
+
+    def open_as_if_elsewhere(self, device):
+        plain(self, device)
+        self.on_cpu = False
+
+    monkeypatch.setattr(TorchEngine, "open", open_as_if_elsewhere)
+
+
+@pytest.mark.parametrize("features", [1, 4])
+@pytest.mark.parametrize("name", ["shortest_paths", "largest_label", "several_reductions", "tall_messages"])
+def test_extrema_by_index(elsewhere, name, features):
+    program_, graph = program_named(name), arcs_and_loops()
+    engine, run = new_engine("torch"), ReferenceRun(program_, graph, features)
+    engine.prepare(program_, graph, features, Device(threads=1), Phases())
+    inputs = inputs_for(program_, graph, features)
+    engine.reset(inputs)
+    run.reset(inputs)
+    for _ in range(3):
+        engine.run(1)
+        run.run(1)
+        found = compare(program_, outputs_of(engine, program_), outputs_of(run, program_))
+        assert found.ok, found.detail
+    engine.close()
+
+
+def test_memory_that_runs_out_is_a_memory_error(monkeypatch):
+    import torch
+
+    graph, inputs = problem("pagerank", "rmat", 1)
+    engine = new_engine("torch")
+    engine.prepare(program("pagerank"), graph, 1, Device(threads=1), Phases())
+    engine.reset(inputs)
+    monkeypatch.setattr(engine, "_vertices", lambda *_: torch.empty(1 << 50))
+    with pytest.raises(MemoryError, match="allocate"):
+        engine.run(1)
+    engine.close()
