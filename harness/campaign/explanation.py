@@ -13,7 +13,7 @@ from harness.campaign.composition import plain
 from harness.campaign.draft import Draft
 from harness.campaign.errors import CampaignError
 from harness.campaign.problem import set_problem
-from harness.campaign.refusal import device_refusal, refusal
+from harness.campaign.refusal import refusal
 from harness.contract import No, Phases, schedule_from_options
 from harness.plugins import load_plugins
 
@@ -40,7 +40,7 @@ def explanation(overrides: Sequence[str]) -> str:
     problem = set_problem(cell, registry, Draft(io.BytesIO()), Phases())
     program = explain_program(problem.program)
     spec = registry.engine(cell.engine)
-    refused = refusal(spec, cell) or device_refusal(cell.device)
+    refused = refusal(spec, cell)
     if refused:
         return f"{program}\n\n{cell.labels['engine']}: unsupported: {refused}"
     engine = load(spec.factory)(schedule_from_options(spec, cell.schedule))
