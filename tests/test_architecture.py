@@ -34,7 +34,9 @@ ALLOWED: dict[str, set[str]] = {
     "harness.lowering": NUMERICAL | LIGHT_PARTS | {
         "harness.language", "harness.graph", "harness.device", "numba", "llvmlite", "cupy", "cuda", "platformdirs",
     },
-    "harness.device": LIGHT_PARTS | {"harness.graph", "harness.language", "numpy", "cupy", "cupy_backends", "platformdirs"},
+    "harness.device": LIGHT_PARTS | {
+        "harness.graph", "harness.language", "numpy", "cupy", "cupy_backends", "platformdirs",
+    },
     "harness.conformance": NUMERICAL | LIGHT_PARTS | {
         "harness.graph", "harness.language", "harness.plugins", "psutil", "pytest",
     },

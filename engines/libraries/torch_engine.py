@@ -145,10 +145,11 @@ class TorchEngine(ArrayEngine):
         gathered = [s for s in self.program.stages if isinstance(s, EdgeReduce) and s.name not in self.products]
         self._offsets = [self.arrays.upload(side.offsets) for side in self.sides]
         self._empty = [self.arrays.upload(np.diff(side.offsets) == 0) for side in self.sides]
-        rows = [np.repeat(np.arange(len(side.offsets) - 1), np.diff(side.offsets)) for side in self.sides]
-        extrema = not self.on_cpu and any(stage.reducer != "sum" for stage in gathered)
-        self._destinations = [self.arrays.upload(row) for row in rows] if extrema else []
-        if extrema:
+        extrema = any(stage.reducer != "sum" for stage in gathered)
+        self._destinations: list[Tensor] = []
+        if extrema and not self.on_cpu:
+            homes = [np.repeat(np.arange(len(side.offsets) - 1), np.diff(side.offsets)) for side in self.sides]
+            self._destinations = [self.arrays.upload(home) for home in homes]
             _silence_index_reduce()
         self._incidence: list[Any] = []
         self._whole: list[Tensor] = []  # the same matrix with the rows of hubs in one piece, for extrema
@@ -156,8 +157,9 @@ class TorchEngine(ArrayEngine):
             count, rows = int(side.offsets[-1]), len(side.offsets) - 1
             columns, ones = np.arange(count, dtype=self.index), torch.ones(count, device=self.arrays.device)
             self._incidence.append(self.pattern(columns, side.offsets, count).matrix(ones))
-            columns, offsets = self.arrays.upload(columns), self.arrays.upload(side.offsets.astype(self.index))
-            self._whole.append(self.csr(ones, columns, offsets, (rows, count)))
+            if extrema and self.on_cpu:
+                columns, offsets = self.arrays.upload(columns), self.arrays.upload(side.offsets.astype(self.index))
+                self._whole.append(self.csr(ones, columns, offsets, (rows, count)))
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
         """Everything to its start."""
@@ -224,4 +226,4 @@ class TorchEngine(ArrayEngine):
     def close(self) -> None:
         """Drop all tensors."""
         super().close()
-        self._incidence, self._offsets, self._empty, self._destinations = [], [], [], []
+        self._incidence, self._offsets, self._empty, self._destinations, self._whole = [], [], [], [], []
