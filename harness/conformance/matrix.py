@@ -106,11 +106,12 @@ def check(spec: EngineSpec, options: Mapping[str, Any], asked: Question, device:
 # the table ------------------------------------------------------------------------------------------------------------
 def table(registry: Registry, device: Device, engines: Sequence[str] | None = None) -> str:
     """What runs where on a device, as a page in Markdown: a row an algorithm, a column for the schedules of an engine
-    that answer alike, the reasons of refusals below. ``engines``: those to ask; None: all."""
+    that answer alike, the reasons of refusals below. ``engines``: those to ask; None: all of that device."""
     rows = {label: question(algorithm, features=4) for label, algorithm in algorithms(registry).items()}
     reasons: list[str] = []
     columns: list[tuple[str, list[str]]] = []
-    for name in sorted(registry.engines) if engines is None else engines:
+    there = [name for name in sorted(registry.engines) if device.kind in registry.engines[name].devices]
+    for name in there if engines is None else engines:
         spec = registry.engines[name]
         groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
         for options in schedules(spec):
