@@ -53,6 +53,14 @@ def test_a_compiled_engine_passes(engine):
     assert "it says that it is deterministic" in conformance(*engine.split())
 
 
+@pytest.mark.parametrize(
+    "asked", [pytest.param([], marks=pytest.mark.full), OTHERS_LOOK_AT_THE_REST], ids=["whole", "release"]
+)
+def test_pytorch_passes(asked, tmp_path):
+    pytest.importorskip("torch", reason="engine 'torch' needs the module 'torch'")
+    assert " passed" in conformance("torch", *asked, cwd=tmp_path).splitlines()[-1]
+
+
 @pytest.mark.slow
 def test_the_third_party_example_passes(tmp_path):
     site = tmp_path / "site"
