@@ -14,6 +14,7 @@ from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from tests.engines.problems import new_engine, outputs_of, problem, program, reference
 from tests.engines.programs import PROGRAMS, arcs_and_loops, inputs_for, program_named, two_sides
+from tests.engines.test_operations import NO_PRODUCT
 from tests.engines.test_random_programs import random_graph, random_program
 
 pytestmark = pytest.mark.gpu
@@ -24,12 +25,6 @@ ENGINES = {
     "torch": ("torch", {}),
 }
 FEATURES = (1, 3, 4, 8, 33)
-# What is no product of one sparse matrix, which cuSPARSE's engine therefore refuses.
-NO_PRODUCT = {
-    "shortest_paths", "largest_label", "own_aggregate", "reads_destination", "destination_alone", "several_reductions",
-    "message_reads_graph", "edge_operations", "tall_messages", "without_own", "beliefs", "products",
-    "matrix_products",
-}  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)
