@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.api import (
-    EdgeUpdate,
     FoldGroup,
     GraphReduce,
     Kernel,
@@ -100,7 +99,7 @@ class Gather:
             if self.keeps:
                 engine.memory.add(f"marked_{self.name}", np.ones(engine.graph.num_vertices, np.bool_))
                 engine.memory.add(f"kept_{self.name}", np.zeros(engine.graph.num_vertices, np.bool_))
-            engine.plan_tracking(group, marks=f"{'marked' if self.keeps else 'dirty'}_{self.name}")
+            engine.plan_tracking(group, marks={"out": f"{'marked' if self.keeps else 'dirty'}_{self.name}"})
             engine.add_kernel(self.gather(f"{self.name}_dirty", dirty_only=True))
             engine.add_kernel(self.commit())
 
@@ -241,9 +240,7 @@ def plan(engine: OnyxCpuEngine) -> None:
         elif group.kind == "vertex":
             engine.plan_vertices(group)
         elif group.kind == "update":
-            for stage in group.stages:
-                assert isinstance(stage, EdgeUpdate)
-                engine.plan_update(stage)
+            engine.plan_update(group)
         else:
             gather = Gather(engine, group)
             engine.gathered.append(group)

@@ -13,7 +13,6 @@ import numpy as np
 from harness.api import (
     HUB_ARGUMENTS,
     EdgeReduce,
-    EdgeUpdate,
     FoldGroup,
     GraphReduce,
     Kernel,
@@ -150,9 +149,7 @@ def plan(engine: OnyxCpuEngine) -> None:
         elif group.kind == "vertex":
             engine.plan_vertices(group)
         elif group.kind == "update":
-            for stage in group.stages:
-                assert isinstance(stage, EdgeUpdate)
-                engine.plan_update(stage)
+            engine.plan_update(group)
         else:
             assert all(isinstance(stage, EdgeReduce) for stage in group.stages)
             engine.gathered.append(group)

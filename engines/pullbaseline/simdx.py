@@ -82,7 +82,7 @@ class SimdxEngine(CpuEngine):
             elif isinstance(stage, EdgeReduce):
                 self.plan_pull(stage)
             elif isinstance(stage, EdgeUpdate):
-                self.plan_update(stage)
+                self.plan_update(group)
             else:
                 self.plan_vertices(group)
 

@@ -105,7 +105,7 @@ class TigrEngine(CpuEngine):
             elif group.kind == "vertex":
                 self.plan_vertices(group)
             elif isinstance(stage, EdgeUpdate):
-                self.plan_update(stage)
+                self.plan_update(group)
             else:
                 self.plan_push(group, nodes)
 

@@ -131,8 +131,6 @@ def change_driven(program: Program) -> tuple[Delta, ...] | str:
     """The change-driven forms of all reductions, or the reason why the program has none."""
     deltas = []
     for stage in program.stages:
-        if isinstance(stage, EdgeUpdate):
-            return f"{stage.name} updates an edge property, for which no change-driven form is derived"
         if isinstance(stage, EdgeReduce):
             delta = change_driven_form(program, stage)
             if isinstance(delta, str):

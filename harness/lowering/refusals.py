@@ -15,8 +15,13 @@ if TYPE_CHECKING:
 MAX_LANES = 256
 
 
-def unsupported(program: Program, graph: Graph, features: int, *, change_driven: bool) -> str:
-    """Why a program (its products written as sums) cannot run on a graph; empty when it can."""
+def unsupported(
+    program: Program, graph: Graph, features: int, *, change_driven: bool, tracks_edges: bool = False
+) -> str:
+    """Why a program (its products written as sums) cannot run on a graph; empty when it can.
+
+    ``tracks_edges``: changes of edge properties can be tracked.
+    """
     if not 1 <= features <= MAX_LANES:
         return f"features={features}: this engine handles 1 to {MAX_LANES}"
     layout = Layout(features)
@@ -27,7 +32,7 @@ def unsupported(program: Program, graph: Graph, features: int, *, change_driven:
     if program.control.alternate and graph.bipartite is None:
         return "the program alternates sides and the graph is not bipartite"
     for stage in program.stages:
-        if isinstance(stage, EdgeUpdate) and change_driven:
+        if isinstance(stage, EdgeUpdate) and change_driven and not tracks_edges:
             return f"{stage.name} updates an edge property, whose changes are not tracked"
         if isinstance(stage, EdgeUpdate) and program.control.alternate:
             return f"{stage.name} updates edges of both sides, and the program alternates sides"
@@ -43,6 +48,7 @@ def unsupported(program: Program, graph: Graph, features: int, *, change_driven:
 
 
 def _propagated(program: Program) -> set[str]:
-    """The properties that edge reductions read from their sources."""
-    stages = [stage for stage in program.stages if isinstance(stage, EdgeReduce)]
-    return {name for stage in stages for space, name in reads(stage) if space == "src"}
+    """The properties that edge reductions read from their sources, and edge updates from either end."""
+    found = {name for s in program.stages if isinstance(s, EdgeReduce) for space, name in reads(s) if space == "src"}
+    updates = [stage for stage in program.stages if isinstance(stage, EdgeUpdate)]
+    return found | {name for stage in updates for space, name in reads(stage) if space in ("src", "dst")}

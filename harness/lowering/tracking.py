@@ -5,6 +5,14 @@ it *at v* has v **dirty** if the value changed at all; every group that reads it
 **active** if the value is farther than the tolerance from what that group last saw of it (**sent**). Without change
 tracking, a kernel only counts how many vertices moved by more than the tolerance. These are the rules; how a kernel
 notes what they ask for is each device's own.
+
+An updated edge property is read by propagation alone, so what is not propagated is not stored: an update that moves an
+edge by no more than the tolerance leaves its value as it is, which thus *is* what was sent, to every reader. An edge
+that moved by more makes dirty the destination of every reduction that reads it, and it is computed again, as its
+reverse is, where an update reads its old value. Edge updates go row by row of sources: a row is **dirty** when a
+property of its source, or of the destination of one of its edges, has moved since it was sent to the update, or such an
+edge. The parts of a product are compared exactly, for the tolerance was applied to its factors already: compensating
+factors leave the product still, while what is left without one of them moves.
 """
 
 from __future__ import annotations
@@ -36,12 +44,16 @@ class Tracking:
         return group.stages[0].name
 
     def sources(self, group: FoldGroup) -> tuple[str, ...]:
-        """The changing properties that a group reads from the sources of edges."""
-        return self._read(group, ("src",))
+        """The changing properties that a group reads from the sources of edges; an edge update, from either end."""
+        return self._read(group, ("src", "dst") if group.kind == "update" else ("src",))
+
+    def destinations(self, group: FoldGroup) -> tuple[str, ...]:
+        """The changing properties that a group reads from the destinations of edges."""
+        return self._read(group, ("dst",))
 
     def own(self, group: FoldGroup) -> tuple[str, ...]:
         """The changing properties that a group reads at the vertex it works for, and does not make itself before."""
-        return self._read(group, ("v", "dst"))
+        return self._read(group, ("v",) if group.kind == "update" else ("v", "dst"))
 
     def of_graph(self, group: FoldGroup) -> tuple[str, ...]:
         """The changing values of the graph that a group reads."""
@@ -75,8 +87,27 @@ class Tracking:
         return tuple(g for g in self.groups if g.kind != "graph" and (name in self.own(g) or g in again))
 
     def listening_groups(self, name: str) -> tuple[FoldGroup, ...]:
-        """The groups to which a property is propagated along edges."""
-        return tuple(g for g in self.groups if g.edge_stages and name in self.sources(g))
+        """The groups to which a vertex's property is propagated along edges."""
+        return tuple(g for g in self.groups if g.kind not in ("vertex", "graph") and name in self.sources(g))
+
+    def exact(self, group: FoldGroup, name: str) -> bool:
+        """Whether any change at all of a property that a group reads from the ends of edges has to be propagated: where
+        an edge update reads a part of a product."""
+        return group.kind == "update" and ("vertex", name) not in self.watches
+
+    def sent(self, group: FoldGroup) -> tuple[str, ...]:
+        """The properties of vertices of which is kept what was last propagated to a group."""
+        return tuple(name for name in self.sources(group) if not self.exact(group, name))
+
+    def edges(self, group: FoldGroup) -> tuple[tuple[str, str], ...]:
+        """The changing edge properties that a group reads, each with its space: *edge* or *reverse*."""
+        found = {pair: None for stage in group.stages for pair in reads(stage) if pair[0] in ("edge", "reverse")}
+        return tuple(pair for pair in found if mutable(self.program, pair[1]))
+
+    def edge_readers(self, name: str) -> tuple[tuple[FoldGroup, tuple[str, ...]], ...]:
+        """The groups that read an edge property, each with the spaces from which it does."""
+        found = [(g, tuple(space for space, read in self.edges(g) if read == name)) for g in self.groups]
+        return tuple((group, spaces) for group, spaces in found if spaces)
 
 
 def composed_writes(program: Program, group: FoldGroup, live: frozenset[str]) -> list[tuple[str, Expression]]:

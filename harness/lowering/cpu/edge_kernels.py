@@ -1,56 +1,200 @@
-"""The kernel of an edge update: every edge gets its new value from its ends, its own and its reverse's old values."""
+"""The kernels of an edge update: edges get new values from their ends, their own and their reverse's old values.
+
+They go by source, whose properties are read once a row. Where all arcs pair, rows of CSR and CSC list the same
+vertices: the j-th out-arc of the one is the reverse of the j-th in-arc of the other. Values that a pull gathers lie in
+the order of the CSC, so there a row's reverse edges lie side by side, and its own go to other rows.
+"""
 
 from __future__ import annotations
 
-from harness.language.program import EdgeUpdate
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.language.analysis import FoldGroup, mutable
+from harness.language.expressions import Expression, read, substitute
+from harness.language.program import EdgeUpdate, Program, reads
+from harness.lowering.cpu.code import Block
 from harness.lowering.cpu.kernels import Kernel, KernelBuilder
 from harness.lowering.layout import Layout
 from harness.lowering.tracking import Tracking
 
-BY_DESTINATION = """
-    @part
-    moved = 0
-    for v in range(bounds[t], bounds[t + 1]):
-        @outer
-        for e in range(at(in_offsets, v), at(in_offsets, v + 1)):
-            u = at(in_neighbours, e)
-            @edge
-    counts[t] = moved
-"""
 BY_SOURCE = """
     @part
     moved = 0
     for u in range(bounds[t], bounds[t + 1]):
-        @outer
+        {test}
+        @source
         for e in range(at(out_offsets, u), at(out_offsets, u + 1)):
             v = at(out_neighbours, e)
+            own = {own}
+            back = {back}
             @edge
     counts[t] = moved
 """
 
+DIRTY = """if not {dirty}[u]:
+            continue
+        {dirty}[u] = False
+        {fresh}"""
 
-def update_kernel(
-    tracking: Tracking, stage: EdgeUpdate, layout: Layout, *, order: str, ids: str, feature_aware: bool
-) -> Kernel:
-    """New values into ``next_<order>_<property>``; ``order`` is csc (by destination) or csr (by source).
+COMMIT = """
+    @part
+    for u in range(bounds[t], bounds[t + 1]):
+        if not fresh[u]:
+            continue
+        fresh[u] = False
+        for e in range(at(out_offsets, u), at(out_offsets, u + 1)):
+            if {far}[e]:
+                own = {own}
+                @edge
+"""
 
-    Where all arcs pair, rows of CSR and CSC list the same vertices, so in either order the reverse of the edge at
-    position e is at position ``reverse[e]``, the CSC's edge ids.
-    """
-    side = "in" if order == "csc" else "out"
-    signature = [("bounds", "i64"), ("counts", "i64"), (f"{side}_offsets", "offsets"), (f"{side}_neighbours", ids)]
-    template = BY_DESTINATION if order == "csc" else BY_SOURCE
-    builder = KernelBuilder(
-        stage.name, tracking.program, layout, template, signature, feature_aware=feature_aware, dynamic=True
-    )
-    builder.bind("src", "edge" if order == "csc" else "outer", "u")
-    builder.bind("dst", "outer" if order == "csc" else "edge", "v")
-    builder.bind("edge", "edge", "e", f"{order}_")
-    builder.bind("reverse", "edge", f"at({builder.argument('reverse', ids)}, e)", f"{order}_")
-    new = builder.mapping.detached(stage.value)
-    if ("edge", stage.updates) in tracking.watches:
-        old = builder.lower(builder.reading("edge", stage.updates))
-        far = builder.differs(old, new, "edge", tolerance=builder.tolerance())
-        builder.blocks["edge"].line(f"moved += 1 if {far} else 0")
-    builder.store(f"next_{order}_{stage.updates}", "e", stage.value, new, "edge")
-    return builder.finish()
+
+@dataclass(frozen=True)
+class UpdateKernels:
+    """Makes the kernels of one edge update for an engine whose edge properties lie in ``order`` (csc or csr)."""
+
+    tracking: Tracking
+    group: FoldGroup
+    layout: Layout
+    order: Literal["csc", "csr"]
+    ids: str
+    feature_aware: bool
+
+    @property
+    def stage(self) -> EdgeUpdate:
+        """The update."""
+        (stage,) = self.group.stages
+        assert isinstance(stage, EdgeUpdate)
+        return stage
+
+    @property
+    def reads_reverse(self) -> bool:
+        """Whether it reads what it updates from the reverse edge, whose old value must then outlive the step."""
+        return ("reverse", self.stage.updates) in reads(self.stage)
+
+    @property
+    def reads_itself(self) -> bool:
+        """Whether what it updates makes rows of itself dirty."""
+        return any(reader is self.group for reader, _ in self.tracking.edge_readers(self.stage.updates))
+
+    def everything(self) -> Kernel:
+        """New values of all edges into the second buffer ``next_<order>_<property>``."""
+        builder = self._builder(self.stage.name, "")
+        self._compute(builder, f"next_{self.order}_", keep=True)
+        return builder.finish()
+
+    def changes(self) -> Kernel:
+        """New values of the edges of dirty rows that move: in place, or into the second buffer where their old values
+        are read from the reverse edges; then :meth:`commit` has to follow."""
+        fresh = "fresh[u] = True" if self.reads_reverse else ""
+        name = self.tracking.name(self.group)
+        builder = self._builder(f"{name}_changes", DIRTY.format(dirty=f"dirty_{name}", fresh=fresh))
+        builder.argument(f"dirty_{name}", "flag")
+        if self.reads_reverse:
+            builder.argument("fresh", "flag")
+        self._compute(builder, f"{'next_' if self.reads_reverse else ''}{self.order}_", keep=False)
+        return builder.finish()
+
+    def commit(self) -> Kernel:
+        """Copies the edges of fresh rows that moved from the second buffer."""
+        stage, far = self.stage, f"far_{self.stage.name}"
+        signature = [("bounds", "i64"), ("out_offsets", "offsets"), ("fresh", "flag"), (far, "flag")]
+        template = COMMIT.format(far=far, own=self._own())
+        builder = KernelBuilder(
+            f"{stage.name}_commit", self.tracking.program, self.layout, template, signature,
+            feature_aware=self.feature_aware,
+        )  # fmt: skip
+        self._places(builder)
+        builder.bind("next", "edge", "own", f"next_{self.order}_")
+        node = builder.reading("next", stage.updates)
+        builder.store(f"{self.order}_{stage.updates}", "own", node, builder.lower(node), "edge")
+        return builder.finish()
+
+    # parts ------------------------------------------------------------------------------------------------------
+    def _own(self) -> str:
+        return "at(places, e)" if self.order == "csc" else "e"
+
+    def _places(self, builder: KernelBuilder) -> None:
+        if self.order == "csc":
+            builder.argument("places", self.ids)
+
+    def _builder(self, name: str, test: str) -> KernelBuilder:
+        reverse = self.order == "csr" and any(space == "reverse" for space, _ in reads(self.stage))
+        back = "at(reverse, e)" if reverse else "e"
+        template = BY_SOURCE.format(test=test, own=self._own(), back=back)
+        signature = [
+            ("bounds", "i64"), ("counts", "i64"), ("out_offsets", "offsets"), ("out_neighbours", self.ids)
+        ]  # fmt: skip
+        builder = KernelBuilder(
+            name, self.tracking.program, self.layout, template, signature,
+            feature_aware=self.feature_aware, dynamic=True,
+        )  # fmt: skip
+        self._places(builder)
+        if reverse:
+            builder.argument("reverse", self.ids)
+        builder.bind("src", "source", "u")
+        builder.bind("dst", "edge", "v")
+        builder.bind("edge", "edge", "own", f"{self.order}_")
+        builder.bind("given", "edge", "e", "csr_")
+        builder.bind("reverse", "edge", "back", f"{self.order}_")
+        return builder
+
+    def _compute(self, builder: KernelBuilder, prefix: str, *, keep: bool) -> None:
+        """Store new values; under change tracking only of edges that move, with what that makes dirty. ``keep``: the
+        other edges' values have to be stored as well."""
+        stage, body = self.stage, builder.blocks["edge"]
+        value = _constants_in_rows(self.tracking.program, stage.value)
+        new = builder.mapping.detached(value)
+        node = builder.reading("edge", stage.updates)
+        target = f"{prefix}{stage.updates}"
+        tracked = self.tracking.change_driven
+        if not tracked and ("edge", stage.updates) not in self.tracking.watches:
+            builder.store(target, "own", value, new, "edge")
+            return
+        old = builder.lower(node)
+        far = builder.mapping.fresh("far")
+        body.line(f"{far} = {builder.differs(old, new, 'edge', tolerance=builder.tolerance())}")
+        body.line(f"moved += int64({far})")
+        if not tracked:
+            builder.store(target, "own", value, new, "edge")
+            return
+        if not keep and self.reads_reverse:
+            body.line(f"{builder.argument(f'far_{stage.name}', 'flag')}[e] = {far}")
+        body.line(f"if {far}:")
+        moving, still = Block("moving", body), Block("still", body)
+        builder.mapping.store(builder.argument(target, "f32"), "own", value, new, moving)
+        body.inner([*moving.lines, *self._flags(builder)])
+        if keep:
+            builder.mapping.store(target, "own", node, old, still)
+            body.line("else:").inner(still.lines)
+
+    def _flags(self, builder: KernelBuilder) -> list[str]:
+        """What an edge that moves sets at those who read it: at the row of the edge for which it is read, in the vertex
+        that owns the row."""
+        lines = []
+        for reader, spaces in self.tracking.edge_readers(self.stage.updates):
+            name = self.tracking.name(reader)
+            for space in spaces:
+                source, destination = ("u", "v") if space == "edge" else ("v", "u")
+                if reader.kind == "update":
+                    flag = f"{'next_' if reader is self.group else ''}dirty_{name}"
+                    lines.append(f"{builder.argument(flag, 'flag')}[{source}] = True")
+                elif self.order == "csc":
+                    lines.append(f"{builder.argument(f'dirty_{name}', 'flag')}[{destination}] = True")
+                else:
+                    arc = "e" if space == "edge" else f"at({builder.argument('reverse', self.ids)}, e)"
+                    lines.append(f"{builder.argument(f'changed_{name}', 'flag')}[{arc}] = True")
+                    lines.append(f"{builder.argument(f'rows_{name}', 'flag')}[{source}] = True")
+        return lines
+
+
+def _constants_in_rows(program: Program, value: Expression) -> Expression:
+    """The value with constant properties of the edge read from the CSR, where those of a row lie side by side."""
+
+    def replace(node: Expression) -> Expression | None:
+        if node.op == "read" and node.attribute[0] == "edge" and not mutable(program, node.attribute[1]):
+            return read("given", node.attribute[1], node.shape, node.dtype)
+        return None
+
+    return substitute(value, replace)

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from harness.contract import Device, Direction, Engine, EngineFailure, No, Phases, RunStatistics, Superstep, Yes
 from harness.language import Inputs, Program
 from harness.language.analysis import Delta, FoldGroup, watched
-from harness.language.program import IDENTITY, EdgeUpdate, GraphReduce
+from harness.language.program import IDENTITY, GraphReduce
 from harness.language.reference import segment_reduce
 from harness.lowering.accumulators import separated
-from harness.lowering.cpu.edge_kernels import update_kernel
+from harness.lowering.cpu.edge_updates import EdgeUpdates
 from harness.lowering.cpu.frontier import count_kernel, propagated_kernel
 from harness.lowering.cpu.kernels import Kernel, module_source
 from harness.lowering.cpu.memory import Memory
@@ -66,7 +66,7 @@ class CpuEngine(Engine):
         """Why not; empty when it can."""
         if device.kind != "cpu":
             return f"this engine has no {device.kind} code yet"
-        return unsupported(program, graph, features, change_driven=self.change_driven)
+        return unsupported(program, graph, features, change_driven=self.change_driven, tracks_edges=True)
 
     def bytes_needed(self, program: Program, graph: Graph, features: int, device: Device) -> int:
         """An estimate of the arrays beside the graph: every property once, what changes three times."""
@@ -87,6 +87,7 @@ class CpuEngine(Engine):
         self.steps: list[Step] = []
         self.tracked_sources: dict[str, tuple[str, ...]] = {}
         self.most_parts = 0
+        self.updated: list[FoldGroup] = []
         with phases("transform"):
             self.memory = Memory(program, graph, self.layout)
             self.sides = self._side_bounds()
@@ -249,34 +250,36 @@ class CpuEngine(Engine):
         """The kind of the graph's vertex ids, as an argument of a kernel."""
         return "ids32" if self.graph.csr.neighbours.dtype == np.uint32 else "ids64"
 
-    def plan_tracking(self, group: FoldGroup, *, marks: str = "") -> None:
+    def plan_tracking(self, group: FoldGroup, *, marks: Mapping[str, str] | None = None) -> None:
         """Arrays and kernels that track the sources of a group: see ``harness.lowering.cpu.frontier``."""
         name, count = self.tracking.name(group), self.graph.num_vertices
         self.memory.add(f"active_{name}", np.zeros(count, np.bool_))
-        self.tracked_sources[name] = self.tracking.sources(group)
+        self.tracked_sources[name] = self.tracking.sent(group)
         for source in self.tracked_sources[name]:
             self.memory.like(f"sent_{name}_{source}", source)
         self.add_kernel(count_kernel(self.tracking, group, self.layout))
         self.add_kernel(
             propagated_kernel(
                 self.tracking, group, self.layout,
-                ids=self.ids, marks=marks, feature_aware=self.feature_aware,
+                ids=self.ids, marks=marks or {}, feature_aware=self.feature_aware,
             )
         )  # fmt: skip
         self.whole = balanced_bounds(self.graph.csr.offsets, 0, count, self.threads)
         self.memory.add("pairs", np.zeros(2 * len(self.whole), np.int64))
 
-    def count_active(self, group: FoldGroup) -> tuple[int, int]:
-        """How many sources are active for a group, and how many arcs leave them."""
+    def count_active(self, group: FoldGroup, *, flag: str = "active") -> tuple[int, int]:
+        """How many sources are active (or otherwise flagged) for a group, and how many arcs leave them."""
         parts = len(self.whole) - 1
         pairs = self.memory.arrays["pairs"]
-        self.call(f"count_{self.tracking.name(group)}", parts, bounds=self.whole, counts=pairs)
+        stem = "count" if flag == "active" else f"count_{flag}"
+        self.call(f"{stem}_{self.tracking.name(group)}", parts, bounds=self.whole, counts=pairs)
         active, arcs = pairs[: 2 * parts].reshape(-1, 2).sum(axis=0)
         return int(active), int(arcs)
 
     def count_moved(self, groups: Sequence[FoldGroup]) -> None:
-        """At the end of a superstep: the sources that are active for the groups, and their arcs for the next one."""
-        for group in groups:
+        """At the end of a superstep: the sources that are active for the groups (and for edge updates), and their arcs
+        for the next one."""
+        for group in (*groups, *self.updated):
             counted = self.counted.pop(self.tracking.name(group), None)
             active, arcs = counted if counted is not None else self.count_active(group)
             self.moved += active
@@ -296,34 +299,12 @@ class CpuEngine(Engine):
                 part = slice(first * stride, (count if last is None else last) * stride)
                 arrays[f"sent_{name}_{source}"][part] = current[part]
 
-    # edges ------------------------------------------------------------------------------------------------------
-    def plan_update(self, stage: EdgeUpdate) -> None:
-        """A kernel for an edge update, which reads one buffer and writes the other."""
-        order = "csc" if self.direction == "pull" else "csr"
-        self.add_kernel(
-            update_kernel(
-                self.tracking, stage, self.layout, order=order, ids=self.ids, feature_aware=self.feature_aware
-            )
-        )
-        shape = self.program.properties[stage.updates].shape
-        current, spare = f"{order}_{stage.updates}", f"next_{order}_{stage.updates}"
-        self.memory.need([current])
-        self.memory.add(spare, aligned_zeros(self.graph.num_edges * self.layout.stride(shape), np.float32))
-        self.memory.add("reverse", self.graph.in_edge_ids)
-        offsets = self.graph.csc.offsets if order == "csc" else self.graph.csr.offsets
-        bounds = balanced_bounds(offsets, 0, self.graph.num_vertices, self.threads)
-        self.most_parts = max(self.most_parts, len(bounds))
-
-        def step() -> None:
-            arrays = self.memory.arrays
-            self.call(stage.name, len(bounds) - 1, bounds=bounds)
-            arrays[current], arrays[spare] = arrays[spare], arrays[current]
-            self.edges += self.graph.num_edges
-            self.moved += int(arrays["counts"][: len(bounds) - 1].sum())
-
-        self.steps.append(step)
-
     # steps that most engines take -------------------------------------------------------------------------------
+    def plan_update(self, group: FoldGroup) -> None:
+        """The kernels of an edge update, by row of sources; see :class:`EdgeUpdates`."""
+        updates = EdgeUpdates(self, group)
+        self.steps.append(updates.changes if self.change_driven else updates.everything)
+
     def plan_vertices(self, group: FoldGroup) -> None:
         """A kernel for a group of vertex steps."""
         kernel = vertex_kernel(self.tracking, group, self.layout, feature_aware=self.feature_aware)

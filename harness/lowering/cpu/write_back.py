@@ -57,9 +57,10 @@ def _note_changes(
     for group in tracking.listening_groups(name):
         space = f"sent_{tracking.name(group)}"
         builder.bind(space, block, "v", f"{space}_")
-        before = builder.lower(old if group is current else builder.reading(space, name))
+        exact = tracking.exact(group, name)
+        before = builder.lower(old if exact or group is current else builder.reading(space, name))
         far = builder.mapping.fresh("far")
-        at.line(f"{far} = {builder.differs(before, new, block, tolerance=builder.tolerance())}")
+        at.line(f"{far} = {builder.differs(before, new, block, tolerance=None if exact else builder.tolerance())}")
         _set_flag(builder, f"active_{tracking.name(group)}", far, block, alone=group is current)
         if group is current:
             offsets = builder.argument("out_offsets", "offsets")

@@ -1,0 +1,107 @@
+"""Edge updates as steps of a superstep: of all edges, or of the rows in which something that they read has moved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.language.analysis import FoldGroup
+from harness.lowering.cpu.edge_kernels import UpdateKernels
+from harness.lowering.cpu.frontier import count_kernel
+from harness.lowering.cpu.partition import balanced_bounds
+from harness.lowering.layout import aligned_zeros
+
+if TYPE_CHECKING:
+    from harness.lowering.cpu.engine import CpuEngine
+
+DENSE_SHARE = 0.6  # of the arcs; from there on one pass over all costs less than a pass and copying what moved
+
+
+class EdgeUpdates:
+    """One edge update of an engine.
+
+    All values are computed from those before the step, so there are two buffers. A step over all edges writes every
+    value of the second one, and the two change places. A step over dirty rows writes only edges that move into the
+    second buffer, and they are copied at once: between steps the first buffer holds every edge's value, the second
+    nothing that is read.
+    """
+
+    def __init__(self, engine: CpuEngine, group: FoldGroup) -> None:
+        self.engine, self.group = engine, group
+        order: Literal["csc", "csr"] = "csc" if engine.direction == "pull" else "csr"
+        self.kernels = UpdateKernels(
+            engine.tracking, group, engine.layout, order, engine.ids, feature_aware=engine.feature_aware
+        )
+        self.name = engine.tracking.name(group)
+        graph, memory, stage = engine.graph, engine.memory, self.kernels.stage
+        shape = engine.program.properties[stage.updates].shape
+        self.current, self.spare = f"{order}_{stage.updates}", f"next_{order}_{stage.updates}"
+        memory.need([self.current])
+        memory.add(self.spare, aligned_zeros(graph.num_edges * engine.layout.stride(shape), np.float32))
+        memory.add("reverse", graph.in_edge_ids)
+        if order == "csc":
+            memory.add("places", _places(graph.in_edge_ids, paired=graph.has_reverse_edges))
+        self.bounds = balanced_bounds(graph.csr.offsets, 0, graph.num_vertices, engine.threads)
+        engine.most_parts = max(engine.most_parts, len(self.bounds))
+        engine.add_kernel(self.kernels.everything())
+        if engine.change_driven:
+            self._plan_changes()
+
+    def _plan_changes(self) -> None:
+        engine, memory = self.engine, self.engine.memory
+        count = engine.graph.num_vertices
+        dirty = f"dirty_{self.name}"
+        memory.add(dirty, np.ones(count, np.bool_))
+        if self.kernels.reads_itself:
+            memory.add(f"next_{dirty}", np.zeros(count, np.bool_))
+        of_destinations = set(engine.tracking.destinations(self.group))
+        marks = {"own": dirty} | ({"in": dirty} if of_destinations else {})
+        engine.plan_tracking(self.group, marks=marks)
+        engine.updated.append(self.group)
+        engine.add_kernel(count_kernel(engine.tracking, self.group, engine.layout, flag="dirty"))
+        engine.add_kernel(self.kernels.changes())
+        if self.kernels.reads_reverse:
+            memory.add("fresh", np.zeros(count, np.bool_))
+            memory.add(f"far_{self.name}", np.zeros(engine.graph.num_edges, np.bool_))
+            engine.add_kernel(self.kernels.commit())
+
+    def everything(self) -> None:
+        """Update all edges."""
+        self._run(self.name)
+        arrays = self.engine.memory.arrays
+        arrays[self.current], arrays[self.spare] = arrays[self.spare], arrays[self.current]
+        self.engine.edges += self.engine.graph.num_edges
+
+    def changes(self) -> None:
+        """Update the edges of dirty rows, or all where those are most."""
+        engine, arrays = self.engine, self.engine.memory.arrays
+        if engine.tracking.sources(self.group):
+            engine.call(f"mark_{self.name}", len(engine.whole) - 1, bounds=engine.whole)
+        _, arcs = engine.count_active(self.group, flag="dirty")
+        dirty = f"dirty_{self.name}"
+        if arcs > DENSE_SHARE * engine.graph.num_edges:
+            self.everything()
+            arrays[dirty][:] = False
+        elif arcs:
+            self._run(f"{self.name}_changes")
+            if self.kernels.reads_reverse:
+                engine.call(f"{self.name}_commit", len(self.bounds) - 1, bounds=self.bounds)
+            engine.edges += arcs
+        if self.kernels.reads_itself:
+            arrays[dirty], arrays[f"next_{dirty}"] = arrays[f"next_{dirty}"], arrays[dirty]
+
+    def _run(self, kernel: str) -> None:
+        engine, parts = self.engine, len(self.bounds) - 1
+        engine.call(kernel, parts, bounds=self.bounds)
+        engine.moved += int(engine.memory.arrays["counts"][:parts].sum())
+
+
+def _places(in_edge_ids: NDArray[np.unsignedinteger], *, paired: bool) -> NDArray[np.unsignedinteger]:
+    """Where each arc of the CSR is in the CSC; where all arcs pair, that is a permutation that undoes itself."""
+    if paired:
+        return in_edge_ids
+    places = np.empty_like(in_edge_ids)
+    places[in_edge_ids] = np.arange(len(places), dtype=places.dtype)
+    return places
