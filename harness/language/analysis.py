@@ -43,6 +43,13 @@ def watched(program: Program) -> tuple[Watched, ...]:
     return tuple(found)
 
 
+def factors(program: Program) -> frozenset[str]:
+    """The changing edge properties that products are made of."""
+    products = [stage for stage in program.stages if isinstance(stage, EdgeReduce) and stage.reducer == "prod"]
+    found = {name for stage in products for space, name in reads(stage.message) if space in ("edge", "reverse")}
+    return frozenset(name for name in found if mutable(program, name))
+
+
 def reads_before_written(program: Program) -> frozenset[str]:
     """Vertex and edge properties whose value from the superstep before is read (or that are the answer)."""
     written: set[str] = set()

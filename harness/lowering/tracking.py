@@ -11,8 +11,13 @@ edge by no more than the tolerance leaves its value as it is, which thus *is* wh
 that moved by more makes dirty the destination of every reduction that reads it, and it is computed again, as its
 reverse is, where an update reads its old value. Edge updates go row by row of sources: a row is **dirty** when a
 property of its source, or of the destination of one of its edges, has moved since it was sent to the update, or such an
-edge. The parts of a product are compared exactly, for the tolerance was applied to its factors already: compensating
-factors leave the product still, while what is left without one of them moves.
+edge.
+
+A factor of a product counts by its logarithm, and many of them add up: it is left as it is only while it is within the
+tolerance divided by the number of factors, relative to its magnitude. (With the tolerance as it is, absolute, and 8
+messages of 33 states a vertex, beliefs were off by 10^-3 at a tolerance of 10^-5.) The parts of a product are compared
+exactly, since the tolerance was applied to its factors: compensating factors leave the product still, while what is
+left without one of them moves. Whether a run has settled is decided by the tolerance as the program states it.
 """
 
 from __future__ import annotations
@@ -37,6 +42,7 @@ class Tracking:
     groups: tuple[FoldGroup, ...]
     change_driven: bool
     watches: tuple[Watched, ...]
+    factors: frozenset[str] = frozenset()  # edge properties that the program's products are made of
 
     @staticmethod
     def name(group: FoldGroup) -> str:

@@ -156,6 +156,9 @@ class UpdateKernels:
         far = builder.mapping.fresh("far")
         body.line(f"{far} = {builder.differs(old, new, 'edge', tolerance=builder.tolerance())}")
         body.line(f"moved += int64({far})")
+        if stage.updates in self.tracking.factors and tracked:
+            margin = self._share_of_tolerance(builder)
+            body.line(f"{far} = {far} or {builder.differs(old, new, 'edge', tolerance=margin, relative=True)}")
         if not tracked:
             builder.store(target, "own", value, new, "edge")
             return
@@ -168,6 +171,17 @@ class UpdateKernels:
         if keep:
             builder.mapping.store(target, "own", node, old, still)
             body.line("else:").inner(still.lines)
+
+    def _share_of_tolerance(self, builder: KernelBuilder) -> str:
+        """A variable that holds the tolerance divided by the number of factors of the products that an edge is in."""
+        margin, offsets = builder.mapping.fresh("margin"), builder.argument("in_offsets", "offsets")
+        reverse = any(
+            reader.edge_stages and "reverse" in spaces
+            for reader, spaces in self.tracking.edge_readers(self.stage.updates)
+        )
+        counts = [f"at({offsets}, {x} + 1) - at({offsets}, {x})" for x in ("v", "u")[: 1 + reverse]]
+        builder.blocks["edge"].line(f"{margin} = {builder.tolerance()} / float32(max(1, {', '.join(counts)}))")
+        return margin
 
     def _flags(self, builder: KernelBuilder) -> list[str]:
         """What an edge that moves sets at those who read it: at the row of the edge for which it is read, in the vertex

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from harness.contract import Device, Direction, Engine, EngineFailure, No, Phases, RunStatistics, Superstep, Yes
 from harness.language import Inputs, Program
-from harness.language.analysis import Delta, FoldGroup, watched
+from harness.language.analysis import Delta, FoldGroup, factors, watched
 from harness.language.program import IDENTITY, GraphReduce
 from harness.language.reference import segment_reduce
 from harness.lowering.accumulators import separated
@@ -21,7 +21,7 @@ from harness.lowering.cpu.frontier import count_kernel, propagated_kernel
 from harness.lowering.cpu.kernels import Kernel, module_source
 from harness.lowering.cpu.memory import Memory
 from harness.lowering.cpu.modules import load_module
-from harness.lowering.cpu.partition import balanced_bounds
+from harness.lowering.cpu.partition import PARTS_PER_THREAD, balanced_bounds
 from harness.lowering.cpu.vertex_kernels import graph_kernel, vertex_kernel
 from harness.lowering.layout import Layout, aligned_zeros
 from harness.lowering.log_products import products_as_sums
@@ -77,7 +77,7 @@ class CpuEngine(Engine):
 
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Plan, lower, compile, allocate."""
-        watches = watched(program)
+        watches, multiplied = watched(program), factors(program)
         program = separated(products_as_sums(program))
         self.program, self.graph, self.layout = program, graph, Layout(features)
         self.threads = min(device.threads, int(numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
@@ -92,7 +92,7 @@ class CpuEngine(Engine):
             self.memory = Memory(program, graph, self.layout)
             self.sides = self._side_bounds()
         with phases("lower"):
-            self.tracking = Tracking(program, self.groups(), self.change_driven, watches)
+            self.tracking = Tracking(program, self.groups(), self.change_driven, watches, multiplied)
             self.plan()
             # without the schedule: what does not change the code must not compile it again
             self.source = module_source(f"{type(self).__name__}, k = {features}", self.kernels)
@@ -105,6 +105,7 @@ class CpuEngine(Engine):
             self.memory.add("scratch", aligned_zeros(max(1, self.threads * floats), np.float32))
             parts = max(self.most_parts, *(len(bounds) for bounds in self.sides))
             self.memory.add("counts", np.zeros(2 * max(parts, self.threads), np.int64))
+            self.memory.add("watched", np.zeros(max(parts, self.threads * PARTS_PER_THREAD), np.int64))
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
         """Everything to its start."""
@@ -146,7 +147,9 @@ class CpuEngine(Engine):
             self.taken: Direction = self.direction
             for step in self.steps:
                 step()
-            self.active = self.moved
+            moved_in_parts = self.memory.arrays["watched"]
+            self.active = self.moved + int(moved_in_parts.sum())
+            moved_in_parts[:] = 0
             self.superstep_index += 1
             statistics.supersteps.append(Superstep(active, self.edges, self.taken))
             if self.active == 0 and self.has_settled():

@@ -198,11 +198,15 @@ class KernelBuilder:
         self.argument(array, "flag" if node.dtype == "bool" else "f32")
         self.mapping.store(array, index, node, value, self.blocks[block])
 
-    def differs(self, old: Value, new: Value, block: str, *, tolerance: str | None = None) -> str:
-        """The text of whether two values differ: at all, or by more than the variable ``tolerance``."""
+    def differs(
+        self, old: Value, new: Value, block: str, *, tolerance: str | None = None, relative: bool | None = None
+    ) -> str:
+        """The text of whether two values differ: at all, or by more than the variable ``tolerance`` (relative to the
+        new value where the program has it so, unless told)."""
         if new.kind == "matrix":
             return "True"  # comparing k x k elements costs more than it saves: a matrix always counts as changed
-        return self.mapping.differs(old, new, self.blocks[block], tolerance, self.program.control.relative)
+        relative = self.program.control.relative if relative is None else relative
+        return self.mapping.differs(old, new, self.blocks[block], tolerance, relative)
 
     def prefetch_sources(self, stages: Sequence[EdgeReduce], neighbours: str, distance: int) -> None:
         """Ask early, in the block "edge" at edge ``e``, for the rows of the source ``distance`` edges later."""

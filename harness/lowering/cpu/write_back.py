@@ -34,10 +34,12 @@ def write_back(
     for name, _ in writes:
         if tracking.change_driven:
             _note_changes(builder, tracking, name, new[name], block, sent_is_current)
-        elif ("vertex", name) in tracking.watches:
+        if ("vertex", name) in tracking.watches and not (tracking.change_driven and tracking.listening_groups(name)):
             old = builder.lower(builder.reading("old", name))
             moved.append(builder.differs(old, new[name], block, tolerance=builder.tolerance()))
-    if moved:
+    if moved and tracking.change_driven:  # watched, but propagated in another form: as the parts of a product
+        at.line(f"{builder.argument('watched', 'i64')}[t] += 1 if {' or '.join(moved)} else 0")
+    elif moved:
         at.line(f"moved += 1 if {' or '.join(moved)} else 0")
     for name, value in writes:
         builder.store((prefix_of or {}).get(name, "vertex_") + name, "v", value, new[name], block)
