@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from harness.lowering.cpu.hubs import HUB_ARGUMENTS, HubRuns, hub_runs, push_template, sum_hubs_in_runs
     from harness.lowering.cpu.kernels import Kernel, KernelBuilder
     from harness.lowering.cpu.partition import balanced_bounds, owned_edges, owner_bounds
+    from harness.lowering.cpu.sent_edges import SentEdges
     from harness.lowering.cpu.vertex_kernels import fill_kernel
     from harness.lowering.cpu.write_back import write_back
     from harness.lowering.cuda.engine import CudaEngine, Launch
@@ -73,6 +74,7 @@ _HOME = {
     "harness.lowering.cpu.hubs": "HUB_ARGUMENTS HubRuns hub_runs push_template sum_hubs_in_runs",
     "harness.lowering.cpu.kernels": "Kernel KernelBuilder",
     "harness.lowering.cpu.partition": "balanced_bounds owned_edges owner_bounds",
+    "harness.lowering.cpu.sent_edges": "SentEdges",
     "harness.lowering.cpu.vertex_kernels": "fill_kernel",
     "harness.lowering.cpu.write_back": "write_back",
     "harness.lowering.log_products": "products_as_sums",
@@ -92,11 +94,11 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "ELEMENTWISE", "HUB_ARGUMENTS", "Algorithm", "AlgorithmSpec", "Arrays", "CpuEngine", "CudaEngine", "CudaKernel",
     "CudaKernelBuilder", "Device", "Direction", "EdgeReduce", "EdgeUpdate", "Engine", "EngineFailure", "EngineSpec",
-    "Evaluator", "Expression", "FoldGroup", "Graph", "GraphReduce", "GraphSpec", "HubRuns", "Inputs", "InvalidInput",
-    "Kernel", "KernelBuilder", "LanguageError", "Launch", "No", "PerDevice", "Phases", "Program", "RunStatistics",
-    "ScheduleError", "Superstep", "VertexStep", "Yes", "balanced_bounds", "change_driven", "composed_writes",
-    "concrete", "constant", "cuda_unavailable", "fill_kernel", "fold_groups", "hookimpl", "hub_runs",
-    "initial_values", "live_after", "moved", "mutable", "option", "owned_edges", "owner_bounds", "products_as_sums",
-    "push_template", "reads", "recomputation_only", "schedule_from_options", "segment_reduce", "sum_hubs_in_runs",
-    "unfolded", "walk", "watched", "write_back",
+    "Evaluator", "Expression", "FoldGroup", "Graph", "GraphReduce", "GraphSpec", "HubRuns", "Inputs",
+    "InvalidInput", "Kernel", "KernelBuilder", "LanguageError", "Launch", "No", "PerDevice", "Phases", "Program",
+    "RunStatistics", "ScheduleError", "SentEdges", "Superstep", "VertexStep", "Yes", "balanced_bounds",
+    "change_driven", "composed_writes", "concrete", "constant", "cuda_unavailable", "fill_kernel", "fold_groups",
+    "hookimpl", "hub_runs", "initial_values", "live_after", "moved", "mutable", "option", "owned_edges",
+    "owner_bounds", "products_as_sums", "push_template", "reads", "recomputation_only", "schedule_from_options",
+    "segment_reduce", "sum_hubs_in_runs", "unfolded", "walk", "watched", "write_back",
 ]  # fmt: skip

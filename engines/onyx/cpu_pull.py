@@ -125,7 +125,7 @@ class Gather:
             kernel_name, program, engine.layout, template, signature, feature_aware=engine.feature_aware, dynamic=True
         )
         builder.bind("src", "edge", "u")
-        builder.bind("edge", "edge", "e", "csc_")
+        engine.bind_edges(builder, self.group.edge_stages, "csc")
         builder.bind("dst", "vertex", "v")
         builder.bind("v", "after", "v")
         builder.prefetch_sources(self.group.edge_stages, "in_neighbours", PREFETCH_DISTANCE)

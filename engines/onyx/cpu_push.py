@@ -17,6 +17,7 @@ from harness.api import (
     GraphReduce,
     Kernel,
     KernelBuilder,
+    SentEdges,
     balanced_bounds,
     change_driven,
     fill_kernel,
@@ -38,11 +39,15 @@ if first == stop:
     continue
 @source
 for e in range(first, stop):
+    {arc}
     v = at(out_neighbours, e)
     @edge
 """
-ACTIVE = """if not at({active}, u):
+ACTIVE = """active = at({active}, u)
+if not active and not {row}:
     continue"""
+MOVED = """if not active and not {edge}:
+        continue"""
 
 
 class Scatter:
@@ -58,28 +63,31 @@ class Scatter:
             engine.add_kernel(fill_kernel(engine.program, stage, engine.layout))
         if self.tracked:
             engine.plan_tracking(group)
+            self.sent_edges = SentEdges(engine, group)
             engine.add_kernel(self.scatter(f"{self.name}_changes", changes=True))
 
     def scatter(self, kernel_name: str, *, changes: bool) -> Kernel:
         """The kernel that sends the messages of all sources, or what changed in those of active ones."""
         engine, program = self.engine, self.engine.program
         signature = [*HUB_ARGUMENTS, ("owned", "i64"), ("out_offsets", "offsets"), ("out_neighbours", engine.ids)]
-        test = ""
+        test = arc = ""
         if changes:
-            signature.append((f"active_{self.name}", "flag"))
-            test = ACTIVE.format(active=f"active_{self.name}")
+            signature += [(f"active_{self.name}", "flag"), *self.sent_edges.arguments]
+            row, edge = self.sent_edges.tests
+            test = ACTIVE.format(active=f"active_{self.name}", row=row)
+            arc = MOVED.format(edge=edge) if self.sent_edges.reads else ""
         builder = KernelBuilder(
             kernel_name,
             program,
             engine.layout,
-            push_template("u", SCATTER.format(test=test)),
+            push_template("u", SCATTER.format(test=test, arc=arc)),
             signature,
             feature_aware=engine.feature_aware,
         )
         builder.blocks["part"].line("vertices = len(out_offsets) - 1")
         builder.bind("src", "source", "u")
         builder.bind("sent", "source", "u", f"sent_{self.name}_")
-        builder.bind("edge", "edge", "e", "csr_")
+        engine.bind_edges(builder, self.group.edge_stages, "csr", self.name)
         builder.bind("dst", "edge", "v")
         for stage in self.group.edge_stages:
             message = engine.deltas[stage.name].message if changes else stage.message
@@ -113,6 +121,7 @@ class Scatter:
         if engine.rebuilding():
             self.everything()
             engine.all_propagated(self.group, first=first, last=last)
+            self.sent_edges.all_propagated()
             for stage in self.group.edge_stages:
                 for reader in engine.tracking.stale_groups(stage.into):
                     arrays[f"dirty_{engine.tracking.name(reader)}"][:] = True
@@ -124,8 +133,10 @@ class Scatter:
             arcs = engine.frontier_arcs[self.name]
         else:
             arcs = int(np.diff(offsets[first : last + 1])[active].sum())
+        arcs += self.sent_edges.count(active)
         bounds = balanced_bounds(offsets, first, last, engine.threads)
         engine.call(f"sent_{self.name}", len(bounds) - 1, bounds=bounds)
+        self.sent_edges.propagated()
         engine.edges += arcs * len(self.group.edge_stages)
 
 

@@ -153,11 +153,11 @@ class SimdxEngine(CpuEngine):
             name, self.program, self.layout, template, [("bounds", "i64"), *signature], dynamic=True
         )
         builder.bind("src", "edge", "u")
-        builder.bind("edge", "edge", "e", "csc_")
         builder.bind("dst", "vertex", "v")
         return builder
 
     def _reduce(self, builder: KernelBuilder, stage: EdgeReduce, array: str, index: str) -> Kernel:
+        self.bind_edges(builder, [stage], "csc")
         total = builder.start_accumulator("total", stage.message, stage.reducer, "vertex")
         builder.accumulate_in_runs(
             total, stage.into, stage.message, stage.reducer, start="vertex", block="edge", end="after", at="e"

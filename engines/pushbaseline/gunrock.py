@@ -24,6 +24,7 @@ from harness.api import (
     Kernel,
     KernelBuilder,
     Program,
+    SentEdges,
     balanced_bounds,
     change_driven,
     fill_kernel,
@@ -44,9 +45,13 @@ if first == stop:
     continue
 @source
 for e in range(first, stop):
+    {arc}
     v = at(out_neighbours, e)
     @edge
 """
+
+MOVED = """if not at({active}, u) and not {edge}:
+        continue"""
 
 COMPUTE = """
     @part
@@ -101,6 +106,7 @@ class GunrockEngine(CpuEngine):
         self.deltas = {form.reduction.name: form for form in forms}
         self.keep_accumulators(forms, self.schedule.rebuild)
         self.advanced: list[FoldGroup] = []
+        self.sent_edges: dict[str, SentEdges] = {}
         out, into = self.graph.csr, self.graph.csc
         bounds = owner_bounds(into.offsets, self.threads)
         self.memory.add("owned", owned_edges(out.offsets, out.neighbours, bounds))
@@ -113,6 +119,8 @@ class GunrockEngine(CpuEngine):
                 self.plan_graph(stage)
             elif group.kind == "vertex":
                 self.plan_compute(group)
+            elif group.kind == "update":
+                self.plan_update(group)
             else:
                 self.plan_advance(group)
         self.steps.append(lambda: self.count_moved(self.advanced))
@@ -151,6 +159,7 @@ class GunrockEngine(CpuEngine):
         self.advanced.append(group)
         self.add_kernel(fill_kernel(self.program, stage, self.layout))
         self.plan_tracking(group)
+        self.sent_edges[stage.name] = SentEdges(self, group)
         for changes in (False, True):
             self.add_kernel(self.advance_kernel(group, changes=changes))
         self.steps.append(lambda: self.advance(group))
@@ -163,11 +172,15 @@ class GunrockEngine(CpuEngine):
             *HUB_ARGUMENTS, ("frontier", "i64"), ("owned", "i64"), ("out_offsets", "offsets"),
             ("out_neighbours", self.ids),
         ]  # fmt: skip
-        builder = KernelBuilder(name, self.program, self.layout, push_template("i", ADVANCE), signature)
+        arc = ""
+        if changes and self.sent_edges[stage.name].reads:
+            signature += [(f"active_{stage.name}", "flag"), *self.sent_edges[stage.name].arguments]
+            arc = MOVED.format(active=f"active_{stage.name}", edge=self.sent_edges[stage.name].tests[1])
+        builder = KernelBuilder(name, self.program, self.layout, push_template("i", ADVANCE.format(arc=arc)), signature)
         builder.blocks["part"].line("vertices = len(out_offsets) - 1")
         builder.bind("src", "source", "u")
         builder.bind("sent", "source", "u", f"sent_{stage.name}_")
-        builder.bind("edge", "edge", "e", "csr_")
+        self.bind_edges(builder, [stage], "csr", stage.name)
         builder.bind("dst", "edge", "v")
         message = self.deltas[stage.name].message if changes else stage.message
         builder.accumulate_in_memory(f"vertex_{stage.into}", "v", message, stage.reducer, "edge")
@@ -181,12 +194,13 @@ class GunrockEngine(CpuEngine):
         """One advance over the frontier, which the filter made of the sources that moved."""
         (stage,) = group.edge_stages
         first, last = (int(end) for end in self.sides[(self.superstep_index + 1) % len(self.sides)][[0, -1]])
-        rebuild = self.rebuilding()
+        rebuild, sent_edges = self.rebuilding(), self.sent_edges[stage.name]
+        active = self.memory.arrays[f"active_{stage.name}"][first:last]
         if rebuild:
             frontier = self.everyone[first:last]
             self.call(f"clear_{stage.into}", len(self.bounds) - 1, bounds=self.bounds)
         else:
-            frontier = first + np.flatnonzero(self.memory.arrays[f"active_{stage.name}"][first:last])
+            frontier = first + np.flatnonzero(active | sent_edges.sources[first:last] if sent_edges.reads else active)
         name = stage.name if rebuild else f"{stage.name}_changes"
         runs = {
             "run_starts": np.zeros(self.threads, np.int64),
@@ -195,14 +209,19 @@ class GunrockEngine(CpuEngine):
         self.call(name, self.threads, frontier=frontier, **runs)
         offsets = self.graph.csr.offsets
         counted = len(self.advanced) == len(self.sides) == 1 and not self.tracking.moved_before(group)
-        if not rebuild and counted:
+        if rebuild:
+            self.edges += int(offsets[last] - offsets[first])
+        elif counted:
             self.edges += self.frontier_arcs[stage.name]  # counted when the frontier was made
         else:
-            self.edges += int((offsets[frontier + 1] - offsets[frontier]).sum())
+            self.edges += int(np.diff(offsets[first : last + 1])[active].sum())
         if rebuild:
             self.all_propagated(group, first=first, last=last)
+            sent_edges.all_propagated()
             for reader in self.tracking.stale_groups(stage.into):
                 self.memory.arrays[f"dirty_{self.tracking.name(reader)}"][:] = True
         else:
+            self.edges += sent_edges.count(active)
+            sent_edges.propagated()
             parts = balanced_bounds(offsets, first, last, self.threads)
             self.call(f"sent_{stage.name}", len(parts) - 1, bounds=parts)

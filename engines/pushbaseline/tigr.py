@@ -135,7 +135,7 @@ class TigrEngine(CpuEngine):
         ]  # fmt: skip
         builder = KernelBuilder(stage.name, self.program, self.layout, push_template("n", PUSH), signature)
         builder.bind("src", "source", "u")
-        builder.bind("edge", "edge", "e", "csr_")
+        self.bind_edges(builder, [stage], "csr")
         builder.bind("dst", "edge", "v")
         builder.accumulate_in_memory(f"vertex_{stage.into}", "v", stage.message, stage.reducer, "edge")
         sum_hubs_in_runs(builder, [stage], self.memory, len(self.runs.hubs))

@@ -65,11 +65,12 @@ def depends(expression: Expression, names: frozenset[str], spaces: frozenset[str
     return any(space in spaces and name in names for space, name in reads(expression))
 
 
-def linear(expression: Expression, names: frozenset[str]) -> bool:
-    """Whether the expression is linear (homogeneous, of degree one) in the source's properties ``names``."""
+def linear(expression: Expression, names: frozenset[str], spaces: frozenset[str] = frozenset({"src"})) -> bool:
+    """Whether the expression is linear (homogeneous, of degree one) in the properties ``names`` of the source (and of
+    other ``spaces``)."""
 
     def free(node: Expression) -> bool:
-        return not depends(node, names)
+        return not depends(node, names, spaces)
 
     def degree_one(node: Expression) -> bool:
         args = node.args
@@ -122,20 +123,30 @@ def increasing(expression: Expression, names: frozenset[str]) -> bool:
 class Delta:
     """The change-driven form of a reduction.
 
-    ``sources``: the source properties whose movement makes a source active. ``message``: what an active source adds to
-    the accumulator that is kept from superstep to superstep; it reads new values from ``src`` and the values last
-    propagated from ``sent``. ``kind``: *linear* (message of the difference), *difference* (difference of messages),
-    *monotone* (the new message; min and max only).
+    ``sources``: the source properties whose movement makes a source active; ``edges``: the changing edge properties,
+    each with its space (*edge* or *reverse*), whose movement makes the edge active. ``message``: what an active edge
+    adds to the accumulator that is kept from superstep to superstep; it reads new values from ``src``, ``edge`` and
+    ``reverse`` and the values last propagated from ``sent``, ``sent_edge`` and ``sent_reverse``. ``kind``: *linear*
+    (message of the difference), *difference* (difference of messages), *factor* (the new message takes the place of
+    the one made of what was sent: the same in the log domain; prod only), *monotone* (the new message; min and max
+    only).
     """
 
     reduction: EdgeReduce
     sources: tuple[str, ...]
+    edges: tuple[tuple[str, str], ...]
     message: Expression
-    kind: Literal["linear", "difference", "monotone"]
+    kind: Literal["linear", "difference", "factor", "monotone"]
+
+
+SENT = {"src": "sent", "edge": "sent_edge", "reverse": "sent_reverse"}
 
 
 def change_driven(program: Program) -> tuple[Delta, ...] | str:
-    """The change-driven forms of all reductions, or the reason why the program has none."""
+    """The change-driven forms of all reductions, or the reason why the program has none.
+
+    Edge updates need no form: an edge is updated anew where something that it reads has moved.
+    """
     deltas = []
     for stage in program.stages:
         if isinstance(stage, EdgeReduce):
@@ -150,20 +161,25 @@ def change_driven(program: Program) -> tuple[Delta, ...] | str:
 
 def change_driven_form(program: Program, stage: EdgeReduce) -> Delta | str:
     """The change-driven form of one reduction, or the reason why it has none."""
-    reason = recomputation_only(program, stage)
-    if reason:
-        return reason
-    sources = source_properties(program, stage)
-    names = frozenset(sources)
+    for space, name in reads(stage):
+        if mutable(program, name) and space not in SENT:
+            return recomputation_only(program, stage)
+    sources, edges = source_properties(program, stage), edge_properties(program, stage)
+    names = frozenset(sources) | {name for _, name in edges}
     if stage.reducer == "sum":
-        if linear(stage.message, names):
-            message = substitute(stage.message, lambda n: _moved(program, n, names))
-            return Delta(stage, sources, message, "linear")
-        return Delta(stage, sources, stage.message - last_sent(program, stage.message, names), "difference")
+        if linear(stage.message, names, frozenset(SENT)):
+            message = substitute(stage.message, lambda n: _moved(program, n))
+            return Delta(stage, sources, edges, message, "linear")
+        return Delta(stage, sources, edges, stage.message - last_sent(program, stage.message), "difference")
     if stage.reducer == "prod":
-        return f"{stage.name} is a product, for which no change-driven form is derived"
+        return Delta(stage, sources, edges, stage.message, "factor")
+    if edges:
+        return (
+            f"{stage.name} is a {stage.reducer} of an edge's changing property {edges[0][1]!r}; what an edge offered "
+            "before may bound it no more, and cannot be taken back"
+        )
     reason = _monotone(program, stage, names)
-    return reason or Delta(stage, sources, stage.message, "monotone")
+    return reason or Delta(stage, sources, edges, stage.message, "monotone")
 
 
 def source_properties(program: Program, stage: EdgeReduce) -> tuple[str, ...]:
@@ -171,32 +187,37 @@ def source_properties(program: Program, stage: EdgeReduce) -> tuple[str, ...]:
     return tuple(name for space, name in reads(stage) if space == "src" and mutable(program, name))
 
 
+def edge_properties(program: Program, stage: Stage) -> tuple[tuple[str, str], ...]:
+    """The changing properties that a stage reads from edges, each with its space: *edge* or *reverse*."""
+    return tuple(
+        (space, name) for space, name in reads(stage) if space in ("edge", "reverse") and mutable(program, name)
+    )
+
+
 def recomputation_only(program: Program, stage: EdgeReduce) -> str:
     """Why a message can change though its source did not move; empty when it cannot."""
     for space, name in reads(stage):
-        if mutable(program, name) and space != "src":
-            owner = {"dst": "its destination's", "graph": "the graph's"}.get(space, "an edge's")
+        if mutable(program, name) and space not in SENT:
+            owner = {"dst": "its destination's", "graph": "the graph's"}[space]
             return f"the message of {stage.name} reads {owner} changing property {name!r}, so it has no delta form"
-    return ""
+    return f"the message of {stage.name} reads changing edges" if edge_properties(program, stage) else ""
 
 
-def _moved(program: Program, node: Expression, names: frozenset[str]) -> Expression | None:
-    if node.op == "read" and node.attribute[0] == "src" and node.attribute[1] in names:
-        prop = program.properties[node.attribute[1]]
-        return node - read("sent", prop.name, prop.shape, prop.dtype)
+def _sent(program: Program, node: Expression) -> Expression | None:
+    if node.op == "read" and node.attribute[0] in SENT and mutable(program, node.attribute[1]):
+        space, name = node.attribute
+        return read(SENT[space], name, node.shape, node.dtype)
     return None
 
 
-def last_sent(program: Program, message: Expression, names: frozenset[str]) -> Expression:
+def _moved(program: Program, node: Expression) -> Expression | None:
+    sent = _sent(program, node)
+    return None if sent is None else node - sent
+
+
+def last_sent(program: Program, message: Expression) -> Expression:
     """The message made of the values last propagated."""
-
-    def replace(node: Expression) -> Expression | None:
-        if node.op == "read" and node.attribute[0] == "src" and node.attribute[1] in names:
-            prop = program.properties[node.attribute[1]]
-            return read("sent", prop.name, prop.shape, prop.dtype)
-        return None
-
-    return substitute(message, replace)
+    return substitute(message, lambda node: _sent(program, node))
 
 
 def _monotone(program: Program, stage: EdgeReduce, names: frozenset[str]) -> str:

@@ -59,6 +59,9 @@ def _change_driven(program: Program) -> list[str]:
 
 
 def _delta(delta: Delta) -> str:
-    sources = ", ".join(f"src.{name}" for name in delta.sources) or "nothing, so it is reduced once"
-    verb = {"linear": "adds", "difference": "adds", "monotone": "offers"}[delta.kind]
+    edges = [f"{'edge' if space == 'edge' else 'edge.reverse'}.{name}" for space, name in delta.edges]
+    sources = ", ".join([*(f"src.{name}" for name in delta.sources), *edges]) or "nothing, so it is reduced once"
+    verb = {"linear": "adds", "difference": "adds", "factor": "puts in place of its factor", "monotone": "offers"}[
+        delta.kind
+    ]
     return f"{delta.kind}: when {sources} has moved, the arc {verb} {format_expression(delta.message)}"

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.language.analysis import FoldGroup, Watched, compose, mutable
+from harness.language.analysis import FoldGroup, Watched, compose, edge_properties, mutable
 from harness.language.expressions import Expression
 from harness.language.program import Program, Stage, reads
 
@@ -107,8 +107,7 @@ class Tracking:
 
     def edges(self, group: FoldGroup) -> tuple[tuple[str, str], ...]:
         """The changing edge properties that a group reads, each with its space: *edge* or *reverse*."""
-        found = {pair: None for stage in group.stages for pair in reads(stage) if pair[0] in ("edge", "reverse")}
-        return tuple(pair for pair in found if mutable(self.program, pair[1]))
+        return tuple(dict.fromkeys(pair for stage in group.stages for pair in edge_properties(self.program, stage)))
 
     def edge_readers(self, name: str) -> tuple[tuple[FoldGroup, tuple[str, ...]], ...]:
         """The groups that read an edge property, each with the spaces from which it does."""

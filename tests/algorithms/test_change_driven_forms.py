@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.algorithms.belief_propagation import BeliefPropagation
 from harness.algorithms.bfs import BFS
 from harness.algorithms.components import Components
 from harness.algorithms.kcore import KCore
@@ -16,6 +17,7 @@ from harness.algorithms.sssp import SSSP
 from harness.language import trace
 from harness.language.reference import ReferenceRun
 from tests.algorithms.multigraphs import multigraphs
+from tests.algorithms.networks import networks
 from tests.language.interpreter import ChangeDrivenInterpreter
 
 ALGORITHMS = [BFS(), SSSP(), Components(), KCore(core=3), ManifoldRanking(alpha=0.9), Multimodal()]
@@ -35,3 +37,21 @@ def test_changes_alone_give_the_same_values(algorithm, graph, features):
         full.superstep()
         lazy.superstep()
         np.testing.assert_allclose(lazy.value[output], full.values(output), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("rule", ["sum", "max"])
+@given(networks(trees=False), st.sampled_from([0.0, 0.5]))
+@settings(max_examples=40, deadline=None)
+def test_messages_of_edges_that_changed_give_the_same_beliefs(rule, graph, damping):
+    """Factors take each other's places, and only edges are updated one of whose inputs has moved."""
+    algorithm = BeliefPropagation(rule=rule, potentials="edge", damping=damping)
+    program, k = trace(algorithm), graph.vertex_data["unary"].shape[1]
+    inputs = algorithm.inputs(graph, k)
+    full = ReferenceRun(program, graph, k)
+    full.reset(inputs)
+    lazy = ChangeDrivenInterpreter(program, graph, k, inputs)
+    for _ in range(8):
+        full.superstep()
+        lazy.superstep()
+        for name in ("belief", "msg"):
+            np.testing.assert_allclose(lazy.value[name], full.values(name), rtol=1e-9, atol=1e-12)

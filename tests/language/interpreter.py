@@ -1,14 +1,15 @@
 """A change-driven interpreter made of nothing but ``change_driven(program)``: accumulators that are kept, and for every
-reduction the values it sent last. Slow and plain, it shows what a change-driven engine may do."""
+edge stage the values it was sent last. Slow and plain, it shows what a change-driven engine may do."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from harness.language.analysis import change_driven
+from harness.language.analysis import SENT, change_driven, last_sent, mutable
 from harness.language.evaluation import Evaluator
-from harness.language.program import EdgeReduce, GraphReduce
-from harness.language.reference import ReferenceRun, moved
+from harness.language.products import LogProduct
+from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, reads
+from harness.language.reference import ReferenceRun, moved, reads_reverse
 
 UFUNC = {"sum": np.add, "min": np.minimum, "max": np.maximum, "prod": np.multiply}
 
@@ -24,13 +25,20 @@ class ChangeDrivenInterpreter:
         assert not isinstance(forms, str), forms
         self.forms = {delta.reduction.name: delta for delta in forms}
         self.sources = np.repeat(np.arange(graph.num_vertices), graph.out_degrees)
+        self.places = {"src": self.sources, "dst": graph.csr.neighbours, "edge": np.arange(graph.num_edges)}
+        if reads_reverse(program):
+            self.places["reverse"] = graph.reverse_edges
         self.kept, self.sent = {}, {}
+        products = [s.into for s in program.stages if isinstance(s, EdgeReduce) and s.reducer == "prod"]
+        self.product = {name: LogProduct.of(self.value[name]) for name in products}
         self.supersteps = self.arcs_visited = 0
 
     def superstep(self):
         for stage in self.program.stages:
             if isinstance(stage, EdgeReduce):
                 self.reduce(stage)
+            elif isinstance(stage, EdgeUpdate):
+                self.update(stage)
             elif isinstance(stage, GraphReduce):
                 values = np.broadcast_to(self.at_vertices(stage.value), (self.graph.num_vertices, *self.shape(stage)))
                 self.value[stage.into] = UFUNC[stage.reducer].reduce(values, axis=0)[None]
@@ -42,35 +50,95 @@ class ChangeDrivenInterpreter:
 
     def reduce(self, stage):
         delta = self.forms[stage.name]
-        now = {name: self.value[name] for name in delta.sources}
+        arcs = self.active(stage)
         if stage.name not in self.kept:
-            identity = {"sum": 0.0, "min": np.inf, "max": -np.inf}[stage.reducer]
-            self.kept[stage.name] = np.full(self.value[stage.into].shape, identity)
-            self.push(stage, stage.message, np.ones(self.graph.num_vertices, bool))
-            self.sent[stage.name] = {name: value.copy() for name, value in now.items()}
+            identity = {"sum": 0.0, "prod": 1.0, "min": np.inf, "max": -np.inf}[stage.reducer]
+            blank = np.full(self.value[stage.into].shape, identity)
+            self.kept[stage.name] = LogProduct.of(blank) if stage.reducer == "prod" else blank
+            self.push(stage, stage.message, arcs)
+        elif delta.kind == "factor":
+            self.push(stage, last_sent(self.program, stage.message), arcs, takes_out=True)
+            self.push(stage, stage.message, arcs)
         else:
-            sent = self.sent[stage.name]
-            active = np.zeros(self.graph.num_vertices, bool)
-            for name, value in now.items():
-                active |= moved(sent[name], value, self.tolerance, self.program.control.relative)
-            self.push(stage, delta.message, active)
-            for name, value in now.items():
-                sent[name][active] = value[active]
-        self.write(stage.into, self.kept[stage.name])
+            self.push(stage, delta.message, arcs)
+        self.arcs_visited += len(arcs)
+        self.propagated(stage, arcs)
+        if stage.reducer == "prod":
+            kept = self.kept[stage.name]
+            self.product[stage.into] = (
+                kept if stage.initial is None else kept.times(self.value[stage.initial.attribute[1]])
+            )
+            self.write(stage.into, self.product[stage.into].value())
+        else:
+            self.write(stage.into, self.kept[stage.name])
 
-    def push(self, stage, message, active):
-        arcs = np.flatnonzero(active[self.sources])
-        u, v = self.sources[arcs], self.graph.csr.neighbours[arcs]
-        places = {"src": u, "sent": u, "dst": v, "edge": arcs, "graph": slice(None)}
+    def update(self, stage):
+        arcs = self.active(stage)
+        result = self.value[stage.updates].copy()
+        result[arcs] = self.at_arcs(stage, stage.value, arcs)
+        self.arcs_visited += len(arcs)
+        self.propagated(stage, arcs)
+        self.value[stage.updates] = result
+
+    def changing(self, stage):
+        return [(space, name) for space, name in reads(stage) if space in self.places and mutable(self.program, name)]
+
+    def active(self, stage):
+        """The arcs one of whose inputs moved since it was sent; at first, all. The logarithms of a product count
+        where it is read without a factor."""
+        if stage.name not in self.sent:
+            return np.arange(self.graph.num_edges)
+        active = np.zeros(self.graph.num_edges, bool)
+        for space, name in self.changing(stage):
+            before, now = self.sent[stage.name][space, name], self.seen(name)
+            for old, new in zip(before, now, strict=True):
+                active |= moved(old, new, self.tolerance, self.program.control.relative)[self.places[space]]
+        return np.flatnonzero(active)
+
+    def seen(self, name):
+        if name in self.product:
+            product = self.product[name]
+            return [product.log, product.zeros.astype(float), product.negative.astype(float)]
+        return [self.value[name]]
+
+    def propagated(self, stage, arcs):
+        first = stage.name not in self.sent
+        sent = self.sent.setdefault(stage.name, {})
+        for space, name in self.changing(stage):
+            at = slice(None) if first else self.places[space][arcs]
+            before = [part.copy() for part in self.seen(name)] if first else sent[space, name]
+            for old, new in zip(before, self.seen(name), strict=True):
+                old[at] = new[at]
+            sent[space, name] = before
+
+    def at_arcs(self, stage, expression, arcs):
+        sent_of = {new: old for old, new in SENT.items()}
 
         def read(space, name):
-            return (self.sent[stage.name] if space == "sent" else self.value)[name][places[space]]
+            if space == "graph":
+                return self.value[name]
+            own = sent_of.get(space, space)
+            if space in sent_of:
+                return self.sent[stage.name][own, name][0][self.places[own][arcs]]
+            return self.value[name][self.places[own][arcs]]
 
-        values = Evaluator(read, self.parameters, self.features)(message)
-        UFUNC[stage.reducer].at(
-            self.kept[stage.name], v, np.broadcast_to(values, (len(arcs), *self.kept[stage.name].shape[1:]))
-        )
-        self.arcs_visited += len(arcs)
+        def without(space, name, factor):
+            if name not in self.product:
+                return read(space, name) - factor
+            return self.product[name].at(self.places[space][arcs]).without(factor).value()
+
+        return Evaluator(read, self.parameters, self.features, without=without)(expression)
+
+    def push(self, stage, message, arcs, takes_out=False):
+        v = self.graph.csr.neighbours[arcs]
+        kept = self.kept[stage.name]
+        values = self.at_arcs(stage, message, arcs)
+        if stage.reducer == "prod":
+            one = LogProduct.of(np.broadcast_to(values, (len(arcs), *kept.log.shape[1:])))
+            for total, part in ((kept.log, one.log), (kept.zeros, one.zeros), (kept.negative, one.negative)):
+                np.add.at(total, v, -part if takes_out else part)
+        else:
+            UFUNC[stage.reducer].at(kept, v, np.broadcast_to(values, (len(arcs), *kept.shape[1:])))
 
     def at_vertices(self, expression):
         return Evaluator(lambda space, name: self.value[name], self.parameters, self.features)(expression)

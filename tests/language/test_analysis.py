@@ -129,8 +129,8 @@ def tighten(v):
 REASONS = [
     (reduction("sum", lambda dst: dst.d, tighten), "reads its destination's changing property 'd'"),
     (reduction("sum", lambda src, graph: src.d * graph.mass, tighten, graph_total), "reads the graph's changing"),
-    (reduction("sum", lambda edge: edge.m, tighten, edge_state), "updates an edge property"),
-    (reduction("prod", lambda src: src.d, tighten), "is a product"),
+    (reduction("min", lambda edge: edge.m, tighten, edge_state), "is a min of an edge's changing property 'm'"),
+    (reduction("prod", lambda dst: dst.d, tighten), "reads its destination's changing property 'd'"),
     (reduction("min", lambda src, edge: src.d * edge.w, tighten), "is not monotone in its source"),
     (reduction("min", lambda src: src.d, lambda v: {"d": v.best}), "does not set 'd' to min(old, aggregate"),
     (reduction("min", lambda src: src.d, lambda v: {"d": maximum(v.d, v.best)}), "does not set 'd' to min("),
@@ -164,6 +164,17 @@ def test_reading_constants_of_the_destination_and_builtins_is_allowed():
     )
     assert (delta.kind, delta.sources) == ("linear", ("d",))
     assert repr(delta.message) == "((dst.cap * (src.d - sent.d)) / (dst.degree * graph.num_vertices))"
+
+
+def test_forms_of_changing_edges_read_what_was_sent_of_them():
+    (delta,) = change_driven(reduction("sum", lambda src, edge: src.d * edge.m, tighten, edge_state))
+    assert (delta.kind, delta.sources, delta.edges) == ("difference", ("d",), (("edge", "m"),))
+    assert repr(delta.message) == "((src.d * edge.m) - (sent.d * sent_edge.m))"
+    (delta,) = change_driven(reduction("sum", lambda edge: 2 * edge.reverse.m + edge.m, tighten, edge_state))
+    assert (delta.kind, delta.sources) == ("linear", ())
+    assert set(delta.edges) == {("edge", "m"), ("reverse", "m")}
+    (delta,) = change_driven(reduction("prod", lambda edge: edge.m, tighten, edge_state))
+    assert (delta.kind, repr(delta.message)) == ("factor", "edge.m")
 
 
 def test_a_program_without_reductions_has_no_change_driven_form():

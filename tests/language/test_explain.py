@@ -72,8 +72,8 @@ def test_guards_read_as_conditions_not_as_where():
 
 def test_a_reduction_without_change_driven_form_says_why_and_the_others_keep_theirs():
     text = explain_program(program_of(guarded))
-    assert "change-driven: not as a whole, because message updates an edge property" in text
-    assert "gather: no form: the message of gather reads an edge's changing property 'msg'" in text
+    assert "change-driven: not as a whole, because gather is a min of an edge's changing property 'msg'" in text
+    assert "gather: no form: gather is a min of an edge's changing property 'msg'" in text
 
     def half(p, self):
         p.edge("weight")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numba
 import numpy as np
@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from harness.contract import Device, Direction, Engine, EngineFailure, No, Phases, RunStatistics, Superstep, Yes
 from harness.language import Inputs, Program
 from harness.language.analysis import Delta, FoldGroup, factors, watched
-from harness.language.program import IDENTITY, GraphReduce
+from harness.language.program import IDENTITY, GraphReduce, Stage, reads
 from harness.language.reference import segment_reduce
 from harness.lowering.accumulators import separated
 from harness.lowering.cpu.edge_updates import EdgeUpdates
 from harness.lowering.cpu.frontier import count_kernel, propagated_kernel
-from harness.lowering.cpu.kernels import Kernel, module_source
+from harness.lowering.cpu.kernels import Kernel, KernelBuilder, module_source
 from harness.lowering.cpu.memory import Memory
 from harness.lowering.cpu.modules import load_module
 from harness.lowering.cpu.partition import PARTS_PER_THREAD, balanced_bounds
@@ -246,6 +246,23 @@ class CpuEngine(Engine):
             return [balanced_bounds(offsets, 0, count, self.threads)]
         left = self.graph.bipartite[0]
         return [balanced_bounds(offsets, first, last, self.threads) for first, last in ((0, left), (left, count))]
+
+    def bind_edges(
+        self, builder: KernelBuilder, stages: Sequence[Stage], order: Literal["csc", "csr"], sent_to: str = ""
+    ) -> None:
+        """Edge properties at edge ``e`` of the block "edge", in either order, and those of its reverse; ``sent_to``: as
+        well as what was last propagated to that group.
+
+        Where all arcs pair, rows of CSR and CSC list the same vertices, so in either order the reverse of the edge at
+        position e is at position ``reverse[e]``, the CSC's edge ids.
+        """
+        builder.bind("edge", "edge", "e", f"{order}_")
+        builder.bind("sent_edge", "edge", "e", f"sent_{sent_to}_")
+        if any(space == "reverse" for stage in stages for space, _ in reads(stage)):
+            self.memory.add("reverse", self.graph.in_edge_ids)
+            back = f"at({builder.argument('reverse', self.ids)}, e)"
+            builder.bind("reverse", "edge", back, f"{order}_")
+            builder.bind("sent_reverse", "edge", back, f"sent_{sent_to}_")
 
     # change tracking --------------------------------------------------------------------------------------------
     @property
