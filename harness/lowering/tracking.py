@@ -110,8 +110,15 @@ class Tracking:
         return tuple(dict.fromkeys(pair for stage in group.stages for pair in edge_properties(self.program, stage)))
 
     def edge_readers(self, name: str) -> tuple[tuple[FoldGroup, tuple[str, ...]], ...]:
-        """The groups that read an edge property, each with the spaces from which it does."""
-        found = [(g, tuple(space for space, read in self.edges(g) if read == name)) for g in self.groups]
+        """The groups that read an edge property, each with the spaces from which it does; where several groups update
+        it those as well, as they are to write it anew."""
+        writers = [g for g in self.groups if any(name in stage.writes for stage in g.stages)]
+        found = []
+        for group in self.groups:
+            spaces = {space: None for space, read in self.edges(group) if read == name}
+            if group in writers and len(writers) > 1:
+                spaces["edge"] = None
+            found.append((group, tuple(spaces)))
         return tuple((group, spaces) for group, spaces in found if spaces)
 
 

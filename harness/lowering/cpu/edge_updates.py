@@ -77,7 +77,9 @@ class EdgeUpdates:
     def changes(self) -> None:
         """Update the edges of dirty rows, or all where those are most."""
         engine, arrays = self.engine, self.engine.memory.arrays
-        if engine.tracking.sources(self.group):
+        if engine.superstep_index == 0:
+            engine.all_propagated(self.group)  # all rows are dirty
+        elif engine.tracking.sources(self.group):
             engine.call(f"mark_{self.name}", len(engine.whole) - 1, bounds=engine.whole)
         _, arcs = engine.count_active(self.group, flag="dirty")
         dirty = f"dirty_{self.name}"

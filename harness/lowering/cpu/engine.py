@@ -297,9 +297,9 @@ class CpuEngine(Engine):
         return int(active), int(arcs)
 
     def count_moved(self, groups: Sequence[FoldGroup]) -> None:
-        """At the end of a superstep: the sources that are active for the groups (and for edge updates), and their arcs
-        for the next one."""
-        for group in (*groups, *self.updated):
+        """At the end of a superstep: the sources that are active for the groups, and their arcs for the next one; so
+        for edge updates, unless any change at all makes their sources active."""
+        for group in (*groups, *(update for update in self.updated if self.tracking.sent(update))):
             counted = self.counted.pop(self.tracking.name(group), None)
             active, arcs = counted if counted is not None else self.count_active(group)
             self.moved += active

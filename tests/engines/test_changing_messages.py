@@ -1,0 +1,128 @@
+"""Belief propagation that propagates changes only: the messages, beliefs and settling of full propagation."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+
+from harness.algorithms.belief_propagation import BeliefPropagation
+from harness.graph import Graph
+from harness.graph.generators.grid import lattice_edges
+from harness.language import trace
+from harness.language.reference import ReferenceRun
+from harness.language.validation import compare
+from tests.algorithms.networks import network
+from tests.algorithms.test_belief_propagation_engines import forest, grid_network
+from tests.engines.problems import outputs_of, prepared
+from tests.engines.test_changing_edges import STRATEGIES, check_every_superstep
+
+
+@functools.cache
+def great_hub(leaves=100_000, tails=600):
+    """A hub of leaves whose potentials cancel in pairs, so that a wrong digit shows; evidence excludes one of its
+    states. Some leaves have a chain of two more vertices, whose messages arrive supersteps later."""
+    rng = np.random.default_rng(5)
+    half = rng.uniform(0.5, 1.0, (leaves // 2, 3))
+    tail = rng.uniform(0.5, 1.0, (tails, 3))
+    unary = np.concatenate([[[0.0, 0.6, 1.0]], half, half[:, [0, 2, 1]], *([tail, tail[:, [0, 2, 1]]] * 2)])
+    leaf = np.arange(1, leaves + 1)
+    ends = np.concatenate([leaf[:tails], leaf[:tails] + leaves // 2])
+    near = leaves + 1 + np.arange(2 * tails)
+    return Graph.from_edges(
+        np.concatenate([np.zeros(leaves, np.int64), ends, near]), np.concatenate([leaf, near, near + 2 * tails]),
+        num_vertices=len(unary), name="great hub", symmetrize=True, vertex_data={"unary": unary},
+    )  # fmt: skip
+
+
+@functools.cache
+def near_zero():
+    """A grid with potentials between 1e-30 and 1, of edges as of vertices."""
+    u, v = lattice_edges(5, 6, diagonals=False)
+    rng = np.random.default_rng(7)
+    tables = 10.0 ** rng.choice([-30.0, -12.0, -3.0, 0.0], (len(u), 5, 5), p=[0.1, 0.1, 0.3, 0.5])
+    unary = 10.0 ** rng.choice([-30.0, -2.0, 0.0], (30, 5))
+    return network(unary, {(int(a), int(b)): table for a, b, table in zip(u, v, tables, strict=True)})
+
+
+NETWORKS = {
+    "forest": (forest, 5, {"potentials": "edge"}),
+    "grid": (lambda: grid_network(5), 5, {"potentials": "edge", "damping": 0.5}),
+    "great hub": (great_hub, 3, {"truncation": 1.0}),
+    "near zero": (near_zero, 5, {"potentials": "edge", "damping": 0.25}),
+}
+
+
+@functools.cache
+def belief_propagation(case, rule):
+    """Program, graph, inputs and features of a network."""
+    make, k, options = NETWORKS[case]
+    algorithm = BeliefPropagation(rule=rule, **options)
+    graph = algorithm.prepare_graph(make())
+    return trace(algorithm), graph, algorithm.inputs(graph, k), k
+
+
+# Rounding: a hub's sum of 10^5 logarithms in float32; near-zero potentials magnify what rounds beside them.
+ROUNDING = {"forest": 1e-5, "grid": 1e-5, "great hub": 1e-4, "near zero": 2e-4}
+
+
+@pytest.mark.parametrize("rule", ["sum", "max"])
+@pytest.mark.parametrize("case", NETWORKS)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_beliefs_and_messages_are_those_of_full_propagation(strategy, case, rule):
+    program, graph, inputs, k = belief_propagation(case, rule)
+    check_every_superstep(
+        STRATEGIES[strategy], program, graph, inputs, k, ("belief", "msg"), ROUNDING[case], supersteps=8
+    )
+
+
+@pytest.mark.parametrize("rule", ["sum", "max"])
+@pytest.mark.parametrize("case", ["forest", "great hub", "grid"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_what_has_settled_is_visited_no_more_and_the_answer_is_within_the_bound(strategy, case, rule):
+    program, graph, inputs, k = belief_propagation(case, rule)
+    run = ReferenceRun(program, graph, k)
+    run.reset(inputs)
+    full = run.run(60)
+    name, options = STRATEGIES[strategy]
+    engine = prepared(name, {**options, "rebuild": 64} if "rebuild" in options else options, program, graph, k)
+    engine.reset(inputs)
+    statistics = engine.run(60)
+    found = compare(program, outputs_of(engine, program), {"belief": run.values("belief")})
+    assert found.ok, found.detail
+    assert full.settled
+    assert statistics.settled
+    assert abs(len(statistics.supersteps) - len(full.supersteps)) <= 2
+    assert engine.run(5).supersteps == []
+    visited = [step.edges for step in statistics.supersteps]
+    assert max(visited) <= 4 * graph.num_edges
+    if case == "forest":  # elsewhere everything settles at the same time, or waits for the hub
+        assert min(visited[-3:]) < 0.75 * visited[0]
+    engine.close()
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_evidence_that_wakes_nobody_costs_nothing(strategy):
+    """A long chain with a potential at its head alone: messages upwards stay even, those downwards move one edge a
+    superstep."""
+    length, k = 400, 3
+    unary = np.ones((length, k))
+    unary[0] = [0.2, 0.8, 0.2]
+    chain = Graph.from_edges(
+        np.arange(length - 1), np.arange(1, length), num_vertices=length, name="chain", symmetrize=True,
+        vertex_data={"unary": unary},
+    )  # fmt: skip
+    algorithm = BeliefPropagation(smoothness=5.0, truncation=1.0)
+    graph = algorithm.prepare_graph(chain)
+    program, inputs = trace(algorithm), algorithm.inputs(graph, k)
+    engine = prepared(*STRATEGIES[strategy], program, graph, k)
+    engine.reset(inputs)
+    supersteps = engine.run(60).supersteps[3:]
+    assert all(1 <= step.active <= 3 for step in supersteps)  # an edge, an aggregate
+    assert max(step.edges for step in supersteps) <= 30
+    run = ReferenceRun(program, graph, k)
+    run.reset(inputs)
+    run.run(60)
+    assert np.abs(engine.values("belief") - run.values("belief")).max() < 1e-4
+    engine.close()
