@@ -63,8 +63,7 @@ def belief_propagation(case, rule):
     return trace(algorithm), graph, algorithm.inputs(graph, k), k
 
 
-# Rounding: a hub's sum of 10^5 logarithms in float32; near-zero potentials magnify what rounds beside them.
-ROUNDING = {"forest": 1e-5, "grid": 1e-5, "great hub": 1e-4, "near zero": 2e-4}
+ROUNDING = {"forest": 1e-5, "grid": 1e-5, "near zero": 1e-5, "great hub": 1e-4}  # 10^5 logarithms in float32
 
 
 @pytest.mark.parametrize("rule", ["sum", "max"])
@@ -77,8 +76,11 @@ def test_beliefs_and_messages_are_those_of_full_propagation(strategy, case, rule
     )
 
 
-@pytest.mark.parametrize("rule", ["sum", "max"])
-@pytest.mark.parametrize("case", ["forest", "great hub", "grid"])
+# Max-product on the grid does not settle, full or not.
+SETTLING = [("forest", "sum"), ("forest", "max"), ("great hub", "sum"), ("great hub", "max"), ("grid", "sum")]
+
+
+@pytest.mark.parametrize(("case", "rule"), SETTLING)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_what_has_settled_is_visited_no_more_and_the_answer_is_within_the_bound(strategy, case, rule):
     program, graph, inputs, k = belief_propagation(case, rule)
