@@ -33,14 +33,13 @@ NETWORK = """MARKOV
 6
 0.5 0.3 0.2 0.1 0.1 0.8
 """
-WHOLE = "engine.change_driven=false"
 TASKS = {  # a preset: what makes it small, the qualities that its table ends with, and what they must be
-    "stereo": (["graph.shrink=8", "features=8", WHOLE], {"bad_pixels": (0.0, 0.3)}),
-    "denoising": (["graph.image=microaneurysms", WHOLE], {"agreement": (0.6, 1.0), "noisy_agreement": (0.2, 0.5)}),
+    "stereo": (["graph.shrink=8", "features=8"], {"bad_pixels": (0.0, 0.3)}),
+    "denoising": (["graph.image=microaneurysms"], {"agreement": (0.6, 1.0), "noisy_agreement": (0.2, 0.5)}),
     "ranking": (["features=3"], {"precision": (0.8, 1.0)}),
     "multimodal": ([], {"accuracy": (0.95, 1.0)}),
     "ratings": (["graph.users=200", "graph.items=100", "graph.num_ratings=6000"], {"rmse": (0.2, 0.9)}),
-    "network": (["graph.path=network.uai", WHOLE], {"marginal_error": (0.0, 1e-5), "mean_marginal_error": (0.0, 1e-5)}),
+    "network": (["graph.path=network.uai"], {"marginal_error": (0.0, 1e-5), "mean_marginal_error": (0.0, 1e-5)}),
     "roads": (["graph=grid", "graph.rows=32", "graph.columns=32"], {"reached": (0.7, 1.0), "farthest": (20.0, 99.0)}),
 }
 
@@ -105,9 +104,10 @@ def test_a_preset_of_a_paper_ends_with_the_paper_s_table(command, tmp_path):
 
 
 def test_what_is_said_wins_over_a_preset(plan):
-    found = plan("+experiment=stereo", "engine=onyx", "engine.change_driven=true", "features=8", "graph.shrink=4")
+    found = plan("+experiment=stereo", "engine=onyx", "engine.change_driven=false", "features=8", "graph.shrink=4")
     [planned] = found.cells
     assert planned.cell.features == 8
+    assert "change_driven=False" in planned.cell.labels["engine"]
     assert planned.cell.labels["graph"] == "motorcycle (shrink=4)"
     assert planned.cell.max_supersteps == 20
 
