@@ -13,8 +13,7 @@ from harness.graph.generators.grid import lattice_edges
 from harness.language import trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
-from tests.algorithms.networks import network
-from tests.algorithms.test_belief_propagation_engines import forest, grid_network
+from tests.algorithms.networks import forest, grid_network, network
 from tests.engines.problems import outputs_of, prepared
 from tests.engines.test_changing_edges import STRATEGIES, check_every_superstep
 
