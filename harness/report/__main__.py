@@ -31,6 +31,8 @@ def _parser() -> argparse.ArgumentParser:
     page = commands.add_parser("page", help="one HTML file that needs nothing else")
     _add_folder(page)
     page.add_argument("--to", type=Path, help="the file to write (default: FOLDER/report.html)")
+    told = "compare records of different sweeps and machines, too, which times alone do not bear out"
+    page.add_argument("--across", action="store_true", help=told)
     page.set_defaults(command=_page)
     figures = commands.add_parser("figures", help="figures for papers (needs the extra 'figures')")
     _add_folder(figures)
@@ -57,7 +59,7 @@ def _page(options: argparse.Namespace) -> int:
 
     results = read_results(options.folder)
     path = options.to or options.folder / PAGE_FILE
-    _say(str(write_page(path, results.records, _baseline(options, results), results.cells)))
+    _say(str(write_page(path, results.records, _baseline(options, results), results.cells, across=options.across)))
     return 0
 
 

@@ -18,7 +18,10 @@ _AFTER = ("wait", "warm_up", "solve", "download", "validate")
 
 @dataclass(frozen=True)
 class Comparison:
-    """Records of one sweep that differ in their engines alone. ``limit``: the most supersteps asked for, or ""."""
+    """Records of one sweep that differ in their engines alone. ``limit``: the most supersteps asked for, or "".
+
+    ``forced``: the records may be of several sweeps and machines, and ``sweep`` is empty.
+    """
 
     sweep: str
     graph: str
@@ -27,6 +30,7 @@ class Comparison:
     limit: str
     records: tuple[Record, ...]
     baseline: Record | None
+    forced: bool = False
 
     @property
     def block(self) -> tuple[str, str, str, str]:
@@ -35,7 +39,7 @@ class Comparison:
 
     def ratio(self, record: Record) -> Ratio | None:
         """The speed-up of one of the records over the baseline."""
-        return ratio(record, self.baseline)
+        return ratio(record, self.baseline, forced=self.forced)
 
     def fastest(self) -> Record | None:
         """The one whose time is below all others with intervals that do not overlap; None where there is none such."""
@@ -43,7 +47,7 @@ class Comparison:
         if len(timed) < 2:
             return None
         first, *others = sorted(timed, key=_median)
-        found = [ratio(first, other) for other in others]
+        found = [ratio(first, other, forced=self.forced) for other in others]
         return first if all(one is not None and one.distinct for one in found) else None
 
 
@@ -91,17 +95,24 @@ def engines_of(records: Iterable[Record]) -> list[str]:
     return list(dict.fromkeys(engine_label(record) for record in records))
 
 
-def comparisons(records: Sequence[Record], baseline: str | None) -> list[Comparison]:
-    """The groups of records that may be compared; a group never spans two sweeps.
+def comparisons(records: Sequence[Record], baseline: str | None, *, forced: bool = False) -> list[Comparison]:
+    """The groups of records that may be compared; a group never spans two sweeps, unless that is ``forced``.
 
     Groups that differ in their features alone stand together, by features; otherwise the order is that of the records.
     """
     sweeps: dict[str, list[Record]] = {}
     for record in records:
-        sweeps.setdefault(record["sweep"], []).append(record)
+        sweeps.setdefault("" if forced else record["sweep"], []).append(record)
     found = [
         Comparison(
-            sweep, graph, algorithm, k, "" if limit == "None" else limit, tuple(members), baseline_of(members, baseline)
+            sweep,
+            graph,
+            algorithm,
+            k,
+            "" if limit == "None" else limit,
+            tuple(members),
+            baseline_of(members, baseline),
+            forced,
         )
         for sweep, own in sweeps.items()
         for (graph, algorithm, k, limit), members in grouped(own)

@@ -6,6 +6,8 @@ import pytest
 from rich.console import Console
 
 from harness.report.comparison import baseline_of, grouped, ratio
+from harness.report.page import render_page
+from harness.report.series import comparisons
 from harness.report.summary import show_sweep
 from harness.report.table import comparison_table
 from harness.report.units import count, seconds, seconds_range
@@ -171,3 +173,14 @@ def test_a_time_taken_while_something_else_ran_is_marked(capsys, tmp_path):
     assert "* busy (1 of 2 times): something else" in capsys.readouterr().out
     show_sweep([quiet], 1, None, tmp_path)
     assert "*" not in capsys.readouterr().out
+
+
+def test_sweeps_are_compared_with_each_other_only_when_that_is_forced():
+    records = [record("slow", (4.0, 3.6, 4.4), sweep="a"), record("fast", (1.0, 0.9, 1.1), sweep="b")]
+    assert [group.ratio(one) for group in comparisons(records, "slow") for one in group.records] == [None, None]
+    [group] = comparisons(records, "slow", forced=True)
+    assert group.ratio(records[1]).value == 4.0
+    assert group.fastest() is records[1]
+    told = "compared across sweeps and machines"
+    assert told in render_page(records, "slow", across=True)
+    assert told not in render_page(records, "slow")

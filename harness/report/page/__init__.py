@@ -13,23 +13,27 @@ _HERE = Path(__file__).parent
 PAGE_FILE = "report.html"
 
 
-def write_page(path: Path, records: Sequence[Record], baseline: str | None, cells: int | None = None) -> Path:
+def write_page(
+    path: Path, records: Sequence[Record], baseline: str | None, cells: int | None = None, *, across: bool = False
+) -> Path:
     """Write the page for ``records`` (of a sweep of ``cells`` cells, where more were asked for); ``path``.
 
-    OSError when it cannot be written.
+    ``across``: compare records of different sweeps and machines, too. OSError when it cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(render_page(records, baseline, cells), encoding="utf-8")
+    path.write_text(render_page(records, baseline, cells, across=across), encoding="utf-8")
     return path
 
 
-def render_page(records: Sequence[Record], baseline: str | None, cells: int | None = None) -> str:
+def render_page(
+    records: Sequence[Record], baseline: str | None, cells: int | None = None, *, across: bool = False
+) -> str:
     """The page as text. Names from files and plugins are escaped, and its policy lets no other script run."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # only who writes a page waits for it
 
     from harness.report.page.model import page_model
 
-    model = page_model(records, baseline, len(records) if cells is None else cells)
+    model = page_model(records, baseline, len(records) if cells is None else cells, across=across)
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

@@ -45,15 +45,18 @@ class Close:
     phases: BarChart | None
 
 
-def page_model(records: Sequence[Record], baseline: str | None, cells: int) -> dict[str, Any]:
-    """Everything that the template names, for the records of one or several sweeps that hold ``cells`` cells."""
+def page_model(records: Sequence[Record], baseline: str | None, cells: int, *, across: bool = False) -> dict[str, Any]:
+    """Everything that the template names, for the records of one or several sweeps that hold ``cells`` cells.
+
+    ``across``: compare records of different sweeps and machines, too.
+    """
     missing = cells - len(records)
     records = merge_rounds(records)
-    groups = comparisons(records, baseline)
+    groups = comparisons(records, baseline, forced=across)
     engines = engines_of(records)
     styles = {name: place for place, name in enumerate(engines)}
     outcomes = [Outcome(record["outcome"]) for record in records]
-    several = len({record["sweep"] for record in records}) > 1
+    several = len({record["sweep"] for record in records}) > 1 and not across
     return {
         "sweeps": list(dict.fromkeys(record["sweep"] for record in records)),
         "started": min((record["started"] for record in records), default=""),
@@ -61,6 +64,7 @@ def page_model(records: Sequence[Record], baseline: str | None, cells: int) -> d
         "lede": _lede(groups),
         "machine": machine(records),
         "cells": len(records),
+        "across": across,
         "missing": missing,
         "ok": outcomes.count(Outcome.OK),
         "unsupported": outcomes.count(Outcome.UNSUPPORTED),
