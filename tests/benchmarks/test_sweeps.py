@@ -32,7 +32,9 @@ told = read_record(path)
 
 def pretend(plan, todo, launcher, batch):
     for one in todo:
-        write_record(one.folder, {**told, "sweep": plan.identity, "cell": one.key, "labels": one.cell.labels})
+        asked = {name: value for name, value in one.cell.plain().items() if name in told["config"]}
+        own = {"sweep": plan.identity, "cell": one.key, "labels": one.cell.labels, "features": one.cell.features}
+        write_record(one.folder, {**told, **own, "config": asked})
     return 0
 
 sweep._carry_out = pretend
