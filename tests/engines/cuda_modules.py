@@ -21,7 +21,7 @@ from harness.lowering.accumulators import separated
 from harness.lowering.cuda.engine import CudaEngine
 from harness.lowering.cuda.modules import headers
 from harness.lowering.log_products import products_as_sums
-from harness.plugins import load_plugins
+from harness.plugins import Registry, load_plugins
 
 Schedule = tuple[tuple[str, Any], ...]  # options by name, in the order of their declaration
 
@@ -32,6 +32,12 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "als sides=all": ("als", {"sides": "all"}),
     "belief_propagation rule=max potentials=edge": ("belief_propagation", {"rule": "max", "potentials": "edge"}),
 }
+
+
+@cache
+def registry() -> Registry:
+    """What the plugins offer."""
+    return load_plugins()
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,7 @@ class Declared:
         """The engine under a schedule."""
         module, _, attribute = self.factory.partition(":")
         made: CudaEngine = getattr(importlib.import_module(module), attribute)(
-            load_plugins().engine(self.engine).schedule(**dict(schedule))
+            registry().engine(self.engine).schedule(**dict(schedule))
         )
         return made
 
@@ -89,14 +95,14 @@ class Module:
 
 def algorithms() -> tuple[str, ...]:
     """Every algorithm that the plugins offer, and the variants."""
-    return (*load_plugins().algorithms, *VARIANTS)
+    return (*registry().algorithms, *VARIANTS)
 
 
 @cache
 def problem(algorithm: str) -> tuple[Program, Graph]:
     """The program of an algorithm or a variant, and a small graph that it runs on, about 16 arcs a vertex."""
     name, parameters = VARIANTS.get(algorithm, (algorithm, {}))
-    module, _, attribute = load_plugins().algorithm(name).factory.partition(":")
+    module, _, attribute = registry().algorithm(name).factory.partition(":")
     chosen = getattr(importlib.import_module(module), attribute)(**parameters)
     ratings = getattr(chosen, "sides", "") == "alternate"
     graph = random_ratings(users=40, items=30, num_ratings=500) if ratings else rmat(7, 12, symmetric=True)

@@ -78,7 +78,6 @@ def test_every_engine_has_a_table_of_every_algorithm(engine):
     assert {algorithm for algorithm, _, _ in recorded(engine)} == set(algorithms()), f"the table is out of date{MEND}"
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("algorithm", algorithms())
 @pytest.mark.parametrize("engine", list(DECLARED))
 def test_every_pair_of_options_is_in_the_table(engine, algorithm):
