@@ -26,6 +26,7 @@ from harness.language import Algorithm, Inputs, Program, trace
 from harness.language.program import EdgeReduce, EdgeUpdate, reads
 from harness.language.start import Start
 from harness.lowering.cuda.layout import DeviceLayout
+from harness.lowering.cuda.memory import arrays_of, values_of
 from harness.lowering.cuda.modules import headers
 from tests.benchmarks.hand_written.kernels import RESIDENT, HandWritten
 
@@ -125,23 +126,18 @@ def _fill(memory: Any, inputs: Inputs) -> None:
     if program.parameters:
         numbers = np.array([values[name] for name in program.parameters], np.float32)
         memory.arrays["parameters"][: len(numbers)].set(numbers)
-    counts = {"vertex": graph.num_vertices, "edge": graph.num_edges, "graph": 1}
-    for prop in program.properties.values():
-        for prefix in ("csr", "csc") if prop.place == "edge" else (prop.place,):
-            name = f"{prefix}_{prop.name}"
-            if name not in memory.needed:
-                continue
-            kind = np.bool_ if prop.dtype == "bool" else np.float32
-            size = counts[prop.place] * layout.stride(prop.shape)
-            array = _array(memory, name, size, kind)
-            if prop.role == "builtin":
-                start = np.asarray(Start(program, graph, layout.features, inputs, {}).of(prop))
-                array[:size].set(start.astype(np.float32).ravel())
-                continue
-            for first in range(0, size, CHUNK):
-                last = min(size, first + CHUNK)
-                drawn = cupy.random.random(last - first, dtype=cupy.float32)
-                array[first:last] = drawn < 0.1 if kind is np.bool_ else drawn + np.float32(0.1)
+    for name, prop in arrays_of(program, memory.needed):
+        kind = np.bool_ if prop.dtype == "bool" else np.float32
+        size = values_of(prop, graph, layout)
+        array = _array(memory, name, size, kind)
+        if prop.role == "builtin":
+            start = np.asarray(Start(program, graph, layout.features, inputs, {}).of(prop))
+            array[:size].set(start.astype(np.float32).ravel())
+            continue
+        for first in range(0, size, CHUNK):
+            last = min(size, first + CHUNK)
+            drawn = cupy.random.random(last - first, dtype=cupy.float32)
+            array[first:last] = drawn < 0.1 if kind is np.bool_ else drawn + np.float32(0.1)
 
 
 def _array(memory: Any, name: str, size: int, kind: type) -> Any:
