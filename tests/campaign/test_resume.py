@@ -71,7 +71,7 @@ def test_a_sweep_killed_again_and_again_ends_whole(sweep, tmp_path):
     known = {}
     draw = random.Random(11)
     kills = 0
-    while kills < 12:
+    while kills < 6:
         process = sweep()
         try:
             process.wait(timeout=draw.uniform(0.4, 1.4))
