@@ -14,7 +14,8 @@ def onyx_engines() -> list[EngineSpec]:
             "simdx",
             "pull, Active-Compute-Combine, vertices listed by degree (Liu & Huang 2019)",
             SimdxSchedule,
-            "engines.pullbaseline.simdx:SimdxEngine",
+            "engines.pullbaseline.simdx.engine:SimdxEngine",
             requires=("numba",),
+            devices=("cpu", "cuda"),
         )
     ]

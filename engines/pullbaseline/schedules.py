@@ -11,7 +11,8 @@ from harness.api import ScheduleError, option
 class SimdxSchedule:
     """SIMD-X's schedule: the in-degrees from which a vertex moves to the next of its three lists.
 
-    On the CPU the first list is walked a vertex at a time, the second with the rows of later edges prefetched, and the
+    On a GPU a thread works on a vertex of the first list, a warp on one of the second, a block on one of the third. On
+    the CPU the first list is walked a vertex at a time, the second with the rows of later edges prefetched, and the
     vertices of the third are divided among all threads edge by edge and combined afterwards.
     """
 

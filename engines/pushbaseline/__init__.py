@@ -14,14 +14,15 @@ def onyx_engines() -> list[EngineSpec]:
             "gunrock",
             "push, explicit frontiers, advance - filter - compute (Wang et al. 2016)",
             GunrockSchedule,
-            "engines.pushbaseline.gunrock:GunrockEngine",
+            "engines.pushbaseline.gunrock.engine:GunrockEngine",
             requires=("numba",),
         ),
         EngineSpec(
             "tigr",
             "push, virtual node splitting, all nodes every superstep (Sabet et al. 2018)",
             TigrSchedule,
-            "engines.pushbaseline.tigr:TigrEngine",
+            "engines.pushbaseline.tigr.engine:TigrEngine",
             requires=("numba",),
+            devices=("cpu", "cuda"),
         ),
     ]

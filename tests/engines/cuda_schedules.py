@@ -1,10 +1,17 @@
-"""The schedules under which the tests run Onyx on CUDA devices."""
+"""The engines and schedules under which the tests run programs on CUDA devices."""
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
+from harness.contract import schedule_from_options
+from harness.lowering.cuda.engine import CudaEngine
+from tests.engines.problems import SPECS
+
 ALL = {"change_driven": False}
 PUSH = {**ALL, "direction": "push"}
-SCHEDULES = {
+ONYX = {
     "pull": ALL,
     "pull-single-features": {**ALL, "vector_width": 1, "pipeline": False},
     "pull-unfolded": {**ALL, "fold": False, "block_size": 128},
@@ -16,3 +23,25 @@ SCHEDULES = {
     "push-loops": {**PUSH, "feature_aware": False},
     "push-loops-edges": {**PUSH, "feature_aware": False, "balance": "edge", "block_size": 64},
 }
+# Bounds and thresholds also so low that small graphs have several virtual nodes a vertex, and fill all three lists.
+SCHEDULES: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: ("onyx", options) for name, options in ONYX.items()},
+    "tigr": ("tigr", {}),
+    "tigr-short": ("tigr", {"degree_bound": 3}),
+    "simdx": ("simdx", {}),
+    "simdx-lists": ("simdx", {"warp_degree": 3, "block_degree": 6}),
+}
+
+
+def cuda_engine(schedule: str) -> CudaEngine:
+    """The engine for CUDA devices under one of the schedules."""
+    name, options = SCHEDULES[schedule]
+    made = loaded(loaded(SPECS[name].factory).engines["cuda"])(schedule_from_options(SPECS[name], options))
+    assert isinstance(made, CudaEngine)
+    return made
+
+
+def loaded(factory: str) -> Any:
+    """What ``"package.module:Class"`` names."""
+    module, _, attribute = factory.partition(":")
+    return getattr(importlib.import_module(module), attribute)

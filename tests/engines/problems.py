@@ -31,9 +31,9 @@ from tests.algorithms.networks import forest, grid_network, network_hub, picture
 SPECS = {spec.name: spec for plugin in (onyx, pushbaseline, pullbaseline, libraries) for spec in plugin.onyx_engines()}
 CLASSES = {
     "onyx": "engines.onyx.engine:OnyxEngine",
-    "gunrock": "engines.pushbaseline.gunrock:GunrockEngine",
-    "tigr": "engines.pushbaseline.tigr:TigrEngine",
-    "simdx": "engines.pullbaseline.simdx:SimdxEngine",
+    "gunrock": "engines.pushbaseline.gunrock.engine:GunrockEngine",
+    "tigr": "engines.pushbaseline.tigr.engine:TigrEngine",
+    "simdx": "engines.pullbaseline.simdx.engine:SimdxEngine",
     "scipy": "engines.libraries.scipy_engine:ScipyEngine",
     "cusparse": "engines.libraries.cusparse_engine:CusparseEngine",
     "torch": "engines.libraries.torch_engine:TorchEngine",

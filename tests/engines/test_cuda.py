@@ -1,4 +1,4 @@
-"""Onyx on a CUDA device against the float64 reference, after every superstep; arrays are poisoned beforehand."""
+"""Engines on a CUDA device against the float64 reference, after every superstep; arrays are poisoned beforehand."""
 
 from __future__ import annotations
 
@@ -8,19 +8,12 @@ from harness.contract import Device, No, Phases
 from harness.language import trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
-from tests.engines.cuda_schedules import SCHEDULES
+from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
 from tests.engines.programs import PROGRAMS, arcs_and_loops, inputs_for, program_named, two_sides
 
 pytestmark = pytest.mark.gpu
 FEATURES = (1, 3, 4, 5, 8, 17, 32, 33)
 SUPERSTEPS = 4
-
-
-def new_engine(options):
-    from engines.onyx.cuda_engine import OnyxCudaEngine
-    from engines.onyx.schedule import OnyxSchedule
-
-    return OnyxCudaEngine(OnyxSchedule(**options))
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +27,8 @@ def device():
     return Device("cuda", 0)
 
 
-def prepared(options, program, graph, features, device):
-    engine = new_engine(options)
+def prepared(schedule, program, graph, features, device):
+    engine = cuda_engine(schedule)
     answer = engine.supports(program, graph, features, device)
     if isinstance(answer, No):
         assert "matrices" in answer.reason, answer.reason
@@ -44,8 +37,8 @@ def prepared(options, program, graph, features, device):
     return engine
 
 
-def check_every_superstep(options, program, graph, inputs, features, device, supersteps):
-    engine = prepared(options, program, graph, features, device)
+def check_every_superstep(schedule, program, graph, inputs, features, device, supersteps):
+    engine = prepared(schedule, program, graph, features, device)
     run = ReferenceRun(program, graph, features)
     run.reset(inputs)
     engine.reset(inputs)
@@ -73,7 +66,7 @@ def test_operations(schedule, name, features, device):
     program = program_named(name)
     graph = two_sides() if name in ("sides", "beliefs") else arcs_and_loops()
     inputs = inputs_for(program, graph, features, seed=features)
-    check_every_superstep(SCHEDULES[schedule], program, graph, inputs, features, device, SUPERSTEPS)
+    check_every_superstep(schedule, program, graph, inputs, features, device, SUPERSTEPS)
 
 
 def algorithms():
@@ -92,7 +85,9 @@ def algorithms():
 
 
 @pytest.mark.parametrize("features", [1, 8, 32, 100])
-@pytest.mark.parametrize("schedule", ["pull", "pull-unfolded", "push", "push-edges", "push-loops"])
+@pytest.mark.parametrize(
+    "schedule", ["pull", "pull-unfolded", "push", "push-edges", "push-loops", "tigr", "simdx", "simdx-lists"]
+)
 @pytest.mark.parametrize("name", ["label_propagation", "pagerank", "als", "bfs", "sssp", "components", "kcore"])
 def test_algorithms(name, schedule, features, device):
     from harness.graph.generators import rmat
@@ -101,7 +96,7 @@ def test_algorithms(name, schedule, features, device):
     program = trace(algorithm)
     graph = algorithm.prepare_graph(rmat(scale=9, edge_factor=8, seed=4, max_weight=4))
     inputs = algorithm.inputs(graph, features)
-    engine = prepared(SCHEDULES[schedule], program, graph, features, device)
+    engine = prepared(schedule, program, graph, features, device)
     run = ReferenceRun(program, graph, features)
     supersteps = 10 if name == "als" else 60
     run.reset(inputs)

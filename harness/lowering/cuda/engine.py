@@ -41,7 +41,8 @@ class Launch:
     second buffer after it.
 
     ``over``: the *vertices* that a superstep updates, the *sources* that those hear or the *arcs* that leave these,
-    *all* vertices, *all arcs*, or the *teams* of ``blocks`` blocks of a launch before. ``blocks``: so many,
+    *all* vertices, *all arcs*, the *teams* of ``blocks`` blocks of a launch before, or pieces of work of the engine's
+    own (:meth:`CudaEngine.transform`). ``blocks``: so many,
     whatever the work; 0: as the work asks for.
     """
 
@@ -113,6 +114,7 @@ class CudaEngine(Engine):
         self.team = TeamShape.of(longest_row(self.program, self.layout), self.feature_aware, width)
         self.launches: list[Launch] = []
         self.rooms: dict[str, int] = {}
+        self.pieces: dict[str, list[tuple[int, int]]] = {}
         self.tracking = Tracking(self.program, self.groups(), self.change_driven, watches)
         self.sides = self._sides()
         self.many_arcs = graph.num_edges >= 1 << 31
@@ -145,6 +147,8 @@ class CudaEngine(Engine):
         """Lower, compile, upload. Raises DeviceUnavailable, CompilationFailed, EngineFailure."""
         with phases("lower"):
             self.lower(program, graph, features)
+        with phases("transform"):
+            self.tables = self.transform()
         with phases("compile"):
             chosen = open_device(device.index)
             architecture = f"sm_{chosen.compute_capability}"
@@ -176,6 +180,8 @@ class CudaEngine(Engine):
         self.memory.need(names)
         for name, values in self.rooms.items():
             self.memory.empty(name, values)
+        for name, table in self.tables.items():
+            self.memory.arrays[name] = cupy.asarray(table)
         self.state = cupy.zeros(len(RUN_FIELDS), np.int64)
         self.stream = cupy.cuda.Stream(non_blocking=True)
 
@@ -288,6 +294,8 @@ class CudaEngine(Engine):
                 return 0, self.graph.num_edges
             case "all":
                 return 0, self.graph.num_vertices
+        if over in self.pieces:
+            return self.pieces[over][side]
         return 0, int(over.removeprefix("teams ")) * self.threads // 32 * self.team.teams
 
     def _edges(self, side: int) -> int:
@@ -327,6 +335,13 @@ class CudaEngine(Engine):
     @abstractmethod
     def groups(self) -> tuple[FoldGroup, ...]:
         """The stages in kernels."""
+
+    def transform(self) -> dict[str, NDArray[Any]]:
+        """Arrays that the engine makes of the graph once, beside those that kernels know, by name.
+
+        It also sets ``self.pieces``: under the names that launches go over, first and last + 1 for every side.
+        """
+        return {}
 
     @abstractmethod
     def plan(self) -> None:

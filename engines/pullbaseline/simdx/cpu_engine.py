@@ -62,7 +62,7 @@ LISTS = ("small", "middle", "large")
 PIECES_PER_THREAD = 16
 
 
-class SimdxEngine(CpuEngine):
+class SimdxCpuEngine(CpuEngine):
     """Pull, all edges every superstep, vertices listed by degree."""
 
     schedule: SimdxSchedule

@@ -81,7 +81,7 @@ def split(graph: Graph, owners: int, bound: int) -> VirtualNodes:
     return VirtualNodes(ends.astype(np.int64), run % max(count, 1), start, np.minimum(bound, last[run] - start))
 
 
-class TigrEngine(CpuEngine):
+class TigrCpuEngine(CpuEngine):
     """Push, all virtual nodes every superstep."""
 
     schedule: TigrSchedule

@@ -63,7 +63,7 @@ PARTS_PER_THREAD = 8
 SMALLEST_PART = 1024  # vertices
 
 
-class GunrockEngine(CpuEngine):
+class GunrockCpuEngine(CpuEngine):
     """Push, change-driven, one kernel an operator."""
 
     schedule: GunrockSchedule

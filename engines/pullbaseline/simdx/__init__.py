@@ -1,0 +1,1 @@
+"""SIMD-X style: Active - Compute - Combine, pulling without atomics (Liu & Huang 2019)."""

@@ -1,0 +1,15 @@
+"""Gunrock style: one schedule, an engine of its own on each kind of device."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from harness.api import PerDevice
+
+
+class GunrockEngine(PerDevice):
+    """Advance - filter - compute (Wang et al. 2016); see :class:`GunrockSchedule` for its options."""
+
+    engines: ClassVar[dict[str, str]] = {
+        "cpu": "engines.pushbaseline.gunrock.cpu_engine:GunrockCpuEngine",
+    }

@@ -1,0 +1,1 @@
+"""Tigr style: virtual node splitting (Sabet et al. 2018)."""

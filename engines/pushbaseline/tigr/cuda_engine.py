@@ -1,0 +1,81 @@
+"""Tigr style on CUDA devices: a thread pushes along the edges of one virtual node, a feature at a time (Sabet et al.
+2018).
+
+All virtual nodes push in every superstep; sums, minima and maxima are atomic, one operation a feature and edge.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from engines.pushbaseline.schedules import TigrSchedule
+from harness.api import EdgeReduce, Graph, Launch, Program, ThreadEngine
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+PUSH = """
+    @kernel
+    for (Id n = first + thread_of_grid(); n < last; n += threads_of_grid()) {{
+        const Id u = node_source[n];
+        const VirtualNode<{bound}> node(u, node_part[n], out_offsets);
+        @source
+        for (Arc e = node.first; e < node.last; e += node.stride) {{
+            const Id v = out_neighbours[e];
+            @edge
+        }}
+    }}
+"""
+NODE_BYTES = 8  # source and part
+
+
+class TigrCudaEngine(ThreadEngine):
+    """Push, all virtual nodes every superstep."""
+
+    schedule: TigrSchedule
+    direction = "push"
+    templates = Path(__file__).parent
+
+    def refusal(self, program: Program, graph: Graph, features: int) -> str:
+        """Why this schedule cannot run the program; empty when it can."""
+        if int(self._parts(graph).sum()) >= 1 << 32:
+            return f"numbers of virtual nodes take 32 bits, and degree_bound={self.schedule.degree_bound} makes more"
+        return super().refusal(program, graph, features)
+
+    def bytes_needed(self) -> int:
+        """Device memory, with the virtual nodes."""
+        return super().bytes_needed() + NODE_BYTES * int(self._parts(self.graph).sum())
+
+    def _parts(self, graph: Graph) -> NDArray[np.int64]:
+        """The number of virtual nodes of every vertex."""
+        return -(-graph.out_degrees // self.schedule.degree_bound)
+
+    def transform(self) -> dict[str, NDArray[Any]]:
+        """Split: the source of every virtual node, and which part of its edges it has (both uint32)."""
+        parts = self._parts(self.graph)
+        ends = np.concatenate([[0], np.cumsum(parts)])
+        heard = [self.sides[(side + 1) % len(self.sides)] for side in range(len(self.sides))]
+        self.pieces["virtual nodes"] = [(int(ends[first]), int(ends[last])) for first, last in heard]
+        source = np.repeat(np.arange(len(parts), dtype=np.uint32), parts)
+        part = (np.arange(len(source)) - np.repeat(ends[:-1], parts)).astype(np.uint32)
+        return {"node_source": source, "node_part": part}
+
+    def plan_reduction(self, stage: EdgeReduce) -> None:
+        """Clear, then push the message of every edge of every virtual node."""
+        signature = [
+            ("first", "Id"), ("last", "Id"), ("node_source", "ids"), ("node_part", "ids"), ("out_offsets", "arcs"),
+            ("out_neighbours", "ids"),
+        ]  # fmt: skip
+        builder = self.builder(stage.name, PUSH.format(bound=self.schedule.degree_bound), signature)
+        builder.bind("src", "source", "u")
+        builder.bind("edge", "edge", "e", "csr_")
+        builder.bind("dst", "edge", "v")
+        builder.comment("edge", stage)
+        builder.reduce_into(f"vertex_{stage.into}", "v", stage.message, stage.reducer, "edge")
+        self.launches.append(Launch(self.clear_kernel(stage), "vertices", 1))
+        self.launches.append(Launch(builder.finish(), "virtual nodes", 1))

@@ -1,0 +1,19 @@
+// Virtual node splitting (Sabet et al. 2018): a vertex of d out-edges stands for ceil(d / BOUND) virtual nodes, a thread each.
+//
+// Edges are dealt out in turn: part p of P takes edges p, p + P, p + 2 P, ... of its vertex, so that the threads of
+// consecutive parts read consecutive edges ("edge-array coalescing").
+#pragma once
+
+#include "threads.cuh"
+
+template <int BOUND> struct VirtualNode {
+    Arc first, last, stride;
+
+    __device__ VirtualNode(Id source, Id part, const Arc* offsets)
+    {
+        const Arc start = offsets[source];
+        last = offsets[source + 1];
+        stride = (last - start + BOUND - 1) / BOUND;
+        first = start + part;
+    }
+};

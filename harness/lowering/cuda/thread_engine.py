@@ -1,0 +1,189 @@
+"""Engines on a CUDA device to which properties are opaque: a thread walks all features of a vertex or an edge.
+
+Here is what they share, as they are no matter of traversal: vertex steps, updates of edges, reductions over the graph,
+blank accumulators. How they go over edges to reduce is each engine's own.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from harness.language.analysis import FoldGroup, unfolded
+from harness.language.expressions import Expression
+from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, Reducer
+from harness.lowering.cuda.code import Value
+from harness.lowering.cuda.engine import CudaEngine, Launch
+from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder
+from harness.lowering.cuda.mapping import OPERATION
+from harness.lowering.tracking import composed_writes
+
+PARTS = 512  # blocks of a reduction over the graph, about four for each multiprocessor; one block joins what they found
+
+VERTICES = """
+    Count moved = 0;
+    @kernel
+    for (Id v = first + thread_of_grid(); v < last; v += threads_of_grid()) {
+        @vertex
+    }
+    add_counts(&run->moved, moved);
+"""
+CLEAR = """
+    @kernel
+    for (Id v = first + thread_of_grid(); v < last; v += threads_of_grid()) {
+        @vertex
+    }
+"""
+EDGES = """
+    Count moved = 0;
+    @kernel
+    for (Arc e = first + thread_of_grid(); e < last; e += threads_of_grid()) {{
+        const Id {row} = {side}_rows[e], {other} = {side}_neighbours[e];
+        @edge
+    }}
+    add_counts(&run->moved, moved);
+"""
+PARTIAL = """
+    @kernel
+    for (Id v = first + thread_of_grid(); v < last; v += threads_of_grid()) {
+        @vertex
+    }
+    @join
+    if (threadIdx.x == 0) {
+        @store
+    }
+"""
+JOINED = """
+    @kernel
+    for (Id i = threadIdx.x; i < PARTS; i += BLOCK) {
+        @part
+    }
+    @join
+    if (threadIdx.x == 0) {
+        @store
+    }
+""".replace("PARTS", str(PARTS))
+
+
+class ThreadEngine(CudaEngine):
+    """Every stage in a kernel of its own; a subclass says in :meth:`plan_reduction` how edges are gone over."""
+
+    feature_aware = False
+
+    def groups(self) -> tuple[FoldGroup, ...]:
+        """Every stage in a kernel of its own."""
+        return unfolded(self.program)
+
+    def plan(self) -> None:
+        """The launches of the stages, one after another."""
+        for group in self.tracking.groups:
+            stage = group.stages[0]
+            if isinstance(stage, GraphReduce):
+                self.plan_graph(stage)
+            elif isinstance(stage, EdgeUpdate):
+                self.plan_update(stage)
+            elif isinstance(stage, EdgeReduce):
+                self.plan_reduction(stage)
+            else:
+                self.launches.append(Launch(self.vertex_kernel(group), "vertices", 1))
+
+    @abstractmethod
+    def plan_reduction(self, stage: EdgeReduce) -> None:
+        """Add the launches of a reduction over edges."""
+
+    def builder(
+        self, name: str, template: str, signature: Sequence[tuple[str, str]] = (("first", "Id"), ("last", "Id"))
+    ) -> CudaKernelBuilder:
+        """A builder for a kernel whose threads walk the features."""
+        return CudaKernelBuilder(
+            name, self.program, self.layout, self.team, template, signature, feature_aware=self.feature_aware
+        )
+
+    # vertices ---------------------------------------------------------------------------------------------------------
+    def vertex_kernel(self, group: FoldGroup) -> CudaKernel:
+        """The vertex steps of a group; counts the vertices that moved."""
+        builder = self.builder(self.tracking.name(group), VERTICES)
+        builder.bind("v", "vertex", "v")
+        builder.bind("old", "vertex", "v")
+        for step in group.vertex_steps:
+            builder.comment("vertex", step)
+        writes = composed_writes(self.program, group, self.tracking.live(group.stages))
+        new = {name: builder.mapping.kept(value) for name, value in writes}
+        watched = [name for name, _ in writes if ("vertex", name) in self.tracking.watches]
+        if watched:
+            moved = " || ".join([builder.moved(name, new[name], "vertex") for name in watched])
+            builder.blocks["vertex"].line(f"if ({moved}) ++moved;")
+        for name, value in writes:
+            builder.store(f"vertex_{name}", "v", value, new[name], "vertex")
+        return builder.finish()
+
+    def clear_kernel(self, stage: EdgeReduce) -> CudaKernel:
+        """Set an accumulator in memory to the reducer's identity."""
+        builder = self.builder(f"clear_{stage.into}", CLEAR)
+        blank = builder.accumulator("blank", stage.message, stage.reducer, "kernel")
+        builder.store(f"vertex_{stage.into}", "v", stage.message, blank, "vertex")
+        return builder.finish()
+
+    # edges ------------------------------------------------------------------------------------------------------------
+    def plan_update(self, stage: EdgeUpdate) -> None:
+        """New values of an edge property, an edge a thread, into the buffer that nobody reads."""
+        order, side, row, other = ("csc", "in", "v", "u") if self.direction == "pull" else ("csr", "out", "u", "v")
+        signature = [("first", "Arc"), ("last", "Arc"), (f"{side}_rows", "ids"), (f"{side}_neighbours", "ids")]
+        builder = self.builder(stage.name, EDGES.format(row=row, other=other, side=side), signature)
+        builder.argument("reverse", "ids")
+        for space, index in (("src", "u"), ("dst", "v")):
+            builder.bind(space, "edge", index)
+        for space, index in (("edge", "e"), ("reverse", "reverse[e]"), ("old", "e")):
+            builder.bind(space, "edge", index, f"{order}_")
+        builder.comment("edge", stage)
+        new = builder.mapping.kept(stage.value)
+        if ("edge", stage.updates) in self.tracking.watches:
+            moved = builder.moved(stage.updates, new, "edge")
+            builder.blocks["edge"].line(f"if ({moved}) ++moved;")
+        builder.store(f"next_{order}_{stage.updates}", "e", stage.value, new, "edge")
+        stride = self.layout.stride(self.program.properties[stage.updates].shape)
+        self.rooms[f"next_{order}_{stage.updates}"] = self.graph.num_edges * stride
+        self.launches.append(Launch(builder.finish(), "all arcs", 1, (f"{order}_{stage.updates}",)))
+
+    # the graph --------------------------------------------------------------------------------------------------------
+    def plan_graph(self, stage: GraphReduce) -> None:
+        """A value for every block, then one of those."""
+        self.rooms[f"partial_{stage.into}"] = PARTS * self.layout.stride(stage.value.shape)
+        builder = self.builder(stage.name, PARTIAL)
+        builder.bind("v", "vertex", "v")
+        builder.comment("vertex", stage)
+        partial = self._reduced(builder, stage.value, stage.value, stage.reducer, "vertex")
+        builder.store(f"partial_{stage.into}", "blockIdx.x", stage.value, partial, "store")
+        self.launches.append(Launch(builder.finish(), "all", 1, blocks=PARTS))
+        builder = self.builder(f"join_{stage.into}", JOINED, ())
+        builder.bind("partial", "part", "i", "partial_")
+        node = builder.reading("partial", stage.into)
+        joined = self._reduced(builder, node, stage.value, stage.reducer, "part")
+        builder.store(f"graph_{stage.into}", "0", stage.value, joined, "store")
+        self.launches.append(Launch(builder.finish(), "all", 1, blocks=1))
+
+    def _reduced(
+        self, builder: CudaKernelBuilder, node: Expression, shaped: Expression, reducer: Reducer, block: str
+    ) -> Value:
+        total = builder.accumulator("reduced", shaped, reducer, "kernel")
+        builder.accumulate(total, node, reducer, block)
+        combine_threads(builder, total, shaped, reducer, "join", "combined_in_block")
+        return total
+
+
+def combine_threads(
+    builder: CudaKernelBuilder, total: Value, shaped: Expression, reducer: Reducer, block: str, function: str
+) -> None:
+    """Combine the accumulators of several threads, feature by feature, with a function of ``threads.cuh``.
+
+    ``total``: the accumulator, shaped like ``shaped``, by the same name in every thread.
+    """
+    call, at = f"{function}<{OPERATION[reducer]}>", builder.blocks[block]
+    if total.kind == "scalar":
+        at.line(f"{total.text} = {call}({total.text});")
+        return
+    builder.mapping.loop(
+        shaped, at,
+        lambda walk: "{0} = {1}({0});".format(total.element(walk.slot, walk.row), call),
+        tile=total.kind == "tile",
+    )  # fmt: skip

@@ -1,0 +1,29 @@
+// A thread for a vertex or an edge, which walks all its features: for engines to which properties are opaque (LANES is 1).
+#pragma once
+
+#include "run.cuh"
+
+__device__ inline Id thread_of_grid() { return blockIdx.x * BLOCK + threadIdx.x; }
+__device__ inline Id threads_of_grid() { return gridDim.x * BLOCK; }
+
+// What all lanes of a warp have, combined; every lane calls this and knows the result.
+template <class Operation> __device__ inline float combined_in_warp(float value)
+{
+    _Pragma("unroll") for (int offset = 16; offset > 0; offset /= 2)
+        value = Operation()(value, __shfl_xor_sync(WARP, value, offset));
+    return value;
+}
+
+// What all threads of a block have, combined by way of shared memory; every thread calls this, thread 0 knows the result.
+template <class Operation> __device__ inline float combined_in_block(float value)
+{
+    __shared__ float of_warp[BLOCK / 32];
+    value = combined_in_warp<Operation>(value);
+    if (lane_id() == 0) of_warp[threadIdx.x / 32] = value;
+    __syncthreads();
+    if (threadIdx.x < 32) {
+        value = combined_in_warp<Operation>(lane_id() < BLOCK / 32 ? of_warp[lane_id()] : Operation::identity());
+    }
+    __syncthreads();
+    return value;
+}

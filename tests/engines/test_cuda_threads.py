@@ -1,0 +1,89 @@
+"""Engines on CUDA devices whose threads walk features: how they share out the work, and that their kernels compile."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from harness.contract import Device, Yes
+from harness.device.compilation import compiled
+from harness.lowering.cuda.modules import headers
+from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
+from tests.engines.problems import SMALL, program, small
+from tests.engines.programs import PROGRAMS, program_named, two_sides
+
+BASELINES = [schedule for schedule, (engine, _) in SCHEDULES.items() if engine != "onyx"]
+linux = pytest.mark.skipif(sys.platform != "linux", reason="the compiler for CUDA is installed on Linux alone")
+
+
+def lowered(schedule, graph, algorithm="label_propagation"):
+    engine = cuda_engine(schedule)
+    engine.lower(program(algorithm), graph, 4)
+    return engine, engine.transform()
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("schedule", ["tigr", "tigr-short"])
+def test_virtual_nodes_have_every_edge_once_and_few_each(schedule, name):
+    graph, bound = small(name), SCHEDULES[schedule][1].get("degree_bound", 8)
+    engine, tables = lowered(schedule, graph)
+    met = []
+    for source, part in zip(tables["node_source"].tolist(), tables["node_part"].tolist(), strict=True):
+        first, last = graph.csr.offsets[source : source + 2].tolist()
+        edges = range(first + part, last, -(-(last - first) // bound))
+        assert 1 <= len(edges) <= bound
+        met += edges
+    assert sorted(met) == list(range(graph.num_edges))
+    assert engine.pieces["virtual nodes"] == [(0, len(tables["node_source"]))]
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("schedule", ["simdx", "simdx-lists"])
+def test_lists_have_every_vertex_once_by_in_degree(schedule, name):
+    graph = small(name)
+    engine, tables = lowered(schedule, graph)
+    degrees = {listed: graph.in_degrees[tables[f"{listed}_vertices"]] for listed in ("small", "middle", "large")}
+    met = np.concatenate([tables[f"{listed}_vertices"] for listed in degrees])
+    assert sorted(met.tolist()) == list(range(graph.num_vertices))
+    warp, block = engine.schedule.warp_degree, engine.schedule.block_degree
+    assert (degrees["small"] < warp).all()
+    assert ((degrees["middle"] >= warp) & (degrees["middle"] <= block)).all()
+    assert (degrees["large"] > block).all()
+
+
+@pytest.mark.parametrize("schedule", BASELINES)
+def test_sides_take_turns(schedule):
+    """The vertices or virtual nodes of each side are a piece of their own, and together all of them."""
+    graph = two_sides()
+    engine = cuda_engine(schedule)
+    engine.lower(program_named("sides"), graph, 4)
+    engine.transform()
+    for name, (one, other) in engine.pieces.items():
+        low, high = sorted((one, other))
+        assert low[0] == 0, name
+        assert low[1] == high[0], name
+
+
+@linux
+@pytest.mark.parametrize("schedule", BASELINES)
+@pytest.mark.parametrize("algorithm", ["pagerank", "label_propagation", "als_all"])
+def test_kernels_compile(schedule, algorithm):
+    check_compiles(schedule, program(algorithm), small("rmat"), 5)
+
+
+@linux
+@pytest.mark.full
+@pytest.mark.parametrize("schedule", BASELINES)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_operation_of_the_language_compiles(schedule, name):
+    check_compiles(schedule, program_named(name), two_sides(), 3)
+
+
+def check_compiles(schedule, traced, graph, features):
+    engine = cuda_engine(schedule)
+    answer = engine.supports(traced, graph, features, Device("cuda"))
+    assert isinstance(answer, Yes), answer
+    taken = compiled(engine.source, headers(engine.templates), "sm_90").resources()
+    assert set(taken) == {kernel.name for kernel in engine.kernels} | {"end_of_superstep"}
