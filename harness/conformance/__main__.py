@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from harness.conformance.matrix import table
+from harness.conformance.page import page
 from harness.conformance.subject import options_of
 from harness.contract import Device, ScheduleError, schedule_from_options
 from harness.plugins import UnknownName, load_plugins
@@ -69,7 +69,7 @@ def _print_table(names: Sequence[str], options: Mapping[str, object], device: Ki
     registry = load_plugins()
     for name in names:
         registry.engine(name)  # UnknownName
-    sys.stdout.write(table(registry, Device(device, threads=1), names or None))
+    sys.stdout.write(page(registry, Device(device, threads=1), names or None))
     return 0
 
 

@@ -9,7 +9,7 @@ import functools
 import itertools
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -101,58 +101,6 @@ def check(spec: EngineSpec, options: Mapping[str, Any], asked: Question, device:
     except Unsupported as reason:
         return No(str(reason))
     return compare(asked.program, found, expected(*case))
-
-
-# the table ------------------------------------------------------------------------------------------------------------
-def table(registry: Registry, device: Device, engines: Sequence[str] | None = None) -> str:
-    """What runs where on a device, as a page in Markdown: a row an algorithm, a column for the schedules of an engine
-    that answer alike, the reasons of refusals below. ``engines``: those to ask; None: all of that device."""
-    rows = {label: question(algorithm, features=4) for label, algorithm in algorithms(registry).items()}
-    reasons: list[str] = []
-    columns: list[tuple[str, list[str]]] = []
-    there = [name for name in sorted(registry.engines) if device.kind in registry.engines[name].devices]
-    for name in there if engines is None else engines:
-        spec = registry.engines[name]
-        groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-        for options in schedules(spec):
-            groups.setdefault(tuple(_cell(spec, options, row, device, reasons) for row in rows.values()), []).append(
-                options
-            )
-        columns += [(_heading(name, alike, schedules(spec)), list(cells)) for cells, alike in groups.items()]
-    lines = ["| algorithm | " + " | ".join(heading for heading, _ in columns) + " |", "|---" * (len(columns) + 1) + "|"]
-    for place, label in enumerate(rows):
-        lines.append(f"| {label} | " + " | ".join(cells[place] for _, cells in columns) + " |")
-    notes = [f"{number}. {reason}" for number, reason in enumerate(reasons, start=1)]
-    return "\n".join([HEAD.format(device=device.kind), *lines, "", "Why not:", "", *notes, ""])
-
-
-HEAD = """# What runs where: {device}
-
-Made by `python -m harness.conformance --table --device {device}`, from the answers of the engines
-themselves; a test keeps it current and runs every combination that is said to run.
-"""
-
-
-def _cell(spec: EngineSpec, options: Mapping[str, Any], asked: Question, device: Device, reasons: list[str]) -> str:
-    answer = No(f"{spec.name} has no {device.kind} code")
-    if device.kind in spec.devices:
-        given = ask(spec, options, asked, device)
-        if isinstance(given, Yes):
-            return "runs"
-        answer = given
-    if answer.reason not in reasons:
-        reasons.append(answer.reason)
-    return f"no ({1 + reasons.index(answer.reason)})"
-
-
-def _heading(name: str, alike: Sequence[Mapping[str, Any]], every: Sequence[Mapping[str, Any]]) -> str:
-    """The engine with the options that all schedules of a group share and others do not."""
-    shared = [
-        f"{option}={value}"
-        for option, value in alike[0].items()
-        if all(options[option] == value for options in alike) and any(options[option] != value for options in every)
-    ]
-    return f"{name}: {', '.join(shared)}" if shared else name
 
 
 # small graphs ---------------------------------------------------------------------------------------------------------
