@@ -54,9 +54,11 @@ if TYPE_CHECKING:
     from harness.lowering.cpu.sent_edges import SentEdges
     from harness.lowering.cpu.vertex_kernels import fill_kernel
     from harness.lowering.cpu.write_back import write_back
-    from harness.lowering.cuda.engine import CudaEngine, Launch
+    from harness.lowering.cuda.engine import CudaEngine
     from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder
+    from harness.lowering.cuda.launches import Launch
     from harness.lowering.cuda.thread_engine import ThreadEngine, combine_threads
+    from harness.lowering.cuda.write_back import cuda_write_back
     from harness.lowering.log_products import products_as_sums
     from harness.lowering.tracking import composed_writes, live_after
 
@@ -79,9 +81,11 @@ _HOME = {
     "harness.lowering.cpu.vertex_kernels": "fill_kernel",
     "harness.lowering.cpu.write_back": "write_back",
     "harness.lowering.log_products": "products_as_sums",
-    "harness.lowering.cuda.engine": "CudaEngine Launch",
+    "harness.lowering.cuda.engine": "CudaEngine",
     "harness.lowering.cuda.kernels": "CudaKernel CudaKernelBuilder",
     "harness.lowering.cuda.thread_engine": "ThreadEngine combine_threads",
+    "harness.lowering.cuda.launches": "Launch",
+    "harness.lowering.cuda.write_back": "cuda_write_back",
     "harness.lowering.tracking": "composed_writes live_after",
 }
 _LAZY = {name: module for module, names in _HOME.items() for name in names.split()}
@@ -99,8 +103,8 @@ __all__ = [
     "Evaluator", "Expression", "FoldGroup", "Graph", "GraphReduce", "GraphSpec", "HubRuns", "Inputs", "InvalidInput",
     "Kernel", "KernelBuilder", "LanguageError", "Launch", "No", "PerDevice", "Phases", "Program", "RunStatistics",
     "ScheduleError", "SentEdges", "Superstep", "ThreadEngine", "VertexStep", "Yes", "balanced_bounds", "change_driven",
-    "combine_threads", "composed_writes", "concrete", "constant", "cuda_unavailable", "fill_kernel", "fold_groups",
-    "hookimpl", "hub_runs", "initial_values", "live_after", "moved", "mutable", "option", "owned_edges",
+    "combine_threads", "composed_writes", "concrete", "constant", "cuda_unavailable", "cuda_write_back", "fill_kernel",
+    "fold_groups", "hookimpl", "hub_runs", "initial_values", "live_after", "moved", "mutable", "option", "owned_edges",
     "owner_bounds", "products_as_sums", "push_template", "reads", "recomputation_only", "schedule_from_options",
     "segment_reduce", "sum_hubs_in_runs", "unfolded", "walk", "watched", "write_back",
 ]  # fmt: skip

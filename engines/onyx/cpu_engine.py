@@ -52,7 +52,7 @@ class OnyxCpuEngine(CpuEngine):
             if self.keeps_extrema:
                 self.begin_with(stale, senders)
             return
-        few = int(self.graph.in_degrees[stale].sum()) <= self.schedule.dense_share * self.graph.num_edges
+        few = int(self.graph.in_degrees[stale].sum()) <= self.schedule.share_of("cpu") * self.graph.num_edges
         between = {name for group in self.tracking.groups for name in self.tracking.live(group.stages)}
         properties = [self.program.properties[name] for name in between]
         if few and not any(prop.role == "temporary" and prop.place == "vertex" for prop in properties):

@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from engines.onyx.cuda_kernels import Kernels
 from engines.onyx.schedule import OnyxSchedule
-from harness.api import CudaEngine, EdgeUpdate, FoldGroup, Graph, GraphReduce, Launch, Program, fold_groups, unfolded
+from harness.api import (
+    CudaEngine,
+    EdgeReduce,
+    EdgeUpdate,
+    FoldGroup,
+    Graph,
+    GraphReduce,
+    Launch,
+    Program,
+    change_driven,
+    fold_groups,
+    unfolded,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 BLOCKS_OF_REDUCTION = 16  # their partial values are brought together by one team
+TILE = 2048  # edges that a block stages at once
+FEWEST_EDGES = 8  # of a team's run of segments
+DENSE_DEGREE = 8  # average degree from which segments are the default
 
 
 class OnyxCudaEngine(CudaEngine):
-    """Feature-aware and folded, pushing or pulling everything in every superstep."""
+    """Feature-aware, change-driven, folded (thesis ch. 4-6); see :class:`OnyxSchedule` for its options."""
 
     schedule: OnyxSchedule
     templates = Path(__file__).parent
@@ -20,53 +41,126 @@ class OnyxCudaEngine(CudaEngine):
     def __init__(self, schedule: OnyxSchedule) -> None:
         super().__init__(schedule)
         self.feature_aware, self.direction = schedule.feature_aware, schedule.direction
+        self.change_driven = schedule.change_driven
+        self.dense_share = schedule.share_of("cuda")
         self.width, self.block = schedule.vector_width, schedule.block_size or 256
+        self.balance = schedule.balance or "warp"
 
     def refusal(self, program: Program, graph: Graph, features: int) -> str:
         """Why this schedule cannot run the program; empty when it can."""
-        if self.schedule.change_driven:
-            return "propagating changes only has no CUDA code yet; set change_driven=false"
-        if self.direction == "pull" and self.schedule.balance == "edge":
-            return "pulling over equal tiles of edges has no CUDA code yet; set balance=warp, or direction=push"
-        return super().refusal(program, graph, features)
+        reason = super().refusal(program, graph, features)
+        if reason:
+            return reason
+        if self.direction == "pull" and self.schedule.balance == "edge" and _sums_matrices(program):
+            return "balance=edge keeps the sums of rows in registers, which k x k matrices do not fit; set balance=warp"
+        if self.change_driven and self.direction == "push":
+            forms = change_driven(program)
+            return forms if isinstance(forms, str) else ""
+        return ""
+
+    def narrow(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
+        """Begin with what is stale. Pulling recomputes these vertices alone, where no stage needs what another reduced
+        at the others; pushing sends extrema from the senders. Sums that are kept are built first."""
+        if not self.change_driven:
+            return
+        if self.direction == "push":
+            if self.keeps_extrema:
+                self.begin_with(stale, senders)
+            return
+        between = {name for group in self.tracking.groups for name in self.tracking.live(group.stages)}
+        properties = [self.program.properties[name] for name in between]
+        if not any(prop.role == "temporary" and prop.place == "vertex" for prop in properties):
+            self.begin_with(stale, np.zeros_like(senders))
 
     def groups(self) -> tuple[FoldGroup, ...]:
-        """Folded as the schedule says."""
-        return fold_groups(self.program, self.schedule.direction) if self.schedule.fold else unfolded(self.program)
+        """Folded as the schedule says. Teams that share a row cannot go on with its vertex steps."""
+        self.balance = self.schedule.balance or self._default_balance()
+        together = self.direction == "pull" and self.balance == "warp"
+        return (
+            fold_groups(self.program, "pull" if together else "push") if self.schedule.fold else unfolded(self.program)
+        )
+
+    def _default_balance(self) -> str:
+        """Tiles of edges in push. In pull segments where degrees are large, as far as sums fit registers; owners of
+        vertices where they are small."""
+        degree = self.graph.num_edges / max(1, self.graph.num_vertices)
+        if not self.feature_aware or _sums_matrices(self.program):
+            return "warp"
+        if self.direction == "push":
+            return "edge"
+        return "edge" if degree >= DENSE_DEGREE else "warp"
 
     def plan(self) -> None:
         """The launches of a superstep."""
         kernels = Kernels(self)
+        if self.change_driven and self.direction == "push":
+            forms = change_driven(self.program)
+            assert not isinstance(forms, str)
+            self.messages = {form.reduction.name: form.message for form in forms}
+            self.keep_accumulators(forms, self.schedule.rebuild)
+        for group in self.tracking.groups if self.change_driven else ():  # every kernel has to know of these buffers
+            self.flipped |= {f"vertex_{name}": f"flips_{self.tracking.name(group)}" for name in self._doubled(group)}
         for group in self.tracking.groups:
             if group.kind == "vertex":
-                self.launches.append(Launch(kernels.vertices(group), "vertices", self.team.lanes))
+                self.add(kernels.vertices(group), "vertices")
             elif group.kind == "graph":
                 self._plan_reductions(kernels, group)
             elif group.kind == "update":
                 self._plan_updates(kernels, group)
-            elif self.direction == "pull":
-                self._plan_gather(kernels, group)
-            else:
+            elif self.direction == "push":
                 self._plan_scatter(kernels, group)
+            elif self.balance == "edge":
+                self._plan_segments(kernels, group)
+            else:
+                self._plan_gather(kernels, group)
 
     def _plan_scatter(self, kernels: Kernels, group: FoldGroup) -> None:
-        for stage in group.edge_stages:
-            self.launches.append(Launch(kernels.clear(stage), "vertices", self.team.lanes))
         over, lanes = ("arcs", self.team.lanes) if kernels.tiles else ("sources", 1)
-        self.launches.append(Launch(kernels.scatter(group), over, lanes))
+        rebuilding = " || !run->rebuilding" if self.change_driven else ""
+        for stage in group.edge_stages:
+            self.add(kernels.clear(stage, unless=f"run->over(){rebuilding}"), "vertices")
+        self.add(kernels.scatter(group), over, lanes)
+        if self.change_driven:
+            self.add(kernels.changes(group, self.messages, tiles=False), "sources", 1)
+            if kernels.tiles:
+                self.add(kernels.changes(group, self.messages, tiles=True), over, lanes)
+            self.add(kernels.sent(group), "sources", 1)
+
+    def _plan_segments(self, kernels: Kernels, group: FoldGroup) -> None:
+        run = max(FEWEST_EDGES, TILE // (self.block // 32 * self.team.teams))
+        unless = "run->over()"
+        if self.change_driven:
+            unless += f" || run->sparse({kernels.number(group)})"
+            self.add(kernels.mark(group), "sources", 1)
+        for stage in group.edge_stages:
+            self.add(kernels.clear(stage, run=run, unless=unless, dense=self.change_driven), "vertices")
+        # a block takes a tile of `run` edges for each of its teams
+        self.add(kernels.segments(group, run), "in arcs", 32 / self.team.teams / run)
+        if self.change_driven:
+            share = self._share(group)
+            self.add(kernels.gather(group, share, (), dirty_only=True), "vertices", share * self.team.lanes)
 
     def _plan_gather(self, kernels: Kernels, group: FoldGroup) -> None:
-        sources = set(self.tracking.sources(group))
-        written = {name for step in group.vertex_steps for name in step.writes} & self.tracking.live(group.stages)
-        # what others still read through an edge goes to a second buffer; alternating sides never read what they write
-        doubled = () if self.program.control.alternate else tuple(sorted(written & sources))
+        doubled = self._doubled(group)
         for name in doubled:
-            stride = self.layout.stride(self.program.properties[name].shape)
-            self.rooms[f"next_vertex_{name}"] = self.graph.num_vertices * stride
+            self.double(f"vertex_{name}", self.graph.num_vertices, name)
         share = self._share(group)
-        kernel = kernels.gather(group, share, doubled)
-        swaps = tuple(f"vertex_{name}" for name in doubled)
-        self.launches.append(Launch(kernel, "vertices", share * self.team.lanes, swaps))
+        if not self.change_driven:
+            swaps = tuple(f"vertex_{name}" for name in doubled)
+            self.add(kernels.gather(group, share, doubled), "vertices", share * self.team.lanes, swaps)
+            return
+        self.add(kernels.mark(group), "sources", 1)
+        self.add(kernels.gather(group, share, doubled), "vertices", share * self.team.lanes)
+        if doubled:
+            self.add(kernels.commit(group, doubled), "vertices", 1)
+
+    def _doubled(self, group: FoldGroup) -> tuple[str, ...]:
+        """What a gather writes while others still read it through an edge goes to a second buffer; alternating sides
+        never read what they write."""
+        if group.kind != "edge+vertex" or self.program.control.alternate:
+            return ()
+        written = {name for step in group.vertex_steps for name in step.writes} & self.tracking.live(group.stages)
+        return tuple(sorted(written & set(self.tracking.sources(group))))
 
     def _share(self, group: FoldGroup) -> int:
         """Teams that own a vertex together: a power of two near half the average degree; one where matrices lie in
@@ -86,16 +180,19 @@ class OnyxCudaEngine(CudaEngine):
         order = "csc" if self.direction == "pull" else "csr"
         for stage in group.stages:
             assert isinstance(stage, EdgeUpdate)
-            stride = self.layout.stride(self.program.properties[stage.updates].shape)
-            self.rooms[f"next_{order}_{stage.updates}"] = self.graph.num_edges * stride
+            self.double(f"{order}_{stage.updates}", self.graph.num_edges, stage.updates)
             over, lanes = ("all arcs", self.team.lanes) if kernels.tiles else ("all", 1)
-            self.launches.append(Launch(kernels.update(stage, order), over, lanes, (f"{order}_{stage.updates}",)))
+            self.add(kernels.update(stage, order), over, lanes, (f"{order}_{stage.updates}",))
 
     def _plan_reductions(self, kernels: Kernels, group: FoldGroup) -> None:
         for stage in group.stages:
             assert isinstance(stage, GraphReduce)
             parts = BLOCKS_OF_REDUCTION * (self.block // 32) * self.team.teams
             self.rooms[f"partial_{stage.into}"] = parts * self.layout.stride(stage.value.shape)
-            first = Launch(kernels.reduction(stage), "all", self.team.lanes, blocks=BLOCKS_OF_REDUCTION)
-            joined = Launch(kernels.joined(stage), f"teams {BLOCKS_OF_REDUCTION}", 1, blocks=1)
-            self.launches += [first, joined]
+            self.launches.append(Launch(kernels.reduction(stage), "all", self.team.lanes, blocks=BLOCKS_OF_REDUCTION))
+            self.launches.append(Launch(kernels.joined(stage), f"teams {BLOCKS_OF_REDUCTION}", 1, blocks=1))
+
+
+def _sums_matrices(program: Program) -> bool:
+    """Whether an edge reduction adds up matrices."""
+    return any(isinstance(stage, EdgeReduce) and len(stage.message.shape) == 2 for stage in program.stages)

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from harness.api import CudaKernelBuilder, EdgeReduce, EdgeUpdate, FoldGroup, GraphReduce, composed_writes
+from engines.onyx import cuda_templates as templates
+from harness.api import (
+    CudaKernelBuilder,
+    EdgeReduce,
+    EdgeUpdate,
+    Expression,
+    FoldGroup,
+    GraphReduce,
+    cuda_write_back,
+    reads,
+)
 
 if TYPE_CHECKING:
     from engines.onyx.cuda_engine import OnyxCudaEngine
@@ -12,76 +22,9 @@ if TYPE_CHECKING:
 
 OPERATION = {"sum": "Add", "min": "Min", "max": "Max"}
 FETCHED_SLOTS = 32  # of rows that a lane holds for edges fetched ahead
-
-VERTEX = """
-    Count moved = 0;
-    @kernel
-    vertexmap(team, first, last, [&](Id v) {
-        @vertex
-    });
-    add_counts(&run->moved, moved);
-"""
-FETCH = """[&](Id {row}, Id {other}, Arc e) {{
-            struct {{
-                @fields
-            }} got;
-        @fetch
-            return got;
-        }}"""
-EDGES = """
-    @kernel
-    {map}(team, {walked}, {bounds},
-        FETCH,
-        [&](const auto& got, Id {row}, Id {other}, Arc e) {{
-        @visit
-        }});
-"""
-GATHER = """
-    Count moved = 0;
-    @kernel
-    gather<{share}, {depth}>(team, in_offsets, in_neighbours, first, last,
-        [&](Id v) {{
-      @start
-        }},
-        FETCH,
-        [&](const auto& got, Id u, Id v, Arc e) {{
-        @visit
-        }},
-        [&]() {{
-        @join
-        }},
-        [&](Id v) {{
-        @finish
-        }});
-    add_counts(&run->moved, moved);
-"""
-CLEAR = """
-    @kernel
-    vertexmap(team, first, last, [&](Id v) {
-        @vertex
-    });
-"""
-JOIN = """
-    @kernel
-    if (warp_of_grid() == 0 && team.number == 0) {
-        for (Id v = first; v < last; ++v) {
-            @vertex
-        }
-        @end
-    }
-"""
-PARTIAL = """
-    @kernel
-    vertexmap(team, first, last, [&](Id v) {
-        @vertex
-    });
-    @end
-"""
-
-
-def fetch(row: str, other: str) -> str:
-    """The lambda that reads what an edge needs."""
-    return FETCH.format(row=row, other=other)
+EVERY = "Every()"
+RANGE = [("first", "Id"), ("last", "Id")]
+OVER = "run->over()"
 
 
 class Kernels:
@@ -89,9 +32,10 @@ class Kernels:
 
     def __init__(self, engine: OnyxCudaEngine) -> None:
         self.engine, self.program, self.layout = engine, engine.program, engine.layout
+        self.tracking = engine.tracking
         schedule = engine.schedule
         self.pipeline = schedule.pipeline is not False
-        self.tiles = (schedule.balance or "warp") == "edge"
+        self.tiles = engine.balance == "edge"
 
     def builder(
         self, name: str, template: str, signature: list[tuple[str, str]], hoisted: tuple[str, ...] = ()
@@ -100,7 +44,7 @@ class Kernels:
         engine = self.engine
         return CudaKernelBuilder(
             name, self.program, self.layout, engine.team, template, signature,
-            feature_aware=engine.feature_aware, hoisted=hoisted,
+            feature_aware=engine.feature_aware, hoisted=hoisted, flipped=engine.flipped,
         )  # fmt: skip
 
     def depth(self, group: FoldGroup) -> int:
@@ -114,52 +58,81 @@ class Kernels:
         )
         return max(1, min(4, FETCHED_SLOTS // max(1, rows)))
 
+    def depth_of_update(self, stage: EdgeUpdate) -> int:
+        """The same for an update, which reads several rows an edge."""
+        if not self.pipeline or not self.engine.feature_aware:
+            return 1
+        shapes = [self.program.properties[name].shape for space, name in reads(stage) if space != "graph"]
+        slots = sum(self.engine.team.slots(self.layout.dims(shape)[-1]) for shape in shapes if len(shape) == 1)
+        return max(1, min(4, FETCHED_SLOTS // max(1, slots)))
+
+    # what is to be computed again -------------------------------------------------------------------------------------
+    def wanted(self, group: FoldGroup) -> tuple[str, list[tuple[str, str]]]:
+        """The test whether a vertex is to be computed again, and the arguments that it takes: all are, but under change
+        tracking the dirty ones, or all where a value of the graph that the group reads has changed."""
+        if not self.tracking.change_driven:
+            return EVERY, []
+        dirty = f"dirty_{self.tracking.name(group)}"
+        values = [f"changed_{name}" for name in self.tracking.of_graph(group)]
+        dense = "dense || " if group.edge_stages else ""
+        tests = [f"{dense}{dirty}[v]", *(f"{value}[0]" for value in values)]
+        signature = [(name, "flag") for name in (dirty, *values)]
+        return f"[&](Id v) {{ return {' || '.join(tests)}; }}", signature
+
+    def make_stale(self, builder: CudaKernelBuilder, stage: EdgeReduce, block: str) -> None:
+        """Whoever reads at ``v`` what ``stage`` reduces is to do so again."""
+        readers = self.tracking.stale_groups(stage.into) if self.tracking.change_driven else ()
+        for reader in readers:
+            flag = builder.argument(f"dirty_{self.tracking.name(reader)}", "flag")
+            builder.blocks[block].line(f"if (team.leads()) {flag}[v] = true;")
+
+    def number(self, group: FoldGroup) -> int:
+        """The place of a group's frontier in the run."""
+        return self.tracking.propagating().index(group)
+
     # vertices ---------------------------------------------------------------------------------------------------------
     def vertices(self, group: FoldGroup) -> CudaKernel:
         """The vertex steps of a group, one after another on the same team."""
-        builder = self.builder(self.engine.tracking.name(group), VERTEX, [("first", "Id"), ("last", "Id")])
+        name = self.tracking.name(group)
+        wanted, flags = self.wanted(group)
+        builder = self.builder(name, templates.VERTEX.replace("WANTED", wanted), [*RANGE, *flags])
         builder.bind("v", "vertex", "v")
         for step in group.vertex_steps:
             builder.comment("vertex", step)
-        self.write_back(builder, group, "vertex", {})
+        if flags:
+            builder.blocks["vertex"].line(f"if (team.leads()) dirty_{name}[v] = false;")
+        cuda_write_back(builder, self.tracking, group, "vertex")
         return builder.finish()
 
-    def write_back(self, builder: CudaKernelBuilder, group: FoldGroup, block: str, prefixes: dict[str, str]) -> None:
-        """Store what the vertex steps of a group write in the end, and count the vertices that moved."""
-        live = self.engine.tracking.live(group.stages)
-        writes = composed_writes(self.program, group, live)
-        builder.bind("old", block, "v")
-        new = {name: builder.mapping.kept(value) for name, value in writes}
-        moved = [
-            builder.moved(name, new[name], block)
-            for name, _ in writes
-            if ("vertex", name) in self.engine.tracking.watches
-        ]
-        if moved:
-            builder.blocks[block].line(f"if (team.leads() && ({' || '.join(moved)})) ++moved;")
-        for name, value in writes:
-            builder.store(prefixes.get(name, "vertex_") + name, "v", value, new[name], block)
-
-    def clear(self, stage: EdgeReduce) -> CudaKernel:
-        """Set an accumulator in memory to the reducer's identity."""
-        builder = self.builder(f"clear_{stage.into}", CLEAR, [("first", "Id"), ("last", "Id")])
+    def clear(self, stage: EdgeReduce, *, run: int = 0, unless: str = OVER, dense: bool = False) -> CudaKernel:
+        """Set an accumulator in memory to the reducer's identity; ``run``: where segments of so many edges do not store
+        it. ``dense``: this superstep goes over everything though changes are tracked."""
+        builder = self.builder(f"clear_{stage.into}", templates.VERTEX.replace("WANTED", EVERY), RANGE)
         blank = builder.accumulator("blank", stage.message, stage.reducer, "kernel")
+        if dense:
+            builder.root.line("if (blockIdx.x == 0 && threadIdx.x == 0) ++run->dense;")
+        self.make_stale(builder, stage, "vertex")
+        if run:
+            offsets = builder.argument("in_offsets", "arcs")
+            builder.blocks["vertex"].line(f"if (lies_in_one_run<{run}>({offsets}, v, {offsets}[first])) return;")
         builder.store(f"vertex_{stage.into}", "v", stage.message, blank, "vertex")
-        return builder.finish()
+        return builder.finish(unless=unless)
 
     # edges ------------------------------------------------------------------------------------------------------------
-    def edges(self, name: str, order: str, depth: int) -> CudaKernelBuilder:
-        """An edgemap over out-edges (order csr) or in-edges (csc), warp- or edge-balanced."""
+    def edges(
+        self, name: str, order: str, depth: int, *, wanted: str = EVERY, tiles: bool = False
+    ) -> CudaKernelBuilder:
+        """An edgemap over out-edges (order csr) or in-edges (csc) of wanted vertices, warp- or edge-balanced."""
         side, row, other = ("out", "u", "v") if order == "csr" else ("in", "v", "u")
-        if self.tiles:
+        if tiles:
             signature = [(f"{side}_rows", "ids"), (f"{side}_neighbours", "ids"), ("first", "Arc"), ("last", "Arc")]
             mapped, walked = f"edgemap_tiles<{depth}>", f"{side}_rows, {side}_neighbours"
         else:
-            signature = [(f"{side}_offsets", "arcs"), (f"{side}_neighbours", "ids"), ("first", "Id"), ("last", "Id")]
+            signature = [(f"{side}_offsets", "arcs"), (f"{side}_neighbours", "ids"), *RANGE]
             pipeline = "true" if self.pipeline else "false"
             mapped, walked = f"edgemap<{pipeline}, {depth}>", f"{side}_offsets, {side}_neighbours"
-        template = EDGES.format(map=mapped, walked=walked, bounds="first, last", row=row, other=other)
-        builder = self.builder(name, template.replace("FETCH", fetch(row, other)), signature)
+        template = templates.EDGES.format(map=mapped, walked=walked, row=row, other=other).replace("WANTED", wanted)
+        builder = self.builder(name, template.replace("FETCH", templates.fetch(row, other)), signature)
         builder.bind("src", "fetch", "u")
         builder.bind("dst", "fetch", "v")
         builder.bind("edge", "fetch", "e", f"{order}_")
@@ -167,33 +140,83 @@ class Kernels:
 
     def scatter(self, group: FoldGroup) -> CudaKernel:
         """Push: every edge sends its messages to its destination."""
-        builder = self.edges(self.engine.tracking.name(group), "csr", self.depth(group))
+        builder = self.edges(self.tracking.name(group), "csr", self.depth(group), tiles=self.tiles)
         for stage in group.edge_stages:
             builder.comment("visit", stage)
             builder.reduce_into(f"vertex_{stage.into}", "v", stage.message, stage.reducer, "visit")
-        return builder.finish()
+        if not self.tracking.change_driven:
+            return builder.finish()
+        self.count_edge(builder, group, "visit")
+        return builder.finish(unless=f"{OVER} || !run->rebuilding")
+
+    def changes(self, group: FoldGroup, messages: dict[str, Expression], *, tiles: bool) -> CudaKernel:
+        """Push: active sources send what changed into accumulators that are kept; over ``tiles`` where they are many,
+        if the schedule balances edges."""
+        name = self.tracking.name(group)
+        stem = f"{name}_changes{'_tiles' if tiles else ''}"
+        builder = self.edges(
+            stem, "csr", self.depth(group), wanted=f"[&](Id u) {{ return active_{name}[u]; }}", tiles=tiles
+        )
+        builder.argument(f"active_{name}", "flag")
+        builder.bind("sent", "fetch", "u", f"sent_{name}_")
+        for stage in group.edge_stages:
+            builder.comment("visit", stage)
+            builder.reduce_into(f"vertex_{stage.into}", "v", messages[stage.name], stage.reducer, "visit")
+            self.make_stale(builder, stage, "visit")
+        self.count_edge(builder, group, "visit")
+        unless = f"{OVER} || run->rebuilding"
+        if self.tiles:
+            unless += f" || {'' if tiles else '!'}run->sparse({self.number(group)})"
+        return builder.finish(unless=unless)
+
+    def count_edge(self, builder: CudaKernelBuilder, group: FoldGroup, block: str) -> None:
+        """Count the messages of one edge."""
+        visited = builder.counter("visited", "&run->edges")
+        builder.blocks[block].line(f"if (team.leads()) {visited} += {len(group.edge_stages)};")
 
     def update(self, stage: EdgeUpdate, order: str) -> CudaKernel:
         """New values of an edge property into the buffer that nobody reads."""
-        builder = self.edges(stage.name, order, 1)
-        builder.root.line("Count moved = 0;")
+        builder = self.edges(stage.name, order, self.depth_of_update(stage), tiles=self.tiles)
         builder.argument("reverse", "ids")
         builder.bind("reverse", "fetch", "reverse[e]", f"{order}_")
         builder.comment("visit", stage)
         new = builder.mapping.kept(stage.value)
-        if ("edge", stage.updates) in self.engine.tracking.watches:
+        if ("edge", stage.updates) in self.tracking.watches:
             builder.bind("old", "fetch", "e", f"{order}_")
-            moved = builder.moved(stage.updates, new, "visit")
-            builder.blocks["visit"].line(f"if (team.leads() && {moved}) ++moved;")
+            moved = builder.moved("old", stage.updates, new, "visit")
+            count = builder.counter("moved", "&run->moved")
+            builder.blocks["visit"].line(f"if (team.leads() && {moved}) ++{count};")
         builder.store(f"next_{order}_{stage.updates}", "e", stage.value, new, "visit")
-        builder.template += "    add_counts(&run->moved, moved);\n"
         return builder.finish()
 
-    def gather(self, group: FoldGroup, share: int, doubled: tuple[str, ...]) -> CudaKernel:
-        """Pull: the owner of a vertex gathers over its in-edges and goes on with its vertex steps."""
-        template = GATHER.format(share=share, depth=self.depth(group)).replace("FETCH", fetch("u", "v"))
-        signature = [("in_offsets", "arcs"), ("in_neighbours", "ids"), ("first", "Id"), ("last", "Id")]
-        builder = self.builder(self.engine.tracking.name(group), template, signature, ("start",))
+    def gather(self, group: FoldGroup, share: int, doubled: tuple[str, ...], *, dirty_only: bool = False) -> CudaKernel:
+        """Pull: the owner of a vertex gathers over its in-edges and goes on with its vertex steps. ``dirty_only``:
+        another kernel gathers where everything is to be gathered."""
+        name, number = self.tracking.name(group), 0
+        wanted, flags = self.wanted(group)
+        template = templates.GATHER.format(share=share, depth=self.depth(group)).replace("WANTED", wanted)
+        template = template.replace("FETCH", templates.fetch("u", "v"))
+        signature = [("in_offsets", "arcs"), ("in_neighbours", "ids"), *RANGE, *flags]
+        builder = self.builder(f"{name}_dirty" if dirty_only else name, template, signature, ("start",))
+        if flags:
+            number = self.number(group)
+            builder.root.line(f"const bool dense = !run->sparse({number});")
+            builder.root.line("if (dense && blockIdx.x == 0 && threadIdx.x == 0) ++run->dense;")
+            builder.blocks["finish"].line(f"if (team.leads()) dirty_{name}[v] = false;")
+            visited = builder.counter("visited", "&run->edges")
+            arcs = f"{len(group.edge_stages)} * Count(in_offsets[v + 1] - in_offsets[v])"
+            builder.blocks["finish"].line(f"if (team.leads()) {visited} += {arcs};")
+            if doubled:
+                fresh = builder.argument(f"fresh_{name}", "flag")
+                builder.blocks["finish"].line(f"if (team.leads() && !dense) {fresh}[v] = true;")
+        self._gather_body(builder, group, share)
+        live = self.tracking.live(group.stages)
+        reduced = [(s.into, builder.reading("v", s.into)) for s in group.edge_stages if s.into in live]
+        prefixes = dict.fromkeys(doubled, "next_vertex_")
+        cuda_write_back(builder, self.tracking, group, "finish", reduced=reduced, prefix_of=prefixes)
+        return builder.finish(unless=f"{OVER} || !run->sparse({number})" if dirty_only else OVER)
+
+    def _gather_body(self, builder: CudaKernelBuilder, group: FoldGroup, share: int) -> None:
         builder.blocks["start"].parent = builder.root
         builder.blocks["fetch"].parent = builder.blocks["start"]
         builder.blocks["finish"].parent = builder.blocks["start"]
@@ -201,8 +224,6 @@ class Kernels:
         builder.bind("dst", "start", "v")
         builder.bind("edge", "fetch", "e", "csc_")
         builder.bind("v", "finish", "v")
-        live = self.engine.tracking.live(group.stages)
-        totals = []
         for stage in group.edge_stages:
             total = builder.accumulator(f"{stage.into}_total", stage.message, stage.reducer, "start")
             builder.comment("visit", stage)
@@ -211,20 +232,84 @@ class Kernels:
                 joined = f"across_teams<{share}, {OPERATION[stage.reducer]}>(team, {total.text})"
                 builder.blocks["join"].line(f"{total.text} = {joined};")
             builder.bind_value("v", stage.into, "finish", total)
-            if stage.into in live:
-                totals.append((stage, total))
         for step in group.vertex_steps:
             builder.comment("finish", step)
-        self.write_back(builder, group, "finish", dict.fromkeys(doubled, "next_vertex_"))
-        for stage, total in totals:
-            builder.store(f"vertex_{stage.into}", "v", builder.reading("v", stage.into), total, "finish")
+
+    def segments(self, group: FoldGroup, run: int) -> CudaKernel:
+        """Pull: teams walk runs of in-edges, and keep the sum of the present row in registers."""
+        template = templates.SEGMENTS.format(run=run, depth=self.depth(group))
+        template = template.replace("FETCH", templates.fetch("u", "v"))
+        signature = [("in_rows", "ids"), ("in_neighbours", "ids"), ("first", "Arc"), ("last", "Arc")]
+        builder = self.builder(self.tracking.name(group), template, signature, ("start",))
+        builder.blocks["start"].parent = builder.root
+        builder.blocks["fetch"].parent = builder.blocks["start"]
+        builder.blocks["store"].parent = builder.blocks["start"]
+        builder.bind("src", "fetch", "u")
+        builder.bind("dst", "fetch", "v")
+        builder.bind("edge", "fetch", "e", "csc_")
+        at = builder.blocks["store"]
+        for stage in group.edge_stages:
+            total = builder.accumulator(f"{stage.into}_total", stage.message, stage.reducer, "start")
+            builder.comment("visit", stage)
+            builder.accumulate(total, stage.message, stage.reducer, "visit")
+            builder.bind_value("v", stage.into, "store", total)
+            node = builder.reading("v", stage.into)
+            at.line("if (whole) {")
+            builder.store(f"vertex_{stage.into}", "v", node, total, "store")
+            at.line("} else {")
+            builder.reduce_into(f"vertex_{stage.into}", "v", node, stage.reducer, "store")
+            at.line("}")
+        if not self.tracking.change_driven:
+            return builder.finish()
+        arcs = f"Count(last - first) * {len(group.edge_stages)}"
+        builder.root.line(f"if (blockIdx.x == 0 && threadIdx.x == 0) run->edges += {arcs};")
+        return builder.finish(unless=f"{OVER} || run->sparse({self.number(group)})")
+
+    # sources ----------------------------------------------------------------------------------------------------------
+    def mark(self, group: FoldGroup) -> CudaKernel:
+        """Mark the destinations of active sources, and note what these have sent."""
+        name = self.tracking.name(group)
+        names = {"number": self.number(group), "active": f"active_{name}", "dirty": f"dirty_{name}"}
+        signature = [("out_offsets", "arcs"), ("out_neighbours", "ids"), *RANGE]
+        builder = self.builder(f"mark_{name}", templates.MARK.format(**names), signature)
+        builder.argument(names["active"], "flag")
+        builder.argument(names["dirty"], "flag")
+        builder.counter("followed", "&run->edges")
+        self._note_sent(builder, group)
+        return builder.finish()
+
+    def sent(self, group: FoldGroup) -> CudaKernel:
+        """Note what active sources have sent: all of them, where everything was sent."""
+        name = self.tracking.name(group)
+        builder = self.builder(f"sent_{name}", templates.SENT.format(active=f"active_{name}"), RANGE)
+        builder.argument(f"active_{name}", "flag")
+        self._note_sent(builder, group)
+        return builder.finish()
+
+    def _note_sent(self, builder: CudaKernelBuilder, group: FoldGroup) -> None:
+        builder.bind("v", "source", "u")
+        for source in self.tracking.sources(group):
+            node = builder.reading("v", source)
+            array = f"sent_{self.tracking.name(group)}_{source}"
+            builder.store(array, "u", node, builder.mapping.lower(node), "source")
+
+    def commit(self, group: FoldGroup, doubled: tuple[str, ...]) -> CudaKernel:
+        """Copy fresh rows from the second buffer, or let the buffers change places if it holds everything."""
+        name = self.tracking.name(group)
+        names = {"number": self.number(group), "flips": f"flips_{name}", "fresh": f"fresh_{name}"}
+        builder = self.builder(f"commit_{name}", templates.COMMIT.format(**names), RANGE)
+        builder.argument(names["flips"], "counts")
+        builder.argument(names["fresh"], "flag")
+        builder.bind("next", "vertex", "v", "next_vertex_")
+        for written in doubled:
+            node = builder.reading("next", written)
+            builder.store(f"vertex_{written}", "v", node, builder.mapping.lower(node), "vertex")
         return builder.finish()
 
     # the graph --------------------------------------------------------------------------------------------------------
     def reduction(self, stage: GraphReduce) -> CudaKernel:
         """One value for every team of the grid, over its vertices; :meth:`joined` brings them together."""
-        signature = [("first", "Id"), ("last", "Id")]
-        builder = self.builder(stage.name, PARTIAL, signature)
+        builder = self.builder(stage.name, templates.PARTIAL, RANGE)
         builder.bind("v", "vertex", "v")
         builder.comment("kernel", stage)
         total = builder.accumulator("total", stage.value, stage.reducer, "kernel")
@@ -237,9 +322,13 @@ class Kernels:
 
     def joined(self, stage: GraphReduce) -> CudaKernel:
         """The value for the graph, by one team in float32 over partial values of many vertices each."""
-        builder = self.builder(f"join_{stage.into}", JOIN, [("first", "Id"), ("last", "Id")])
+        builder = self.builder(f"join_{stage.into}", templates.JOIN, RANGE)
         builder.bind("partial", "vertex", "v", "partial_")
         total = builder.accumulator("total", stage.value, stage.reducer, "kernel")
         builder.accumulate(total, builder.reading("partial", stage.into), stage.reducer, "vertex")
+        if self.tracking.change_driven:
+            changed = builder.moved("graph", stage.into, total, "end", exact=True)
+            flag = builder.argument(f"changed_{stage.into}", "flag")
+            builder.blocks["end"].line(f"if (team.leads()) {flag}[0] = {changed};")
         builder.store(f"graph_{stage.into}", "0", stage.value, total, "end")
         return builder.finish()

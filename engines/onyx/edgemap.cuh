@@ -34,10 +34,12 @@ __device__ inline Edge find_edge(Arc e, Arc count, Id base, const volatile Arc* 
     return edge;
 }
 
-// Up to 32 edges, one a lane, are visited by all teams; DEPTH of them are fetched before the first is computed on.
+// Up to 32 edges, one a lane of `some`, are visited by all teams; DEPTH of them are fetched before the first is computed
+// on.
 template <int DEPTH, class Fetch, class Visit>
-__device__ inline void visit_edges(const Team& team, const Edge& mine, int count, Fetch fetch, Visit visit)
+__device__ inline void visit_edges(const Team& team, const Edge& mine, unsigned some, Fetch fetch, Visit visit)
 {
+    const int count = 32 - __clz(some);
     for (int first = 0; first < count; first += TEAMS * DEPTH) {
         decltype(fetch(mine.row, mine.other, mine.at)) got[DEPTH];
         Edge edge[DEPTH];
@@ -46,20 +48,19 @@ __device__ inline void visit_edges(const Team& team, const Edge& mine, int count
             edge[d].row = __shfl_sync(WARP, mine.row, lane);
             edge[d].other = __shfl_sync(WARP, mine.other, lane);
             edge[d].at = __shfl_sync(WARP, mine.at, lane);
-            if (!team.idle() && lane < count) got[d] = fetch(edge[d].row, edge[d].other, edge[d].at);
+            if (!team.idle() && lane < count && some >> lane & 1u) got[d] = fetch(edge[d].row, edge[d].other, edge[d].at);
         }
         _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) {
             const int lane = first + d * TEAMS + team.number;
-            if (!team.idle() && lane < count) visit(got[d], edge[d].row, edge[d].other, edge[d].at);
+            if (!team.idle() && lane < count && some >> lane & 1u) visit(got[d], edge[d].row, edge[d].other, edge[d].at);
         }
     }
 }
 
-// visit(got, row, other, at) for every edge in the lists of first .. last - 1; PIPELINE: search for the next edges before
-// computing on the present ones (fig. 5.3).
-template <bool PIPELINE, int DEPTH, class Fetch, class Visit>
-__device__ inline void edgemap(const Team& team, const Arc* offsets, const Id* neighbours, Id first, Id last,
-                               Fetch fetch, Visit visit)
+// The edges in the lists of those of first .. last - 1 that are `wanted`, 32 at a time: phase(mine, count), where `mine`
+// is one edge of `count` (at least 1). PIPELINE: search for the next edges before computing on the present ones (fig. 5.3).
+template <bool PIPELINE, class Wanted, class Phase>
+__device__ inline void per_edge(const Arc* offsets, const Id* neighbours, Id first, Id last, Wanted wanted, Phase phase)
 {
     __shared__ volatile Arc scans[BLOCK / 32][32], begins[BLOCK / 32][32];
     volatile Arc* scan = scans[threadIdx.x / 32];
@@ -67,8 +68,9 @@ __device__ inline void edgemap(const Team& team, const Arc* offsets, const Id* n
     const int lane = lane_id();
     for (Id base = first + 32 * warp_of_grid(); base < last; base += 32 * warps_of_grid()) {
         const Id vertex = base + lane;
-        const Arc start = vertex < last ? offsets[vertex] : 0;
-        const Arc degree = vertex < last ? offsets[vertex + 1] - start : 0;
+        const bool listed = vertex < last && wanted(vertex);
+        const Arc start = listed ? offsets[vertex] : 0;
+        const Arc degree = listed ? offsets[vertex + 1] - start : 0;
         Arc sum = degree;
         _Pragma("unroll") for (int offset = 1; offset < 32; offset *= 2) {
             const Arc before = __shfl_up_sync(WARP, sum, offset);
@@ -83,19 +85,31 @@ __device__ inline void edgemap(const Team& team, const Arc* offsets, const Id* n
         for (Arc e = 0; e < count; e += 32) {
             const Edge mine = PIPELINE || e == 0 ? next : find_edge(e + lane, count, base, scan, begin, neighbours);
             if (PIPELINE) next = find_edge(e + 32 + lane, count, base, scan, begin, neighbours);
-            visit_edges<DEPTH>(team, mine, count - e < 32 ? int(count - e) : 32, fetch, visit);
+            phase(mine, count - e < 32 ? int(count - e) : 32);
         }
     }
 }
 
+// visit(got, row, other, at) for every edge in the lists of wanted vertices.
+template <bool PIPELINE, int DEPTH, class Wanted, class Fetch, class Visit>
+__device__ inline void edgemap(const Team& team, const Arc* offsets, const Id* neighbours, Id first, Id last,
+                               Wanted wanted, Fetch fetch, Visit visit)
+{
+    per_edge<PIPELINE>(offsets, neighbours, first, last, wanted, [&](const Edge& mine, int count) {
+        visit_edges<DEPTH>(team, mine, WARP >> (32 - count), fetch, visit);
+    });
+}
+
 // The same over equal tiles of edges, whatever the degrees: `rows` holds the vertex whose list each edge is in.
-template <int DEPTH, class Fetch, class Visit>
+template <int DEPTH, class Wanted, class Fetch, class Visit>
 __device__ inline void edgemap_tiles(const Team& team, const Id* rows, const Id* neighbours, Arc first, Arc last,
-                                     Fetch fetch, Visit visit)
+                                     Wanted wanted, Fetch fetch, Visit visit)
 {
     for (Arc e = first + (Arc)32 * warp_of_grid(); e < last; e += (Arc)32 * warps_of_grid()) {
         Edge mine = {0, 0, e + lane_id()};
-        if (mine.at < last) mine.row = rows[mine.at], mine.other = neighbours[mine.at];
-        visit_edges<DEPTH>(team, mine, last - e < 32 ? int(last - e) : 32, fetch, visit);
+        if (mine.at < last) mine.row = rows[mine.at];
+        const bool listed = mine.at < last && wanted(mine.row);
+        if (listed) mine.other = neighbours[mine.at];
+        visit_edges<DEPTH>(team, mine, __ballot_sync(WARP, listed), fetch, visit);
     }
 }

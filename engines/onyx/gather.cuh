@@ -3,11 +3,17 @@
 
 #include "vertexmap.cuh"
 
+// The lanes of the SHARE teams that own a vertex together.
+template <int SHARE> __device__ inline unsigned owners(const Team& team)
+{
+    if (SHARE * LANES == 32) return WARP;
+    return ((1u << (SHARE * LANES % 32)) - 1u) << (team.number / SHARE * SHARE * LANES);
+}
+
 // Adds up what the SHARE teams of a vertex have; all of them know the result.
 template <int SHARE, class Operation> __device__ inline float across_teams(const Team& team, float value)
 {
-    const int group = team.number / SHARE * SHARE;
-    const unsigned mask = SHARE * LANES == 32 ? WARP : ((1u << (SHARE * LANES % 32)) - 1u) << (group * LANES);
+    const unsigned mask = owners<SHARE>(team);
     _Pragma("unroll") for (int offset = SHARE / 2; offset > 0; offset /= 2)
         value = Operation()(value, __shfl_sync(mask, value, (team.number ^ offset) * LANES + team.member));
     return value;
@@ -24,17 +30,19 @@ __device__ inline Matrix<M, N> across_teams(const Team& team, Matrix<M, N> matri
     return matrix;
 }
 
-// start(v); visit(got, u, v, e) for its in-edges, each team of its own ones; join() brings the teams' sums together;
-// finish(v) by one team.
-template <int SHARE, int DEPTH, class Start, class Fetch, class Visit, class Join, class Finish>
+// For the wanted vertices: start(v); visit(got, u, v, e) for its in-edges, each team of its own ones; join() brings the
+// teams' sums together; finish(v) by one team.
+template <int SHARE, int DEPTH, class Wanted, class Start, class Fetch, class Visit, class Join, class Finish>
 __device__ inline void gather(const Team& team, const Arc* offsets, const Id* neighbours, Id first, Id last,
-                              Start start, Fetch fetch, Visit visit, Join join, Finish finish)
+                              Wanted wanted, Start start, Fetch fetch, Visit visit, Join join, Finish finish)
 {
     constexpr Id PER_WARP = TEAMS / SHARE;
     const Id mine = team.number / SHARE;
     const int part = team.number % SHARE;
     const Id stop = mine < PER_WARP ? last : first;  // left-over teams have no vertex
     for (Id v = first + warp_of_grid() * PER_WARP + mine; v < stop; v += warps_of_grid() * PER_WARP) {
+        // one lane looks, as another may take the flag back while some have yet to read it
+        if (!__shfl_sync(owners<SHARE>(team), wanted(v), mine * SHARE * LANES)) continue;
         start(v);
         const Arc end = offsets[v + 1];
         for (Arc e = offsets[v] + part; e < end; e += SHARE * DEPTH) {

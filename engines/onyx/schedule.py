@@ -36,12 +36,15 @@ class OnyxSchedule:
     fold: bool = option(True, "consecutive stages in one kernel")
     direction: Literal["push", "pull"] = option("pull", "push along out-edges or pull along in-edges")
     rebuild: int = option(64, "supersteps between rebuilding accumulators (change-driven push); 0: never")
-    dense_share: float = option(0.1, "share of arcs from which change-driven pull recomputes everything")
+    dense_share: float | None = option(
+        None, "share of arcs from which change-driven pull recomputes everything (None: 0.1 on the CPU, 0.01 on a GPU)"
+    )
     pipeline: bool | None = option(None, "GPU: search for the next edges while computing (None: the default)")
     balance: str | None = option(None, "GPU: warp or edge (None: the default)")
     vector_width: int | None = option(None, "GPU: features a lane loads at once, 1, 2 or 4 (None: the default)")
     block_size: int | None = option(None, "GPU: threads a block (None: the default)")
 
+    DENSE_SHARES: ClassVar[dict[str, float]] = {"cpu": 0.1, "cuda": 0.01}
     GPU_ONLY: ClassVar[tuple[str, ...]] = ("pipeline", "balance", "vector_width", "block_size")
 
     def __post_init__(self) -> None:
@@ -49,5 +52,10 @@ class OnyxSchedule:
             raise ScheduleError(f"direction={self.direction!r}: give push or pull")
         if self.rebuild < 0:
             raise ScheduleError(f"rebuild={self.rebuild}: give a number of supersteps, or 0 for never")
-        if not 0.0 <= self.dense_share <= 1.0:
+        if self.dense_share is not None and not 0.0 <= self.dense_share <= 1.0:
             raise ScheduleError(f"dense_share={self.dense_share}: a share of the arcs lies in 0..1")
+
+    def share_of(self, device: str) -> float:
+        """``dense_share``, by default the device's: going over everything costs a GPU far less an arc than following
+        single ones."""
+        return self.DENSE_SHARES[device] if self.dense_share is None else self.dense_share

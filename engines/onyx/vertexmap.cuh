@@ -6,14 +6,20 @@
 __device__ inline Id warp_of_grid() { return (blockIdx.x * BLOCK + threadIdx.x) / 32; }
 __device__ inline Id warps_of_grid() { return gridDim.x * (BLOCK / 32); }
 
-// function(v) for every vertex of first .. last - 1; the lanes of a team run it together.
-template <class VertexFunction>
-__device__ inline void vertexmap(const Team& team, Id first, Id last, VertexFunction function)
+struct Every {  // all vertices
+    __device__ bool operator()(Id) const { return true; }
+};
+
+// function(v) for every vertex of first .. last - 1 that is `wanted`; the lanes of a team run it together. Flags of
+// vertices are bytes, which are set without atomics; a warp makes a bit-vector of its 32 by a ballot.
+template <class Wanted, class VertexFunction>
+__device__ inline void vertexmap(const Team& team, Id first, Id last, Wanted wanted, VertexFunction function)
 {
     for (Id base = first + 32 * warp_of_grid(); base < last; base += 32 * warps_of_grid()) {
-        for (int i = team.number; i < 32; i += TEAMS) {
-            const Id v = base + i;
-            if (!team.idle() && v < last) function(v);
-        }
+        const Id mine = base + lane_id();
+        const unsigned some = __ballot_sync(WARP, mine < last && wanted(mine));
+        for (int i = team.number; i < 32; i += TEAMS)
+            if (!team.idle() && some >> i & 1u) function(base + i);
+        __syncwarp();
     }
 }

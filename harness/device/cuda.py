@@ -37,3 +37,16 @@ def allow_shared_memory(function: Any, size: int) -> None:
     from cupy_backends.cuda.api import driver
 
     driver.funcSetAttribute(function.ptr, driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, size)
+
+
+def require_memory(needed: int) -> None:
+    """Raise MemoryError when ``needed`` bytes are more than the present device has free, before any are taken."""
+    import cupy
+
+    free, total = cupy.cuda.runtime.memGetInfo()
+    free += cupy.get_default_memory_pool().free_bytes()
+    if needed > free:
+        raise MemoryError(
+            f"the run needs {needed / 2**30:.2f} GiB on the device, which has {free / 2**30:.2f} of "
+            f"{total / 2**30:.2f} GiB free; take fewer features or a smaller graph"
+        )

@@ -92,6 +92,10 @@ class Tracking:
         again = writers if len(writers) > 1 else []
         return tuple(g for g in self.groups if g.kind != "graph" and (name in self.own(g) or g in again))
 
+    def propagating(self) -> tuple[FoldGroup, ...]:
+        """The groups to which changes are propagated along edges."""
+        return tuple(group for group in self.groups if group.edge_stages)
+
     def listening_groups(self, name: str) -> tuple[FoldGroup, ...]:
         """The groups to which a vertex's property is propagated along edges."""
         return tuple(g for g in self.groups if g.kind not in ("vertex", "graph") and name in self.sources(g))

@@ -42,12 +42,14 @@ from tests.benchmarks.workloads import Aggregation
 
 PUSH: dict[str, Any] = {"direction": "push"}
 AGGREGATION: dict[str, dict[str, Any]] = {
-    "push, NFA": {**PUSH, "feature_aware": False},
-    "push, FA, single features": {**PUSH, "vector_width": 1},
-    "push, FA": PUSH,
+    "push, NFA": {**PUSH, "balance": "warp", "feature_aware": False},
+    "push, FA, single features": {**PUSH, "balance": "warp", "vector_width": 1},
+    "push, FA": {**PUSH, "balance": "warp"},
+    "push over tiles, NFA": {**PUSH, "balance": "edge", "feature_aware": False},
+    "push over tiles, FA, single features": {**PUSH, "balance": "edge", "vector_width": 1},
     "push over tiles, FA": {**PUSH, "balance": "edge"},
-    "pull, NFA": {"feature_aware": False},
-    "pull, FA": {},
+    "pull, NFA": {"feature_aware": False, "balance": "warp"},
+    "pull, FA": {"balance": "warp"},
     "pull over tiles, FA": {"balance": "edge"},
 }
 ALGORITHMS: tuple[Algorithm, ...] = (
@@ -57,8 +59,8 @@ ALGORITHMS: tuple[Algorithm, ...] = (
 FEATURES = (8, 32, 4, 1, 128, 64, 16, 2)  # what matters most first
 LONGEST_MS = 3000.0  # of a superstep that is still measured
 FOLDED: dict[str, dict[str, Any]] = {
-    "pull, unfolded": {"fold": False},
-    "pull, folded": {},
+    "pull, unfolded": {"fold": False, "balance": "warp"},
+    "pull, folded": {"balance": "warp"},
     "pull over tiles, unfolded": {"fold": False, "balance": "edge"},
     "pull over tiles, folded": {"balance": "edge"},
 }
@@ -87,8 +89,9 @@ def aggregation(table: Table, graph: Graph, features: tuple[int, ...]) -> None:
             continue
         cells = [Cell(label, Aggregation(), k, options) for label, options in AGGREGATION.items()]
         found = measured(table, graph, cells)
-        for fast in ("push, FA, single features", "push, FA", "push over tiles, FA"):
-            table.ratio(graph, k, f"{fast} over push, NFA", found["push, NFA"], found[fast])
+        for form in ("push", "push over tiles"):
+            for fast in (f"{form}, FA, single features", f"{form}, FA"):
+                table.ratio(graph, k, f"{fast} over {form}, NFA", found[f"{form}, NFA"], found[fast])
         table.ratio(graph, k, "pull, FA over pull, NFA", found["pull, NFA"], found["pull, FA"])
 
 

@@ -26,8 +26,8 @@ FEATURES = 8
 CHANGED_SHARE = 1e-5  # of the edges, before a warm start
 REPEATS = 3
 SCHEDULES: dict[str, dict[str, Any]] = {
-    "push, full": {"direction": "push"},
-    "push, change-driven": {"direction": "push", "change_driven": True},
+    "push, full": {"direction": "push", "balance": "warp"},
+    "push, change-driven": {"direction": "push", "balance": "warp", "change_driven": True},
     "push over tiles, full": {"direction": "push", "balance": "edge"},
     "push over tiles, change-driven": {"direction": "push", "balance": "edge", "change_driven": True},
     "pull, full": {},

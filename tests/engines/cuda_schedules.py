@@ -22,6 +22,17 @@ ONYX = {
     "push-edges-unfolded": {**PUSH, "balance": "edge", "fold": False, "vector_width": 2},
     "push-loops": {**PUSH, "feature_aware": False},
     "push-loops-edges": {**PUSH, "feature_aware": False, "balance": "edge", "block_size": 64},
+    "pull-edges": {**ALL, "balance": "edge"},
+    "pull-edges-loops": {**ALL, "balance": "edge", "feature_aware": False},
+    "pull-edges-unfolded": {**ALL, "balance": "edge", "fold": False, "vector_width": 2, "block_size": 128},
+    "changes-pull": {"balance": "warp"},
+    "changes-pull-sparse": {"balance": "warp", "dense_share": 1.0},
+    "changes-pull-unfolded": {"balance": "warp", "fold": False, "feature_aware": False},
+    "changes-pull-edges": {"balance": "edge"},
+    "changes-pull-edges-sparse": {"balance": "edge", "dense_share": 1.0},
+    "changes-push": {"direction": "push", "rebuild": 0},
+    "changes-push-edges": {"direction": "push", "balance": "edge", "rebuild": 2},
+    "changes-push-loops": {"direction": "push", "feature_aware": False, "fold": False},
 }
 # Bounds and thresholds also so low that small graphs have several virtual nodes a vertex, and fill all three lists.
 SCHEDULES: dict[str, tuple[str, dict[str, Any]]] = {

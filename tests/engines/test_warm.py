@@ -33,25 +33,28 @@ def graph_of(name):
     return random_ratings(users=60, items=40, num_ratings=700) if name == "als" else rmat(11, max_weight=8, seed=2)
 
 
-def engine_on(schedule, name, posed, features):
-    engine, device = new_engine(*SCHEDULES[schedule]), Device(threads=2)
+PROCESSOR = Device(threads=2)
+
+
+def engine_on(schedule, name, posed, features, device):
+    engine = new_engine(*SCHEDULES[schedule])
     if not isinstance(engine.supports(program(name), posed[0], features, device), Yes):
         return None
     engine.prepare(program(name), posed[0], features, device, Phases())
     return engine
 
 
-def runs(schedule, name, kind, features=2):
+def runs(schedule, name, kind, features=2, device=PROCESSOR):
     """The start with the statistics of the cold and the warm run on the changed graph; the answer is checked."""
     posed, most = problem(name, graph_of(name), features, kind, SHARE, seed=1), program(name).max_supersteps
-    old = engine_on(schedule, name, posed.old, features)
+    old = engine_on(schedule, name, posed.old, features, device)
     if old is None:
         return None
     old.reset(posed.old[1])
     settled = old.run(most).settled
     start = posed.start(kept(name, old), settled)
     old.close()
-    new = engine_on(schedule, name, posed.new, features)
+    new = engine_on(schedule, name, posed.new, features, device)
     new.reset(posed.new[1])
     cold = new.run(most)
     new.reset(posed.new[1], start.state)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +12,16 @@ from numpy.typing import NDArray
 
 from harness.contract import Device, Direction, Engine, No, Phases, RunStatistics, Superstep, Yes
 from harness.device.compilation import compiled
-from harness.device.cuda import allow_shared_memory, open_device
+from harness.device.cuda import allow_shared_memory, open_device, require_memory
 from harness.language import Inputs, Program
-from harness.language.analysis import FoldGroup, watched
+from harness.language.analysis import Delta, FoldGroup, watched
+from harness.language.program import IDENTITY
 from harness.lowering.accumulators import separated
 from harness.lowering.cuda.kernels import CudaKernel, has_matrices, longest_row
+from harness.lowering.cuda.launches import Launch, Launcher
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape
 from harness.lowering.cuda.memory import DeviceMemory, arrays_of, values_of
-from harness.lowering.cuda.modules import headers, module_source
+from harness.lowering.cuda.modules import MOST_GROUPS, headers, module_source
 from harness.lowering.log_products import products_as_sums
 from harness.lowering.refusals import unsupported
 from harness.lowering.tracking import Tracking
@@ -28,29 +29,15 @@ from harness.lowering.tracking import Tracking
 if TYPE_CHECKING:
     from harness.graph import Graph
 
-MOST_BLOCKS = 64  # for each multiprocessor; beyond, blocks take several pieces of work
 LOOK_EVERY = 8  # supersteps queued between two looks at whether the run has settled
 MOST_SHARED = 220 * 1024  # bytes of shared memory a block may have on sm_80 and later, less what kernels name
+USUAL_SHARED = 48 * 1024  # bytes that a block may have without being asked for
 MOST_LOCAL = 4096  # floats of a thread's own that hold matrices, with features in a loop
-RUN_FIELDS = ("superstep", "limit", "settled", "active", "moved", "edges", "rebuilding", "confirming", "dense")
-
-
-@dataclass(frozen=True)
-class Launch:
-    """A kernel of a superstep: what it goes over, the threads that each takes, and the arrays that swap with their
-    second buffer after it.
-
-    ``over``: the *vertices* that a superstep updates, the *sources* that those hear or the *arcs* that leave these,
-    *all* vertices, *all arcs*, the *teams* of ``blocks`` blocks of a launch before, or pieces of work of the engine's
-    own (:meth:`CudaEngine.transform`). ``blocks``: so many,
-    whatever the work; 0: as the work asks for.
-    """
-
-    kernel: CudaKernel
-    over: str
-    lanes: int
-    swaps: tuple[str, ...] = ()
-    blocks: int = 0
+RUN_FIELDS = (
+    "superstep", "limit", "first", "settled", "active", "moved", "edges", "dense", "rebuilding", "confirming",
+    "sides", "settles", "rebuild", "dense_arcs", "always", "always_odd",
+)  # fmt: skip
+FIELD = {name: place for place, name in enumerate(RUN_FIELDS)}
 
 
 class CudaEngine(Engine):
@@ -61,6 +48,9 @@ class CudaEngine(Engine):
 
     feature_aware = True
     change_driven = False
+    dense_share = 0.0  # of the arcs, from which a frontier goes over everything
+    keeps_extrema = False  # all accumulators that live on are extrema
+    rebuild_every = 0  # supersteps between building kept accumulators anew; 0: none are kept, or never
     direction: Direction = "pull"
     width: int | None = None  # features a lane loads at once; None: 4, or 1 where it holds columns of matrices
     block = 256
@@ -96,14 +86,14 @@ class CudaEngine(Engine):
     def bytes_needed(self) -> int:
         """Device memory of a run: what kernels take of the graph, the properties, and the engine's own arrays."""
         graph, layout = self.graph, self.layout
-        needed = {name for kernel in self.kernels for name in kernel.arguments}
+        needed = self.array_names()
         arc = 8 if self.many_arcs else 4
         of_graph = {"offsets": arc * graph.num_vertices, "neighbours": 4 * graph.num_edges, "rows": 4 * graph.num_edges}
         size = sum(of_graph.get(name.partition("_")[2], 0) for name in needed if name.startswith(("in_", "out_")))
         size += 4 * graph.num_edges if "reverse" in needed else 0
         for _, prop in arrays_of(self.program, needed):
             size += values_of(prop, graph, layout) * (1 if prop.dtype == "bool" else 4)
-        return size + 4 * sum(self.rooms.values())
+        return size + sum(count * np.dtype(dtype).itemsize for count, dtype in self.own_arrays().values())
 
     def lower(self, program: Program, graph: Graph, features: int) -> str:
         """Plan and generate, without a device; the module's source."""
@@ -115,6 +105,8 @@ class CudaEngine(Engine):
         self.launches: list[Launch] = []
         self.rooms: dict[str, int] = {}
         self.pieces: dict[str, list[tuple[int, int]]] = {}
+        self.flipped: dict[str, str] = {}
+        self.rebuild_every = 0
         self.tracking = Tracking(self.program, self.groups(), self.change_driven, watches)
         self.sides = self._sides()
         self.many_arcs = graph.num_edges >= 1 << 31
@@ -144,7 +136,7 @@ class CudaEngine(Engine):
         return 0 if self.team.lanes == 1 else 4 * floats * (block // 32) * self.team.teams
 
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
-        """Lower, compile, upload. Raises DeviceUnavailable, CompilationFailed, EngineFailure."""
+        """Lower, compile, upload. Raises DeviceUnavailable, CompilationFailed, MemoryError."""
         with phases("lower"):
             self.lower(program, graph, features)
         with phases("transform"):
@@ -155,6 +147,7 @@ class CudaEngine(Engine):
             self.compiled = compiled(self.source, headers(self.templates), architecture)
             self._load(chosen)
         with phases("upload"):
+            require_memory(self.bytes_needed())
             self._allocate()
 
     def _load(self, device: Any) -> None:
@@ -162,38 +155,104 @@ class CudaEngine(Engine):
 
         module = cupy.cuda.function.Module()
         module.load(self.compiled.code)
-        self.multiprocessors = device.attributes["MultiProcessorCount"]
+        self.multiprocessors = int(device.attributes["MultiProcessorCount"])
         self.functions = {
             name: module.get_function(name) for name in ("end_of_superstep", *(k.name for k in self.kernels))
         }
         for kernel in self.kernels:
             needed = self.shared_bytes(kernel.tile_floats, self.threads)
-            if needed > 48 * 1024:
+            if needed > USUAL_SHARED:
                 allow_shared_memory(self.functions[kernel.name], needed)
 
     def _allocate(self) -> None:
         import cupy
 
-        arc = np.int64 if self.many_arcs else np.uint32
-        self.memory = DeviceMemory(self.program, self.graph, self.layout, arc)
-        names = {name for kernel in self.kernels for name in kernel.arguments}
-        self.memory.need(names)
-        for name, values in self.rooms.items():
-            self.memory.empty(name, values)
+        self.memory = DeviceMemory(self.program, self.graph, self.layout, self._arc)
+        self.memory.need(self.array_names())
+        for name, (values, dtype) in self.own_arrays().items():
+            self.memory.empty(name, values, dtype)
         for name, table in self.tables.items():
             self.memory.arrays[name] = cupy.asarray(table)
-        self.state = cupy.zeros(len(RUN_FIELDS), np.int64)
+        self.state = cupy.zeros(len(RUN_FIELDS) + 2 * MOST_GROUPS, np.int64)
+        self.launcher = Launcher(self)
         self.stream = cupy.cuda.Stream(non_blocking=True)
 
+    @property
+    def twins(self) -> dict[str, str]:
+        """The arrays behind the two buffers that kernels name."""
+        pairs = [((f"{array}_a", array), (f"{array}_b", f"next_{array}")) for array in self.flipped]
+        return dict(pair for both in pairs for pair in both)
+
+    def array_names(self) -> set[str]:
+        """The arrays that kernels take."""
+        return {self.twins.get(name, name) for kernel in self.kernels for name in kernel.arguments}
+
+    def own_arrays(self) -> dict[str, tuple[int, type[np.generic]]]:
+        """The arrays beside the graph and the properties, with their lengths and dtypes: rooms, and what change
+        tracking keeps."""
+        vertices = self.graph.num_vertices
+        found: dict[str, tuple[int, type[np.generic]]] = {name: (size, np.float32) for name, size in self.rooms.items()}
+        for name in sorted(self.array_names()):
+            match name.partition("_")[0]:
+                case "dirty" | "active" | "fresh":
+                    found[name] = (vertices, np.bool_)
+                case "changed":
+                    found[name] = (1, np.bool_)
+                case "flips":
+                    found[name] = (1, np.int64)
+        for group in self.tracking.propagating() if self.change_driven else ():
+            for source in self.tracking.sources(group):
+                stride = self.layout.stride(self.program.properties[source].shape)
+                found[f"sent_{self.tracking.name(group)}_{source}"] = (vertices * stride, np.float32)
+        return found
+
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
-        """Everything to its start."""
+        """Everything to its start: all vertices are dirty and active."""
         import cupy
 
         self.memory.reset(inputs, state or {})
-        start = dict.fromkeys(RUN_FIELDS, 0) | {"active": self.graph.num_vertices}
-        self.state.set(np.array(list(start.values()), np.int64))
+        for name, array in self.memory.arrays.items():
+            match name.partition("_")[0]:
+                case "dirty" | "active" | "changed":
+                    array[:] = True
+                case "fresh" | "flips":
+                    array[:] = 0
+        start = dict.fromkeys(RUN_FIELDS, 0)
+        edges = self.graph.num_edges
+        start |= {"active": self.graph.num_vertices, "sides": len(self.sides), "rebuild": self.rebuild_every}
+        start |= {"settles": int(self.program.control.settles), "rebuilding": 1}
+        start["dense_arcs"] = int(self.dense_share * edges)
+        if not self.change_driven:
+            start |= {"always": self._edges(0), "always_odd": self._edges(-1)}
+        # at first all sources are active: of either side, where sides alternate
+        frontier = np.zeros((MOST_GROUPS, 2), np.int64)
+        frontier[:, : len(self.sides)] = edges + 1
+        self.state.set(np.concatenate([np.array(list(start.values()), np.int64), frontier.reshape(-1)]))
         self.done, self.settled = 0, False
         cupy.cuda.Device().synchronize()
+
+    def begin_with(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
+        """What engines that can :meth:`narrow` do: only ``stale`` vertices are dirty, only ``senders`` active, all has
+        been propagated and nothing reduced yet."""
+        arrays = self.memory.arrays
+        for name in arrays:
+            if name.startswith("dirty_"):
+                arrays[name][: len(stale)].set(stale)
+            elif name.startswith("active_"):
+                arrays[name][: len(senders)].set(senders)
+        frontier = np.zeros((MOST_GROUPS, 2), np.int64)
+        for number, group in enumerate(self.tracking.propagating()):
+            for source in self.tracking.sources(group):
+                sent = arrays[f"sent_{self.tracking.name(group)}_{source}"]
+                sent[:] = arrays[f"vertex_{source}"][: len(sent)]
+            for stage in group.edge_stages:
+                if f"vertex_{stage.into}" in arrays:
+                    arrays[f"vertex_{stage.into}"].fill(IDENTITY[stage.reducer])
+            frontier[number, : len(self.sides)] = int(np.diff(self.graph.csr.offsets)[senders].sum())
+        fields = self.state.get()
+        fields[FIELD["active"]], fields[FIELD["rebuilding"]] = np.count_nonzero(stale | senders), 0
+        fields[len(RUN_FIELDS) :] = frontier.reshape(-1)
+        self.state.set(fields)
 
     def run(self, max_supersteps: int) -> RunStatistics:
         """Run until settled or for ``max_supersteps`` more supersteps.
@@ -208,20 +267,23 @@ class CudaEngine(Engine):
             return statistics
         first, wanted = self.done, self.done + max_supersteps
         with self.stream:
-            past = cupy.zeros((max_supersteps, 2), np.int64)
-            self.state[1] = wanted
+            past = cupy.zeros((max_supersteps, 3), np.int64)
+            self.state[FIELD["limit"]] = wanted
+            self.state[FIELD["first"]] = first
             looks: list[tuple[Any, Any]] = []
             for superstep in range(first, wanted):
-                self._queue(superstep, past, first)
+                self.launcher.superstep(superstep, past)
                 if (superstep - first) % LOOK_EVERY == LOOK_EVERY - 1:
                     looks.append(self._look())
                     if len(looks) > 1 and self._settled_at(looks.pop(0)):
                         break
             self.stream.synchronize()
-            found = dict(zip(RUN_FIELDS, self.state.get(), strict=True))
+            found = dict(zip(RUN_FIELDS, self.state.get(), strict=False))
         self.done, self.settled = int(found["superstep"]), bool(found["settled"])
         taken = past[: self.done - first].get()
-        statistics.supersteps = [Superstep(int(active), int(edges), self.direction) for active, edges in taken]
+        for active, edges, dense in taken:
+            direction: Direction = "dense" if dense else self.direction
+            statistics.supersteps.append(Superstep(int(active), int(edges), direction))
         statistics.settled = self.settled
         return statistics
 
@@ -229,7 +291,7 @@ class CudaEngine(Engine):
         import cupy
 
         pinned = cupy.cuda.alloc_pinned_memory(self.state.nbytes)
-        host = np.frombuffer(pinned, np.int64, len(RUN_FIELDS))
+        host = np.frombuffer(pinned, np.int64, len(self.state))
         self.state.get(out=host, blocking=False)
         event = cupy.cuda.Event(disable_timing=True)
         event.record()
@@ -239,64 +301,7 @@ class CudaEngine(Engine):
     def _settled_at(look: tuple[Any, Any]) -> bool:
         host, event = look
         event.synchronize()
-        return bool(host[2])
-
-    def _queue(self, superstep: int, past: Any, first: int) -> None:
-        """The launches of one superstep, whose place among its own is known without asking the device."""
-        swapped = {name for launch in self.launches for name in launch.swaps} if superstep % 2 else set()
-        side = superstep % len(self.sides)
-        for launch in self.launches:
-            self._start(launch, swapped, side)
-            swapped = swapped ^ set(launch.swaps)
-        edges = [np.int64(self._edges(i)) for i in range(len(self.sides))]
-        control = self.program.control
-        self.functions["end_of_superstep"](
-            (1,), (1,),
-            (self.state, past, np.int64(first), edges[0], edges[-1], np.int64(len(self.sides)),
-             np.int64(control.settles)),
-        )  # fmt: skip
-
-    def _start(self, launch: Launch, swapped: set[str], side: int) -> None:
-        first, last = self._range(launch.over, side)
-        arguments = [self._argument(name, swapped, first, last) for name in launch.kernel.arguments]
-        count = max(1, last - first)
-        blocks = min(-(-count * launch.lanes // self.threads), MOST_BLOCKS * self.multiprocessors)
-        shared = self.shared_bytes(launch.kernel.tile_floats, self.threads)
-        self.functions[launch.kernel.name]((launch.blocks or blocks,), (self.threads,), arguments, shared_mem=shared)
-
-    def _argument(self, name: str, swapped: set[str], first: int, last: int) -> Any:
-        if name == "run":
-            return self.state
-        if name in ("first", "last"):
-            value = first if name == "first" else last
-            return np.int64(value) if self.many_arcs and self._arcs_now else np.uint32(value)
-        plain = name.removeprefix("next_")
-        if plain in swapped:
-            name = plain if name.startswith("next_") else f"next_{name}"
-        return self.memory.arrays[name]
-
-    _arcs_now = False
-
-    def _range(self, over: str, side: int) -> tuple[int, int]:
-        bounds = self.sides[side]
-        self._arcs_now = over == "arcs"
-        match over:
-            case "vertices":
-                return bounds
-            case "sources":
-                return self.sides[(side + 1) % len(self.sides)]
-            case "arcs":
-                offsets = self.graph.csr.offsets
-                first, last = self.sides[(side + 1) % len(self.sides)]
-                return int(offsets[first]), int(offsets[last])
-            case "all arcs":
-                self._arcs_now = True
-                return 0, self.graph.num_edges
-            case "all":
-                return 0, self.graph.num_vertices
-        if over in self.pieces:
-            return self.pieces[over][side]
-        return 0, int(over.removeprefix("teams ")) * self.threads // 32 * self.team.teams
+        return bool(host[FIELD["settled"]])
 
     def _edges(self, side: int) -> int:
         first, last = self.sides[side]
@@ -316,6 +321,7 @@ class CudaEngine(Engine):
     def values(self, name: str) -> NDArray[np.generic]:
         """A property, unpadded."""
         swaps = {array for launch in self.launches for array in launch.swaps} if self.done % 2 else set()
+        swaps |= {array for array, flips in self.flipped.items() if int(self.memory.arrays[flips][0]) % 2}
         return self.memory.values(name, {array: f"next_{array}" for array in swaps})
 
     def explain(self) -> str:
@@ -345,4 +351,21 @@ class CudaEngine(Engine):
 
     @abstractmethod
     def plan(self) -> None:
-        """Add launches to ``self.launches``, and the floats of arrays of the engine's own to ``self.rooms``."""
+        """Add launches (:meth:`add`), and the floats of arrays of the engine's own to ``self.rooms``."""
+
+    def add(self, kernel: CudaKernel, over: str, lanes: float | None = None, swaps: tuple[str, ...] = ()) -> None:
+        """Add a launch, by default of a team for each vertex."""
+        self.launches.append(Launch(kernel, over, self.team.lanes if lanes is None else lanes, swaps))
+
+    def double(self, array: str, rows: int, name: str) -> None:
+        """Give an array of a property a second buffer, ``next_<array>``."""
+        self.rooms[f"next_{array}"] = rows * self.layout.stride(self.program.properties[name].shape)
+
+    def keep_accumulators(self, forms: Sequence[Delta], rebuild: int) -> None:
+        """Say what is pushed into accumulators that live on. Extrema do not drift and are never built anew."""
+        self.keeps_extrema = all(form.kind == "monotone" for form in forms)
+        self.rebuild_every = 0 if self.keeps_extrema else rebuild
+
+    @property
+    def _arc(self) -> type[np.generic]:
+        return np.int64 if self.many_arcs else np.uint32

@@ -11,6 +11,7 @@ Names cannot meet: arrays are ``vertex_lp``, ``csc_weight``, ...; variables end 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -29,6 +30,7 @@ TYPES = {
     "run": "Run*",
     "arcs": "const Arc* __restrict__",
     "ids": "const Id* __restrict__",
+    "counts": "Count*",
     "Id": "Id",
     "Arc": "Arc",
     "Count": "Count",
@@ -60,6 +62,7 @@ class CudaKernelBuilder:
 
     The blocks of a template are ``kernel`` and those named by its other placeholders; a block's parent is the last one
     before it at a smaller indentation. What ``fetch`` reads is kept in ``got`` and computed on in ``visit``.
+    ``flipped``: arrays whose two buffers change places as a run goes on, by the name of the count of their flips.
     """
 
     def __init__(
@@ -73,10 +76,13 @@ class CudaKernelBuilder:
         *,
         feature_aware: bool,
         hoisted: Sequence[str] = (),
+        flipped: MappingOf[str, str] | None = None,
     ) -> None:
         self.name, self.program, self.layout, self.template, self.team = name, program, layout, template, team
+        self.flipped = flipped or {}
         self.blocks = _blocks_of(template, hoisted)
         self._types: dict[str, str] = {"run": "run", **dict(signature)}
+        self._counters: dict[str, str] = {}
         self._bindings: dict[str, Binding] = {}
         self._values: dict[tuple[str, str], Location] = {}
         self.root = self.blocks["kernel"]
@@ -142,32 +148,64 @@ class CudaKernelBuilder:
         self.argument(array, "flag" if node.dtype == "bool" else "f32")
         self.mapping.store(array, index, node, value, self.blocks[block])
 
-    def moved(self, name: str, new: Value, block: str) -> str:
-        """A bool variable: whether a property has moved by more than the program's tolerance from what is in memory."""
-        control = self.program.control
-        tolerance = "0.0f"
-        if control.tolerance is not None:
-            self.argument("parameters", "input")
-            tolerance = f"parameters[{list(self.program.parameters).index(control.tolerance)}]"
-        node = self.reading("old", name)
+    def moved(self, space: str, name: str, new: Value, block: str, *, exact: bool = False) -> str:
+        """A bool variable: whether a property is farther than the program's tolerance from what ``space`` holds of it;
+        ``exact``: whether it differs at all."""
+        node = self.reading(space, name)
         if len(node.shape) == 2:
             return "true"  # comparing k x k elements costs more than it saves: a matrix always counts as moved
+        control = self.program.control
+        tolerance = None if exact else "0.0f"
+        if control.tolerance is not None and not exact:
+            self.argument("parameters", "input")
+            tolerance = f"parameters[{list(self.program.parameters).index(control.tolerance)}]"
         return self.mapping.differs(node, new, self.blocks[block], tolerance, control.relative)
 
+    def counter(self, name: str, target: str) -> str:
+        """A variable of every thread, whose sum over all threads is added to ``target`` in the end."""
+        self._counters[name] = target
+        return name
+
     # the result -------------------------------------------------------------------------------------------------------
-    def finish(self) -> CudaKernel:
-        """The kernel's source."""
+    def finish(self, *, unless: str = "run->over()") -> CudaKernel:
+        """The kernel's source. ``unless``: the condition under which it does nothing."""
         if any("parameters[" in line for block in self.blocks.values() for line in block.lines):
             self.argument("parameters", "input")
         if self.mapping.tile_floats:
             self.root.lines.insert(0, self._tiles())
-        body = _fill(self.template, self.blocks)
-        arguments = ", ".join(f"{TYPES[kind]} {name}" for name, kind in self._types.items())
-        source = (
-            f'extern "C" __global__ void __launch_bounds__(BLOCK) {self.name}({arguments})\n{{\n'
-            f"    if (run->over()) return;\n    const Team team;\n{body}\n}}\n"
+        types, chosen = self._buffers()
+        arguments = ", ".join(f"{TYPES[kind]} {name}" for name, kind in types.items())
+        lines = [f"if ({unless}) return;", *chosen, "const Team team;"]
+        lines += [f"Count {name} = 0;" for name in self._counters]
+        ends = [f"add_counts({target}, {name});" for name, target in self._counters.items()]
+        source = "\n".join(
+            [
+                f'extern "C" __global__ void __launch_bounds__(BLOCK) {self.name}({arguments})\n{{',
+                *(f"    {line}" for line in lines),
+                _fill(self.template, self.blocks),
+                *(f"    {line}" for line in ends),
+                "}\n",
+            ]
         )
-        return CudaKernel(self.name, source, tuple(self._types), self.mapping.tile_floats)
+        return CudaKernel(self.name, source, tuple(types), self.mapping.tile_floats)
+
+    def _buffers(self) -> tuple[dict[str, str], list[str]]:
+        """The arguments, with both buffers of arrays that a run flips, and the statements that tell these apart."""
+        types, chosen = dict(self._types), []
+        for array, flips in self.flipped.items():
+            kinds = {name: types.pop(name) for name in (array, f"next_{array}") if name in types}
+            if not kinds:
+                continue
+            flags = not {"flag", "flags"}.isdisjoint(kinds.values())
+            written = not {"f32", "flag"}.isdisjoint(kinds.values())
+            kind = ("flag" if flags else "f32") if written else ("flags" if flags else "input")
+            types |= dict.fromkeys((f"{array}_a", f"{array}_b"), kind)
+            types[flips] = types.get(flips, "counts")
+            for name, (odd, even) in {array: ("b", "a"), f"next_{array}": ("a", "b")}.items():
+                if name in kinds:
+                    value = f"{flips}[0] & 1 ? {array}_{odd} : {array}_{even}"
+                    chosen.append(f"{TYPES[kind].removesuffix(' __restrict__')} const {name} = {value};")
+        return types, chosen
 
     def _tiles(self) -> str:
         floats = self.mapping.tile_floats

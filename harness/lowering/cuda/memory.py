@@ -67,7 +67,7 @@ class DeviceMemory:
         for name in sorted(self.needed & set(known)):
             self.arrays[name] = self.cupy.asarray(known[name]())
 
-    def empty(self, name: str, values: int, dtype: type = np.float32) -> Any:
+    def empty(self, name: str, values: int, dtype: type[np.generic] = np.float32) -> Any:
         """An array of the engine's own, poisoned with NaN."""
         array = self.cupy.full(values + SLACK // np.dtype(dtype).itemsize, np.nan if dtype is np.float32 else 0, dtype)
         self.arrays[name] = array

@@ -9,19 +9,19 @@ from pathlib import Path
 from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.layout import TeamShape
 
+MOST_GROUPS = 16
 HEADER = """// Generated: {title}.
 #define LANES {lanes}  // of a team, which shares a vertex or an edge
 #define WIDTH {width}  // consecutive features that a lane loads at once
 #define BLOCK {block}  // threads of a block
+constexpr int GROUPS = {groups};  // edge stages whose sources are tracked, at most
 typedef {arc} Arc;  // a position among the edges
 {includes}
 
 """
-END = """extern "C" __global__ void end_of_superstep(
-    Run* run, Past* past, Count first, Count edges_even, Count edges_odd, Count sides, Count settles)
+END = """extern "C" __global__ void end_of_superstep(Run* run, Past* past)
 {
-    if (run->over()) return;
-    end_superstep(run, past, first, run->superstep % sides ? edges_odd : edges_even, sides, settles);
+    if (!run->over()) end_superstep(run, past);
 }
 """
 
@@ -45,7 +45,7 @@ def module_source(
     """The source of a module. ``many_arcs``: positions among the edges take 64 bits."""
     head = HEADER.format(
         title=title, lanes=team.lanes, width=team.width, block=block,
-        arc="long long" if many_arcs else "unsigned int",
+        groups=MOST_GROUPS, arc="long long" if many_arcs else "unsigned int",
         includes="\n".join(f'#include "{name}"' for name in included),
     )  # fmt: skip
     return head + "\n".join(kernel.source for kernel in kernels) + "\n" + END

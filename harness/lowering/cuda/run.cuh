@@ -1,29 +1,33 @@
-// What a run keeps on the device: its progress, bit-vectors of vertices, counts. The host only looks at them.
+// What a run keeps on the device: its progress, frontiers, counts. The host only looks at them.
 #pragma once
 
 #include "teams.cuh"
 
-typedef unsigned int Bits;       // 32 vertices of a bit-vector
 typedef long long Count;
 
 struct Run {
     Count superstep;   // supersteps done
     Count limit;       // those asked for
+    Count first;       // done before this call, whose records begin there
     Count settled;     // nothing moves any more
     Count active;      // sources that were active before this superstep
     Count moved;       // sources found moved, or active, in this one
-    Count edges;       // arcs visited in this one
+    Count edges;       // arcs counted in this one
+    Count dense;       // edge stages that went over everything in this one, though changes are tracked
     Count rebuilding;  // this superstep builds kept accumulators anew from all messages
     Count confirming;  // no source is active; accumulators are built anew to see whether that stays
-    Count dense;       // groups that gathered everything in this superstep
+
+    Count sides;       // 2: supersteps alternate the sides of a bipartite graph
+    Count settles;     // whether the program ends when nothing moves
+    Count rebuild;     // supersteps of a side between building accumulators anew; 0: never
+    Count dense_arcs;  // a frontier with more arcs than these goes over everything
+    Count always[2];   // arcs that a superstep of each side visits whatever happens
+    Count frontier[GROUPS][2];  // arcs that leave the active sources of an edge stage: in even and odd supersteps
 
     // Supersteps are queued ahead of the news that a run has settled: those too many do nothing.
     __device__ bool over() const { return settled || superstep >= limit; }
+    __device__ bool sparse(int group) const { return frontier[group][superstep & 1] <= dense_arcs; }
 };
-
-__device__ inline bool is_set(const Bits* bits, Id v) { return bits[v / 32] >> (v % 32) & 1u; }
-__device__ inline void set_bit(Bits* bits, Id v) { atomicOr(bits + v / 32, 1u << (v % 32)); }
-__device__ inline void clear_bit(Bits* bits, Id v) { atomicAnd(bits + v / 32, ~(1u << (v % 32))); }
 
 // Add up what all threads of the grid counted; every thread of a block calls this, once.
 __device__ inline void add_counts(Count* target, Count mine)
@@ -40,14 +44,21 @@ __device__ inline void add_counts(Count* target, Count mine)
 
 // What every superstep did, for the statistics; written by the last kernel of a superstep, read when a run ends.
 struct Past {
-    Count active, edges;
+    Count active, edges, dense;
 };
 
-__device__ inline void end_superstep(Run* run, Past* past, Count first, Count edges, Count sides, bool settles)
+__device__ inline void end_superstep(Run* run, Past* past)
 {
-    past[run->superstep - first] = {run->active, edges};
+    past[run->superstep - run->first] = {run->active, run->edges + run->always[run->superstep % run->sides], run->dense};
+    for (int group = 0; group < GROUPS; ++group) run->frontier[group][run->superstep & 1] = 0;
     run->active = run->moved;
-    run->moved = 0;
+    run->moved = run->edges = run->dense = 0;
     run->superstep += 1;
-    if (run->active == 0 && settles && run->superstep >= sides) run->settled = 1;
+    if (run->active == 0 && run->settles && run->superstep >= run->sides) {
+        // Differences below the precision of a kept accumulator are lost in it, so before a run ends it is built anew.
+        if (run->rebuild == 0 || run->rebuilding) run->settled = 1;
+        run->confirming = 1;
+    }
+    const Count turn = run->superstep / run->sides;
+    run->rebuilding = turn == 0 || run->confirming || (run->rebuild > 0 && turn % run->rebuild == 0);
 }

@@ -13,35 +13,26 @@ from harness.language.analysis import FoldGroup, unfolded
 from harness.language.expressions import Expression
 from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, Reducer
 from harness.lowering.cuda.code import Value
-from harness.lowering.cuda.engine import CudaEngine, Launch
+from harness.lowering.cuda.engine import CudaEngine
 from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder
+from harness.lowering.cuda.launches import Launch
 from harness.lowering.cuda.mapping import OPERATION
-from harness.lowering.tracking import composed_writes
+from harness.lowering.cuda.write_back import cuda_write_back
 
 PARTS = 512  # blocks of a reduction over the graph, about four for each multiprocessor; one block joins what they found
 
 VERTICES = """
-    Count moved = 0;
-    @kernel
-    for (Id v = first + thread_of_grid(); v < last; v += threads_of_grid()) {
-        @vertex
-    }
-    add_counts(&run->moved, moved);
-"""
-CLEAR = """
     @kernel
     for (Id v = first + thread_of_grid(); v < last; v += threads_of_grid()) {
         @vertex
     }
 """
 EDGES = """
-    Count moved = 0;
     @kernel
     for (Arc e = first + thread_of_grid(); e < last; e += threads_of_grid()) {{
         const Id {row} = {side}_rows[e], {other} = {side}_neighbours[e];
         @edge
     }}
-    add_counts(&run->moved, moved);
 """
 PARTIAL = """
     @kernel
@@ -104,22 +95,14 @@ class ThreadEngine(CudaEngine):
         """The vertex steps of a group; counts the vertices that moved."""
         builder = self.builder(self.tracking.name(group), VERTICES)
         builder.bind("v", "vertex", "v")
-        builder.bind("old", "vertex", "v")
         for step in group.vertex_steps:
             builder.comment("vertex", step)
-        writes = composed_writes(self.program, group, self.tracking.live(group.stages))
-        new = {name: builder.mapping.kept(value) for name, value in writes}
-        watched = [name for name, _ in writes if ("vertex", name) in self.tracking.watches]
-        if watched:
-            moved = " || ".join([builder.moved(name, new[name], "vertex") for name in watched])
-            builder.blocks["vertex"].line(f"if ({moved}) ++moved;")
-        for name, value in writes:
-            builder.store(f"vertex_{name}", "v", value, new[name], "vertex")
+        cuda_write_back(builder, self.tracking, group, "vertex")
         return builder.finish()
 
     def clear_kernel(self, stage: EdgeReduce) -> CudaKernel:
         """Set an accumulator in memory to the reducer's identity."""
-        builder = self.builder(f"clear_{stage.into}", CLEAR)
+        builder = self.builder(f"clear_{stage.into}", VERTICES)
         blank = builder.accumulator("blank", stage.message, stage.reducer, "kernel")
         builder.store(f"vertex_{stage.into}", "v", stage.message, blank, "vertex")
         return builder.finish()
@@ -138,8 +121,8 @@ class ThreadEngine(CudaEngine):
         builder.comment("edge", stage)
         new = builder.mapping.kept(stage.value)
         if ("edge", stage.updates) in self.tracking.watches:
-            moved = builder.moved(stage.updates, new, "edge")
-            builder.blocks["edge"].line(f"if ({moved}) ++moved;")
+            moved = builder.moved("old", stage.updates, new, "edge")
+            builder.blocks["edge"].line(f"if ({moved}) ++{builder.counter('moved', '&run->moved')};")
         builder.store(f"next_{order}_{stage.updates}", "e", stage.value, new, "edge")
         stride = self.layout.stride(self.program.properties[stage.updates].shape)
         self.rooms[f"next_{order}_{stage.updates}"] = self.graph.num_edges * stride

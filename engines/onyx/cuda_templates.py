@@ -1,0 +1,106 @@
+"""Onyx on CUDA: the bodies of its kernels, in which ``@name`` stands for generated statements.
+
+``WANTED`` tells which vertices a kernel goes over.
+"""
+
+from __future__ import annotations
+
+VERTEX = """
+    @kernel
+    vertexmap(team, first, last, WANTED, [&](Id v) {
+        @vertex
+    });
+"""
+FETCH = """[&](Id {row}, Id {other}, Arc e) {{
+            struct {{
+                @fields
+            }} got;
+        @fetch
+            return got;
+        }}"""
+EDGES = """
+    @kernel
+    {map}(team, {walked}, first, last, WANTED,
+        FETCH,
+        [&](const auto& got, Id {row}, Id {other}, Arc e) {{
+        @visit
+        }});
+"""
+GATHER = """
+    @kernel
+    gather<{share}, {depth}>(team, in_offsets, in_neighbours, first, last, WANTED,
+        [&](Id v) {{
+      @start
+        }},
+        FETCH,
+        [&](const auto& got, Id u, Id v, Arc e) {{
+        @visit
+        }},
+        [&]() {{
+        @join
+        }},
+        [&](Id v) {{
+        @finish
+        }});
+"""
+SEGMENTS = """
+    @kernel
+    segments<{run}, {depth}>(team, in_rows, in_neighbours, first, last,
+        [&]() {{
+      @start
+        }},
+        FETCH,
+        [&](const auto& got, Id u, Id v, Arc e) {{
+        @visit
+        }},
+        [&](Id v, bool whole) {{
+        @store
+        }});
+"""
+MARK = """
+    @kernel
+    if (run->sparse({number})) followed = mark(out_offsets, out_neighbours, first, last, {active}, {dirty});
+    vertexmap(team, first, last, [&](Id u) {{ return {active}[u]; }}, [&](Id u) {{
+        @source
+        {active}[u] = false;
+    }});
+"""
+SENT = """
+    @kernel
+    vertexmap(team, first, last, [&](Id u) {{ return {active}[u]; }}, [&](Id u) {{
+        @source
+        {active}[u] = false;
+    }});
+"""
+COMMIT = """
+    @kernel
+    if (!run->sparse({number})) {{
+        if (blockIdx.x == 0 && threadIdx.x == 0) ++{flips}[0];
+        return;
+    }}
+    vertexmap(team, first, last, [&](Id v) {{ return {fresh}[v]; }}, [&](Id v) {{
+        @vertex
+        {fresh}[v] = false;
+    }});
+"""
+JOIN = """
+    @kernel
+    if (warp_of_grid() == 0 && team.number == 0) {
+        for (Id v = first; v < last; ++v) {
+            @vertex
+        }
+        @end
+    }
+"""
+PARTIAL = """
+    @kernel
+    vertexmap(team, first, last, Every(), [&](Id v) {
+        @vertex
+    });
+    @end
+"""
+
+
+def fetch(row: str, other: str) -> str:
+    """The lambda that reads what an edge needs."""
+    return FETCH.format(row=row, other=other)

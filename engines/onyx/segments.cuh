@@ -1,0 +1,62 @@
+// Pull with balance=edge: equal tiles of in-edges, in the order of their rows, whatever the degrees.
+//
+// A block stages a tile in shared memory; every team walks a run of it and keeps the sum of the present row in registers.
+// A row that lies within one run is stored; the parts of one that crosses runs are reduced atomically into the identity
+// that was put there before. A hub is shared by many teams and can hold none of them up.
+#pragma once
+
+#include "vertexmap.cuh"
+
+// Whether v has in-edges and one run, of those that begin at `origin`, holds them all.
+template <int RUN> __device__ inline bool lies_in_one_run(const Arc* offsets, Id v, Arc origin)
+{
+    const Arc first = offsets[v], end = offsets[v + 1];
+    return end > first && (first - origin) / RUN == (end - 1 - origin) / RUN;
+}
+
+// start() before the edges of every row, visit(got, u, v, e) for each, store(v, whole) behind them; not `whole`: other
+// teams have parts of row v.
+template <int RUN, int DEPTH, class Start, class Fetch, class Visit, class Store>
+__device__ inline void segments(const Team& team, const Id* rows, const Id* neighbours, Arc first, Arc last,
+                                Start start, Fetch fetch, Visit visit, Store store)
+{
+    constexpr int TEAMS_OF_BLOCK = BLOCK / 32 * TEAMS, TILE = RUN * TEAMS_OF_BLOCK;
+    constexpr Id NONE = 0xffffffffu;
+    __shared__ Id row_of[TILE + 2], neighbour_of[TILE];  // with the rows before and behind the tile
+    const int begin = (threadIdx.x / 32 * TEAMS + team.number) * RUN;
+    for (Arc base = first + (Arc)TILE * blockIdx.x; base < last; base += (Arc)TILE * gridDim.x) {
+        const int count = last - base < TILE ? int(last - base) : TILE;
+        for (int i = threadIdx.x; i < count; i += BLOCK) {
+            row_of[i + 1] = rows[base + i];
+            neighbour_of[i] = neighbours[base + i];
+        }
+        if (threadIdx.x == 0) {
+            row_of[0] = base > first ? rows[base - 1] : NONE;
+            row_of[count + 1] = base + count < last ? rows[base + count] : NONE;
+        }
+        __syncthreads();
+        const int end = begin + RUN < count ? begin + RUN : count;
+        if (!team.idle() && begin < end) {
+            Id v = row_of[begin + 1];
+            bool whole = row_of[begin] != v;
+            start();
+            for (int i = begin; i < end; i += DEPTH) {
+                decltype(fetch(v, v, base)) got[DEPTH];
+                _Pragma("unroll") for (int d = 0; d < DEPTH; ++d)
+                    if (i + d < end) got[d] = fetch(neighbour_of[i + d], row_of[i + d + 1], base + i + d);
+                _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) {
+                    if (i + d >= end) continue;
+                    const Id row = row_of[i + d + 1];
+                    if (row != v) {
+                        store(v, whole);
+                        start();
+                        v = row, whole = true;
+                    }
+                    visit(got[d], neighbour_of[i + d], v, base + i + d);
+                }
+            }
+            store(v, whole && row_of[end + 1] != v);
+        }
+        __syncthreads();
+    }
+}

@@ -1,0 +1,121 @@
+"""The launches of a superstep: over what, with which arguments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from harness.lowering.cuda.kernels import CudaKernel
+
+if TYPE_CHECKING:
+    from harness.lowering.cuda.engine import CudaEngine
+
+MOST_BLOCKS = 64  # for each multiprocessor; beyond, blocks take several pieces of work
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel of a superstep: what it goes over, the threads that each takes, and the arrays that swap with their
+    second buffer after it.
+
+    ``over``: the *vertices* that a superstep updates or the *in arcs* of these, the *sources* that those hear or the
+    *arcs* that leave these, *all* vertices, *all arcs*, the *teams* of ``blocks`` blocks of a launch before, or
+    pieces of work of the engine's own (:meth:`CudaEngine.transform`).
+    ``lanes``: of each. ``blocks``: so many, whatever the work; 0: as the work asks for.
+    """
+
+    kernel: CudaKernel
+    over: str
+    lanes: float
+    swaps: tuple[str, ...] = ()
+    blocks: int = 0
+
+
+@dataclass(frozen=True)
+class Started:
+    """A launch with all that it takes."""
+
+    function: Any
+    blocks: int
+    threads: int
+    arguments: tuple[Any, ...]
+    shared: int
+
+    def start(self) -> None:
+        """Queue it on the present stream."""
+        self.function((self.blocks,), (self.threads,), self.arguments, shared_mem=self.shared)
+
+
+class Launcher:
+    """Queues supersteps of an engine that has its kernels and arrays.
+
+    What a superstep launches depends on its number alone, by the buffers that have changed places and the side that it
+    updates: it is made once for each of these and kept.
+    """
+
+    def __init__(self, engine: CudaEngine) -> None:
+        self.engine = engine
+        self.twins = engine.twins
+        self.made: dict[tuple[int, int], list[Started]] = {}
+
+    def superstep(self, number: int, past: Any) -> None:
+        """Queue superstep ``number``, which is recorded in ``past``."""
+        key = (number % 2, number % len(self.engine.sides))
+        if key not in self.made:
+            self.made[key] = self._launches(*key)
+        for launch in self.made[key]:
+            launch.start()
+        self.engine.functions["end_of_superstep"]((1,), (1,), (self.engine.state, past))
+
+    def _launches(self, parity: int, side: int) -> list[Started]:
+        launches = self.engine.launches
+        swapped = {name for launch in launches for name in launch.swaps} if parity else set()
+        found = []
+        for launch in launches:
+            found.append(self._started(launch, swapped, side))
+            swapped = swapped ^ set(launch.swaps)
+        return found
+
+    def _started(self, launch: Launch, swapped: Collection[str], side: int) -> Started:
+        engine = self.engine
+        first, last = self._range(launch.over, side)
+        kind = np.int64 if engine.many_arcs and launch.over.endswith("arcs") else np.uint32
+        bounds = {"first": kind(first), "last": kind(last), "run": engine.state}
+        arguments = tuple(
+            bounds[name] if name in bounds else self._array(name, swapped) for name in launch.kernel.arguments
+        )
+        most = MOST_BLOCKS * engine.multiprocessors
+        blocks = launch.blocks or max(1, min(math.ceil((last - first) * launch.lanes / engine.threads), most))
+        shared = engine.shared_bytes(launch.kernel.tile_floats, engine.threads)
+        return Started(engine.functions[launch.kernel.name], blocks, engine.threads, arguments, shared)
+
+    def _array(self, name: str, swapped: Collection[str]) -> Any:
+        name = self.twins.get(name, name)
+        plain = name.removeprefix("next_")
+        if plain in swapped:
+            name = plain if name.startswith("next_") else f"next_{name}"
+        return self.engine.memory.arrays[name]
+
+    def _range(self, over: str, side: int) -> tuple[int, int]:
+        engine, graph = self.engine, self.engine.graph
+        bounds, others = engine.sides[side], engine.sides[(side + 1) % len(engine.sides)]
+        match over:
+            case "vertices":
+                return bounds
+            case "sources":
+                return others
+            case "in arcs":
+                return int(graph.csc.offsets[bounds[0]]), int(graph.csc.offsets[bounds[1]])
+            case "arcs":
+                return int(graph.csr.offsets[others[0]]), int(graph.csr.offsets[others[1]])
+            case "all arcs":
+                return 0, graph.num_edges
+            case "all":
+                return 0, graph.num_vertices
+        if over in engine.pieces:
+            return engine.pieces[over][side]
+        return 0, int(over.removeprefix("teams ")) * engine.threads // 32 * engine.team.teams

@@ -1,0 +1,82 @@
+"""Noting in a kernel what the rules of change tracking (``harness.lowering.tracking``) ask for.
+
+Flags of vertices are bytes: ``dirty_<group>`` (to be computed again) and ``active_<group>`` (to be propagated). Many
+threads may set one at once, as they all write the same, and none of that is atomic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from harness.language.analysis import FoldGroup
+from harness.language.expressions import Expression
+from harness.lowering.cuda.code import Value
+from harness.lowering.cuda.kernels import CudaKernelBuilder
+from harness.lowering.tracking import Tracking, composed_writes
+
+
+def cuda_write_back(
+    builder: CudaKernelBuilder,
+    tracking: Tracking,
+    group: FoldGroup,
+    block: str,
+    *,
+    reduced: Sequence[tuple[str, Expression]] = (),
+    prefix_of: Mapping[str, str] | None = None,
+) -> None:
+    """Store what the vertex steps of ``group`` write to vertex ``v`` in ``block``, and note what that changes.
+
+    ``reduced``: what the group has reduced, if others read it. ``prefix_of``: properties that are written to another
+    array, ``prefix + name``, as others still read the old one.
+    Counts the vertices that moved into ``run->moved``.
+    """
+    writes = [*reduced, *composed_writes(tracking.program, group, tracking.live(group.stages))]
+    builder.bind("old", block, "v")
+    new = {name: builder.mapping.kept(value) for name, value in writes}
+    moved = []
+    for name, _ in writes:
+        if tracking.change_driven:
+            _note_changes(builder, tracking, group, name, new[name], block)
+        elif ("vertex", name) in tracking.watches:
+            moved.append(builder.moved("old", name, new[name], block))
+    if moved:
+        count = builder.counter("moved", "&run->moved")
+        builder.blocks[block].line(f"if (team.leads() && ({' || '.join(moved)})) ++{count};")
+    for name, value in writes:
+        builder.store((prefix_of or {}).get(name, "vertex_") + name, "v", value, new[name], block)
+
+
+def _note_changes(
+    builder: CudaKernelBuilder, tracking: Tracking, group: FoldGroup, name: str, new: Value, block: str
+) -> None:
+    at = builder.blocks[block]
+    stale = tracking.stale_groups(name)
+    if stale:
+        changed = builder.moved("old", name, new, block, exact=True)
+        flags = [builder.argument(f"dirty_{tracking.name(reader)}", "flag") for reader in stale]
+        at.line(f"if (team.leads() && {changed}) {{ {' '.join(f'{flag}[v] = true;' for flag in flags)} }}")
+    for reader in tracking.listening_groups(name):
+        space = f"sent_{tracking.name(reader)}"
+        builder.bind(space, block, "v", f"{space}_")
+        far = builder.moved(space, name, new, block)
+        make_active(builder, tracking, group, reader, far, block)
+
+
+def make_active(
+    builder: CudaKernelBuilder, tracking: Tracking, group: FoldGroup, reader: FoldGroup, far: str, block: str
+) -> None:
+    """Where ``far`` holds, vertex ``v`` is active for ``reader``: in this superstep, where that runs after ``group``,
+    or in the next one (so also where sides alternate, and ``v`` is of the other side)."""
+    order = tracking.groups.index
+    same = order(group) < order(reader) and not tracking.program.control.alternate
+    later = "" if same else " + 1"
+    number = tracking.propagating().index(reader)
+    active = builder.argument(f"active_{tracking.name(reader)}", "flag")
+    offsets = builder.argument("out_offsets", "arcs")
+    moved = builder.counter("moved", "&run->moved")
+    arcs = builder.counter(f"arcs_{number}", f"&run->frontier[{number}][(run->superstep{later}) & 1]")
+    at = builder.blocks[block]
+    at.line(f"if (team.leads() && {far}) {{")
+    at.line(f"    ++{moved};")
+    at.line(f"    if (!{active}[v]) {{ {active}[v] = true; {arcs} += {offsets}[v + 1] - {offsets}[v]; }}")
+    at.line("}")
