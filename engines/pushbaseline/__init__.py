@@ -16,6 +16,7 @@ def onyx_engines() -> list[EngineSpec]:
             GunrockSchedule,
             "engines.pushbaseline.gunrock.engine:GunrockEngine",
             requires=("numba",),
+            devices=("cpu", "cuda"),
         ),
         EngineSpec(
             "tigr",

@@ -13,7 +13,9 @@ class GunrockSchedule:
     """Gunrock's schedule.
 
     ``rebuild``: accumulators are rebuilt every so many supersteps against drift (0: never). ``balance`` chooses how the
-    GPU spreads a frontier's arcs over threads; ranges of owners take its place on the CPU, where it is refused.
+    GPU spreads a frontier's arcs over blocks: the arcs of as many vertices as a block has threads (*block*, the
+    default), or as many vertices and arcs together for each (*merge_path*). Ranges of owners take its place on the CPU,
+    where it is refused.
     """
 
     rebuild: int = option(64, "supersteps between rebuilding accumulators; 0: never")
@@ -24,6 +26,8 @@ class GunrockSchedule:
     def __post_init__(self) -> None:
         if self.rebuild < 0:
             raise ScheduleError(f"rebuild={self.rebuild}: give a number of supersteps, or 0 for never")
+        if self.balance not in (None, "block", "merge_path"):
+            raise ScheduleError(f"balance={self.balance!r}: give block or merge_path")
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,8 @@ ONYX = {
 # Bounds and thresholds also so low that small graphs have several virtual nodes a vertex, and fill all three lists.
 SCHEDULES: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: ("onyx", options) for name, options in ONYX.items()},
+    "gunrock": ("gunrock", {"rebuild": 0}),
+    "gunrock-merge-path": ("gunrock", {"balance": "merge_path", "rebuild": 2}),
     "tigr": ("tigr", {}),
     "tigr-short": ("tigr", {"degree_bound": 3}),
     "simdx": ("simdx", {}),

@@ -100,7 +100,8 @@ def random_network(graph, features):
 
 ALGORITHM_SCHEDULES = (
     "pull", "pull-unfolded", "pull-edges", "push", "push-edges", "push-loops", "changes-pull", "changes-pull-sparse",
-    "changes-pull-edges", "changes-push", "changes-push-edges", "tigr", "simdx", "simdx-lists",
+    "changes-pull-edges", "changes-push", "changes-push-edges", "gunrock", "gunrock-merge-path",
+    "tigr", "simdx", "simdx-lists",
 )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from harness.contract import Device, Yes
+from harness.contract import Device, No
 from harness.device.compilation import compiled
 from harness.lowering.cuda.modules import headers
 from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
@@ -66,6 +66,17 @@ def test_sides_take_turns(schedule):
         assert low[1] == high[0], name
 
 
+@pytest.mark.parametrize("schedule", ["gunrock", "gunrock-merge-path"])
+def test_changes_are_summed_apart_from_the_sums_that_are_kept(schedule):
+    """At a vertex of many edges each change is below the precision of the sum."""
+    engine, _ = lowered(schedule, small("rmat"), "pagerank")
+    takes = {kernel.name: set(kernel.arguments) for kernel in engine.kernels}
+    assert "vertex_aggr" in takes["share"]
+    assert "change_aggr" in takes["share_changes"]
+    assert "vertex_aggr" not in takes["share_changes"]
+    assert {"vertex_aggr", "change_aggr"} <= takes["collect_aggr"]
+
+
 @linux
 @pytest.mark.parametrize("schedule", BASELINES)
 @pytest.mark.parametrize("algorithm", ["pagerank", "label_propagation", "als_all"])
@@ -84,6 +95,8 @@ def test_every_operation_of_the_language_compiles(schedule, name):
 def check_compiles(schedule, traced, graph, features):
     engine = cuda_engine(schedule)
     answer = engine.supports(traced, graph, features, Device("cuda"))
-    assert isinstance(answer, Yes), answer
+    if isinstance(answer, No):
+        assert engine.change_driven, answer.reason  # which some programs have no form for
+        pytest.skip(answer.reason)
     taken = compiled(engine.source, headers(engine.templates), "sm_90").resources()
     assert set(taken) == {kernel.name for kernel in engine.kernels} | {"end_of_superstep"}

@@ -12,4 +12,5 @@ class GunrockEngine(PerDevice):
 
     engines: ClassVar[dict[str, str]] = {
         "cpu": "engines.pushbaseline.gunrock.cpu_engine:GunrockCpuEngine",
+        "cuda": "engines.pushbaseline.gunrock.cuda_engine:GunrockCudaEngine",
     }

@@ -76,7 +76,7 @@ class ThreadEngine(CudaEngine):
             elif isinstance(stage, EdgeReduce):
                 self.plan_reduction(stage)
             else:
-                self.launches.append(Launch(self.vertex_kernel(group), "vertices", 1))
+                self.plan_vertices(group)
 
     @abstractmethod
     def plan_reduction(self, stage: EdgeReduce) -> None:
@@ -91,21 +91,22 @@ class ThreadEngine(CudaEngine):
         )
 
     # vertices ---------------------------------------------------------------------------------------------------------
-    def vertex_kernel(self, group: FoldGroup) -> CudaKernel:
-        """The vertex steps of a group; counts the vertices that moved."""
+    def plan_vertices(self, group: FoldGroup) -> None:
+        """All vertices take the steps of a group; counts those that moved."""
         builder = self.builder(self.tracking.name(group), VERTICES)
         builder.bind("v", "vertex", "v")
         for step in group.vertex_steps:
             builder.comment("vertex", step)
         cuda_write_back(builder, self.tracking, group, "vertex")
-        return builder.finish()
+        self.launches.append(Launch(builder.finish(), "vertices", 1))
 
-    def clear_kernel(self, stage: EdgeReduce) -> CudaKernel:
-        """Set an accumulator in memory to the reducer's identity."""
-        builder = self.builder(f"clear_{stage.into}", VERTICES)
+    def clear_kernel(self, stage: EdgeReduce, *, array: str = "vertex", unless: str = "run->over()") -> CudaKernel:
+        """Set an accumulator in memory to the reducer's identity. ``array``: the kind of array that it is in;
+        ``unless``: when not to."""
+        builder = self.builder(f"clear_{array}_{stage.into}" if array != "vertex" else f"clear_{stage.into}", VERTICES)
         blank = builder.accumulator("blank", stage.message, stage.reducer, "kernel")
-        builder.store(f"vertex_{stage.into}", "v", stage.message, blank, "vertex")
-        return builder.finish()
+        builder.store(f"{array}_{stage.into}", "v", stage.message, blank, "vertex")
+        return builder.finish(unless=unless)
 
     # edges ------------------------------------------------------------------------------------------------------------
     def plan_update(self, stage: EdgeUpdate) -> None:
@@ -142,6 +143,10 @@ class ThreadEngine(CudaEngine):
         builder.bind("partial", "part", "i", "partial_")
         node = builder.reading("partial", stage.into)
         joined = self._reduced(builder, node, stage.value, stage.reducer, "part")
+        if self.tracking.change_driven:
+            changed = builder.moved("graph", stage.into, joined, "store", exact=True)
+            flag = builder.argument(f"changed_{stage.into}", "flag")
+            builder.blocks["store"].line(f"{flag}[0] = {changed};")
         builder.store(f"graph_{stage.into}", "0", stage.value, joined, "store")
         self.launches.append(Launch(builder.finish(), "all", 1, blocks=1))
 

@@ -1,0 +1,242 @@
+"""Gunrock style on CUDA devices: advance - filter - compute over an explicit frontier (Wang et al. 2016).
+
+*Advance* spreads the edges that leave a frontier over threads, sends the message of each, or its change, a feature at a
+time by atomic operations, and puts out where it went: a slot for every edge. *Filter* makes frontiers: of the sources
+that moved, and of what an advance put out, each vertex once. *Compute* steps the vertices of a frontier. Every operator
+is a kernel of its own.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from engines.pushbaseline.schedules import GunrockSchedule
+from harness.api import (
+    CudaKernel,
+    EdgeReduce,
+    FoldGroup,
+    Graph,
+    Launch,
+    Program,
+    ThreadEngine,
+    change_driven,
+    cuda_write_back,
+)
+
+if TYPE_CHECKING:
+    from harness.api import CudaKernelBuilder
+
+BLOCKS = 2048  # of kernels over frontiers, whose sizes only the device knows: about twice what an H100 holds at once
+BALANCE = {"block": "BlockMapped", "merge_path": "MergePath"}
+Signature = list[tuple[str, str]]
+
+EMPTY = """
+    @kernel
+    if (blockIdx.x == 0 && threadIdx.x < {count}) sizes[threadIdx.x] = 0;
+"""
+FILTER = """
+    @kernel
+    for (Id base = first + blockIdx.x * BLOCK; base < last; base += threads_of_grid()) {{
+        const Id v = base + threadIdx.x;
+        const bool keep = v < last && ({wanted});
+        if (keep) {flag}[v] = false;
+        append(keep, v, {degree}, frontier, {starts}, sizes + {at});
+    }}
+"""
+ADVANCE = """
+    @kernel
+    __shared__ Advance<{balance}> mine;
+    const Size size = sizes[{at}];
+    for (Id number = blockIdx.x; number < {balance}::pieces(size); number += gridDim.x) {{
+        const Piece piece = {balance}::piece(number, size, starts);
+        mine.read(piece, frontier, starts, out_offsets);
+        for (Arc at = piece.first + threadIdx.x; at < piece.last; at += BLOCK) {{
+            const int i = mine.find(at, piece);
+            const Id u = mine.vertices[i];
+            const Arc e = mine.offsets[i] + (at - mine.starts[i]);
+            const Id v = out_neighbours[e];
+            @edge
+            output[at] = v;
+        }}
+    }}
+    if (blockIdx.x == 0 && threadIdx.x == 0) run->edges += edges_of(size);
+"""
+REACHED = """
+    @kernel
+    if (run->rebuilding) {{
+        for (Id v = first + thread_of_grid(); v < last; v += threads_of_grid()) {{
+            @everyone
+        }}
+    }} else {{
+        const Arc edges = edges_of(sizes[{at}]);
+        for (Arc at = thread_of_grid(); at < edges; at += threads_of_grid()) {{
+            const Id v = output[at];
+            @reached
+        }}
+    }}
+"""
+COMPUTE = """
+    @kernel
+    const Id count = vertices_of(sizes[{at}]);
+    for (Id i = thread_of_grid(); i < count; i += threads_of_grid()) {{
+        const Id v = frontier[i];
+        @vertex
+    }}
+"""
+COLLECT = """
+    @kernel
+    for (Id v = first + thread_of_grid(); v < last; v += threads_of_grid()) {{
+        if ({reached}) {{
+            @vertex
+        }}
+    }}
+"""
+RANGE: Signature = [("first", "Id"), ("last", "Id")]
+REBUILDING, PROPAGATING = "run->over() || !run->rebuilding", "run->over() || run->rebuilding"  # or do nothing
+
+
+class GunrockCudaEngine(ThreadEngine):
+    """Push, change-driven, one kernel an operator."""
+
+    schedule: GunrockSchedule
+    direction = "push"
+    change_driven = True
+    templates = Path(__file__).parent
+
+    def refusal(self, program: Program, graph: Graph, features: int) -> str:
+        """Why this schedule cannot run the program; empty when it can."""
+        reason = super().refusal(program, graph, features)
+        if reason:
+            return reason
+        forms = change_driven(program)
+        return forms if isinstance(forms, str) else ""
+
+    def own_arrays(self) -> dict[str, tuple[int, type[np.generic]]]:
+        """With the frontier, its edges' places, a slot for every edge, and the sizes of all frontiers."""
+        vertices, edges = self.graph.num_vertices, self.graph.num_edges
+        return super().own_arrays() | {
+            "frontier": (vertices, np.uint32), "starts": (vertices, np.int64 if self.many_arcs else np.uint32),
+            "output": (edges, np.uint32), "sizes": (self.frontiers, np.uint64),
+        }  # fmt: skip
+
+    def plan(self) -> None:
+        """Advance, filter and compute in the order of the stages."""
+        forms = change_driven(self.program)
+        assert not isinstance(forms, str)
+        self.deltas = {form.reduction.name: form for form in forms}
+        self.keep_accumulators(forms, self.schedule.rebuild)
+        self.frontiers = len(self.tracking.groups)
+        builder = self.builder("empty_frontiers", EMPTY.format(count=self.frontiers), [("sizes", "sizes")])
+        self.launches.append(Launch(builder.finish(), "all", 1, blocks=1))
+        super().plan()
+
+    def _over_frontier(self, kernel: CudaKernel) -> None:
+        self.launches.append(Launch(kernel, "all", 1, blocks=BLOCKS))
+
+    # compute ----------------------------------------------------------------------------------------------------------
+    def plan_vertices(self, group: FoldGroup) -> None:
+        """Filter the vertices that something reached or changed, then step them."""
+        name, at = self.tracking.name(group), self.tracking.groups.index(group)
+        changed = [f"changed_{value}" for value in self.tracking.of_graph(group)]
+        wanted = " || ".join([f"dirty_{name}[v]", *(f"{flag}[0]" for flag in changed)])
+        signature = [*RANGE, (f"dirty_{name}", "flag"), *((flag, "flags") for flag in changed)]
+        template = FILTER.format(wanted=wanted, flag=f"dirty_{name}", degree="0", starts="nullptr", at=at)
+        filtered = self.builder(
+            f"filter_{name}", template, [*signature, ("frontier", "list"), ("sizes", "sizes")]
+        )  # fmt: skip
+        self.launches.append(Launch(filtered.finish(), "vertices", 1))
+        builder = self.builder(name, COMPUTE.format(at=at), [("frontier", "ids"), ("sizes", "sizes")])
+        builder.bind("v", "vertex", "v")
+        for step in group.vertex_steps:
+            builder.comment("vertex", step)
+        cuda_write_back(builder, self.tracking, group, "vertex")
+        self._over_frontier(builder.finish())
+
+    # advance ----------------------------------------------------------------------------------------------------------
+    def plan_reduction(self, stage: EdgeReduce) -> None:
+        """Filter the sources that moved, advance them, filter what that put out, and note what was sent."""
+        group = next(group for group in self.tracking.groups if stage in group.stages)
+        at, flag = self.tracking.groups.index(group), f"active_{stage.name}"
+        template = FILTER.format(
+            wanted=f"{flag}[v] || run->rebuilding", flag=flag, degree="keep ? out_offsets[v + 1] - out_offsets[v] : 0",
+            starts="starts", at=at,
+        )  # fmt: skip
+        filtered = self.builder(
+            f"filter_{stage.name}", template,
+            [*RANGE, (flag, "flag"), ("out_offsets", "arcs"), ("frontier", "list"), ("starts", "places"),
+             ("sizes", "sizes")],
+        )  # fmt: skip
+        self.launches.append(Launch(self.clear_kernel(stage, unless=REBUILDING), "vertices", 1))
+        self.launches.append(Launch(filtered.finish(), "sources", 1))
+        if self.deltas[stage.name].kind == "monotone":
+            self._over_frontier(self.advance_kernel(stage, at, changes=False).finish())
+        else:
+            self._over_frontier(self.advance_kernel(stage, at, changes=False).finish(unless=REBUILDING))
+            self._over_frontier(self.advance_kernel(stage, at, changes=True).finish(unless=PROPAGATING))
+        self.launches.append(Launch(self.reached_kernel(stage, at), "all", 1))
+        if self.deltas[stage.name].kind != "monotone":
+            stride = self.layout.stride(stage.message.shape)
+            self.rooms[f"change_{stage.into}"] = self.graph.num_vertices * stride
+            self.launches.append(Launch(self.clear_kernel(stage, array="change", unless=REBUILDING), "vertices", 1))
+            self.launches.append(Launch(self.collect_kernel(stage), "vertices", 1))
+        self._over_frontier(self.sent_kernel(group, at))
+
+    def advance_kernel(self, stage: EdgeReduce, at: int, *, changes: bool) -> CudaKernelBuilder:
+        """Send whole messages, or their changes, from a frontier."""
+        template = ADVANCE.format(balance=BALANCE[self.schedule.balance or "block"], at=at)
+        signature = [
+            ("frontier", "ids"), ("starts", "arcs"), ("sizes", "sizes"), ("output", "list"), ("out_offsets", "arcs"),
+            ("out_neighbours", "ids"),
+        ]  # fmt: skip
+        builder = self.builder(f"{stage.name}_changes" if changes else stage.name, template, signature)
+        builder.bind("src", "edge", "u")
+        builder.bind("sent", "edge", "u", f"sent_{stage.name}_")
+        builder.bind("edge", "edge", "e", "csr_")
+        builder.bind("dst", "edge", "v")
+        builder.comment("edge", stage)
+        message = self.deltas[stage.name].message if changes else stage.message
+        target = "change" if changes else "vertex"
+        builder.reduce_into(f"{target}_{stage.into}", "v", message, stage.reducer, "edge")
+        return builder
+
+    def reached_kernel(self, stage: EdgeReduce, at: int) -> CudaKernel:
+        """Filter what an advance put out: everything that reads it there is to be computed again."""
+        signature = [*RANGE, ("output", "ids"), ("sizes", "sizes")]
+        builder = self.builder(f"reached_{stage.into}", REACHED.format(at=at), signature)
+        for reader in self.tracking.stale_groups(stage.into):
+            flag = builder.argument(f"dirty_{self.tracking.name(reader)}", "flag")
+            builder.blocks["everyone"].line(f"{flag}[v] = true;")
+            builder.blocks["reached"].line(f"if (!{flag}[v]) {flag}[v] = true;")
+        return builder.finish()
+
+    def collect_kernel(self, stage: EdgeReduce) -> CudaKernel:
+        """Add the sums of changes to the accumulators that are kept.
+
+        Changes are summed apart first: at a vertex of many edges each is below the precision of the whole sum, to which
+        they would be added one by one in vain.
+        """
+        flags = [f"dirty_{self.tracking.name(reader)}" for reader in self.tracking.stale_groups(stage.into)]
+        reached = " || ".join(f"{flag}[v]" for flag in flags) or "true"
+        signature = [*RANGE, *((flag, "flags") for flag in flags)]
+        builder = self.builder(f"collect_{stage.into}", COLLECT.format(reached=reached), signature)
+        builder.bind("v", "vertex", "v")
+        builder.bind("change", "vertex", "v", "change_")
+        blank = builder.accumulator("blank", stage.message, stage.reducer, "kernel")
+        whole = builder.reading("v", stage.into) + builder.reading("change", stage.into)
+        builder.store(f"vertex_{stage.into}", "v", whole, builder.mapping.kept(whole), "vertex")
+        builder.store(f"change_{stage.into}", "v", stage.message, blank, "vertex")
+        return builder.finish(unless=PROPAGATING)
+
+    def sent_kernel(self, group: FoldGroup, at: int) -> CudaKernel:
+        """Remember what the sources of a frontier have sent."""
+        name = self.tracking.name(group)
+        signature = [("frontier", "ids"), ("sizes", "sizes")]
+        builder = self.builder(f"sent_{name}", COMPUTE.format(at=at), signature)
+        builder.bind("src", "vertex", "v")
+        for source in self.tracking.sources(group):
+            node = builder.reading("src", source)
+            builder.store(f"sent_{name}_{source}", "v", node, builder.mapping.lower(node), "vertex")
+        return builder.finish()

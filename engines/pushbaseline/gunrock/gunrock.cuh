@@ -1,0 +1,120 @@
+// Advance and filter over an explicit frontier (Wang et al. 2016).
+//
+// A frontier is a list of vertices, with the place of each one's first edge in the list of all edges that leave them. Its
+// size is one word, so that one atomic operation makes room for the vertices of a block and for their edges.
+#pragma once
+
+#include "threads.cuh"
+
+typedef unsigned long long Size;
+constexpr int EDGE_BITS = 33;
+
+__device__ inline Size size_of(Id vertices, Arc edges) { return (Size(vertices) << EDGE_BITS) + Size(edges); }
+__device__ inline Id vertices_of(Size size) { return Id(size >> EDGE_BITS); }
+__device__ inline Arc edges_of(Size size) { return Arc(size & ((Size(1) << EDGE_BITS) - 1)); }
+
+// Filter: append those vertices that the threads of a block want kept; every thread of the block calls this.
+__device__ inline void append(bool keep, Id v, Arc degree, Id* vertices, Arc* starts, Size* size)
+{
+    __shared__ Size of_warp[BLOCK / 32], room;
+    if (!__syncthreads_or(keep)) return;
+    const Size mine = keep ? size_of(1, degree) : 0;
+    Size sum = mine;
+    _Pragma("unroll") for (int offset = 1; offset < 32; offset *= 2) {
+        const Size before = __shfl_up_sync(WARP, sum, offset);
+        if (lane_id() >= offset) sum += before;
+    }
+    if (lane_id() == 31) of_warp[threadIdx.x / 32] = sum;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        Size all = 0;
+        for (int warp = 0; warp < BLOCK / 32; ++warp) {
+            const Size next = all + of_warp[warp];
+            of_warp[warp] = all;
+            all = next;
+        }
+        room = atomicAdd(size, all);
+    }
+    __syncthreads();
+    if (keep) {
+        const Size at = room + of_warp[threadIdx.x / 32] + sum - mine;
+        vertices[vertices_of(at)] = v;
+        if (starts) starts[vertices_of(at)] = edges_of(at);
+    }
+    __syncthreads();
+}
+
+// The piece of a frontier that a block advances at a time: edges first .. last - 1 of the list, which leave its vertices
+// base .. base + count - 1.
+struct Piece {
+    Id base, count;
+    Arc first, last;
+};
+
+// Block-mapped: the edges of as many vertices as a block has threads.
+struct BlockMapped {
+    static constexpr int VERTICES = BLOCK;
+    static __device__ Id pieces(Size size) { return (vertices_of(size) + BLOCK - 1) / BLOCK; }
+    static __device__ Piece piece(Id number, Size size, const Arc* starts)
+    {
+        const Id all = vertices_of(size), base = number * BLOCK;
+        const Id count = all - base < BLOCK ? all - base : BLOCK;
+        return {base, count, starts[base], base + count < all ? starts[base + count] : edges_of(size)};
+    }
+};
+
+// Merge path: as many vertices and edges together for every block, cut where the two lists merge.
+struct MergePath {
+    static constexpr int LENGTH = 4 * BLOCK, VERTICES = LENGTH + 1;
+    static __device__ Id pieces(Size size) { return Id(((Size)vertices_of(size) + edges_of(size) + LENGTH - 1) / LENGTH); }
+    // How many vertices lie before step `at` of the merge of the vertices' ends with the edges.
+    static __device__ Id split(Size at, Size size, const Arc* starts)
+    {
+        const Id all = vertices_of(size);
+        const Size edges = edges_of(size);
+        Id low = at > edges ? Id(at - edges) : 0, high = at < all ? Id(at) : all;
+        while (low < high) {
+            const Id middle = low + (high - low) / 2;
+            const Size end = middle + 1 < all ? starts[middle + 1] : edges;
+            if (end + middle < at) low = middle + 1;
+            else high = middle;
+        }
+        return low;
+    }
+    static __device__ Piece piece(Id number, Size size, const Arc* starts)
+    {
+        const Size whole = (Size)vertices_of(size) + edges_of(size), begin = (Size)number * LENGTH;
+        const Size end = begin + LENGTH < whole ? begin + LENGTH : whole;
+        const Id base = split(begin, size, starts), stop = split(end, size, starts);
+        const Id count = stop - base + (stop < vertices_of(size));  // the last one may go on in the next piece
+        return {base, count, Arc(begin - base), Arc(end - stop)};
+    }
+};
+
+// What a block knows of its piece, in shared memory; `find` is the binary search for the vertex that an edge leaves.
+template <class Balance> struct Advance {
+    Arc starts[Balance::VERTICES], offsets[Balance::VERTICES];
+    Id vertices[Balance::VERTICES];
+
+    __device__ void read(const Piece& piece, const Id* frontier, const Arc* first_edges, const Arc* out_offsets)
+    {
+        __syncthreads();
+        for (Id i = threadIdx.x; i < piece.count; i += BLOCK) {
+            vertices[i] = frontier[piece.base + i];
+            starts[i] = first_edges[piece.base + i];
+            offsets[i] = out_offsets[vertices[i]];
+        }
+        __syncthreads();
+    }
+    // The last vertex whose edges start at or before `at`; those without edges come before it.
+    __device__ int find(Arc at, const Piece& piece) const
+    {
+        int low = 0, high = piece.count;
+        while (high - low > 1) {
+            const int middle = (low + high) / 2;
+            if (starts[middle] <= at) low = middle;
+            else high = middle;
+        }
+        return low;
+    }
+};
