@@ -27,8 +27,25 @@ class OnyxSchedule:
       destinations that it owns, so nothing is atomic.
     - ``rebuild``: in change-driven push, accumulators are rebuilt every so many supersteps against drift (0: never).
 
-    ``pipeline``, ``balance``, ``vector_width`` and ``block_size`` shape GPU kernels. They have no meaning on the CPU
-    and are refused there unless left at None.
+    On a CUDA device:
+
+    - ``feature_aware``: consecutive lanes of a team hold consecutive features of one edge or vertex, and
+      ``vector_width`` of them a lane are loaded at once (FA, fig. 5.1); off, a thread walks all features (NFA).
+    - ``change_driven``: as on the CPU. Frontiers are decided on the device, superstep by superstep: a pull whose
+      active sources have more than ``dense_share`` of all arcs goes over everything. Changes of edge properties are
+      not tracked: programs that update edges are refused unless it is off.
+    - ``fold``: as on the CPU; a pull goes on with the vertex steps where one owner has all in-edges
+      (``balance=warp``).
+    - ``direction``: a *push* adds into destinations atomically, 8 or 16 bytes at once where the chip can (sm_90).
+    - ``balance``: *warp* shares the edges of 32 vertices among the lanes of a warp (push), or lets teams of a warp
+      own a vertex (pull): the thesis's balancing. *edge* cuts the edges into equal tiles whatever the degrees: a hub
+      can hold nobody up. Left at None: *edge*, but *warp* where features are walked, matrices are added up, or a
+      vertex that pulls has few edges.
+    - ``pipeline``: the next edges are searched and fetched while the present ones are computed on (fig. 5.3).
+    - ``block_size``: threads of a block.
+
+    ``pipeline``, ``balance``, ``vector_width`` and ``block_size`` have no meaning on the CPU and are refused there
+    unless left at None.
     """
 
     feature_aware: bool = option(True, "one vector value a row (FA), or scalar loops over features (NFA)")
