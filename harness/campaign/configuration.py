@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf
 
-from harness.plugins import Registry
+from harness.plugins import PluginWarning, Registry
 
 _PLAIN = (bool, int, float, str, type(None))
 
@@ -31,6 +32,12 @@ def register_configuration(registry: Registry) -> None:
     """
     store = ConfigStore.instance()
     for engine in registry.engines.values():
+        if not dataclasses.is_dataclass(engine.schedule):
+            warnings.warn(
+                f"engine {engine.name!r} is left out: its schedule {engine.schedule!r} is no dataclass",
+                PluginWarning, stacklevel=2,
+            )  # fmt: skip
+            continue
         options = {item.name: item.default for item in dataclasses.fields(engine.schedule)}
         store.store(group="engine", name=engine.name, node=_choice(engine.name, options))
     for algorithm in registry.algorithms.values():

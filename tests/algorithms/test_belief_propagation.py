@@ -40,12 +40,14 @@ def test_without_loops_beliefs_are_the_exact_marginals(graph, rule, wider):
     assert not belief[:, k:].any()
 
 
-@given(networks(), st.sampled_from(RULES))
+# Damped messages come near zero only as fast as damping lets them: what is left of an impossible state when the run
+# settles must weigh nothing beside the least likely possible one.
+@given(networks(near_zero=False), st.sampled_from(RULES))
 @settings(max_examples=30, deadline=None)
 def test_damping_leaves_the_fixed_point_where_it_is(graph, rule):
     exact = enumerated(graph, rule)
     assume(exact is not None)
-    belief, settled = beliefs(graph, rule=rule, damping=0.4, tolerance=1e-9, supersteps=200)
+    belief, settled = beliefs(graph, rule=rule, damping=0.4, tolerance=1e-15, supersteps=200)
     assert settled
     np.testing.assert_allclose(belief, exact, atol=1e-5)
 

@@ -17,6 +17,8 @@ sys.path.insert(0, str(FAKES))
 import onyx_suspects_engines  # noqa: E402
 from onyx_suspects import BROKEN, SCHEDULES, name_of  # noqa: E402
 
+sys.path.remove(str(FAKES))  # other tests in this process must not find these engines installed
+
 RIGHTLY = "test_what_it_supports_it_answers_rightly"
 RELEASED = "test_everything_is_released"
 MEMORY = "test_memory_that_runs_out_is_an_error_and_no_more"
