@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from harness.algorithms.pairwise_tasks import natural_features, quality, task_of, vertex_potentials, write_picture
-from harness.algorithms.potentials import DRAWN_STATES, drawn_potentials, edge_potentials, truncated_linear
+from harness.algorithms.potentials import DRAWN_STATES, pairwise_potentials
 from harness.language import (
     Algorithm,
     Expression,
@@ -52,7 +52,9 @@ class BeliefPropagation(Algorithm):
     network's "unary" with "cardinality" (states beyond it are impossible) and "evidence"; a stereo pair's costs of
     disparities; or a photograph's grey levels after ``noise`` (drawn with ``seed``) was added. ``vertices=drawn``: on
     any graph, numbers from 0.1 to 1 instead, k = 4 of them where it is not said. Potentials are scaled to a largest of
-    1, per vertex or table, and positive ones kept above 1e-37.
+    1, per vertex or table, and positive ones kept above 1e-37. Every edge is a factor, parallel ones too: each has
+    messages of its own (the i-th arc of u -> v answers the i-th of v -> u), and two edges between the same vertices are
+    a loop, on which beliefs are approximate. Where one factor is meant, multiply the tables (.uai files are read so).
 
     The bound: a hub's product of 10^5 messages in float32 may be off by 1e-4; settling early leaves some tolerances.
     Messages stored in float32 gave 2e-7 on pictures and settled networks. Max-product passes the errors of winning
@@ -114,16 +116,8 @@ class BeliefPropagation(Algorithm):
     def inputs(self, graph: Graph, features: int) -> Inputs:
         if not 0.0 <= self.damping < 1.0:
             raise InvalidInput(f"damping={self.damping}: the share of the old message lies in [0, 1)")
-        if self.vertices == "drawn":
-            phi = drawn_potentials(graph.num_vertices, features, self.seed)
-        else:
-            phi = vertex_potentials(graph, features, self.noise, self.seed)
-        if self.potentials == "edge":
-            psi = edge_potentials(graph, features)
-        elif "pairwise" in graph.edge_data:
-            raise InvalidInput(f"graph {graph.name!r} has potentials on its edges; set potentials=edge")
-        else:
-            psi = truncated_linear(features, self.smoothness, self.truncation)
+        phi = vertex_potentials(self.vertices, graph, features, self.noise, self.seed)
+        psi = pairwise_potentials(self.potentials, graph, features, self.smoothness, self.truncation)
         return Inputs({"phi": phi, "psi": psi}, self.parameter_values())
 
     def default_features(self, graph: Graph) -> int | None:

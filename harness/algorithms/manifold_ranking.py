@@ -92,6 +92,8 @@ class ManifoldRanking(Algorithm):
     def inputs(self, graph: Graph, features: int) -> Inputs:
         if not 0.0 < self.alpha < 1.0:
             raise InvalidInput(f"alpha={self.alpha}: the share taken from the neighbours lies in (0, 1)")
+        if self.at < 1:
+            raise InvalidInput(f"at={self.at}: precision is that of the first answers, of 1 at least")
         feature = np.arange(features)
         query = np.zeros((graph.num_vertices, features), np.float32)
         query[self._queries(graph, features)[feature // number_of_views(self.views)], feature] = 1.0

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from harness.algorithms.starting_vertices import DRAWN, starting_vertices
 from harness.language import Algorithm, Expression, Inputs, InvalidInput, K, ProgramBuilder, Reader, where
 
 if TYPE_CHECKING:
@@ -65,11 +66,8 @@ class PageRank(Algorithm):
         if kind == "uniform":
             teleport = np.full((count, features), 1.0 / max(count, 1), np.float32)
         elif kind == "vertices":
-            candidates = np.flatnonzero(graph.out_degrees > 0)
-            candidates = candidates if len(candidates) else np.arange(count)
-            chosen = np.random.default_rng(self.seed).choice(candidates, features, replace=features > len(candidates))
             teleport = np.zeros((count, features), np.float32)
-            teleport[chosen, np.arange(features)] = 1.0
+            teleport[starting_vertices(DRAWN, graph, features, self.seed), np.arange(features)] = 1.0
         else:
             raise InvalidInput(f"personalise={self.personalise!r} is not known; it is auto, uniform or vertices")
         return Inputs({"teleport": teleport}, self.parameter_values())

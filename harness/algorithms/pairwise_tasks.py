@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from harness.algorithms.denoising import agreement, likelihood
 from harness.algorithms.exact_marginals import exact_marginals
-from harness.algorithms.potentials import scaled, unary_potentials
+from harness.algorithms.potentials import drawn_potentials, scaled, unary_potentials
 from harness.algorithms.stereo import bad_pixels, matching
 from harness.graph.formats.uai import MarkovNetwork
 from harness.language import InvalidInput
@@ -49,8 +49,10 @@ def natural_features(graph: Graph) -> int:
             return LEVELS
 
 
-def vertex_potentials(graph: Graph, features: int, noise: float, seed: int) -> NDArray[np.float32]:
-    """Float32[V, k], the largest of each vertex at 1. Raises InvalidInput."""
+def vertex_potentials(kind: str, graph: Graph, features: int, noise: float, seed: int) -> NDArray[np.float32]:
+    """Float32[V, k], the largest of each vertex at 1: *drawn*, or *given* by the task. Raises InvalidInput."""
+    if kind == "drawn":
+        return drawn_potentials(graph.num_vertices, features, seed)
     match task_of(graph):
         case "network":
             return unary_potentials(graph, features)

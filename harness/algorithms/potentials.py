@@ -67,6 +67,18 @@ def unary_potentials(graph: Graph, features: int) -> NDArray[np.float32]:
     return scaled(phi, f"graph {graph.name!r}, the evidence taken into account: variable")
 
 
+def pairwise_potentials(
+    kind: str, graph: Graph, features: int, smoothness: float, truncation: float
+) -> NDArray[np.float32]:
+    """:func:`edge_potentials` of the graph (*edge*), or one :func:`truncated_linear` table (*shared*), which is refused
+    where the graph has potentials of its own. Raises InvalidInput."""
+    if kind == "edge":
+        return edge_potentials(graph, features)
+    if "pairwise" in graph.edge_data:
+        raise InvalidInput(f"graph {graph.name!r} has potentials on its edges; set potentials=edge")
+    return truncated_linear(features, smoothness, truncation)
+
+
 def edge_potentials(graph: Graph, features: int) -> NDArray[np.float32]:
     """Float32[E, k, k] from edge data "pairwise": entry [x, y] of u -> v for u = x and v = y. Raises InvalidInput."""
     if "pairwise" not in graph.edge_data:

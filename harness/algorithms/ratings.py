@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.algorithms.hashed_pairs import hashed_pairs
 from harness.language import InvalidInput
 
 if TYPE_CHECKING:
@@ -26,13 +27,8 @@ def ratings(graph: Graph) -> NDArray[np.float32]:
 
 def drawn_ratings(graph: Graph, seed: int) -> Graph:
     """The graph with a whole number from 1 to 5 on every arc, the same both ways; drawn by hashing the pair of vertices
-    and ``seed`` (the finaliser of MurmurHash3), so that no table of pairs is wanted."""
-    ends = graph.csr.row_of_arc.astype(np.uint64), graph.csr.neighbours.astype(np.uint64)
-    number = (np.minimum(*ends) << np.uint64(32)) + np.maximum(*ends) + np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15)
-    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
-        number = (number ^ (number >> np.uint64(33))) * np.uint64(factor)
-    number ^= number >> np.uint64(33)
-    return graph.with_weights((1 + number % np.uint64(5)).astype(np.float32))
+    and ``seed`` (:func:`harness.algorithms.hashed_pairs.hashed_pairs`)."""
+    return graph.with_weights((1 + hashed_pairs(graph, seed) % np.uint64(5)).astype(np.float32))
 
 
 def held_out(graph: Graph, share: float, seed: int) -> NDArray[np.bool_]:

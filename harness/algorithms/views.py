@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.algorithms.hashed_pairs import hashed_pairs
 from harness.graph import Graph
 from harness.language import InvalidInput
 
@@ -66,7 +67,10 @@ def joined_views(graph: Graph, views: str, neighbours: int, seed: int) -> Graph:
 def affinities(graph: Graph, views: str, seed: int) -> NDArray[np.float32]:
     """How alike the ends of every arc are in each view, ``[E, M]``: those of :func:`joined_views`.
 
-    On a graph without them, three modalities that are drawn: the weights (or 1), each times a number from 0.5 to 1.5.
+    On a graph without them, three modalities that are drawn: the weights (or 1), each times a number from 0.5 to 1.5 by
+    a hash of the two ends, the view and ``seed`` (:func:`harness.algorithms.hashed_pairs.hashed_pairs`): two vertices
+    are as alike one way as the other, and what is asked of them stays the same when other arcs come or go.
+
     Raises InvalidInput for negative weights.
     """
     if AFFINITY in graph.edge_data:
@@ -74,7 +78,8 @@ def affinities(graph: Graph, views: str, seed: int) -> NDArray[np.float32]:
     weights = np.ones(graph.num_edges, np.float32) if graph.weights is None else graph.weights
     if len(weights) and float(weights.min()) < 0:
         raise InvalidInput(f"affinities are >= 0; graph {graph.name!r} has negative weights")
-    drawn = np.random.default_rng(seed).uniform(0.5, 1.5, (graph.num_edges, number_of_views(views)))
+    hashes = [hashed_pairs(graph, seed, 1 + view) for view in range(number_of_views(views))]
+    drawn = 0.5 + np.stack(hashes, axis=1) / 2.0**64
     return (weights[:, None] * drawn).astype(np.float32)
 
 

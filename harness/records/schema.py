@@ -79,15 +79,18 @@ class Warm(TypedDict):
     """The graph changed after a run: how, and what a cold run on it took then. The record's own run is the warm one."""
 
     change: Annotated[float, Meta(description="share of the edges that changed")]
-    kind: str
-    seed: int
+    kind: Annotated[str, Meta(description="what happened to them: insert, delete, heavier, lighter, weights or mixed")]
+    seed: Annotated[int, Meta(description="of the draw of the changes")]
     told: Annotated[str, Meta(description="how the warm run started: warm, warm with some vertices reset, restarted")]
-    restarted: bool
-    vertices_reset: int
+    restarted: Annotated[bool, Meta(description="whether nothing was kept: the warm run is then a cold one")]
+    vertices_reset: Annotated[int, Meta(description="vertices whose value went back to the start")]
     arcs_examined: Annotated[int, Meta(description="arcs looked at beforehand, to tell which vertices to reset")]
-    cold: Solve
-    cold_supersteps: list[tuple[int, int, str]]
-    cold_validation: Validation | None
+    cold: Annotated[Solve, Meta(description="the timed runs from the start on the changed graph")]
+    cold_supersteps: Annotated[
+        list[tuple[int, int, str]],
+        Meta(description="active sources, edges visited and direction of each superstep of the cold run"),
+    ]
+    cold_validation: Annotated[Validation | None, Meta(description="the answer of the cold run; null: not validated")]
 
 
 class Gpu(TypedDict, total=False):

@@ -82,16 +82,20 @@ def networks(draw, trees=True, max_vertices=6, near_zero=True):
 
 def plain_propagation(graph, pairwise, unary, *, rule, damping, supersteps):
     """Synchronous belief propagation, one edge after the other, every product taken anew; ``pairwise``: a table for
-    every arc. The beliefs of the last superstep are those before its messages."""
+    every arc. Of parallel arcs the i-th of u -> v answers the i-th of v -> u. The beliefs of the last superstep are
+    those before its messages."""
     k = unary.shape[1]
-    arcs = list(zip(graph.csr.row_of_arc.tolist(), graph.csr.neighbours.tolist(), strict=True))
-    assert len(set(arcs)) == len(arcs)
-    into = {v: [u for u, w in arcs if w == v] for v in range(graph.num_vertices)}
-    table = dict(zip(arcs, pairwise, strict=True))
-    message = {arc: np.full(k, 1 / k) for arc in arcs}
+    source, destination = graph.csr.row_of_arc.tolist(), graph.csr.neighbours.tolist()
+    among = {ends: [] for ends in zip(source, destination, strict=True)}
+    into = {v: [] for v in range(graph.num_vertices)}
+    for arc, (u, v) in enumerate(zip(source, destination, strict=True)):
+        among[u, v].append(arc)
+        into[v].append(arc)
+    answering = {arc: back for (u, v), arcs in among.items() for arc, back in zip(arcs, among[v, u], strict=True)}
+    message = {arc: np.full(k, 1 / k) for arc in answering}
 
     def product(v, besides=None):
-        log = np.log(unary[v]) + sum((np.log(message[u, v]) for u in into[v] if u != besides), np.zeros(k))
+        log = np.log(unary[v]) + sum((np.log(message[arc]) for arc in into[v] if arc != besides), np.zeros(k))
         return np.exp(log - log.max()) if np.isfinite(log.max()) else np.zeros(k)
 
     def normalised(x):
@@ -101,10 +105,10 @@ def plain_propagation(graph, pairwise, unary, *, rule, damping, supersteps):
         for _ in range(supersteps):
             belief = np.array([normalised(product(v)) for v in into])
             fresh = {}
-            for u, v in arcs:
-                weighed = product(u, besides=v)[:, None] * table[u, v]
+            for arc, back in answering.items():
+                weighed = product(source[arc], besides=back)[:, None] * pairwise[arc]
                 said = normalised(weighed.sum(axis=0) if rule == "sum" else weighed.max(axis=0))
-                fresh[u, v] = (1 - damping) * said + damping * message[u, v]
+                fresh[arc] = (1 - damping) * said + damping * message[arc]
             message = fresh
     return belief
 

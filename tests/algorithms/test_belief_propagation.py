@@ -103,6 +103,45 @@ def test_on_grids_every_superstep_is_that_of_a_plain_loop(rule, damping, superst
     np.testing.assert_allclose(met, expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("rule", RULES)
+def test_parallel_edges_are_factors_of_their_own(rule):
+    """Two of them between 0 and 1, three between 1 and 2, each with another table."""
+    rng = np.random.default_rng(6)
+    u, v = np.array([0, 0, 1, 1, 1, 2]), np.array([1, 1, 2, 2, 2, 3])
+    tables = rng.uniform(0.2, 1.0, (6, 3, 3))
+    graph = Graph.from_edges(
+        np.concatenate([u, v]), np.concatenate([v, u]), num_vertices=4, name="parallel", directed=False,
+        duplicates="keep", vertex_data={"unary": rng.uniform(0.2, 1.0, (4, 3))},
+        edge_data={"pairwise": np.concatenate([tables, tables.transpose(0, 2, 1)])},
+    )  # fmt: skip
+    assert graph.num_edges == 12
+    met, _ = beliefs(graph, 9, rule=rule, tolerance=0.0)
+    options = {"rule": rule, "damping": 0.0, "supersteps": 9}
+    expected = plain_propagation(graph, graph.edge_data["pairwise"], graph.vertex_data["unary"], **options)
+    np.testing.assert_allclose(met, expected, atol=1e-5)
+    merged = network(graph.vertex_data["unary"], {
+        (0, 1): tables[0] * tables[1], (1, 2): tables[2] * tables[3] * tables[4], (2, 3): tables[5],
+    })  # fmt: skip
+    once, _ = beliefs(merged, rule=rule)
+    np.testing.assert_allclose(once, enumerated(merged, rule), atol=1e-5)  # one factor a pair, and no loop: exact
+    assert np.abs(met - once).max() > 1e-3
+
+
+def test_a_shared_potential_counts_once_for_every_parallel_edge():
+    """And once for an arc and its reverse, which are one edge."""
+    unary = np.random.default_rng(7).uniform(0.2, 1.0, (3, 2))
+    graph = Graph.from_edges(
+        [0, 0, 1, 1], [1, 1, 0, 2], num_vertices=3, name="parallel", duplicates="keep", vertex_data={"unary": unary}
+    )
+    algorithm = BeliefPropagation(smoothness=0.5, tolerance=0.0)
+    prepared = algorithm.prepare_graph(graph)
+    assert prepared.num_edges == 6  # 0 - 1 twice, 1 - 2 once
+    table = algorithm.inputs(prepared, 2).properties["psi"].astype(np.float64)
+    met, _ = answer(algorithm, graph, 2, 9)
+    expected = plain_propagation(prepared, [table] * 6, unary, rule="sum", damping=0.0, supersteps=9)
+    np.testing.assert_allclose(met, expected, atol=1e-5)
+
+
 UAI = ("DBN_11", "Grids_11", "Grids_15", "ObjectDetection_11", "Segmentation_11", "pdb2fdn")
 
 

@@ -92,6 +92,12 @@ def test_more_vertices_than_labels_are_refused():
         vertex_labels(2**30 + 1)
 
 
+def test_the_core_is_that_of_the_simdx_paper_unless_told_otherwise():
+    assert KCore().core == 16
+    assert KCore().parameter_values() == KCore(core=16).parameter_values()
+    assert trace(KCore()).fingerprint == trace(KCore(core=16)).fingerprint != trace(KCore(core=15)).fingerprint
+
+
 def test_a_core_of_no_neighbours_is_refused():
     with pytest.raises(InvalidInput, match="core=0: a core's number of neighbours is at least 1"):
         KCore(core=0).inputs(rmat(scale=3, edge_factor=2), 1)

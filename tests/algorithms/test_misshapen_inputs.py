@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from harness.graph import Graph
 from harness.graph.generators import random_ratings, rmat
 from harness.language import Inputs, InvalidInput
 from harness.language.reference import ReferenceRun
@@ -32,6 +33,28 @@ def misshapen(array):
     yield np.concatenate([array, array[:1]])
     if array.ndim > 1:
         yield np.concatenate([array, array[..., :1]], axis=-1)
+
+
+@pytest.mark.parametrize("features", [1, FEATURES])
+@pytest.mark.parametrize("vertices", [0, 1, 5])
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_graph_without_arcs_runs_or_is_refused_in_words(name, vertices, features):
+    """One of no vertices has none to start from."""
+    bare = Graph.from_edges(
+        [], [], num_vertices=vertices, name="bare", bipartite=(vertices // 2, vertices - vertices // 2),
+        vertex_data={"unary": np.ones((vertices, features))},
+    )  # fmt: skip
+    graph = ALGORITHMS[name].prepare_graph(bare)
+    starts = name in ("bfs", "sssp", "manifold_ranking") or (name == "pagerank" and features > 1)
+    if starts and not vertices:
+        with pytest.raises(InvalidInput, match="graph 'bare' has no vertices to start from"):
+            ALGORITHMS[name].inputs(graph, features)
+        return
+    run = ReferenceRun(program(name), graph, features)
+    run.reset(ALGORITHMS[name].inputs(graph, features))
+    assert run.run(program(name).max_supersteps).settled
+    for output in program(name).outputs:
+        assert run.values(output).shape[0] == vertices
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

@@ -6,6 +6,7 @@ import pytest
 
 from harness.campaign import application
 from harness.campaign.configuration import configuration_folder
+from harness.graph import load_graph
 from harness.records import read_records
 from tests.conftest import ROOT
 
@@ -33,6 +34,7 @@ NETWORK = """MARKOV
 6
 0.5 0.3 0.2 0.1 0.1 0.8
 """
+EVIDENCE = "1 2 2\n"  # one observation: variable 2 is in state 2
 TASKS = {  # a preset: what makes it small, the qualities that its table ends with, and what they must be
     "stereo": (["graph.shrink=8", "features=8"], {"bad_pixels": (0.0, 0.3)}),
     "denoising": (["graph.image=microaneurysms"], {"agreement": (0.6, 1.0), "noisy_agreement": (0.2, 0.5)}),
@@ -126,6 +128,7 @@ def test_the_readme_lists_every_preset():
 def test_a_small_version_ends_with_the_quality_of_its_task(command, tmp_path, name):
     smaller, wanted = TASKS[name]
     (tmp_path / "network.uai").write_text(NETWORK)
+    (tmp_path / "network.uai.evid").write_text(EVIDENCE)
     finished = command(f"+experiment={name}", "engine=onyx", *smaller, "measure.repetitions=1")
     assert finished.returncode == 0, finished.stdout + finished.stderr
     [(_, record)] = read_records(tmp_path / "results")
@@ -133,6 +136,10 @@ def test_a_small_version_ends_with_the_quality_of_its_task(command, tmp_path, na
     for quality, (low, high) in wanted.items():
         assert low <= record["metrics"][quality] <= high
         assert f"{quality} {record['metrics'][quality]:.3f}" in finished.stdout
+    if name == "network":
+        observed = load_graph(tmp_path / "network.uai")
+        assert observed.vertex_data["evidence"].tolist() == [-1, -1, 2]
+        assert record["graph"]["content_hash"] == observed.content_hash
 
 
 def test_a_network_without_its_file_says_what_to_name(command):

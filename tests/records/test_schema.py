@@ -32,6 +32,8 @@ def test_the_schema_names_every_field_and_says_what_it_is():
     fields = json_schema()["$defs"]["Record"]
     assert set(fields["required"]) == set(fields["properties"]) == set(record())
     assert "UTC" in fields["properties"]["started"]["description"]
+    for name, field in json_schema()["$defs"]["Warm"]["properties"].items():
+        assert len(field["description"].split()) >= 4, name
 
 
 def test_the_schema_knows_numbers_that_are_not_finite():
