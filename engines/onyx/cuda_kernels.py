@@ -194,7 +194,10 @@ class Kernels:
         another kernel gathers where everything is to be gathered."""
         name, number = self.tracking.name(group), 0
         wanted, flags = self.wanted(group)
-        template = templates.GATHER.format(share=share, depth=self.depth(group)).replace("WANTED", wanted)
+        graph = self.engine.graph
+        edges = -(-graph.num_edges // max(1, graph.num_vertices * share))  # of a team, on average
+        depth = max(1, min(self.depth(group), edges))
+        template = templates.GATHER.format(share=share, depth=depth).replace("WANTED", wanted)
         template = template.replace("FETCH", templates.fetch("u", "v"))
         signature = [("in_offsets", "arcs"), ("in_neighbours", "ids"), *RANGE, *flags]
         builder = self.builder(f"{name}_dirty" if dirty_only else name, template, signature, ("start",))

@@ -44,15 +44,18 @@ __device__ inline void visit_edges(const Team& team, const Edge& mine, unsigned 
         decltype(fetch(mine.row, mine.other, mine.at)) got[DEPTH];
         Edge edge[DEPTH];
         _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) {
+            // the last edge stands in for those that are not there: no load waits for another's answer behind a branch
             const int lane = first + d * TEAMS + team.number;
-            edge[d].row = __shfl_sync(WARP, mine.row, lane);
-            edge[d].other = __shfl_sync(WARP, mine.other, lane);
-            edge[d].at = __shfl_sync(WARP, mine.at, lane);
-            if (!team.idle() && lane < count && some >> lane & 1u) got[d] = fetch(edge[d].row, edge[d].other, edge[d].at);
+            const int there = lane < count && some >> lane & 1u ? lane : count - 1;
+            edge[d].row = __shfl_sync(WARP, mine.row, there);
+            edge[d].other = __shfl_sync(WARP, mine.other, there);
+            edge[d].at = __shfl_sync(WARP, mine.at, there);
         }
+        if (team.idle()) continue;
+        _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) got[d] = fetch(edge[d].row, edge[d].other, edge[d].at);
         _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) {
             const int lane = first + d * TEAMS + team.number;
-            if (!team.idle() && lane < count && some >> lane & 1u) visit(got[d], edge[d].row, edge[d].other, edge[d].at);
+            if (lane < count && some >> lane & 1u) visit(got[d], edge[d].row, edge[d].other, edge[d].at);
         }
     }
 }

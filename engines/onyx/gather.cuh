@@ -46,13 +46,12 @@ __device__ inline void gather(const Team& team, const Arc* offsets, const Id* ne
         start(v);
         const Arc end = offsets[v + 1];
         for (Arc e = offsets[v] + part; e < end; e += SHARE * DEPTH) {
-            decltype(fetch(v, v, e)) got[DEPTH];
+            // none of these loads waits for another's answer, as it would behind a branch: the last edge stands in for
+            // those that are not there
             Id u[DEPTH];
-            _Pragma("unroll") for (int d = 0; d < DEPTH; ++d)
-                if (e + d * SHARE < end) {
-                    u[d] = neighbours[e + d * SHARE];
-                    got[d] = fetch(u[d], v, e + d * SHARE);
-                }
+            decltype(fetch(v, v, e)) got[DEPTH];
+            _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) u[d] = neighbours[at_most(e + d * SHARE, end - 1)];
+            _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) got[d] = fetch(u[d], v, at_most(e + d * SHARE, end - 1));
             _Pragma("unroll") for (int d = 0; d < DEPTH; ++d)
                 if (e + d * SHARE < end) visit(got[d], u[d], v, e + d * SHARE);
         }

@@ -42,8 +42,10 @@ __device__ inline void segments(const Team& team, const Id* rows, const Id* neig
             start();
             for (int i = begin; i < end; i += DEPTH) {
                 decltype(fetch(v, v, base)) got[DEPTH];
-                _Pragma("unroll") for (int d = 0; d < DEPTH; ++d)
-                    if (i + d < end) got[d] = fetch(neighbour_of[i + d], row_of[i + d + 1], base + i + d);
+                _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) {
+                    const int there = at_most(i + d, end - 1);  // no load waits for another's answer behind a branch
+                    got[d] = fetch(neighbour_of[there], row_of[there + 1], base + there);
+                }
                 _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) {
                     if (i + d >= end) continue;
                     const Id row = row_of[i + d + 1];

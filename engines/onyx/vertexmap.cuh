@@ -6,6 +6,8 @@
 __device__ inline Id warp_of_grid() { return (blockIdx.x * BLOCK + threadIdx.x) / 32; }
 __device__ inline Id warps_of_grid() { return gridDim.x * (BLOCK / 32); }
 
+template <class Index> __device__ inline Index at_most(Index i, Index last) { return i < last ? i : last; }
+
 struct Every {  // all vertices
     __device__ bool operator()(Id) const { return true; }
 };

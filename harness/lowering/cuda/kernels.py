@@ -228,8 +228,11 @@ def longest_row(program: Program, layout: DeviceLayout) -> int:
 
 
 def has_matrices(program: Program) -> bool:
-    """Whether a lane holds columns of matrices, of which narrow ones need fewer registers."""
-    return any(len(node.shape) == 2 for stage in program.stages for node in walk(*stage.expressions()))
+    """Whether a lane holds columns of matrices, of which narrow ones need fewer registers. Those that are only read,
+    as factors of products with rows, stay in memory."""
+    values = [value for stage in program.stages for value in stage.expressions()]
+    held = [node for node in walk(*values) if node.op != "read"]
+    return any(len(node.shape) == 2 for node in (*values, *held))
 
 
 def _blocks_of(template: str, hoisted: Sequence[str]) -> dict[str, Block]:

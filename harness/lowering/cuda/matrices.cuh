@@ -11,9 +11,17 @@ template <int M, int N> struct Matrix {
     __device__ const float& operator()(const Team&, int i, int slot) const { return row[i][slot]; }
     __device__ float element(const Team& team, int i, int j) const { return pick(team, row[i], j); }
     __device__ const Row<N>& whole(const Team&, int i) const { return row[i]; }
+    __device__ const Row<N>& part(const Team&, int i) const { return row[i]; }
 };
 
-// Rows lie STRIDE floats apart from `start` on. Lanes see what others wrote after team.sync().
+template <class Float> struct Property {
+    static constexpr bool value = false;
+};
+template <> struct Property<const float> {
+    static constexpr bool value = true;
+};
+
+// Rows lie STRIDE floats apart from `start` on: in shared memory, or as const float in that of a property. Lanes see what others wrote after team.sync().
 template <int M, int N, int STRIDE, class Float = float> struct Tile {
     static constexpr int HEIGHT = M, LENGTH = N, UNROLLED = 4;  // loops over rows: written out so far
     Float* start;
@@ -27,6 +35,12 @@ template <int M, int N, int STRIDE, class Float = float> struct Tile {
         Row<N> row;
         FEATURES(slot, N) row[slot] = team.holds(slot, N) ? start[i * STRIDE + team.feature(slot)] : 0.0f;
         return row;
+    }
+    // The same by wide loads, undefined beyond its length. Only rows of properties are aligned for them.
+    __device__ Row<N> part(const Team& team, int i) const
+    {
+        if constexpr (Property<Float>::value) return load<N, STRIDE, float>(team, start + i * STRIDE);
+        else return whole(team, i);
     }
 };
 
@@ -45,14 +59,17 @@ template <class Operation, class Any> __device__ inline float reduced_of(const T
     return across(team, value, Operation());
 }
 
+// How often the loop over the rows of a factor is written out: entirely where few registers hold it.
+template <class Any> constexpr int unrolled = Any::HEIGHT * slots(Any::LENGTH) <= 64 ? Any::HEIGHT : Any::UNROLLED;
+
 // x @ A: every lane adds up its columns.
 template <class Any> __device__ inline Row<Any::LENGTH> times(const Team& team, const Row<Any::HEIGHT>& x, const Any& a)
 {
     Row<Any::LENGTH> result = filled<Any::LENGTH>(0.0f);
-    _Pragma("unroll Any::UNROLLED") for (int i = 0; i < Any::HEIGHT; ++i) {
+    _Pragma("unroll unrolled<Any>") for (int i = 0; i < Any::HEIGHT; ++i) {
         const float factor = pick(team, x, i);
-        FEATURES(slot, Any::LENGTH)
-            if (team.holds(slot, Any::LENGTH)) result[slot] += factor * a(team, i, slot);
+        const Row<Any::LENGTH> row = a.part(team, i);
+        FEATURES(slot, Any::LENGTH) result[slot] += factor * row[slot];
     }
     return result;
 }
@@ -61,10 +78,10 @@ template <class Any>
 __device__ inline Row<Any::LENGTH> max_times(const Team& team, const Row<Any::HEIGHT>& x, const Any& a)
 {
     Row<Any::LENGTH> result = filled<Any::LENGTH>(-INFINITE);
-    _Pragma("unroll Any::UNROLLED") for (int i = 0; i < Any::HEIGHT; ++i) {
+    _Pragma("unroll unrolled<Any>") for (int i = 0; i < Any::HEIGHT; ++i) {
         const float factor = pick(team, x, i);
-        FEATURES(slot, Any::LENGTH)
-            if (team.holds(slot, Any::LENGTH)) result[slot] = maximum(result[slot], factor * a(team, i, slot));
+        const Row<Any::LENGTH> row = a.part(team, i);
+        FEATURES(slot, Any::LENGTH) result[slot] = maximum(result[slot], factor * row[slot]);
     }
     return result;
 }
