@@ -48,7 +48,7 @@ def build(
         name=name,
         directed=directed,
         weights=payload,
-        labels=None if graph_data["labels"] is None else np.array(graph_data["labels"]),
+        labels=None if graph_data["labels"] is None else checked_labels(graph_data["labels"], name),
         vertex_data={key: np.array(value) for key, value in (graph_data["vertex_data"] or {}).items()},
         edge_data=data,
         **prepared,
@@ -102,6 +102,17 @@ def checked_weights(weights: ArrayLike, num_edges: int, name: str) -> NDArray[np
         i = int(np.argmin(finite))
         raise GraphError(f"graph {name!r}: the weight of arc {i} is {given[i]}; weights must be finite as float32")
     return single
+
+
+def checked_labels(labels: ArrayLike, name: str) -> NDArray[np.int32]:
+    """The labels as int32; GraphError when they are no integers of that size."""
+    given = np.asarray(labels)
+    limits = np.iinfo(np.int32)
+    if given.dtype.kind not in "iub" or (given.size and not limits.min <= given.min() <= given.max() <= limits.max):
+        raise GraphError(
+            f"graph {name!r}: labels are {given.dtype}{list(given.shape)}; give integers below 2^31, -1 for unknown"
+        )
+    return given.astype(np.int32)
 
 
 def _checked_edge_data(key: str, value: ArrayLike, num_edges: int, name: str) -> Array:

@@ -58,8 +58,12 @@ def test_two_sides_come_from_meta(tmp_path):
         ({"feat_shape": np.array([3, 3])}, "features need"),
         (
             {"feat_shape": np.array([3, 2**40]), "feat_indptr": np.zeros(4, int), "feat_indices": np.zeros(0, int)},
-            "fit",
+            "features of 3 x 1099511627776 would take",
         ),
+        ({"feat_shape": np.array([2, 3]), "feat_indptr": np.zeros(4, int), "feat_indices": np.zeros(0, int)}, "fit"),
+        ({"labels": np.array([0.5, np.nan, 1])}, "labels are float64"),
+        ({"labels": np.array([0, 2**31, 1])}, "integers below 2\\^31"),
+        ({"meta": "[" * 100_000}, "meta is not JSON"),
         ({"weight": np.array([1, "a"], dtype=object)}, "nothing pickled"),
     ],
 )

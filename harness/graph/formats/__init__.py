@@ -63,6 +63,8 @@ def load_graph(
     name: for people; None: the file's name without suffixes.
     max_expansion: the most a compressed file may grow to, as a multiple of its size.
 
+    Memory: at most 256 bytes for each byte of text (of what it unpacks to, where it is compressed), and 128 MiB.
+
     Raises GraphError for anything wrong with the file, with its name and, where there is one, the line.
     """
     path = Path(path)

@@ -7,7 +7,7 @@ import numpy as np
 from harness.graph.adjacency import Array, id_dtype
 
 CHUNK = 2**20  # ids renumbered together, to keep temporaries small
-MOST_BYTES = 2**27  # an id table up to this size is always made; a longer one when the arcs take as much
+LARGEST = 2**22  # a table of all ids up to this one is always made; a longer one when the arcs take as many bytes
 
 
 def compact(*lists: Array) -> tuple[Array | None, list[Array]]:
@@ -19,7 +19,7 @@ def compact(*lists: Array) -> tuple[Array | None, list[Array]]:
     if all(ids.size == 0 for ids in lists):
         return None, list(lists)
     largest = max(int(ids.max()) for ids in lists if ids.size)
-    if largest < max(MOST_BYTES, sum(ids.nbytes for ids in lists)):
+    if largest < max(LARGEST, sum(ids.nbytes for ids in lists)):
         seen = np.zeros(largest + 1, dtype=bool)
         for ids in lists:
             seen[ids] = True

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from harness.graph.errors import GraphError
 from harness.graph.formats.rows import Arcs, Column, Layout, read_rows
-from harness.graph.formats.source import Block, Source, TextStream
+from harness.graph.formats.source import Block, Source, TextStream, whole_number
 from harness.graph.graph import Graph
 
 if TYPE_CHECKING:
@@ -62,10 +62,11 @@ def _problem(text: TextStream) -> tuple[int, int, int]:
         if not line.strip() or line.startswith("c"):
             continue
         fields = line.split()
-        if len(fields) != 4 or fields[:2] != ["p", "sp"] or not (fields[2].isdecimal() and fields[3].isdecimal()):
+        sizes = [number for field in fields[2:] if (number := whole_number(field)) is not None]
+        if len(fields) != 4 or fields[:2] != ["p", "sp"] or len(sizes) != 2:
             raise GraphError.in_file(text.source.path, f"{line[:60]!r} is no problem line", mend, line=text.line)
-        text.source.refuse_promise(int(fields[3]), "arcs", 8, text.line)
-        return int(fields[2]), int(fields[3]), text.line
+        text.source.refuse_promise(sizes[1], "arcs", 8, text.line)
+        return sizes[0], sizes[1], text.line
     raise GraphError.in_file(text.source.path, "there is no problem line", mend)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from harness.graph.adjacency import Array
 from harness.graph.errors import GraphError
 from harness.graph.formats.rows import Arcs, Column, Layout, read_rows
-from harness.graph.formats.source import Source, TextStream
+from harness.graph.formats.source import Source, TextStream, whole_number
 from harness.graph.graph import Graph
 
 if TYPE_CHECKING:
@@ -119,12 +119,12 @@ def _header(text: TextStream) -> Header:
         )
     while (line := text.readline()) is not None and (not line.strip() or line.lstrip().startswith("%")):
         pass
-    sizes = (line or "").split()
-    if len(sizes) != 3 or not all(size.isdecimal() for size in sizes):
+    sizes = [whole_number(size) for size in (line or "").split()]
+    if len(sizes) != 3 or None in sizes:
         raise GraphError.in_file(
-            path, f"the size line is {line or ''!r}", "it must be: rows columns entries", line=text.line
+            path, f"the size line is {(line or '')[:60]!r}", "it must be: rows columns entries", line=text.line
         )
-    rows, columns, entries = (int(size) for size in sizes)
+    rows, columns, entries = (size for size in sizes if size is not None)
     text.source.refuse_promise(entries, "entries", 4 if field == "pattern" else 6, text.line)
     if symmetry != "general" and rows != columns:
         raise GraphError.in_file(

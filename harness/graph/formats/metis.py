@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from harness.graph.adjacency import Array
 from harness.graph.errors import GraphError
 from harness.graph.formats.rows import Arcs
-from harness.graph.formats.source import Block, Source, TextStream
+from harness.graph.formats.source import Block, Source, TextStream, whole_number
 from harness.graph.graph import Graph
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ def _header(text: TextStream) -> Header:
     while (line := text.readline()) is not None and (not line.strip() or line.lstrip().startswith("%")):
         pass
     fields = (line or "").split()
-    if not 2 <= len(fields) <= 4 or not all(field.isdecimal() for field in fields):
+    numbers = [number for field in fields if (number := whole_number(field)) is not None]
+    if not 2 <= len(numbers) <= 4 or len(numbers) < len(fields):
         raise GraphError.in_file(text.source.path, f"the header is {(line or '')[:60]!r}", mend, line=text.line)
     kind = fields[2].zfill(3) if len(fields) > 2 else "000"
     if len(kind) != 3 or set(kind) - {"0", "1"}:
@@ -93,14 +94,12 @@ def _header(text: TextStream) -> Header:
             "three digits 0 or 1: sizes, vertex, edge weights",
             line=text.line,
         )
-    weights = int(fields[3]) if len(fields) > 3 else 1
+    weights = numbers[3] if len(numbers) > 3 else 1
     if weights > 1000:
         raise GraphError.in_file(
             text.source.path, f"{weights} weights for each vertex", "at most 1000 are read", line=text.line
         )
-    return Header(
-        int(fields[0]), int(fields[1]), text.line, kind[0] == "1", weights if kind[1] == "1" else 0, kind[2] == "1"
-    )
+    return Header(numbers[0], numbers[1], text.line, kind[0] == "1", weights if kind[1] == "1" else 0, kind[2] == "1")
 
 
 def _numbers(source: Source, block: Block) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -118,7 +117,7 @@ def _numbers(source: Source, block: Block) -> tuple[NDArray[np.int64], NDArray[n
     digit = letters >= ord("0")
     starts = np.flatnonzero(digit & ~np.concatenate([[False], digit[:-1]]))
     ends = np.flatnonzero(letters == ord("\n"))
-    if not data.endswith(b"\n"):
+    if data and not data.endswith(b"\n"):
         ends = np.append(ends, letters.size)
     counts = np.diff(np.searchsorted(starts, ends), prepend=0)
     return np.fromstring(data.decode("ascii"), dtype=np.int64, sep=" ") if starts.size else np.empty(

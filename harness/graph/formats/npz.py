@@ -7,6 +7,10 @@ matrix) become the dense vertex_data["features"], uint8[V, F].
 from __future__ import annotations
 
 import json
+import math
+import re
+import struct
+import sys
 import zipfile
 import zlib
 from typing import IO, TYPE_CHECKING, Any
@@ -15,14 +19,20 @@ import numpy as np
 
 from harness.graph.adjacency import Array
 from harness.graph.errors import GraphError
-from harness.graph.formats.source import Source
+from harness.graph.formats.source import LONGEST_HEADER_LINE, Source
 from harness.graph.graph import Graph
 
 if TYPE_CHECKING:
     from harness.graph.formats import ReadOptions
 
 STRUCTURE = ("indptr", "indices", "weight", "meta", "labels", "feat_indptr", "feat_indices", "feat_shape")
-MOST_FEATURE_BYTES = 2**30
+COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what numpy.savez and savez_compressed write
+DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, OSError)
+HEADER = re.compile(
+    rb"\{\s*'descr':\s*(?P<descr>'[^']*'|\[[^\n]*\]),\s*'fortran_order':\s*(?P<fortran>True|False),"
+    rb"\s*'shape':\s*\((?P<shape>(?:[0-9]{1,18}\s*,?\s*){0,32})\),?\s*\}\s*"
+)
+PLAIN = re.compile(r"[<>|=]?[biufU][0-9]{1,6}")  # bool, integers, floats, text
 
 
 def read(source: Source, options: ReadOptions) -> Graph:
@@ -57,50 +67,66 @@ def read(source: Source, options: ReadOptions) -> Graph:
 
 def _arrays(source: Source) -> dict[str, Array]:
     """Every array of the archive, once its header, its size in the archive and the limit agree."""
-    arrays: dict[str, Array] = {}
-    limit = max(2**20, int(source.size * source.max_expansion))
+    damaged = (*DAMAGE, ValueError)
     try:
-        with zipfile.ZipFile(source.path) as archive:
-            total = sum(member.file_size for member in archive.infolist())
-            if total > limit:
-                raise GraphError.in_file(
-                    source.path, f"it unpacks to {total} bytes, more than {source.max_expansion:g} times its size",
-                    "raise max_expansion if you trust it",
-                )  # fmt: skip
-            for member in archive.infolist():
-                if member.filename.endswith(".npy"):
-                    with archive.open(member) as file:
-                        arrays[member.filename.removesuffix(".npy")] = _array(source, member, file)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
+        archive = zipfile.ZipFile(source.path)
+    except damaged as error:  # ValueError: names that are no text, places outside the file
         raise GraphError.in_file(source.path, f"the archive is damaged ({error})", "fetch the file again") from error
-    return arrays
+    with archive:
+        members = archive.infolist()
+        total = sum(member.file_size for member in members)
+        if total > max(2**20, int(source.size * source.max_expansion)):
+            raise GraphError.in_file(
+                source.path, f"it unpacks to {total} bytes, more than {source.max_expansion:g} times its size",
+                "raise max_expansion if you trust it",
+            )  # fmt: skip
+        held = [member for member in members if member.filename.endswith(".npy")]
+        return {member.filename.removesuffix(".npy"): _array(source, member, archive) for member in held}
 
 
-def _array(source: Source, member: zipfile.ZipInfo, file: IO[bytes]) -> Array:
+def _array(source: Source, member: zipfile.ZipInfo, archive: zipfile.ZipFile) -> Array:
     """The array in `member`, allocated only when its header's shape is what the archive holds."""
-    try:
-        version = np.lib.format.read_magic(file)
-        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, fortran, dtype = read_header(file)
-    except ValueError as error:
+    if member.compress_type not in COMPRESSIONS:
         raise GraphError.in_file(
-            source.path, f"{member.filename} has no valid header ({error})", "save it with numpy.savez"
-        ) from error
-    if dtype.hasobject or dtype.kind not in "biufU":
-        raise GraphError.in_file(
-            source.path, f"{member.filename} holds {dtype}", "only numbers and text are read, nothing pickled"
-        )
-    count = 1
-    for length in shape:
-        count *= int(length)
-    if count * dtype.itemsize != member.file_size - file.tell():
-        raise GraphError.in_file(
-            source.path, f"{member.filename} announces {shape} of {dtype}, but the file has another length",
-            "fetch the file again",
+            source.path, f"{member.filename} is compressed by method {member.compress_type}",
+            "save it with numpy.savez or numpy.savez_compressed",
         )  # fmt: skip
-    data = file.read()
+    try:
+        with archive.open(member) as file:
+            dtype, fortran, shape = _header(source, member.filename, file)
+            if math.prod(shape) * dtype.itemsize != member.file_size - file.tell():
+                raise GraphError.in_file(
+                    source.path, f"{member.filename} announces {shape} of {dtype}, but the file has another length",
+                    "fetch the file again",
+                )  # fmt: skip
+            data = file.read()
+    except DAMAGE as error:
+        raise GraphError.in_file(
+            source.path, f"{member.filename} is damaged ({error})", "fetch the file again"
+        ) from error
+    if dtype.kind == "U" and (np.frombuffer(data, np.dtype("u4").newbyteorder(dtype.byteorder)) > sys.maxunicode).any():
+        raise GraphError.in_file(source.path, f"{member.filename} holds text that is none", "fetch the file again")
     array: Array = np.frombuffer(data, dtype=dtype).reshape(shape, order="F" if fortran else "C")
     return array
+
+
+def _header(source: Source, name: str, file: IO[bytes]) -> tuple[np.dtype[Any], bool, tuple[int, ...]]:
+    """dtype, whether columns come first, and shape. NumPy's own reader evaluates the text: some exhaust the stack."""
+    magic = file.read(8)
+    length = int.from_bytes(file.read(2 if magic[6:7] == b"\x01" else 4), "little")
+    found = HEADER.fullmatch(file.read(min(length, LONGEST_HEADER_LINE)))
+    if not magic.startswith(b"\x93NUMPY") or found is None:
+        raise GraphError.in_file(source.path, f"{name} has no valid header", "save an array with numpy.savez")
+    described = found["descr"].decode("latin-1").strip("'")
+    try:
+        dtype = np.dtype(described) if PLAIN.fullmatch(described) else None
+    except (TypeError, ValueError):
+        dtype = None
+    if dtype is None or not dtype.itemsize:
+        raise GraphError.in_file(
+            source.path, f"{name} holds {described[:40]!r}", "only numbers and text are read, nothing pickled"
+        )
+    return dtype, found["fortran"] == b"True", tuple(int(length) for length in re.findall(rb"[0-9]+", found["shape"]))
 
 
 def _meta(source: Source, arrays: dict[str, Array]) -> dict[str, Any]:
@@ -108,7 +134,8 @@ def _meta(source: Source, arrays: dict[str, Array]) -> dict[str, Any]:
         return {}
     try:
         meta = json.loads(str(arrays["meta"]))
-    except ValueError as error:
+        json.dumps(meta, ensure_ascii=False).encode()  # halves of characters can be written nowhere
+    except (ValueError, RecursionError) as error:
         raise GraphError.in_file(source.path, f"meta is not JSON ({error})", "save it as json.dumps(...)") from error
     if not isinstance(meta, dict):
         raise GraphError.in_file(source.path, "meta is JSON but no object", "save it as {...}")
@@ -157,15 +184,18 @@ def _bipartite(source: Source, meta: dict[str, Any], num_vertices: int) -> tuple
 
 
 def _features(source: Source, arrays: dict[str, Array], num_vertices: int) -> Array:
-    try:
-        indptr, indices, shape = (arrays[f"feat_{part}"].astype(np.int64) for part in ("indptr", "indices", "shape"))
-    except KeyError as error:
+    parts = [arrays.get(f"feat_{part}") for part in ("indptr", "indices", "shape")]
+    found = [part.astype(np.int64) for part in parts if part is not None and part.dtype.kind in "iu" and part.ndim == 1]
+    if len(found) < len(parts):
         raise GraphError.in_file(
-            source.path, f"{error} is missing", "features need feat_indptr, feat_indices, feat_shape"
-        ) from error
-    fits = shape.shape == (2,) and shape[0] == num_vertices and 0 <= shape[0] * shape[1] <= MOST_FEATURE_BYTES
+            source.path, "a part of the features is missing, or no list of integers",
+            "features need feat_indptr, feat_indices, feat_shape",
+        )  # fmt: skip
+    indptr, indices, shape = found
     fits = (
-        fits
+        shape.shape == (2,)
+        and shape[0] == num_vertices
+        and shape[1] >= 0
         and indptr.shape == (num_vertices + 1,)
         and indptr[0] == 0
         and indptr[-1] == indices.size
@@ -175,6 +205,7 @@ def _features(source: Source, arrays: dict[str, Array], num_vertices: int) -> Ar
         raise GraphError.in_file(
             source.path, "the sparse features do not fit together", "save a CSR matrix with one row per vertex"
         )
+    source.refuse_table(int(shape[0]) * int(shape[1]), source.size, f"features of {shape[0]} x {shape[1]}")
     dense = np.zeros(tuple(shape), dtype=np.uint8)
     dense[np.repeat(np.arange(num_vertices), np.diff(indptr)), indices] = 1
     return dense

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
 
@@ -111,9 +112,9 @@ def _field_fault(field: str, column: Column) -> str | None:
             return None if math.isfinite(float(field)) else "not a finite number"
         except ValueError:
             return "not a number"
-    if not re.fullmatch(r"[+-]?\d+", field):
+    if not re.fullmatch(r"[+-]?[0-9]+", field):
         return "not an integer"
-    value = int(field)
+    value = Decimal(field)  # an int of more than 4300 digits is refused by Python
     if value < column.low or value > (2**63 - 1 if column.high is None else column.high):
         return f"outside {column.low}..{'2^63 - 1' if column.high is None else column.high}"
     return None

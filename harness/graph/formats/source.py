@@ -18,6 +18,8 @@ SMALLEST_LIMIT = 2**20  # any compressed file may grow to this
 LONGEST_HEADER_LINE = 2**16
 VERTICES_PER_BYTE = 8  # isolated vertices take no text; this bounds what a header may promise
 ALWAYS_ALLOWED_VERTICES = 2**20
+TABLE_BYTES_PER_BYTE = 64  # padded tables (features, potentials) may take this much of memory for a byte of the file
+ALWAYS_ALLOWED_TABLE_BYTES = 2**25
 
 # How files that are not what they are taken for begin: what to call them, and what to do.
 SIGNATURES = {
@@ -95,6 +97,21 @@ class Source:
                 f"correct the header (at most {VERTICES_PER_BYTE} vertices a byte are believed)",
                 line=line,
             )
+
+    def refuse_table(self, table_bytes: int, text_bytes: int, what: str) -> None:
+        """Raise GraphError if `what`, padded to one shape, would take far more memory than `text_bytes` of file."""
+        if table_bytes > max(ALWAYS_ALLOWED_TABLE_BYTES, TABLE_BYTES_PER_BYTE * text_bytes):
+            raise GraphError.in_file(
+                self.path,
+                f"{what} would take {table_bytes} bytes, out of {text_bytes} bytes of file",
+                f"at most {TABLE_BYTES_PER_BYTE} bytes for each one of the file are spent; use rows of like lengths",
+            )
+
+
+def whole_number(word: str | bytes) -> int | None:
+    """The number 0, 1, ... that `word` writes in at most 18 decimal digits, or None."""
+    text = word if isinstance(word, str) else word.decode("latin-1")
+    return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else None
 
 
 def refuse_signature(path: Path, start: bytes, *, inside: bool = False) -> None:

@@ -14,13 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.graph.errors import GraphError
-from harness.graph.formats.source import Source, TextStream
+from harness.graph.formats.source import Source, TextStream, whole_number
 from harness.graph.graph import Graph
 
 if TYPE_CHECKING:
     from harness.graph.formats import ReadOptions
-
-MOST_TABLE_BYTES = 2**32
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,11 +91,8 @@ def read(source: Source, options: ReadOptions) -> Graph:
     unary, pairs = _tables(words, cardinalities, scopes)
     words.expect_end()
     k = int(cardinalities.max(initial=1))
-    if 2 * len(pairs) * k * k * 8 > MOST_TABLE_BYTES:
-        raise GraphError.in_file(
-            source.path, f"{len(pairs)} pairs with up to {k} states need tables of over {MOST_TABLE_BYTES} bytes",
-            "use a network with fewer states",
-        )  # fmt: skip
+    size = len(words.data)
+    source.refuse_table(2 * len(pairs) * k * k * 8, size, f"the potentials of {len(pairs)} pairs with up to {k} states")
     ends = np.array(list(pairs), dtype=np.int64).reshape(-1, 2)
     tables = np.zeros((2 * len(pairs), k, k))
     for i, ((u, v), table) in enumerate(pairs.items()):
@@ -135,9 +130,10 @@ class _Words:
 
     def integer(self, what: str, low: int, high: int) -> int:
         word = self.take(what)
-        if not word.isdecimal() or not low <= int(word[:20]) <= high:
+        number = whole_number(word)
+        if number is None or not low <= number <= high:
             raise self.fault(f"{what} is {word[:20]!r}", f"it must be an integer in {low}..{high}")
-        return int(word)
+        return number
 
     def numbers(self, count: int, what: str) -> NDArray[np.float64]:
         """`count` finite numbers from 0 on."""
@@ -145,15 +141,16 @@ class _Words:
         if len(words) < count:
             self.taken = len(self.all)
             self.take(what)
-        for word in words:
+        found = np.empty(count)
+        for place, word in enumerate(words):
             self.taken += 1
             try:
-                number = float(word)
+                found[place] = float(word)
             except ValueError:
-                number = -1.0
-            if not 0 <= number < np.inf:
+                found[place] = -1.0
+            if not 0 <= found[place] < np.inf:
                 raise self.fault(f"{what} is {word[:20].decode('latin-1')!r}", "it must be a finite number, 0 or more")
-        return np.array(words, dtype="S").astype(np.float64)
+        return found
 
     def expect_end(self) -> None:
         if self.taken < len(self.all):
@@ -192,6 +189,8 @@ def _tables(
 ) -> tuple[NDArray[np.float64], dict[tuple[int, int], NDArray[np.float64]]]:
     """Unary potentials [V, k] and a table for each pair, its lower variable first. Constant factors are left out."""
     k = int(cardinalities.max(initial=1))
+    told = f"the potentials of {cardinalities.size} variables with up to {k} states"
+    words.source.refuse_table(cardinalities.size * k * 8, len(words.data), told)
     unary = np.where(np.arange(k) < cardinalities[:, None], 1.0, 0.0)
     pairs: dict[tuple[int, int], NDArray[np.float64]] = {}
     for number, scope in enumerate(scopes):
