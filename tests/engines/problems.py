@@ -20,6 +20,7 @@ from harness.algorithms.manifold_ranking import ManifoldRanking
 from harness.algorithms.multimodal import Multimodal
 from harness.algorithms.pagerank import PageRank
 from harness.algorithms.sssp import SSSP
+from harness.conformance.matrix import FEATURES
 from harness.contract import Device, Phases, Yes, schedule_from_options
 from harness.graph import Graph, load_graph
 from harness.graph.catalogue import digits, motorcycle
@@ -162,6 +163,14 @@ ALGORITHMS = {
     "manifold_ranking": ManifoldRanking(alpha=0.9, supersteps=300),
     "multimodal": Multimodal(),
 }
+
+
+def turns(engine, algorithm):
+    """The two numbers of features that an engine's default schedule runs an algorithm with, wherever the tests do not
+    run all: every engine meets every number, and so does every algorithm on the first four engines. Kernels are made
+    for a number of features, so tests of other schedules and of warm runs take the same ones."""
+    turn = (list(SPECS).index(engine) + list(ALGORITHMS).index(algorithm)) % 4
+    return FEATURES[turn], FEATURES[turn + 4]
 
 
 @functools.cache
