@@ -29,6 +29,7 @@ from harness.hookspecs import hookimpl
 from harness.per_device import PerDevice
 
 if TYPE_CHECKING:
+    from harness.device.cuda import blocks_of_multiprocessor, registers_of
     from harness.device.driver import cuda_unavailable
     from harness.graph import Graph
     from harness.language import Algorithm, Inputs, InvalidInput, LanguageError, Program
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
     )
     from harness.language.arrays import Arrays
     from harness.language.evaluation import Evaluator, concrete
-    from harness.language.expressions import ELEMENTWISE, Expression, constant, walk
-    from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, VertexStep, reads
+    from harness.language.expressions import ELEMENTWISE, Expression, constant, read, substitute, walk
+    from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, Property, Stage, VertexStep, reads
     from harness.language.reference import moved, segment_reduce
     from harness.language.start import initial_values
     from harness.lowering.cpu.engine import CpuEngine
@@ -63,16 +64,17 @@ if TYPE_CHECKING:
     from harness.lowering.tracking import composed_writes, live_after
 
 _HOME = {
+    "harness.device.cuda": "blocks_of_multiprocessor registers_of",
     "harness.device.driver": "cuda_unavailable",
     "harness.graph": "Graph",
     "harness.language": "Algorithm Inputs InvalidInput LanguageError Program",
     "harness.language.analysis": "FoldGroup change_driven fold_groups mutable recomputation_only unfolded watched",
     "harness.language.arrays": "Arrays",
     "harness.language.evaluation": "Evaluator concrete",
-    "harness.language.expressions": "ELEMENTWISE Expression constant walk",
+    "harness.language.expressions": "ELEMENTWISE Expression constant read substitute walk",
     "harness.language.reference": "moved segment_reduce",
     "harness.language.start": "initial_values",
-    "harness.language.program": "EdgeReduce EdgeUpdate GraphReduce VertexStep reads",
+    "harness.language.program": "EdgeReduce EdgeUpdate GraphReduce Property Stage VertexStep reads",
     "harness.lowering.cpu.engine": "CpuEngine",
     "harness.lowering.cpu.hubs": "HUB_ARGUMENTS HubRuns hub_runs push_template sum_hubs_in_runs",
     "harness.lowering.cpu.kernels": "Kernel KernelBuilder",
@@ -101,10 +103,11 @@ __all__ = [
     "ELEMENTWISE", "HUB_ARGUMENTS", "Algorithm", "AlgorithmSpec", "Arrays", "CpuEngine", "CudaEngine", "CudaKernel",
     "CudaKernelBuilder", "Device", "Direction", "EdgeReduce", "EdgeUpdate", "Engine", "EngineFailure", "EngineSpec",
     "Evaluator", "Expression", "FoldGroup", "Graph", "GraphReduce", "GraphSpec", "HubRuns", "Inputs", "InvalidInput",
-    "Kernel", "KernelBuilder", "LanguageError", "Launch", "No", "PerDevice", "Phases", "Program", "RunStatistics",
-    "ScheduleError", "SentEdges", "Superstep", "ThreadEngine", "VertexStep", "Yes", "balanced_bounds", "change_driven",
-    "combine_threads", "composed_writes", "concrete", "constant", "cuda_unavailable", "cuda_write_back", "fill_kernel",
-    "fold_groups", "hookimpl", "hub_runs", "initial_values", "live_after", "moved", "mutable", "option", "owned_edges",
-    "owner_bounds", "products_as_sums", "push_template", "reads", "recomputation_only", "schedule_from_options",
-    "segment_reduce", "sum_hubs_in_runs", "unfolded", "walk", "watched", "write_back",
+    "Kernel", "KernelBuilder", "LanguageError", "Launch", "No", "PerDevice", "Phases", "Program", "Property",
+    "RunStatistics", "ScheduleError", "SentEdges", "Stage", "Superstep", "ThreadEngine", "VertexStep", "Yes",
+    "balanced_bounds", "blocks_of_multiprocessor", "change_driven", "combine_threads", "composed_writes", "concrete",
+    "constant", "cuda_unavailable", "cuda_write_back", "fill_kernel", "fold_groups", "hookimpl", "hub_runs",
+    "initial_values", "live_after", "moved", "mutable", "option", "owned_edges", "owner_bounds", "products_as_sums",
+    "push_template", "read", "reads", "recomputation_only", "registers_of", "schedule_from_options", "segment_reduce",
+    "substitute", "sum_hubs_in_runs", "unfolded", "walk", "watched", "write_back",
 ]  # fmt: skip

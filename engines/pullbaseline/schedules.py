@@ -3,23 +3,66 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from harness.api import ScheduleError, option
+
+FILTERS = ("jit", "online", "ballot")
+FUSIONS = ("none", "push_pull", "all")
 
 
 @dataclass(frozen=True)
 class SimdxSchedule:
-    """SIMD-X's schedule: the in-degrees from which a vertex moves to the next of its three lists.
+    """SIMD-X's schedule (Liu & Huang 2019).
 
-    On a GPU a thread works on a vertex of the first list, a warp on one of the second, a block on one of the third. On
-    the CPU the first list is walked a vertex at a time, the second with the rows of later edges prefetched, and the
-    vertices of the third are divided among all threads edge by edge and combined afterwards.
+    ``warp_degree``, ``block_degree``: the degrees from which a vertex moves to the next of the three lists (sec. 4). On
+    a GPU a thread works on a vertex of the first list, a warp on one of the second, a block on one of the third: by its
+    in-degree where it pulls, by its out-degree where it pushes. On the CPU the first list is walked a vertex at a time,
+    the second with the rows of later edges prefetched, and the vertices of the third are divided among all threads edge
+    by edge and combined afterwards.
+
+    What follows is a GPU's, has no meaning on the CPU, where every superstep pulls along all edges by kernels that
+    return to the host, and is refused there unless left at None:
+
+    - ``filter``: how the lists of active vertices are made (sec. 4, fig. 5). *online*: a thread puts what it activates
+      into a bin of its own; a bin that overflows ends the run with an error, as there is nothing else. *ballot*: the
+      metadata of all vertices are scanned. *jit* (the default): online, and ballot after supersteps in which a bin has
+      overflowed.
+    - ``bin_size``: what a bin holds (64 by default: fig. 8).
+    - ``pull_share``: the share of all edges; where more leave the active vertices a superstep pulls, else it pushes
+      (sec. 5; 0.3 by default, the paper's).
+    - ``fusion``: what one launch does (sec. 5, table 2). *none*: one step of one superstep. *push_pull* (the default):
+      all supersteps until the direction turns. *all*: the whole run.
+    - ``resident_blocks``: blocks of a fused kernel (by default as many as are resident at once, eq. 1; more are
+      refused, as a global barrier would wait for them for ever).
+
+    The first three are options of programs with active vertices alone, as BFS; others visit all edges in every
+    superstep, have no push to fuse apart from the pull, and refuse them and *all*.
     """
 
-    warp_degree: int = option(32, "in-degree from which a vertex is in the middle list")
-    block_degree: int = option(1024, "in-degree above which a vertex is in the list of large ones")
+    warp_degree: int = option(32, "degree from which a vertex is in the middle list")
+    block_degree: int = option(1024, "degree above which a vertex is in the list of large ones")
+    filter: str | None = option(None, "GPU: jit, online or ballot (None: jit)")
+    bin_size: int | None = option(None, "GPU: vertices that a thread's bin holds (None: 64)")
+    pull_share: float | None = option(None, "GPU: share of the edges beyond which a superstep pulls (None: 0.3)")
+    fusion: str | None = option(None, "GPU: none, push_pull or all (None: push_pull)")
+    resident_blocks: int | None = option(None, "GPU: blocks of a fused kernel (None: as many as are resident)")
+
+    GPU_ONLY: ClassVar[tuple[str, ...]] = ("filter", "bin_size", "pull_share", "fusion", "resident_blocks")
+    TASKS_ONLY: ClassVar[tuple[str, ...]] = ("filter", "bin_size", "pull_share")
 
     def __post_init__(self) -> None:
         if not 0 <= self.warp_degree <= self.block_degree:
             met = f"warp_degree={self.warp_degree} and block_degree={self.block_degree}"
             raise ScheduleError(f"{met}: give 0 <= warp_degree <= block_degree")
+        for name, known in (("filter", FILTERS), ("fusion", FUSIONS)):
+            if getattr(self, name) not in (None, *known):
+                raise ScheduleError(f"{name}={getattr(self, name)!r}: give one of {', '.join(known)}")
+        if self.bin_size is not None and not 1 <= self.bin_size <= 1024:
+            raise ScheduleError(f"bin_size={self.bin_size}: a bin holds 1 to 1024 vertices")
+        if self.filter == "ballot" and self.bin_size is not None:
+            raise ScheduleError(f"bin_size={self.bin_size}: the ballot filter has no bins; give filter=jit or online")
+        if self.pull_share is not None and not 0.0 <= self.pull_share <= 1.0:
+            raise ScheduleError(f"pull_share={self.pull_share}: a share of the edges lies in 0..1")
+        if self.resident_blocks is not None and (self.resident_blocks < 1 or self.fusion == "none"):
+            raise ScheduleError(f"resident_blocks={self.resident_blocks}: give at least 1, and not fusion=none")

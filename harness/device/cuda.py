@@ -39,6 +39,20 @@ def allow_shared_memory(function: Any, size: int) -> None:
     driver.funcSetAttribute(function.ptr, driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, size)
 
 
+def registers_of(function: Any) -> int:
+    """Registers that a thread of a loaded kernel takes."""
+    from cupy_backends.cuda.api import driver
+
+    return int(driver.funcGetAttribute(driver.CU_FUNC_ATTRIBUTE_NUM_REGS, function.ptr))
+
+
+def blocks_of_multiprocessor(function: Any, threads: int) -> int:
+    """Blocks of ``threads`` threads of a loaded kernel, without dynamic shared memory, that a multiprocessor holds."""
+    from cupy_backends.cuda.api import driver
+
+    return int(driver.occupancyMaxActiveBlocksPerMultiprocessor(function.ptr, threads, 0))
+
+
 def require_memory(needed: int) -> None:
     """Raise MemoryError when ``needed`` bytes are more than the present device has free, before any are taken."""
     import cupy

@@ -217,10 +217,24 @@ def test_the_balance_of_gunrock_is_refused_by_name():
 
 
 @pytest.mark.parametrize(
+    ("option", "value"),
+    [("filter", "jit"), ("bin_size", 64), ("pull_share", 0.3), ("fusion", "none"), ("resident_blocks", 4)],
+)
+def test_the_tasks_of_simdx_are_refused_by_name_on_the_cpu(option, value):
+    graph, _ = problem("bfs", "grid", 1)
+    answer = new_engine("simdx", {option: value}).supports(program("bfs"), graph, 1, Device(threads=1))
+    assert isinstance(answer, No)
+    assert option in answer.reason
+
+
+@pytest.mark.parametrize(
     ("name", "options"),
     [
         ("onyx", {"direction": "sideways"}), ("onyx", {"rebuild": -1}), ("onyx", {"dense_share": -0.5}),
         ("tigr", {"degree_bound": 0}), ("simdx", {"warp_degree": 9, "block_degree": 3}), ("gunrock", {"rebuild": -2}),
+        ("simdx", {"filter": "batch"}), ("simdx", {"fusion": "pull"}), ("simdx", {"bin_size": 0}),
+        ("simdx", {"bin_size": 64, "filter": "ballot"}), ("simdx", {"pull_share": 1.5}),
+        ("simdx", {"resident_blocks": 8, "fusion": "none"}),
     ],
 )  # fmt: skip
 def test_senseless_options_are_refused(name, options):

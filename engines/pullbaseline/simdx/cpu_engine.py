@@ -16,12 +16,15 @@ from numpy.typing import NDArray
 from engines.pullbaseline.schedules import SimdxSchedule
 from harness.api import (
     CpuEngine,
+    Device,
     EdgeReduce,
     EdgeUpdate,
     FoldGroup,
+    Graph,
     GraphReduce,
     Kernel,
     KernelBuilder,
+    Program,
     unfolded,
 )
 
@@ -67,6 +70,13 @@ class SimdxCpuEngine(CpuEngine):
 
     schedule: SimdxSchedule
     direction = "pull"
+
+    def refusal(self, program: Program, graph: Graph, features: int, device: Device) -> str:
+        """Why this schedule cannot run the program; empty when it can."""
+        for name in SimdxSchedule.GPU_ONLY:
+            if getattr(self.schedule, name) is not None:
+                return f"schedule option {name} has no meaning on the CPU; leave it unset"
+        return super().refusal(program, graph, features, device)
 
     def groups(self) -> tuple[FoldGroup, ...]:
         """Every stage in a kernel of its own."""

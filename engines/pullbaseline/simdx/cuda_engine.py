@@ -1,8 +1,10 @@
-"""SIMD-X style on CUDA devices: Active - Compute - Combine, pulling without atomics (Liu & Huang 2019).
+"""SIMD-X style on CUDA devices: Active - Compute - Combine (Liu & Huang 2019).
 
-Vertices stand in three lists by in-degree: a thread computes a small one, a warp a middle one, a block a large one, and
-what its threads have is combined by shuffles and by way of shared memory. For BSP programs like ours SIMD-X pulls along
-all edges in every superstep.
+Vertices stand in three lists by degree: a thread computes a small one, a warp a middle one, a block a large one, and
+what its threads have is combined by shuffles and by way of shared memory. Programs with active vertices
+(:mod:`engines.pullbaseline.simdx.activity`) compute in lists of these, push or pull, in kernels that a global barrier
+fuses (:mod:`engines.pullbaseline.simdx.task_engine`). For the others, which are bulk-synchronous (BSP), SIMD-X pulls
+along all edges in every superstep.
 """
 
 from __future__ import annotations
@@ -13,7 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engines.pullbaseline.schedules import SimdxSchedule
-from harness.api import EdgeReduce, Launch, ThreadEngine, combine_threads
+from engines.pullbaseline.simdx.activity import activity
+from engines.pullbaseline.simdx.sources import made_at_sources
+from engines.pullbaseline.simdx.task_engine import TaskEngine
+from engines.pullbaseline.simdx.tasks import SIZES, WORKERS
+from harness.api import EdgeReduce, Graph, Launch, Program, combine_threads
 
 if TYPE_CHECKING:
     from typing import Any
@@ -23,7 +29,7 @@ if TYPE_CHECKING:
 COMPUTE = """
     @kernel
     for (Id i = first + {worker}::number(); i < last; i += {worker}::all()) {{
-        const Id v = {vertices}[i];
+        const Id v = {size}_vertices[i];
         const Arc end = in_offsets[v + 1];
         @vertex
         for (Arc e = in_offsets[v] + {worker}::member(); e < end; e += {worker}::SIZE) {{
@@ -36,51 +42,62 @@ COMPUTE = """
         }}
     }}
 """
-# The list, who works on a vertex of it, the function of threads.cuh that combines what the workers' threads have.
-LISTS = (("small", "Thread", ""), ("middle", "Warp", "combined_in_warp"), ("large", "Block", "combined_in_block"))
+LANES = {"Thread": 1, "Warp": 32}
 
 
-class SimdxCudaEngine(ThreadEngine):
-    """Pull, all edges every superstep, vertices listed by degree."""
+class SimdxCudaEngine(TaskEngine):
+    """Active vertices where a program has them; else pull, all edges every superstep; vertices listed by degree."""
 
     schedule: SimdxSchedule
-    direction = "pull"
     templates = Path(__file__).parent
+
+    def refusal(self, program: Program, graph: Graph, features: int) -> str:
+        """Why this schedule cannot run the program; empty when it can."""
+        reason = super().refusal(program, graph, features)
+        bulk = activity(program)
+        if reason or not isinstance(bulk, str):
+            return reason
+        for name in SimdxSchedule.TASKS_ONLY:
+            if getattr(self.schedule, name) is not None:
+                return f"schedule option {name} is for active vertices, and {program.name} has none: {bulk}"
+        if self.schedule.fusion not in (None, "none") or self.schedule.resident_blocks is not None:
+            return f"{program.name} is not fused: it has no active vertices, as {bulk}; leave fusion unset"
+        return ""
+
+    def rewritten(self, program: Program) -> Program:
+        """With messages made at their sources, where every vertex sends one in every superstep."""
+        return made_at_sources(program) if isinstance(activity(program), str) else program
 
     def bytes_needed(self) -> int:
         """Device memory, with the lists."""
         return super().bytes_needed() + 4 * self.graph.num_vertices
 
     def transform(self) -> dict[str, NDArray[Any]]:
-        """The vertices of each list, ascending (uint32)."""
-        degree, warp, block = self.graph.in_degrees, self.schedule.warp_degree, self.schedule.block_degree
-        masks = (degree < warp, (degree >= warp) & (degree <= block), (degree >= warp) & (degree > block))
+        """The vertices of each list by in-degree, ascending (uint32)."""
         lists = {}
-        for (name, _, _), mask in zip(LISTS, masks, strict=True):
+        for size, mask in zip(SIZES, self.by_degree(self.graph.in_degrees), strict=True):
             listed = np.flatnonzero(mask).astype(np.uint32)
-            self.pieces[name] = [
+            self.pieces[size] = [
                 (int(np.searchsorted(listed, first)), int(np.searchsorted(listed, last))) for first, last in self.sides
             ]
-            lists[f"{name}_vertices"] = listed
+            lists[f"{size}_vertices"] = listed
         return lists
 
     def plan_reduction(self, stage: EdgeReduce) -> None:
         """Compute and combine for one list after another."""
-        threads = {"Thread": 1, "Warp": 32, "Block": self.block}
-        for name, worker, function in LISTS:
+        for size, worker in WORKERS.items():
             signature = [
-                ("first", "Id"), ("last", "Id"), (f"{name}_vertices", "ids"), ("in_offsets", "arcs"),
+                ("first", "Id"), ("last", "Id"), (f"{size}_vertices", "ids"), ("in_offsets", "arcs"),
                 ("in_neighbours", "ids"),
             ]  # fmt: skip
-            template = COMPUTE.format(worker=worker, vertices=f"{name}_vertices")
-            builder = self.builder(f"{stage.name}_{name}", template, signature)
+            template = COMPUTE.format(worker=worker, size=size)
+            builder = self.builder(f"{stage.name}_{size}", template, signature)
             builder.bind("src", "edge", "u")
             builder.bind("edge", "edge", "e", "csc_")
             builder.bind("dst", "vertex", "v")
             builder.comment("edge", stage)
             total = builder.accumulator("total", stage.message, stage.reducer, "vertex")
             builder.accumulate(total, stage.message, stage.reducer, "edge")
-            if function:
-                combine_threads(builder, total, stage.message, stage.reducer, "combine", function)
+            combine_threads(builder, total, stage.message, stage.reducer, "combine", f"{worker}::combined")
             builder.store(f"vertex_{stage.into}", "v", stage.message, total, "store")
-            self.launches.append(Launch(builder.finish(), name, threads[worker]))
+            self.launches.append(Launch(builder.finish(), size, LANES.get(worker, self.block)))

@@ -98,7 +98,7 @@ class CudaEngine(Engine):
     def lower(self, program: Program, graph: Graph, features: int) -> str:
         """Plan and generate, without a device; the module's source."""
         watches = watched(program)
-        self.program, self.graph = separated(products_as_sums(program)), graph
+        self.program, self.graph = self.rewritten(separated(products_as_sums(program))), graph
         self.layout = DeviceLayout(features)
         width = self.width if self.width else 1 if has_matrices(self.program) else 4
         self.team = TeamShape.of(longest_row(self.program, self.layout), self.feature_aware, width)
@@ -268,24 +268,39 @@ class CudaEngine(Engine):
         first, wanted = self.done, self.done + max_supersteps
         with self.stream:
             past = cupy.zeros((max_supersteps, 3), np.int64)
-            self.state[FIELD["limit"]] = wanted
-            self.state[FIELD["first"]] = first
-            looks: list[tuple[Any, Any]] = []
-            for superstep in range(first, wanted):
-                self.launcher.superstep(superstep, past)
-                if (superstep - first) % LOOK_EVERY == LOOK_EVERY - 1:
-                    looks.append(self._look())
-                    if len(looks) > 1 and self._settled_at(looks.pop(0)):
-                        break
+            self.note(limit=wanted, first=first)
+            self.queue(first, wanted, past)
             self.stream.synchronize()
-            found = dict(zip(RUN_FIELDS, self.state.get(), strict=False))
-        self.done, self.settled = int(found["superstep"]), bool(found["settled"])
+            found = self.noted()
+        self.done, self.settled = found["superstep"], bool(found["settled"])
         taken = past[: self.done - first].get()
-        for active, edges, dense in taken:
-            direction: Direction = "dense" if dense else self.direction
-            statistics.supersteps.append(Superstep(int(active), int(edges), direction))
+        statistics.supersteps = [self.superstep_of(*map(int, one)) for one in taken]
         statistics.settled = self.settled
         return statistics
+
+    def queue(self, first: int, wanted: int, past: Any) -> None:
+        """Queue supersteps ``first`` to ``wanted - 1``, which are recorded in ``past``; once the run has settled the
+        rest may be left out."""
+        looks: list[tuple[Any, Any]] = []
+        for superstep in range(first, wanted):
+            self.launcher.superstep(superstep, past)
+            if (superstep - first) % LOOK_EVERY == LOOK_EVERY - 1:
+                looks.append(self._look())
+                if len(looks) > 1 and self._settled_at(looks.pop(0)):
+                    return
+
+    def superstep_of(self, active: int, edges: int, dense: int) -> Superstep:
+        """What is told of a superstep, from its record."""
+        return Superstep(active, edges, "dense" if dense else self.direction)
+
+    def note(self, **fields: int) -> None:
+        """Set fields of the run's state on the device."""
+        for name, value in fields.items():
+            self.state[FIELD[name]] = value
+
+    def noted(self) -> dict[str, int]:
+        """The fields of the run's state."""
+        return dict(zip(RUN_FIELDS, map(int, self.state.get()), strict=False))
 
     def _look(self) -> tuple[Any, Any]:
         import cupy
@@ -338,6 +353,10 @@ class CudaEngine(Engine):
             self.memory.cupy.get_default_memory_pool().free_all_blocks()
 
     # for subclasses ---------------------------------------------------------------------------------------------------
+    def rewritten(self, program: Program) -> Program:
+        """The lowered program as the engine runs it: by default as it is."""
+        return program
+
     @abstractmethod
     def groups(self) -> tuple[FoldGroup, ...]:
         """The stages in kernels."""

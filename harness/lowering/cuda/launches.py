@@ -76,7 +76,8 @@ class Launcher:
         swapped = {name for launch in launches for name in launch.swaps} if parity else set()
         found = []
         for launch in launches:
-            found.append(self._started(launch, swapped, side))
+            if launch.over not in self.engine.pieces or len(range(*self.engine.pieces[launch.over][side])):
+                found.append(self._started(launch, swapped, side))
             swapped = swapped ^ set(launch.swaps)
         return found
 

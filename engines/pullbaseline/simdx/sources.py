@@ -1,0 +1,56 @@
+"""What a vertex sends is made once a vertex, not once for each edge that leaves it.
+
+SIMD-X keeps a vertex's metadata as its neighbours take them: a PageRank is divided by the out-degree when it is made. A
+gather then reads one value for each edge, where the program's message reads several of its source.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from harness.api import EdgeReduce, Program, Property, VertexStep, read, reads, substitute
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from harness.api import Expression, Stage
+
+
+def made_at_sources(program: Program) -> Program:
+    """The program in which a vertex step before it makes the message of every reduction that reads two properties of
+    its source or more, nothing else, and is no larger than one of them. The same program where there is none."""
+    properties = dict(program.properties)
+    stages: list[Stage] = []
+    names = {stage.name for stage in program.stages}
+    for stage in program.stages:
+        if not isinstance(stage, EdgeReduce) or not _of_source_alone(program, stage.message):
+            stages.append(stage)
+            continue
+        made, name = _unused(f"{stage.name}_sent", properties), _unused(f"{stage.name}_make", names)
+        names.add(name)
+        shape = stage.message.shape
+        properties[made] = Property(made, "vertex", shape)
+        stages.append(VertexStep(name, ((made, substitute(stage.message, _at_vertex)),), stage.line))
+        stages.append(dataclasses.replace(stage, message=read("src", made, shape, "float")))
+    if len(stages) == len(program.stages):
+        return program
+    return dataclasses.replace(program, properties=properties, stages=tuple(stages))
+
+
+def _of_source_alone(program: Program, message: Expression) -> bool:
+    found = set(reads(message))
+    shapes = [program.properties[name].shape for _, name in found]
+    return len(found) > 1 and {space for space, _ in found} == {"src"} and message.shape in shapes
+
+
+def _at_vertex(node: Expression) -> Expression | None:
+    if node.op != "read":
+        return None
+    return read("v", node.attribute[1], node.shape, node.dtype)
+
+
+def _unused(name: str, taken: Container[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name

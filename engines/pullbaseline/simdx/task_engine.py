@@ -1,0 +1,192 @@
+"""Runs programs with active vertices: lists, filters and directions are decided on the device (secs. 4, 5)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from engines.pullbaseline.schedules import SimdxSchedule
+from engines.pullbaseline.simdx.activity import Activity, activity
+from engines.pullbaseline.simdx.residency import Residency, residency
+from engines.pullbaseline.simdx.tasks import BIN_SIZE, SIZES, TaskFunctions, task_kernels
+from harness.api import EngineFailure, Launch, RunStatistics, Superstep, ThreadEngine
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from harness.api import CudaKernelBuilder, Graph, Inputs, Program
+
+PULL_SHARE = 0.3  # of all edges (sec. 5)
+THREADS = 512  # of a block: a global barrier waits for half as many blocks as with 256
+BLOCKS = 512  # of kernels that are not fused: about as many as an H100 holds at once
+MOST_RESIDENT = 2048 * 160  # threads of a device, at most
+TURNS = 2  # times that the fused kernels are queued before the host looks whether the run has ended
+# Places in the struct TaskManager of filters.cuh, in words of 64 bits.
+TASKS, VOTES, FAILED, VERTICES, ARCS, PULLED, WORDS = 6, 18, 19, 20, 21, 22, 25
+
+
+class TaskEngine(ThreadEngine):
+    """With ``active`` a program's activity, or why it has none; then everything is left to :class:`ThreadEngine`."""
+
+    schedule: SimdxSchedule
+    active: Activity | str
+
+    # planning ---------------------------------------------------------------------------------------------------------
+    def lower(self, program: Program, graph: Graph, features: int) -> str:
+        """Plan and generate, without a device; the module's source."""
+        self.resident: dict[str, Residency] = {}
+        self.blocks_of: dict[str, int] = {}
+        return super().lower(program, graph, features)
+
+    def plan(self) -> None:
+        """The kernels of the steps, or those fused of them."""
+        self.active = activity(self.program)
+        self.change_driven = isinstance(self.active, Activity)
+        if isinstance(self.active, str):
+            self.direction, self.block = "pull", type(self).block
+            super().plan()
+            return
+        self.direction, self.block = "push", THREADS
+        share = self.schedule.pull_share
+        self.dense_share = PULL_SHARE if share is None else share
+
+        def make(name: str, template: str, signature: Sequence[tuple[str, str]]) -> CudaKernelBuilder:
+            return self.builder(name, template, signature)
+
+        functions = TaskFunctions(self.active, self.schedule, make)
+        for kernel in task_kernels(functions, self.schedule):
+            blocks = 1 if kernel.name == "note_superstep" else BLOCKS
+            self.launches.append(Launch(kernel, "all", 1, blocks=blocks))
+
+    @property
+    def fused(self) -> bool:
+        """Whether one launch does many supersteps."""
+        return isinstance(self.active, Activity) and self.schedule.fusion != "none"
+
+    def by_degree(self, degrees: NDArray[Any]) -> tuple[NDArray[np.bool_], ...]:
+        """Which vertices are in the small, the middle and the large list by some degrees, bool[V] each."""
+        warp, block = self.schedule.warp_degree, self.schedule.block_degree
+        return degrees < warp, (degrees >= warp) & (degrees <= block), (degrees >= warp) & (degrees > block)
+
+    def own_arrays(self) -> dict[str, tuple[int, type[np.generic]]]:
+        """With the lists, the bins of all threads that there are at most, and what the filters note."""
+        if isinstance(self.active, str):
+            return super().own_arrays()
+        vertices, stage = self.graph.num_vertices, self.active.reduction
+        found: dict[str, tuple[int, type[np.generic]]] = {
+            f"{size}_active": (int(np.count_nonzero(mask)), np.uint32)
+            for size, mask in zip(SIZES, self.by_degree(self.graph.out_degrees), strict=True)
+        }
+        blocks = max(self.blocks_of.values(), default=MOST_RESIDENT // self.block) if self.fused else BLOCKS
+        bin_size = 0 if self.schedule.filter == "ballot" else self.schedule.bin_size or BIN_SIZE
+        found |= {
+            "bins": (bin_size * blocks * self.block, np.uint32), "bin_counts": (blocks * self.block, np.uint32),
+            "marks": (vertices, np.uint32), "bits": (vertices // 32 + 1, np.uint32),
+            "found": (len(SIZES) * blocks * (1 + self.block // 32), np.uint32), "tasks": (WORDS, np.int64),
+            "lock": (4 * 32, np.uint64),  # two counts for each fused kernel, 256 bytes apart
+        }  # fmt: skip
+        if self.active.adds:
+            stride = self.layout.stride(stage.message.shape)
+            found[f"sent_{self.active.metadata}"] = (vertices * stride, np.float32)
+        return found
+
+    # loading ----------------------------------------------------------------------------------------------------------
+    def _load(self, device: Any) -> None:
+        super()._load(device)
+        if not self.fused:
+            return
+        for kernel in self.kernels:
+            self.resident[kernel.name] = residency(device, self.functions[kernel.name], self.threads)
+            self.blocks_of[kernel.name] = self.resident[kernel.name].take(kernel.name, self.schedule.resident_blocks)
+
+    # running ----------------------------------------------------------------------------------------------------------
+    def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
+        """Everything to its start: nothing is sent yet; active are those whose metadata are not the identity."""
+        super().reset(inputs, state)
+        if isinstance(self.active, str):
+            return
+        import cupy
+
+        arrays, vertices = self.memory.arrays, self.graph.num_vertices
+        arrays[f"vertex_{self.active.reduction.into}"].fill(self.active.identity)
+        arrays["marks"].fill(0)
+        if self.active.adds:
+            arrays[f"sent_{self.active.metadata}"].fill(0)
+        shape = self.program.properties[self.active.metadata].shape
+        stride = self.layout.stride(shape)
+        width = self.layout.dims(shape)[-1] if shape else 1
+        start = arrays[f"vertex_{self.active.metadata}"][: vertices * stride].reshape(vertices, stride)[:, :width]
+        heard = start != self.active.identity
+        active = heard.any(axis=1) if self.active.quiet else cupy.ones(vertices, np.bool_)
+        words = np.zeros(WORDS, np.int64)
+        degrees = self.graph.out_degrees
+        listed = active.get()
+        for number, mask in enumerate(self.by_degree(degrees)):
+            found = np.flatnonzero(mask & listed).astype(np.uint32)
+            arrays[f"{SIZES[number]}_active"][: len(found)].set(found)
+            words[number] = len(found)
+            words[PULLED + number] = self.pieces[SIZES[number]][0][1]
+        words[len(SIZES)] = int(degrees[listed].sum())
+        words[VOTES] = self.active.votes and vertices > 0 and _alike(start, heard)
+        words[VERTICES], words[ARCS] = vertices, self.graph.num_edges
+        arrays["tasks"][:WORDS].set(words)
+        self.filters: list[str] = []  # of every superstep, for figs. 7 and 11
+        self.note(active=int(listed.sum()))
+        cupy.cuda.Device().synchronize()
+
+    def run(self, max_supersteps: int) -> RunStatistics:
+        """Run until settled or for ``max_supersteps`` more supersteps.
+
+        Raises EngineFailure where a bin overflows and the online filter is the only one.
+        """
+        statistics = super().run(max_supersteps)
+        if isinstance(self.active, Activity) and int(self.memory.arrays["tasks"][FAILED]):
+            raise EngineFailure(
+                f"a bin of {self.schedule.bin_size or BIN_SIZE} vertices overflowed in superstep {self.done}, and the "
+                "online filter is the only one; give filter=jit, or a larger bin_size"
+            )
+        return statistics
+
+    def queue(self, first: int, wanted: int, past: Any) -> None:
+        """Queue the fused kernels in turns; a kernel ends at once where the direction is not its own."""
+        if not self.fused:
+            super().queue(first, wanted, past)
+            return
+        arrays = {**self.memory.arrays, "run": self.state, "past": past}
+        arguments = {kernel.name: tuple(arrays[name] for name in kernel.arguments) for kernel in self.kernels}
+        done = -1
+        while True:
+            for name in TURNS * list(arguments):
+                grid, block = (self.blocks_of[name],), (self.threads,)
+                self.functions[name](grid, block, arguments[name], enable_cooperative_groups=True)
+            found = self.noted()
+            if found["settled"] or found["superstep"] >= wanted:
+                return
+            if found["superstep"] == done:
+                raise EngineFailure(f"the fused kernels stand still at superstep {done}; run with fusion=none")
+            done = found["superstep"]
+
+    def superstep_of(self, active: int, edges: int, dense: int) -> Superstep:
+        """With the direction; ``dense`` tells the filter as well (see ``Superstep::how``)."""
+        if isinstance(self.active, str):
+            return super().superstep_of(active, edges, dense)
+        self.filters.append("ballot" if dense & 2 else "online")
+        return Superstep(active, edges, "pull" if dense & 1 else "push")
+
+    def explain(self) -> str:
+        """With why a program has no active vertices, and the blocks of fused kernels."""
+        told = [f"bulk-synchronous: {self.active}"] if isinstance(self.active, str) else []
+        told += [f"{name}: {blocks} blocks, all resident" for name, blocks in self.blocks_of.items()]
+        return "\n".join([*told, super().explain()])
+
+
+def _alike(start: Any, heard: Any) -> bool:
+    """Whether all values of a feature that are not the identity are the same; ``start``, ``heard``: [V, k] of CuPy."""
+    import cupy
+
+    least = cupy.where(heard, start, np.inf).min(axis=0)
+    most = cupy.where(heard, start, -np.inf).max(axis=0)
+    return bool(((least == most) | ~heard.any(axis=0)).all())

@@ -1,0 +1,179 @@
+"""SIMD-X style on a CUDA device, filters by fusion, against the float64 reference on fresh random inputs."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from engines.pullbaseline.schedules import FILTERS, FUSIONS, SimdxSchedule
+from engines.pullbaseline.simdx.cuda_engine import SimdxCudaEngine
+from harness.algorithms.bfs import BFS
+from harness.algorithms.components import Components
+from harness.algorithms.kcore import KCore
+from harness.algorithms.sssp import SSSP
+from harness.contract import EngineFailure, Phases, Yes
+from harness.graph import Graph
+from harness.graph.generators import grid, rmat
+from harness.language import trace
+from harness.language.reference import ReferenceRun
+from harness.language.validation import compare
+from tests.engines.test_cuda import device
+
+__all__ = ["device"]
+pytestmark = pytest.mark.gpu
+SEED = int(np.random.default_rng().integers(1 << 30))  # told by an assertion that fails
+LOW = {"warp_degree": 3, "block_degree": 9}  # so that small graphs fill all lists
+
+
+def symmetric(pairs, vertices, name):
+    """A weighted graph of undirected edges and isolated vertices."""
+    pairs = np.asarray(pairs, np.int64).reshape(-1, 2)
+    weights = np.random.default_rng(SEED).uniform(0.5, 2.0, len(pairs)).astype(np.float32)
+    return Graph.from_edges(
+        pairs[:, 0], pairs[:, 1], num_vertices=vertices, weights=weights, name=name, duplicates="min", symmetrize=True
+    )
+
+
+def stars(hubs=6, leaves=5000):
+    """Hubs that share leaves, and a chain of hubs; 100 isolated vertices."""
+    rng = np.random.default_rng(SEED)
+    spokes = np.stack([np.repeat(np.arange(hubs), leaves), hubs + rng.integers(0, leaves, hubs * leaves)], 1)
+    chain = np.stack([np.arange(hubs - 1), np.arange(1, hubs)], 1)
+    return symmetric(np.concatenate([spokes, chain]), hubs + leaves + 100, "stars")
+
+
+GRAPHS = {
+    "rmat": lambda: rmat(scale=10, edge_factor=8, seed=SEED % 1000, max_weight=4),
+    "stars": stars,
+    "path": lambda: symmetric([[i, i + 1] for i in range(700)], 710, "path"),
+    "grid": lambda: grid(rows=40, columns=37),
+    "no edges": lambda: symmetric([], 70, "no edges"),
+    "one vertex": lambda: symmetric([], 1, "one vertex"),
+    "directed": lambda: Graph.from_edges(
+        *np.random.default_rng(SEED).integers(0, 500, (2, 2500)), num_vertices=600, name="directed", duplicates="keep"
+    ),
+}  # fmt: skip
+ALGORITHMS = {
+    "bfs": (BFS(seed=SEED), 1), "bfs of 5": (BFS(seed=SEED), 5), "sssp": (SSSP(seed=SEED), 1),
+    "sssp of 19": (SSSP(seed=SEED), 19), "components": (Components(), 1), "kcore": (KCore(core=4), 1),
+}  # fmt: skip
+
+
+def prepared(algorithm, graph, features, device, **options):
+    engine = SimdxCudaEngine(SimdxSchedule(**options))
+    program = trace(algorithm)
+    answer = engine.supports(program, graph, features, device)
+    assert isinstance(answer, Yes), answer
+    engine.prepare(program, graph, features, device, Phases())
+    return engine, program
+
+
+def check(engine, program, run):
+    found = {name: engine.values(name) for name in program.outputs}
+    told = compare(program, found, {name: run.values(name) for name in program.outputs})
+    assert told.ok, f"seed {SEED}, superstep {engine.done}, filters {engine.filters}: {told.detail}"
+
+
+@pytest.mark.parametrize(("filter_", "fusion"), list(itertools.product(FILTERS, FUSIONS)))
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_superstep_is_the_reference_s(algorithm, name, filter_, fusion, device):
+    chosen, features = ALGORITHMS[algorithm]
+    graph = chosen.prepare_graph(GRAPHS[name]())
+    inputs = chosen.inputs(graph, features)
+    bins = {} if filter_ == "ballot" else {"bin_size": 1024}
+    engine, program = prepared(chosen, graph, features, device, filter=filter_, fusion=fusion, **bins, **LOW)
+    run = ReferenceRun(program, graph, features)
+    run.reset(inputs)
+    engine.reset(inputs)
+    for steps in (1, 1, 1, 2, 4, 1000):
+        expected, taken = run.run(steps), engine.run(steps)
+        assert len(taken.supersteps) == len(expected.supersteps), f"seed {SEED}"
+        assert taken.settled == expected.settled
+        check(engine, program, run)
+        if expected.settled:
+            break
+    assert expected.settled
+    assert not engine.run(5).supersteps
+    engine.close()
+
+
+@pytest.mark.parametrize("fusion", FUSIONS)
+@pytest.mark.parametrize(("name", "algorithm"), [("stars", "bfs"), ("stars", "kcore"), ("rmat", "sssp")])
+def test_bins_that_overflow_turn_the_ballot_on_and_off_again(name, algorithm, fusion, device):
+    chosen, features = ALGORITHMS[algorithm]
+    graph = chosen.prepare_graph(GRAPHS[name]())
+    inputs = chosen.inputs(graph, features)
+    options = {"fusion": fusion, "pull_share": 1.0, "bin_size": 1, "warp_degree": 100_000, "block_degree": 100_000}
+    engine, program = prepared(chosen, graph, features, device, filter="jit", **options)
+    run = ReferenceRun(program, graph, features)
+    run.reset(inputs)
+    engine.reset(inputs)
+    run.run(10_000)
+    taken = engine.run(10_000)
+    assert taken.settled
+    check(engine, program, run)
+    assert {step.direction for step in taken.supersteps} == {"push"}
+    if algorithm != "kcore":  # whose last supersteps may overflow, or the first alone
+        assert "ballot" in engine.filters[1:]
+        assert engine.filters[-1] == "online"
+    engine.close()
+
+
+@pytest.mark.parametrize("fusion", FUSIONS)
+def test_the_online_filter_alone_cannot_go_on(fusion, device):
+    chosen, graph = BFS(sources="0"), stars()
+    inputs = chosen.inputs(graph, 1)
+    options = {"bin_size": 1, "warp_degree": 100_000, "block_degree": 100_000, "pull_share": 1.0}
+    engine, _ = prepared(chosen, graph, 1, device, filter="online", fusion=fusion, **options)
+    engine.reset(inputs)
+    with pytest.raises(EngineFailure, match="overflowed"):
+        engine.run(1000)
+    engine.close()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 1.0])
+@pytest.mark.parametrize("fusion", FUSIONS)
+def test_directions_turn_by_the_share_of_edges(fusion, share, device):
+    chosen, graph = BFS(seed=SEED), GRAPHS["rmat"]()
+    inputs = chosen.inputs(graph, 1)
+    engine, program = prepared(chosen, graph, 1, device, fusion=fusion, pull_share=share)
+    run = ReferenceRun(program, graph, 1)
+    run.reset(inputs)
+    engine.reset(inputs)
+    run.run(1000)
+    taken = engine.run(1000)
+    check(engine, program, run)
+    degrees = {0.0: {"pull"}, 1.0: {"push"}, 0.2: {"push", "pull"}}
+    working = {step.direction for step in taken.supersteps if step.active}
+    assert working == degrees[share]
+    engine.close()
+
+
+@pytest.mark.parametrize("algorithm", ["bfs", "components", "kcore", "sssp of 19"])
+def test_few_blocks_and_a_warm_start(algorithm, device):
+    """Levels other than one start's are no votes."""
+    chosen, features = ALGORITHMS[algorithm]
+    graph = chosen.prepare_graph(GRAPHS["rmat"]())
+    inputs = chosen.inputs(graph, features)
+    engine, program = prepared(chosen, graph, features, device, resident_blocks=3)
+    run = ReferenceRun(program, graph, features)
+    run.reset(inputs)
+    run.run(2)
+    state = {name: run.values(name).astype(np.float32) for name in program.outputs}
+    run.reset(inputs, state)
+    engine.reset(inputs, state)
+    run.run(1000)
+    assert engine.run(1000).settled
+    check(engine, program, run)
+    engine.close()
+
+
+def test_more_blocks_than_are_resident_are_refused(device):
+    chosen, graph = BFS(seed=SEED), GRAPHS["path"]()
+    engine = SimdxCudaEngine(SimdxSchedule(resident_blocks=100_000))
+    with pytest.raises(EngineFailure, match="resident at once"):
+        engine.prepare(trace(chosen), graph, 1, device, Phases())
+    engine.close()

@@ -1,0 +1,140 @@
+"""SIMD-X style on CUDA devices, as far as it shows without one: which programs have active vertices, and residency."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from engines.pullbaseline.schedules import SimdxSchedule
+from engines.pullbaseline.simdx.activity import Activity, activity
+from engines.pullbaseline.simdx.cuda_engine import SimdxCudaEngine
+from engines.pullbaseline.simdx.residency import Residency
+from engines.pullbaseline.simdx.sources import made_at_sources
+from harness.contract import Device, EngineFailure, No, Yes
+from harness.device.compilation import compiled
+from harness.language import K, maximum, minimum, where
+from harness.language.program import EdgeReduce, VertexStep
+from harness.lowering.cuda.modules import headers
+from tests.engines.problems import ALGORITHMS, program, small
+from tests.engines.programs import traced
+
+
+def extremum(step, *, reduce="min", message=lambda src: src.x + 1.0):
+    """A program of one reduction and one step."""
+
+    def build(p, self):
+        p.vertex("x0", K)
+        p.vertex("x", K, start="x0")
+
+        @p.over_edges(into="best", reduce=reduce)
+        def send(src):
+            return message(src)
+
+        @p.over_vertices
+        def take(v):
+            return {"x": step(v)}
+
+        p.until_settled(at_most=50)
+        p.output("x", bound=0.0)
+
+    return traced(build, "extremum")
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_traversals_have_active_vertices_and_others_say_why_not(name):
+    found = activity(program(name))
+    assert isinstance(found, Activity) == (name in ("bfs", "sssp", "components", "kcore"))
+    if isinstance(found, str):
+        assert found
+
+
+def test_what_the_program_is_decides_and_not_its_name():
+    plain = activity(extremum(lambda v: minimum(v.x, v.best)))
+    assert isinstance(plain, Activity)
+    assert plain.votes
+    assert plain.quiet
+    downwards = activity(extremum(lambda v: maximum(v.x, v.best), reduce="max", message=lambda src: src.x - 1.0))
+    assert isinstance(downwards, Activity)
+    assert downwards.quiet
+    growing = activity(extremum(lambda v: minimum(v.x, v.best), message=lambda src: 2.0 * src.x))
+    assert isinstance(growing, Activity)
+    assert not growing.votes
+    assert not growing.quiet
+    floor = activity(extremum(lambda v: minimum(minimum(v.x, v.best), 3.0)))
+    assert isinstance(floor, Activity)
+    assert not floor.votes
+    assert "min(old, aggregate, constants)" in activity(extremum(lambda v: v.best))
+
+
+def kcore_like(leaf, message=lambda src: src.alive):
+    """Peeling in which those that go have the value ``leaf``."""
+
+    def build(p, self):
+        p.vertex("alive", start=1.0)
+
+        @p.over_edges(into="heard", reduce="sum")
+        def count(src):
+            return message(src)
+
+        @p.over_vertices
+        def peel(v):
+            return {"alive": where(v.heard >= 2.0, v.alive, leaf(v))}
+
+        p.until_settled(at_most=50)
+        p.output("alive", bound=0.0)
+
+    return traced(build, "peeling")
+
+
+def test_sums_are_sent_as_differences_where_they_are_exact():
+    assert isinstance(activity(kcore_like(lambda v: 0.0)), Activity)
+    assert "rounded" in activity(kcore_like(lambda v: 0.3))
+    assert "rounded" in activity(kcore_like(lambda v: 0.0, lambda src: 0.1 * src.alive))
+    assert "rounded" in activity(kcore_like(lambda v: 0.5 * v.alive))
+
+
+def test_messages_of_several_properties_are_made_at_their_source():
+    made = made_at_sources(program("pagerank"))
+    reductions = [stage for stage in made.stages if isinstance(stage, EdgeReduce)]
+    assert [stage.message.op for stage in reductions] == ["read"]
+    steps = {name for stage in made.stages if isinstance(stage, VertexStep) for name in stage.writes}
+    assert steps == {"rank", reductions[0].message.attribute[1]}
+    for name in ("bfs", "label_propagation", "als_all", "belief_propagation"):
+        assert made_at_sources(program(name)) is program(name)
+
+
+@pytest.mark.parametrize("option", [{"filter": "jit"}, {"bin_size": 8}, {"pull_share": 0.2}, {"fusion": "all"}])
+def test_what_has_no_active_vertices_refuses_their_options(option):
+    answer = SimdxCudaEngine(SimdxSchedule(**option)).supports(program("pagerank"), small("rmat"), 1, Device("cuda"))
+    assert isinstance(answer, No)
+    assert next(iter(option)) in answer.reason
+
+
+def test_resident_blocks_by_registers():
+    """The paper's example of eq. 1: 110 registers and 128 threads on a K40 are 60 blocks."""
+    device = Residency(multiprocessors=15, registers=65536, registers_of_thread=110, threads=128, occupancy=16)
+    assert device.blocks == 60
+    assert device.take("push", None) == 60
+    assert device.take("push", 7) == 7
+    with pytest.raises(EngineFailure, match="60 blocks resident at once"):
+        device.take("push", 61)
+    with pytest.raises(EngineFailure, match="fusion=none"):
+        Residency(15, 65536, 255, 1024, 0).take("push", None)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the compiler for CUDA is installed on Linux alone")
+@pytest.mark.parametrize(
+    ("algorithm", "features", "options"),
+    [
+        ("bfs", 5, {"filter": "online", "fusion": "all"}), ("kcore", 1, {"filter": "online", "fusion": "none"}),
+        ("sssp", 20, {"filter": "ballot"}),
+    ],
+)  # fmt: skip
+def test_filters_compile(algorithm, features, options):
+    engine = SimdxCudaEngine(SimdxSchedule(**options))
+    answer = engine.supports(program(algorithm), small("rmat"), features, Device("cuda"))
+    assert isinstance(answer, Yes), answer
+    found = compiled(engine.source, headers(engine.templates), "sm_90").resources()
+    assert set(found) == {kernel.name for kernel in engine.kernels} | {"end_of_superstep"}
+    assert all(taken["registers"] <= 65536 // engine.threads for taken in found.values())
