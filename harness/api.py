@@ -45,7 +45,16 @@ if TYPE_CHECKING:
     from harness.language.arrays import Arrays
     from harness.language.evaluation import Evaluator, concrete
     from harness.language.expressions import ELEMENTWISE, Expression, constant, read, substitute, walk
-    from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, Property, Stage, VertexStep, reads
+    from harness.language.program import (
+        IDENTITY,
+        EdgeReduce,
+        EdgeUpdate,
+        GraphReduce,
+        Property,
+        Stage,
+        VertexStep,
+        reads,
+    )
     from harness.language.reference import moved, segment_reduce
     from harness.language.start import initial_values
     from harness.lowering.cpu.engine import CpuEngine
@@ -74,7 +83,7 @@ _HOME = {
     "harness.language.expressions": "ELEMENTWISE Expression constant read substitute walk",
     "harness.language.reference": "moved segment_reduce",
     "harness.language.start": "initial_values",
-    "harness.language.program": "EdgeReduce EdgeUpdate GraphReduce Property Stage VertexStep reads",
+    "harness.language.program": "IDENTITY EdgeReduce EdgeUpdate GraphReduce Property Stage VertexStep reads",
     "harness.lowering.cpu.engine": "CpuEngine",
     "harness.lowering.cpu.hubs": "HUB_ARGUMENTS HubRuns hub_runs push_template sum_hubs_in_runs",
     "harness.lowering.cpu.kernels": "Kernel KernelBuilder",
@@ -100,13 +109,13 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "ELEMENTWISE", "HUB_ARGUMENTS", "Algorithm", "AlgorithmSpec", "Arrays", "CpuEngine", "CudaEngine", "CudaKernel",
-    "CudaKernelBuilder", "Device", "Direction", "EdgeReduce", "EdgeUpdate", "Engine", "EngineFailure", "EngineSpec",
-    "Evaluator", "Expression", "FoldGroup", "Graph", "GraphReduce", "GraphSpec", "HubRuns", "Inputs", "InvalidInput",
-    "Kernel", "KernelBuilder", "LanguageError", "Launch", "No", "PerDevice", "Phases", "Program", "Property",
-    "RunStatistics", "ScheduleError", "SentEdges", "Stage", "Superstep", "ThreadEngine", "VertexStep", "Yes",
-    "balanced_bounds", "blocks_of_multiprocessor", "change_driven", "combine_threads", "composed_writes", "concrete",
-    "constant", "cuda_unavailable", "cuda_write_back", "fill_kernel", "fold_groups", "hookimpl", "hub_runs",
+    "ELEMENTWISE", "HUB_ARGUMENTS", "IDENTITY", "Algorithm", "AlgorithmSpec", "Arrays", "CpuEngine", "CudaEngine",
+    "CudaKernel", "CudaKernelBuilder", "Device", "Direction", "EdgeReduce", "EdgeUpdate", "Engine", "EngineFailure",
+    "EngineSpec", "Evaluator", "Expression", "FoldGroup", "Graph", "GraphReduce", "GraphSpec", "HubRuns", "Inputs",
+    "InvalidInput", "Kernel", "KernelBuilder", "LanguageError", "Launch", "No", "PerDevice", "Phases", "Program",
+    "Property", "RunStatistics", "ScheduleError", "SentEdges", "Stage", "Superstep", "ThreadEngine", "VertexStep",
+    "Yes", "balanced_bounds", "blocks_of_multiprocessor", "change_driven", "combine_threads", "composed_writes",
+    "concrete", "constant", "cuda_unavailable", "cuda_write_back", "fill_kernel", "fold_groups", "hookimpl", "hub_runs",
     "initial_values", "live_after", "moved", "mutable", "option", "owned_edges", "owner_bounds", "products_as_sums",
     "push_template", "read", "reads", "recomputation_only", "registers_of", "schedule_from_options", "segment_reduce",
     "substitute", "sum_hubs_in_runs", "unfolded", "walk", "watched", "write_back",

@@ -82,6 +82,8 @@ declare(
     vector_width=(4, 2, 1),
     block_size=(256, 64),
 )
+declare("tigr", "engines.pushbaseline.tigr.cuda_engine:TigrCudaEngine", degree_bound=(8,))
+declare("gunrock", "engines.pushbaseline.gunrock.cuda_engine:GunrockCudaEngine", balance=("block", "merge_path"))
 
 
 @dataclass(frozen=True)
@@ -132,8 +134,8 @@ def accepted(declared: Declared, algorithm: str) -> list[Schedule]:
 
 
 def pairs(schedule: Schedule) -> set[tuple[tuple[str, Any], ...]]:
-    """Every two options with their values."""
-    return set(itertools.combinations(schedule, 2))
+    """Every two options with their values, or the one that there is."""
+    return set(itertools.combinations(schedule, min(2, len(schedule))))
 
 
 def covering(schedules: list[Schedule]) -> list[Schedule]:

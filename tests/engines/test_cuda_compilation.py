@@ -74,8 +74,9 @@ def test_kernels_take_what_the_table_says(engine, algorithm, schedule, column):
 
 
 @pytest.mark.parametrize("engine", list(DECLARED))
-def test_every_engine_has_a_table_of_every_algorithm(engine):
-    assert {algorithm for algorithm, _, _ in recorded(engine)} == set(algorithms()), f"the table is out of date{MEND}"
+def test_every_engine_has_a_table_of_every_algorithm_that_it_runs(engine):
+    run = {algorithm for algorithm in algorithms() if accepted(DECLARED[engine], algorithm)}
+    assert {algorithm for algorithm, _, _ in recorded(engine)} == run, f"the table is out of date{MEND}"
 
 
 @pytest.mark.parametrize("algorithm", algorithms())

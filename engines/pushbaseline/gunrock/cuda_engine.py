@@ -1,9 +1,9 @@
 """Gunrock style on CUDA devices: advance - filter - compute over an explicit frontier (Wang et al. 2016).
 
 *Advance* spreads the edges that leave a frontier over threads, sends the message of each, or its change, a feature at a
-time by atomic operations, and puts out where it went: a slot for every edge. *Filter* makes frontiers: of the sources
-that moved, and of what an advance put out, each vertex once. *Compute* steps the vertices of a frontier. Every operator
-is a kernel of its own.
+time by atomic operations, and puts out where it went: a slot for every edge, empty where a minimum or maximum stayed as
+it was. *Filter* makes frontiers: of the sources that moved, and of what an advance put out, each vertex once. *Compute*
+steps the vertices of a frontier. Every operator is a kernel of its own.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ ADVANCE = """
             const Arc e = mine.offsets[i] + (at - mine.starts[i]);
             const Id v = out_neighbours[e];
             @edge
-            output[at] = v;
+            output[at] = {reached};
         }}
     }}
     if (blockIdx.x == 0 && threadIdx.x == 0) run->edges += edges_of(size);
@@ -74,6 +74,7 @@ REACHED = """
         const Arc edges = edges_of(sizes[{at}]);
         for (Arc at = thread_of_grid(); at < edges; at += threads_of_grid()) {{
             const Id v = output[at];
+            if (v == NOWHERE) continue;
             @reached
         }}
     }}
@@ -186,7 +187,9 @@ class GunrockCudaEngine(ThreadEngine):
 
     def advance_kernel(self, stage: EdgeReduce, at: int, *, changes: bool) -> CudaKernelBuilder:
         """Send whole messages, or their changes, from a frontier."""
-        template = ADVANCE.format(balance=BALANCE[self.schedule.balance or "block"], at=at)
+        extremum = self.deltas[stage.name].kind == "monotone"
+        reached = "taken ? v : NOWHERE" if extremum else "v"
+        template = ADVANCE.format(balance=BALANCE[self.schedule.balance or "block"], at=at, reached=reached)
         signature = [
             ("frontier", "ids"), ("starts", "arcs"), ("sizes", "sizes"), ("output", "list"), ("out_offsets", "arcs"),
             ("out_neighbours", "ids"),
@@ -199,7 +202,8 @@ class GunrockCudaEngine(ThreadEngine):
         builder.comment("edge", stage)
         message = self.deltas[stage.name].message if changes else stage.message
         target = "change" if changes else "vertex"
-        builder.reduce_into(f"{target}_{stage.into}", "v", message, stage.reducer, "edge")
+        taken = "taken" if extremum else ""
+        builder.reduce_into(f"{target}_{stage.into}", "v", message, stage.reducer, "edge", taken=taken)
         return builder
 
     def reached_kernel(self, stage: EdgeReduce, at: int) -> CudaKernel:

@@ -8,6 +8,7 @@
 
 typedef unsigned long long Size;
 constexpr int EDGE_BITS = 33;
+constexpr Id NOWHERE = 0xffffffffu;  // put out for an edge that changed nothing
 
 __device__ inline Size size_of(Id vertices, Arc edges) { return (Size(vertices) << EDGE_BITS) + Size(edges); }
 __device__ inline Id vertices_of(Size size) { return Id(size >> EDGE_BITS); }
@@ -67,17 +68,21 @@ struct BlockMapped {
 struct MergePath {
     static constexpr int LENGTH = 4 * BLOCK, VERTICES = LENGTH + 1;
     static __device__ Id pieces(Size size) { return Id(((Size)vertices_of(size) + edges_of(size) + LENGTH - 1) / LENGTH); }
-    // How many vertices lie before step `at` of the merge of the vertices' ends with the edges.
+    // How many vertices lie before step `at` of the merge of the vertices' ends with the edges. The lanes of a warp look
+    // at 32 places at once: a binary search of one thread waits for memory 22 times among 4 M vertices, this one 5 times.
     static __device__ Id split(Size at, Size size, const Arc* starts)
     {
         const Id all = vertices_of(size);
         const Size edges = edges_of(size);
         Id low = at > edges ? Id(at - edges) : 0, high = at < all ? Id(at) : all;
         while (low < high) {
-            const Id middle = low + (high - low) / 2;
-            const Size end = middle + 1 < all ? starts[middle + 1] : edges;
-            if (end + middle < at) low = middle + 1;
-            else high = middle;
+            const Id step = (high - low + 31) / 32, mine = low + lane_id() * step;
+            const bool looks = mine < high;
+            const Size end = looks && mine + 1 < all ? starts[mine + 1] : edges;
+            const int before = __popc(__ballot_sync(WARP, looks && end + mine < at));
+            if (before == 0) break;
+            high = before * step < high - low ? low + before * step : high;
+            low += (before - 1) * step + 1;
         }
         return low;
     }

@@ -1,7 +1,8 @@
 """Tigr style on CUDA devices: a thread pushes along the edges of one virtual node, a feature at a time (Sabet et al.
 2018).
 
-All virtual nodes push in every superstep; sums, minima and maxima are atomic, one operation a feature and edge.
+All virtual nodes push in every superstep; sums, minima and maxima are atomic, one operation a feature and edge. As in
+the original, whoever reads a sum leaves it blank for the next superstep, and extrema live on.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engines.pushbaseline.schedules import TigrSchedule
-from harness.api import EdgeReduce, Graph, Launch, Program, ThreadEngine
+from harness.api import IDENTITY, EdgeReduce, FoldGroup, Graph, Launch, Program, ThreadEngine, change_driven, reads
 
 if TYPE_CHECKING:
     from typing import Any
@@ -65,17 +66,50 @@ class TigrCudaEngine(ThreadEngine):
         part = (np.arange(len(source)) - np.repeat(ends[:-1], parts)).astype(np.uint32)
         return {"node_source": source, "node_part": part}
 
+    def plan(self) -> None:
+        """Clear, push and step in the order of the stages."""
+        forms = change_driven(self.program)
+        self.extrema = set() if isinstance(forms, str) else {f.reduction.name for f in forms if f.kind == "monotone"}
+        self.reductions = [stage for stage in self.program.stages if isinstance(stage, EdgeReduce)]
+        self.last_readers = {stage.name: self._last_reader(stage) for stage in self.reductions}
+        self.only_extrema = all(stage.name in self.extrema for stage in self.reductions)
+        super().plan()
+
+    def _last_reader(self, stage: EdgeReduce) -> str:
+        """The last of the vertex steps after a reduction that read it; none where others read it as well."""
+        readers = [s for s in self.program.stages if stage.into in {name for _, name in reads(s)}]
+        after = self.program.stages[self.program.stages.index(stage) :]
+        own = {s.name for group in self.tracking.groups for s in group.vertex_steps}
+        fits = readers and all(s in after and s.name in own for s in readers)
+        return readers[-1].name if fits and stage.into not in self.program.outputs else ""
+
     def plan_reduction(self, stage: EdgeReduce) -> None:
-        """Clear, then push the message of every edge of every virtual node."""
+        """Push the message of every edge of every virtual node, into accumulators that somebody has cleared."""
         signature = [
             ("first", "Id"), ("last", "Id"), ("node_source", "ids"), ("node_part", "ids"), ("out_offsets", "arcs"),
             ("out_neighbours", "ids"),
         ]  # fmt: skip
         builder = self.builder(stage.name, PUSH.format(bound=self.schedule.degree_bound), signature)
         builder.bind("src", "source", "u")
+        builder.bind_scalar("src", "out_degree", "source", "float(node.degree)")
         builder.bind("edge", "edge", "e", "csr_")
         builder.bind("dst", "edge", "v")
         builder.comment("edge", stage)
+        if stage.name in self.extrema and builder.known_in(stage.message, "source"):
+            builder.blocks["source"].line(f"if ({builder.is_blank(stage.message, stage.reducer, 'source')}) continue;")
         builder.reduce_into(f"vertex_{stage.into}", "v", stage.message, stage.reducer, "edge")
-        self.launches.append(Launch(self.clear_kernel(stage), "vertices", 1))
+        if stage.name in self.extrema or self.last_readers[stage.name]:
+            self.blanks[f"vertex_{stage.into}"] = IDENTITY[stage.reducer]
+        else:
+            self.launches.append(Launch(self.clear_kernel(stage), "vertices", 1))
         self.launches.append(Launch(builder.finish(), "virtual nodes", 1))
+
+    def plan_vertices(self, group: FoldGroup) -> None:
+        """All vertices take the steps of a group, and clear the sums that nobody reads after them."""
+        builder = self.vertices_builder(group, unchanged_too=not self.only_extrema)
+        steps = {step.name for step in group.vertex_steps}
+        for stage in self.reductions:
+            if stage.name not in self.extrema and self.last_readers[stage.name] in steps:
+                blank = builder.accumulator(f"blank_{stage.into}", stage.message, stage.reducer, "kernel")
+                builder.store(f"vertex_{stage.into}", "v", stage.message, blank, "vertex")
+        self.launches.append(Launch(builder.finish(), "vertices", 1))

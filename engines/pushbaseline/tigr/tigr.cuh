@@ -7,13 +7,14 @@
 #include "threads.cuh"
 
 template <int BOUND> struct VirtualNode {
-    Arc first, last, stride;
+    Arc first, last, stride, degree;  // the vertex's whole degree
 
     __device__ VirtualNode(Id source, Id part, const Arc* offsets)
     {
         const Arc start = offsets[source];
         last = offsets[source + 1];
-        stride = (last - start + BOUND - 1) / BOUND;
+        degree = last - start;
+        stride = (degree + BOUND - 1) / BOUND;
         first = start + part;
     }
 };

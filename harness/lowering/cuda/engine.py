@@ -106,6 +106,7 @@ class CudaEngine(Engine):
         self.rooms: dict[str, int] = {}
         self.pieces: dict[str, list[tuple[int, int]]] = {}
         self.flipped: dict[str, str] = {}
+        self.blanks: dict[str, float] = {}
         self.rebuild_every = 0
         self.tracking = Tracking(self.program, self.groups(), self.change_driven, watches)
         self.sides = self._sides()
@@ -217,6 +218,8 @@ class CudaEngine(Engine):
                     array[:] = True
                 case "fresh" | "flips":
                     array[:] = 0
+        for name, blank in self.blanks.items():
+            self.memory.arrays[name].fill(blank)
         start = dict.fromkeys(RUN_FIELDS, 0)
         edges = self.graph.num_edges
         start |= {"active": self.graph.num_vertices, "sides": len(self.sides), "rebuild": self.rebuild_every}
@@ -370,7 +373,8 @@ class CudaEngine(Engine):
 
     @abstractmethod
     def plan(self) -> None:
-        """Add launches (:meth:`add`), and the floats of arrays of the engine's own to ``self.rooms``."""
+        """Add launches (:meth:`add`), to ``self.rooms`` the floats of arrays of the engine's own, and to
+        ``self.blanks`` the arrays that a run begins with full of one number."""
 
     def add(self, kernel: CudaKernel, over: str, lanes: float | None = None, swaps: tuple[str, ...] = ()) -> None:
         """Add a launch, by default of a team for each vertex."""

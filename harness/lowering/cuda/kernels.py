@@ -100,6 +100,10 @@ class CudaKernelBuilder:
         """Properties read from ``space`` are at ``index`` from ``block`` on, in the array ``prefix + property``."""
         self._bindings[space] = Binding(block, index, prefix)
 
+    def bind_scalar(self, space: str, name: str, block: str, text: str) -> None:
+        """A number of a property that ``text`` gives from ``block`` on, without looking into the property's array."""
+        self.bind_value(space, name, block, Value("scalar", text))
+
     def bind_value(self, space: str, name: str, block: str, value: Value) -> None:
         """A property that is in a variable already from ``block`` on."""
         self._values[(space, name)] = Location(self.blocks[block], value=value)
@@ -141,10 +145,21 @@ class CudaKernelBuilder:
         """Reduce a message into a local accumulator."""
         self.mapping.accumulate(target, message, reducer, self.blocks[block])
 
-    def reduce_into(self, array: str, index: str, message: Expression, reducer: Reducer, block: str) -> None:
-        """Reduce a message into an array that others write at the same time."""
+    def reduce_into(
+        self, array: str, index: str, message: Expression, reducer: Reducer, block: str, *, taken: str = ""
+    ) -> None:
+        """Reduce a message into an array that others write at the same time. ``taken``: a bool variable that is to say
+        whether that changed anything (of extrema, with features in a loop)."""
         self.argument(array, "f32")
-        self.mapping.reduce_into(array, index, message, reducer, self.blocks[block])
+        self.mapping.reduce_into(array, index, message, reducer, self.blocks[block], taken=taken)
+
+    def known_in(self, node: Expression, block: str) -> bool:
+        """Whether a value is known in a block already, or further out."""
+        return self.mapping.home(node).depth <= self.blocks[block].depth
+
+    def is_blank(self, message: Expression, reducer: Reducer, block: str) -> str:
+        """A bool variable: whether a message, known in ``block``, changes nothing."""
+        return self.mapping.is_blank(message, reducer, self.blocks[block])
 
     def store(self, array: str, index: str, node: Expression, value: Value, block: str) -> None:
         """Write the value of ``node`` to ``array`` at ``index``."""

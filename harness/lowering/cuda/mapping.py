@@ -46,13 +46,25 @@ class Mapping(Lowering):
             tile=target.kind == "tile",
         )  # fmt: skip
 
-    def reduce_into(self, array: str, index: str, message: Expression, reducer: Reducer, block: Block) -> None:
-        """Reduce a message into memory that others write at the same time: the lowering makes it atomic."""
+    def reduce_into(
+        self, array: str, index: str, message: Expression, reducer: Reducer, block: Block, *, taken: str = ""
+    ) -> None:
+        """Reduce a message into memory that others write at the same time: the lowering makes it atomic.
+
+        ``taken`` (extrema alone, features in a loop): declares a bool variable of this name, whether any feature took
+        the place of another.
+        """
         operation, start = OPERATION[reducer], self.start(array, index, message)
-        if not message.shape:
+        if taken:
+            assert reducer != "sum", "a sum takes every message"
+            assert not self.feature_aware, "the lanes of a team would have to agree"
+            block.declare("bool", taken, "false", constant=False)
+        if taken and not message.shape:
+            block.line(f"{taken} = {operation}::into({start}, {self.lower(message).text});")
+        elif not message.shape:
             block.line(f"reduce_into<{operation}>(team, {start}, {self.lower(message).text});")
         elif not self.feature_aware:
-            self._walk_into(operation, start, message, block)
+            self._walk_into(f"{taken} |= {operation}" if taken else operation, start, message, block)
         elif len(message.shape) == 1:
             stride = self.layout.stride(message.shape)
             block.line(f"reduce_into<{operation}, {stride}>(team, {start}, {self.materialised(message)});")
@@ -60,7 +72,7 @@ class Mapping(Lowering):
             self._matrix_into(operation, start, message, block)
 
     def _walk_into(self, operation: str, start: str, message: Expression, block: Block) -> None:
-        """Feature by feature, one atomic operation each."""
+        """Feature by feature, one atomic operation each; ``operation``: its name, and what is done with its result."""
         self.prepare(message)
         target = block.declare("float*", self.fresh("target"), start)
         if len(message.shape) == 1:
@@ -82,6 +94,16 @@ class Mapping(Lowering):
         row = f"Row<{length}> row; FEATURES(f, {length}) row[f] = {element};"
         into = f"reduce_into<{operation}, {stride}>(team, {start} + i * {stride}, row);"
         block.line(f"{loop}(i, {rows}) {{ {' '.join(walk.before)} {row} {into} }}")
+
+    def is_blank(self, message: Expression, reducer: Reducer, block: Block) -> str:
+        """A bool variable: whether a message is the reducer's identity in all features, and so changes nothing."""
+        blank = literal(IDENTITY[reducer])
+        if not message.shape:
+            return block.declare("bool", self.fresh("silent"), f"{self.lower(message).text} == {blank}")
+        self.prepare(message)
+        name = block.declare("bool", self.fresh("silent"), "true", constant=False)
+        self.loop(message, block, lambda w: f"{name} = {name} && {self.element(message, w)} == {blank};")
+        return name
 
     def store(self, array: str, index: str, node: Expression, value: Value, block: Block) -> None:
         """Write a value to ``array`` at ``index``."""

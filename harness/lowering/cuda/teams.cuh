@@ -127,22 +127,25 @@ struct Min {
     static __device__ float identity() { return INFINITE; }
     __device__ float operator()(float a, float b) const { return minimum(a, b); }
     // Floats of one sign are ordered as their bits are: non-negative ones alike, negative ones the other way round.
-    static __device__ void into(float* target, float value)
+    // Whether the value took the place of another.
+    static __device__ bool into(float* target, float value)
     {
-        if (!(value < *const_cast<volatile float*>(target))) return;
-        if (__float_as_int(value) >= 0) atomicMin(reinterpret_cast<int*>(target), __float_as_int(value));
-        else atomicMax(reinterpret_cast<unsigned*>(target), __float_as_uint(value));
+        if (!(value < *const_cast<volatile float*>(target))) return false;
+        const int bits = __float_as_int(value);
+        if (bits >= 0) return bits < atomicMin(reinterpret_cast<int*>(target), bits);
+        return unsigned(bits) > atomicMax(reinterpret_cast<unsigned*>(target), unsigned(bits));
     }
 };
 struct Max {
     static constexpr bool ADDS = false;
     static __device__ float identity() { return -INFINITE; }
     __device__ float operator()(float a, float b) const { return maximum(a, b); }
-    static __device__ void into(float* target, float value)
+    static __device__ bool into(float* target, float value)
     {
-        if (!(value > *const_cast<volatile float*>(target))) return;
-        if (__float_as_int(value) >= 0) atomicMax(reinterpret_cast<int*>(target), __float_as_int(value));
-        else atomicMin(reinterpret_cast<unsigned*>(target), __float_as_uint(value));
+        if (!(value > *const_cast<volatile float*>(target))) return false;
+        const int bits = __float_as_int(value);
+        if (bits >= 0) return bits > atomicMax(reinterpret_cast<int*>(target), bits);
+        return unsigned(bits) < atomicMin(reinterpret_cast<unsigned*>(target), unsigned(bits));
     }
 };
 

@@ -19,7 +19,7 @@ from harness.lowering.cuda.launches import Launch
 from harness.lowering.cuda.mapping import OPERATION
 from harness.lowering.cuda.write_back import cuda_write_back
 
-PARTS = 512  # blocks of a reduction over the graph, about four for each multiprocessor; one block joins what they found
+PARTS = 1024  # blocks of a reduction over the graph, about eight for each multiprocessor; one joins what they found
 
 VERTICES = """
     @kernel
@@ -93,12 +93,16 @@ class ThreadEngine(CudaEngine):
     # vertices ---------------------------------------------------------------------------------------------------------
     def plan_vertices(self, group: FoldGroup) -> None:
         """All vertices take the steps of a group; counts those that moved."""
+        self.launches.append(Launch(self.vertices_builder(group).finish(), "vertices", 1))
+
+    def vertices_builder(self, group: FoldGroup, *, unchanged_too: bool = True) -> CudaKernelBuilder:
+        """The kernel of a group of vertex steps, to be finished. ``unchanged_too``: see :func:`cuda_write_back`."""
         builder = self.builder(self.tracking.name(group), VERTICES)
         builder.bind("v", "vertex", "v")
         for step in group.vertex_steps:
             builder.comment("vertex", step)
-        cuda_write_back(builder, self.tracking, group, "vertex")
-        self.launches.append(Launch(builder.finish(), "vertices", 1))
+        cuda_write_back(builder, self.tracking, group, "vertex", unchanged_too=unchanged_too)
+        return builder
 
     def clear_kernel(self, stage: EdgeReduce, *, array: str = "vertex", unless: str = "run->over()") -> CudaKernel:
         """Set an accumulator in memory to the reducer's identity. ``array``: the kind of array that it is in;

@@ -1,0 +1,182 @@
+"""The styles of Gunrock, Tigr and SIMD-X against their originals, on a CUDA device.
+
+``python -m tests.benchmarks.cuda_originals`` runs PageRank (k = 1, 20 supersteps) and BFS from the largest hub on a
+symmetric R-MAT graph of 2^20 vertices and on a grid of 2,000 x 2,000 with 40 % of its edges removed. A line for every
+style tells the milliseconds of a whole run, between events on the engine's stream (median of several), those of its
+kernels alone, one after another, and the original's on such graphs on an H100. With ``--kernels``: those of every
+kernel. Answers are held against float64 beforehand. ``--scale`` and ``--side``: smaller graphs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.algorithms.bfs import BFS
+from harness.algorithms.pagerank import PageRank
+from harness.contract import Device, Phases, schedule_from_options
+from harness.graph import Graph
+from harness.language import Algorithm, Inputs, trace
+from harness.lowering.cuda.engine import CudaEngine
+from harness.lowering.cuda.launches import Started
+from harness.plugins import load_plugins
+from tests.benchmarks.cuda_cells import milliseconds, release
+from tests.benchmarks.cuda_graphs import rmat_graph, road_grid
+from tests.engines.cuda_schedules import loaded
+
+SUPERSTEPS = 20  # of PageRank
+REPEATS = 5
+PATIENCE_MS = 1500.0  # no further repetition beyond
+STYLES: dict[str, tuple[str, dict[str, Any]]] = {
+    "tigr": ("tigr", {}),
+    "gunrock, block": ("gunrock", {"balance": "block"}),
+    "gunrock, merge path": ("gunrock", {"balance": "merge_path"}),
+    "simdx": ("simdx", {}),
+}
+# Milliseconds on an H100: of Gunrock 1.2, Tigr and SIMD-X.
+ORIGINALS = {
+    ("rmat", "pagerank"): {"gunrock": 24.8, "tigr": 9.0, "simdx": 8.7},
+    ("rmat", "bfs"): {"gunrock": 1.5, "tigr": 0.84, "simdx": 0.63},
+    ("grid", "pagerank"): {"gunrock": 6.4, "tigr": 2.1, "simdx": 2.7},
+    ("grid", "bfs"): {"gunrock": 385.0, "tigr": 157.0, "simdx": 65.0},
+}
+HEADER = f"{'graph':<10} {'algorithm':<9} {'style':<20} {'ms/run':>8} {'kernels':>8} {'supersteps':>10} {'original':>8}"
+
+
+def made(style: str, algorithm: Algorithm, graph: Graph, inputs: Inputs) -> CudaEngine:
+    """The engine of a style, at the start of a run."""
+    name, options = STYLES[style]
+    spec = load_plugins().engine(name)
+    engine: CudaEngine = loaded(loaded(spec.factory).engines["cuda"])(schedule_from_options(spec, options))
+    engine.prepare(trace(algorithm), graph, 1, Device("cuda"), Phases())
+    engine.reset(inputs)
+    return engine
+
+
+def whole_run(engine: CudaEngine, inputs: Inputs, limit: int) -> tuple[float, int]:
+    """The median of some runs from the start, ms, and their supersteps."""
+    taken: list[float] = []
+    supersteps = 0
+    while len(taken) < REPEATS and sum(taken) < PATIENCE_MS:
+        engine.reset(inputs)
+        took, done = milliseconds(lambda: engine.run(limit), engine.stream)
+        taken.append(took)
+        supersteps = len(done.supersteps)
+    return statistics.median(taken), supersteps
+
+
+@contextmanager
+def timed_launches(engine: CudaEngine, into: dict[str, list[float]]) -> Iterator[None]:
+    """Every launch waits for the one before it, and its milliseconds are noted under the kernel's name."""
+    names = {id(function): name for name, function in engine.functions.items()}
+    start = Started.start
+
+    def timed(launch: Started) -> None:
+        took, _ = milliseconds(lambda: start(launch))
+        into[names[id(launch.function)]].append(took)
+
+    with mock.patch.object(Started, "start", timed):
+        yield
+
+
+def by_kernel(engine: CudaEngine, inputs: Inputs, limit: int) -> dict[str, float]:
+    """Milliseconds of a run by kernel, each on its own."""
+    found: dict[str, list[float]] = defaultdict(list)
+    engine.reset(inputs)
+    with timed_launches(engine, found):
+        engine.run(limit)
+    return {name: sum(taken) for name, taken in sorted(found.items(), key=lambda pair: -sum(pair[1]))}
+
+
+# answers --------------------------------------------------------------------------------------------------------------
+def expected(algorithm: Algorithm, graph: Graph, inputs: Inputs) -> NDArray[np.float64]:
+    """The answer in float64, by sparse products on the device."""
+    import cupy
+    from cupyx.scipy.sparse import csr_matrix
+
+    csc, count = graph.csc, graph.num_vertices
+    ones = cupy.ones(graph.num_edges, np.float64)
+    columns, offsets = cupy.asarray(csc.neighbours.astype(np.int32)), cupy.asarray(csc.offsets.astype(np.int32))
+    matrix = csr_matrix((ones, columns, offsets), shape=(count, count))
+    if isinstance(algorithm, BFS):
+        level = cupy.asarray(inputs.properties["source"][:, 0], np.float64)
+        front, depth = (level == 0).astype(np.float64), 0
+        while front.any():
+            depth += 1
+            new = (matrix @ front > 0) & cupy.isinf(level)
+            level[new] = depth
+            front = new.astype(np.float64)
+        return np.asarray(level.get())
+    degree = cupy.asarray(graph.out_degrees, np.float64)
+    teleport = cupy.asarray(inputs.properties["teleport"][:, 0], np.float64)
+    rank, alpha = teleport.copy(), inputs.parameters["alpha"]
+    for _ in range(SUPERSTEPS):
+        share = cupy.where(degree > 0, rank / cupy.maximum(degree, 1), 0.0)
+        rank = (1 - alpha + alpha * rank[degree == 0].sum()) * teleport + alpha * (matrix @ share)
+    return np.asarray(rank.get())
+
+
+def check(engine: CudaEngine, algorithm: Algorithm, wanted: NDArray[np.float64]) -> str:
+    """Raises AssertionError where an answer is wrong; what to say of a right one."""
+    (output,) = engine.program.outputs
+    values = engine.values(output)[:, 0].astype(np.float64)
+    if isinstance(algorithm, BFS):
+        assert np.array_equal(values, wanted), f"{np.count_nonzero(values != wanted)} levels are wrong"
+        return "levels as in float64"
+    error = float(np.max(np.abs(values - wanted) / wanted))
+    assert error < trace(algorithm).bound, f"relative error {error:.1e}"
+    return f"relative error {error:.0e}, sum {values.sum():.7f}"
+
+
+# the table ------------------------------------------------------------------------------------------------------------
+def lines(kind: str, graph: Graph, styles: Sequence[str], *, kernels: bool) -> Iterator[str]:
+    """Of every style on a graph, both algorithms."""
+    hub = int(np.argmax(graph.out_degrees))
+    problems: list[tuple[Algorithm, int]] = [(PageRank(), SUPERSTEPS), (BFS(sources=str(hub)), 1_000_000)]
+    for algorithm, limit in problems:
+        inputs = algorithm.inputs(graph, 1)
+        wanted = expected(algorithm, graph, inputs)
+        for style in styles:
+            engine = made(style, algorithm, graph, inputs)
+            engine.run(limit)
+            told = check(engine, algorithm, wanted)
+            ms, supersteps = whole_run(engine, inputs, limit)
+            alone = by_kernel(engine, inputs, limit)
+            original = ORIGINALS[kind, algorithm.name][STYLES[style][0]]
+            yield (
+                f"{graph.name:<10} {algorithm.name:<9} {style:<20} {ms:>8.2f} {sum(alone.values()):>8.2f} "
+                f"{supersteps:>10} {original:>8.2f} {ms / original:.2f}x  {told}"
+            )
+            if kernels:
+                yield "    " + ", ".join(f"{name} {took:.2f}" for name, took in alone.items())
+            release([engine])
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scale", type=int, default=20, help="R-MAT: the logarithm of the number of vertices")
+    parser.add_argument("--side", type=int, default=2000, help="grid: vertices on a side")
+    parser.add_argument("--styles", default=";".join(STYLES), help="which, with semicolons between")
+    parser.add_argument("--kernels", action="store_true", help="the milliseconds of every kernel as well")
+    options = parser.parse_args()
+    makers: dict[str, Callable[[], Graph]] = {
+        "rmat": lambda: rmat_graph(options.scale, 30 << options.scale),
+        "grid": lambda: road_grid(options.side),
+    }
+    print(HEADER)
+    for kind, make in makers.items():
+        for line in lines(kind, make(), options.styles.split(";"), kernels=options.kernels):
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
