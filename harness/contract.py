@@ -159,7 +159,10 @@ class Engine(ABC):
 
     @abstractmethod
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
-        """Set every property to its start; ``state`` gives values of a previous run for a warm start."""
+        """Set every property to its start; ``state`` gives values of a previous run for a warm start.
+
+        Inputs do not change: those of the reset before, the same object, may be there already.
+        """
 
     def narrow(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:  # noqa: B027  optional
         """After a :meth:`reset` to a warm state: a superstep would leave all vertices but the ``stale`` ones (bool[V])

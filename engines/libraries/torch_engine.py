@@ -8,11 +8,19 @@ reduced by what was fastest, in ms for the numbers of features named:
       torch.sparse.mm that reduces                          6.6 / 13 / 27     10 / 13 / 29
       segment_reduce                                        2.0 / 15 / 66     3.7 / 25 / 111
       index_add_ | scatter_reduce_                          6.0 / 23 / 92     7.7 / 48 / 93
-    H100, 1 M vertices with large hubs, 37 M edges (1 / 4 / 8)
-      CSR matrix of which in-edge is of which vertex        0.19 / 2.0 / 2.7
-      index_add_ | index_reduce_                            1.4 / 2.1 / 3.1   1.6 / 4.1 / 6.4
-      segment_reduce                                        7.6 / 19 / 19     16 / 34 / 58
-      scatter_reduce_                                                         2.9 / 8.2 / 12
+    H100, 1 M vertices with large hubs, 31 M edges (1 / 4 / 8)
+      CSR matrix of which in-edge is of which vertex        0.20 / 1.7 / 2.4
+      index_add_ | index_reduce_                            0.74 / 1.3 / 2.1  1.1 / 3.1 / 5.5
+      segment_reduce                                        2.5 / 5.9 / 6.2
+      scatter_add_ | scatter_reduce_                        0.75 / 1.6 / 2.4  1.5 / 3.4 / 6.1
+    H100, a grid of 4 M vertices, 9.6 M edges (1 / 4 / 8)
+      CSR matrix of which in-edge is of which vertex        0.11 / 0.99 / 1.1
+      index_add_ | index_reduce_                            0.11 / 0.46 / 0.69  0.22 / 0.69 / 1.0
+      segment_reduce                                        0.10 / 0.24 / 0.39
+
+embedding_bag, which gathers and reduces at once, takes 9 to 13 ms there. index_add_ adds up hubs one by one in float32.
+Rows of 2 floats and more take 19 ms to gather along those 31 M edges on the H100, by index_select, embedding, gather
+or an index; as single elements of 16 bytes each they take 0.35 ms (k = 4).
 """
 
 from __future__ import annotations
@@ -47,7 +55,10 @@ from harness.api import (
 )
 
 Tensor = torch.Tensor
-IDENTITY = {"min": float("inf"), "max": float("-inf")}
+IDENTITY = {"sum": 0.0, "min": float("inf"), "max": float("-inf")}
+WIDE = {4: torch.complex128, 2: torch.complex64, 1: torch.float32}  # elements of so many floats
+MOST_WIDE = 64  # floats of a row that is gathered by its elements
+SHORT = 32  # the most in-edges of a vertex for which segment_reduce, a thread each, is the fastest
 
 
 @contextmanager
@@ -64,11 +75,31 @@ def inference() -> Iterator[None]:
         raise MemoryError(str(error)) from error
 
 
-def _silence_index_reduce() -> None:
-    """It warns once that its interface is young; a run is not the place for that."""
+def _silence_index_reduce(device: str) -> None:
+    """It warns once for each kind of device that its interface is young; a run is not the place for that."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="index_reduce", category=UserWarning)
-        torch.zeros(1).index_reduce_(0, torch.zeros(1, dtype=torch.int64), torch.ones(1), "amin")
+        one, where = torch.ones(1, device=device), torch.zeros(1, dtype=torch.int64, device=device)
+        one.index_reduce_(0, where, one.clone(), "amin")
+
+
+def gathered_wide(values: Tensor, index: Tensor) -> Tensor:
+    """``values[index]`` for float32 rows, by single elements of up to 16 bytes.
+
+    CUDA's index_select has a fast path for numbers and none for short rows (see the module).
+    """
+    shape = values.shape[1:]
+    width = shape.numel()
+    if width <= 1 or width > MOST_WIDE or values.dtype != torch.float32:
+        return values.index_select(0, index)
+    rows = values.reshape(len(values), width).contiguous()
+    lengths = [n for n in (4, 2, 1) if width % n == 0 and rows.storage_offset() % n == 0]
+    elements = rows.view(WIDE[lengths[0]]).reshape(-1)
+    parts = width // lengths[0]
+    if parts > 1:
+        index = index if elements.numel() < 2**31 else index.long()
+        index = (index[:, None] * parts + torch.arange(parts, dtype=index.dtype, device=index.device)).reshape(-1)
+    return elements.index_select(0, index).view(torch.float32).reshape(-1, *shape)
 
 
 class TorchEngine(ArrayEngine):
@@ -145,12 +176,13 @@ class TorchEngine(ArrayEngine):
         gathered = [s for s in self.program.stages if isinstance(s, EdgeReduce) and s.name not in self.products]
         self._offsets = [self.arrays.upload(side.offsets) for side in self.sides]
         self._empty = [self.arrays.upload(np.diff(side.offsets) == 0) for side in self.sides]
+        self._most_in_edges = int(self.graph.in_degrees.max(initial=0))
         extrema = any(stage.reducer != "sum" for stage in gathered)
         self._destinations: list[Tensor] = []
         if extrema and not self.on_cpu:
             homes = [np.repeat(np.arange(len(side.offsets) - 1), np.diff(side.offsets)) for side in self.sides]
             self._destinations = [self.arrays.upload(home) for home in homes]
-            _silence_index_reduce()
+            _silence_index_reduce(self.arrays.device)
         self._incidence: list[Any] = []
         self._whole: list[Tensor] = []  # the same matrix with the rows of hubs in one piece, for extrema
         for side in self.sides if gathered else ():
@@ -178,7 +210,7 @@ class TorchEngine(ArrayEngine):
 
     def gather(self, values: Tensor, index: Tensor) -> Tensor:
         """Rows by their numbers."""
-        return values.index_select(0, index)
+        return values.index_select(0, index) if self.on_cpu else gathered_wide(values, index)
 
     def reduced(self, stage: EdgeReduce, at: int) -> Tensor:
         """Messages of the side's in-edges, reduced by destination."""
@@ -187,7 +219,9 @@ class TorchEngine(ArrayEngine):
         count = side.arcs.stop - side.arcs.start
         shape = messages.shape[1:]
         rows = messages.expand(count, *shape).reshape(count, int(np.prod(shape, dtype=int)))
-        if stage.reducer == "sum":
+        if not self.on_cpu and self._most_in_edges <= SHORT:
+            total = self._segments(rows, stage.reducer, at)
+        elif stage.reducer == "sum":
             total = self._incidence[at] @ rows
         elif not self.on_cpu:
             total = torch.full((len(self._empty[at]), rows.shape[1]), IDENTITY[stage.reducer], device=rows.device)
@@ -196,14 +230,14 @@ class TorchEngine(ArrayEngine):
             total = torch.sparse.mm(self._whole[at], rows, f"a{stage.reducer}")
             total.masked_fill_(self._empty[at][:, None], IDENTITY[stage.reducer])
         else:
-            total = torch.segment_reduce(
-                rows.contiguous(),
-                stage.reducer,
-                offsets=self._offsets[at],
-                unsafe=True,
-                initial=IDENTITY[stage.reducer],
-            )
+            total = self._segments(rows, stage.reducer, at)
         return total.reshape(-1, *shape)
+
+    def _segments(self, rows: Tensor, reducer: str, at: int) -> Tensor:
+        """Rows reduced by destination, one after another."""
+        return torch.segment_reduce(
+            rows.contiguous(), reducer, offsets=self._offsets[at], unsafe=True, initial=IDENTITY[reducer]
+        )
 
     def update(self, stage: EdgeUpdate) -> None:
         """New values of an edge property, of all edges at once."""
@@ -220,6 +254,8 @@ class TorchEngine(ArrayEngine):
             if stage.reducer != "sum":
                 how = "torch.segment_reduce, or torch.sparse.mm with a reduction where k > 1,"
                 how = how if self.on_cpu else "torch.index_reduce_"
+            if not self.on_cpu and self._most_in_edges <= SHORT:
+                how = "torch.segment_reduce"
             return f"torch.index_select along all edges, then {how} ({stage.reducer})"
         return super().told(stage).replace("torch.sparse array functions", "torch functions")
 

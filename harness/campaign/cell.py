@@ -10,10 +10,10 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from harness.campaign.errors import CampaignError
-from harness.campaign.options import checked, count, positive, truth
+from harness.campaign.options import checked, count, positive
 from harness.campaign.sources import source_hash
 from harness.contract import AlgorithmSpec, Device, schedule_from_options
 from harness.graph.changes import Change
@@ -75,7 +75,7 @@ class Cell:
     features: int | None
     max_supersteps: int | None
     device: Device
-    validate: bool
+    validate: bool | Literal["sampled"]
     measure: Measure
     limits: Limits
     block: tuple[str, ...]
@@ -157,7 +157,7 @@ def resolve_cell(config: Mapping[str, Any], registry: Registry) -> Cell:
         features=None if config["features"] == "auto" else count("features", config["features"], "auto"),
         max_supersteps=None if config["max_supersteps"] is None else count("max_supersteps", config["max_supersteps"]),
         device=_device(config["device"]),
-        validate=truth("validate", config["validate"]),
+        validate=_validate(config["validate"], warm),
         measure=_measure(config["measure"]),
         limits=_limits(config["limits"]),
         block=tuple(config["plugins"]["block"]),
@@ -167,6 +167,14 @@ def resolve_cell(config: Mapping[str, Any], registry: Registry) -> Cell:
         sources=source_hash([engine_spec.factory, algorithm_spec.factory]),
         graph_sources=source_hash([graph_spec.factory]),
     )
+
+
+def _validate(value: Any, warm: Warm | None) -> bool | Literal["sampled"]:
+    if value == "sampled" and warm is not None:
+        raise CampaignError("validate=sampled: a warm run is held against a whole reference; say true or false")
+    if value != "sampled" and not isinstance(value, bool):
+        raise CampaignError(f"validate is {value!r}; it must be true, false or sampled")
+    return cast('bool | Literal["sampled"]', value)
 
 
 def parameter_defaults(spec: AlgorithmSpec) -> dict[str, Any]:

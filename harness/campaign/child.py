@@ -29,10 +29,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from harness.campaign.problem import Problem
+    from harness.campaign.transitions import Checked
     from harness.contract import Engine
 
     Values = Mapping[str, NDArray[Any]]
-    Solved = tuple[Values, bool]  # the outputs, and whether the run had settled
+    Solved = tuple[Values, bool, Checked | None]  # the outputs, whether the run had settled, supersteps on a sample
 
 T = TypeVar("T")
 
@@ -88,6 +89,7 @@ def _run(cell: Cell, draft: Draft, folder: Path, memory_bytes: int) -> None:
 def _problem(cell: Cell, registry: Registry, draft: Draft, phases: Phases) -> Problem | None:
     """Graph, program and inputs; None, with the outcome told, when they do not fit each other."""
     from harness.campaign.problem import set_problem
+    from harness.campaign.transitions import SAMPLED, not_sampled
     from harness.graph import GraphError
     from harness.language import InvalidInput, LanguageError
 
@@ -98,6 +100,10 @@ def _problem(cell: Cell, registry: Registry, draft: Draft, phases: Phases) -> Pr
         draft.end(Outcome.INVALID_INPUT, str(error))
         return None
     draft.tell(**problem.told, phases=phases.seconds)
+    reason = not_sampled(problem) if cell.validate == SAMPLED else ""
+    if reason:
+        draft.end(Outcome.INVALID_INPUT, f"validate={SAMPLED}: {reason}; give validate=true or false")
+        return None
     return problem
 
 
@@ -154,6 +160,19 @@ def _changed(
     return _with_engine(spec, cell, draft, run)
 
 
+def _admitted(engine: Engine, cell: Cell, problem: Problem, draft: Draft, memory_bytes: int) -> bool:
+    """Whether the engine can run the cell; where not, the outcome is told."""
+    answer = engine.supports(problem.program, problem.graph, problem.features, cell.device)
+    if isinstance(answer, No):
+        draft.end(Outcome.UNSUPPORTED, answer.reason)
+        return False
+    draft.tell(bytes_needed=answer.bytes_needed)
+    short = memory_refusal(answer.bytes_needed, cell.device, memory_bytes)
+    if short:
+        draft.end(Outcome.OUT_OF_MEMORY, short)
+    return not short
+
+
 def _values(
     engine: Engine, cell: Cell, problem: Problem, draft: Draft, phases: Phases, memory_bytes: int, folder: Path
 ) -> Solved | None:
@@ -162,17 +181,12 @@ def _values(
     from harness.campaign.gpu import gpu_facts, gpu_marks
     from harness.campaign.lock import turn
     from harness.campaign.measurement import answer_of, marks_of, measure_engine
+    from harness.campaign.transitions import sample_for, transitions
     from harness.language.explain import explain_program
 
-    answer = engine.supports(problem.program, problem.graph, problem.features, cell.device)
-    if isinstance(answer, No):
-        draft.end(Outcome.UNSUPPORTED, answer.reason)
+    if not _admitted(engine, cell, problem, draft, memory_bytes):
         return None
-    draft.tell(bytes_needed=answer.bytes_needed)
-    short = memory_refusal(answer.bytes_needed, cell.device, memory_bytes)
-    if short:
-        draft.end(Outcome.OUT_OF_MEMORY, short)
-        return None
+    sample = sample_for(cell, problem, phases)
     draft.stage("prepare")
     engine.prepare(problem.program, problem.graph, problem.features, cell.device, phases)
     explanation = f"{explain_program(problem.program)}\n\n{engine.explain()}\n"
@@ -185,6 +199,8 @@ def _values(
         timing = measure_engine(engine, problem.inputs, problem.max_supersteps, cell.measure, phases, problem.start)
         others = bystanders.cores()
         gpu = gpu_facts(cell.device.index) if cell.device.kind == "cuda" else None
+        draft.stage("run for the check")
+        checked = transitions(engine, problem, sample, len(timing.statistics.supersteps), phases) if sample else None
     settled = timing.statistics.settled
     told = settled if problem.program.control.settles else None  # a fixed number of supersteps settles nothing
     marks = [*marks_of(timing, cell.measure, others, throttled=bystanders.throttled()), *gpu_marks(gpu)]
@@ -195,17 +211,17 @@ def _values(
         return None
     draft.stage("download")
     with phases("download"):
-        return answer_of(engine, problem.wanted), settled
+        return answer_of(engine, problem.wanted), settled, checked
 
 
 def _judge(cell: Cell, problem: Problem, solved: Solved, draft: Draft, phases: Phases, folder: Path) -> None:
     """Validate the values, rate them, and keep what they look like."""
     from harness.campaign.verdict import verdict
 
-    values, settled = solved
+    values, settled, checked = solved
     draft.stage("validate")
     with phases("validate"):
-        outcome, reason, told = verdict(cell, problem, values, settled=settled)
+        outcome, reason, told = verdict(cell, problem, values, settled=settled, checked=checked)
     draft.tell(**told, phases=phases.seconds)
     if outcome is Outcome.OK and problem.start is None:  # the graph as given, before the change, rates no warm answer
         draft.stage("rate")

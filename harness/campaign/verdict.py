@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from harness.campaign.cell import Cell
 from harness.campaign.problem import Problem
 from harness.campaign.reference import expected
+from harness.campaign.transitions import Checked
 from harness.language.residual import residual
 from harness.language.validation import Comparison, compare
 from harness.records.outcome import Outcome
@@ -18,17 +19,25 @@ from harness.records.outcome import Outcome
 Verdict = tuple[Outcome, str, dict[str, Any]]
 
 
-def verdict(cell: Cell, problem: Problem, values: Mapping[str, NDArray[Any]], *, settled: bool) -> Verdict:
+def verdict(
+    cell: Cell, problem: Problem, values: Mapping[str, NDArray[Any]], *, settled: bool, checked: Checked | None = None
+) -> Verdict:
     """The outcome, its reason, and the fields of a record that say how it was found.
 
     ``settled``: whether the engine's run had; one that stopped at its limit is held against as many supersteps of the
     reference. An answer that is one of several fixed points is held against its own next superstep. Without validation
-    (``validate=false``) only values that are not numbers are noticed.
+    (``validate=false``) only values that are not numbers are noticed. ``checked``: supersteps that are to be right on
+    a sample, and every value a number.
     """
-    if not cell.validate:
+    if not cell.validate or checked is not None:
         for name, value in values.items():
             if np.isnan(value).any():
                 return Outcome.DIVERGED, f"{name} holds values that are not numbers", {}
+    if checked is not None:
+        found, method = checked.worst(problem)
+        told = {"validation": _plain(found, method)}
+        return (Outcome.OK, "", told) if found.ok else (Outcome.WRONG, found.detail, told)
+    if not cell.validate:
         return Outcome.OK, "", {}
     if problem.by_residual:
         found = residual(problem.program, problem.graph, problem.features, problem.inputs, values)

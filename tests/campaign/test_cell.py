@@ -90,7 +90,8 @@ def test_a_cell_survives_the_way_to_another_process(registry):
         ({"measure__budget_s": -1.0}, CampaignError, "measure.budget_s is -1.0"),
         ({"limits__time_s": 0}, CampaignError, "limits.time_s is 0"),
         ({"limits__memory_gb": "all"}, CampaignError, "limits.memory_gb is 'all'"),
-        ({"validate": "yes"}, CampaignError, "validate is 'yes'; it must be true or false"),
+        ({"validate": "yes"}, CampaignError, "validate is 'yes'; it must be true, false or sampled"),
+        ({"validate": "sampled", "warm__change": 0.1}, CampaignError, "a warm run is held against a whole reference"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_the_mend(registry, change, error, told):

@@ -79,7 +79,7 @@ def test_a_cell_on_a_gpu_is_ok_and_its_record_tells_of_the_gpu(engine, tmp_path)
     config = {
         "engine": {"name": engine}, "algorithm": {"name": "pagerank"}, "graph": {"name": "rmat", "scale": 10},
         "device": {"kind": "cuda", "index": 0, "threads": 1}, "features": 8, "max_supersteps": None,
-        "validate": True, "measure": {}, "limits": {"time_s": 100}, "plugins": {"block": []},
+        "validate": True, "measure": {}, "limits": {"time_s": 100}, "plugins": {"block": []}, "warm": {"change": None},
     }  # fmt: skip
     cell = resolve_cell(config, load_plugins())
     path = run_cell(Assignment(cell, "sweep", "key", tmp_path / "key", ""))

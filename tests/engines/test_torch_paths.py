@@ -1,4 +1,4 @@
-"""The path of PyTorch's extrema on CUDA devices, tried on the processor, where the same function exists."""
+"""PyTorch's paths on CUDA devices, tried on the processor, where the same functions exist."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.language.validation import compare
 from tests.engines.problems import new_engine, outputs_of, problem, program
 from tests.engines.programs import arcs_and_loops, inputs_for, program_named
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
 
 @pytest.fixture
@@ -55,3 +55,13 @@ def test_memory_that_runs_out_is_a_memory_error(monkeypatch):
     with pytest.raises(MemoryError, match="allocate"):
         engine.run(1)
     engine.close()
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (2,), (3,), (4,), (6,), (8,), (2, 4), (3, 3), (100,)])
+def test_rows_gathered_by_wide_elements_are_the_rows(shape):
+    from engines.libraries.torch_engine import gathered_wide
+
+    values, index = torch.rand(9, *shape), torch.tensor([3, 0, 8, 8, 1], dtype=torch.int32)
+    assert torch.equal(gathered_wide(values, index), values[index.long()])
+    assert torch.equal(gathered_wide(values[1:-1], index % 7), values[1:-1][(index % 7).long()])  # not aligned
+    assert torch.equal(gathered_wide(values > 0.5, index), (values > 0.5)[index.long()])

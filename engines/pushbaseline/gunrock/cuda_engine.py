@@ -105,6 +105,9 @@ class GunrockCudaEngine(ThreadEngine):
     schedule: GunrockSchedule
     direction = "push"
     change_driven = True
+    # Where nearly all sources are active, whole messages are no more work than changes, and what atomic additions to
+    # hubs have lost is not carried on: ranks on an R-MAT graph were off by 4.6e-5 after 20 supersteps of changes.
+    rebuild_share = 0.9
     templates = Path(__file__).parent
 
     def refusal(self, program: Program, graph: Graph, features: int) -> str:

@@ -35,7 +35,7 @@ USUAL_SHARED = 48 * 1024  # bytes that a block may have without being asked for
 MOST_LOCAL = 4096  # floats of a thread's own that hold matrices, with features in a loop
 RUN_FIELDS = (
     "superstep", "limit", "first", "settled", "active", "moved", "edges", "dense", "rebuilding", "confirming",
-    "sides", "settles", "rebuild", "dense_arcs", "always", "always_odd",
+    "sides", "settles", "rebuild", "dense_arcs", "rebuild_arcs", "always", "always_odd",
 )  # fmt: skip
 FIELD = {name: place for place, name in enumerate(RUN_FIELDS)}
 
@@ -49,6 +49,7 @@ class CudaEngine(Engine):
     feature_aware = True
     change_driven = False
     dense_share = 0.0  # of the arcs, from which a frontier goes over everything
+    rebuild_share = 0.0  # of the arcs, from which building kept accumulators anew is no more work; 0: it always is
     keeps_extrema = False  # all accumulators that live on are extrema
     rebuild_every = 0  # supersteps between building kept accumulators anew; 0: none are kept, or never
     direction: Direction = "pull"
@@ -225,6 +226,7 @@ class CudaEngine(Engine):
         start |= {"active": self.graph.num_vertices, "sides": len(self.sides), "rebuild": self.rebuild_every}
         start |= {"settles": int(self.program.control.settles), "rebuilding": 1}
         start["dense_arcs"] = int(self.dense_share * edges)
+        start["rebuild_arcs"] = int(self.rebuild_share * edges / len(self.sides)) if self.rebuild_every else 0
         if not self.change_driven:
             start |= {"always": self._edges(0), "always_odd": self._edges(-1)}
         # at first all sources are active: of either side, where sides alternate

@@ -50,6 +50,7 @@ class DeviceMemory:
         self.program, self.graph, self.layout, self.arc = program, graph, layout, arc
         self.arrays: dict[str, Any] = {}
         self.needed: set[str] = set()
+        self._inputs: Inputs | None = None  # those that are on the device
 
     def need(self, names: Iterable[str]) -> None:
         """Announce arrays that kernels take, and upload those of the graph."""
@@ -74,17 +75,47 @@ class DeviceMemory:
         return array
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]]) -> None:
-        """Set parameters, inputs and state. Raises InvalidInput for a missing or misshapen input."""
+        """Set parameters, inputs and state. Raises InvalidInput for a missing or misshapen input.
+
+        No kernel writes an input, so the inputs of the reset before stay where they are.
+        """
         values = dict(self.program.parameters) | dict(inputs.parameters)
         numbers = [values[name] for name in self.program.parameters] or [0.0]
         self._upload("parameters", np.array(numbers, np.float32))
         start = Start(self.program, self.graph, self.layout.features, inputs, state)
+        kept, self._inputs = self._inputs is inputs, None
+        changing = []
         for name, prop in arrays_of(self.program, self.needed):
-            if prop.role in ("state", "temporary") and prop.name not in state and not isinstance(prop.start, str):
+            if prop.role in ("state", "temporary"):
+                changing.append((name, prop))
+            elif not kept:
+                self._give(name, prop, start)
+        for name, prop in changing:
+            if prop.name in state:
+                self._give(name, prop, start)
+            elif not isinstance(prop.start, str):
                 self._fill(name, prop)
-                continue
-            given = start.of(prop)
-            self._set(name, given[self.graph.csc.edge_ids] if name.startswith("csc_") else given, prop)
+            elif not self._copy(name, prop):
+                self._give(name, prop, start)
+        self._inputs = inputs
+
+    def _give(self, name: str, prop: Property, start: Start) -> None:
+        """Set a property to what the host has for it."""
+        given = start.of(prop)
+        self._set(name, given[self.graph.csc.edge_ids] if name.startswith("csc_") else given, prop)
+
+    def _copy(self, name: str, prop: Property) -> bool:
+        """Set a property to the input that it starts as, where that is on the device."""
+        given = self.program.properties[str(prop.start)]
+        source = self.arrays.get(f"{name.partition('_')[0]}_{given.name}") if given.role == "input" else None
+        if source is None:
+            return False
+        array = self.arrays.get(name)
+        if array is None:
+            array = self.empty(name, values_of(prop, self.graph, self.layout), source.dtype.type)
+        size = values_of(prop, self.graph, self.layout)
+        array[:size] = source[:size]
+        return True
 
     def _fill(self, name: str, prop: Property) -> None:
         """Set all of a property to its constant, or poison a temporary, on the device."""

@@ -21,6 +21,7 @@ struct Run {
     Count settles;     // whether the program ends when nothing moves
     Count rebuild;     // supersteps of a side between building accumulators anew; 0: never
     Count dense_arcs;  // a frontier with more arcs than these goes over everything
+    Count rebuild_arcs;  // one with as many as these has accumulators built anew, which is no more work; 0: never so
     Count always[2];   // arcs that a superstep of each side visits whatever happens
     Count frontier[GROUPS][2];  // arcs that leave the active sources of an edge stage: in even and odd supersteps
 
@@ -61,4 +62,6 @@ __device__ inline void end_superstep(Run* run, Past* past)
     }
     const Count turn = run->superstep / run->sides;
     run->rebuilding = turn == 0 || run->confirming || (run->rebuild > 0 && turn % run->rebuild == 0);
+    for (int group = 0; group < GROUPS; ++group)
+        if (run->rebuild_arcs && run->frontier[group][run->superstep & 1] >= run->rebuild_arcs) run->rebuilding = 1;
 }

@@ -1,0 +1,142 @@
+"""One superstep of an answer checked in float64 on a sample of vertices: for graphs on which a whole reference run
+takes hours.
+
+The reference makes the superstep on the part of the graph that the sample hears: its in-neighbours, the arcs from
+these, and where the program reads ``edge.reverse`` those back. What it then has at the sample is what it would have on
+the whole graph, provided that an edge stage reads of its sources what they had before the superstep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.graph.adjacency import Adjacency
+from harness.language.algorithm import Inputs
+from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, Program, VertexStep, reads
+from harness.language.reference import ReferenceRun, reads_reverse
+from harness.language.validation import Comparison, compare
+
+if TYPE_CHECKING:
+    from harness.graph import Graph
+
+Array = NDArray[Any]
+_OF_THE_GRAPH = ("num_vertices", "num_edges")
+EACH, CLASS_ARCS = 256, 1 << 18
+
+
+def not_sampled(program: Program) -> str:
+    """Why supersteps of a program cannot be checked on a sample; empty when they can."""
+    if program.control.alternate:
+        return "the program alternates sides"
+    fresh: set[str] = set()  # depends on what other vertices hear in the same superstep
+    for stage in program.stages:
+        if isinstance(stage, GraphReduce):
+            return f"{stage.name} reduces over the whole graph"
+        seen = reads(stage)
+        if any(name in _OF_THE_GRAPH for _, name in seen):
+            return f"{stage.name} reads the size of the graph"
+        if isinstance(stage, (EdgeReduce, EdgeUpdate)) and any(s == "src" and name in fresh for s, name in seen):
+            return f"{stage.name} reads of its sources what they have heard in the same superstep"
+        if isinstance(stage, EdgeReduce) or (isinstance(stage, VertexStep) and fresh & {name for _, name in seen}):
+            fresh |= set(stage.writes)
+    return ""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Vertices, and the part of a graph that they hear.
+
+    ``vertices``: of the whole graph, ascending; ``near``: those of the part, by their numbers in the whole;
+    ``arcs``: those of the part, by their places in the CSR of the whole. ``graph``: the part, its vertices numbered as
+    in ``near``. ``rows``: where ``vertices`` stand among ``near``.
+    """
+
+    program: Program
+    vertices: Array
+    near: Array
+    arcs: Array
+    graph: Graph
+    rows: Array
+
+    @classmethod
+    def draw(cls, program: Program, graph: Graph, each: int = EACH, seed: int = 0) -> Sample:
+        """Up to ``each`` vertices of every class of in-degrees (0, 1, 2 to 3, 4 to 7, ...), since engines go about hubs
+        and others in different ways; of hubs so few that a class has about ``CLASS_ARCS`` in-arcs."""
+        random, classes = np.random.default_rng(seed), np.frexp(graph.in_degrees)[1]
+        chosen = []
+        for number in np.unique(classes):
+            members = np.flatnonzero(classes == number)
+            few = min(each, len(members), max(1, CLASS_ARCS >> int(number)))
+            chosen.append(random.choice(members, few, replace=False))
+        return cls.of(program, graph, np.sort(np.concatenate(chosen)))
+
+    @classmethod
+    def of(cls, program: Program, graph: Graph, vertices: Array) -> Sample:
+        """Of given vertices, ascending."""
+        from harness.graph import Graph
+
+        entering = _ranges(graph.csc.offsets, vertices)
+        arcs = graph.in_edge_ids[entering].astype(np.int64)
+        if reads_reverse(program):
+            arcs = np.concatenate([arcs, graph.reverse_edges[arcs].astype(np.int64)])
+        arcs = np.unique(arcs)
+        sources = np.searchsorted(graph.csr.offsets, arcs, side="right") - 1
+        destinations = graph.csr.neighbours[arcs].astype(np.int64)
+        near = np.unique(np.concatenate([vertices, sources, destinations]))
+        counts = np.bincount(np.searchsorted(near, sources), minlength=len(near))
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        part = Graph(
+            Adjacency(offsets, np.searchsorted(near, destinations).astype(np.uint32)),
+            name=f"{graph.name} around {len(vertices)} vertices",
+            directed=graph.directed,
+            weights=None if graph.weights is None else graph.weights[arcs],
+        )
+        for degrees in ("in_degrees", "out_degrees"):  # a vertex has the degree that it has in the whole
+            part.__dict__[degrees] = getattr(graph, degrees)[near]
+        return cls(program, vertices, near, arcs, part, np.searchsorted(near, vertices))
+
+    def part_of(self, name: str, values: NDArray[np.generic]) -> Array:
+        """What the part has of the values of a property."""
+        match self.program.properties[name].place:
+            case "vertex":
+                return np.asarray(values[self.near])
+            case "edge":
+                return np.asarray(values[self.arcs])
+        return np.asarray(values)
+
+    def results_of(self, name: str, values: NDArray[np.generic]) -> Array:
+        """What the sample has of the values of an output: at its vertices, or along the arcs that enter them."""
+        if self.program.properties[name].place == "edge":
+            return np.asarray(values[self.arcs[self._entering()]])
+        return np.asarray(values[self.vertices])
+
+    def _entering(self) -> Array:
+        return np.flatnonzero(np.isin(self.graph.csr.neighbours, self.rows))
+
+    def compared(
+        self, inputs: Inputs, features: int, before: Mapping[str, Array] | None, after: Mapping[str, Array]
+    ) -> Comparison:
+        """Hold what the sample has ``after`` a superstep (:meth:`results_of`) against float64's, from ``before``
+        (:meth:`part_of` all state; None: from the start)."""
+        given = {name: self.part_of(name, values) for name, values in inputs.properties.items()}
+        run = ReferenceRun(self.program, self.graph, features)
+        run.reset(Inputs(given, inputs.parameters), before or {})
+        run.superstep()
+        wanted = {}
+        for name in self.program.outputs:
+            values = run.values(name)
+            edge = self.program.properties[name].place == "edge"
+            wanted[name] = values[self._entering()] if edge else values[self.rows]
+        return compare(self.program, after, wanted)
+
+
+def _ranges(offsets: Array, rows: Array) -> Array:
+    """All positions in the ranges of some rows, one range after another."""
+    starts, lengths = offsets[rows], offsets[rows + 1] - offsets[rows]
+    ends = np.cumsum(lengths)
+    return np.asarray(np.repeat(starts - ends + lengths, lengths) + np.arange(ends[-1] if len(ends) else 0))

@@ -1,0 +1,43 @@
+"""Answers checked by the first and the last superstep on a sample of vertices."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+@pytest.fixture
+def outcomes(command, tmp_path):
+    """Run a sweep and give its records' outcomes, reasons and validations by engine and algorithm."""
+
+    def run(*arguments):
+        finished = command(*arguments, "validate=sampled", "measure.budget_s=0.01", "measure.warmup_s=0.01")
+        found = {}
+        for path in tmp_path.glob("results/*/*/record.json"):
+            record = json.loads(path.read_text())
+            key = record["config"]["engine"], record["config"]["algorithm"]
+            found[key] = record["outcome"], record["reason"], record["validation"]
+        assert found, finished.stdout + finished.stderr
+        return found
+
+    return run
+
+
+def test_a_right_run_is_ok_a_wrong_one_is_not(outcomes):
+    found = outcomes("engine=fake_right,fake_wrong", "algorithm=fake_spread", "graph=fake_ring", "features=3")
+    outcome, _, validation = found["fake_right", "fake_spread"]
+    assert outcome == "ok"
+    assert validation["ok"]
+    assert validation["against"].startswith("supersteps 1 and 10 in float64 at ")
+    outcome, reason, validation = found["fake_wrong", "fake_spread"]
+    assert outcome == "wrong"
+    assert reason.startswith("superstep 1")
+    assert not validation["ok"]
+
+
+def test_a_program_that_cannot_be_checked_so_is_told(outcomes):
+    found = outcomes("engine=fake_right", "algorithm=pagerank", "graph=fake_ring", "features=1")
+    outcome, reason, _ = found["fake_right", "pagerank"]
+    assert outcome == "invalid_input"
+    assert "dangling reduces over the whole graph; give validate=true or false" in reason
