@@ -48,8 +48,8 @@ class Margins:
 
 # Registers are handed out to warps by eights.
 SAME_COMPILER = Margins(registers=8, shared=1024, spills=32, new_spills=0)
-# NVRTC 13.5 takes up to 16 registers more than 13.2 for some kernels, and spills up to 52 bytes where that spills none.
-OTHER_COMPILER = Margins(registers=24, shared=1024, spills=128, new_spills=64)
+# NVRTC 13.5 takes up to 16 registers more than 13.2 for some kernels, and spills up to 84 bytes where that spills none.
+OTHER_COMPILER = Margins(registers=24, shared=1024, spills=128, new_spills=96)
 
 
 Row = tuple[str, str, str]  # algorithm, schedule, kernel
