@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 STRUCTURE = ("indptr", "indices", "weight", "meta", "labels", "feat_indptr", "feat_indices", "feat_shape")
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what numpy.savez and savez_compressed write
-DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, OSError)
+DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, UnicodeError, OSError)
 HEADER = re.compile(
     rb"\{\s*'descr':\s*(?P<descr>'[^']*'|\[[^\n]*\]),\s*'fortran_order':\s*(?P<fortran>True|False),"
     rb"\s*'shape':\s*\((?P<shape>(?:[0-9]{1,18}\s*,?\s*){0,32})\),?\s*\}\s*"

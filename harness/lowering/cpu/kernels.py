@@ -251,7 +251,7 @@ class KernelBuilder:
         source = (
             f'@njit(nogil=True, error_model="numpy")\n'
             f"def _{self.name}_part(t, worker, {names}):\n{body}\n\n\n"
-            f'@njit(int64(int64, int64, {types}), nogil=True, cache=True, error_model="numpy")\n'
+            f'@njit(int64(int64, int64, {types}), nogil=True, cache=True, no_cfunc_wrapper=True, error_model="numpy")\n'
             f"def run_{self.name}(parts, threads, {names}):\n"
             f"    return {launcher}(_{self.name}_part, parts, threads, ({names},))\n"
         )
