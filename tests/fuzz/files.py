@@ -85,6 +85,8 @@ def member(name: bytes, header: str, data: bytes = b"", method: int = zipfile.ZI
 
 
 HEADER = "{'descr': %s, 'fortran_order': False, 'shape': (%s), }"
+_SOUND = member(b"indptr.npy", HEADER % ("'<i4'", "1,"), bytes(4))
+NO_TEXT = _SOUND[:7] + b"\x08" + _SOUND[8:30] + b"\xff" + _SOUND[31:]  # the name of the member, said to be UTF-8
 # What once ended in something other than a GraphError, and what is said of it now.
 FOUND = [
     ("metis", b"9" * 5000 + b" 1\n", "the header is"),
@@ -104,6 +106,7 @@ FOUND = [
     ("npz", archive(**CSR, meta="[" * 100_000), "meta is not JSON"),
     ("npz", archive(**CSR, meta='{"name": "\\ud800"}'), "meta is not JSON"),
     ("npz", member(b"meta.npy", HEADER % ("'<U1'", ""), b"\xff\xff\xff\x7f"), "meta.npy holds text that is none"),
+    ("npz", NO_TEXT, "indptr.npy is damaged ('utf-8' codec"),
     ("npz", archive(**CSR, labels=["a", "b", "c"]), "labels are <U1[3]"),
     ("npz", archive(**CSR, labels=[0.5, np.nan, 1]), "labels are float64[3]"),
     ("npz", archive(**CSR, feat_indptr=["a"], feat_indices=[0], feat_shape=[3, 4]), "no list of integers"),

@@ -41,8 +41,7 @@ from numba.core import cgutils, types
 from numba.core.compiler import Flags
 from numba.core.cpu import CPUTargetOptions
 from numba.core.errors import TypingError
-from numba.core.typing import signature
-from numba.core.typing.templates import Signature
+from numba.core.typing.templates import Signature, signature
 from numba.extending import intrinsic
 
 from harness.lowering.cpu.row_types import NumbaType
