@@ -37,7 +37,10 @@ def write_layout_figure(stem: Path, layout: Layout, records: Sequence[Record]) -
 
 
 def _lines(layout: Layout, rows: Sequence[Row]) -> Figure:
-    """A panel an algorithm and graph: milliseconds over features, both logarithmic; X where there is no time."""
+    """A panel an algorithm and graph: milliseconds over features, both logarithmic; X where there is no time.
+
+    On the right axis, dashed, stand atomic transactions, where the records have them.
+    """
     panels: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if row.features.isdecimal():
@@ -56,9 +59,38 @@ def _lines(layout: Layout, rows: Sequence[Row]) -> Figure:
         ticks = [int(row.features) for row in own]
         axes.set(xscale="log", title=f"{algorithm}, {graph}", xlabel="features k", ylabel="ms")
         _logarithmic(axes, own)
+        _transactions(layout, own, axes)
         axes.set_xticks(ticks, [str(k) for k in ticks])
         axes.minorticks_off()
     return _with_legend(figure, places)
+
+
+def _transactions(layout: Layout, rows: Sequence[Row], axes: Axes) -> None:
+    """Draw atomic transactions over features on an axis at the right; nothing where no record has any."""
+    found = {
+        name: [
+            (int(row.features), count)
+            for row in rows
+            if (count := _atomic_transactions(row.cells.get(name))) is not None
+        ]
+        for name in layout.columns
+    }
+    if not any(count for points in found.values() for _, count in points):
+        return
+    right = axes.twinx()
+    for number, points in enumerate(found.values()):
+        colour, marker = style(number)
+        if points:
+            right.plot(*zip(*points, strict=True), color=colour, marker=marker, ms=4, mfc="none", lw=1, ls="--")
+    right.spines["right"].set_visible(True)
+    right.set(yscale="log", ylabel="atomic transactions (dashed)")
+
+
+def _atomic_transactions(record: Record | None) -> float | None:
+    """Of a superstep in which every vertex is active: counted by the hardware, or else modelled."""
+    memory: Any = None if record is None else record.get("memory")
+    counted = None if memory is None else memory["counters"] or memory["model"]
+    return None if counted is None else float(counted["atomics"]["transactions"])
 
 
 def _bars(layout: Layout, rows: Sequence[Row]) -> Figure:

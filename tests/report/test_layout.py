@@ -101,6 +101,22 @@ def test_figures_are_drawn_with_what_failed(tmp_path, kind):
         assert min(picture.size) > 200
 
 
+def test_atomic_transactions_stand_on_the_right_where_there_are_any(tmp_path):
+    layout = Layout.from_plain({**TIMES, "kind": "lines"})
+    times = [cell("onyx", aware, "flood", "ring", 0.01 * k * (1 + aware), k) for k in (1, 8) for aware in (False, True)]
+
+    def drawn(name, *found):
+        memory = [{"counters": None, "model": count and {"atomics": {"transactions": count}}} for count in found]
+        counted = [{**made, "memory": had} for made, had in zip(times, memory, strict=True)]
+        path, _ = write_layout_figure(tmp_path / name, layout, counted)
+        return " ".join(ET.parse(path).getroot().itertext())
+
+    told = "atomic transactions (dashed)"
+    assert told in drawn("counted", 100.0, 40.0, 900.0, None)
+    assert told not in drawn("none", 0.0, 0.0, 0.0, None)
+    assert told not in drawn("not asked", None, None, None, None)
+
+
 def test_a_figure_of_failures_alone_is_drawn(tmp_path):
     layout = Layout.from_plain({**TIMES, "kind": "bars"})
     paths = write_layout_figure(
