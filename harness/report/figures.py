@@ -106,9 +106,9 @@ def features_figure(panel: Panel, styles: dict[str, int]) -> Figure:
             k, median, (below, above), color=colour, marker=marker, markersize=4, capsize=2, label=line.engine
         )
     ticks = sorted({point[0] for line in panel.lines for point in line.points})
-    axes.set(xscale="log", yscale="log", xlabel="features k", ylabel="solve (s)", title=_named(panel.block))
-    axes.set_xticks(ticks, [str(k) for k in ticks])
-    axes.minorticks_off()
+    axes.set(xlabel="features k", ylabel="solve (s)", title=_named(panel.block))
+    logarithmic(axes)
+    over_features(axes, ticks)
     _legend(axes)
     return figure
 
@@ -122,7 +122,8 @@ def supersteps_figure(group: Comparison, styles: dict[str, int]) -> Figure:
             colour, _ = style(styles[engine_label(record)])
             active = [max(count, 0.5) for _, count in steps]
             axes.plot([step for step, _ in steps], active, color=colour, label=engine_label(record))
-    axes.set(yscale="log", xlabel="superstep", ylabel="active vertices")
+    axes.set(xlabel="superstep", ylabel="active vertices")
+    logarithmic(axes)
     axes.set_title(f"{_named(group.block)}, k = {group.features}")
     _legend(axes)
     return figure
@@ -203,6 +204,22 @@ def _map(name: str, place: float) -> tuple[float, float, float, float]:
 
     red, green, blue, alpha = mpl.colormaps[name](place)
     return float(red), float(green), float(blue), float(alpha)
+
+
+def logarithmic(axes: Axes) -> None:
+    """Make the axis of values logarithmic, its numbers in plain text: formulas, its own way, are not set."""
+    from matplotlib.ticker import LogFormatter
+
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(LogFormatter())
+    axes.yaxis.set_minor_formatter(LogFormatter())
+
+
+def over_features(axes: Axes, ticks: Sequence[int]) -> None:
+    """Make the axis at the bottom logarithmic, with these numbers of features and no others."""
+    axes.set_xscale("log")
+    axes.set_xticks(ticks, [str(k) for k in ticks])
+    axes.set_xticks([], minor=True)
 
 
 def style(place: int) -> tuple[str, str]:

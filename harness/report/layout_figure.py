@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from harness.records import Record
 from harness.records.outcome import Outcome
-from harness.report.figures import settings, style
+from harness.report.figures import logarithmic, over_features, settings, style
 from harness.report.layout import Layout, Row, outcome_sign, rows_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_PANEL = (2.9, 2.3)  # inches
+_PANEL, _TWO_AXES = (2.9, 2.3), (3.8, 2.8)  # inches
 _ACROSS = 3  # panels side by side
 
 
@@ -45,7 +45,8 @@ def _lines(layout: Layout, rows: Sequence[Row]) -> Figure:
     for row in rows:
         if row.features.isdecimal():
             panels.setdefault((row.algorithm, row.graph), []).append(row)
-    figure, places = _panels(layout, len(panels))
+    counted = any(_atomic_transactions(record) for row in rows for record in row.cells.values())
+    figure, places = _panels(layout, len(panels), _TWO_AXES if counted else _PANEL)
     for axes, ((algorithm, graph), own) in zip(places, panels.items(), strict=True):
         own.sort(key=lambda row: int(row.features))
         for number, name in enumerate(layout.columns):
@@ -57,11 +58,10 @@ def _lines(layout: Layout, rows: Sequence[Row]) -> Figure:
             for k in lost:
                 axes.annotate("X", (k, 0.97 - 0.08 * number), xycoords=("data", "axes fraction"), color=colour)
         ticks = [int(row.features) for row in own]
-        axes.set(xscale="log", title=f"{algorithm}, {graph}", xlabel="features k", ylabel="ms")
+        axes.set(title=f"{algorithm}, {graph}", xlabel="features k", ylabel="ms")
         _logarithmic(axes, own)
         _transactions(layout, own, axes)
-        axes.set_xticks(ticks, [str(k) for k in ticks])
-        axes.minorticks_off()
+        over_features(axes, ticks)
     return _with_legend(figure, places)
 
 
@@ -77,13 +77,14 @@ def _transactions(layout: Layout, rows: Sequence[Row], axes: Axes) -> None:
     }
     if not any(count for points in found.values() for _, count in points):
         return
-    right = axes.twinx()
+    right: Any = axes.twinx()
     for number, points in enumerate(found.values()):
         colour, marker = style(number)
         if points:
             right.plot(*zip(*points, strict=True), color=colour, marker=marker, ms=4, mfc="none", lw=1, ls="--")
     right.spines["right"].set_visible(True)
-    right.set(yscale="log", ylabel="atomic transactions (dashed)")
+    right.set_ylabel("atomic transactions (dashed)")
+    logarithmic(right)
 
 
 def _atomic_transactions(record: Record | None) -> float | None:
@@ -121,7 +122,7 @@ def _bars(layout: Layout, rows: Sequence[Row]) -> Figure:
 def _logarithmic(axes: Axes, rows: Sequence[Row]) -> None:
     """Times on a logarithmic axis, which wants one at least."""
     if any(_milliseconds(record) for row in rows for record in row.cells.values()):
-        axes.set_yscale("log")
+        logarithmic(axes)
 
 
 def _milliseconds(record: Record | None) -> float | None:
@@ -130,12 +131,12 @@ def _milliseconds(record: Record | None) -> float | None:
     return 1e3 * record["solve"]["median"]
 
 
-def _panels(layout: Layout, count: int) -> tuple[Figure, list[Axes]]:
+def _panels(layout: Layout, count: int, panel: tuple[float, float] = _PANEL) -> tuple[Figure, list[Axes]]:
     from matplotlib.figure import Figure
 
     across = min(_ACROSS, max(count, 1))
     down = -(-max(count, 1) // across)
-    figure = Figure(figsize=(across * _PANEL[0], down * _PANEL[1] + 0.6), layout="constrained")
+    figure = Figure(figsize=(across * panel[0], down * panel[1] + 0.6), layout="constrained")
     figure.suptitle(layout.title, fontsize=10)
     places: list[Any] = [figure.add_subplot(down, across, number + 1) for number in range(count)]
     return figure, places

@@ -96,6 +96,7 @@ def test_figures_are_drawn_with_what_failed(tmp_path, kind):
     text = " ".join(ET.parse(paths[0]).getroot().itertext())
     for word in ("Table 1", "FL", "ring (y=2)", "NFA", "FA", "ms"):
         assert word in text
+    assert "$" not in text  # formulas are not set
     assert " X " in text or kind == "lines"
     with Image.open(paths[1]) as picture:
         assert min(picture.size) > 200
@@ -106,7 +107,8 @@ def test_atomic_transactions_stand_on_the_right_where_there_are_any(tmp_path):
     times = [cell("onyx", aware, "flood", "ring", 0.01 * k * (1 + aware), k) for k in (1, 8) for aware in (False, True)]
 
     def drawn(name, *found):
-        memory = [{"counters": None, "model": count and {"atomics": {"transactions": count}}} for count in found]
+        models = [None if count is None else {"atomics": {"transactions": count}} for count in found]
+        memory = [{"counters": None, "model": model} for model in models]
         counted = [{**made, "memory": had} for made, had in zip(times, memory, strict=True)]
         path, _ = write_layout_figure(tmp_path / name, layout, counted)
         return " ".join(ET.parse(path).getroot().itertext())
