@@ -1,4 +1,4 @@
-"""Cells of benchmarks on a CUDA device: an engine that is filled and timed there, ceilings, a time budget.
+"""Cells of benchmarks on a CUDA device: an engine that is filled and timed there, ceilings.
 
 Times are of CUDA events on the engine's stream around a call of ``run``: launches, waiting and the look at whether the
 run has settled are part of them.
@@ -6,11 +6,12 @@ run has settled are part of them.
 
 from __future__ import annotations
 
+import gc
 import statistics
+import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,7 +33,7 @@ from tests.benchmarks.hand_written.kernels import RESIDENT, HandWritten
 
 CHUNK = 1 << 26  # values drawn at once
 SAMPLE_MS = 30.0  # that a timing takes at least, with up to MOST_STEPS supersteps
-MOST_STEPS = 8
+MOST_STEPS = 64
 ROUNDS = 5
 GROUP_S = 4.0  # beyond, a group of cells takes fewer rounds, two at least
 
@@ -60,44 +61,6 @@ class Unsupported(Exception):
     """The engine cannot run the cell, and says why."""
 
 
-class Budget:
-    """Seconds for the whole benchmark; what does not fit is left out, and told at the end.
-
-    ``pace``: what estimates are multiplied by, below 1 for small graphs.
-    """
-
-    def __init__(self, seconds: float, pace: float = 1.0) -> None:
-        self.seconds, self.pace, self.start = seconds, pace, time.monotonic()
-        self.end = self.start + seconds
-        self.left_out: dict[str, list[str]] = {}
-
-    @property
-    def spent(self) -> float:
-        """Seconds since the start."""
-        return time.monotonic() - self.start
-
-    def allows(self, what: str, which: str, seconds: float) -> bool:
-        """Whether about ``seconds`` are left; where not, ``which`` of ``what`` is noted as left out."""
-        if time.monotonic() + seconds * self.pace <= self.end:
-            return True
-        self.leave_out(what, which)
-        return False
-
-    def leave_out(self, what: str, which: str) -> None:
-        """Note what is not done."""
-        self.left_out.setdefault(what, []).append(which)
-
-    @contextmanager
-    def at_most(self, share: float) -> Iterator[None]:
-        """A part that may take a share of the whole at most."""
-        whole = self.end
-        self.end = min(whole, time.monotonic() + share * self.seconds)
-        try:
-            yield
-        finally:
-            self.end = whole
-
-
 def prepared(cell: Cell, graph: Graph, inputs: Inputs | None = None) -> OnyxCudaEngine:
     """The engine of a cell at the start of a run: from ``inputs``, or filled with random values on the device, for runs
     of a few supersteps whose values do not matter. Raises Unsupported, CuPy's OutOfMemoryError, CompilationFailed."""
@@ -108,7 +71,7 @@ def prepared(cell: Cell, graph: Graph, inputs: Inputs | None = None) -> OnyxCuda
     try:
         engine.prepare(program, graph, cell.features, Device("cuda"), Phases())
         if inputs is None:
-            inputs = Inputs({}, cell.algorithm.parameter_values())
+            inputs = Inputs({}, endless(cell))
             memory: Any = engine.memory
             memory.reset = lambda given, state: _fill(memory, given)
         engine.reset(inputs)
@@ -116,6 +79,12 @@ def prepared(cell: Cell, graph: Graph, inputs: Inputs | None = None) -> OnyxCuda
         release([engine])
         raise
     return engine
+
+
+def endless(cell: Cell) -> dict[str, float]:
+    """The parameters of a cell, the tolerance such that it does not settle: a settled run queues idle supersteps."""
+    values = dict(cell.algorithm.parameter_values())
+    return values | ({"tolerance": 0.0} if "tolerance" in values else {})
 
 
 def _fill(memory: Any, inputs: Inputs) -> None:
@@ -145,13 +114,16 @@ def _array(memory: Any, name: str, size: int, kind: type) -> Any:
 
 
 def release(engines: Sequence[Any]) -> None:
-    """Give the memory of engines back."""
+    """Give the memory of engines back, and what the libraries keep of memory that nobody holds any more."""
     import cupy
 
     for engine in engines:
         if hasattr(engine, "close"):
             engine.close()
+    gc.collect()  # engines and what they queue hold each other
     cupy.get_default_memory_pool().free_all_blocks()
+    if "torch" in sys.modules:
+        sys.modules["torch"].cuda.empty_cache()
 
 
 def compile_ahead(cells: Sequence[Cell], graph: Graph) -> None:
@@ -194,23 +166,25 @@ def superstep_ms(engine: OnyxCudaEngine, steps: int) -> float:
     return took / max(1, len(statistics_.supersteps))
 
 
-def by_hand_ms(kernels: HandWritten, steps: int) -> float:
-    """The same of kernels written by hand."""
+def by_hand_ms(kernels: Any, steps: int) -> float:
+    """The same of what queues its supersteps on the current stream: kernels written by hand, products of libraries."""
     return milliseconds(lambda: kernels.run(steps))[0] / steps
 
 
 @dataclass
 class Timed:
-    """The median of several rounds, in milliseconds a superstep, and edges visited in one."""
+    """The median of several rounds, in milliseconds a superstep, and edges visited in one; cells of a group that took
+    turns with each other have the same ``turn``."""
 
     ms: float
     edges: int
+    turn: int = 0
 
 
 def side_by_side(runners: dict[str, Any]) -> dict[str, Timed]:
-    """Engines and kernels written by hand in turns, round by round."""
+    """Engines and others (:func:`by_hand_ms`) in turns, round by round."""
     once: dict[str, Callable[[int], float]] = {
-        label: (lambda n, r=r: by_hand_ms(r, n) if isinstance(r, HandWritten) else superstep_ms(r, n))
+        label: (lambda n, r=r: superstep_ms(r, n) if isinstance(r, OnyxCudaEngine) else by_hand_ms(r, n))
         for label, r in runners.items()
     }
     steps = {}
@@ -230,7 +204,7 @@ def side_by_side(runners: dict[str, Any]) -> dict[str, Timed]:
 
 
 def _edges(runner: Any) -> int:
-    if isinstance(runner, HandWritten):
+    if not isinstance(runner, OnyxCudaEngine):
         return 0
     if runner.settled:
         runner.reset(Inputs({}, {}))

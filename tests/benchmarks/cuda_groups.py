@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
+from harness.campaign.refusal import ran_out_of_memory
 from harness.device.errors import CompilationFailed
 from harness.graph import Graph
+from harness.records.outcome import Outcome
 from tests.benchmarks.cuda_cells import (
-    Budget,
     Ceilings,
     Cell,
     Timed,
@@ -20,9 +21,15 @@ from tests.benchmarks.cuda_cells import (
     release,
     side_by_side,
 )
+from tests.benchmarks.cuda_sheet import Budget, Column, Ratio, Sheet
+
+OUT_OF_MEMORY = Outcome.OUT_OF_MEMORY.value
 
 Found = Timed | str  # a time, or why there is none
-HEADER = f"{'graph':<17} {'k':>4}  {'what':<46} {'ms/superstep':>12} {'GB/s':>6} {'ceiling':>8} {'edges/superstep':>16}"
+COLUMNS = (
+    Column("graph", 17, "<"), Column("k", 4), Column(" what", 47, "<"), Column("ms/superstep", 12), Column("GB/s", 6),
+    Column("ceiling", 8), Column("edges/superstep", 16),
+)  # fmt: skip
 
 
 class DeviceLost(RuntimeError):
@@ -31,53 +38,66 @@ class DeviceLost(RuntimeError):
 
 @dataclass
 class Table:
-    """Prints a line for every cell as soon as it is known."""
+    """A line for every cell as soon as it is known."""
 
+    sheet: Sheet
     budget: Budget
     ceilings: Ceilings
 
     def title(self, text: str) -> None:
         """A part of the table begins."""
-        print(f"\n== {text} [{self.budget.spent:.0f} s]\n{HEADER}", flush=True)
+        self.sheet.part(text, COLUMNS)
 
     def row(self, graph: Graph, cell: Cell, found: Found) -> None:
         """One cell."""
-        start = f"{graph.name:<17} {cell.features:>4}  {cell.label:<46}"
+        start = [graph.name, str(cell.features), f" {cell.label}"]
         if isinstance(found, str):
-            print(f"{start} {found}", flush=True)
+            self.sheet.row(start, found)
             return
         rate = bytes_of_superstep(cell.program, graph, cell.features) / found.ms / 1e6
         replay = self.ceilings.ms(graph, cell.features)
-        share = f"{replay / found.ms:>7.0%}" if replay else "      -"
-        edges = f"{found.edges:>16,}" if found.edges else f"{'-':>16}"
-        print(f"{start} {found.ms:>12.3f} {rate:>6.0f} {share:>8} {edges}", flush=True)
+        share = f"{replay / found.ms:.0%}" if replay else "-"
+        self.sheet.row([*start, f"{found.ms:.3f}", f"{rate:.0f}", share, f"{found.edges:,}" if found.edges else "-"])
 
-    def ratio(self, graph: Graph, features: int, words: str, slow: Found | None, fast: Found | None) -> None:
+    def ratio(
+        self, graph: Graph, features: int, words: str, slow: Found | None, fast: Found | None,
+        at_least: float | None = None,
+    ) -> None:  # fmt: skip
         """How many times as fast one cell is as another, where both have a time."""
         if isinstance(slow, Timed) and isinstance(fast, Timed):
-            print(f"{graph.name:<17} {features:>4}  -> {words}: {slow.ms / fast.ms:.2f}x", flush=True)
+            words += "" if slow.turn == fast.turn else " (too large to take turns)"
+            self.sheet.ratio(Ratio(graph.name, features, words, slow.ms / fast.ms, at_least))
+
+
+def best(found: Mapping[str, Found], labels: Iterable[str]) -> Found | None:
+    """The shortest time of some cells; None where none has one."""
+    times = [cell for cell in (found[label] for label in labels) if isinstance(cell, Timed)]
+    return min(times, key=lambda timed: timed.ms, default=None)
 
 
 def guarded(make: Callable[[], Any]) -> Any:
     """What ``make`` gives, or in words why it gives nothing. Raises DeviceLost."""
+    found = _guarded(make)
+    if found == OUT_OF_MEMORY:
+        release([])  # only now: the error held what the call had taken
+    return found
+
+
+def _guarded(make: Callable[[], Any]) -> Any:
     import cupy
 
     try:
         return make()
     except Unsupported as reason:
         return f"unsupported: {reason}"
-    except (cupy.cuda.memory.OutOfMemoryError, MemoryError):
-        release([])
-        return "out_of_memory"
     except CompilationFailed as error:
         wrong = [line for line in str(error).splitlines() if ": error" in line] or [str(error)]
         return f"does not compile: {wrong[0]}"
-    except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
-        if "OUT_OF_MEMORY" in str(error) or "MemoryAllocation" in str(error):
-            release([])
-            return "out_of_memory"
-        raise DeviceLost(str(error)) from error
-    except Exception as error:  # noqa: BLE001  one cell's failure is its line in the table
+    except Exception as error:
+        if ran_out_of_memory(error):
+            return OUT_OF_MEMORY
+        if isinstance(error, (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError)):
+            raise DeviceLost(str(error)) from error
         return f"error: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
 
 
@@ -95,14 +115,16 @@ def measured(
     def time_held() -> None:
         if held:
             times = guarded(lambda: side_by_side(held))
-            found.update(times if isinstance(times, dict) else dict.fromkeys(held, times))
+            times = times if isinstance(times, dict) else dict.fromkeys(held, times)
+            turn = 1 + max((timed.turn for timed in found.values() if isinstance(timed, Timed)), default=0)
+            found.update((label, replace(t, turn=turn) if isinstance(t, Timed) else t) for label, t in times.items())
             release(list(held.values()))
             held.clear()
             release([])
 
     for cell, make in makers.items():
         runner = guarded(make)
-        if runner == "out_of_memory" and held:
+        if runner == OUT_OF_MEMORY and held:
             time_held()
             runner = guarded(make)
         if isinstance(runner, str):

@@ -9,9 +9,10 @@ from harness.algorithms.belief_propagation import BeliefPropagation
 from harness.algorithms.components import Components
 from harness.graph import Graph
 from harness.graph.generators import rmat
-from tests.benchmarks.cuda_cells import Budget, Cell, bytes_of_superstep
+from tests.benchmarks.cuda_cells import Cell, bytes_of_superstep
 from tests.benchmarks.cuda_graphs import delaunay_edges
 from tests.benchmarks.cuda_onyx import depends_on_features, predicted_ms
+from tests.benchmarks.cuda_sheet import Budget
 from tests.benchmarks.workloads import Aggregation
 
 

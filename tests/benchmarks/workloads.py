@@ -48,6 +48,30 @@ class Aggregation(Algorithm):
         return Inputs({"start": draws}, self.parameter_values())
 
 
+class SparseProduct(Algorithm):
+    """A sparse matrix times dense features, as libraries have it: every superstep is ``y(v) = sum of w(u, v) x(u)``."""
+
+    name: ClassVar[str] = "sparse_product"
+
+    supersteps: int = 1000
+
+    def build(self, p: ProgramBuilder) -> None:
+        p.edge("weight")
+        p.vertex("x", K)
+        p.vertex("y", K, start=0.0)
+
+        @p.over_edges(into="y", reduce="sum")
+        def gather(src: Reader, edge: Reader) -> Expression:
+            return edge.weight * src.x
+
+        p.repeat(self.supersteps)
+        p.output("y", bound=1e-4)
+
+    def inputs(self, graph: Graph, features: int) -> Inputs:
+        draws = np.random.default_rng(0).random((graph.num_vertices, features), np.float32)
+        return Inputs({"x": draws}, self.parameter_values())
+
+
 @cache
 def rmat(scale: int = 18) -> Graph:
     """The R-MAT graph of the figures: 2^scale vertices, edge factor 16, random weights."""

@@ -354,6 +354,7 @@ class CudaEngine(Engine):
     def close(self) -> None:
         """Release the device's memory."""
         if hasattr(self, "memory"):
+            self.launcher.made.clear()  # launches hold arrays, and the launcher's engine holds the launcher
             self.memory.arrays.clear()
             self.memory.cupy.get_default_memory_pool().free_all_blocks()
 
