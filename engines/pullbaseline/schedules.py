@@ -31,13 +31,14 @@ class SimdxSchedule:
     - ``bin_size``: what a bin holds (64 by default: fig. 8).
     - ``pull_share``: the share of all edges; where more leave the active vertices a superstep pulls, else it pushes
       (sec. 5; 0.3 by default, the paper's).
-    - ``fusion``: what one launch does (sec. 5, table 2). *none*: one step of one superstep. *push_pull* (the default):
-      all supersteps until the direction turns. *all*: the whole run.
+    - ``fusion``: what one launch does (sec. 5, table 2). *none*: one step of one superstep. *push_pull*: all supersteps
+      until the direction turns. *all*: the whole run. By default push_pull, but none for programs without active
+      vertices that have several features: fused, their kernels take more registers, so fewer threads are resident.
     - ``resident_blocks``: blocks of a fused kernel (by default as many as are resident at once, eq. 1; more are
       refused, as a global barrier would wait for them for ever).
 
-    The first three are options of programs with active vertices alone, as BFS; others visit all edges in every
-    superstep, have no push to fuse apart from the pull, and refuse them and *all*.
+    The first three are options of programs with active vertices alone, as BFS. Others, as PageRank, visit all edges in
+    every superstep: they have one direction, which makes *push_pull* the whole run, and refuse those three and *all*.
     """
 
     warp_degree: int = option(32, "degree from which a vertex is in the middle list")
@@ -45,7 +46,7 @@ class SimdxSchedule:
     filter: str | None = option(None, "GPU: jit, online or ballot (None: jit)")
     bin_size: int | None = option(None, "GPU: vertices that a thread's bin holds (None: 64)")
     pull_share: float | None = option(None, "GPU: share of the edges beyond which a superstep pulls (None: 0.3)")
-    fusion: str | None = option(None, "GPU: none, push_pull or all (None: push_pull)")
+    fusion: str | None = option(None, "GPU: none, push_pull or all (None: push_pull for most)")
     resident_blocks: int | None = option(None, "GPU: blocks of a fused kernel (None: as many as are resident)")
 
     GPU_ONLY: ClassVar[tuple[str, ...]] = ("filter", "bin_size", "pull_share", "fusion", "resident_blocks")

@@ -30,7 +30,10 @@ public:
             const Arrivals before = atomicAdd(arrivals, Arrivals(1));
             wanted = wanted ? wanted + gridDim.x : (before / gridDim.x + 1) * gridDim.x;
             volatile Arrivals* const departed = departures;
-            if (before + 1 == wanted) *departed = wanted;
+            if (before + 1 == wanted) {
+                __threadfence();  // what all others wrote before they arrived comes before their departure
+                *departed = wanted;
+            }
             unsigned looks = 0;
             while (*departed < wanted)
                 if (++looks == MOST_LOOKS) __trap();

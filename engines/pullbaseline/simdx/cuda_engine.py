@@ -15,16 +15,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engines.pullbaseline.schedules import SimdxSchedule
-from engines.pullbaseline.simdx.activity import activity
+from engines.pullbaseline.simdx.activity import IDENTITY, activity
+from engines.pullbaseline.simdx.bulk import fused_superstep
 from engines.pullbaseline.simdx.sources import made_at_sources
 from engines.pullbaseline.simdx.task_engine import TaskEngine
 from engines.pullbaseline.simdx.tasks import SIZES, WORKERS
-from harness.api import EdgeReduce, Graph, Launch, Program, combine_threads
+from harness.api import EdgeReduce, Graph, GraphReduce, Launch, Program, combine_threads
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from numpy.typing import NDArray
+
+    from harness.api import Inputs
 
 COMPUTE = """
     @kernel
@@ -60,9 +64,52 @@ class SimdxCudaEngine(TaskEngine):
         for name in SimdxSchedule.TASKS_ONLY:
             if getattr(self.schedule, name) is not None:
                 return f"schedule option {name} is for active vertices, and {program.name} has none: {bulk}"
-        if self.schedule.fusion not in (None, "none") or self.schedule.resident_blocks is not None:
-            return f"{program.name} is not fused: it has no active vertices, as {bulk}; leave fusion unset"
+        if self.schedule.fusion == "all":
+            return f"{program.name} has one direction, so fusion=all is fusion=push_pull: {bulk}"
         return ""
+
+    def plan(self) -> None:
+        """The steps of a superstep, one after another; fused, the kernel that goes over all of them."""
+        super().plan()
+        if self.fused and isinstance(self.active, str):
+            self.steps = self.launches
+            kernel = fused_superstep(self.steps, len(self.sides))
+            swaps = tuple(dict.fromkeys(array for launch in self.steps for array in launch.swaps))
+            self.launches = [Launch(kernel, "all", 1, swaps)]
+
+    def own_arrays(self) -> dict[str, tuple[int, type[np.generic]]]:
+        """With the bounds of what the steps of a fused superstep go over."""
+        found = super().own_arrays()
+        if self.fused and isinstance(self.active, str):
+            found["bounds"] = (2 * len(self.sides) * len(self.steps), np.int64)
+        return found
+
+    def most_blocks(self) -> int | None:
+        """As many as have a place for their part of a sum over the graph."""
+        places = [
+            self.rooms[f"partial_{stage.into}"] // self.layout.stride(stage.value.shape)
+            for stage in self.program.stages
+            if isinstance(stage, GraphReduce)
+        ]
+        return min(places, default=None) if isinstance(self.active, str) else None
+
+    def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
+        """Everything to its start; parts of sums over the graph that no block of a fused kernel writes are nothing."""
+        super().reset(inputs, state)
+        if not self.fused or not isinstance(self.active, str):
+            return
+        for stage in self.program.stages:
+            if isinstance(stage, GraphReduce):
+                self.memory.arrays[f"partial_{stage.into}"].fill(IDENTITY[stage.reducer])
+        ranges = [self.launcher.range_of(step.over, side) for side in range(len(self.sides)) for step in self.steps]
+        self.memory.arrays["bounds"][: 2 * len(ranges)].set(np.array(ranges, np.int64).ravel())
+
+    def queue(self, first: int, wanted: int, past: Any) -> None:
+        """Queue supersteps; all of them are one launch where a bulk-synchronous program is fused."""
+        if self.fused and isinstance(self.active, str):
+            self.launch_together(past, self.blocks_of)
+        else:
+            super().queue(first, wanted, past)
 
     def rewritten(self, program: Program) -> Program:
         """With messages made at their sources, where every vertex sends one in every superstep."""

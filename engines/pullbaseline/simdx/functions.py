@@ -22,16 +22,16 @@ class Function:
     own: tuple[str, ...]
 
     @classmethod
-    def of(cls, kernel: CudaKernel, *, own: Mapping[str, str], template: str = "") -> Function:
+    def of(cls, kernel: CudaKernel, *, own: Mapping[str, str], template: str = "", drop: str = NOTHING) -> Function:
         """The function that does what a kernel does, finished ``unless=NEVER``. ``own``: the variables, those that the
-        kernel does not have among them; ``template``: its template parameters."""
+        kernel does not have among them; ``template``: its template parameters; ``drop``: the kernel's first line."""
         head, brace, body = kernel.source.removeprefix(START).partition("\n{\n")
         given = head.removeprefix(f"{kernel.name}(").removesuffix(")").split(", ")
         types = {name: kind.replace(" __restrict__", "") for kind, _, name in (one.rpartition(" ") for one in given)}
         parameters = {**own, **types}
         listed = ", ".join(f"{kind} {name}" for name, kind in parameters.items())
         start = f"{f'template <{template}> ' if template else ''}__device__ inline void {kernel.name}({listed})"
-        return cls(kernel.name, start + brace + body.removeprefix(NOTHING), parameters, tuple(own))
+        return cls(kernel.name, start + brace + body.removeprefix(drop), parameters, tuple(own))
 
     def call(self, template: str = "") -> str:
         """A statement that calls it with variables and arrays of the parameters' names."""

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from harness.api import EngineFailure, blocks_of_multiprocessor, registers_of
+import numpy as np
+
+from harness.api import EngineFailure, ThreadEngine, blocks_of_multiprocessor, registers_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from engines.pullbaseline.schedules import SimdxSchedule
+    from harness.api import Graph, Program
+
+LOCK = 32  # words between the two counts of a barrier (barrier.cuh)
 
 
 @dataclass(frozen=True)
@@ -38,12 +49,57 @@ class Residency:
         return wanted or self.blocks
 
 
-def residency(device: Any, function: Any, threads: int) -> Residency:
-    """Of a loaded kernel without dynamic shared memory. ``device``, ``function``: CuPy's."""
-    return Residency(
-        multiprocessors=int(device.attributes["MultiProcessorCount"]),
-        registers=int(device.attributes["MaxRegistersPerMultiprocessor"]),
-        registers_of_thread=registers_of(function),
-        threads=threads,
-        occupancy=blocks_of_multiprocessor(function, threads),
-    )
+class ResidentEngine(ThreadEngine):
+    """Has kernels with a global barrier, where it is ``fused``: launched with the blocks that are resident, together.
+
+    ``resident``, ``blocks_of``: of every such kernel, once it is loaded, and the blocks that it is launched with.
+    """
+
+    schedule: SimdxSchedule
+
+    @property
+    @abstractmethod
+    def fused(self) -> bool:
+        """Whether one launch does many supersteps."""
+
+    def lower(self, program: Program, graph: Graph, features: int) -> str:
+        """Plan and generate, without a device; the module's source."""
+        self.resident: dict[str, Residency] = {}
+        self.blocks_of: dict[str, int] = {}
+        return super().lower(program, graph, features)
+
+    def most_blocks(self) -> int | None:
+        """Of a kernel, for other reasons than residency; None: any number."""
+        return None
+
+    def lock_array(self) -> dict[str, tuple[int, type[np.generic]]]:
+        """The counts of the barriers, as :meth:`own_arrays` has them: two for each fused kernel, apart."""
+        return {"lock": (2 * 2 * LOCK, np.uint64)} if self.fused else {}
+
+    def _load(self, device: Any) -> None:
+        super()._load(device)
+        for kernel in self.kernels if self.fused else ():
+            function = self.functions[kernel.name]
+            found = Residency(
+                multiprocessors=int(device.attributes["MultiProcessorCount"]),
+                registers=int(device.attributes["MaxRegistersPerMultiprocessor"]),
+                registers_of_thread=registers_of(function),
+                threads=self.threads,
+                occupancy=blocks_of_multiprocessor(function, self.threads),
+            )
+            self.resident[kernel.name] = found
+            taken = found.take(kernel.name, self.schedule.resident_blocks)
+            self.blocks_of[kernel.name] = min(taken, self.most_blocks() or taken)
+
+    def launch_together(self, past: Any, names: Iterable[str]) -> None:
+        """Queue fused kernels, one after another. The driver refuses one whose blocks are not all resident at once."""
+        arrays = {**self.memory.arrays, "run": self.state, "past": past}
+        arguments = {kernel.name: tuple(arrays[name] for name in kernel.arguments) for kernel in self.kernels}
+        for name in names:
+            grid, block = (self.blocks_of[name],), (self.threads,)
+            self.functions[name](grid, block, arguments[name], enable_cooperative_groups=True)
+
+    def explain(self) -> str:
+        """With the blocks of fused kernels."""
+        told = [f"{name}: {blocks} blocks, all resident" for name, blocks in self.blocks_of.items()]
+        return "\n".join([*told, super().explain()])

@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engines.pullbaseline.schedules import SimdxSchedule
 from engines.pullbaseline.simdx.activity import Activity, activity
-from engines.pullbaseline.simdx.residency import Residency, residency
+from engines.pullbaseline.simdx.residency import ResidentEngine
 from engines.pullbaseline.simdx.tasks import BIN_SIZE, SIZES, TaskFunctions, task_kernels
-from harness.api import EngineFailure, Launch, RunStatistics, Superstep, ThreadEngine
+from harness.api import EngineFailure, Launch, RunStatistics, Superstep
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from harness.api import CudaKernelBuilder, Graph, Inputs, Program
+    from harness.api import CudaKernelBuilder, Inputs
 
 PULL_SHARE = 0.3  # of all edges (sec. 5)
 THREADS = 512  # of a block: a global barrier waits for half as many blocks as with 256
@@ -28,25 +27,18 @@ TURNS = 2  # times that the fused kernels are queued before the host looks wheth
 TASKS, VOTES, FAILED, VERTICES, ARCS, PULLED, WORDS = 6, 18, 19, 20, 21, 22, 25
 
 
-class TaskEngine(ThreadEngine):
+class TaskEngine(ResidentEngine):
     """With ``active`` a program's activity, or why it has none; then everything is left to :class:`ThreadEngine`."""
 
-    schedule: SimdxSchedule
     active: Activity | str
 
     # planning ---------------------------------------------------------------------------------------------------------
-    def lower(self, program: Program, graph: Graph, features: int) -> str:
-        """Plan and generate, without a device; the module's source."""
-        self.resident: dict[str, Residency] = {}
-        self.blocks_of: dict[str, int] = {}
-        return super().lower(program, graph, features)
-
     def plan(self) -> None:
         """The kernels of the steps, or those fused of them."""
         self.active = activity(self.program)
         self.change_driven = isinstance(self.active, Activity)
         if isinstance(self.active, str):
-            self.direction, self.block = "pull", type(self).block
+            self.direction, self.block = "pull", THREADS if self.fused else type(self).block
             super().plan()
             return
         self.direction, self.block = "push", THREADS
@@ -64,7 +56,11 @@ class TaskEngine(ThreadEngine):
     @property
     def fused(self) -> bool:
         """Whether one launch does many supersteps."""
-        return isinstance(self.active, Activity) and self.schedule.fusion != "none"
+        if isinstance(self.active, Activity):
+            return self.schedule.fusion != "none"
+        if self.schedule.fusion is None and self.schedule.resident_blocks is None:
+            return all(self.layout.stride(prop.shape) == 1 for prop in self.program.properties.values())
+        return self.schedule.fusion != "none"
 
     def by_degree(self, degrees: NDArray[Any]) -> tuple[NDArray[np.bool_], ...]:
         """Which vertices are in the small, the middle and the large list by some degrees, bool[V] each."""
@@ -74,7 +70,7 @@ class TaskEngine(ThreadEngine):
     def own_arrays(self) -> dict[str, tuple[int, type[np.generic]]]:
         """With the lists, the bins of all threads that there are at most, and what the filters note."""
         if isinstance(self.active, str):
-            return super().own_arrays()
+            return super().own_arrays() | self.lock_array()
         vertices, stage = self.graph.num_vertices, self.active.reduction
         found: dict[str, tuple[int, type[np.generic]]] = {
             f"{size}_active": (int(np.count_nonzero(mask)), np.uint32)
@@ -82,25 +78,16 @@ class TaskEngine(ThreadEngine):
         }
         blocks = max(self.blocks_of.values(), default=MOST_RESIDENT // self.block) if self.fused else BLOCKS
         bin_size = 0 if self.schedule.filter == "ballot" else self.schedule.bin_size or BIN_SIZE
+        found |= self.lock_array()
         found |= {
             "bins": (bin_size * blocks * self.block, np.uint32), "bin_counts": (blocks * self.block, np.uint32),
             "marks": (vertices, np.uint32), "bits": (vertices // 32 + 1, np.uint32),
             "found": (len(SIZES) * blocks * (1 + self.block // 32), np.uint32), "tasks": (WORDS, np.int64),
-            "lock": (4 * 32, np.uint64),  # two counts for each fused kernel, 256 bytes apart
         }  # fmt: skip
         if self.active.adds:
             stride = self.layout.stride(stage.message.shape)
             found[f"sent_{self.active.metadata}"] = (vertices * stride, np.float32)
         return found
-
-    # loading ----------------------------------------------------------------------------------------------------------
-    def _load(self, device: Any) -> None:
-        super()._load(device)
-        if not self.fused:
-            return
-        for kernel in self.kernels:
-            self.resident[kernel.name] = residency(device, self.functions[kernel.name], self.threads)
-            self.blocks_of[kernel.name] = self.resident[kernel.name].take(kernel.name, self.schedule.resident_blocks)
 
     # running ----------------------------------------------------------------------------------------------------------
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
@@ -152,16 +139,12 @@ class TaskEngine(ThreadEngine):
 
     def queue(self, first: int, wanted: int, past: Any) -> None:
         """Queue the fused kernels in turns; a kernel ends at once where the direction is not its own."""
-        if not self.fused:
+        if not self.fused or isinstance(self.active, str):
             super().queue(first, wanted, past)
             return
-        arrays = {**self.memory.arrays, "run": self.state, "past": past}
-        arguments = {kernel.name: tuple(arrays[name] for name in kernel.arguments) for kernel in self.kernels}
         done = -1
         while True:
-            for name in TURNS * list(arguments):
-                grid, block = (self.blocks_of[name],), (self.threads,)
-                self.functions[name](grid, block, arguments[name], enable_cooperative_groups=True)
+            self.launch_together(past, TURNS * list(self.blocks_of))
             found = self.noted()
             if found["settled"] or found["superstep"] >= wanted:
                 return
@@ -177,9 +160,8 @@ class TaskEngine(ThreadEngine):
         return Superstep(active, edges, "pull" if dense & 1 else "push")
 
     def explain(self) -> str:
-        """With why a program has no active vertices, and the blocks of fused kernels."""
+        """With why a program has no active vertices."""
         told = [f"bulk-synchronous: {self.active}"] if isinstance(self.active, str) else []
-        told += [f"{name}: {blocks} blocks, all resident" for name, blocks in self.blocks_of.items()]
         return "\n".join([*told, super().explain()])
 
 

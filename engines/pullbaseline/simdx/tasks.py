@@ -106,9 +106,10 @@ class TaskFunctions:
         applied = f"applied<{OPERATION[stage.reducer]}>({target}, {message.text})"
         if self.filter != "ballot":
             marks = builder.argument("marks", "list")
-            # Of messages that are all the same one alone changes anything.
-            add = f"votes ? bin.add(v) : bin.add_first(v, {marks}, superstep)" if self.activity.votes else ""
-            applied = f"if ({applied}) {add or f'bin.add_first(v, {marks}, superstep)'}"
+            add = f"bin.add_first(v, {marks}, superstep)"
+            if self.activity.votes and message.length <= 1:  # of messages that are all the same one changes anything
+                add = f"votes ? bin.add(v) : {add}"
+            applied = f"if ({applied}) {add}"
         builder.blocks["edge"].line(f"{applied};")
         return Function.of(builder.finish(unless=NEVER), template="class Worker, class Bin", own=PUSH_OWN)
 

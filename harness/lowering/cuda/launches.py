@@ -83,7 +83,7 @@ class Launcher:
 
     def _started(self, launch: Launch, swapped: Collection[str], side: int) -> Started:
         engine = self.engine
-        first, last = self._range(launch.over, side)
+        first, last = self.range_of(launch.over, side)
         kind = np.int64 if engine.many_arcs and launch.over.endswith("arcs") else np.uint32
         bounds = {"first": kind(first), "last": kind(last), "run": engine.state}
         arguments = tuple(
@@ -101,7 +101,8 @@ class Launcher:
             name = plain if name.startswith("next_") else f"next_{name}"
         return self.engine.memory.arrays[name]
 
-    def _range(self, over: str, side: int) -> tuple[int, int]:
+    def range_of(self, over: str, side: int) -> tuple[int, int]:
+        """First and last + 1 of what a launch goes over."""
         engine, graph = self.engine, self.engine.graph
         bounds, others = engine.sides[side], engine.sides[(side + 1) % len(engine.sides)]
         match over:

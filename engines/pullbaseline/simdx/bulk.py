@@ -1,0 +1,110 @@
+"""A bulk-synchronous program's supersteps in one kernel: compute, the vertices' steps and sums over them (sec. 5).
+
+It has one direction, so the fusion around pull is all there is. Steps that do not depend on each other share a phase, a
+global barrier ends each: the lists of a reduction go on together, and a block with no more hubs helps with small ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from engines.pullbaseline.simdx.functions import START, Function
+from harness.api import CudaKernel
+
+if TYPE_CHECKING:
+    from harness.api import Launch
+
+OVER = "    if (run->over()) return;\n"  # which the loop asks for all its steps
+BOUNDS = {"first": "Id", "last": "Id"}
+OWN = {"bounds": "const Count*", "lock": "Arrivals*", "past": "Past*"}
+LOOP = """
+    GlobalBarrier barrier(lock);
+    while (!run->over()) {{
+        const bool odd = run->superstep & 1;
+        const Count* const bound = bounds + run->superstep % {sides} * {length};
+{phases}
+        if (blockIdx.x == 0 && threadIdx.x == 0) end_superstep(run, past);
+        barrier.wait();
+    }}
+"""
+
+
+def fused_superstep(launches: Sequence[Launch], sides: int) -> CudaKernel:
+    """The kernel of a whole run whose supersteps are ``launches``. Of ``bounds``, a side has two words for each of
+    them: first and last + 1 of what it goes over."""
+    functions = {launch.kernel.name: Function.of(launch.kernel, own={}, drop=OVER) for launch in launches}
+    names = [_buffers(launches, parity) for parity in (0, 1)]
+    types: dict[str, str] = {}
+    for launch, *buffers in zip(launches, *names, strict=True):
+        kinds = functions[launch.kernel.name].parameters
+        for plain, name in ((plain, name) for resolved in buffers for plain, name in resolved.items()):
+            if plain not in BOUNDS:
+                known = types.setdefault(name, kinds[plain])
+                types[name] = min(known, kinds[plain], key=lambda kind: kind.startswith("const "))
+    phases = []
+    for phase in _phases(launches, functions):
+        lines = [_call(functions[launches[i].kernel.name], launches[i], i, *(one[i] for one in names)) for i in phase]
+        phases += [*(f"        {line}" for line in lines), "        barrier.wait();"]
+    listed = ", ".join(f"{kind} {name}" for name, kind in {**types, **OWN}.items())
+    definitions = "\n".join(function.definition for function in functions.values())
+    body = LOOP.format(sides=sides, length=2 * len(launches), phases="\n".join(phases))
+    source = f"{definitions}\n{START}fused_pull({listed})\n{{{body}}}\n"
+    floats = max(launch.kernel.tile_floats for launch in launches)
+    return CudaKernel("fused_pull", source, (*types, *OWN), floats)
+
+
+def _call(function: Function, launch: Launch, number: int, even: dict[str, str], odd: dict[str, str]) -> str:
+    """The statement that takes a step; a step of one block is block 0's."""
+    given = {}
+    for name in function.parameters:
+        given[name] = even[name] if even[name] == odd[name] else f"odd ? {odd[name]} : {even[name]}"
+    for place, name in enumerate(BOUNDS):
+        if name in given:
+            given[name] = f"{function.parameters[name]}(bound[{2 * number + place}])"
+    guard = "if (blockIdx.x == 0) " if launch.blocks == 1 else ""
+    return f"{guard}{function.name}({', '.join(given.values())});"
+
+
+def _buffers(launches: Sequence[Launch], parity: int) -> list[dict[str, str]]:
+    """The arrays behind the arguments of every launch in even or odd supersteps, by the names that its kernel has."""
+    swapped = {name for launch in launches for name in launch.swaps} if parity else set()
+    found = []
+    for launch in launches:
+        found.append({name: _buffer(name, swapped) for name in launch.kernel.arguments})
+        swapped = swapped ^ set(launch.swaps)
+    return found
+
+
+def _buffer(name: str, swapped: Collection[str]) -> str:
+    plain = name.removeprefix("next_")
+    if plain not in swapped:
+        return name
+    return plain if name != plain else f"next_{name}"
+
+
+def _phases(launches: Sequence[Launch], functions: dict[str, Function]) -> list[list[int]]:
+    """The numbers of the launches, in phases: each in the first one after all that it has to wait for."""
+    even = _buffers(launches, 0)
+    levels: list[int] = []
+    for i, launch in enumerate(launches):
+        met = [levels[j] + 1 for j in range(i) if _waits(launch, launches[j], even[i], even[j], functions)]
+        levels.append(max(met, default=0))
+    return [[i for i, level in enumerate(levels) if level == wanted] for wanted in range(max(levels) + 1)]
+
+
+def _waits(
+    later: Launch, earlier: Launch, of_later: dict[str, str], of_earlier: dict[str, str], functions: dict[str, Function]
+) -> bool:
+    """Whether one reads or writes what the other writes. Lists of one reduction have no vertex in common."""
+    lists = ("small", "middle", "large")
+    into = [_written(launch, names, functions) for launch, names in ((later, of_later), (earlier, of_earlier))]
+    if later.over in lists and earlier.over in lists and into[0] == into[1]:
+        return False
+    touched = [set(of_later.values()) - {*BOUNDS, "run"}, set(of_earlier.values()) - {*BOUNDS, "run"}]
+    return bool(into[0] & touched[1] or into[1] & touched[0])
+
+
+def _written(launch: Launch, names: dict[str, str], functions: dict[str, Function]) -> set[str]:
+    kinds = functions[launch.kernel.name].parameters
+    return {name for plain, name in names.items() if kinds[plain] in ("float*", "bool*")}
