@@ -64,27 +64,14 @@ template <> inline __device__ Share<Block>::Share(Id length)
 }
 
 // Apply a message to its destination; whether that changed anything.
-template <class Operation> __device__ inline bool applied(float* target, float message);
-template <> inline __device__ bool applied<Add>(float* target, float message)
+template <class Operation> __device__ inline bool applied(float* target, float message)
 {
-    if (message == 0.0f) return false;
-    atomicAdd(target, message);
-    return true;
-}
-// Floats of one sign are ordered as their bits are: non-negative ones alike, negative ones the other way round.
-template <> inline __device__ bool applied<Min>(float* target, float message)
-{
-    if (!(message < *const_cast<volatile float*>(target))) return false;
-    const int bits = __float_as_int(message);
-    if (bits >= 0) return bits < atomicMin(reinterpret_cast<int*>(target), bits);
-    return unsigned(bits) > atomicMax(reinterpret_cast<unsigned*>(target), unsigned(bits));
-}
-template <> inline __device__ bool applied<Max>(float* target, float message)
-{
-    if (!(message > *const_cast<volatile float*>(target))) return false;
-    const int bits = __float_as_int(message);
-    if (bits >= 0) return bits > atomicMax(reinterpret_cast<int*>(target), bits);
-    return unsigned(bits) < atomicMin(reinterpret_cast<unsigned*>(target), unsigned(bits));
+    if constexpr (Operation::ADDS) {
+        if (message != 0.0f) Operation::into(target, message);
+        return message != 0.0f;
+    } else {
+        return Operation::into(target, message);
+    }
 }
 template <class Operation, int N> __device__ inline bool applied(float* target, const Row<N>& message)
 {
