@@ -31,7 +31,7 @@ from harness.per_device import PerDevice
 if TYPE_CHECKING:
     from harness.device.cuda import blocks_of_multiprocessor, registers_of
     from harness.device.driver import cuda_unavailable
-    from harness.graph import Graph
+    from harness.graph import Adjacency, Graph
     from harness.language import Algorithm, Inputs, InvalidInput, LanguageError, Program
     from harness.language.analysis import (
         FoldGroup,
@@ -68,14 +68,24 @@ if TYPE_CHECKING:
     from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder
     from harness.lowering.cuda.launches import Launch
     from harness.lowering.cuda.thread_engine import ThreadEngine, combine_threads
+    from harness.lowering.cuda.walks import (
+        Mapped,
+        Work,
+        arc_range,
+        neighbours_of,
+        reverse_load,
+        rows_of,
+        with_reverse,
+    )
     from harness.lowering.cuda.write_back import cuda_write_back
     from harness.lowering.log_products import products_as_sums
     from harness.lowering.tracking import composed_writes, live_after
+    from harness.transactions import Behaviour, Lanes, Load, Step, repeated
 
 _HOME = {
     "harness.device.cuda": "blocks_of_multiprocessor registers_of",
     "harness.device.driver": "cuda_unavailable",
-    "harness.graph": "Graph",
+    "harness.graph": "Adjacency Graph",
     "harness.language": "Algorithm Inputs InvalidInput LanguageError Program",
     "harness.language.analysis": "FoldGroup change_driven fold_groups mutable recomputation_only unfolded watched",
     "harness.language.arrays": "Arrays",
@@ -96,8 +106,10 @@ _HOME = {
     "harness.lowering.cuda.kernels": "CudaKernel CudaKernelBuilder",
     "harness.lowering.cuda.thread_engine": "ThreadEngine combine_threads",
     "harness.lowering.cuda.launches": "Launch",
+    "harness.lowering.cuda.walks": "Mapped Work arc_range neighbours_of reverse_load rows_of with_reverse",
     "harness.lowering.cuda.write_back": "cuda_write_back",
     "harness.lowering.tracking": "composed_writes live_after",
+    "harness.transactions": "Behaviour Lanes Load Step repeated",
 }
 _LAZY = {name: module for module, names in _HOME.items() for name in names.split()}
 
@@ -109,14 +121,16 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "ELEMENTWISE", "HUB_ARGUMENTS", "IDENTITY", "Algorithm", "AlgorithmSpec", "Arrays", "CpuEngine", "CudaEngine",
-    "CudaKernel", "CudaKernelBuilder", "Device", "Direction", "EdgeReduce", "EdgeUpdate", "Engine", "EngineFailure",
-    "EngineSpec", "Evaluator", "Expression", "FoldGroup", "Graph", "GraphReduce", "GraphSpec", "HubRuns", "Inputs",
-    "InvalidInput", "Kernel", "KernelBuilder", "LanguageError", "Launch", "No", "PerDevice", "Phases", "Program",
-    "Property", "RunStatistics", "ScheduleError", "SentEdges", "Stage", "Superstep", "ThreadEngine", "VertexStep",
-    "Yes", "balanced_bounds", "blocks_of_multiprocessor", "change_driven", "combine_threads", "composed_writes",
-    "concrete", "constant", "cuda_unavailable", "cuda_write_back", "fill_kernel", "fold_groups", "hookimpl", "hub_runs",
-    "initial_values", "live_after", "moved", "mutable", "option", "owned_edges", "owner_bounds", "products_as_sums",
-    "push_template", "read", "reads", "recomputation_only", "registers_of", "schedule_from_options", "segment_reduce",
-    "substitute", "sum_hubs_in_runs", "unfolded", "walk", "watched", "write_back",
+    "ELEMENTWISE", "HUB_ARGUMENTS", "IDENTITY", "Adjacency", "Algorithm", "AlgorithmSpec", "Arrays", "Behaviour",
+    "CpuEngine", "CudaEngine", "CudaKernel", "CudaKernelBuilder", "Device", "Direction", "EdgeReduce", "EdgeUpdate",
+    "Engine", "EngineFailure", "EngineSpec", "Evaluator", "Expression", "FoldGroup", "Graph", "GraphReduce",
+    "GraphSpec", "HubRuns", "Inputs", "InvalidInput", "Kernel", "KernelBuilder", "Lanes", "LanguageError", "Launch",
+    "Load", "Mapped", "No", "PerDevice", "Phases", "Program", "Property", "RunStatistics", "ScheduleError",
+    "SentEdges", "Stage", "Step", "Superstep", "ThreadEngine", "VertexStep", "Work", "Yes", "arc_range",
+    "balanced_bounds", "blocks_of_multiprocessor", "change_driven", "combine_threads", "composed_writes", "concrete",
+    "constant", "cuda_unavailable", "cuda_write_back", "fill_kernel", "fold_groups", "hookimpl", "hub_runs",
+    "initial_values", "live_after", "moved", "mutable", "neighbours_of", "option", "owned_edges", "owner_bounds",
+    "products_as_sums", "push_template", "read", "reads", "recomputation_only", "registers_of", "repeated",
+    "reverse_load", "rows_of", "schedule_from_options", "segment_reduce", "substitute", "sum_hubs_in_runs", "unfolded",
+    "walk", "watched", "with_reverse", "write_back",
 ]  # fmt: skip

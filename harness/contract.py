@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from harness.graph import Graph
     from harness.language import Inputs, Program
+    from harness.transactions import Behaviour
 
 T = TypeVar("T")
 Direction = Literal["push", "pull", "dense"]
@@ -185,6 +186,11 @@ class Engine(ABC):
     def explain(self) -> str:
         """The schedule and what was generated for it."""
         return repr(self.schedule)
+
+    def memory_model(self, program: Program, graph: Graph, features: int) -> Behaviour | No:
+        """Global loads and atomic operations of a superstep in which every vertex is active, counted on a sample of the
+        graph by how the schedule maps lanes to addresses on a GPU. It takes no device and prepares nothing."""
+        return No("the engine declares no mapping of lanes to addresses")
 
     @abstractmethod
     def close(self) -> None:

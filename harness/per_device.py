@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from harness.graph import Graph
     from harness.language import Inputs, Program
+    from harness.transactions import Behaviour
 
 
 class PerDevice(Engine):
@@ -79,6 +80,12 @@ class PerDevice(Engine):
     def explain(self) -> str:
         """What was generated."""
         return self.prepared.explain()
+
+    def memory_model(self, program: Program, graph: Graph, features: int) -> Behaviour | No:
+        """What the engine of a GPU tells, on whatever device the run is."""
+        if "cuda" not in self.engines:
+            return super().memory_model(program, graph, features)
+        return self.on(Device("cuda")).memory_model(program, graph, features)
 
     def close(self) -> None:
         """Release what was made."""

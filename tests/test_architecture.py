@@ -17,14 +17,15 @@ LIGHT_PARTS = {"harness.contract"}  # descriptions and the engine class; needs n
 
 # What each part may import from this project and from others, besides the standard library and its own modules.
 ALLOWED: dict[str, set[str]] = {
-    "harness.contract": {"harness.graph", "harness.language", "numpy"},  # for type checkers
-    "harness.per_device": LIGHT_PARTS | {"harness.graph", "harness.language", "numpy"},
+    "harness.contract": {"harness.graph", "harness.language", "harness.transactions", "numpy"},  # for type checkers
+    "harness.per_device": LIGHT_PARTS | {"harness.graph", "harness.language", "harness.transactions", "numpy"},
     "harness.hookspecs": {"harness.contract", "pluggy"},
     "harness.plugins": {"harness", "harness.hookspecs", "harness.contract", "pluggy"},
     "harness.api": LIGHT_PARTS | {
         "harness.hookspecs", "harness.per_device", "harness.graph", "harness.language", "harness.lowering",
-        "harness.device",
+        "harness.device", "harness.transactions",
     },
+    "harness.transactions": {"numpy"},
     "harness.graph": NUMERICAL | LIGHT_PARTS | {
         "harness.hookspecs", "platformdirs", "fast_matrix_market", "skimage", "sklearn", "scgraph_data", "PIL",
         "pooch", "requests", "rich",  # downloads, with their progress
@@ -32,7 +33,8 @@ ALLOWED: dict[str, set[str]] = {
     "harness.language": NUMERICAL | LIGHT_PARTS | {"harness.graph"},
     "harness.algorithms": NUMERICAL | LIGHT_PARTS | {"harness.language", "harness.graph", "harness.hookspecs", "PIL"},
     "harness.lowering": NUMERICAL | LIGHT_PARTS | {
-        "harness.language", "harness.graph", "harness.device", "numba", "llvmlite", "cupy", "cuda", "platformdirs",
+        "harness.language", "harness.graph", "harness.device", "harness.transactions", "numba", "llvmlite", "cupy",
+        "cuda", "platformdirs",
     },
     "harness.device": LIGHT_PARTS | {
         "harness.graph", "harness.language", "numpy", "cupy", "cupy_backends", "platformdirs",
@@ -42,7 +44,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "harness.campaign": NUMERICAL | LIGHT_PARTS | {
         "harness", "harness.device", "harness.graph", "harness.language", "harness.plugins", "harness.records",
-        "harness.report", "hydra", "omegaconf", "psutil", "pynvml",
+        "harness.report", "harness.transactions", "hydra", "omegaconf", "psutil", "pynvml",
     },
     "harness.records": {"msgspec", "duckdb"},
     "harness.report": {"harness.records", "rich", "jinja2", "matplotlib"},

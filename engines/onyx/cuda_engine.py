@@ -24,7 +24,11 @@ from harness.api import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
+
+    from harness.api import Mapped
 
 BLOCKS_OF_REDUCTION = 16  # their partial values are brought together by one team
 TILE = 2048  # edges that a block stages at once
@@ -113,6 +117,12 @@ class OnyxCudaEngine(CudaEngine):
                 self._plan_segments(kernels, group)
             else:
                 self._plan_gather(kernels, group)
+
+    def mappings(self) -> Sequence[Mapped]:
+        """Those of the traversals in the templates."""
+        from engines.onyx.cuda_walks import MAPPINGS
+
+        return MAPPINGS
 
     def _plan_scatter(self, kernels: Kernels, group: FoldGroup) -> None:
         over, lanes = ("arcs", self.team.lanes) if kernels.tiles else ("sources", 1)

@@ -21,6 +21,7 @@ from harness.plugins import Registry, closest
 
 DEVICE_KINDS = ("cpu", "cuda")
 CHANGES = get_args(Change)
+MEMORY = ("off", "model", "counters")  # transactions: none, modelled, modelled and counted
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,9 @@ class Limits:
 class Cell:
     """One (engine + schedule, algorithm, graph, features, device); ``schedule`` holds every option, by name.
 
-    ``features`` and ``max_supersteps`` are None where algorithm and graph decide. ``labels`` names engine, algorithm
-    and graph with the options that differ from their defaults; ``sources`` and ``graph_sources`` are hashes of code.
+    ``features`` and ``max_supersteps`` are None where algorithm and graph decide. ``memory``: see
+    ``MEMORY``. ``labels`` names engine, algorithm and graph with the options that differ from their defaults;
+    ``sources`` and ``graph_sources`` are hashes of code.
     ``key`` is a hash of what was asked for, of the code and of the machine: two cells with one key would measure the
     same thing.
     """
@@ -81,6 +83,7 @@ class Cell:
     block: tuple[str, ...]
     round: int
     warm: Warm | None
+    memory: str
     labels: dict[str, str] = field(compare=False)
     sources: str = field(compare=False)
     graph_sources: str = field(compare=False)
@@ -98,6 +101,8 @@ class Cell:
             del data[name]
         if self.warm is None:
             del data["warm"]
+        if self.memory == "off":
+            del data["memory"]
         return data
 
     def key(self, environment: str) -> str:
@@ -144,7 +149,7 @@ def resolve_cell(config: Mapping[str, Any], registry: Registry) -> Cell:
         "algorithm": label(algorithm, parameters, defaults),
         "graph": label(graph, graph_parameters, graph_spec.parameters),
     }
-    warm = _warm(config["warm"])
+    warm, device = _warm(config["warm"]), _device(config["device"])
     if warm is not None:
         labels["graph"] += f" after {warm.kind}, change={warm.change:g}, seed={warm.seed}"
     return Cell(
@@ -156,13 +161,14 @@ def resolve_cell(config: Mapping[str, Any], registry: Registry) -> Cell:
         graph_parameters=graph_parameters,
         features=None if config["features"] == "auto" else count("features", config["features"], "auto"),
         max_supersteps=None if config["max_supersteps"] is None else count("max_supersteps", config["max_supersteps"]),
-        device=_device(config["device"]),
+        device=device,
         validate=_validate(config["validate"], warm),
         measure=_measure(config["measure"]),
         limits=_limits(config["limits"]),
         block=tuple(config["plugins"]["block"]),
         round=count("round", config.get("round", 1)),
         warm=warm,
+        memory=_memory(config["memory"], device),
         labels=labels,
         sources=source_hash([engine_spec.factory, algorithm_spec.factory]),
         graph_sources=source_hash([graph_spec.factory]),
@@ -248,6 +254,15 @@ def _warm(section: Mapping[str, Any]) -> Warm | None:
         raise CampaignError(f"warm.kind is {warm.kind!r}{hint} (there are: {', '.join(CHANGES)})")
     count("warm.seed", warm.seed, least=0)
     return warm
+
+
+def _memory(asked: Any, device: Device) -> str:
+    """How memory transactions are counted. Raises CampaignError."""
+    if asked not in MEMORY:
+        raise CampaignError(f"memory is {asked!r}{closest(str(asked), MEMORY)} (there are: {', '.join(MEMORY)})")
+    if asked == "counters" and device.kind != "cuda":
+        raise CampaignError("memory=counters reads a GPU's counters: say device=cuda, or memory=model on any device")
+    return str(asked)
 
 
 def _limits(section: Mapping[str, Any]) -> Limits:

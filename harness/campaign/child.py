@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from harness.campaign.cell import Cell, Warm, load
 from harness.campaign.draft import STORE_STATUS, Draft, StoreError, keeping
 from harness.campaign.errors import CampaignError
-from harness.campaign.refusal import device_refusal, memory_refusal, ran_out_of_memory, refusal
+from harness.campaign.refusal import (
+    device_refusal,
+    memory_refusal,
+    profiler_refusal,
+    ran_out_of_memory,
+    refusal,
+)
 from harness.contract import EngineSpec, No, Phases, schedule_from_options
 from harness.device.finishing import finishing
 from harness.plugins import Registry, load_plugins
@@ -69,7 +75,7 @@ def _run(cell: Cell, draft: Draft, folder: Path, memory_bytes: int) -> None:
     draft.stage("plugins")
     registry = load_plugins(cell.block)
     spec = registry.engine(cell.engine)
-    reason = refusal(spec, cell) or device_refusal(cell.device)
+    reason = refusal(spec, cell) or device_refusal(cell.device) or profiler_refusal(cell)
     if reason:
         draft.end(Outcome.UNSUPPORTED, reason)
         return
@@ -82,6 +88,8 @@ def _run(cell: Cell, draft: Draft, folder: Path, memory_bytes: int) -> None:
         if problem is None:
             return
     solved = _solve(spec, cell, problem, draft, phases, memory_bytes, folder)
+    if solved is not None and cell.memory != "off":
+        _count_memory(spec, cell, problem, draft, phases, folder)
     if solved is not None:
         _judge(cell, problem, solved, draft, phases, folder)
 
@@ -212,6 +220,16 @@ def _values(
     draft.stage("download")
     with phases("download"):
         return answer_of(engine, problem.wanted), settled, checked
+
+
+def _count_memory(spec: EngineSpec, cell: Cell, problem: Problem, draft: Draft, phases: Phases, folder: Path) -> None:
+    """Tell the memory transactions of a superstep, or why there are none."""
+    from harness.campaign.transactions import memory_of
+
+    draft.stage("memory")
+    with phases("memory"), keeping(draft):
+        told = memory_of(spec, cell, problem, draft, phases, folder)
+    draft.tell(memory=told)
 
 
 def _judge(cell: Cell, problem: Problem, solved: Solved, draft: Draft, phases: Phases, folder: Path) -> None:

@@ -25,6 +25,19 @@ def device_refusal(device: Device) -> str:
     return cuda_unavailable(device.index) if device.kind == "cuda" else ""
 
 
+def profiler_refusal(cell: Cell) -> str:
+    """Why the counters that a cell asks for cannot be read; empty when they can, or are not asked for."""
+    from harness.transactions.profiler import ProfilerError, find_profiler
+
+    if cell.memory != "counters":
+        return ""
+    try:
+        find_profiler()
+    except ProfilerError as error:
+        return str(error)
+    return ""
+
+
 def memory_refusal(bytes_needed: int, device: Device, memory_bytes: int) -> str:
     """Why what the engine needs does not fit the device's memory, or the cell's limit; empty when it does."""
     if device.kind == "cuda":

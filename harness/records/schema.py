@@ -16,7 +16,7 @@ from harness.records.mark import Mark
 from harness.records.outcome import Outcome
 
 # Raised whenever a field is added, taken away or changes its meaning; `harness.records.versions` then learns the step.
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 
 # A number that need not be finite. In a file such a one is a string, as in the JSON form of protocol buffers: JSON has
@@ -93,6 +93,48 @@ class Warm(TypedDict):
     cold_validation: Annotated[Validation | None, Meta(description="the answer of the cold run; null: not validated")]
 
 
+class Loads(TypedDict):
+    """Global loads of whole warps."""
+
+    requests: Annotated[float, Meta(description="of warps")]
+    sectors: Annotated[float, Meta(description="of 32 bytes that they move, each once a request")]
+    bytes: Annotated[float, Meta(description="of these that some lane asked for")]
+
+
+class Atomics(TypedDict):
+    """Atomic operations of whole warps on global memory, reductions among them; lanes at one address take turns."""
+
+    requests: Annotated[float, Meta(description="of warps")]
+    sectors: Annotated[float, Meta(description="of 32 bytes, again for every turn")]
+    transactions: Annotated[float, Meta(description="lines of 128 bytes, again for every turn")]
+
+
+class KernelMemory(TypedDict):
+    """Global loads and atomic operations of a kernel."""
+
+    load_efficiency: Annotated[
+        float | None, Meta(description="bytes asked for over bytes of the sectors moved; null: it loads nothing")
+    ]
+    loads: Loads
+    atomics: Atomics
+
+
+class Counted(KernelMemory):
+    """All kernels of one superstep in which every vertex is active, and each for itself."""
+
+    source: Annotated[str, Meta(description="what counted them")]
+    share: Annotated[float, Meta(description="of the work, what was looked at")]
+    kernels: dict[str, KernelMemory]
+
+
+class Memory(TypedDict):
+    """Memory transactions on a GPU: as modelled from how the schedule maps lanes to addresses, and as counted."""
+
+    model: Counted | None
+    counters: Counted | None
+    told: Annotated[str, Meta(description="why there is none of what was asked for; empty where there is all")]
+
+
 class Gpu(TypedDict, total=False):
     """The GPU of the cell, as its driver describes it. Clocks in MHz, power in W."""
 
@@ -165,6 +207,7 @@ class Record(TypedDict):
     ]
     validation: Validation | None
     warm: Annotated[Warm | None, Meta(description="where the graph was changed between two runs, else null")]
+    memory: Annotated[Memory | None, Meta(description="memory transactions, where they were asked for, else null")]
     metrics: Annotated[
         dict[str, Number],
         Meta(description="what the algorithm rates its answer by; empty where that takes a settled run and it was not"),
@@ -184,7 +227,7 @@ def validate(data: Mapping[str, Any]) -> Record:
         msgspec.convert(data, Record)
     except msgspec.ValidationError as error:
         raise RecordError(f"this is no record: {error}") from error
-    for name, described in (("solve", Solve), ("validation", Validation), ("warm", Warm)):
+    for name, described in (("solve", Solve), ("validation", Validation), ("warm", Warm), ("memory", Memory)):
         if data[name] is not None:
             _same_names(f"field {name!r}", described, data[name])
     if data["outcome"] == Outcome.OK and not (data["solve"] and data["identity"]):
@@ -197,7 +240,7 @@ def json_schema() -> dict[str, Any]:
     made = msgspec.json.schema(Record)
     record = made["$defs"]["Record"]
     record["properties"]["schema"] |= {"const": SCHEMA_VERSION}
-    for name in ("Record", "Solve", "Validation", "Warm"):
+    for name in ("Record", "Solve", "Validation", "Warm", "Memory"):
         made["$defs"][name]["additionalProperties"] = False
     for described in (
         record["properties"]["metrics"]["additionalProperties"],

@@ -57,4 +57,9 @@ def _from_3(data: dict[str, Any]) -> dict[str, Any]:
     return {**data, "warm": None}
 
 
-_STEPS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_1, 2: _from_2, 3: _from_3}
+def _from_4(data: dict[str, Any]) -> dict[str, Any]:
+    """Version 5 knows memory transactions."""
+    return {**data, "memory": None}
+
+
+_STEPS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4}

@@ -21,6 +21,7 @@ CONFIG = {
     "max_supersteps": None,
     "validate": True,
     "warm": {"change": None},
+    "memory": "off",
     "measure": {"repetitions": 3},
     "limits": {"time_s": 10},
     "plugins": {"block": []},
@@ -90,6 +91,8 @@ def test_a_cell_survives_the_way_to_another_process(registry):
         ({"measure__budget_s": -1.0}, CampaignError, "measure.budget_s is -1.0"),
         ({"limits__time_s": 0}, CampaignError, "limits.time_s is 0"),
         ({"limits__memory_gb": "all"}, CampaignError, "limits.memory_gb is 'all'"),
+        ({"memory": "modle"}, CampaignError, "memory is 'modle'; did you mean 'model'"),
+        ({"memory": "counters"}, CampaignError, "say device=cuda, or memory=model on any device"),
         ({"validate": "yes"}, CampaignError, "validate is 'yes'; it must be true, false or sampled"),
         ({"validate": "sampled", "warm__change": 0.1}, CampaignError, "a warm run is held against a whole reference"),
     ],
@@ -103,7 +106,8 @@ def test_what_cannot_be_meant_is_refused_with_the_mend(registry, change, error, 
 def test_the_key_depends_on_what_decides_the_result_and_its_time(registry):
     key = resolve_cell(config(), registry).key("machine")
     for change in ({"engine__width": 2}, {"algorithm__scale": 2.0}, {"graph__vertices": 13}, {"features": 5},
-                   {"max_supersteps": 3}, {"measure__repetitions": 4}, {"validate": False}):  # fmt: skip
+                   {"max_supersteps": 3}, {"memory": "model"}, {"measure__repetitions": 4},
+                   {"validate": False}):  # fmt: skip
         assert resolve_cell(config(**change), registry).key("machine") != key, change
     assert resolve_cell(config(), registry).key("another machine") != key
 

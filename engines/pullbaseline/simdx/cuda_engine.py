@@ -23,12 +23,12 @@ from engines.pullbaseline.simdx.tasks import SIZES, WORKERS
 from harness.api import EdgeReduce, Graph, GraphReduce, Launch, Program, combine_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from numpy.typing import NDArray
 
-    from harness.api import Inputs
+    from harness.api import Inputs, Mapped
 
 COMPUTE = """
     @kernel
@@ -129,6 +129,16 @@ class SimdxCudaEngine(TaskEngine):
             ]
             lists[f"{size}_vertices"] = listed
         return lists
+
+    def mappings(self) -> Sequence[Mapped]:
+        """Those of the traversals here, and of what thread engines share."""
+        from engines.pullbaseline.simdx.cuda_walks import MAPPINGS
+
+        return (*MAPPINGS, *super().mappings())
+
+    def modelled_launches(self) -> Sequence[Launch]:
+        """With the steps of a fused superstep, each for itself."""
+        return self.steps if self.fused and isinstance(self.active, str) else self.launches
 
     def plan_reduction(self, stage: EdgeReduce) -> None:
         """Compute and combine for one list after another."""

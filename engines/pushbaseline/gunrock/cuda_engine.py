@@ -27,7 +27,9 @@ from harness.api import (
 )
 
 if TYPE_CHECKING:
-    from harness.api import CudaKernelBuilder
+    from collections.abc import Sequence
+
+    from harness.api import CudaKernelBuilder, Mapped
 
 BLOCKS = 2048  # of kernels over frontiers, whose sizes only the device knows: about twice what an H100 holds at once
 BALANCE = {"block": "BlockMapped", "merge_path": "MergePath"}
@@ -136,6 +138,12 @@ class GunrockCudaEngine(ThreadEngine):
         builder = self.builder("empty_frontiers", EMPTY.format(count=self.frontiers), [("sizes", "sizes")])
         self.launches.append(Launch(builder.finish(), "all", 1, blocks=1))
         super().plan()
+
+    def mappings(self) -> Sequence[Mapped]:
+        """Those of the traversals here, and of what thread engines share."""
+        from engines.pushbaseline.gunrock.cuda_walks import MAPPINGS
+
+        return (*MAPPINGS, *super().mappings())
 
     def _over_frontier(self, kernel: CudaKernel) -> None:
         self.launches.append(Launch(kernel, "all", 1, blocks=BLOCKS))

@@ -16,9 +16,12 @@ from engines.pushbaseline.schedules import TigrSchedule
 from harness.api import IDENTITY, EdgeReduce, FoldGroup, Graph, Launch, Program, ThreadEngine, change_driven, reads
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from numpy.typing import NDArray
+
+    from harness.api import Mapped
 
 PUSH = """
     @kernel
@@ -65,6 +68,12 @@ class TigrCudaEngine(ThreadEngine):
         source = np.repeat(np.arange(len(parts), dtype=np.uint32), parts)
         part = (np.arange(len(source)) - np.repeat(ends[:-1], parts)).astype(np.uint32)
         return {"node_source": source, "node_part": part}
+
+    def mappings(self) -> Sequence[Mapped]:
+        """Those of the traversals here, and of what thread engines share."""
+        from engines.pushbaseline.tigr.cuda_walks import MAPPINGS
+
+        return (*MAPPINGS, *super().mappings())
 
     def plan(self) -> None:
         """Clear, push and step in the order of the stages."""

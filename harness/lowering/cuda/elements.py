@@ -6,7 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from harness.language.expressions import ELEMENTWISE, Expression
+from harness.lowering.cuda.accesses import UNROLLED, Access, Accesses, How, Kind
 from harness.lowering.cuda.code import Block, Value
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape
 
@@ -78,6 +81,9 @@ class Elements(ABC):
         self.layout, self.team, self.locate, self.root = layout, team, locate, root
         self.parameters, self.feature_aware, self.computed = parameters, feature_aware, computed
         self.tile_floats = 0
+        self.accesses = Accesses()
+        self._loop: tuple[str, int] | None = None  # the block of the loop being written, and its number
+        self._loops = 0
         self._names = 0
         self._homes: dict[str, Block] = {}
         self._trees: dict[str, int] = {}
@@ -116,6 +122,41 @@ class Elements(ABC):
         stride = self.layout.stride(node.shape)
         return f"{array} + {offset(index, stride)}" if index != "0" else array
 
+    # accesses ---------------------------------------------------------------------------------------------------------
+    def note_read(self, node: Expression, how: How) -> None:
+        """Note that a property is read from its array: element by element in the loop being written, or where it is
+        known."""
+        place = self.locate(*node.attribute)
+        if place.value is None:
+            home = self.home(node)
+            inside = how == "elements" and self._loop is not None and not self.stays(node)
+            block, loop = self._loop if inside and self._loop else (home.name, 0)
+            size = 1 if node.dtype == "bool" else 4
+            self.accesses.note(self.access("load", place.array, place.index, node, block, how, size), loop, node.key)
+
+    def stays(self, node: Expression) -> bool:
+        """Whether a row is short enough for its features to be read before all loops, and to stay in registers."""
+        return int(np.prod(self.layout.dims(node.shape))) <= UNROLLED
+
+    def note_first(self, node: Expression) -> None:
+        """Note that the first feature of a row is read from its array, where it is known."""
+        place = self.locate(*node.attribute)
+        size = 1 if node.dtype == "bool" else 4
+        block, stride = self.home(node).name, self.layout.stride(node.shape)
+        first = Access("load", place.array, place.index, block, "first", stride=stride, size=size)
+        self.accesses.note(first, 0, node.key)
+
+    def access(
+        self, kind: Kind, array: str, index: str, node: Expression, block: str, how: How, size: int = 4
+    ) -> Access:
+        """An access to a value shaped like ``node``."""
+        dims = self.layout.dims(node.shape)
+        rows, length = (1, *dims)[-2:] if dims else (1, 1)
+        return Access(
+            kind, array, index, block, how, length, rows, self.layout.stride(node.shape),
+            self.layout.row_stride(length), size,
+        )  # fmt: skip
+
     # elements ---------------------------------------------------------------------------------------------------------
     def element(self, node: Expression, walk: Walk) -> str:
         """The text of one element within loops; what is not elementwise must have been lowered (:meth:`prepare`)."""
@@ -123,6 +164,8 @@ class Elements(ABC):
             return self.lower(node).text
         found = self.home(node).find(node.key)
         if found is not None:
+            if node.op == "read" and found.kind in ("walked", "tile"):
+                self.note_read(node, "elements")
             return found.element(walk.slot, walk.row)
         match node.op:
             case op if op in INLINE:
@@ -172,13 +215,14 @@ class Elements(ABC):
     def loop(self, node: Expression, block: Block, body: Callable[[Walk], str], *, tile: bool = False) -> None:
         """Write ``body`` for every element of ``node`` that a lane holds. ``tile``: rows need not be unrolled."""
         dims = self.layout.dims(node.shape)
+        walk = Walk("f") if len(dims) == 1 else Walk("f", "i")
+        self._loops += 1
+        outer, self._loop = self._loop, (block.name, self._loops)
+        text = body(walk)
+        self._loop = outer
         if len(dims) == 1:
-            walk = Walk("f")
-            text = body(walk)
             block.line(f"FEATURES(f, {dims[0]}) {text}")
             return
-        walk = Walk("f", "i")
-        text = body(walk)
         rows = "LOOP" if tile or not self.feature_aware else "ROWS"
         before = " ".join(walk.before)
         block.line(f"{rows}(i, {dims[0]}) {{ {before} FEATURES(f, {dims[1]}) {text} }}".replace("{  ", "{ "))

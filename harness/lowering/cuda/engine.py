@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.contract import Device, Direction, Engine, No, Phases, RunStatistics, Superstep, Yes
+from harness.contract import Device, Direction, No, Phases, RunStatistics, Superstep, Yes
 from harness.device.compilation import compiled
 from harness.device.cuda import allow_shared_memory, open_device, require_memory
 from harness.language import Inputs, Program
@@ -21,6 +21,7 @@ from harness.lowering.cuda.kernels import CudaKernel, has_matrices, longest_row
 from harness.lowering.cuda.launches import Launch, Launcher
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape
 from harness.lowering.cuda.memory import DeviceMemory, arrays_of, values_of
+from harness.lowering.cuda.memory_model import ModelledEngine
 from harness.lowering.cuda.modules import MOST_GROUPS, headers, module_source
 from harness.lowering.log_products import products_as_sums
 from harness.lowering.refusals import unsupported
@@ -40,7 +41,7 @@ RUN_FIELDS = (
 FIELD = {name: place for place, name in enumerate(RUN_FIELDS)}
 
 
-class CudaEngine(Engine):
+class CudaEngine(ModelledEngine):
     """A schedule on a CUDA device: a list of launches, the kernels of a superstep.
 
     A subclass defines :meth:`plan`, which adds launches, and says where its ``.cuh`` files are.
@@ -169,7 +170,7 @@ class CudaEngine(Engine):
     def _allocate(self) -> None:
         import cupy
 
-        self.memory = DeviceMemory(self.program, self.graph, self.layout, self._arc)
+        self.memory = DeviceMemory(self.program, self.graph, self.layout, self.arc)
         self.memory.need(self.array_names())
         for name, (values, dtype) in self.own_arrays().items():
             self.memory.empty(name, values, dtype)
@@ -393,5 +394,6 @@ class CudaEngine(Engine):
         self.rebuild_every = 0 if self.keeps_extrema else rebuild
 
     @property
-    def _arc(self) -> type[np.generic]:
+    def arc(self) -> type[np.generic]:
+        """The dtype of a position among the arcs."""
         return np.int64 if self.many_arcs else np.uint32

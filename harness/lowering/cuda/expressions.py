@@ -9,6 +9,7 @@ lie, and the team is one thread. Elementwise trees become one loop; what needs s
 from __future__ import annotations
 
 from harness.language.expressions import Expression
+from harness.lowering.cuda.accesses import Access
 from harness.lowering.cuda.code import Block, Value
 from harness.lowering.cuda.elements import INLINE, Elements, Walk, literal, scalar_operation
 
@@ -36,11 +37,13 @@ class Lowering(Elements):
                 return Value("scalar", literal(node.attribute))
             case "param":
                 at = f"parameters[{self.parameters.index(node.attribute)}]"
+                self.accesses.note(Access("load", "parameters", "0", home.name))
                 text = at if node.dtype == "float" else f"{at} != 0.0f"
             case "read":
                 place = self.locate(*node.attribute)
                 if place.value is not None:
                     return place.value
+                self.note_read(node, "all")
                 text = f"{place.array}[{place.index}]"
             case op if op in INLINE:
                 text = scalar_operation(node, [self.lower(arg).text for arg in node.args])
@@ -99,6 +102,7 @@ class Lowering(Elements):
                 return Value("row", home.declare(kind, name, f"normalized_{node.attribute}(team, {argument})"), length)
             case "matmul" | "max_product":
                 function = "max_times" if node.op == "max_product" else "times"
+                self._note_matrices(node)
                 left, right = (
                     self.materialised(arg) if len(arg.shape) == 1 else self.lower(arg).text for arg in node.args
                 )
@@ -129,6 +133,7 @@ class Lowering(Elements):
         if self._lies(node):
             flag = "const bool*" if node.dtype == "bool" else "const float*"
             return Value("walked", home.declare(flag, name, start), length)
+        self.note_read(node, "chunks")
         return Value("row", home.declare(kind, name, f"load<{length}, {stride}>(team, {start})"), length)
 
     def materialised(self, node: Expression) -> str:
@@ -140,6 +145,7 @@ class Lowering(Elements):
         found = home.find(key)
         if found is None:
             stride = self.layout.stride(node.shape)
+            self.note_read(node, "chunks")
             text = home.declare(
                 f"Row<{value.length}>", self.fresh("loaded"), f"load<{value.length}, {stride}>(team, {value.text})"
             )
@@ -156,6 +162,12 @@ class Lowering(Elements):
         return value
 
     # matrices ---------------------------------------------------------------------------------------------------------
+    def _note_matrices(self, node: Expression) -> None:
+        """Note that a function reads the matrices among its arguments that lie in memory."""
+        for arg in node.args:
+            if arg.op == "read" and len(arg.shape) == 2:
+                self.note_read(arg, "elements")
+
     def in_registers(self, rows: int, length: int) -> bool:
         """Whether a matrix is small enough for registers."""
         return self.feature_aware and rows * self.team.slots(length) <= MOST_REGISTERS
@@ -192,6 +204,7 @@ class Lowering(Elements):
                 home.line(f"transpose(team, {source.text}, {target.text});")
                 return target
             case "matmul":
+                self._note_matrices(node)
                 left, right = (self.lower(arg).text for arg in node.args)
                 target = self.room(node, home, name)
                 home.line(f"multiply(team, {left}, {right}, {target.text});")

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from harness.language.expressions import Expression, read, walk
 from harness.language.program import Program, Reducer, Stage
+from harness.lowering.cuda.accesses import Access
 from harness.lowering.cuda.code import Block, Value
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape
 from harness.lowering.cuda.mapping import Location, Mapping
@@ -43,12 +44,19 @@ TYPES = {
 @dataclass(frozen=True)
 class CudaKernel:
     """A kernel's source, its arguments by the names under which the engine keeps them, and the floats of shared memory
-    that each team needs."""
+    that each team needs.
+
+    ``unless``: the condition under which it does nothing. ``accesses``: what its generated statements read and write;
+    ``counters``: the counts that each of its blocks adds to the run's.
+    """
 
     name: str
     source: str
     arguments: tuple[str, ...]
     tile_floats: int
+    unless: str = ""
+    accesses: tuple[Access, ...] = ()
+    counters: int = 0
 
 
 @dataclass(frozen=True)
@@ -176,6 +184,7 @@ class CudaKernelBuilder:
         tolerance = None if exact else "0.0f"
         if control.tolerance is not None and not exact:
             self.argument("parameters", "input")
+            self.mapping.accesses.note(Access("load", "parameters", "0", block))
             tolerance = f"parameters[{list(self.program.parameters).index(control.tolerance)}]"
         return self.mapping.differs(node, new, self.blocks[block], tolerance, control.relative)
 
@@ -205,7 +214,15 @@ class CudaKernelBuilder:
                 "}\n",
             ]
         )
-        return CudaKernel(self.name, source, tuple(types), self.mapping.tile_floats)
+        return CudaKernel(
+            self.name, source, tuple(types), self.mapping.tile_floats, unless, self._accesses(),
+            len(self._counters),
+        )  # fmt: skip
+
+    def _accesses(self) -> tuple[Access, ...]:
+        # a team's shuffles stand between two readings of what the kernel writes, too: a compiler keeps both
+        written = {name for name, kind in self._types.items() if kind in ("f32", "flag")}
+        return self.mapping.accesses.made(written if self.team.lanes > 1 else ())
 
     def _buffers(self) -> tuple[dict[str, str], list[str]]:
         """The arguments, with both buffers of arrays that a run flips, and the statements that tell these apart."""

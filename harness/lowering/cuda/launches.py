@@ -34,6 +34,11 @@ class Launch:
     swaps: tuple[str, ...] = ()
     blocks: int = 0
 
+    def blocks_over(self, count: int, threads: int, multiprocessors: int) -> int:
+        """How many blocks of ``threads`` there are for ``count`` pieces of work, on so many multiprocessors."""
+        most = MOST_BLOCKS * multiprocessors
+        return self.blocks or max(1, min(math.ceil(count * self.lanes / threads), most))
+
 
 @dataclass(frozen=True)
 class Started:
@@ -89,8 +94,7 @@ class Launcher:
         arguments = tuple(
             bounds[name] if name in bounds else self._array(name, swapped) for name in launch.kernel.arguments
         )
-        most = MOST_BLOCKS * engine.multiprocessors
-        blocks = launch.blocks or max(1, min(math.ceil((last - first) * launch.lanes / engine.threads), most))
+        blocks = launch.blocks_over(last - first, engine.threads, engine.multiprocessors)
         shared = engine.shared_bytes(launch.kernel.tile_floats, engine.threads)
         return Started(engine.functions[launch.kernel.name], blocks, engine.threads, arguments, shared)
 

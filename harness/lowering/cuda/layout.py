@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from harness.lowering.layout import Layout
 
 WARP = 32
@@ -47,6 +50,10 @@ class TeamShape:
     def teams(self) -> int:
         """Teams of a warp."""
         return WARP // self.lanes
+
+    def feature(self, slot: int, member: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The feature that lanes hold in a slot, by their number in the team (``Team::feature`` of teams.cuh)."""
+        return slot // self.width * (self.lanes * self.width) + member * self.width + slot % self.width
 
     def slots(self, n: int) -> int:
         """Values that a lane holds of ``n``."""

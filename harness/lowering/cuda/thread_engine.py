@@ -17,6 +17,7 @@ from harness.lowering.cuda.engine import CudaEngine
 from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder
 from harness.lowering.cuda.launches import Launch
 from harness.lowering.cuda.mapping import OPERATION
+from harness.lowering.cuda.walks import THREADS, Mapped
 from harness.lowering.cuda.write_back import cuda_write_back
 
 PARTS = 1024  # blocks of a reduction over the graph, about eight for each multiprocessor; one joins what they found
@@ -77,6 +78,10 @@ class ThreadEngine(CudaEngine):
                 self.plan_reduction(stage)
             else:
                 self.plan_vertices(group)
+
+    def mappings(self) -> Sequence[Mapped]:
+        """Those of the templates here; an engine adds those of its own."""
+        return THREADS
 
     @abstractmethod
     def plan_reduction(self, stage: EdgeReduce) -> None:

@@ -1,0 +1,212 @@
+"""Which lane of a warp has which vertex or edge when, in the traversals of the ``.cuh`` files beside: for the model of
+memory transactions.
+
+Each walk goes through the steps of some warps as its C++ template does, in a superstep in which everything is active.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from harness.api import Load, Mapped, Step, arc_range, neighbours_of, repeated, reverse_load, rows_of, with_reverse
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from harness.api import Adjacency, Lanes, Work
+
+WARP = 32
+LANE = np.arange(WARP)
+IN_ONE_RUN = re.compile(r"lies_in_one_run<(\d+)>")
+EDGE_FUNCTIONS = re.compile(r"\[&\]\(Id (\w), Id (\w), Arc e\)")
+
+
+def vertexmap(work: Work) -> Iterator[Step]:
+    """A warp takes 32 vertices, which go round its teams."""
+    first = work.uniform(-(-(work.last - work.first) // WARP))
+    base = work.first + WARP * first["unit"]
+    lanes = first.where(base + LANE < work.last).having(v=base + LANE)
+    yield Step(lanes, work.flags("v"))
+    number = work.team_number
+    lanes = repeated(first.where(number < work.team.teams), "i", number, np.int64(WARP), work.team.teams)
+    v = work.first + WARP * lanes["unit"] + lanes["i"]
+    lanes = lanes.where(v < work.last).having(v=v, u=v)
+    found = IN_ONE_RUN.search(work.kernel.source)
+    if found is not None:
+        begin, end = arc_range(work.graph.csc.offsets, lanes, "v")
+        lanes = lanes.having(next=lanes["v"] + 1, first=np.full((1, WARP), work.first))
+        yield Step(lanes, tuple(Load("in_offsets", at, work.arc) for at in ("v", "next", "first")))
+        origin, run = work.graph.csc.offsets[work.first], int(found[1])
+        whole = (end > begin) & ((begin - origin) // run == (end - 1 - origin) // run)
+        lanes = lanes.where(~whole)
+    yield Step(lanes, blocks=("vertex", "source"))
+
+
+def one_team(work: Work) -> Iterator[Step]:
+    """The first team of the grid alone takes one after another."""
+    lanes = work.uniform(1).where(work.team_number == 0)
+    v = np.int64(work.first), np.int64(work.last)
+    yield Step(repeated(lanes, "v", *v), blocks=("vertex",))
+
+
+# edgemap.cuh ----------------------------------------------------------------------------------------------------------
+def edgemap(work: Work) -> Iterator[Step]:
+    """The edges of 32 vertices: a lane finds an edge, then they go round the teams."""
+    side, adjacency = _side(work)
+    ends = np.append(np.arange(work.first, work.last, WARP), work.last)
+    warps = work.picked(np.diff(adjacency.offsets[ends]))
+    vertex = work.first + WARP * warps["unit"] + LANE
+    lanes = warps.where(vertex < work.last).having(v=vertex, next=vertex + 1)
+    offsets = Load(f"{side}_offsets", "v", work.arc), Load(f"{side}_offsets", "next", work.arc)
+    yield Step(lanes, (*work.flags("v"), *offsets))
+    begin = adjacency.offsets[ends[warps["unit"]]]
+    end = adjacency.offsets[ends[warps["unit"] + 1]]
+    found = repeated(warps.having(begin=begin, end=end), "base", begin, end, WARP)
+    found = found.having(e=found["base"] + LANE)
+    found = found.where(found["e"] < found["end"])
+    yield Step(found, (Load(f"{side}_neighbours", "e"),))
+    yield from _visited(work, found, adjacency)
+
+
+def edgemap_tiles(work: Work) -> Iterator[Step]:
+    """Tiles of 32 edges: a lane reads one, then they go round the teams."""
+    side, adjacency = _side(work)
+    warps = work.uniform(-(-(work.last - work.first) // WARP))
+    base = work.first + WARP * warps["unit"]
+    found = warps.having(e=base + LANE, base=base, end=np.full_like(base, work.last))
+    found = found.where(found["e"] < work.last)
+    found = found.having(row=rows_of(adjacency.offsets, found["e"]))
+    yield Step(found, (Load(f"{side}_rows", "e"), *work.flags("row"), Load(f"{side}_neighbours", "e")))
+    yield from _visited(work, found, adjacency)
+
+
+def _visited(work: Work, found: Lanes, adjacency: Adjacency) -> Iterator[Step]:
+    """Edges that lanes have found, one for each team at once."""
+    warps = found.having(base=found["base"][:, :1], end=found["end"][:, :1])
+    everyone = type(warps)(np.ones_like(warps.active), warps.weights, warps.indices)
+    number = work.team_number
+    lanes = everyone.where(number < work.team.teams)
+    stop = np.minimum(lanes["base"] + WARP, lanes["end"])
+    lanes = repeated(lanes, "e", lanes["base"] + number, stop, work.team.teams)
+    names = EDGE_FUNCTIONS.search(work.kernel.source)
+    assert names is not None
+    row, other = names.groups()
+    ends = {row: rows_of(adjacency.offsets, lanes["e"]), other: neighbours_of(adjacency.neighbours, lanes)}
+    lanes = with_reverse(work, lanes.having(**ends))
+    yield Step(lanes, reverse_load(work), ("fetch", "visit"))
+
+
+# gather.cuh -----------------------------------------------------------------------------------------------------------
+def gather(work: Work) -> Iterator[Step]:
+    """``share`` teams of a warp own a vertex, and each takes its edges in turn."""
+    share, offsets = work.number("share"), work.graph.csc.offsets
+    owners = work.team.teams // share
+    ends = np.append(np.arange(work.first, work.last, owners), work.last)
+    warps = work.picked(np.diff(offsets[ends]))
+    mine, part = np.divmod(work.team_number, share)
+    v = work.first + warps["unit"] * owners + mine
+    lanes = warps.where((mine < owners) & (v < work.last)).having(v=v, next=v + 1)
+    size = work.arc
+    loads = Load("in_offsets", "next", size), Load("in_offsets", "v", size)
+    yield Step(lanes, (*work.flags("v"), *loads), ("start",))
+    begin, end = arc_range(offsets, lanes, "v")
+    edges = repeated(lanes, "e", begin + part, end, share)
+    edges = with_reverse(work, edges.having(u=neighbours_of(work.graph.csc.neighbours, edges)))
+    yield Step(edges, (Load("in_neighbours", "e"), *reverse_load(work)), ("fetch", "visit"))
+    yield Step(lanes.where(part == 0), blocks=("finish",))
+
+
+# segments.cuh ---------------------------------------------------------------------------------------------------------
+def segments(work: Work) -> Iterator[Step]:
+    """A block stages a tile of edges; its teams walk runs of it and store, or reduce, a row whenever it ends."""
+    run, teams, adjacency = work.number("run"), work.team.teams, work.graph.csc
+    of_block = work.block // WARP
+    tile = run * teams * of_block
+    blocks = work.picked(np.full(-(-(work.last - work.first) // tile), tile))
+    blocks = blocks.having(base=work.first + tile * blocks["unit"])
+    blocks = blocks.having(end=np.minimum(blocks["base"] + tile, work.last))
+    staged = repeated(blocks, "at", blocks["base"], blocks["end"], WARP)
+    staged = staged.having(e=staged["at"] + LANE)
+    yield Step(staged.where(staged["e"] < staged["end"]), (Load("in_rows", "e"), Load("in_neighbours", "e")))
+    edge = blocks.where(LANE == 0).having(before=blocks["base"] - 1)
+    yield Step(edge.where(edge["before"] >= work.first), (Load("in_rows", "before"),))
+    yield Step(edge.where(edge["end"] < work.last), (Load("in_rows", "end"),))
+    begins = blocks["base"], blocks["base"] + tile
+    warps = repeated(blocks, "warp", *begins, run * teams)
+    begin = warps["warp"] + work.team_number * run
+    stop = np.minimum(begin + run, warps["end"])
+    lanes = warps.where((work.team_number < teams) & (begin < stop)).having(begin=begin, stop=stop)
+    edges = repeated(lanes, "e", lanes["begin"], lanes["stop"])
+    row = rows_of(adjacency.offsets, edges["e"])
+    edges = edges.having(v=row, u=neighbours_of(adjacency.neighbours, edges))
+    yield Step(with_reverse(work, edges), reverse_load(work), ("fetch", "visit"))
+    yield from _reduced(work, lanes, adjacency.offsets)
+
+
+def _reduced(work: Work, runs: Lanes, offsets: NDArray[np.int64]) -> Iterator[Step]:
+    """Rows of which other runs have parts: a run's first, where it began before, and its last, where it goes on."""
+    first, last = (rows_of(offsets, np.where(runs.active, at, 0)) for at in (runs["begin"], runs["stop"] - 1))
+    ends_within = (first != last) & (offsets[first] < runs["begin"]) & (offsets[first] >= work.first)
+    begun = (first == last) & (offsets[first] < runs["begin"]) & (runs["begin"] > work.first)
+    goes_on = (offsets[last + 1] > runs["stop"]) & (runs["stop"] < work.last)
+    # teams whose first rows end after as many edges reduce them together
+    turn = _ranks(np.where(runs.active & ends_within, offsets[first + 1] - runs["begin"], 0))
+    for place in range(int(turn.max(initial=0)) + 1):
+        yield Step(runs.where(ends_within & (turn == place)).having(v=first), blocks=("store",), kinds=("reduce",))
+    yield Step(runs.where(begun | goes_on).having(v=last), blocks=("store",), kinds=("reduce",))
+
+
+def _ranks(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many different values of its row are smaller than each."""
+    order = np.argsort(values, axis=1, kind="stable")
+    ascending = np.take_along_axis(values, order, axis=1)
+    ranks = np.cumsum(np.diff(ascending, axis=1, prepend=ascending[:, :1]) > 0, axis=1)
+    found = np.empty_like(ranks)
+    np.put_along_axis(found, order, ranks, axis=1)
+    return found
+
+
+def _side(work: Work) -> tuple[str, Adjacency]:
+    side = "in" if "in_neighbours" in work.kernel.arguments else "out"
+    return side, work.graph.csc if side == "in" else work.graph.csr
+
+
+_VISITS = (
+    "for (int first = 0; first < count; first += TEAMS * DEPTH) {",
+    "const int lane = first + d * TEAMS + team.number;",
+)
+MAPPINGS = (
+    Mapped(
+        gather,
+        ("gather<{share}, {depth}>(team, in_offsets, in_neighbours, first, last,",),
+        (
+            "for (Id v = first + warp_of_grid() * PER_WARP + mine; v < stop; v += warps_of_grid() * PER_WARP) {",
+            "for (Arc e = offsets[v] + part; e < end; e += SHARE * DEPTH) {",
+        ),
+    ),
+    Mapped(
+        segments,
+        ("segments<{run}, {depth}>(team, in_rows, in_neighbours, first, last,",),
+        (
+            "const int begin = (threadIdx.x / 32 * TEAMS + team.number) * RUN;",
+            "for (int i = threadIdx.x; i < count; i += BLOCK) {",
+            "for (int i = begin; i < end; i += DEPTH) {",
+        ),
+    ),
+    Mapped(
+        edgemap_tiles,
+        ("edgemap_tiles<{depth}>(team,",),
+        (*_VISITS, "for (Arc e = first + (Arc)32 * warp_of_grid(); e < last; e += (Arc)32 * warps_of_grid()) {"),
+    ),
+    Mapped(
+        edgemap,
+        ("edgemap<{pipeline}, {depth}>(team,",),
+        (*_VISITS, "const Edge mine = PIPELINE || e == 0 ? next :"),
+    ),
+    Mapped(vertexmap, ("vertexmap(team, first, last,",), ("for (int i = team.number; i < 32; i += TEAMS)",)),
+    Mapped(one_team, ("if (warp_of_grid() == 0 && team.number == 0) {", "for (Id v = first; v < last; ++v) {")),
+)

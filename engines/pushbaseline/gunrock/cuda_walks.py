@@ -1,0 +1,165 @@
+"""Which thread has which vertex or edge of a frontier when, for the model of memory transactions.
+
+Every vertex is in the frontier. A filter's blocks append in any order, but each its own vertices in theirs: the
+frontier is taken to be in the order of the vertices.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from harness.api import Load, Mapped, Step, neighbours_of, repeated, rows_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from harness.api import Lanes, Work
+
+WARP = 32
+LANE = np.arange(WARP)
+FLAGS = re.compile(r"const bool keep = v < last && \((.*)\);")
+
+
+def nothing(work: Work) -> Iterator[Step]:
+    """One block writes a few values."""
+    yield from ()
+
+
+def filtered(work: Work) -> Iterator[Step]:
+    """A thread a vertex; a block makes room for those kept by one atomic operation."""
+    lanes = work.uniform(-(-(work.last - work.first) // WARP))
+    v = work.first + WARP * lanes["unit"] + LANE
+    lanes = lanes.where(v < work.last).having(v=v, next=v + 1)
+    tests = FLAGS.search(work.kernel.source)
+    flags = re.findall(r"(\w+)\[v\]", tests[1]) if tests else []
+    loads = [Load(flag, "v", 1) for flag in flags]
+    if "out_offsets" in work.kernel.arguments:
+        loads += [Load("out_offsets", "next", work.arc), Load("out_offsets", "v", work.arc)]
+    yield Step(lanes, tuple(loads))
+    yield Step(work.one_of_each_block(), atomics=(Load("sizes", "unit", 8),))
+
+
+def advance(work: Work) -> Iterator[Step]:
+    """A block a piece of the frontier, whose edges its threads take in turn."""
+    graph, offsets = work.graph, work.graph.csr.offsets
+    yield _sizes(work)
+    pieces = _block_mapped(work) if work.captured["balance"] == "BlockMapped" else _merge_path(work)
+    units = work.picked(pieces.last - pieces.first)
+    unit = units["unit"]
+    units = units.having(**{name: getattr(pieces, name)[unit] for name in ("first", "last", "base", "end")})
+    every = repeated(units, "warp", np.int64(0), np.int64(work.block // WARP))
+    if pieces.cuts is not None and pieces.split is not None:
+        for cut in (every["unit"], every["unit"] + 1):
+            yield from _split(work, every.having(cut=pieces.cuts[cut], found=pieces.split[cut]))
+    else:
+        yield Step(every, (Load("starts", "base", work.arc),))
+        yield Step(every.where(every["end"] < graph.num_vertices), (Load("starts", "end", work.arc),))
+    thread = WARP * every["warp"] + LANE
+    own = repeated(every, "i", every["base"] + thread, every["end"], work.block)
+    loads = Load("frontier", "i"), Load("starts", "i", work.arc), Load("out_offsets", "i", work.arc)
+    yield Step(own, loads)
+    edges = repeated(every, "e", every["first"] + thread, every["last"], work.block)
+    edges = edges.having(u=rows_of(offsets, edges["e"]), v=neighbours_of(graph.csr.neighbours, edges))
+    yield Step(edges, (Load("out_neighbours", "e"),), ("edge",))
+
+
+def computed(work: Work) -> Iterator[Step]:
+    """A thread a vertex of the frontier."""
+    yield _sizes(work)
+    lanes = work.uniform(-(-work.graph.num_vertices // WARP))
+    i = WARP * lanes["unit"] + LANE
+    lanes = lanes.where(i < work.graph.num_vertices).having(i=i, v=i)
+    yield Step(lanes, (Load("frontier", "i"),), ("vertex",))
+
+
+def _sizes(work: Work) -> Step:
+    """The size of the frontier, which every thread reads once."""
+    return Step(work.everyone(), (Load("sizes", "unit", 8),))
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Of every block: the edges ``first`` .. ``last`` - 1 of the list, and the vertices ``base`` .. ``end`` - 1.
+
+    Where a merge is cut into pieces: the ``cuts``, and how many vertices lie before each (``split``).
+    """
+
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+    base: NDArray[np.int64]
+    end: NDArray[np.int64]
+    cuts: NDArray[np.int64] | None = None
+    split: NDArray[np.int64] | None = None
+
+
+def _block_mapped(work: Work) -> Pieces:
+    offsets, count = work.graph.csr.offsets, work.graph.num_vertices
+    base = np.arange(0, count, work.block)
+    end = np.minimum(base + work.block, count)
+    return Pieces(offsets[base], offsets[end], base, end)
+
+
+def _merge_path(work: Work) -> Pieces:
+    offsets, vertices, edges = work.graph.csr.offsets, work.graph.num_vertices, work.graph.num_edges
+    cuts = np.append(np.arange(0, vertices + edges, 4 * work.block), vertices + edges)
+    split = np.searchsorted(offsets[1:] + np.arange(vertices), cuts)
+    base, stop = split[:-1], split[1:]
+    return Pieces(cuts[:-1] - base, cuts[1:] - stop, base, stop + (stop < vertices), cuts, split)
+
+
+def _split(work: Work, lanes: Lanes) -> Iterator[Step]:
+    """The search for the vertices before a cut: the lanes of a warp look at 32 places at once."""
+    vertices, edges = work.graph.num_vertices, work.graph.num_edges
+    low, high = np.maximum(lanes["cut"] - edges, 0), np.minimum(lanes["cut"], vertices)
+    going = low < high
+    while going.any():
+        step = -(-(high - low) // WARP)
+        mine = low + LANE * step
+        looking = lanes.where(going & (mine < high)).having(next=mine + 1)
+        yield Step(looking.where(mine + 1 < vertices), (Load("starts", "next", work.arc),))
+        before = (looking.active & (mine < lanes["found"])).sum(axis=1, keepdims=True)
+        going = going & (before > 0)
+        high = np.where(before * step < high - low, low + before * step, high)
+        low = low + (before - 1) * step + 1
+        going = going & (low < high)
+
+
+MAPPINGS = (
+    Mapped(nothing, ("if (blockIdx.x == 0 && threadIdx.x < {count}) sizes[threadIdx.x] = 0;",)),
+    Mapped(
+        filtered,
+        (
+            "for (Id base = first + blockIdx.x * BLOCK; base < last; base += threads_of_grid()) {",
+            "append(keep, v,",
+        ),
+        ("room = atomicAdd(size, all);",),
+    ),
+    Mapped(
+        advance,
+        (
+            "const Size size = sizes[{at}];",
+            "const Piece piece = {balance}::piece(number, size, starts);",
+            "for (Arc at = piece.first + threadIdx.x; at < piece.last; at += BLOCK) {",
+        ),
+        (
+            "const Id all = vertices_of(size), base = number * BLOCK;",
+            "static constexpr int LENGTH = 4 * BLOCK, VERTICES = LENGTH + 1;",
+            "const Id step = (high - low + 31) / 32, mine = low + lane_id() * step;",
+            "for (Id i = threadIdx.x; i < piece.count; i += BLOCK) {",
+        ),
+    ),
+    Mapped(nothing, ("const Arc edges = edges_of(sizes[{at}]);", "const Id v = output[at];")),  # which stores alone
+    Mapped(
+        computed,
+        (
+            "const Id count = vertices_of(sizes[{at}]);",
+            "for (Id i = thread_of_grid(); i < count; i += threads_of_grid()) {",
+            "const Id v = frontier[i];",
+        ),
+    ),
+)

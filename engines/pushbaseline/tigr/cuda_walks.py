@@ -1,0 +1,50 @@
+"""Which thread has which edge of a virtual node when, for the model of memory transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from harness.api import Load, Mapped, Step, arc_range, neighbours_of, repeated
+
+if TYPE_CHECKING:
+    from harness.api import Work
+
+WARP = 32
+
+
+def push(work: Work) -> Iterator[Step]:
+    """A thread a virtual node; consecutive parts of a vertex read consecutive edges."""
+    bound, graph = work.number("bound"), work.graph
+    lanes = work.uniform(-(-(work.last - work.first) // WARP))
+    n = work.first + WARP * lanes["unit"] + np.arange(WARP)
+    lanes = lanes.where(n < work.last).having(n=n)
+    at = np.where(lanes.active, n, 0)
+    u = work.tables["node_source"][at].astype(np.int64)
+    lanes = lanes.having(u=u, next=u + 1)
+    size = work.arc
+    loads = (
+        Load("node_source", "n"), Load("node_part", "n"), Load("out_offsets", "u", size),
+        Load("out_offsets", "next", size),
+    )  # fmt: skip
+    yield Step(lanes, loads, ("source",))
+    first, last = arc_range(graph.csr.offsets, lanes, "u")
+    stride = -(-(last - first) // bound)
+    edges = repeated(lanes, "e", first + work.tables["node_part"][at], last, np.maximum(stride, 1))
+    edges = edges.having(v=neighbours_of(graph.csr.neighbours, edges))
+    yield Step(edges, (Load("out_neighbours", "e"),), ("edge",))
+
+
+MAPPINGS = (
+    Mapped(
+        push,
+        (
+            "for (Id n = first + thread_of_grid(); n < last; n += threads_of_grid()) {",
+            "const VirtualNode<{bound}> node(u, node_part[n], out_offsets);",
+            "for (Arc e = node.first; e < node.last; e += node.stride) {",
+        ),
+        ("stride = (degree + BOUND - 1) / BOUND;", "first = start + part;"),
+    ),
+)

@@ -1,0 +1,51 @@
+"""The ``memory`` field of a record: transactions of one superstep, as modelled and as a GPU's counters have them."""
+
+from __future__ import annotations
+
+import subprocess
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.campaign.cell import Cell, load
+from harness.campaign.draft import Draft
+from harness.campaign.lock import turn
+from harness.campaign.profiled import counted
+from harness.contract import EngineSpec, No, Phases, schedule_from_options
+from harness.transactions.profiler import ProfilerError
+
+if TYPE_CHECKING:
+    from harness.campaign.problem import Problem
+
+
+def memory_of(
+    spec: EngineSpec, cell: Cell, problem: Problem, draft: Draft, phases: Phases, folder: Path
+) -> dict[str, Any]:
+    """The model's answer and, where ``cell.memory`` asks for them, the counters'; what could not be had is told."""
+    reasons = []
+    counters = None
+    found = _modelled(spec, cell, problem)
+    model = None if isinstance(found, str) else found
+    if isinstance(found, str):
+        reasons.append(f"no model: {found}")
+    if cell.memory == "counters":
+        try:
+            with turn(cell, draft, phases):
+                counters = counted([cell], folder, cell.limits.time_s)[0].plain()
+        except (ProfilerError, subprocess.TimeoutExpired) as error:
+            traceback.print_exc()
+            reasons.append(f"no counters: {error}")
+    return {"model": model, "counters": counters, "told": "; ".join(reasons)}
+
+
+def _modelled(spec: EngineSpec, cell: Cell, problem: Problem) -> dict[str, Any] | str:
+    """The model's answer, or why there is none."""
+    engine = load(spec.factory)(schedule_from_options(spec, cell.schedule))
+    try:
+        found = engine.memory_model(problem.program, problem.graph, problem.features)
+    except Exception as error:  # noqa: BLE001  an engine's own code; a run that was ok stays so
+        traceback.print_exc()
+        return f"{type(error).__name__}: {error}"
+    finally:
+        engine.close()
+    return found.reason if isinstance(found, No) else found.plain()

@@ -1,0 +1,142 @@
+"""Memory transactions of a plan: its kernels' accesses, by the lanes of its traversals, on a sample of the graph."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.contract import Device, Engine, No
+from harness.language import Program
+from harness.lowering.cuda.kernels import CudaKernel
+from harness.lowering.cuda.launches import Launch, Launcher
+from harness.lowering.cuda.modules import headers
+from harness.lowering.cuda.walks import Mapped, MappingError, UndeclaredMapping, Work, mapping_of
+from harness.transactions import Atomics, Behaviour, KernelBehaviour, Lanes, Load, Step, atomics, loads
+
+if TYPE_CHECKING:
+    from harness.graph import Graph
+    from harness.lowering.cuda.engine import CudaEngine
+
+ARCS = 1 << 19  # looked at in every kernel, roughly
+MULTIPROCESSORS = 132  # of an H100, where no device says how many it has; they bound the number of blocks
+# Conditions on the state of a run, what they come to in a superstep over everything, the first one, and the fields of
+# ``Run`` that they look at.
+_CONDITIONS: tuple[tuple[str, bool, set[str]], ...] = (
+    (r"run->over\(\)", False, {"settled", "superstep", "limit"}),
+    (r"run->rebuilding", True, {"rebuilding"}),
+    (r"run->sparse\(\d+\)", False, {"superstep", "frontier", "dense_arcs"}),
+)
+_COUNT = 8  # bytes of such a field
+
+
+class ModelledEngine(Engine):
+    """An engine on a CUDA device that says how its traversals spread their work over lanes."""
+
+    def mappings(self) -> Sequence[Mapped]:
+        """A mapping for every traversal (:mod:`harness.lowering.cuda.walks`)."""
+        return ()
+
+    def modelled_launches(self) -> Sequence[Launch]:
+        """The launches of a superstep: those that one kernel does together, each for itself."""
+        return cast("CudaEngine", self).launches
+
+    def memory_model(self, program: Program, graph: Graph, features: int) -> Behaviour | No:
+        """Memory transactions of a superstep over everything, counted on a sample of the graph by the mappings."""
+        engine = cast("CudaEngine", self)
+        answer = engine.supports(program, graph, features, Device("cuda"))
+        if isinstance(answer, No):
+            return answer
+        try:
+            return behaviour_of(engine, self.mappings(), engine.transform())
+        except UndeclaredMapping as error:
+            return No(str(error))
+
+
+def behaviour_of(engine: CudaEngine, declared: Sequence[Mapped], tables: Mapping[str, NDArray[Any]]) -> Behaviour:
+    """The loads and atomic operations of a superstep over everything, after :meth:`CudaEngine.lower`.
+
+    ``tables``: what the engine's ``transform`` made. What depends on values is taken as where everything moves: a
+    comparison ends at the first feature, and what is read under a condition is read. Raises MappingError.
+    """
+    text = "\n".join(headers(engine.templates).values())
+    kernels: dict[str, KernelBehaviour] = {}
+    looked = whole = 0.0
+    for launch in engine.modelled_launches():
+        kernel = launch.kernel
+        mapped, captured = mapping_of(kernel, declared, text)
+        first, last = Launcher(engine).range_of(launch.over, 0)
+        work = Work(
+            kernel, engine.graph, engine.team, engine.threads, launch.blocks_over(last - first, engine.threads, MULTIPROCESSORS),
+            first, last, captured, tables, np.dtype(engine.arc).itemsize, ARCS,
+        )  # fmt: skip
+        idle, counted = _entered(work)
+        if not idle:
+            counted = sum((_of_step(step, work) for step in mapped.walk(work)), counted)
+            counted += _around(work)
+        kernels[kernel.name] = kernels.get(kernel.name, KernelBehaviour()) + counted
+        looked, whole = looked + work.looked, whole + work.whole
+    return Behaviour("model", kernels, looked / whole if whole else 1.0)
+
+
+def _of_step(step: Step, work: Work) -> KernelBehaviour:
+    counted = KernelBehaviour()
+    lanes = step.lanes
+    if not len(lanes.weights):
+        return counted
+    for load in step.loads:
+        counted += KernelBehaviour(loads=loads(_addresses(lanes, load), lanes.active, load.size, lanes.weights))
+    for operation in step.atomics:
+        counted += KernelBehaviour(atomics=atomics(_addresses(lanes, operation), lanes.active, lanes.weights))
+    for access in work.kernel.accesses:
+        if access.block in step.blocks and access.kind in step.kinds:
+            counted += access.behaviour(lanes, work.team)
+    return counted
+
+
+def _addresses(lanes: Lanes, element: Load) -> NDArray[np.int64]:
+    return lanes[element.index] * element.size
+
+
+def _entered(work: Work) -> tuple[bool, KernelBehaviour]:
+    """Whether a kernel has anything to do in a superstep over everything, and what its threads read to know that."""
+    fields: set[str] = set()
+    idle = False
+    for term in work.kernel.unless.split("||"):
+        value, looked = _condition(work.kernel, term.strip())
+        fields |= looked
+        if value:
+            idle = True
+            break
+    if not idle:
+        fields |= {field for pattern, _, looked in _CONDITIONS if _met(pattern, work.kernel) for field in looked}
+    lanes = work.everyone()
+    address = np.zeros(lanes.active.shape, np.int64)
+    counted = loads(address, lanes.active, _COUNT, lanes.weights).times(len(fields))
+    return idle, KernelBehaviour(loads=counted)
+
+
+def _met(pattern: str, kernel: CudaKernel) -> bool:
+    """Whether a kernel's statements look at a condition; what comes behind "or" they do not, as all is active."""
+    return re.search(rf"(?<!\|\| ){pattern}", kernel.source) is not None
+
+
+def _condition(kernel: CudaKernel, term: str) -> tuple[bool, set[str]]:
+    for pattern, value, fields in _CONDITIONS:
+        if re.fullmatch(f"!?{pattern}", term):
+            return value != term.startswith("!"), fields
+    raise MappingError(f"kernel {kernel.name!r} does nothing if {term!r}, a condition of which the model knows nothing")
+
+
+def _around(work: Work) -> KernelBehaviour:
+    """What every thread does once, around the traversal, and what every block that had something to do counts."""
+    own = [access for access in work.kernel.accesses if access.block == "kernel" and access.kind == "load"]
+    counted = sum((access.behaviour(work.everyone(), work.team) for access in own), KernelBehaviour())
+    counts = min(work.blocks, work.busy_blocks) * work.kernel.counters
+    return counted + KernelBehaviour(atomics=Atomics(counts, counts, counts))
+
+
+__all__ = ["ARCS", "MULTIPROCESSORS", "behaviour_of"]

@@ -1,0 +1,232 @@
+"""How a traversal spreads its work over warps, declared beside the traversal itself.
+
+An engine gives a :class:`Mapping` for every traversal it has: the lines of CUDA C++ that it describes, and a function
+that goes through the steps of some of its warps. Where a kernel, or a header, no longer has these lines, the
+description is out of date and refused. What the generated statements in a step read and write is known already
+(:mod:`harness.lowering.cuda.accesses`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.lowering.cuda.kernels import CudaKernel
+from harness.lowering.cuda.layout import TeamShape
+from harness.transactions import WARP, Lanes, Load, Step, repeated
+from harness.transactions.lanes import drawn, warps
+
+if TYPE_CHECKING:
+    from harness.graph import Graph
+
+LANE = np.arange(WARP)
+FLAGS = re.compile(r"\b((?:dirty|active|fresh)_\w+)\[\w+\]")
+
+
+class MappingError(RuntimeError):
+    """What is declared does not fit a kernel: it describes lines that are there no more."""
+
+
+class UndeclaredMapping(MappingError):
+    """No declared mapping describes a kernel."""
+
+
+@dataclass
+class Work:
+    """What a launch goes over: vertices, arcs or pieces ``first`` .. ``last`` - 1, by ``blocks`` of ``block`` threads.
+
+    ``busy_blocks``: those with anything to do, known when the walk is done. ``captured``: what the declared lines'
+    ``{names}`` stand for in this kernel. ``tables``: the engine's own arrays of the graph. ``arc``:
+    bytes of a position among the arcs. ``most``: arcs to look at, at most, roughly.
+    """
+
+    kernel: CudaKernel
+    graph: Graph
+    team: TeamShape
+    block: int
+    blocks: int
+    first: int
+    last: int
+    captured: Mapping[str, str]
+    tables: Mapping[str, NDArray[Any]]
+    arc: int
+    most: int
+    busy_blocks: float = field(default=float("inf"))
+    looked: float = field(default=0.0)
+    whole: float = field(default=0.0)
+
+    @property
+    def team_number(self) -> NDArray[np.int64]:
+        """Of every lane; ``team.teams`` or more for left-over ones."""
+        return LANE // self.team.lanes
+
+    def number(self, name: str) -> int:
+        """A captured number."""
+        return int(self.captured[name])
+
+    def picked(self, work: NDArray[np.int64]) -> Lanes:
+        """Some of the ``len(work)`` warps (or blocks), those with much ``work`` the rather, weighted so that sums over
+        them estimate sums over all; all of them where the work is little."""
+        ends = np.cumsum(np.maximum(work, 1))
+        total = int(ends[-1]) if len(ends) else 0
+        most = len(work) if total <= self.most else max(1, self.most * len(work) // total)
+        if most == len(work):
+            units, weights = np.arange(most), np.ones(most)
+        else:
+            places, times = drawn(total, most)
+            units, hits = np.unique(np.searchsorted(ends, places, side="right"), return_counts=True)
+            weights = hits * times / np.maximum(work[units], 1)
+        self.looked, self.whole = self.looked + len(units), self.whole + len(work)
+        return warps(units, weights)
+
+    def uniform(self, units: int) -> Lanes:
+        """Some of so many warps with a step each."""
+        self.busy_blocks = -(-units // (self.block // WARP))
+        return self.picked(np.full(units, WARP))
+
+    def everyone(self) -> Lanes:
+        """A step for each warp of the grid."""
+        return warps(np.zeros(1, np.int64), np.array([self.blocks * self.block / WARP]))
+
+    def one_of_each_block(self) -> Lanes:
+        """A step of one thread for each block that has anything to do."""
+        lanes = warps(np.zeros(1, np.int64), np.array([min(self.blocks, self.busy_blocks)]))
+        return lanes.where(LANE == 0)
+
+    def flags(self, index: str) -> tuple[Load, ...]:
+        """The flags of vertices that the kernel's test for wanted ones looks at."""
+        tests = re.findall(r"\[&\]\(Id \w\) \{ return ([^;]*); \}", self.kernel.source)
+        # a superstep over everything does not look further
+        names = {name for test in tests if not test.startswith("dense") for name in FLAGS.findall(test)}
+        return tuple(Load(name, index, 1) for name in sorted(names))
+
+
+Walk = Callable[[Work], Iterator[Step]]
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A declared mapping. ``kernel``: lines that a kernel has which it describes, ``headers``: that the headers have;
+    in both ``{name}`` stands for anything without commas and brackets."""
+
+    walk: Walk
+    kernel: tuple[str, ...]
+    headers: tuple[str, ...] = ()
+
+    def describes(self, source: str) -> dict[str, str] | None:
+        """What the names in ``kernel`` stand for, where a kernel's source has all those lines in this order."""
+        found: dict[str, str] = {}
+        at = 0
+        for line in self.kernel:
+            match = _pattern(line).search(source, at)
+            if match is None:
+                return None
+            found |= match.groupdict()
+            at = match.end()
+        return found
+
+    def outdated(self, headers: str) -> str:
+        """The first line that it describes and the headers do not have; empty where there is none."""
+        return next((line for line in self.headers if _pattern(line).search(headers) is None), "")
+
+
+def mapping_of(kernel: CudaKernel, declared: Sequence[Mapped], headers: str) -> tuple[Mapped, dict[str, str]]:
+    """The mapping of a kernel, with what it captures. Raises UndeclaredMapping where none
+    is, MappingError where it is out of date."""
+    for mapped in declared:
+        captured = mapped.describes(kernel.source)
+        if captured is None:
+            continue
+        line = mapped.outdated(headers)
+        if line:
+            raise MappingError(
+                f"the mapping declared for kernel {kernel.name!r} describes the line {line!r}, which the engine's "
+                f"headers no longer have: bring {mapped.walk.__name__}, which is declared beside them, up to date"
+            )
+        return mapped, captured
+    raise UndeclaredMapping(f"no declared mapping describes kernel {kernel.name!r}: declare one beside its traversal")
+
+
+def _pattern(line: str) -> re.Pattern[str]:
+    words = re.split(r"\{(\w+)\}", line)
+    text = [
+        r"\s+".join(map(re.escape, part.split(" "))) if number % 2 == 0 else rf"(?P<{part}>[^,<>(){{}}\[\]]+)"
+        for number, part in enumerate(words)
+    ]
+    return re.compile("".join(text))
+
+
+def arc_range(offsets: NDArray[np.int64], lanes: Lanes, vertex: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The first arc of the vertex that every lane has, and the one behind its last."""
+    at = np.where(lanes.active, lanes[vertex], 0)
+    return offsets[at], offsets[at + 1]
+
+
+def rows_of(offsets: NDArray[np.int64], arcs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The vertex whose row each arc is in."""
+    return np.searchsorted(offsets, arcs, side="right") - 1
+
+
+def neighbours_of(neighbours: NDArray[Any], lanes: Lanes, arc: str = "e") -> NDArray[np.int64]:
+    """The neighbour along the arc that every lane has."""
+    return neighbours[np.where(lanes.active, lanes[arc], 0)].astype(np.int64)
+
+
+# A thread for a vertex or an arc (thread_engine.py) -------------------------------------------------------------------
+def thread_per_vertex(work: Work) -> Iterator[Step]:
+    """``for (v = first + thread; v < last; v += threads)``: consecutive lanes have consecutive vertices."""
+    lanes = work.uniform(-(-(work.last - work.first) // WARP))
+    v = work.first + WARP * lanes["unit"] + LANE
+    lanes = lanes.where(v < work.last).having(v=v)
+    yield Step(lanes, blocks=("vertex",))
+
+
+def thread_per_arc(work: Work) -> Iterator[Step]:
+    """``for (e = first + thread; e < last; e += threads)``, with the vertices at both ends."""
+    inwards = work.captured["side"] == "in"
+    adjacency = work.graph.csc if inwards else work.graph.csr
+    lanes = work.uniform(-(-(work.last - work.first) // WARP))
+    e = work.first + WARP * lanes["unit"] + LANE
+    lanes = lanes.where(e < work.last).having(e=e)
+    row = rows_of(adjacency.offsets, lanes["e"])
+    other = neighbours_of(adjacency.neighbours, lanes)
+    lanes = lanes.having(**({"v": row, "u": other} if inwards else {"u": row, "v": other}))
+    side = work.captured["side"]
+    loads = (Load(f"{side}_rows", "e"), Load(f"{side}_neighbours", "e"))
+    yield Step(with_reverse(work, lanes), loads + reverse_load(work), ("edge",))
+
+
+def with_reverse(work: Work, lanes: Lanes) -> Lanes:
+    """With the position of the reverse arc, where the kernel looks it up."""
+    if "reverse" not in work.kernel.arguments:
+        return lanes
+    reverse = work.graph.in_edge_ids
+    return lanes.having(**{"reverse[e]": reverse[np.where(lanes.active, lanes["e"], 0)]})
+
+
+def reverse_load(work: Work) -> tuple[Load, ...]:
+    """The load of the reverse arc's position, where the kernel makes it."""
+    reads = any(access.index == "reverse[e]" for access in work.kernel.accesses)
+    return (Load("reverse", "e"),) if reads else ()
+
+
+THREADS = (
+    Mapped(thread_per_vertex, ("for (Id v = first + thread_of_grid(); v < last; v += threads_of_grid()) {",)),
+    Mapped(
+        thread_per_arc,
+        (
+            "for (Arc e = first + thread_of_grid(); e < last; e += threads_of_grid()) {",
+            "{side}_rows[e],",
+        ),
+    ),
+    Mapped(lambda work: iter(()), ("for (Id i = threadIdx.x; i < {parts}; i += BLOCK) {",)),  # one block
+)
+__all__ = [
+    "LANE", "THREADS", "Load", "Mapped", "MappingError", "Step", "Walk", "Work", "arc_range", "mapping_of",
+    "neighbours_of", "repeated", "reverse_load", "rows_of", "with_reverse",
+]  # fmt: skip

@@ -1,0 +1,117 @@
+"""Hardware counters of kernels, by NVIDIA's Nsight Compute (``ncu``).
+
+``ncu`` runs a process and counts in those of its kernels that start between ``cupy.cuda.profiler.start`` and ``stop``,
+replaying each as often as the counters need. What it prints is a row a kernel and metric, in CSV.
+"""
+
+from __future__ import annotations
+
+import csv
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from harness.transactions.behaviour import Atomics, Behaviour, KernelBehaviour, Loads
+
+LOADS = {
+    "requests": ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",),
+    "sectors": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",),
+    "bytes": ("smsp__sass_data_bytes_mem_global_op_ld.sum",),
+}
+# Reductions that return nothing (red), and atomic operations that return what was there before (atom).
+ATOMICS = {
+    "requests": (
+        "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum", "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum",
+    ),
+    "sectors": (
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum", "l1tex__t_sectors_pipe_lsu_mem_global_op_atom.sum",
+    ),
+    # what nvprof called atomic_transactions
+    "transactions": (
+        "l1tex__t_set_accesses_pipe_lsu_mem_global_op_red.sum", "l1tex__t_set_accesses_pipe_lsu_mem_global_op_atom.sum",
+    ),
+}  # fmt: skip
+METRICS = tuple(name for part in (LOADS, ATOMICS) for names in part.values() for name in names)
+BOUNDARY = "behind_what_was_profiled"  # a kernel of this name parts one profiled run from the next
+_LAST_LINES = 12
+
+
+class ProfilerError(RuntimeError):
+    """The profiler is not there, or gave no counters; the message says what to do."""
+
+
+def find_profiler() -> str:
+    """The path of ``ncu``. Raises ProfilerError."""
+    found = shutil.which("ncu")
+    if found is None:
+        raise ProfilerError(
+            "hardware counters need ncu (NVIDIA Nsight Compute, part of the CUDA toolkit), which is not on the PATH: "
+            "install it, or ask for memory=model, which needs no profiler"
+        )
+    return found
+
+
+def profile(command: Sequence[str], log: Path, timeout_s: float | None = None) -> list[Behaviour]:
+    """Run ``command`` under the profiler, which writes to ``log``; one behaviour for each run that it parts.
+
+    Raises ProfilerError where there is no profiler, where the command fails, or where nothing was counted.
+    """
+    whole = [
+        find_profiler(), "--csv", "--log-file", str(log), "--print-units", "base", "--profile-from-start", "off",
+        "--clock-control", "none", "--cache-control", "none", "--metrics", ",".join(METRICS), *command,
+    ]  # fmt: skip
+    finished = subprocess.run(whole, capture_output=True, text=True, errors="replace", timeout=timeout_s, check=False)
+    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    told = "\n".join((finished.stdout + finished.stderr + text).splitlines()[-_LAST_LINES:])
+    if "ERR_NVGPUCTRPERM" in told + text:
+        raise ProfilerError(
+            "the driver lets only an administrator read hardware counters (ERR_NVGPUCTRPERM): run as root, or load the "
+            "driver with NVreg_RestrictProfilingToAdminUsers=0"
+        )
+    if finished.returncode:
+        raise ProfilerError(f"ncu ended with status {finished.returncode}:\n{told}")
+    return read_counters(text)
+
+
+def read_counters(text: str) -> list[Behaviour]:
+    """The behaviours in what ``ncu --csv`` printed: launches of one kernel are added up.
+
+    Raises ProfilerError where it holds no counters, or a metric of theirs is missing.
+    """
+    lines = text.splitlines()
+    start = next((number for number, line in enumerate(lines) if line.startswith('"ID",')), None)
+    if start is None:
+        raise ProfilerError("ncu counted nothing; the end of what it printed:\n" + "\n".join(lines[-_LAST_LINES:]))
+    launches: dict[int, tuple[str, dict[str, float]]] = {}
+    for row in csv.DictReader(line for line in lines[start:] if line.startswith('"')):
+        name = row["Kernel Name"].partition("(")[0]
+        counters = launches.setdefault(int(row["ID"]), (name, {}))[1]
+        counters[row["Metric Name"]] = _number(row["Metric Name"], name, row["Metric Value"])
+    found: list[Behaviour] = []
+    kernels: dict[str, KernelBehaviour] = {}
+    for _, (name, counters) in sorted(launches.items()):
+        if name == BOUNDARY:
+            found.append(Behaviour("counters", kernels))
+            kernels = {}
+        else:
+            counted = KernelBehaviour(
+                Loads(**_summed(name, counters, LOADS)), Atomics(**_summed(name, counters, ATOMICS))
+            )
+            kernels[name] = kernels.get(name, KernelBehaviour()) + counted
+    return [*found, Behaviour("counters", kernels)] if kernels else found
+
+
+def _summed(kernel: str, counters: Mapping[str, float], metrics: Mapping[str, Sequence[str]]) -> dict[str, float]:
+    missing = [name for names in metrics.values() for name in names if name not in counters]
+    if missing:
+        told = f"ncu gave no {missing[0]} of kernel {kernel!r}; it may not know this chip: install a newer one"
+        raise ProfilerError(told)
+    return {field: sum(counters[name] for name in names) for field, names in metrics.items()}
+
+
+def _number(metric: str, kernel: str, text: str) -> float:
+    try:
+        return float(text.replace(",", ""))
+    except ValueError as error:
+        raise ProfilerError(f"ncu gave {text!r} for {metric} of kernel {kernel!r}, which is no number") from error

@@ -1,0 +1,57 @@
+"""Loads and atomic operations of warps, counted as the hardware counts them.
+
+Found on an H100 with kernels of known addresses, and the same for accesses of 1, 4, 8 and 16 bytes a lane: a load
+moves every sector once, however many lanes ask for it, and ``smsp__sass_data_bytes`` has bytes that several lanes ask
+for once. An atomic operation cannot take two lanes at one address together: those take turns.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.transactions.behaviour import LINE, SECTOR, Atomics, Loads
+from harness.transactions.lanes import WARP
+
+Addresses = NDArray[np.int64]
+_NOWHERE = np.int64(np.iinfo(np.int64).max)
+
+
+def loads(addresses: Addresses, active: NDArray[np.bool_], size: int, weights: NDArray[np.float64]) -> Loads:
+    """Count loads of ``size`` bytes each, aligned to their size: ``addresses`` in bytes and ``active`` are [n, 32],
+    ``weights`` [n] says how many requests each row stands for."""
+    asked = _sorted(addresses, active)
+    counts = (_different(asked // part).sum(axis=1) - (asked[:, -1] == _NOWHERE) for part in (SECTOR, 1))
+    sectors, distinct = (float(weights @ count) for count in counts)
+    return Loads(float(weights @ active.any(axis=1)), sectors, distinct * size)
+
+
+def atomics(addresses: Addresses, active: NDArray[np.bool_], weights: NDArray[np.float64]) -> Atomics:
+    """Count atomic operations at ``addresses``; see :func:`loads`."""
+    asked = _sorted(addresses, active)
+    fresh = _different(asked)
+    place = np.arange(WARP)
+    turn = place - np.maximum.accumulate(np.where(fresh, place, 0), axis=1)  # of the lanes at one address
+    nowhere = asked == _NOWHERE
+
+    def together(part: int) -> float:
+        keys = np.where(nowhere, _NOWHERE, asked // part * WARP + turn)
+        keys.sort(axis=1)
+        return float(weights @ (_different(keys).sum(axis=1) - nowhere.any(axis=1)))
+
+    return Atomics(float(weights @ active.any(axis=1)), together(SECTOR), together(LINE))
+
+
+def _sorted(addresses: Addresses, active: NDArray[np.bool_]) -> Addresses:
+    """Each row ascending; lanes that do not take part come last."""
+    assert addresses.shape == active.shape == (len(active), WARP)
+    asked = np.where(active, addresses, _NOWHERE)
+    asked.sort(axis=1)
+    return asked
+
+
+def _different(ascending: Addresses) -> NDArray[np.bool_]:
+    """Whether a value differs from the one before it in its row."""
+    fresh = np.ones(ascending.shape, np.bool_)
+    np.not_equal(ascending[:, 1:], ascending[:, :-1], out=fresh[:, 1:])
+    return fresh

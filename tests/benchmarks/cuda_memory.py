@@ -1,0 +1,101 @@
+"""The model of memory transactions against a GPU's counters: ``python -m tests.benchmarks.cuda_memory [COLUMN ...]``.
+
+Label propagation on a symmetric R-MAT graph of 2^18 vertices: one superstep in which every vertex is active, at k = 4,
+32 and 128, of Onyx with features across lanes (FA) and in a loop (NFA), pushing and pulling, and of the baselines.
+Global-load efficiency and atomic transactions as modelled on a sample of the graph, as counted by ``ncu``, and their
+ratio. It needs a GPU and ``ncu``, whose log and request it leaves in the folder given; ``--kernels`` tells kernels
+apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from harness.campaign.cell import Cell, Limits, Measure, load
+from harness.campaign.profiled import counted
+from harness.contract import Device, schedule_from_options
+from harness.graph.named import open_graph
+from harness.language import trace
+from harness.plugins import Registry, load_plugins
+from harness.transactions import Behaviour, KernelBehaviour
+
+NCD = {"change_driven": False}
+PUSH = {**NCD, "direction": "push"}
+COLUMNS: dict[str, tuple[str, dict[str, Any]]] = {
+    "onyx FA push": ("onyx", PUSH),
+    "onyx NFA push": ("onyx", {**PUSH, "feature_aware": False}),
+    "onyx FA push, warp": ("onyx", {**PUSH, "balance": "warp"}),
+    "onyx FA pull": ("onyx", NCD),
+    "onyx FA pull, warp": ("onyx", {**NCD, "balance": "warp"}),
+    "onyx NFA pull": ("onyx", {**NCD, "feature_aware": False}),
+    "onyx FA CD pull": ("onyx", {}),
+    "onyx FA CD push": ("onyx", {"direction": "push"}),
+    "tigr": ("tigr", {}),
+    "gunrock": ("gunrock", {}),
+    "gunrock, merge path": ("gunrock", {"balance": "merge_path"}),
+    "simdx": ("simdx", {}),
+}
+FEATURES = (4, 32, 128)
+GRAPH: dict[str, Any] = {"scale": 18, "symmetric": True, "max_weight": 8}
+ALGORITHM: dict[str, Any] = {"seeds": "random"}
+
+
+def cells(columns: list[str], features: list[int]) -> Iterator[tuple[str, Cell]]:
+    """The cells of the table, each with its name."""
+    for k in features:
+        for name in columns:
+            engine, schedule = COLUMNS[name]
+            yield name, Cell(
+                engine, schedule, "label_propagation", ALGORITHM, "rmat", GRAPH, k, None, Device("cuda"), False,
+                Measure(), Limits(), (), 1, None, "off", labels={}, sources="", graph_sources="",
+            )  # fmt: skip
+
+
+def modelled(cell: Cell, registry: Registry, graph: Any) -> Behaviour:
+    """The model's answer for a cell."""
+    spec = registry.engine(cell.engine)
+    engine = load(spec.factory)(schedule_from_options(spec, cell.schedule))
+    program = trace(load(registry.algorithm(cell.algorithm).factory)(**cell.parameters))
+    found = engine.memory_model(program, graph, cell.features)
+    assert isinstance(found, Behaviour), found
+    return found
+
+
+def line(name: str, k: str, model: KernelBehaviour, counters: KernelBehaviour) -> str:
+    """A line of the table."""
+    efficiencies = [100 * (one.loads.efficiency or 0.0) for one in (model, counters)]
+    sectors = [one.loads.sectors for one in (model, counters)]
+    atomics = [one.atomics.transactions for one in (model, counters)]
+    cells = [f"{a:>11.5g} {b:>11.5g} {a / b if b else float('nan'):>6.3f}" for a, b in (efficiencies, sectors, atomics)]
+    return f"{name:<24} {k:>4}  {' | '.join(cells)}"
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("columns", nargs="*", default=list(COLUMNS))
+    parser.add_argument("--features", type=int, nargs="+", default=list(FEATURES))
+    parser.add_argument("--folder", type=Path, default=None)
+    parser.add_argument("--kernels", action="store_true")
+    given = parser.parse_args()
+    folder = given.folder or Path(tempfile.mkdtemp())
+    registry = load_plugins(())
+    asked = list(cells(given.columns, given.features))
+    graph = open_graph(registry.graph("rmat"), GRAPH)
+    found = counted([cell for _, cell in asked], folder)
+    print(f"{graph.num_vertices:,} vertices, {graph.num_edges:,} arcs; model, counters and their ratio:")
+    print(f"{'':30}load efficiency, %              | sectors loaded                 | atomic transactions")
+    for (name, cell), counters in zip(asked, found, strict=True):
+        model = modelled(cell, registry, graph)
+        print(line(name, str(cell.features), model.whole, counters.whole))
+        for kernel in counters.kernels if given.kernels else ():
+            one = model.kernels.get(kernel, KernelBehaviour())
+            print(line(f"    {kernel}", "", one, counters.kernels[kernel]))
+
+
+if __name__ == "__main__":
+    main()

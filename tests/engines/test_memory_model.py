@@ -1,0 +1,181 @@
+"""Memory transactions as modelled: on graphs small enough to count by hand, and for every schedule there is."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from harness.algorithms.als import ALS
+from harness.algorithms.belief_propagation import BeliefPropagation
+from harness.algorithms.label_propagation import LabelPropagation
+from harness.algorithms.pagerank import PageRank
+from harness.campaign.cell import load
+from harness.contract import Device, No, schedule_from_options
+from harness.graph import Graph
+from harness.graph.generators.rmat import rmat
+from harness.language import trace
+from harness.lowering.cuda import memory_model, walks
+from harness.lowering.cuda.walks import MappingError
+from harness.plugins import load_plugins
+from harness.transactions import Atomics, Behaviour, Loads
+
+PUSH = {"direction": "push", "change_driven": False}
+PULL = {"direction": "pull", "change_driven": False}
+ENTERED = Loads(24, 24, 24 * 8)  # three counts of the run, read by the eight warps of one block
+PROPAGATION = trace(LabelPropagation(seeds="random"))
+
+
+def star(leaves: int, *, inwards: bool) -> Graph:
+    hub, others = np.zeros(leaves, np.int64), np.arange(1, leaves + 1)
+    ends = (others, hub) if inwards else (hub, others)
+    return Graph.from_edges(*ends, weights=np.ones(leaves, np.float32), name="star")
+
+
+def ring(count: int) -> Graph:
+    start = np.arange(count)
+    return Graph.from_edges(start, (start + 1) % count, weights=np.ones(count, np.float32), name="ring")
+
+
+def engine_of(name, **options):
+    spec = load_plugins(()).engine(name)
+    return load(spec.factory)(schedule_from_options(spec, options))
+
+
+def behaviour(name, graph, k, *, program=PROPAGATION, **options) -> Behaviour:
+    found = engine_of(name, **options).memory_model(program, graph, k)
+    assert isinstance(found, Behaviour), found
+    return found
+
+
+def spread(name, graph, k, **options):
+    """The edge kernel, without what every thread reads at first."""
+    kernel = behaviour(name, graph, k, **options).kernels["spread"]
+    return kernel.loads + ENTERED.times(-1), kernel.atomics
+
+
+def test_pushed_rows_are_coalesced_with_features_across_lanes():
+    loads, atomics = spread("onyx", ring(64), 8, **PUSH, balance="edge")
+    # two tiles; four steps of 16 edges, two lanes each, which take 16 bytes at once
+    assert loads == Loads(2 + 2 + 4 + 4, 2 * 4 + 2 * 4 + 4 * 2 + 4 * 16, 2 * 128 + 2 * 128 + 4 * 64 + 4 * 512)
+    assert atomics == Atomics(4, 4 * 16, 4 * 5)
+
+
+def test_pushed_rows_lie_a_stride_apart_with_features_in_a_loop():
+    loads, atomics = spread("onyx", ring(64), 8, **PUSH, balance="edge", feature_aware=False)
+    # a lane an edge: a feature of 32 rows of 32 bytes, each in a sector of its own
+    assert loads == Loads(2 * (3 + 8), 2 * (3 * 4 + 8 * 32), 2 * (3 * 128 + 8 * 128))
+    assert atomics == Atomics(2 * 8, 2 * 8 * 32, 2 * 8 * 9)
+
+
+def test_rows_whose_features_are_no_power_of_two_are_padded():
+    loads, atomics = spread("onyx", ring(64), 5, **PUSH, balance="edge")
+    # rows of 5 lie 8 apart: two lanes of which the second takes 16 bytes too, of one feature and padding
+    assert (loads, atomics) == spread("onyx", ring(64), 8, **PUSH, balance="edge")
+    # one feature a lane: 6 teams of 5 lanes, 11 steps of 6 edges; two of 5, as 64 is 10 times 6 and 4 more
+    loads, atomics = spread("onyx", ring(32), 5, **PUSH, balance="edge", vector_width=1)
+    assert loads.requests == 1 + 1 + 6 + 6
+    assert loads.bytes == 128 + 128 + 32 * 4 + 32 * 20
+    assert atomics.requests == 6
+    assert atomics.sectors == 32
+
+
+def test_a_hub_is_walked_alone_by_a_thread():
+    # vertex 0 has 100 edges, the other lanes of its warp none: an edge a step, two words and four features of 4 bytes
+    loads, _ = spread("onyx", star(100, inwards=True), 4, **PULL, feature_aware=False, fold=False)
+    offsets = 3 * (4 + 5) + 2  # of 101 vertices and of the next ones, by four warps
+    assert loads == Loads(8 + 600, offsets + 600, 101 * 8 + 600 * 4)
+
+
+def test_a_hub_is_shared_by_the_threads_of_a_warp():
+    gathered = behaviour("simdx", star(100, inwards=True), 4).kernels["spread_middle"].loads
+    # the 32 lanes of a warp take 32 edges: neighbours and weights coalesced, rows of 16 bytes a feature at a time
+    words = 4 + 4 + 4 + 1
+    rows = [
+        np.unique(16 * np.arange(first, last) // 32).size for first, last in ((1, 33), (33, 65), (65, 97), (97, 101))
+    ]
+    around = 3 * 8 + 3  # the run's counts by eight warps; the list and the offsets once
+    assert gathered.requests == 4 * (2 + 4) + around
+    assert gathered.sectors == 2 * words + 4 * sum(rows) + around
+
+
+def test_virtual_nodes_read_edges_side_by_side():
+    loads, atomics = spread("tigr", star(96, inwards=False), 4)
+    # 12 nodes of 8 edges dealt out in turn: 12 neighbours and weights lie together; the source's row stays in registers
+    assert loads.requests == 4 + 4 + 8 * 2
+    assert loads.sectors == 2 + 2 + 1 + 1 + 4 + 8 * (2 + 2)
+    assert atomics == Atomics(8 * 4, 8 * 4 * 7, 4 * 4 * (2 + 3))
+
+
+def test_rows_that_cross_runs_are_reduced_and_others_stored():
+    inside = behaviour("onyx", ring(64), 8, **PULL, balance="edge").kernels["spread"]
+    assert inside.atomics == Atomics()
+    across = behaviour("onyx", star(4096, inwards=True), 8, **PULL, balance="edge").kernels["spread"]
+    # two tiles of 2,048 edges, 128 runs of 16 each, all of which end with a reduction into one row: 16 teams take turns
+    assert across.atomics == Atomics(2 * 8, 2 * 8 * 16, 2 * 8 * 16)
+
+
+SCHEDULES = [
+    ("onyx", {}), ("onyx", {"balance": "warp"}), ("onyx", {"balance": "edge"}), ("onyx", {"feature_aware": False}),
+    ("onyx", {"direction": "push"}), ("onyx", {"direction": "push", "balance": "warp"}),
+    ("onyx", {"direction": "push", "feature_aware": False}), ("onyx", PUSH), ("onyx", {**PULL, "fold": False}),
+    ("gunrock", {}), ("gunrock", {"balance": "merge_path"}), ("tigr", {}), ("simdx", {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "options"), SCHEDULES, ids=[f"{name}-{options}" for name, options in SCHEDULES])
+@pytest.mark.parametrize(
+    "algorithm", [LabelPropagation(seeds="random"), PageRank(), ALS(sides="all"), BeliefPropagation()]
+)
+def test_every_kernel_of_every_schedule_has_a_mapping(name, options, algorithm):
+    graph = algorithm.prepare_graph(rmat(scale=5, edge_factor=4, symmetric=True, max_weight=4))
+    found = engine_of(name, **options).memory_model(trace(algorithm), graph, 3)
+    if isinstance(found, No):
+        assert found.reason
+        return
+    assert found.share == 1.0
+    assert found.whole.loads.sectors > 0
+    assert 0 < found.whole.loads.efficiency <= 1
+    for kernel in found.kernels.values():
+        assert kernel.loads.requests <= kernel.loads.sectors <= 32 * kernel.loads.requests
+        assert kernel.atomics.requests <= kernel.atomics.transactions <= kernel.atomics.sectors
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("onyx", PULL), ("onyx", PUSH), ("gunrock", {}), ("tigr", {}), ("simdx", {})]
+)
+def test_a_sample_tells_of_the_whole(name, options, monkeypatch):
+    graph = rmat(scale=11, edge_factor=8, symmetric=True, max_weight=4)
+    exact = behaviour(name, graph, 8, **options)
+    monkeypatch.setattr(memory_model, "ARCS", 1 << 11)
+    sampled = behaviour(name, graph, 8, **options)
+    assert exact.share == 1 > sampled.share
+    assert sampled.whole.loads.sectors == pytest.approx(exact.whole.loads.sectors, rel=0.1)
+    assert sampled.whole.loads.efficiency == pytest.approx(exact.whole.loads.efficiency, rel=0.05)
+    assert sampled.whole.atomics.transactions == pytest.approx(exact.whole.atomics.transactions, rel=0.15)
+
+
+def test_a_mapping_that_is_out_of_date_is_refused():
+    engine = engine_of("onyx", **PULL, balance="warp").on(Device("cuda"))
+    engine.lower(PROPAGATION, ring(8), 8)
+    kernel, declared = engine.kernels[0], engine.mappings()
+    text = "\n".join(walks_headers(engine))
+    assert walks.mapping_of(kernel, declared, text)[0].walk.__name__ == "gather"
+    changed = text.replace("e += SHARE * DEPTH", "e += SHARE")
+    with pytest.raises(MappingError, match="the line 'for \\(Arc e = offsets.*gather"):
+        walks.mapping_of(kernel, declared, changed)
+    with pytest.raises(MappingError, match="no declared mapping describes"):
+        walks.mapping_of(dataclasses.replace(kernel, source="void other() {}"), declared, text)
+
+
+def walks_headers(engine):
+    from harness.lowering.cuda.modules import headers
+
+    return headers(engine.templates).values()
+
+
+def test_an_engine_without_a_mapping_says_so():
+    found = engine_of("scipy").memory_model(PROPAGATION, ring(8), 8)
+    assert isinstance(found, No)
+    assert "declares no mapping" in found.reason

@@ -1,0 +1,99 @@
+"""What the profiler prints, and what is told where there is none."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+import pytest
+
+from harness.transactions import Atomics, Loads
+from harness.transactions.profiler import (
+    ATOMICS,
+    BOUNDARY,
+    LOADS,
+    METRICS,
+    ProfilerError,
+    find_profiler,
+    profile,
+    read_counters,
+)
+
+HEADER = '"ID","Process ID","Kernel Name","Metric Name","Metric Unit","Metric Value"'
+VALUES = {LOADS["requests"][0]: "1,024", LOADS["sectors"][0]: "8,192", LOADS["bytes"][0]: "131,072"}
+VALUES |= dict(zip([names[0] for names in ATOMICS.values()], ["2", "64", "16"], strict=True))
+
+
+def printed(*launches, without=""):
+    lines = ["==PROF== Connected to process 7", "label propagation", HEADER]
+    for number, name in enumerate(launches):
+        for metric in METRICS:
+            if metric != without:
+                lines.append(f'"{number}","7","{name}(Run *, unsigned int)","{metric}","","{VALUES.get(metric, "1")}"')
+    return "\n".join([*lines, "==PROF== Disconnected"])
+
+
+def test_counters_are_read_by_kernel_and_run():
+    first, second = read_counters(printed("clear", "spread", "spread", BOUNDARY, "spread", BOUNDARY))
+    assert list(first.kernels) == ["clear", "spread"]
+    assert first.kernels["clear"].loads == Loads(1024, 8192, 131_072)
+    assert first.kernels["clear"].loads.efficiency == 0.5
+    assert first.kernels["spread"].atomics == Atomics(6, 130, 34)  # twice, and one more of the kind that returns
+    assert first.whole.loads.requests == 3072
+    assert (first.source, first.share) == ("counters", 1.0)
+    assert second.whole.loads.requests == 1024
+
+
+def test_a_run_without_a_kernel_behind_it_counts_too():
+    [only] = read_counters(printed("spread"))
+    assert list(only.kernels) == ["spread"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("==ERROR== no kernels were profiled", "counted nothing.*no kernels were profiled"),
+        (printed("spread", without=LOADS["bytes"][0]), f"gave no {LOADS['bytes'][0]} of kernel 'spread'"),
+        (printed("spread").replace("8,192", "n/a"), "gave 'n/a' for l1tex__t_sectors.*no number"),
+    ],
+)
+def test_what_is_no_count_is_told(text, told):
+    with pytest.raises(ProfilerError, match=f"(?s){told}"):
+        read_counters(text)
+
+
+def test_a_profiler_that_is_missing_is_told_with_the_way_out(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ProfilerError, match="not on the PATH.*memory=model"):
+        find_profiler()
+
+
+def fake_profiler(folder, body):
+    path = folder / "ncu"
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+def test_the_profiler_is_started_on_the_command(monkeypatch, tmp_path):
+    (tmp_path / "printed").write_text(printed("spread", BOUNDARY))
+    fake_profiler(tmp_path, f'echo "$@" > {tmp_path}/asked; cp {tmp_path}/printed {tmp_path}/log')
+    monkeypatch.setenv("PATH", str(tmp_path) + os.pathsep + os.environ["PATH"])
+    [found] = profile(["python", "-m", "something"], tmp_path / "log")
+    assert found.whole.loads.sectors == 8192
+    asked = (tmp_path / "asked").read_text()
+    assert asked.strip().endswith("python -m something")
+    assert all(metric in asked for metric in METRICS)
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("echo the driver is too old; exit 9", "status 9.*too old"),
+        ("echo ==ERROR== ERR_NVGPUCTRPERM; exit 1", "only an administrator"),
+    ],
+)
+def test_a_profiler_that_fails_is_told(monkeypatch, tmp_path, body, told):
+    fake_profiler(tmp_path, body)
+    monkeypatch.setenv("PATH", str(tmp_path) + os.pathsep + os.environ["PATH"])
+    with pytest.raises(ProfilerError, match=f"(?s){told}"):
+        profile(["true"], tmp_path / "log")
