@@ -69,9 +69,10 @@ def behaviour_of(engine: CudaEngine, declared: Sequence[Mapped], tables: Mapping
         kernel = launch.kernel
         mapped, captured = mapping_of(kernel, declared, text)
         first, last = Launcher(engine).range_of(launch.over, 0)
+        blocks = launch.blocks_over(last - first, engine.threads, MULTIPROCESSORS)
         work = Work(
-            kernel, engine.graph, engine.team, engine.threads, launch.blocks_over(last - first, engine.threads, MULTIPROCESSORS),
-            first, last, captured, tables, np.dtype(engine.arc).itemsize, ARCS,
+            kernel, engine.graph, engine.team, engine.threads, blocks, first, last, captured, tables,
+            np.dtype(engine.arc).itemsize, ARCS,
         )  # fmt: skip
         idle, counted = _entered(work)
         if not idle:
