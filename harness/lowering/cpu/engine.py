@@ -18,9 +18,8 @@ from harness.language.reference import segment_reduce
 from harness.lowering.accumulators import separated
 from harness.lowering.cpu.edge_updates import EdgeUpdates
 from harness.lowering.cpu.frontier import count_kernel, propagated_kernel
-from harness.lowering.cpu.kernels import Kernel, KernelBuilder, module_source
+from harness.lowering.cpu.kernels import Kernel, KernelBuilder, compiled, module_source
 from harness.lowering.cpu.memory import Memory
-from harness.lowering.cpu.modules import load_module
 from harness.lowering.cpu.partition import PARTS_PER_THREAD, balanced_bounds
 from harness.lowering.cpu.vertex_kernels import graph_kernel, vertex_kernel
 from harness.lowering.layout import Layout, aligned_zeros
@@ -97,8 +96,7 @@ class CpuEngine(Engine):
             # without the schedule: what does not change the code must not compile it again
             self.source = module_source(f"{type(self).__name__}, k = {features}", self.kernels)
         with phases("compile"):
-            module = load_module(self.source, f"{program.name}_k{features}")
-            self._functions = {name: getattr(module, f"run_{name}") for name in self._kernels}
+            self._functions = {kernel.name: compiled(kernel, features) for kernel in self.kernels}
         with phases("upload"):
             self.memory.need(name for kernel in self.kernels for name in kernel.arguments)
             floats = max((kernel.scratch_floats for kernel in self.kernels), default=0)

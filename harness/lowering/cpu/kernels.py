@@ -20,7 +20,7 @@ module defines starts with an underscore or ``run_``.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -29,6 +29,7 @@ from harness.language.program import EdgeReduce, Program, Reducer, reads
 from harness.lowering.cpu.code import Block, Value
 from harness.lowering.cpu.loop_mapping import LoopMapping
 from harness.lowering.cpu.mapping import Location, Mapping, literal
+from harness.lowering.cpu.modules import load_module
 from harness.lowering.cpu.rows_mapping import RowsMapping
 from harness.lowering.layout import LINE, Layout
 
@@ -301,6 +302,16 @@ READ_ONLY_UINT32 = types.Array(uint32, 1, "C", readonly=True)
 READ_ONLY_UINT64 = types.Array(uint64, 1, "C", readonly=True)
 '''
 MAKERS = {"row_ops": ("load", "zero", "splat", "unit"), "matrix_ops": ("solve_spd", "inverse")}
+
+
+def compiled(kernel: Kernel, features: int) -> Callable[..., int]:
+    """The function that runs a kernel, from a module of its own: programs and schedules that share it compile it once.
+
+    It takes the number of parts, of threads, and the kernel's arguments; the value is the number of parts that failed.
+    """
+    module = load_module(module_source(f"{kernel.name}, k = {features}", [kernel]), f"{kernel.name}_k{features}")
+    function: Callable[..., int] = getattr(module, f"run_{kernel.name}")
+    return function
 
 
 def module_source(title: str, kernels: Sequence[Kernel]) -> str:
