@@ -138,3 +138,22 @@ def test_filters_compile(algorithm, features, options):
     found = compiled(engine.source, headers(engine.templates), "sm_90").resources()
     assert set(found) == {kernel.name for kernel in engine.kernels} | {"end_of_superstep"}
     assert all(taken["registers"] <= 65536 // engine.threads for taken in found.values())
+
+
+def test_steps_that_do_not_wait_for_each_other_share_a_phase():
+    """PageRank: a sum over the graph beside the messages; the sum's end beside all lists; the ranks; the end."""
+    engine = SimdxCudaEngine(SimdxSchedule(fusion="push_pull"))
+    assert isinstance(engine.supports(program("pagerank"), small("rmat"), 1, Device("cuda")), Yes)
+    body = engine.source[engine.source.index("void __launch_bounds__(BLOCK) fused_pull") :]
+    phases = body[: body.index("\n}\n")].split("barrier.wait();")
+    calls = [[name for name in ("dangling(", "make(", "large(", "small(", "rank(") if name in one] for one in phases]
+    assert calls == [["dangling(", "make("], ["dangling(", "large(", "small("], ["rank("], [], []]
+
+
+def test_edges_change_places_with_their_next_values():
+    engine = SimdxCudaEngine(SimdxSchedule(fusion="push_pull"))
+    graph = small("rmat").with_reverse_arcs()
+    assert isinstance(engine.supports(program("belief_propagation"), graph, 3, Device("cuda")), Yes)
+    assert "odd ? next_csc_msg : csc_msg" in engine.source
+    assert "odd ? csc_msg : next_csc_msg" in engine.source
+    assert [launch.swaps for launch in engine.launches] == [("csc_msg",)]

@@ -24,7 +24,7 @@ BLOCKS = 512  # of kernels that are not fused: about as many as an H100 holds at
 MOST_RESIDENT = 2048 * 160  # threads of a device, at most
 TURNS = 2  # times that the fused kernels are queued before the host looks whether the run has ended
 # Places in the struct TaskManager of filters.cuh, in words of 64 bits.
-TASKS, VOTES, FAILED, VERTICES, ARCS, PULLED, WORDS = 6, 18, 19, 20, 21, 22, 25
+VOTES, FAILED, VERTICES, ARCS, PULLED, WORDS = 18, 19, 20, 21, 22, 25
 
 
 class TaskEngine(ResidentEngine):
@@ -130,7 +130,7 @@ class TaskEngine(ResidentEngine):
         Raises EngineFailure where a bin overflows and the online filter is the only one.
         """
         statistics = super().run(max_supersteps)
-        if isinstance(self.active, Activity) and int(self.memory.arrays["tasks"][FAILED]):
+        if self.schedule.filter == "online" and int(self.memory.arrays["tasks"][FAILED]):
             raise EngineFailure(
                 f"a bin of {self.schedule.bin_size or BIN_SIZE} vertices overflowed in superstep {self.done}, and the "
                 "online filter is the only one; give filter=jit, or a larger bin_size"
