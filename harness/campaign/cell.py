@@ -49,12 +49,18 @@ class Warm:
 
 @dataclass(frozen=True)
 class Limits:
-    """When a cell is ended: wall-clock seconds, those that it may wait for its device on top of them, and resident
-    memory in GB (None: four fifths of what the machine, or the container, has)."""
+    """When a cell is ended: wall-clock seconds, those that it may wait for its device on top of them, resident memory
+    in GB (None: four fifths of what the machine, or the container, has), and memory held on a GPU (None: all of it)."""
 
     time_s: float = 600.0
     wait_s: float = 3600.0
     memory_gb: float | None = None
+    device_memory_gb: float | None = None
+
+    @property
+    def device_bytes(self) -> int | None:
+        """``device_memory_gb`` in bytes."""
+        return None if self.device_memory_gb is None else int(self.device_memory_gb * 1e9)
 
 
 @dataclass(frozen=True)
@@ -269,8 +275,9 @@ def _limits(section: Mapping[str, Any]) -> Limits:
     limits = Limits(**checked("limits", "setting", section, dataclasses.asdict(Limits())))
     positive("limits.time_s", limits.time_s)
     positive("limits.wait_s", limits.wait_s)
-    if limits.memory_gb is not None:
-        positive("limits.memory_gb", limits.memory_gb)
+    for name in ("memory_gb", "device_memory_gb"):
+        if getattr(limits, name) is not None:
+            positive(f"limits.{name}", getattr(limits, name))
     return limits
 
 

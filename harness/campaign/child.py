@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.campaign.cell import Cell, Warm, load
+from harness.campaign.device_memory import device_memory
 from harness.campaign.draft import STORE_STATUS, Draft, StoreError, keeping
 from harness.campaign.errors import CampaignError
 from harness.campaign.refusal import (
@@ -128,11 +129,12 @@ def _solve(
 def _with_engine(spec: EngineSpec, cell: Cell, draft: Draft, work: Callable[[Engine], T | None]) -> T | None:
     """What ``work`` makes of the cell's engine, which is closed then. What the engine raises is the cell's outcome."""
     try:
-        engine = finishing(load(spec.factory)(schedule_from_options(spec, cell.schedule)), cell.device)
-        try:
-            return work(engine)
-        finally:
-            engine.close()
+        with device_memory(cell, draft):
+            engine = finishing(load(spec.factory)(schedule_from_options(spec, cell.schedule)), cell.device)
+            try:
+                return work(engine)
+            finally:
+                engine.close()
     except (MemoryError, StoreError):
         raise
     except Exception as error:  # noqa: BLE001  whatever an engine raises is this cell's outcome
@@ -175,7 +177,7 @@ def _admitted(engine: Engine, cell: Cell, problem: Problem, draft: Draft, memory
         draft.end(Outcome.UNSUPPORTED, answer.reason)
         return False
     draft.tell(bytes_needed=answer.bytes_needed)
-    short = memory_refusal(answer.bytes_needed, cell.device, memory_bytes)
+    short = memory_refusal(answer.bytes_needed, cell.device, memory_bytes, cell.limits.device_bytes)
     if short:
         draft.end(Outcome.OUT_OF_MEMORY, short)
     return not short

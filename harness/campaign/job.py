@@ -27,7 +27,8 @@ WORK_FOLDER = ".running"  # of a sweep: cells that are being run, locks, journal
 _GB = 1_000_000_000
 _MEMORY_SHARE = 0.8
 _TAIL_LINES, _TAIL_SIGNS = 60, 20_000
-_BETWEEN_US = ("others", "gpu", "wait_began", "waited", "behind")  # fields of a draft that are none of a record
+# fields of a draft that are none of a record
+_BETWEEN_US = ("others", "gpu", "gpu_peak_bytes", "wait_began", "waited", "behind")
 _NONE = "none"  # the stamp of a record that is not there
 # How long GNU OpenMP's threads spin at a barrier before they sleep. Label propagation on the digits (k = 10, two
 # threads, 181 supersteps) in ms, on two quiet cores / with one of them taken by something else: 35 / 15 with 100,
@@ -215,6 +216,7 @@ def _write(
                 "threads": cell.device.threads,
                 "other_cores": fields.get("others"),
                 "peak_bytes": peak_bytes,
+                "gpu_peak_bytes": fields.get("gpu_peak_bytes"),
                 "gpu": fields.get("gpu"),
             },
             "output": _tail(output) if failed else "",

@@ -38,12 +38,16 @@ def profiler_refusal(cell: Cell) -> str:
     return ""
 
 
-def memory_refusal(bytes_needed: int, device: Device, memory_bytes: int) -> str:
-    """Why what the engine needs does not fit the device's memory, or the cell's limit; empty when it does."""
+def memory_refusal(bytes_needed: int, device: Device, memory_bytes: int, device_bytes: int | None = None) -> str:
+    """Why what the engine needs does not fit the device's memory, or the cell's limit (``device_bytes`` on a GPU; None:
+    all that it has); empty when it does."""
     if device.kind == "cuda":
         from harness.device.driver import describe
 
         has = describe(device.index).memory
+        if device_bytes is not None and device_bytes < min(bytes_needed, has):
+            reason = f"the engine needs {bytes_needed:,} bytes on the GPU, and the limit is {device_bytes:,}"
+            return f"{reason}; raise limits.device_memory_gb or take a smaller graph"
         if bytes_needed <= has:
             return ""
         return (

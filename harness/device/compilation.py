@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ import platformdirs
 from harness.device.errors import CompilationFailed
 
 CACHE_VARIABLE = "ONYX_HARNESS_CACHE"
+MADE_OF = "made of"
 OPTIONS = ("-std=c++17", "-default-device", "--ptxas-options=-v")
 # "Function properties for NAME" in older compilers has the spills apart; here all follow "Compiling entry function".
 _ENTRY = re.compile(r"Compiling entry function '(?P<name>\w+)'(?P<told>.*?)(?=Compiling entry function|\Z)", re.DOTALL)
@@ -65,7 +66,12 @@ def compiled(source: str, headers: Mapping[str, str], architecture: str) -> Comp
     told = path.with_suffix(".log")
     if path.exists() and told.exists():
         return Compiled(path.read_bytes(), told.read_text(encoding="utf-8"))
-    result = _compile(source, headers, architecture)
+    try:
+        result = _compile(source, headers, architecture)
+    except CompilationFailed as error:
+        failed = path.with_suffix(".failed.cu")
+        _write(failed, source.encode())
+        raise CompilationFailed(f"{error}\nthe generated source: {failed}") from error
     _write(told, result.log.encode())
     _write(path, result.code)
     return result
@@ -93,7 +99,8 @@ def _whole(code: bytes) -> bytes:
 
 
 def explained(log: str, source: str) -> str:
-    """The compiler's errors, each with the line of the source that it names."""
+    """The compiler's errors, each with the line of the source that it names, and with the comment above it that says
+    what the line was made of (``// NAME: ...``)."""
     lines = source.splitlines()
     told = []
     for line in log.splitlines():
@@ -101,7 +108,19 @@ def explained(log: str, source: str) -> str:
         match = re.match(r"generated\.cu\((\d+)\): error", line)
         if match and int(match[1]) <= len(lines):
             told.append(f"    {lines[int(match[1]) - 1].strip()}")
+            told += _origin(lines[: int(match[1])])
     return "\n".join(told)
+
+
+def _origin(lines: Sequence[str]) -> list[str]:
+    """What the last of the lines was made of, as its kernel says; nothing where it does not."""
+    for line in reversed(lines):
+        if line.startswith('extern "C"'):
+            break
+        comment = re.match(r"\s*// (\w+: .*)", line)
+        if comment:
+            return [f"    {MADE_OF} {comment[1]}"]
+    return []
 
 
 def _write(path: Path, content: bytes) -> None:

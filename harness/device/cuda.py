@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 from harness.device.errors import DeviceUnavailable
@@ -54,13 +55,24 @@ def blocks_of_multiprocessor(function: Any, threads: int) -> int:
 
 
 def require_memory(needed: int) -> None:
-    """Raise MemoryError when ``needed`` bytes are more than the present device has free, before any are taken."""
+    """Raise MemoryError when ``needed`` bytes are more than the present device has free, or than CuPy's pool may take
+    on top of what it holds, before any are taken."""
     import cupy
 
-    free, total = cupy.cuda.runtime.memGetInfo()
-    free += cupy.get_default_memory_pool().free_bytes()
-    if needed > free:
+    pool = cupy.get_default_memory_pool()
+    total = cupy.cuda.runtime.memGetInfo()[1]
+
+    def free() -> int:
+        unused = int(cupy.cuda.runtime.memGetInfo()[0] + pool.free_bytes())
+        limit = int(pool.get_limit())  # 0: none
+        return min(unused, limit - int(pool.used_bytes())) if limit else unused
+
+    if needed > free():
+        gc.collect()  # arrays that only hold each other
+    left = free()
+    if needed > left:
+        limited = f", and {pool.get_limit() / 2**30:.2f} GiB as its limit" if pool.get_limit() else ""
         raise MemoryError(
-            f"the run needs {needed / 2**30:.2f} GiB on the device, which has {free / 2**30:.2f} of "
-            f"{total / 2**30:.2f} GiB free; take fewer features or a smaller graph"
+            f"the run needs {needed / 2**30:.2f} GiB on the device, which has {left / 2**30:.2f} of "
+            f"{total / 2**30:.2f} GiB left{limited}; take fewer features or a smaller graph"
         )

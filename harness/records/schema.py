@@ -171,6 +171,7 @@ class Environment(TypedDict, total=False):
     commit: Annotated[str | None, Meta(description="of the checkout, with + where it was changed; null for a wheel")]
     other_cores: Annotated[float | None, Meta(description="cores that others kept busy during the timed runs")]
     peak_bytes: Annotated[int, Meta(description="most resident bytes seen in the cell's processes")]
+    gpu_peak_bytes: Annotated[int | None, Meta(description="most bytes that CuPy's pool held; null: it was not used")]
     gpu: Gpu | None
 
 

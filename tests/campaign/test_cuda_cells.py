@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -47,6 +49,10 @@ def test_the_processor_is_never_refused():
 def test_what_does_not_fit_the_memory_is_told_beforehand(gpu):
     assert memory_refusal(79 * GIGABYTE, CUDA, GIGABYTE) == ""
     assert "the GPU has 85,899,345,920" in memory_refusal(81 * GIGABYTE, CUDA, GIGABYTE)
+    assert memory_refusal(9 * GIGABYTE, CUDA, GIGABYTE, 9 * GIGABYTE) == ""
+    limited = memory_refusal(9 * GIGABYTE + 1, CUDA, GIGABYTE, 9 * GIGABYTE)
+    assert "the limit is 9,663,676,416; raise limits.device_memory_gb" in limited
+    assert "the GPU has" in memory_refusal(81 * GIGABYTE, CUDA, GIGABYTE, 99 * GIGABYTE)
     processor = Device("cpu", threads=1)
     assert memory_refusal(GIGABYTE, processor, GIGABYTE) == ""
     assert "raise limits.memory_gb" in memory_refusal(GIGABYTE + 1, processor, GIGABYTE)
@@ -67,25 +73,70 @@ def test_memory_that_runs_out_is_told_from_other_errors(error, expected):
     assert ran_out_of_memory(error) is expected
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(bool(cuda_unavailable(0)), reason=cuda_unavailable(0) or "there is one")
-@pytest.mark.parametrize("engine", ["cusparse", "torch"])
-def test_a_cell_on_a_gpu_is_ok_and_its_record_tells_of_the_gpu(engine, tmp_path):
+ON_A_GPU = (
+    pytest.mark.gpu,
+    pytest.mark.skipif(bool(cuda_unavailable(0)), reason=cuda_unavailable(0) or "there is one"),
+)
+
+
+@pytest.fixture
+def ran(tmp_path):
+    """Runs a cell on a GPU in a process of its own; its record."""
     from harness.campaign.cell import resolve_cell
     from harness.campaign.job import Assignment, run_cell
     from harness.plugins import load_plugins
     from harness.records import read_record
 
-    config = {
-        "engine": {"name": engine}, "algorithm": {"name": "pagerank"}, "graph": {"name": "rmat", "scale": 10},
-        "device": {"kind": "cuda", "index": 0, "threads": 1}, "features": 8, "max_supersteps": None,
-        "validate": True, "measure": {}, "limits": {"time_s": 100}, "plugins": {"block": []}, "warm": {"change": None},
-    }  # fmt: skip
-    cell = resolve_cell(config, load_plugins())
-    path = run_cell(Assignment(cell, "sweep", "key", tmp_path / "key", ""))
-    record = read_record(path)
+    def run(engine="onyx", algorithm="pagerank", features=8, index=0, scale=10, **limits):
+        config = {
+            "engine": {"name": engine}, "algorithm": {"name": algorithm}, "graph": {"name": "rmat", "scale": scale},
+            "device": {"kind": "cuda", "index": index, "threads": 1}, "features": features, "max_supersteps": None,
+            "validate": True, "measure": {}, "limits": {"time_s": 100, **limits}, "plugins": {"block": []},
+            "warm": {"change": None},
+        }  # fmt: skip
+        cell = resolve_cell(config, load_plugins())
+        return read_record(run_cell(Assignment(cell, "sweep", "key", tmp_path / "key", "")))
+
+    return run
+
+
+@pytest.mark.parametrize("engine", [pytest.param(name, marks=ON_A_GPU) for name in ("cusparse", "torch", "onyx")])
+def test_a_cell_on_a_gpu_is_ok_and_its_record_tells_of_the_gpu(ran, engine):
+    record = ran(engine)
     assert record["outcome"] == "ok", record["reason"] + record["output"]
     gpu = record["environment"]["gpu"]
     assert gpu["uuid"].startswith("GPU-")
     assert gpu["memory"] > GIGABYTE
+    held = record["environment"]["gpu_peak_bytes"]
+    assert held is None if engine == "torch" else 0 < held < GIGABYTE
     print({name: value for name, value in gpu.items() if name != "uuid"}, record["marks"], record["solve"]["median"])
+
+
+# engine, what is asked for, outcome, words of the reason
+FAILING = {
+    "an index that does not exist": ("onyx", {"index": 99}, "unsupported", "no CUDA device 99"),
+    "more features than there may be": ("onyx", {"features": 257}, "unsupported", "256"),
+    "more than the limit, foreseen": ("onyx", {"device_memory_gb": 1e-4}, "out_of_memory", "limits.device_memory_gb"),
+    "more than the limit, met": (
+        "cusparse",
+        {"features": 64, "scale": 14, "device_memory_gb": 0.03},
+        "out_of_memory",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", [pytest.param(name, marks=ON_A_GPU) for name in FAILING])
+def test_what_a_gpu_cannot_do_is_an_outcome_and_leaves_its_memory(ran, case):
+    engine, asked, outcome, words = FAILING[case]
+    before = free_bytes()
+    record = ran(engine, **asked)
+    assert record["outcome"] == outcome, record["reason"] + record["output"]
+    assert words in record["reason"]
+    assert free_bytes() >= before - GIGABYTE // 4
+
+
+def free_bytes():
+    """Free memory of the first GPU, from a process that has gone when this returns."""
+    told = "import cupy; print(cupy.cuda.runtime.memGetInfo()[0])"
+    return int(subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True).stdout)

@@ -96,3 +96,30 @@ def test_an_error_shows_the_line_of_the_source():
 
     with pytest.raises(CompilationFailed, match=re.escape("__global__ void wrong() { unknown_name = 1; }")):
         compiled('extern "C" __global__ void wrong() { unknown_name = 1; }', {}, "sm_90")
+
+
+def test_a_kernel_that_does_not_compile_shows_the_users_line_and_the_generated_source(tmp_path, monkeypatch):
+    from harness.algorithms.label_propagation import LabelPropagation
+    from harness.contract import Device
+    from harness.device.errors import CompilationFailed
+    from harness.graph.generators import rmat
+    from harness.language import trace
+    from harness.lowering.cuda.modules import compiled_module, headers
+    from tests.engines.cuda_modules import DECLARED
+
+    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
+    engine, program = DECLARED["onyx"].build((("change_driven", False),)), trace(LabelPropagation())
+    engine.generate(program, rmat(scale=5, symmetric=True, max_weight=2), 8, Device("cuda"))
+    (message,) = [line for line in engine.source.splitlines() if "aggr_total[f] +=" in line]
+    source = engine.source.replace(message, message.replace("+=", "+= wrong *"))
+    with pytest.raises(CompilationFailed) as caught:
+        compiled_module(source, headers(engine.templates), "sm_90", engine.program)
+    told = str(caught.value)
+    assert 'identifier "wrong" is undefined' in told
+    assert message.strip().replace("+=", "+= wrong *") in told
+    (spread,) = [stage for stage in program.stages if stage.name == "spread"]
+    assert f"spread is from {spread.line.file}:{spread.line.line}\n    {spread.line.text}" in told
+    assert told.count("is from") == 1
+    (kept,) = tmp_path.glob("cuda/*.failed.cu")
+    assert str(kept) in told
+    assert kept.read_text() == source

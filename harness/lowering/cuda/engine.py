@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.contract import Device, Direction, No, Phases, RunStatistics, Superstep, Yes
-from harness.device.compilation import compiled
 from harness.device.cuda import allow_shared_memory, open_device, require_memory
 from harness.language import Inputs, Program
 from harness.language.analysis import Delta, FoldGroup, watched
@@ -22,7 +21,7 @@ from harness.lowering.cuda.launches import Launch, Launcher
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape
 from harness.lowering.cuda.memory import DeviceMemory, arrays_of, values_of
 from harness.lowering.cuda.memory_model import ModelledEngine
-from harness.lowering.cuda.modules import MOST_GROUPS, headers, module_source
+from harness.lowering.cuda.modules import MOST_GROUPS, compiled_module, headers, module_source
 from harness.lowering.log_products import products_as_sums
 from harness.lowering.refusals import unsupported
 from harness.lowering.tracking import Tracking
@@ -147,7 +146,7 @@ class CudaEngine(ModelledEngine):
         with phases("compile"):
             chosen = open_device(device.index)
             architecture = f"sm_{chosen.compute_capability}"
-            self.compiled = compiled(self.source, headers(self.templates), architecture)
+            self.compiled = compiled_module(self.source, headers(self.templates), architecture, self.program)
             self._load(chosen)
         with phases("upload"):
             require_memory(self.bytes_needed())

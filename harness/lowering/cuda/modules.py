@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from harness.device.compilation import MADE_OF, Compiled, compiled
+from harness.device.errors import CompilationFailed
+from harness.language import Program
 from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.layout import TeamShape
 
@@ -24,6 +27,16 @@ END = """extern "C" __global__ void end_of_superstep(Run* run, Past* past)
     if (!run->over()) end_superstep(run, past);
 }
 """
+
+
+def compiled_module(source: str, included: Mapping[str, str], architecture: str, program: Program) -> Compiled:
+    """A module's machine code. Raises CompilationFailed, which names the lines of the program that did not compile."""
+    try:
+        return compiled(source, included, architecture)
+    except CompilationFailed as error:
+        stages = [stage for stage in program.stages if f"{MADE_OF} {stage.name}: " in str(error)]
+        lines = "".join(f"\n{stage.name} is from {stage.line}" for stage in stages)
+        raise CompilationFailed(f"{error}{lines}") from error
 
 
 @cache
