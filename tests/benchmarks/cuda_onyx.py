@@ -7,14 +7,16 @@ reaches that only gathers the same rows in the graph's own order and sums them. 
 matter.
 Below the cells of a group: feature-aware over not (FA, NFA), the best schedule over cuSPARSE, folded over unfolded and
 over kernels written by hand, change-driven over full. What did not fit the time is listed at the end.
-``--seconds 300`` has room for what ratios are asked of, 560 for everything; ``--markdown FILE`` writes it as a page.
+``--seconds 300`` has room for what ratios are asked of, 560 for everything; ``--only cusparse`` measures a part;
+``--markdown FILE`` writes it all as a page.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +77,7 @@ FOLDED: dict[str, dict[str, Any]] = {
 
 
 WAYS = ("folded", "unfolded")
+PARTS = ("fa", "cusparse", "folding", "cold", "warm", "rest")
 
 
 @dataclass(frozen=True)
@@ -187,72 +190,93 @@ def depends_on_features(cell: Cell) -> bool:
     return any(DeviceLayout(1).dims(shape) != DeviceLayout(2).dims(shape) for shape in shapes)
 
 
-def parts(table: Table, sizes: Sizes) -> None:
-    """What a ratio is asked of, then everything else; a part that fails for good ends the benchmark."""
-    triangulated, budget = DelaunayMaker(sizes.points), table.budget
-    labels = LabelPropagation(seeds="random")
-    rmat = rmat_graph(sizes.scale, sizes.arcs)
-    table.sheet.graph(repr(rmat))
-    with budget.at_most(0.1):
-        aggregation(table, rmat, ASKED)
-    with budget.at_most(0.14):
-        against_cusparse(table, rmat, PRODUCT_FEATURES)
-    with budget.at_most(0.1):
-        folding(table, rmat, BeliefPropagation(), (8, 16))
-    grid = road_grid(sizes.side)
-    table.sheet.graph(repr(grid))
-    with budget.at_most(0.14):
-        against_cusparse(table, grid, PRODUCT_FEATURES)
-    with budget.at_most(0.08):
-        folding(table, grid, labels, (8, 32))
-    delaunay = triangulated.graph()
-    table.sheet.graph(repr(delaunay))
-    with budget.at_most(0.06):
-        folding(table, delaunay, labels, (8, 32))
-    with budget.at_most(0.25):
-        cuda_runs.cold(table, rmat, 200)
-    with budget.at_most(0.12):
-        cuda_runs.warm(table, rmat_graph(sizes.warm_scale, sizes.warm_arcs))
-    with budget.at_most(0.1):
-        cuda_runs.cold(table, delaunay, 1000)
-    everything(table, rmat, grid, delaunay, sizes)
+class Graphs:
+    """The graphs, each made when it is first asked for, and then described."""
+
+    def __init__(self, sizes: Sizes, sheet: Sheet) -> None:
+        self.sizes, self.sheet = sizes, sheet
+
+    @cached_property
+    def triangulated(self) -> DelaunayMaker:
+        """Begins to triangulate."""
+        return DelaunayMaker(self.sizes.points)
+
+    @cached_property
+    def rmat(self) -> Graph:
+        """With hubs."""
+        return self._described(rmat_graph(self.sizes.scale, self.sizes.arcs))
+
+    @cached_property
+    def grid(self) -> Graph:
+        """As road networks are."""
+        return self._described(road_grid(self.sizes.side))
+
+    @cached_property
+    def delaunay(self) -> Graph:
+        """As meshes are."""
+        return self._described(self.triangulated.graph())
+
+    @cached_property
+    def changing(self) -> Graph:
+        """A small one with hubs, for warm starts."""
+        return self._described(rmat_graph(self.sizes.warm_scale, self.sizes.warm_arcs))
+
+    def _described(self, graph: Graph) -> Graph:
+        self.sheet.graph(repr(graph))
+        return graph
 
 
-def everything(table: Table, rmat: Graph, grid: Graph, delaunay: Graph, sizes: Sizes) -> None:
-    """Every k, every algorithm."""
-    features, rest = (FEATURES, REST) if sizes != QUICK else (FEATURES[:2], REST[:1])
-    budget = table.budget
-    with budget.at_most(0.1):
-        aggregation(table, rmat, rest)
-    with budget.at_most(0.12):
-        every_algorithm(table, rmat, features)
-    with budget.at_most(0.05):
-        folding(table, rmat, ALS(sides="all"), (8, 16), asked=False)
-    with budget.at_most(0.1):
-        every_algorithm(table, grid, features)
-    with budget.at_most(0.06):
-        every_algorithm(table, delaunay, features)
-    with budget.at_most(0.1):
-        aggregation(table, grid, (*ASKED, *rest))
-    aggregation(table, delaunay, (*ASKED, *rest))
+def parts(table: Table, graphs: Graphs) -> Iterator[tuple[str, float, Callable[[], None]]]:
+    """The parts, by name, with the share of the time that each may take: what ratios are asked of, then the rest."""
+    labels, factors = LabelPropagation(seeds="random"), ALS(sides="all")
+    features, rest = (FEATURES, REST) if graphs.sizes != QUICK else (FEATURES[:2], REST[:1])
+    yield "fa", 0.1, lambda: aggregation(table, graphs.rmat, ASKED)
+    yield "cusparse", 0.14, lambda: against_cusparse(table, graphs.rmat, PRODUCT_FEATURES)
+    yield "folding", 0.1, lambda: folding(table, graphs.rmat, BeliefPropagation(), (8, 16))
+    yield "cusparse", 0.14, lambda: against_cusparse(table, graphs.grid, PRODUCT_FEATURES)
+    yield "folding", 0.08, lambda: folding(table, graphs.grid, labels, (8, 32))
+    yield "folding", 0.06, lambda: folding(table, graphs.delaunay, labels, (8, 32))
+    yield "cold", 0.25, lambda: cuda_runs.cold(table, graphs.rmat, 200)
+    yield "warm", 0.12, lambda: cuda_runs.warm(table, graphs.changing)
+    yield "cold", 0.1, lambda: cuda_runs.cold(table, graphs.delaunay, 1000)
+    yield "rest", 0.1, lambda: aggregation(table, graphs.rmat, rest)
+    yield "rest", 0.12, lambda: every_algorithm(table, graphs.rmat, features)
+    yield "rest", 0.05, lambda: folding(table, graphs.rmat, factors, (8, 16), asked=False)
+    yield "rest", 0.1, lambda: every_algorithm(table, graphs.grid, features)
+    yield "rest", 0.06, lambda: every_algorithm(table, graphs.delaunay, features)
+    yield "rest", 0.1, lambda: aggregation(table, graphs.grid, (*ASKED, *rest))
+    yield "rest", 1.0, lambda: aggregation(table, graphs.delaunay, (*ASKED, *rest))
+
+
+def measure(table: Table, sizes: Sizes, only: Collection[str] = ()) -> None:
+    """All parts in their order, or those named; these may take as long as there is."""
+    graphs = Graphs(sizes, table.sheet)
+    if not only or {"folding", "cold", "rest"} & set(only):
+        _ = graphs.triangulated  # takes a processor some time, while the device has other things to do
+    for name, share, work in parts(table, graphs):
+        if not only or name in only:
+            with table.budget.at_most(1.0 if only else share):
+                work()
 
 
 def main() -> None:
     """Read the arguments, describe the device, measure."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.cuda_onyx", description=__doc__)
     parser.add_argument("--seconds", type=float, default=560.0, help="for everything (default 560)")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=[], help="these parts alone")
     parser.add_argument("--quick", action="store_true", help="small graphs, to try the script itself")
     parser.add_argument(
         "--markdown", type=Path, metavar="FILE", help="also write a page (docs/onyx-on-cuda-measured.md)"
     )
     given = parser.parse_args()
-    command = [*parser.prog.split(), "--seconds", f"{given.seconds:g}", *["--quick"] * given.quick]
+    only = ["--only", *given.only] if given.only else []
+    command = [*parser.prog.split(), "--seconds", f"{given.seconds:g}", *only, *["--quick"] * given.quick]
     sheet = Sheet(command, given.markdown)
     sheet.describe(**device_facts())
     budget = Budget(given.seconds, 0.2 if given.quick else 1.0)
     note = ""
     try:
-        parts(Table(sheet, budget, Ceilings()), QUICK if given.quick else Sizes())
+        measure(Table(sheet, budget, Ceilings()), QUICK if given.quick else Sizes(), given.only)
     except DeviceLost as error:
         note = f"the device is lost, the rest is left out: {error}"
     sheet.close(budget.left_out, note)

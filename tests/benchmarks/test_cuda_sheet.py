@@ -80,7 +80,7 @@ def without_a_device(monkeypatch):
 @pytest.mark.usefixtures("without_a_device")
 def test_what_ratios_are_asked_of_comes_first(capsys):
     sheet = Sheet([])
-    cuda_onyx.parts(cuda_groups.Table(sheet, Budget(1e6), None), cuda_onyx.QUICK)
+    cuda_onyx.measure(cuda_groups.Table(sheet, Budget(1e6), None), cuda_onyx.QUICK)
     titles = [part.title for part in sheet.parts]
     everything = next(number for number, title in enumerate(titles) if title.startswith("every algorithm"))
     first, later = sheet.parts[: everything - 1], sheet.parts[everything:]
@@ -90,6 +90,16 @@ def test_what_ratios_are_asked_of_comes_first(capsys):
     for words in ("weighted aggregation on rmat", "cuSPARSE grid", "folding of belief_propagation", "warm starts"):
         assert any(words in part.title for part in first), titles
     assert "change-driven over full: 1.00x" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("without_a_device")
+def test_parts_are_measured_alone():
+    sheet = Sheet([])
+    cuda_onyx.measure(cuda_groups.Table(sheet, Budget(1e6), None), cuda_onyx.QUICK, ["cusparse"])
+    assert [part.title.partition("_")[0] for part in sheet.parts] == ["cuSPARSE rmat", "cuSPARSE grid"]
+    assert len(sheet.graphs) == 2
+    names = {name for name, *_ in cuda_onyx.parts(None, cuda_onyx.Graphs(cuda_onyx.QUICK, sheet))}
+    assert names == set(cuda_onyx.PARTS)
 
 
 @pytest.fixture

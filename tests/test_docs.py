@@ -1,0 +1,72 @@
+"""Pages name files, functions and commands that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+LINK = re.compile(r"\[[^\]]+\]\((?P<target>[^)\s]+)\)")
+TOKEN = re.compile(rf"`(?:struct )?(?P<name>[A-Za-z_]\w*)`|{LINK.pattern}")
+CODE = (".py", ".cuh", ".cu")
+ON_CUDA = (ROOT / "docs" / "onyx-on-cuda.md").read_text()
+
+
+def headings(page: str) -> set[str]:
+    """The anchors of a page."""
+    titles = re.findall(r"^#+ (.*)$", page, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for found in LINK.finditer(page.read_text()):
+        target, _, anchor = found["target"].partition("#")
+        if "://" in target:
+            continue
+        path = page.parent / target if target else page
+        assert path.exists(), f"{page.name} links to {target}, which is not there"
+        assert not anchor or anchor in headings(path.read_text()), f"{page.name} links to #{anchor} of {path.name}"
+
+
+def clauses(page: str):
+    """Cells of tables but the first of a row, and paragraphs, each on one line."""
+    for block in re.sub(r"```.*?```", "", page, flags=re.DOTALL).split("\n\n"):
+        if block.startswith("|"):
+            for line in block.splitlines():
+                yield from line.strip("| ").split(" | ")[1:]
+        else:
+            yield block.replace("\n", " ")
+
+
+def test_functions_are_in_the_files_that_are_named_with_them():
+    checked = 0
+    for clause in clauses(ON_CUDA):
+        names = []
+        for token in TOKEN.finditer(clause):
+            if token["name"]:
+                names.append(token["name"])
+                continue
+            path = ROOT / "docs" / token["target"].partition("#")[0]
+            if path.suffix in CODE:
+                text = path.read_text()
+                for name in names:
+                    assert re.search(rf"\b{name}\b", text), f"{path.name} has no {name}, which the page says it has"
+                    checked += 1
+            names = []
+    assert checked > 40, "the page is read otherwise than it is written"
+
+
+def test_named_variants_are_what_the_page_says():
+    rows = re.findall(r"engine=(\w+)` \| `([^`]+)` \|", ON_CUDA)
+    assert {name for name, _ in rows} == {path.stem for path in (ROOT / "conf" / "engine").glob("onyx_*.yaml")}
+    assert len(rows) == 6
+    for name, options in rows:
+        given = yaml.safe_load((ROOT / "conf" / "engine" / f"{name}.yaml").read_text())["engine"]
+        wanted = {key: value == "true" for key, _, value in (option.partition("=") for option in options.split())}
+        assert wanted.items() <= given.items()
+        assert set(given) == {"name", "direction", "balance", *wanted}
