@@ -16,7 +16,7 @@ from harness.records.mark import Mark
 from harness.records.outcome import Outcome
 
 # Raised whenever a field is added, taken away or changes its meaning; `harness.records.versions` then learns the step.
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 
 # A number that need not be finite. In a file such a one is a string, as in the JSON form of protocol buffers: JSON has

@@ -62,4 +62,11 @@ def _from_4(data: dict[str, Any]) -> dict[str, Any]:
     return {**data, "memory": None}
 
 
-_STEPS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4}
+def _from_5(data: dict[str, Any]) -> dict[str, Any]:
+    """Version 6 knows the most that a GPU's pool held, where it is told."""
+    return data
+
+
+_STEPS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4, 5: _from_5,
+}  # fmt: skip
