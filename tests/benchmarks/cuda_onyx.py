@@ -226,37 +226,42 @@ class Graphs:
         return graph
 
 
-def parts(table: Table, graphs: Graphs) -> Iterator[tuple[str, float, Callable[[], None]]]:
-    """The parts, by name, with the share of the time that each may take: what ratios are asked of, then the rest."""
+Part = tuple[str, float, str, Callable[[Graph], None]]
+
+
+def parts(table: Table, sizes: Sizes) -> Iterator[Part]:
+    """The parts: a name, the share of the time that it may take, a graph of :class:`Graphs`, and what is done with it.
+    What ratios are asked of comes first."""
     labels, factors = LabelPropagation(seeds="random"), ALS(sides="all")
-    features, rest = (FEATURES, REST) if graphs.sizes != QUICK else (FEATURES[:2], REST[:1])
-    yield "fa", 0.1, lambda: aggregation(table, graphs.rmat, ASKED)
-    yield "cusparse", 0.14, lambda: against_cusparse(table, graphs.rmat, PRODUCT_FEATURES)
-    yield "folding", 0.1, lambda: folding(table, graphs.rmat, BeliefPropagation(), (8, 16))
-    yield "cusparse", 0.14, lambda: against_cusparse(table, graphs.grid, PRODUCT_FEATURES)
-    yield "folding", 0.08, lambda: folding(table, graphs.grid, labels, (8, 32))
-    yield "folding", 0.06, lambda: folding(table, graphs.delaunay, labels, (8, 32))
-    yield "cold", 0.25, lambda: cuda_runs.cold(table, graphs.rmat, 200)
-    yield "warm", 0.12, lambda: cuda_runs.warm(table, graphs.changing)
-    yield "cold", 0.1, lambda: cuda_runs.cold(table, graphs.delaunay, 1000)
-    yield "rest", 0.1, lambda: aggregation(table, graphs.rmat, rest)
-    yield "rest", 0.12, lambda: every_algorithm(table, graphs.rmat, features)
-    yield "rest", 0.05, lambda: folding(table, graphs.rmat, factors, (8, 16), asked=False)
-    yield "rest", 0.1, lambda: every_algorithm(table, graphs.grid, features)
-    yield "rest", 0.06, lambda: every_algorithm(table, graphs.delaunay, features)
-    yield "rest", 0.1, lambda: aggregation(table, graphs.grid, (*ASKED, *rest))
-    yield "rest", 1.0, lambda: aggregation(table, graphs.delaunay, (*ASKED, *rest))
+    features, rest = (FEATURES, REST) if sizes != QUICK else (FEATURES[:2], REST[:1])
+    yield "fa", 0.1, "rmat", lambda g: aggregation(table, g, ASKED)
+    yield "cusparse", 0.14, "rmat", lambda g: against_cusparse(table, g, PRODUCT_FEATURES)
+    yield "folding", 0.1, "rmat", lambda g: folding(table, g, BeliefPropagation(), (8, 16))
+    yield "cusparse", 0.14, "grid", lambda g: against_cusparse(table, g, PRODUCT_FEATURES)
+    yield "folding", 0.08, "grid", lambda g: folding(table, g, labels, (8, 32))
+    yield "folding", 0.06, "delaunay", lambda g: folding(table, g, labels, (8, 32))
+    yield "cold", 0.26, "rmat", lambda g: cuda_runs.cold(table, g, 200)
+    yield "warm", 0.14, "changing", lambda g: cuda_runs.warm(table, g)
+    yield "cold", 0.1, "delaunay", lambda g: cuda_runs.cold(table, g, 1000)
+    yield "rest", 0.1, "rmat", lambda g: aggregation(table, g, rest)
+    yield "rest", 0.12, "rmat", lambda g: every_algorithm(table, g, features)
+    yield "rest", 0.05, "rmat", lambda g: folding(table, g, factors, (8, 16), asked=False)
+    yield "rest", 0.1, "grid", lambda g: every_algorithm(table, g, features)
+    yield "rest", 0.06, "delaunay", lambda g: every_algorithm(table, g, features)
+    yield "rest", 0.1, "grid", lambda g: aggregation(table, g, (*ASKED, *rest))
+    yield "rest", 1.0, "delaunay", lambda g: aggregation(table, g, (*ASKED, *rest))
 
 
 def measure(table: Table, sizes: Sizes, only: Collection[str] = ()) -> None:
     """All parts in their order, or those named; these may take as long as there is."""
+    chosen = [part for part in parts(table, sizes) if not only or part[0] in only]
     graphs = Graphs(sizes, table.sheet)
-    if not only or {"folding", "cold", "rest"} & set(only):
+    if any(graph == "delaunay" for _, _, graph, _ in chosen):
         _ = graphs.triangulated  # takes a processor some time, while the device has other things to do
-    for name, share, work in parts(table, graphs):
-        if not only or name in only:
-            with table.budget.at_most(1.0 if only else share):
-                work()
+    for _, share, name, work in chosen:
+        graph = getattr(graphs, name)
+        with table.budget.at_most(1.0 if only else share):
+            work(graph)
 
 
 def main() -> None:

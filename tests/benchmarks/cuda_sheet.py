@@ -143,7 +143,7 @@ class Sheet:
             "",
         ]
         lines += _table(["", ""], [[name, value] for name, value in head.items()])
-        lines += ["", *(f"- {graph}" for graph in self.graphs), "", *self._markdown_of_asked()]
+        lines += ["", *(f"- `{graph}`" for graph in self.graphs), "", *self._markdown_of_asked()]
         for part in self.parts:
             lines += ["", f"## {part.title[:1].upper()}{part.title[1:]}", "", *_markdown_of(part)]
         if self.left_out:
@@ -180,7 +180,7 @@ def _table(names: Sequence[str], rows: Sequence[Sequence[str]], sides: Sequence[
 
 
 def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(cell.strip().replace("|", "\\|") for cell in cells) + " |"
 
 
 class Budget:
