@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from harness.language.reference import moved, segment_reduce
     from harness.language.start import initial_values
     from harness.lowering.cpu.engine import CpuEngine
+    from harness.lowering.cpu.flags import every_vertex, flagged_loop, raised
     from harness.lowering.cpu.hubs import HUB_ARGUMENTS, HubRuns, hub_runs, push_template, sum_hubs_in_runs
     from harness.lowering.cpu.kernels import Kernel, KernelBuilder
     from harness.lowering.cpu.partition import balanced_bounds, owned_edges, owner_bounds
@@ -95,6 +96,7 @@ _HOME = {
     "harness.language.start": "initial_values",
     "harness.language.program": "IDENTITY EdgeReduce EdgeUpdate GraphReduce Property Stage VertexStep reads",
     "harness.lowering.cpu.engine": "CpuEngine",
+    "harness.lowering.cpu.flags": "every_vertex flagged_loop raised",
     "harness.lowering.cpu.hubs": "HUB_ARGUMENTS HubRuns hub_runs push_template sum_hubs_in_runs",
     "harness.lowering.cpu.kernels": "Kernel KernelBuilder",
     "harness.lowering.cpu.partition": "balanced_bounds owned_edges owner_bounds",
@@ -125,12 +127,12 @@ __all__ = [
     "CpuEngine", "CudaEngine", "CudaKernel", "CudaKernelBuilder", "Device", "Direction", "EdgeReduce", "EdgeUpdate",
     "Engine", "EngineFailure", "EngineSpec", "Evaluator", "Expression", "FoldGroup", "Graph", "GraphReduce",
     "GraphSpec", "HubRuns", "Inputs", "InvalidInput", "Kernel", "KernelBuilder", "Lanes", "LanguageError", "Launch",
-    "Load", "Mapped", "No", "PerDevice", "Phases", "Program", "Property", "RunStatistics", "ScheduleError",
-    "SentEdges", "Stage", "Step", "Superstep", "ThreadEngine", "VertexStep", "Work", "Yes", "arc_range",
-    "balanced_bounds", "blocks_of_multiprocessor", "change_driven", "combine_threads", "composed_writes", "concrete",
-    "constant", "cuda_unavailable", "cuda_write_back", "fill_kernel", "fold_groups", "hookimpl", "hub_runs",
-    "initial_values", "live_after", "moved", "mutable", "neighbours_of", "option", "owned_edges", "owner_bounds",
-    "products_as_sums", "push_template", "read", "reads", "recomputation_only", "registers_of", "repeated",
-    "reverse_load", "rows_of", "schedule_from_options", "segment_reduce", "substitute", "sum_hubs_in_runs", "unfolded",
-    "walk", "watched", "with_reverse", "write_back",
+    "Load", "Mapped", "No", "PerDevice", "Phases", "Program", "Property", "RunStatistics", "ScheduleError", "SentEdges",
+    "Stage", "Step", "Superstep", "ThreadEngine", "VertexStep", "Work", "Yes", "arc_range", "balanced_bounds",
+    "blocks_of_multiprocessor", "change_driven", "combine_threads", "composed_writes", "concrete", "constant",
+    "cuda_unavailable", "cuda_write_back", "every_vertex", "fill_kernel", "flagged_loop", "fold_groups", "hookimpl",
+    "hub_runs", "initial_values", "live_after", "moved", "mutable", "neighbours_of", "option", "owned_edges",
+    "owner_bounds", "products_as_sums", "push_template", "raised", "read", "reads", "recomputation_only",
+    "registers_of", "repeated", "reverse_load", "rows_of", "schedule_from_options", "segment_reduce", "substitute",
+    "sum_hubs_in_runs", "unfolded", "walk", "watched", "with_reverse", "write_back",
 ]  # fmt: skip

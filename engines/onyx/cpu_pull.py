@@ -16,6 +16,9 @@ from harness.api import (
     Kernel,
     KernelBuilder,
     composed_writes,
+    every_vertex,
+    flagged_loop,
+    raised,
     recomputation_only,
     write_back,
 )
@@ -29,39 +32,42 @@ GATHER = """
     @part
     moved = 0
     arcs = 0
-    for v in range(bounds[t], bounds[t + 1]):
-        {test}
-        @vertex
-        for e in range(at(in_offsets, v), {stop}):
-            u = at(in_neighbours, e)
-            @edge
-        @after
+    {loop}
     counts[2 * t] = moved
     counts[2 * t + 1] = arcs
 """
 
-DIRTY = """if not {dirty}[v]:
-            continue
-        {dirty}[v] = False
-        {fresh}
-        moved += in_offsets[v + 1] - in_offsets[v]"""
+VERTEX = """
+@vertex
+for e in range(at(in_offsets, v), at(in_offsets, v + 1)):
+    u = at(in_neighbours, e)
+    @edge
+@after
+"""
 
-DIRTY_OR_MARKED = """if not {marked}[v] and not {dirty}[v]:
-            continue
-        gathers = {marked}[v] or not {kept}[v]
-        {dirty}[v] = False
-        {marked}[v] = False
-        {kept}[v] = True
-        {fresh}
-        stop = at(in_offsets, v + 1) if gathers else at(in_offsets, v)
-        moved += stop - at(in_offsets, v)"""
+DIRTY_VERTEX = """
+{fresh}
+{stop}
+moved += stop - at(in_offsets, v)
+@vertex
+for e in range(at(in_offsets, v), stop):
+    u = at(in_neighbours, e)
+    @edge
+@after
+"""
+
+ALL_ARCS = "stop = at(in_offsets, v + 1)"
+
+ALL_OR_NO_ARCS = """
+gathers = {marked}[v] or not {kept}[v]
+{marked}[v] = False
+{kept}[v] = True
+stop = at(in_offsets, v + 1) if gathers else at(in_offsets, v)
+"""
 
 COMMIT = """
     @part
-    for v in range(bounds[t], bounds[t + 1]):
-        if fresh[v]:
-            fresh[v] = False
-            @vertex
+    {loop}
 """
 
 
@@ -94,12 +100,13 @@ class Gather:
             engine.memory.like(f"next_{name}", name)
         engine.add_kernel(self.gather(self.name, dirty_only=False))
         if self.tracked:
-            engine.memory.add(f"dirty_{self.name}", np.ones(engine.graph.num_vertices, np.bool_))
-            engine.memory.add("fresh", np.zeros(engine.graph.num_vertices, np.bool_))
+            engine.memory.add_flags(f"dirty_{self.name}", True)
+            engine.memory.add_flags("fresh", False)
             if self.keeps:
-                engine.memory.add(f"marked_{self.name}", np.ones(engine.graph.num_vertices, np.bool_))
+                engine.memory.add_flags(f"marked_{self.name}", True)
                 engine.memory.add(f"kept_{self.name}", np.zeros(engine.graph.num_vertices, np.bool_))
-            engine.plan_tracking(group, marks={"out": f"{'marked' if self.keeps else 'dirty'}_{self.name}"})
+            reached = ("dirty", "marked") if self.keeps else ("dirty",)
+            engine.plan_tracking(group, marks={"out": [f"{kind}_{self.name}" for kind in reached]})
             engine.add_kernel(self.gather(f"{self.name}_dirty", dirty_only=True))
             engine.add_kernel(self.commit())
 
@@ -110,20 +117,18 @@ class Gather:
         signature = [
             ("bounds", "i64"), ("counts", "i64"), ("in_offsets", "offsets"), ("in_neighbours", engine.ids)
         ]  # fmt: skip
-        test, stop = "", "at(in_offsets, v + 1)"
+        loop, dirty = every_vertex("v", VERTEX), f"dirty_{self.name}"
         if dirty_only:
-            signature += [(f"dirty_{self.name}", "flag"), ("fresh", "flag")]
-            names = {"dirty": f"dirty_{self.name}", "fresh": "fresh[v] = True" if self.doubled else ""}
-            if self.keeps:
-                signature += [(f"marked_{self.name}", "flag"), (f"kept_{self.name}", "flag")]
-                stop = "stop"
-                test = DIRTY_OR_MARKED.format(marked=f"marked_{self.name}", kept=f"kept_{self.name}", **names)
-            else:
-                test = DIRTY.format(**names)
-        template = GATHER.format(test=test, stop=stop)
+            loop = flagged_loop("v", dirty, self._dirty_vertex())
         builder = KernelBuilder(
-            kernel_name, program, engine.layout, template, signature, feature_aware=engine.feature_aware, dynamic=True
-        )
+            kernel_name, program, engine.layout, GATHER.format(loop=loop), signature,
+            feature_aware=engine.feature_aware, dynamic=True,
+        )  # fmt: skip
+        if dirty_only:
+            builder.flags(dirty)
+            builder.flags("fresh")
+            for flag in (f"marked_{self.name}", f"kept_{self.name}") if self.keeps else ():
+                builder.argument(flag, "flag")
         builder.bind("src", "edge", "u")
         engine.bind_edges(builder, self.group.edge_stages, "csc")
         builder.bind("dst", "vertex", "v")
@@ -155,12 +160,19 @@ class Gather:
         )
         return builder.finish()
 
+    def _dirty_vertex(self) -> str:
+        """What a gather does for a dirty vertex; where reductions are kept, it visits arcs only if a source moved."""
+        stop = ALL_ARCS
+        if self.keeps:
+            stop = ALL_OR_NO_ARCS.strip("\n").format(marked=f"marked_{self.name}", kept=f"kept_{self.name}")
+        return DIRTY_VERTEX.format(fresh=raised("fresh", "v") if self.doubled else "", stop=stop)
+
     def commit(self) -> Kernel:
         """The kernel that copies fresh rows from the second buffer."""
         engine = self.engine
-        builder = KernelBuilder(
-            f"{self.name}_commit", engine.program, engine.layout, COMMIT, [("bounds", "i64"), ("fresh", "flag")]
-        )
+        template = COMMIT.format(loop=flagged_loop("v", "fresh", "@vertex"))
+        builder = KernelBuilder(f"{self.name}_commit", engine.program, engine.layout, template, [("bounds", "i64")])
+        builder.flags("fresh")
         builder.bind("next", "vertex", "v", "next_")
         for name in self.doubled:
             node = builder.reading("next", name)
@@ -171,14 +183,18 @@ class Gather:
     def everything(self) -> None:
         """Gather into every vertex that this superstep updates."""
         engine, bounds = self.engine, self.engine.bounds
+        engine.workers = engine.threads
         arrays = engine.memory.arrays
         engine.call(self.name, len(bounds) - 1, bounds=bounds)
         for name in self.doubled:
             current, spare = f"vertex_{name}", f"next_{name}"
             arrays[current], arrays[spare] = arrays[spare], arrays[current]
-            if self.tracked and self.rotates and name in self.sources:
+            if self.tracked and self.rotates and name in engine.tracked_sources[self.name]:
                 sent = f"sent_{self.name}_{name}"
                 arrays[sent], arrays[spare] = arrays[spare], arrays[sent]
+        if self.tracked and self.rotates:  # flags were written, not raised
+            engine.memory.any_flags_may_be_set(f"active_{self.name}")
+            engine.memory.any_flags_may_be_set(f"dirty_{self.name}")
         first, last = int(bounds[0]), int(bounds[-1])
         offsets = engine.graph.csc.offsets
         engine.edges += int(offsets[last] - offsets[first]) * len(self.group.edge_stages)
@@ -210,9 +226,9 @@ class Gather:
         engine.taken = "dense"
         engine.was_sparse = False
         for kind in ("dirty", "marked") if self.keeps else ("dirty",):
-            flags = engine.memory.arrays[f"{kind}_{self.name}"]
-            flags[:] = True  # the other side of a bipartite graph hears of it in its own superstep
-            flags[bounds[0] : bounds[-1]] = False
+            flags = f"{kind}_{self.name}"
+            engine.memory.set_flags(flags, True)  # the other side of a bipartite graph hears of it in its own superstep
+            engine.memory.set_flags(flags, False, int(bounds[0]), int(bounds[-1]))
         if self.keeps:
             engine.memory.arrays[f"kept_{self.name}"][:] = False
         engine.all_propagated(self.group, but=self.doubled if self.rotates else ())

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from harness.api import (
     HUB_ARGUMENTS,
     EdgeReduce,
@@ -29,24 +27,28 @@ from harness.api import (
 )
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from engines.onyx.cpu_engine import OnyxCpuEngine
 
 SCATTER = """
 {test}
-first = at(owned, t * vertices + u)
-stop = at(owned, (t + 1) * vertices + u)
+first = at(owned, u * cuts + t)
+stop = at(owned, u * cuts + t + 1)
 if first == stop:
     continue
+{count}
 @source
 for e in range(first, stop):
     {arc}
     v = at(out_neighbours, e)
     @edge
 """
-ACTIVE = """active = at({active}, u)
-if not active and not {row}:
-    continue"""
-MOVED = """if not active and not {edge}:
+ACTIVE = "active = at({active}, u)"
+COUNT = "arcs += stop - first"
+COUNTED = "    counts[t] = arcs\n"
+MOVED = """if not active and not at({changed}, e):
         continue"""
 
 
@@ -58,85 +60,89 @@ class Scatter:
         self.name = engine.tracking.name(group)
         self.tracked = engine.change_driven
         self.moved_before = engine.tracking.moved_before(group)
+        ends = [(int(side[0]), int(side[-1])) for side in (*engine.sides[1:], engine.sides[0])]
+        offsets = engine.graph.csr.offsets
+        self.source_bounds = [balanced_bounds(offsets, first, last, engine.threads) for first, last in ends]
+        self.runs = [engine.runs.between(first, last) for first, last in ends]
         engine.add_kernel(self.scatter(self.name, changes=False))
         for stage in group.edge_stages:
             engine.add_kernel(fill_kernel(engine.program, stage, engine.layout))
         if self.tracked:
-            engine.plan_tracking(group)
             self.sent_edges = SentEdges(engine, group)
+            engine.plan_tracking(group, visits=self.sent_edges.rows if self.sent_edges.reads else "", arcs=False)
             engine.add_kernel(self.scatter(f"{self.name}_changes", changes=True))
 
     def scatter(self, kernel_name: str, *, changes: bool) -> Kernel:
         """The kernel that sends the messages of all sources, or what changed in those of active ones."""
         engine, program = self.engine, self.engine.program
         signature = [*HUB_ARGUMENTS, ("owned", "i64"), ("out_offsets", "offsets"), ("out_neighbours", engine.ids)]
-        test = arc = ""
+        test = arc = flags = count = ""
+        active = f"active_{self.name}"
+        if changes and self.sent_edges.reads:
+            flags, changed = self.sent_edges.rows, self.sent_edges.changed  # rows of active sources among them
+            test, arc, count = ACTIVE.format(active=active), MOVED.format(changed=changed), f"if active:\n    {COUNT}"
+            signature += [(active, "flag"), (changed, "flag")]
+        elif changes:
+            flags, count = active, COUNT
+        template = push_template("u", SCATTER.format(test=test, count=count, arc=arc), flags=flags)
         if changes:
-            signature += [(f"active_{self.name}", "flag"), *self.sent_edges.arguments]
-            row, edge = self.sent_edges.tests
-            test = ACTIVE.format(active=f"active_{self.name}", row=row)
-            arc = MOVED.format(edge=edge) if self.sent_edges.reads else ""
+            template += COUNTED
+            signature.append(("counts", "i64"))
         builder = KernelBuilder(
-            kernel_name,
-            program,
-            engine.layout,
-            push_template("u", SCATTER.format(test=test, arc=arc)),
-            signature,
-            feature_aware=engine.feature_aware,
+            kernel_name, program, engine.layout, template, signature, feature_aware=engine.feature_aware
         )
-        builder.blocks["part"].line("vertices = len(out_offsets) - 1")
+        builder.blocks["part"].line("cuts = len(hub_bounds)")
+        if flags:
+            builder.flags(flags)
+            builder.blocks["part"].line("arcs = 0")
         builder.bind("src", "source", "u")
         builder.bind("sent", "source", "u", f"sent_{self.name}_")
         engine.bind_edges(builder, self.group.edge_stages, "csr", self.name)
         builder.bind("dst", "edge", "v")
         for stage in self.group.edge_stages:
             message = engine.deltas[stage.name].message if changes else stage.message
-            builder.accumulate_in_memory(f"vertex_{stage.into}", "v", message, stage.reducer, "edge")
-            for reader in engine.tracking.stale_groups(stage.into) if changes else ():
-                flag = builder.argument(f"dirty_{engine.tracking.name(reader)}", "flag")
-                builder.blocks["edge"].line(f"{flag}[v] = True")
+            readers = engine.tracking.stale_groups(stage.into) if changes else ()
+            builder.push(stage, message, "edge", [f"dirty_{engine.tracking.name(reader)}" for reader in readers])
         sum_hubs_in_runs(builder, self.group.edge_stages, engine.memory, len(engine.runs.hubs))
         return builder.finish()
 
     # steps ------------------------------------------------------------------------------------------------------
-    def sources(self) -> tuple[int, int]:
-        """The range of sources that this superstep's destinations hear: the other side where sides alternate."""
-        engine = self.engine
-        side = engine.sides[(engine.superstep_index + 1) % len(engine.sides)]
-        return int(side[0]), int(side[-1])
+    @property
+    def bounds(self) -> NDArray[np.int64]:
+        """The parts of the sources that this superstep's destinations hear: the other side where sides alternate."""
+        return self.source_bounds[self.engine.superstep_index % len(self.source_bounds)]
+
+    def send(self, kernel: str) -> None:
+        """Run a kernel that scatters."""
+        runs = self.runs[self.engine.superstep_index % len(self.runs)]
+        self.engine.call(kernel, self.engine.owners, **runs)
 
     def everything(self) -> None:
         """Clear the accumulators and send all messages."""
-        engine, (first, last) = self.engine, self.sources()
+        engine, offsets = self.engine, self.engine.graph.csr.offsets
+        engine.workers = engine.threads
         for stage in self.group.edge_stages:
             engine.call(f"clear_{stage.into}", len(engine.bounds) - 1, bounds=engine.bounds)
-        engine.call(self.name, engine.owners, **engine.runs.between(first, last))
-        offsets = engine.graph.csr.offsets
-        engine.edges += int(offsets[last] - offsets[first]) * len(self.group.edge_stages)
+        self.send(self.name)
+        engine.edges += int(offsets[self.bounds[-1]] - offsets[self.bounds[0]]) * len(self.group.edge_stages)
 
     def changes(self) -> None:
         """Send what changed; now and then, and at first, clear the accumulators and send everything."""
-        engine, arrays = self.engine, self.engine.memory.arrays
-        first, last = self.sources()
+        engine, bounds = self.engine, self.bounds
         if engine.rebuilding():
             self.everything()
-            engine.all_propagated(self.group, first=first, last=last)
+            engine.all_propagated(self.group, first=int(bounds[0]), last=int(bounds[-1]))
             self.sent_edges.all_propagated()
             for stage in self.group.edge_stages:
                 for reader in engine.tracking.stale_groups(stage.into):
-                    arrays[f"dirty_{engine.tracking.name(reader)}"][:] = True
+                    engine.memory.set_flags(f"dirty_{engine.tracking.name(reader)}", True)
             return
-        engine.call(f"{self.name}_changes", engine.owners, **engine.runs.between(first, last))
-        offsets = engine.graph.csr.offsets
-        active = arrays[f"active_{self.name}"][first:last]
-        if len(engine.sides) == 1 and len(engine.gathered) == 1 and not self.moved_before:
-            arcs = engine.frontier_arcs[self.name]
-        else:
-            arcs = int(np.diff(offsets[first : last + 1])[active].sum())
-        arcs += self.sent_edges.count(active)
-        bounds = balanced_bounds(offsets, first, last, engine.threads)
+        known = len(engine.sides) == 1 and len(engine.gathered) == 1 and not self.moved_before
+        if self.sent_edges.reads and not known:
+            engine.count_active(self.group, bounds=bounds)  # notes their rows
+        self.send(f"{self.name}_changes")
+        arcs = int(engine.memory.arrays["counts"][: engine.owners].sum()) + self.sent_edges.propagated()
         engine.call(f"sent_{self.name}", len(bounds) - 1, bounds=bounds)
-        self.sent_edges.propagated()
         engine.edges += arcs * len(self.group.edge_stages)
 
 

@@ -43,6 +43,7 @@ class Tracking:
     change_driven: bool
     watches: tuple[Watched, ...]
     factors: frozenset[str] = frozenset()  # edge properties that the program's products are made of
+    keeps_sent: bool = True  # False: any change at all is propagated to reductions, and nobody asks what was sent
 
     @staticmethod
     def name(group: FoldGroup) -> str:
@@ -106,7 +107,10 @@ class Tracking:
         return group.kind == "update" and ("vertex", name) not in self.watches
 
     def sent(self, group: FoldGroup) -> tuple[str, ...]:
-        """The properties of vertices of which is kept what was last propagated to a group."""
+        """The properties of vertices of which is kept what was last propagated to a group; of the others any change at
+        all is propagated."""
+        if not self.keeps_sent and group.kind != "update":
+            return ()
         return tuple(name for name in self.sources(group) if not self.exact(group, name))
 
     def edges(self, group: FoldGroup) -> tuple[tuple[str, str], ...]:

@@ -87,6 +87,6 @@ def test_every_edge_has_one_owner(graph, owners, data):
     assert cuts.shape == ((owners + 1) * vertices,)
     for owner in range(owners):
         for u in range(vertices):
-            start, stop = cuts[owner * vertices + u], cuts[(owner + 1) * vertices + u]
+            start, stop = cuts.reshape(vertices, owners + 1)[u, owner : owner + 2]
             owned = [e for e in range(offsets[u], offsets[u + 1]) if bounds[owner] <= neighbours[e] < bounds[owner + 1]]
             assert list(range(start, stop)) == owned

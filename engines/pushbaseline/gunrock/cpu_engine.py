@@ -39,8 +39,8 @@ from harness.api import (
 
 ADVANCE = """
 u = at(frontier, i)
-first = at(owned, t * vertices + u)
-stop = at(owned, (t + 1) * vertices + u)
+first = at(owned, u * cuts + t)
+stop = at(owned, u * cuts + t + 1)
 if first == stop:
     continue
 @source
@@ -50,7 +50,7 @@ for e in range(first, stop):
     @edge
 """
 
-MOVED = """if not at({active}, u) and not {edge}:
+MOVED = """if not at({active}, u) and not at({changed}, e):
         continue"""
 
 COMPUTE = """
@@ -129,7 +129,7 @@ class GunrockCpuEngine(CpuEngine):
     def plan_compute(self, group: FoldGroup) -> None:
         """A kernel for every vertex step of a run; all go over the frontier of the vertices that something reached."""
         name = self.tracking.name(group)
-        self.memory.add(f"dirty_{name}", np.ones(self.graph.num_vertices, np.bool_))
+        self.memory.add_flags(f"dirty_{name}", True)
         for step in group.vertex_steps:
             builder = KernelBuilder(
                 step.name, self.program, self.layout, COMPUTE, [("bounds", "i64"), ("frontier", "i64")]
@@ -174,19 +174,18 @@ class GunrockCpuEngine(CpuEngine):
         ]  # fmt: skip
         arc = ""
         if changes and self.sent_edges[stage.name].reads:
-            signature += [(f"active_{stage.name}", "flag"), *self.sent_edges[stage.name].arguments]
-            arc = MOVED.format(active=f"active_{stage.name}", edge=self.sent_edges[stage.name].tests[1])
+            active, changed = f"active_{stage.name}", self.sent_edges[stage.name].changed
+            signature += [(active, "flag"), (changed, "flag")]
+            arc = MOVED.format(active=active, changed=changed)
         builder = KernelBuilder(name, self.program, self.layout, push_template("i", ADVANCE.format(arc=arc)), signature)
-        builder.blocks["part"].line("vertices = len(out_offsets) - 1")
+        builder.blocks["part"].line("cuts = len(hub_bounds)")
         builder.bind("src", "source", "u")
         builder.bind("sent", "source", "u", f"sent_{stage.name}_")
         self.bind_edges(builder, [stage], "csr", stage.name)
         builder.bind("dst", "edge", "v")
         message = self.deltas[stage.name].message if changes else stage.message
-        builder.accumulate_in_memory(f"vertex_{stage.into}", "v", message, stage.reducer, "edge")
-        for reader in self.tracking.stale_groups(stage.into) if changes else ():
-            flag = builder.argument(f"dirty_{self.tracking.name(reader)}", "flag")
-            builder.blocks["edge"].line(f"{flag}[v] = True")
+        readers = self.tracking.stale_groups(stage.into) if changes else ()
+        builder.push(stage, message, "edge", [f"dirty_{self.tracking.name(reader)}" for reader in readers])
         sum_hubs_in_runs(builder, [stage], self.memory, len(self.runs.hubs))
         return builder.finish()
 
@@ -219,9 +218,8 @@ class GunrockCpuEngine(CpuEngine):
             self.all_propagated(group, first=first, last=last)
             sent_edges.all_propagated()
             for reader in self.tracking.stale_groups(stage.into):
-                self.memory.arrays[f"dirty_{self.tracking.name(reader)}"][:] = True
+                self.memory.set_flags(f"dirty_{self.tracking.name(reader)}", True)
         else:
-            self.edges += sent_edges.count(active)
-            sent_edges.propagated()
+            self.edges += sent_edges.propagated()
             parts = balanced_bounds(offsets, first, last, self.threads)
             self.call(f"sent_{stage.name}", len(parts) - 1, bounds=parts)

@@ -14,6 +14,7 @@ from harness.language.analysis import FoldGroup, mutable
 from harness.language.expressions import Expression, read, substitute
 from harness.language.program import EdgeUpdate, Program, reads
 from harness.lowering.cpu.code import Block
+from harness.lowering.cpu.flags import every_vertex, flagged_loop, raised
 from harness.lowering.cpu.kernels import Kernel, KernelBuilder
 from harness.lowering.layout import Layout
 from harness.lowering.tracking import Tracking
@@ -21,32 +22,30 @@ from harness.lowering.tracking import Tracking
 BY_SOURCE = """
     @part
     moved = 0
-    for u in range(bounds[t], bounds[t + 1]):
-        {test}
-        @source
-        for e in range(at(out_offsets, u), at(out_offsets, u + 1)):
-            v = at(out_neighbours, e)
-            own = {own}
-            back = {back}
-            @edge
+    {loop}
     counts[t] = moved
 """
 
-DIRTY = """if not {dirty}[u]:
-            continue
-        {dirty}[u] = False
-        {fresh}"""
+ROW = """
+{fresh}
+@source
+for e in range(at(out_offsets, u), at(out_offsets, u + 1)):
+    v = at(out_neighbours, e)
+    own = {own}
+    back = {back}
+    @edge
+"""
 
 COMMIT = """
     @part
-    for u in range(bounds[t], bounds[t + 1]):
-        if not fresh[u]:
-            continue
-        fresh[u] = False
-        for e in range(at(out_offsets, u), at(out_offsets, u + 1)):
-            if {far}[e]:
-                own = {own}
-                @edge
+    {loop}
+"""
+
+COMMITTED_ROW = """
+for e in range(at(out_offsets, u), at(out_offsets, u + 1)):
+    if {far}[e]:
+        own = {own}
+        @edge
 """
 
 
@@ -80,31 +79,32 @@ class UpdateKernels:
 
     def everything(self) -> Kernel:
         """New values of all edges into the second buffer ``next_<order>_<property>``."""
-        builder = self._builder(self.stage.name, "")
+        builder = self._builder(self.stage.name)
         self._compute(builder, f"next_{self.order}_", keep=True)
         return builder.finish()
 
     def changes(self) -> Kernel:
         """New values of the edges of dirty rows that move: in place, or into the second buffer where their old values
         are read from the reverse edges; then :meth:`commit` has to follow."""
-        fresh = "fresh[u] = True" if self.reads_reverse else ""
         name = self.tracking.name(self.group)
-        builder = self._builder(f"{name}_changes", DIRTY.format(dirty=f"dirty_{name}", fresh=fresh))
-        builder.argument(f"dirty_{name}", "flag")
+        builder = self._builder(f"{name}_changes", dirty=f"dirty_{name}")
+        builder.flags(f"dirty_{name}")
         if self.reads_reverse:
-            builder.argument("fresh", "flag")
+            builder.flags("fresh")
         self._compute(builder, f"{'next_' if self.reads_reverse else ''}{self.order}_", keep=False)
         return builder.finish()
 
     def commit(self) -> Kernel:
         """Copies the edges of fresh rows that moved from the second buffer."""
         stage, far = self.stage, f"far_{self.stage.name}"
-        signature = [("bounds", "i64"), ("out_offsets", "offsets"), ("fresh", "flag"), (far, "flag")]
-        template = COMMIT.format(far=far, own=self._own())
+        signature = [("bounds", "i64"), ("out_offsets", "offsets"), (far, "flag")]
+        row = COMMITTED_ROW.format(far=far, own=self._own())
+        template = COMMIT.format(loop=flagged_loop("u", "fresh", row))
         builder = KernelBuilder(
             f"{stage.name}_commit", self.tracking.program, self.layout, template, signature,
             feature_aware=self.feature_aware,
         )  # fmt: skip
+        builder.flags("fresh")
         self._places(builder)
         builder.bind("next", "edge", "own", f"next_{self.order}_")
         node = builder.reading("next", stage.updates)
@@ -119,10 +119,15 @@ class UpdateKernels:
         if self.order == "csc":
             builder.argument("places", self.ids)
 
-    def _builder(self, name: str, test: str) -> KernelBuilder:
+    def _builder(self, name: str, *, dirty: str = "") -> KernelBuilder:
         reverse = self.order == "csr" and any(space == "reverse" for space, _ in reads(self.stage))
         back = "at(reverse, e)" if reverse else "e"
-        template = BY_SOURCE.format(test=test, own=self._own(), back=back)
+        fresh = raised("fresh", "u") if dirty and self.reads_reverse else ""
+        row = ROW.format(fresh=fresh, own=self._own(), back=back)
+        loop = every_vertex("u", row)
+        if dirty:
+            loop = flagged_loop("u", dirty, row)
+        template = BY_SOURCE.format(loop=loop)
         signature = [
             ("bounds", "i64"), ("counts", "i64"), ("out_offsets", "offsets"), ("out_neighbours", self.ids)
         ]  # fmt: skip
@@ -192,15 +197,19 @@ class UpdateKernels:
             for space in spaces:
                 source, destination = ("u", "v") if space == "edge" else ("v", "u")
                 if reader.kind == "update":
-                    flag = f"{'next_' if reader is self.group else ''}dirty_{name}"
-                    lines.append(f"{builder.argument(flag, 'flag')}[{source}] = True")
+                    lines.append(_raise(builder, f"{'next_' if reader is self.group else ''}dirty_{name}", source))
                 elif self.order == "csc":
-                    lines.append(f"{builder.argument(f'dirty_{name}', 'flag')}[{destination}] = True")
+                    lines.append(_raise(builder, f"dirty_{name}", destination))
                 else:
                     arc = "e" if space == "edge" else f"at({builder.argument('reverse', self.ids)}, e)"
                     lines.append(f"{builder.argument(f'changed_{name}', 'flag')}[{arc}] = True")
-                    lines.append(f"{builder.argument(f'rows_{name}', 'flag')}[{source}] = True")
+                    lines.append(_raise(builder, f"rows_{name}", source))
         return lines
+
+
+def _raise(builder: KernelBuilder, flags: str, v: str) -> str:
+    builder.flags(flags)
+    return raised(flags, v)
 
 
 def _constants_in_rows(program: Program, value: Expression) -> Expression:

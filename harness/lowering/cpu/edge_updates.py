@@ -51,19 +51,18 @@ class EdgeUpdates:
 
     def _plan_changes(self) -> None:
         engine, memory = self.engine, self.engine.memory
-        count = engine.graph.num_vertices
         dirty = f"dirty_{self.name}"
-        memory.add(dirty, np.ones(count, np.bool_))
+        memory.add_flags(dirty, True)
         if self.kernels.reads_itself:
-            memory.add(f"next_{dirty}", np.zeros(count, np.bool_))
+            memory.add_flags(f"next_{dirty}", False)
         of_destinations = set(engine.tracking.destinations(self.group))
-        marks = {"own": dirty} | ({"in": dirty} if of_destinations else {})
+        marks = {"own": [dirty]} | ({"in": [dirty]} if of_destinations else {})
         engine.plan_tracking(self.group, marks=marks)
         engine.updated.append(self.group)
         engine.add_kernel(count_kernel(engine.tracking, self.group, engine.layout, flag="dirty"))
         engine.add_kernel(self.kernels.changes())
         if self.kernels.reads_reverse:
-            memory.add("fresh", np.zeros(count, np.bool_))
+            memory.add_flags("fresh", False)
             memory.add(f"far_{self.name}", np.zeros(engine.graph.num_edges, np.bool_))
             engine.add_kernel(self.kernels.commit())
 
@@ -76,7 +75,7 @@ class EdgeUpdates:
 
     def changes(self) -> None:
         """Update the edges of dirty rows, or all where those are most."""
-        engine, arrays = self.engine, self.engine.memory.arrays
+        engine = self.engine
         if engine.superstep_index == 0:
             engine.all_propagated(self.group)  # all rows are dirty
         elif engine.tracking.sources(self.group):
@@ -85,17 +84,18 @@ class EdgeUpdates:
         dirty = f"dirty_{self.name}"
         if arcs > DENSE_SHARE * engine.graph.num_edges:
             self.everything()
-            arrays[dirty][:] = False
+            engine.memory.set_flags(dirty, False)
         elif arcs:
             self._run(f"{self.name}_changes")
             if self.kernels.reads_reverse:
                 engine.call(f"{self.name}_commit", len(self.bounds) - 1, bounds=self.bounds)
             engine.edges += arcs
         if self.kernels.reads_itself:
-            arrays[dirty], arrays[f"next_{dirty}"] = arrays[f"next_{dirty}"], arrays[dirty]
+            engine.memory.swap_flags(dirty, f"next_{dirty}")
 
     def _run(self, kernel: str) -> None:
         engine, parts = self.engine, len(self.bounds) - 1
+        engine.workers = engine.threads  # there may be many rows though few sources are active
         engine.call(kernel, parts, bounds=self.bounds)
         engine.moved += int(engine.memory.arrays["counts"][:parts].sum())
 

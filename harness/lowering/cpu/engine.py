@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 import numba
@@ -12,11 +13,12 @@ from numpy.typing import NDArray
 
 from harness.contract import Device, Direction, Engine, EngineFailure, No, Phases, RunStatistics, Superstep, Yes
 from harness.language import Inputs, Program
-from harness.language.analysis import Delta, FoldGroup, factors, watched
+from harness.language.analysis import Delta, FoldGroup, change_driven, factors, watched
 from harness.language.program import IDENTITY, GraphReduce, Stage, reads
 from harness.language.reference import segment_reduce
 from harness.lowering.accumulators import separated
 from harness.lowering.cpu.edge_updates import EdgeUpdates
+from harness.lowering.cpu.flags import blocks_of
 from harness.lowering.cpu.frontier import count_kernel, propagated_kernel
 from harness.lowering.cpu.kernels import Kernel, KernelBuilder, compiled, module_source
 from harness.lowering.cpu.memory import Memory
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from harness.graph import Graph
 
 Step = Callable[[], None]
+FEW = 4096  # active sources and their arcs, at most: a second thread starts in 3 us, in which one does some 100 of them
 
 
 class CpuEngine(Engine):
@@ -83,20 +86,26 @@ class CpuEngine(Engine):
         numba.set_num_threads(self.threads)
         self._kernels: dict[str, Kernel] = {}
         self._functions: dict[str, Any] = {}
+        self._arguments: dict[str, Callable[[Mapping[str, Any]], tuple[Any, ...]]] = {}
         self.steps: list[Step] = []
         self.tracked_sources: dict[str, tuple[str, ...]] = {}
         self.most_parts = 0
         self.updated: list[FoldGroup] = []
+        self.workers = self.threads
+        self.dearest = 2 + int(graph.out_degrees.max(initial=0))
         with phases("transform"):
             self.memory = Memory(program, graph, self.layout)
             self.sides = self._side_bounds()
         with phases("lower"):
-            self.tracking = Tracking(program, self.groups(), self.change_driven, watches, multiplied)
+            self.tracking = Tracking(
+                program, self.groups(), self.change_driven, watches, multiplied, self.keeps_sent(program)
+            )
             self.plan()
             # without the schedule: what does not change the code must not compile it again
             self.source = module_source(f"{type(self).__name__}, k = {features}", self.kernels)
         with phases("compile"):
             self._functions = {kernel.name: compiled(kernel, features) for kernel in self.kernels}
+            self._arguments = {name: itemgetter(*kernel.arguments) for name, kernel in self._kernels.items()}
         with phases("upload"):
             self.memory.need(name for kernel in self.kernels for name in kernel.arguments)
             floats = max((kernel.scratch_floats for kernel in self.kernels), default=0)
@@ -125,14 +134,14 @@ class CpuEngine(Engine):
         self.narrowed, self.active = True, int(np.count_nonzero(stale | senders))
         arrays = self.memory.arrays
         for name in arrays:
-            if name.startswith(("dirty_", "marked_")):
-                arrays[name][:] = stale
+            if name.startswith(("dirty_", "marked_")) and blocks_of(name) in arrays:
+                self.memory.set_flags(name, stale)
             elif name.startswith("kept_"):
                 arrays[name][:] = False
         for group in self.tracking.groups:
             if group.edge_stages:
                 self.all_propagated(group)
-                arrays[f"active_{self.tracking.name(group)}"][:] = senders
+                self.memory.set_flags(f"active_{self.tracking.name(group)}", senders)
                 self.frontier_arcs[self.tracking.name(group)] = self.count_active(group)[1]
             for stage in group.edge_stages:
                 arrays[f"vertex_{stage.into}"][:] = IDENTITY[stage.reducer]
@@ -143,6 +152,8 @@ class CpuEngine(Engine):
         for _ in range(0 if statistics.settled else max_supersteps):
             active, self.edges, self.moved = self.active, 0, 0
             self.taken: Direction = self.direction
+            few = self.change_driven and active * self.dearest < FEW
+            self.workers = 1 if few else self.threads
             for step in self.steps:
                 step()
             moved_in_parts = self.memory.arrays["watched"]
@@ -184,6 +195,13 @@ class CpuEngine(Engine):
     @abstractmethod
     def plan(self) -> None:
         """Add kernels and steps."""
+
+    def keeps_sent(self, program: Program) -> bool:
+        """Whether what was last propagated to reductions is kept: where there is a tolerance to hold changes against,
+        or messages are made of differences."""
+        forms = change_driven(program) if self.direction == "push" and self.change_driven else ()
+        differences = isinstance(forms, str) or any(form.kind != "monotone" for form in forms)
+        return program.control.tolerance is not None or differences
 
     def has_settled(self) -> bool:
         """Whether the run may end, no source being active any more: every side was updated, and accumulators agree."""
@@ -227,9 +245,8 @@ class CpuEngine(Engine):
 
     def call(self, name: str, parts: int, **overrides: NDArray[Any]) -> None:
         """Run a kernel over ``parts`` parts; ``overrides`` replace arrays of the memory."""
-        arrays = self.memory.arrays
-        arguments = [overrides[a] if a in overrides else arrays[a] for a in self._kernels[name].arguments]
-        failed = self._functions[name](parts, min(parts, self.threads), *arguments)
+        arguments = self._arguments[name]({**self.memory.arrays, **overrides})
+        failed = self._functions[name](parts, min(parts, self.workers), *arguments)
         if failed:
             raise EngineFailure(f"{failed} parts of kernel {name} failed")
 
@@ -268,14 +285,16 @@ class CpuEngine(Engine):
         """The kind of the graph's vertex ids, as an argument of a kernel."""
         return "ids32" if self.graph.csr.neighbours.dtype == np.uint32 else "ids64"
 
-    def plan_tracking(self, group: FoldGroup, *, marks: Mapping[str, str] | None = None) -> None:
+    def plan_tracking(
+        self, group: FoldGroup, *, marks: Mapping[str, Sequence[str]] | None = None, visits: str = "", arcs: bool = True
+    ) -> None:
         """Arrays and kernels that track the sources of a group: see ``harness.lowering.cpu.frontier``."""
         name, count = self.tracking.name(group), self.graph.num_vertices
-        self.memory.add(f"active_{name}", np.zeros(count, np.bool_))
+        self.memory.add_flags(f"active_{name}", False)
         self.tracked_sources[name] = self.tracking.sent(group)
         for source in self.tracked_sources[name]:
             self.memory.like(f"sent_{name}_{source}", source)
-        self.add_kernel(count_kernel(self.tracking, group, self.layout))
+        self.add_kernel(count_kernel(self.tracking, group, self.layout, visits=visits, arcs=arcs))
         self.add_kernel(
             propagated_kernel(
                 self.tracking, group, self.layout,
@@ -285,14 +304,16 @@ class CpuEngine(Engine):
         self.whole = balanced_bounds(self.graph.csr.offsets, 0, count, self.threads)
         self.memory.add("pairs", np.zeros(2 * len(self.whole), np.int64))
 
-    def count_active(self, group: FoldGroup, *, flag: str = "active") -> tuple[int, int]:
-        """How many sources are active (or otherwise flagged) for a group, and how many arcs leave them."""
-        parts = len(self.whole) - 1
-        pairs = self.memory.arrays["pairs"]
+    def count_active(
+        self, group: FoldGroup, *, flag: str = "active", bounds: NDArray[np.int64] | None = None
+    ) -> tuple[int, int]:
+        """How many sources (of some parts) are active, or otherwise flagged, for a group, and how many arcs leave
+        them."""
+        bounds = self.whole if bounds is None else bounds
+        parts, pairs = len(bounds) - 1, self.memory.arrays["pairs"]
         stem = "count" if flag == "active" else f"count_{flag}"
-        self.call(f"{stem}_{self.tracking.name(group)}", parts, bounds=self.whole, counts=pairs)
-        active, arcs = pairs[: 2 * parts].reshape(-1, 2).sum(axis=0)
-        return int(active), int(arcs)
+        self.call(f"{stem}_{self.tracking.name(group)}", parts, bounds=bounds, counts=pairs)
+        return int(pairs[: 2 * parts : 2].sum()), int(pairs[1 : 2 * parts : 2].sum())
 
     def count_moved(self, groups: Sequence[FoldGroup]) -> None:
         """At the end of a superstep: the sources that are active for the groups, and their arcs for the next one; so
@@ -328,7 +349,7 @@ class CpuEngine(Engine):
         kernel = vertex_kernel(self.tracking, group, self.layout, feature_aware=self.feature_aware)
         self.add_kernel(kernel)
         if self.change_driven:
-            self.memory.add(f"dirty_{kernel.name}", np.ones(self.graph.num_vertices, np.bool_))
+            self.memory.add_flags(f"dirty_{kernel.name}", True)
 
         def step() -> None:
             self.call(kernel.name, len(self.bounds) - 1, bounds=self.bounds)
@@ -347,13 +368,14 @@ class CpuEngine(Engine):
         stale = [f"dirty_{self.tracking.name(reader)}" for reader in readers] if self.change_driven else []
 
         def step() -> None:
+            self.workers = self.threads
             self.call(stage.name, len(whole) - 1, bounds=whole)
             rows = partial.reshape(-1, stride).astype(np.float64)
             total = segment_reduce(rows, np.array([0, len(rows)]), stage.reducer).astype(np.float32).reshape(-1)
             target = self.memory.arrays[f"graph_{stage.into}"]
             if stale and not np.array_equal(total, target):
                 for flags in stale:
-                    self.memory.arrays[flags][:] = True
+                    self.memory.set_flags(flags, True)
             target[:] = total
 
         self.steps.append(step)

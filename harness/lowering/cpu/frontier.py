@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 
 from harness.language.analysis import FoldGroup
+from harness.lowering.cpu.flags import flagged_loop, raised
 from harness.lowering.cpu.kernels import Kernel, KernelBuilder
 from harness.lowering.layout import Layout
 from harness.lowering.tracking import Tracking
@@ -13,41 +15,54 @@ COUNT = """
     @part
     active = 0
     arcs = 0
-    for u in range(bounds[t], bounds[t + 1]):
-        if {flag}[u]:
-            active += 1
-            arcs += out_offsets[u + 1] - out_offsets[u]
+    {loop}
     counts[2 * t] = active
     counts[2 * t + 1] = arcs
 """
+COUNTED = """
+active += 1
+{arcs}
+{visit}
+"""
+ARCS = "arcs += at(out_offsets, u + 1) - at(out_offsets, u)"
 
 PROPAGATED = """
     @part
-    for u in range(bounds[t], bounds[t + 1]):
-        if not {active}[u]:
-            continue
-        {active}[u] = False
-        {mark}
-        @source
+    {loop}
 """
 
-MARK = """for e in range({side}_offsets[u], {side}_offsets[u + 1]):
-            {flag}[{side}_neighbours[e]] = True"""
+MARK = """for e in range(at({side}_offsets, u), at({side}_offsets, u + 1)):
+    neighbour = int64(at({side}_neighbours, e))
+    {raised}"""
 
 
-def count_kernel(tracking: Tracking, group: FoldGroup, layout: Layout, *, flag: str = "active") -> Kernel:
-    """Count the active (or otherwise flagged) sources of a group and the arcs that leave them, part by part."""
+def count_kernel(
+    tracking: Tracking, group: FoldGroup, layout: Layout, *, flag: str = "active", visits: str = "", arcs: bool = True
+) -> Kernel:
+    """Count the active (or otherwise flagged) sources of a group and the arcs that leave them, part by part.
+
+    ``visits``: flags that are set for them as well. ``arcs``: False leaves their number at zero.
+    """
     name = tracking.name(group)
-    signature = [
-        ("bounds", "i64"), ("counts", "i64"), ("out_offsets", "offsets"), (f"{flag}_{name}", "flag")
-    ]  # fmt: skip
-    template = COUNT.format(flag=f"{flag}_{name}")
+    flags = f"{flag}_{name}"
+    counted = COUNTED.format(arcs=ARCS if arcs else "", visit=raised(visits, "u") if visits else "")
+    template = COUNT.format(loop=flagged_loop("u", flags, counted, take=False))
+    signature = [("bounds", "i64"), ("counts", "i64"), ("out_offsets", "offsets")]
     stem = "count" if flag == "active" else f"count_{flag}"
-    return KernelBuilder(f"{stem}_{name}", tracking.program, layout, template, signature).finish()
+    builder = KernelBuilder(f"{stem}_{name}", tracking.program, layout, template, signature)
+    for array in filter(None, (flags, visits)):
+        builder.flags(array)
+    return builder.finish()
 
 
 def propagated_kernel(
-    tracking: Tracking, group: FoldGroup, layout: Layout, *, ids: str, marks: Mapping[str, str], feature_aware: bool
+    tracking: Tracking,
+    group: FoldGroup,
+    layout: Layout,
+    *,
+    ids: str,
+    marks: Mapping[str, Sequence[str]],
+    feature_aware: bool,
 ) -> Kernel:
     """Clear the active flags of a group and remember, as *sent*, what its sources have propagated.
 
@@ -55,21 +70,23 @@ def propagated_kernel(
     all sources of its in-edges (*in*). (Threads may set one flag at once: they all write True.)
     """
     name = tracking.name(group)
-    signature = [("bounds", "i64"), (f"active_{name}", "flag")]
-    mark = []
-    for side, flag in marks.items():
-        signature.append((flag, "flag"))
+    signature = [("bounds", "i64")]
+    body = []
+    for side, flags in marks.items():
         if side == "own":
-            mark.append(f"{flag}[u] = True")
+            body += [raised(flag, "u") for flag in flags]
         else:
             signature += [(f"{side}_offsets", "offsets"), (f"{side}_neighbours", ids)]
-            mark.append(MARK.format(side=side, flag=flag))
-    template = PROPAGATED.format(active=f"active_{name}", mark="\n        ".join(mark))
+            body.append(MARK.format(side=side, raised="\n    ".join(raised(flag, "neighbour") for flag in flags)))
+    text = "\n".join([*body, "@source"])
+    template = PROPAGATED.format(loop=flagged_loop("u", f"active_{name}", text))
     stem = "mark" if marks else "sent"
     builder = KernelBuilder(
         f"{stem}_{name}", tracking.program, layout, template, list(dict.fromkeys(signature)),
         feature_aware=feature_aware,
     )  # fmt: skip
+    for flag in (f"active_{name}", *itertools.chain(*marks.values())):
+        builder.flags(flag)
     builder.bind("v", "source", "u")
     for source in tracking.sent(group):
         node = builder.reading("v", source)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from harness.graph import Graph
 from harness.language.program import EdgeReduce
+from harness.lowering.cpu.flags import every_vertex, flagged_loop
 from harness.lowering.cpu.kernels import RUN, KernelBuilder
 from harness.lowering.cpu.memory import Memory
 from harness.lowering.layout import aligned_zeros
@@ -30,8 +31,7 @@ PUSH = """
         @hold
     start = run_starts[t]
     for run in range(run_bounds[t], run_bounds[t + 1]):
-        for {item} in range(start, run_ends[run]):
-{body}
+        {loop}
         start = run_ends[run]
         h = run_hubs[run]
         if h >= 0:
@@ -46,11 +46,15 @@ HUB_ARGUMENTS = tuple(
 )
 
 
-def push_template(item: str, body: str) -> str:
+def push_template(item: str, body: str, *, flags: str = "") -> str:
     """The template of a push kernel: ``body`` sends what the source (frontier entry, virtual node) ``item`` sends to
-    the owner of part ``t``; it must hold a block ``@edge`` where messages are accumulated."""
-    indented = "\n".join(" " * 12 + line if line else "" for line in body.strip("\n").splitlines())
-    return PUSH.format(item=item, body=indented)
+    the owner of part ``t``; it must hold a block ``@edge`` where messages are accumulated. ``flags``: of the sources
+    that send; without them all do."""
+    if flags:
+        loop = flagged_loop(item, flags, body, first="start", last="run_ends[run]", depth=8, take=False)
+    else:
+        loop = every_vertex(item, body, first="start", last="run_ends[run]", depth=8)
+    return PUSH.format(loop=loop)
 
 
 @dataclass(frozen=True)

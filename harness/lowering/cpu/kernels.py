@@ -25,8 +25,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from harness.language.expressions import Expression, read
+from harness.language.operators import maximum, minimum
 from harness.language.program import EdgeReduce, Program, Reducer, reads
 from harness.lowering.cpu.code import Block, Value
+from harness.lowering.cpu.flags import blocks_of, raised
 from harness.lowering.cpu.loop_mapping import LoopMapping
 from harness.lowering.cpu.mapping import Location, Mapping, literal
 from harness.lowering.cpu.modules import load_module
@@ -36,6 +38,7 @@ from harness.lowering.layout import LINE, Layout
 # A float32 sum of n equal terms is off by 1.5e-5 for n = 10^3, 1.4e-4 for 10^4, 1.4e-3 for 10^5 (many leaves of a hub
 # send the same); in runs of 256 by 3e-6, 3e-6 and 6e-6.
 RUN = 256
+EXTREMUM = {"min": minimum, "max": maximum}
 PLACEHOLDER = re.compile(r"^(\s*)@(\w+)$")
 TYPES = {
     "f32": "float32[::1]",
@@ -108,6 +111,10 @@ class KernelBuilder:
         """Add an array to the kernel's arguments; returns its name."""
         self._types.setdefault(name, kind)
         return name
+
+    def flags(self, name: str) -> str:
+        """Add flags, both levels, to the kernel's arguments; returns the two names, comma between."""
+        return f"{self.argument(name, 'flag')}, {self.argument(blocks_of(name), 'flag')}"
 
     def _locate(self, space: str, name: str) -> Location:
         if (space, name) in self._values:
@@ -194,6 +201,25 @@ class KernelBuilder:
         target = self.mapping.in_memory(self.argument(array, "f32"), index, message)
         self.mapping.accumulate(target, message, reducer, self.blocks[block])
 
+    def push(self, stage: EdgeReduce, message: Expression, block: str, flags: Sequence[str]) -> None:
+        """Reduce a message into what is kept of the reduction at vertex ``v``, in ``block``, and set flags of the
+        vertex; of an extremum only where that changes it."""
+        for name in flags:
+            self.flags(name)
+        body, lines = self.blocks[block], [raised(name, "v") for name in flags]
+        if not flags or stage.reducer not in EXTREMUM or len(message.shape) > 1:
+            self.accumulate_in_memory(f"vertex_{stage.into}", "v", message, stage.reducer, block)
+            body.lines += lines
+            return
+        self.bind("kept", block, "v")
+        kept = self.accumulator("kept", stage.into, message)
+        joined = EXTREMUM[stage.reducer](kept, message)
+        old, new = self.lower(kept), self.mapping.detached(joined)
+        body.line(f"if {self.differs(old, new, block)}:")
+        changed = Block("changed", body)
+        self.mapping.store(self.argument(f"vertex_{stage.into}", "f32"), "v", joined, new, changed)
+        body.inner([*changed.lines, *lines])
+
     def store(self, array: str, index: str, node: Expression, value: Value, block: str) -> None:
         """Write the lowered value of ``node`` to ``array`` at vertex or edge ``index``, in ``block``."""
         self.argument(array, "flag" if node.dtype == "bool" else "f32")
@@ -263,7 +289,7 @@ def _blocks_of(template: str) -> dict[str, Block]:
     """The blocks of a template; a block's parent is the last one before it that is not deeper and not over."""
     found: dict[str, Block] = {}
     open_blocks: list[tuple[int, Block]] = []
-    for line in filter(None, template.splitlines()):
+    for line in filter(str.strip, template.splitlines()):
         indent = len(line) - len(line.lstrip())
         open_blocks = [(depth, block) for depth, block in open_blocks if depth <= indent]
         match = PLACEHOLDER.match(line)
@@ -289,6 +315,9 @@ HEADER = '''"""Generated: {title}."""
 import numpy as np
 from numba import boolean, float32, float64, int64, njit, types, uint32, uint64
 
+from harness.lowering.cpu.flags import (
+    flagged_in, lowest_bit, next_block, place_of, raise_flag, take_flags,
+)
 from harness.lowering.cpu.launch import launch, launch_dynamic
 from harness.lowering.cpu.rows import (
     absolute, at, dot, exp, extract, floor, fma, insert, log, maximum, minimum, prefetch, prefetch_row, reduce_all,

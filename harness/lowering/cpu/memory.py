@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from harness.language import Inputs, Program
 from harness.language.program import Property
 from harness.language.start import Start
+from harness.lowering.cpu.flags import BLOCK, blocks_of, flag_arrays
 from harness.lowering.layout import Layout, aligned_zeros
 
 if TYPE_CHECKING:
@@ -50,6 +51,26 @@ class Memory:
         p = self.program.properties[prop]
         dtype = np.bool_ if p.dtype == "bool" else np.float32
         return self.add(name, aligned_zeros(self.graph.num_vertices * self.layout.stride(p.shape), dtype))
+
+    def add_flags(self, name: str, value: bool) -> None:
+        """Add flags of the vertices, all ``value``, on two levels."""
+        self.arrays[name], self.arrays[blocks_of(name)] = flag_arrays(self.graph.num_vertices, value)
+
+    def set_flags(self, name: str, value: bool | NDArray[np.bool_], first: int = 0, last: int | None = None) -> None:
+        """Set or clear the flags of the vertices ``first .. last``."""
+        last = self.graph.num_vertices if last is None else last
+        self.arrays[name][first:last] = value
+        if value is not False:
+            self.arrays[blocks_of(name)][first // BLOCK : -(-last // BLOCK)] = True
+
+    def any_flags_may_be_set(self, name: str) -> None:
+        """Note that flags were set without their second level."""
+        self.arrays[blocks_of(name)][:] = True
+
+    def swap_flags(self, one: str, other: str) -> None:
+        """Let two sets of flags change their names."""
+        for a, b in ((one, other), (blocks_of(one), blocks_of(other))):
+            self.arrays[a], self.arrays[b] = self.arrays[b], self.arrays[a]
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]]) -> None:
         """Set parameters, inputs and state. Raises InvalidInput for a missing or misshapen input."""

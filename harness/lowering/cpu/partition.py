@@ -39,24 +39,25 @@ def owner_bounds(in_offsets: Array, owners: int) -> NDArray[np.int64]:
 def _split(offsets: Array, neighbours: Array, bounds: Array, cuts: Array) -> None:
     vertices, owners = len(offsets) - 1, len(bounds) - 1
     for u in range(vertices):
-        cuts[u] = offsets[u]
+        row = u * (owners + 1)
+        cuts[row] = offsets[u]
         for p in range(1, owners):
-            low, high = cuts[(p - 1) * vertices + u], offsets[u + 1]
+            low, high = cuts[row + p - 1], offsets[u + 1]
             while low < high:
                 middle = (low + high) // 2
                 if neighbours[middle] < bounds[p]:
                     low = middle + 1
                 else:
                     high = middle
-            cuts[p * vertices + u] = low
-        cuts[owners * vertices + u] = offsets[u + 1]
+            cuts[row + p] = low
+        cuts[row + owners] = offsets[u + 1]
 
 
 def owned_edges(offsets: Array, neighbours: Array, bounds: Array) -> NDArray[np.int64]:
-    """Where each owner's out-edges lie: int64[(owners + 1) * V].
+    """Where each owner's out-edges lie: int64[V * (owners + 1)].
 
     Rows are sorted by destination, so the edges of u that end with owner p are the run
-    ``cuts[p * V + u] .. cuts[(p + 1) * V + u]`` of the CSR.
+    ``cuts[u * (owners + 1) + p] .. cuts[u * (owners + 1) + p + 1]`` of the CSR.
     """
     cuts = np.empty(len(bounds) * (len(offsets) - 1), np.int64)
     _split(offsets, neighbours, bounds, cuts)

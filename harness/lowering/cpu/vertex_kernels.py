@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness.language.analysis import FoldGroup
 from harness.language.program import EdgeReduce, GraphReduce, Program
+from harness.lowering.cpu.flags import every_vertex, flagged_loop
 from harness.lowering.cpu.kernels import Kernel, KernelBuilder
 from harness.lowering.cpu.write_back import write_back
 from harness.lowering.layout import Layout
@@ -12,9 +13,7 @@ from harness.lowering.tracking import Tracking, composed_writes
 VERTEX_STEPS = """
     @part
     moved = 0
-    for v in range(bounds[t], bounds[t + 1]):
-        {test}
-        @vertex
+    {loop}
     counts[t] = moved
 """
 
@@ -37,13 +36,14 @@ def vertex_kernel(tracking: Tracking, group: FoldGroup, layout: Layout, *, featu
     """One kernel for the vertex steps of a group; under change tracking it visits dirty vertices only."""
     name = tracking.name(group)
     signature = [("bounds", "i64"), ("counts", "i64")]
-    test = ""
+    loop = every_vertex("v", "@vertex")
     if tracking.change_driven:
-        signature.append((f"dirty_{name}", "flag"))
-        test = f"if not dirty_{name}[v]:\n            continue\n        dirty_{name}[v] = False"
+        loop = flagged_loop("v", f"dirty_{name}", "@vertex")
     builder = KernelBuilder(
-        name, tracking.program, layout, VERTEX_STEPS.format(test=test), signature, feature_aware=feature_aware
+        name, tracking.program, layout, VERTEX_STEPS.format(loop=loop), signature, feature_aware=feature_aware
     )
+    if tracking.change_driven:
+        builder.flags(f"dirty_{name}")
     builder.bind("v", "vertex", "v")
     writes = composed_writes(tracking.program, group, tracking.live(group.stages))
     write_back(builder, tracking, writes, "vertex")

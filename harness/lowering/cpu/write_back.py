@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from harness.language.analysis import FoldGroup
 from harness.language.expressions import Expression
 from harness.lowering.cpu.code import Value
+from harness.lowering.cpu.flags import raised
 from harness.lowering.cpu.kernels import KernelBuilder
 from harness.lowering.tracking import Tracking
 
@@ -59,7 +60,7 @@ def _note_changes(
     for group in tracking.listening_groups(name):
         space = f"sent_{tracking.name(group)}"
         builder.bind(space, block, "v", f"{space}_")
-        exact = tracking.exact(group, name)
+        exact = name not in tracking.sent(group)
         before = builder.lower(old if exact or group is current else builder.reading(space, name))
         far = builder.mapping.fresh("far")
         at.line(f"{far} = {builder.differs(before, new, block, tolerance=None if exact else builder.tolerance())}")
@@ -71,12 +72,13 @@ def _note_changes(
 
 
 def _set_flag(builder: KernelBuilder, flag: str, condition: str, block: str, *, alone: bool) -> None:
-    """Set a flag of ``v`` where the condition holds; ``alone``: no other kernel has set it since it was cleared, so
-    that it can be written without a branch."""
-    array = builder.argument(flag, "flag")
+    """Set a flag of ``v`` where the condition holds; ``alone``: no other kernel has set it since it was cleared, and
+    every vertex has its turn, so that it is written without a branch; the second level is then the caller's."""
     at = builder.blocks[block]
     if alone:
+        array = builder.argument(flag, "flag")
         written = any(line.startswith(f"{array}[v] = ") for line in at.lines)
         at.line(f"{array}[v] = {f'{array}[v] or ' if written else ''}{condition}")
     else:
-        at.line(f"if {condition}:").line(f"    {array}[v] = True")
+        builder.flags(flag)
+        at.line(f"if {condition}:").line(f"    {raised(flag, 'v')}")

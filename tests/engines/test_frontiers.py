@@ -1,0 +1,127 @@
+"""Few active vertices among many, on graphs that take hundreds of supersteps.
+
+What is change-driven equals what is full after every superstep, with dense ones before, between and after sparse ones,
+and sparse ones visit what is active alone.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+
+from harness.algorithms.bfs import BFS
+from harness.algorithms.kcore import KCore
+from harness.graph import Graph
+from harness.language import trace
+from harness.language.reference import ReferenceRun
+from harness.lowering.cpu import engine as cpu_engine
+from harness.lowering.cpu import partition
+from tests.engines.problems import CHANGE_DRIVEN, prepared
+
+
+def numbered_anew(pairs, name):
+    """A graph of undirected edges whose vertices are numbered at random: a front lies in many blocks of flags."""
+    pairs = np.asarray(pairs)
+    order = np.random.default_rng(4).permutation(int(pairs.max()) + 1)
+    graph = Graph.from_edges(*order[pairs].T, num_vertices=len(order), name=name, symmetrize=True)
+    return graph, order
+
+
+def path(length=200):
+    return numbered_anew([(i, i + 1) for i in range(length)], "path")
+
+
+def lattice(rows=9, columns=41):
+    number = np.arange(rows * columns).reshape(rows, columns)
+    across, down = (number[:, :-1], number[:, 1:]), (number[:-1], number[1:])
+    return numbered_anew([(*pair,) for a, b in (across, down) for pair in zip(a.flat, b.flat, strict=True)], "lattice")
+
+
+def pulses(leaves=200, length=50):
+    """A path to a hub, whose leaves all lead to a second hub, from which the next path goes, twice."""
+    pairs, last = [], 0
+    for _ in range(2):
+        pairs += [(i, i + 1) for i in range(last, last + length)]
+        hub = last + length
+        second = hub + leaves + 1
+        pairs += [(hub, leaf) for leaf in range(hub + 1, second)] + [(leaf, second) for leaf in range(hub + 1, second)]
+        last = second
+    pairs += [(i, i + 1) for i in range(last, last + length)]
+    return numbered_anew(pairs, "pulses")
+
+
+GRAPHS = {"path": path, "lattice": lattice, "pulses": pulses}
+
+
+@functools.cache
+def job(algorithm, graph_name):
+    """The program, the graph, inputs, features, and the true values after every superstep until it has settled."""
+    graph, order = GRAPHS[graph_name]()
+    given = BFS(sources=f"{order[0]} {order[0]} {order[7]}") if algorithm == "bfs" else KCore(core=2)
+    graph = given.prepare_graph(graph)
+    program, features = trace(given), 3 if algorithm == "bfs" else 1
+    inputs = given.inputs(graph, features)
+    run = ReferenceRun(program, graph, features)
+    run.reset(inputs)
+    (output,) = program.outputs
+    wanted = []
+    while not run.run(1).settled:
+        wanted.append(run.values(output))
+    return program, graph, inputs, features, [*wanted, run.values(output)]
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Parts of a few vertices, cut anywhere, and as many threads as there are, however little there is to do."""
+    monkeypatch.setattr(partition, "SMALLEST_PART", 16)
+    monkeypatch.setattr(cpu_engine, "FEW", 0)
+
+
+def by_turns():
+    """Every strategy on every graph, half of them with two threads; everything under ``-m full``."""
+    for i, strategy in enumerate(CHANGE_DRIVEN):
+        for j, graph_name in enumerate(GRAPHS):
+            for algorithm in ("bfs", "kcore"):
+                for threads in (1, 2):
+                    first = (i + j + threads + (algorithm == "bfs")) % 2 == 0 and strategy != "gunrock"
+                    yield pytest.param(
+                        strategy, algorithm, graph_name, threads, marks=() if first else (pytest.mark.full,)
+                    )
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize(("strategy", "algorithm", "graph_name", "threads"), by_turns())
+def test_equals_full_after_every_superstep(strategy, algorithm, graph_name, threads):
+    program, graph, inputs, features, wanted = job(algorithm, graph_name)
+    engine = prepared(*CHANGE_DRIVEN[strategy], program, graph, features, threads)
+    for _ in range(2):  # the second run finds what the first one left
+        engine.reset(inputs)
+        for superstep, values in enumerate(wanted):
+            engine.run(1)
+            found = engine.values(program.outputs[0])
+            assert np.array_equal(found, values), f"after superstep {superstep}"
+    engine.close()
+
+
+@pytest.mark.parametrize("strategy", ["pull", "push"])
+def test_sparse_supersteps_visit_what_is_active(strategy):
+    """On the path one vertex is active for each source; on the way through the hubs all others are reached at once."""
+    program, graph, inputs, features, wanted = job("bfs", "path")
+    engine = prepared(*CHANGE_DRIVEN[strategy], program, graph, features)
+    engine.reset(inputs)
+    steps = engine.run(len(wanted) + 3).supersteps
+    assert steps[0].active == graph.num_vertices
+    assert all(step.active <= 3 for step in steps[1:])  # one source, and two directions of the other
+    assert all(step.edges <= 30 for step in steps[1:])
+
+
+def test_dense_supersteps_stand_between_sparse_ones():
+    program, graph, inputs, features, wanted = job("bfs", "pulses")
+    engine = prepared("onyx", {}, program, graph, features)
+    engine.reset(inputs)
+    dense = [step.direction == "dense" for step in engine.run(len(wanted) + 3).supersteps]
+    changes = np.count_nonzero(np.diff(np.array(dense, int)))
+    assert dense[0]
+    assert changes == 5  # sparse, then dense and sparse for each pair of hubs

@@ -1,0 +1,109 @@
+"""Flags on two levels: what is found, in which order, and what is left."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.lowering.cpu.flags import BLOCK, flag_arrays, flagged_loop
+from harness.lowering.cpu.kernels import KernelBuilder, module_source
+from harness.lowering.cpu.modules import load_module
+from harness.lowering.layout import Layout
+from tests.engines.programs import program_named
+
+VISIT = """
+{loop}
+    counts[t] = place
+"""
+BODY = """
+seen[place] = u
+place += 1
+if again[u]:
+    {raised}
+"""
+
+
+@pytest.fixture(scope="module")
+def visit():
+    """Functions that note, part by part from ``starts[t]`` on, which flags a loop finds; a vertex whose flag ``again``
+    is set raises its own once more."""
+    kernels = []
+    for name, take in (("take", True), ("look", False)):
+        body = BODY.format(raised="raise_flag(flags, flags_blocks, u)")
+        loop = f"    @part\n    place = starts[t]\n    {flagged_loop('u', 'flags', body, take=take)}"
+        signature = [("bounds", "i64"), ("starts", "i64"), ("counts", "i64"), ("seen", "i64"), ("again", "flag")]
+        builder = KernelBuilder(name, program_named("shortest_paths"), Layout(1), VISIT.format(loop=loop), signature)
+        builder.flags("flags")
+        kernels.append(builder.finish())
+    module = load_module(module_source("flags", kernels), "flags")
+    return {kernel.name: (getattr(module, f"run_{kernel.name}"), kernel.arguments) for kernel in kernels}
+
+
+def visited(function, flags, blocks, cuts, again=None):
+    """The vertices that the parts between cuts find."""
+    run, names = function
+    count, parts = len(flags), len(cuts) - 1
+    arrays = {
+        "bounds": np.array(cuts, np.int64), "starts": np.array(cuts[:-1], np.int64), "flags": flags,
+        "counts": np.zeros(parts, np.int64), "seen": np.full(count + 1, -1), "flags_blocks": blocks,
+        "again": np.zeros(count, np.bool_) if again is None else again,
+    }  # fmt: skip
+    assert run(parts, 1, *(arrays[name] for name in names)) == 0
+    found = [arrays["seen"][start:end] for start, end in zip(cuts[:-1], arrays["counts"], strict=True)]
+    return np.concatenate(found) if found else np.array([], np.int64)
+
+
+def raised_at(count, vertices):
+    flags, blocks = flag_arrays(count, False)
+    flags[vertices] = True
+    blocks[np.asarray(vertices, int) // BLOCK] = True
+    return flags, blocks
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_every_flag_is_found_once_in_order_and_cleared(visit, data):
+    """However the vertices are cut into parts; parts need not start with blocks."""
+    count = data.draw(st.integers(1, 700))
+    vertices = sorted(data.draw(st.sets(st.integers(0, count - 1))))
+    cuts = [0, *sorted(data.draw(st.sets(st.integers(1, count - 1), max_size=5)) if count > 1 else ()), count]
+    flags, blocks = raised_at(count, vertices)
+    blocks[list(data.draw(st.sets(st.integers(0, len(blocks) - 1))))] = True  # where no flag has to be set
+    assert visited(visit["look"], flags, blocks, cuts).tolist() == vertices
+    assert np.flatnonzero(flags).tolist() == vertices
+    assert visited(visit["take"], flags, blocks, cuts).tolist() == vertices
+    assert not flags.any()
+    assert visited(visit["take"], flags, blocks, cuts).tolist() == []
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_parts_of_the_vertices_leave_the_others_their_flags(visit, data):
+    count = data.draw(st.integers(2, 400))
+    vertices = np.array(sorted(data.draw(st.sets(st.integers(0, count - 1)))), int)
+    first = data.draw(st.integers(0, count - 1))
+    last = data.draw(st.integers(first + 1, count))
+    inside = (vertices >= first) & (vertices < last)
+    flags, blocks = raised_at(count, vertices)
+    assert visited(visit["take"], flags, blocks, [first, last]).tolist() == vertices[inside].tolist()
+    assert visited(visit["take"], flags, blocks, [0, count]).tolist() == vertices[~inside].tolist()
+
+
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 128, 1000])
+def test_a_vertex_may_raise_its_own_flag_again_for_the_next_time(visit, count):
+    flags, blocks = flag_arrays(count, True)
+    again = np.arange(count) % 3 == 0
+    cuts = sorted({0, count // 2, count})
+    assert len(visited(visit["take"], flags, blocks, cuts, again)) == count
+    assert visited(visit["take"], flags, blocks, cuts).tolist() == np.flatnonzero(again).tolist()
+    assert not flags.any()
+
+
+def test_blocks_without_flags_are_forgotten(visit):
+    """What a scan has once looked into is not looked into again."""
+    flags, blocks = flag_arrays(10 * BLOCK, False)
+    blocks[:] = True
+    assert visited(visit["take"], flags, blocks, [0, 10 * BLOCK]).tolist() == []
+    assert not blocks.any()
