@@ -39,6 +39,8 @@ POOLS = ("OMP", "OPENBLAS", "MKL", "NUMBA")
 FEATURES = 8
 JOBS = ("pagerank", "bfs", "sssp", "components", "kcore", "label_propagation")
 TRIAL_S = 0.5  # of trial runs for each, at least one
+LONG_S = 2.0  # a run that takes longer is trial enough, though it was the first
+HOPELESS = 5.0  # times as long as the best peer, in trial runs: such a peer does not take turns
 SPIN_COUNT = "3000"  # as in the process of a cell: full speed on a quiet machine, and not lost on a busy one
 
 
@@ -85,8 +87,8 @@ def right_ones(job: Job, contenders: list[Contender]) -> dict[str, float]:
     truth = job.truth()
     seconds = {}
     for contender in contenders:
-        timed(contender)  # compiled, mapped and warm
-        walls: list[float] = []
+        first, _, result = timed(contender)  # compiled, mapped and warm
+        walls = [first] if first > LONG_S else []
         while not walls or sum(walls) < TRIAL_S:
             wall, _, result = timed(contender)
             walls.append(wall)
@@ -108,7 +110,12 @@ def compare(job: Job, threads: int, rounds: int) -> None:
     if onyx is None:
         print("    no schedule of onyx gives the true answer", flush=True)
         return
-    contenders = [onyx, *(peer for peer in peers if peer.name in right)]
+    peers = [peer for peer in peers if peer.name in right]
+    enough = HOPELESS * min((right[peer.name] for peer in peers), default=0.0)
+    for peer in peers:
+        if right[peer.name] > enough:
+            print(f"    ({peer.name}: {right[peer.name] * 1e3:,.1f} ms in a trial run, too slow to take turns)")
+    contenders = [onyx, *(peer for peer in peers if right[peer.name] <= enough)]
     table = [[timed(contender)[:2] for contender in contenders] for _ in range(rounds)]
     best = min(range(1, len(contenders)), key=lambda i: statistics.median(row[i][0] for row in table), default=None)
     for i, contender in enumerate(contenders):

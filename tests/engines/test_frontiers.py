@@ -80,7 +80,7 @@ def small_parts(monkeypatch):
 
 
 def by_turns():
-    """Every strategy on every graph, half of them with two threads; everything under ``-m full``."""
+    """Every strategy of Onyx on every graph, half of them with two threads; everything under ``-m full``."""
     for i, strategy in enumerate(CHANGE_DRIVEN):
         for j, graph_name in enumerate(GRAPHS):
             for algorithm in ("bfs", "kcore"):
@@ -92,7 +92,7 @@ def by_turns():
 
 
 @pytest.mark.usefixtures("small_parts")
-@pytest.mark.parametrize(("strategy", "algorithm", "graph_name", "threads"), by_turns())
+@pytest.mark.parametrize(("strategy", "algorithm", "graph_name", "threads"), list(by_turns()))
 def test_equals_full_after_every_superstep(strategy, algorithm, graph_name, threads):
     program, graph, inputs, features, wanted = job(algorithm, graph_name)
     engine = prepared(*CHANGE_DRIVEN[strategy], program, graph, features, threads)
@@ -124,4 +124,4 @@ def test_dense_supersteps_stand_between_sparse_ones():
     dense = [step.direction == "dense" for step in engine.run(len(wanted) + 3).supersteps]
     changes = np.count_nonzero(np.diff(np.array(dense, int)))
     assert dense[0]
-    assert changes == 5  # sparse, then dense and sparse for each pair of hubs
+    assert changes == 9  # sparse, then dense and sparse for each of two fronts at each of two pairs of hubs
