@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.lowering.cpu.flags import BLOCK, flag_arrays, flagged_loop
-from harness.lowering.cpu.kernels import KernelBuilder, module_source
-from harness.lowering.cpu.modules import load_module
+from harness.lowering.cpu.kernels import KernelBuilder, compiled
 from harness.lowering.layout import Layout
 from tests.engines.programs import program_named
 
@@ -29,16 +28,16 @@ if again[u]:
 def visit():
     """Functions that note, part by part from ``starts[t]`` on, which flags a loop finds; a vertex whose flag ``again``
     is set raises its own once more."""
-    kernels = []
+    functions = {}
     for name, take in (("take", True), ("look", False)):
         body = BODY.format(raised="raise_flag(flags, flags_blocks, u)")
         loop = f"    @part\n    place = starts[t]\n    {flagged_loop('u', 'flags', body, take=take)}"
         signature = [("bounds", "i64"), ("starts", "i64"), ("counts", "i64"), ("seen", "i64"), ("again", "flag")]
         builder = KernelBuilder(name, program_named("shortest_paths"), Layout(1), VISIT.format(loop=loop), signature)
         builder.flags("flags")
-        kernels.append(builder.finish())
-    module = load_module(module_source("flags", kernels), "flags")
-    return {kernel.name: (getattr(module, f"run_{kernel.name}"), kernel.arguments) for kernel in kernels}
+        kernel = builder.finish()
+        functions[name] = compiled(kernel, 1), kernel.arguments
+    return functions
 
 
 def visited(function, flags, blocks, cuts, again=None):
