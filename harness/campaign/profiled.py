@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from harness.transactions import Behaviour
 
 
+PROFILER_LOG = "profiler.csv"
+
+
 def counted(cells: Sequence[Cell], folder: Path, timeout_s: float | None = None) -> list[Behaviour]:
     """What the hardware counts of one superstep of every cell; ``folder`` keeps the request and the profiler's log.
 
@@ -32,7 +35,7 @@ def counted(cells: Sequence[Cell], folder: Path, timeout_s: float | None = None)
     request = folder / "profiled.json"
     request.write_text(json.dumps([cell.plain() for cell in cells]), encoding="utf-8")
     command = [sys.executable, "-m", "harness.campaign.profiled", str(request)]
-    return profile(command, folder / "profiler.csv", timeout_s)
+    return profile(command, folder / PROFILER_LOG, timeout_s)
 
 
 def main(arguments: list[str]) -> int:

@@ -3,7 +3,7 @@
 A layout is plain data, the key ``layout`` of a configuration::
 
     title: what stands above it
-    kind: table, lines (over features) or bars (over graphs)
+    kind: table, lines (over features), bars (over graphs) or memory (transactions, over graphs)
     columns:
       NAME: {engine: onyx, change_driven: false}   # the engine, and the schedule options that make it this column
     first: NAME     # its times, the other columns being so many times as fast; null: times in every column
@@ -25,7 +25,7 @@ from harness.report.comparison import ratio
 from harness.report.console import literal
 from harness.report.units import seconds
 
-KINDS = ("table", "lines", "bars")
+KINDS = ("table", "lines", "bars", "memory")
 _KEYS = ("title", "kind", "columns", "first", "names")
 OUT_OF_MEMORY, NO_DIFFERENCE, NOTHING = "X", "~", "-"
 
@@ -61,6 +61,8 @@ class Layout:
         for name, column in columns.items():
             if not isinstance(column, Mapping) or "engine" not in column:
                 raise LayoutError(f"layout.columns.{name} is {column!r}; it must name an engine: {{engine: onyx}}")
+        if layout.kind == "memory" and layout.first is None:
+            raise LayoutError("layout.first is null; memory transactions are shown over those of a column: name it")
         if layout.first is not None and layout.first not in columns:
             raise LayoutError(f"layout.first is {layout.first!r}, which is no column (there are: {', '.join(columns)})")
         if not isinstance(layout.names, Mapping):

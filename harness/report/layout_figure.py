@@ -1,4 +1,5 @@
-"""A layout as a figure: lines over features, or bars over graphs (with Matplotlib, the extra ``figures``)."""
+"""A layout as a figure: lines over features, bars over graphs, memory transactions (with Matplotlib, the extra
+``figures``)."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ from harness.records import Record
 from harness.records.outcome import Outcome
 from harness.report.figures import logarithmic, over_features, settings, style
 from harness.report.layout import Layout, Row, outcome_sign, rows_of
+from harness.report.memory import Pair, pairs_of
+from harness.report.memory_figure import draw_memory
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +23,7 @@ _ACROSS = 3  # panels side by side
 
 
 def write_layout_figure(stem: Path, layout: Layout, records: Sequence[Record]) -> list[Path]:
-    """Draw a layout of lines or bars as ``stem``.svg and .png; no file for a table, or where there is nothing to draw.
+    """Draw a layout as ``stem``.svg and .png; no file for a table, or where there is nothing to draw.
 
     Raises ImportError, naming the extra, where Matplotlib is not installed.
     """
@@ -28,7 +31,10 @@ def write_layout_figure(stem: Path, layout: Layout, records: Sequence[Record]) -
     if layout.kind == "table" or not rows:
         return []
     with settings():
-        figure = _lines(layout, rows) if layout.kind == "lines" else _bars(layout, rows)
+        if layout.kind == "memory":
+            figure = _memory(layout, list(pairs_of(layout, records)))
+        else:
+            figure = _lines(layout, rows) if layout.kind == "lines" else _bars(layout, rows)
         paths = [stem.with_suffix(f".{suffix}") for suffix in ("svg", "png")]
         for path in paths:
             metadata = {"Date": None} if path.suffix == ".svg" else None
@@ -119,6 +125,18 @@ def _bars(layout: Layout, rows: Sequence[Row]) -> Figure:
     return _with_legend(figure, places)
 
 
+def _memory(layout: Layout, pairs: Sequence[Pair]) -> Figure:
+    """A panel an algorithm and number of features."""
+    panels: dict[tuple[str, str], list[Pair]] = {}
+    for pair in pairs:
+        panels.setdefault((pair.row.algorithm, pair.row.features), []).append(pair)
+    figure, places = _panels(layout, len(panels))
+    for axes, ((algorithm, k), own) in zip(places, panels.items(), strict=True):
+        draw_memory(axes, own, layout.first or "")
+        axes.set(title=f"{algorithm}, k = {k}")
+    return _with_legend(figure, places, across=2)
+
+
 def _logarithmic(axes: Axes, rows: Sequence[Row]) -> None:
     """Times on a logarithmic axis, which wants one at least."""
     if any(_milliseconds(record) for row in rows for record in row.cells.values()):
@@ -142,8 +160,10 @@ def _panels(layout: Layout, count: int, panel: tuple[float, float] = _PANEL) -> 
     return figure, places
 
 
-def _with_legend(figure: Figure, places: Sequence[Axes]) -> Figure:
+def _with_legend(figure: Figure, places: Sequence[Axes], *, across: int | None = None) -> Figure:
     if places:
         handles, labels = places[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=8)
+        figure.legend(
+            handles, labels, loc="outside lower center", ncols=across or len(labels), frameon=False, fontsize=8
+        )
     return figure

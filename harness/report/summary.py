@@ -15,6 +15,7 @@ from harness.records.outcome import Outcome
 from harness.report.console import as_text, console, literal
 from harness.report.failures import failures
 from harness.report.layout import Layout, layout_table, legend
+from harness.report.memory import memory_legend, memory_table
 from harness.report.progress import outcome_text
 from harness.report.table import UNSETTLED_NOTE, comparison_table, unsettled
 from harness.report.warm import NOTE, warm_rows, warm_table
@@ -77,8 +78,10 @@ def show_layout(records: Sequence[Record], layout: Layout, folder: Path) -> None
     from harness.report.layout_figure import write_layout_figure
 
     out = console()
-    table, title = layout_table(layout, records), literal(layout.title)
-    told = Text("\n").join(map(Text, legend(layout, records)))
+    of_memory = layout.kind == "memory"
+    table = memory_table(layout, records) if of_memory else layout_table(layout, records)
+    title = literal(layout.title)
+    told = Text("\n").join(map(Text, (memory_legend if of_memory else legend)(layout, records)))
     shown = Group(title, table, *([told] if told else []))
     out.print(shown)
     try:

@@ -3,8 +3,7 @@
 Label propagation on a symmetric R-MAT graph of 2^18 vertices: one superstep in which every vertex is active, at k = 4,
 32 and 128, of Onyx with features across lanes (FA) and in a loop (NFA), pushing and pulling, and of the baselines.
 Global-load efficiency and atomic transactions as modelled on a sample of the graph, as counted by ``ncu``, and their
-ratio. It needs a GPU and ``ncu``, whose log and request it leaves in the folder given; ``--kernels`` tells kernels
-apart.
+ratio. Counting needs a GPU and ``ncu``, whose log it leaves in the folder given; with such a log it needs neither.
 """
 
 from __future__ import annotations
@@ -16,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.campaign.cell import Cell, Limits, Measure, load
-from harness.campaign.profiled import counted
+from harness.campaign.profiled import PROFILER_LOG, counted
 from harness.contract import Device, schedule_from_options
 from harness.graph.named import open_graph
 from harness.language import trace
 from harness.plugins import Registry, load_plugins
 from harness.transactions import Behaviour, KernelBehaviour
+from harness.transactions.profiler import read_counters
 
 NCD = {"change_driven": False}
 PUSH = {**NCD, "direction": "push"}
@@ -77,22 +77,33 @@ def line(name: str, k: str, model: KernelBehaviour, counters: KernelBehaviour) -
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("columns", nargs="*", default=list(COLUMNS))
+    parser.add_argument("columns", nargs="*", default=list(COLUMNS), help="those of them (default: all)")
     parser.add_argument("--features", type=int, nargs="+", default=list(FEATURES))
-    parser.add_argument("--folder", type=Path, default=None)
-    parser.add_argument("--kernels", action="store_true")
+    parser.add_argument("--folder", type=Path, help="of the profiler's log, which is read if it is there")
+    parser.add_argument("--count-only", action="store_true", help="leave the log and model nothing")
+    parser.add_argument("--kernels", action="store_true", help="tell kernels apart")
     given = parser.parse_args()
     folder = given.folder or Path(tempfile.mkdtemp())
-    registry = load_plugins(())
+    log = folder / PROFILER_LOG
     asked = list(cells(given.columns, given.features))
+    if log.exists():
+        found = read_counters(log.read_text(encoding="utf-8"))
+    else:
+        found = counted([cell for _, cell in asked], folder)
+    if not given.count_only:
+        show(asked, found, kernels=given.kernels)
+
+
+def show(asked: list[tuple[str, Cell]], found: list[Behaviour], *, kernels: bool) -> None:
+    """Print the counters of every cell beside the model."""
+    registry = load_plugins(())
     graph = open_graph(registry.graph("rmat"), GRAPH)
-    found = counted([cell for _, cell in asked], folder)
     print(f"{graph.num_vertices:,} vertices, {graph.num_edges:,} arcs; model, counters and their ratio:")
     print(f"{'':30}load efficiency, %              | sectors loaded                 | atomic transactions")
     for (name, cell), counters in zip(asked, found, strict=True):
         model = modelled(cell, registry, graph)
         print(line(name, str(cell.features), model.whole, counters.whole))
-        for kernel in counters.kernels if given.kernels else ():
+        for kernel in counters.kernels if kernels else ():
             one = model.kernels.get(kernel, KernelBehaviour())
             print(line(f"    {kernel}", "", one, counters.kernels[kernel]))
 

@@ -15,6 +15,8 @@ FIVE = {"label_propagation", "als", "belief_propagation", "manifold_ranking", "m
 PAPERS = {  # a preset: its algorithms
     "table_7_2": FIVE,
     "table_7_4": FIVE,
+    "figure_7_1": FIVE,
+    "figure_7_2": FIVE,
     "figure_7_3": {"label_propagation", "manifold_ranking"},
     "figure_7_4": {"label_propagation", "belief_propagation"},
     "simdx_lists": {"pagerank", "bfs", "sssp", "kcore", "label_propagation"},

@@ -12,6 +12,7 @@ from harness.report.__main__ import main
 from harness.report.console import as_text
 from harness.report.layout import Layout, LayoutError, layout_table, legend
 from harness.report.layout_figure import write_layout_figure
+from harness.report.memory import memory_legend, memory_table
 from tests.records.samples import record
 
 COLUMNS = {
@@ -164,3 +165,52 @@ def test_a_sweep_without_a_layout_says_so(tmp_path, capsys):
 def test_a_layout_that_cannot_be_meant_is_refused(changes, told):
     with pytest.raises(LayoutError, match=told.replace("(", r"\(")):
         Layout.from_plain({**SPEED_UPS, **changes})
+
+
+def counted(efficiency, transactions, by="model"):
+    loads = {"requests": 10.0, "sectors": 100.0, "bytes": 3200 * efficiency}
+    atomics = {"requests": 10.0, "sectors": 2 * transactions, "transactions": transactions}
+    whole = {"load_efficiency": efficiency, "loads": loads, "atomics": atomics}
+    return {**whole, "source": by, "share": 1.0, "kernels": {"spread": whole}}
+
+
+def of_memory(aware, graph, model, counters=None, told=""):
+    made = cell("onyx", aware, "flood", graph, 0.1)
+    return {**made, "memory": {"model": model, "counters": counters, "told": told}}
+
+
+MEMORY = {**SPEED_UPS, "kind": "memory", "columns": {name: COLUMNS[name] for name in ("NFA", "FA")}}
+TRANSACTIONS = [
+    of_memory(False, "road_usa", counted(0.2, 4e6), counted(0.25, 4.4e6, "counters")),
+    of_memory(True, "road_usa", counted(0.5, 1e6), counted(0.5, 1.1e6, "counters")),
+    of_memory(False, "ring", counted(0.2, 0.0)),
+    of_memory(True, "ring", counted(0.8, 0.0), told="no counters: ncu is not on the PATH"),
+    of_memory(False, "star", None, told="no model: of sums alone"),
+    of_memory(True, "star", None, told="no model: of sums alone"),
+]
+
+
+def test_memory_transactions_stand_over_those_of_the_first_column():
+    table = memory_table(Layout.from_plain(MEMORY), TRANSACTIONS)
+    lines = [[part.strip() for part in line.split("│")] for line in as_text(table).splitlines() if "│" in line][1:]
+    assert lines == [
+        ["FL", "RU", "4", "FA", "model", "20.0 %", "2.5x", "1 M", "0.25x"],
+        ["FL", "RU", "4", "FA", "counters", "25.0 %", "2x", "1.1 M", "0.25x"],
+        ["FL", "ring (y=2)", "4", "FA", "model", "20.0 %", "4x", "0", "-"],
+    ]
+    told = memory_legend(Layout.from_plain(MEMORY), TRANSACTIONS)
+    assert "FL, ring (y=2), FA: no counters: ncu is not on the PATH" in told
+    assert "FL, star (y=2), NFA: no model: of sums alone" in told
+
+
+def test_memory_transactions_are_drawn(tmp_path):
+    svg, png = write_layout_figure(tmp_path / "layout", Layout.from_plain(MEMORY), TRANSACTIONS)
+    text = "".join(ET.parse(svg).getroot().itertext())
+    for label in ("load efficiency, FA over NFA (model)", "atomic transactions, FA over NFA (counters)", "1.1 M", "RU"):
+        assert label in text
+    assert Image.open(png).width > 300
+
+
+def test_memory_transactions_want_a_column_to_stand_over():
+    with pytest.raises(LayoutError, match=r"layout.first is null"):
+        Layout.from_plain({**MEMORY, "first": None})

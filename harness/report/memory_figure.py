@@ -1,0 +1,41 @@
+"""Figures 7.1 and 7.2 of the Onyx thesis: load efficiency and atomic transactions, normalised."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from harness.report.figures import style
+from harness.report.memory import Pair, count
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+HATCH = {"model": "", "counters": "///"}
+
+
+def draw_memory(axes: Axes, pairs: Sequence[Pair], first: str) -> None:
+    """Two bars a graph, column and source: how many times the load efficiency and the atomic transactions of the first
+    column. Above them stand the load efficiency of that one, and the atomic transactions of the other."""
+    graphs = list(dict.fromkeys(pair.row.graph for pair in pairs))
+    kinds = list(dict.fromkeys((pair.column, pair.source) for pair in pairs))
+    width = 0.8 / (2 * len(kinds))
+    for number, (column, source) in enumerate(kinds):
+        own = [pair for pair in pairs if (pair.column, pair.source) == (column, source)]
+        bars = (
+            ("load efficiency", [(p, p.efficiency, f"{100 * (p.first['load_efficiency'] or 0):.0f} %") for p in own]),
+            ("atomic transactions", [(p, p.atomics, count(p.own["atomics"]["transactions"])) for p in own]),
+        )
+        for place, (what, values) in enumerate(bars):
+            colour, _ = style(2 * (number // len(HATCH)) + place)
+            offset = width * (2 * number + place - len(kinds) + 0.5)
+            known = [(graphs.index(pair.row.graph) + offset, ratio, told) for pair, ratio, told in values if ratio]
+            heights = [ratio for _, ratio, _ in known]
+            label = f"{what}, {column} over {first} ({source})"
+            axes.bar([x for x, _, _ in known], heights, width, color=colour, hatch=HATCH[source], label=label)
+            for x, ratio, told in known:
+                axes.annotate(told, (x, ratio), rotation=90, ha="center", va="bottom", fontsize=6)
+    axes.axhline(1.0, color="0.4", linewidth=0.8)
+    axes.margins(y=0.35)
+    axes.set(ylabel=f"over {first}")
+    axes.set_xticks(range(len(graphs)), graphs, rotation=30, ha="right")
