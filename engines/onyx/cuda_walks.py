@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 WARP = 32
 LANE = np.arange(WARP)
 IN_ONE_RUN = re.compile(r"lies_in_one_run<(\d+)>")
-EDGE_FUNCTIONS = re.compile(r"\[&\]\(Id (\w), Id (\w), Arc e\)")
 
 
 def vertexmap(work: Work) -> Iterator[Step]:
@@ -86,24 +85,35 @@ def edgemap_tiles(work: Work) -> Iterator[Step]:
 
 def _visited(work: Work, found: Lanes, adjacency: Adjacency) -> Iterator[Step]:
     """Edges that lanes have found, one for each team at once."""
-    warps = found.having(base=found["base"][:, :1], end=found["end"][:, :1])
-    everyone = type(warps)(np.ones_like(warps.active), warps.weights, warps.indices)
-    number = work.team_number
-    lanes = everyone.where(number < work.team.teams)
-    stop = np.minimum(lanes["base"] + WARP, lanes["end"])
-    lanes = repeated(lanes, "e", lanes["base"] + number, stop, work.team.teams)
-    names = EDGE_FUNCTIONS.search(work.kernel.source)
-    assert names is not None
-    row, other = names.groups()
-    ends = {row: rows_of(adjacency.offsets, lanes["e"]), other: neighbours_of(adjacency.neighbours, lanes)}
-    lanes = with_reverse(work, lanes.having(**ends))
-    yield Step(lanes, reverse_load(work), ("fetch", "visit"))
+    base, stop = found["base"], np.minimum(found["base"] + WARP, found["end"])
+    number, teams = work.team_number, work.team.teams
+    lanes = found.everywhere().where(number < teams).having(last=stop - 1)
+    chunks = repeated(lanes, "chunk", base, stop, teams * work.number("depth"))
+    depth = min(work.number("depth"), -(-WARP // teams))  # beyond, a compiler sees that nothing is there
+    yield from _fetched_ahead(work, chunks.having(chunk=chunks["chunk"] + number), teams, depth, adjacency)
+
+
+def _fetched_ahead(
+    work: Work, chunks: Lanes, stride: int, depth: int, adjacency: Adjacency, loads: tuple[Load, ...] = ()
+) -> Iterator[Step]:
+    """Edges ``stride`` apart from ``chunk`` on: ``depth`` of them are fetched before the first is visited, and the
+    ``last`` one stands in for those that are not there. ``loads``: with each that is fetched."""
+    row, other = ("v", "u") if adjacency is work.graph.csc else ("u", "v")
+
+    def at(edges: Lanes) -> Lanes:
+        ends = {row: rows_of(adjacency.offsets, edges["e"]), other: neighbours_of(adjacency.neighbours, edges)}
+        return with_reverse(work, edges.having(**ends))
+
+    for ahead in range(depth):
+        e = chunks["chunk"] + ahead * stride
+        yield Step(at(chunks.having(e=np.minimum(e, chunks["last"]))), (*loads, *reverse_load(work)), ("fetch",))
+        yield Step(at(chunks.where(e <= chunks["last"]).having(e=e)), blocks=("visit",))
 
 
 # gather.cuh -----------------------------------------------------------------------------------------------------------
 def gather(work: Work) -> Iterator[Step]:
     """``share`` teams of a warp own a vertex, and each takes its edges in turn."""
-    share, offsets = work.number("share"), work.graph.csc.offsets
+    share, depth, offsets = work.number("share"), work.number("depth"), work.graph.csc.offsets
     owners = work.team.teams // share
     ends = np.append(np.arange(work.first, work.last, owners), work.last)
     warps = work.picked(np.diff(offsets[ends]))
@@ -114,9 +124,8 @@ def gather(work: Work) -> Iterator[Step]:
     loads = Load("in_offsets", "next", size), Load("in_offsets", "v", size)
     yield Step(lanes, (*work.flags("v"), *loads), ("start",))
     begin, end = arc_range(offsets, lanes, "v")
-    edges = repeated(lanes, "e", begin + part, end, share)
-    edges = with_reverse(work, edges.having(u=neighbours_of(work.graph.csc.neighbours, edges)))
-    yield Step(edges, (Load("in_neighbours", "e"), *reverse_load(work)), ("fetch", "visit"))
+    chunks = repeated(lanes.having(last=end - 1), "chunk", begin + part, end, share * depth)
+    yield from _fetched_ahead(work, chunks, share, depth, work.graph.csc, (Load("in_neighbours", "e"),))
     yield Step(lanes.where(part == 0), blocks=("finish",))
 
 
@@ -140,10 +149,8 @@ def segments(work: Work) -> Iterator[Step]:
     begin = warps["warp"] + work.team_number * run
     stop = np.minimum(begin + run, warps["end"])
     lanes = warps.where((work.team_number < teams) & (begin < stop)).having(begin=begin, stop=stop)
-    edges = repeated(lanes, "e", lanes["begin"], lanes["stop"])
-    row = rows_of(adjacency.offsets, edges["e"])
-    edges = edges.having(v=row, u=neighbours_of(adjacency.neighbours, edges))
-    yield Step(with_reverse(work, edges), reverse_load(work), ("fetch", "visit"))
+    chunks = repeated(lanes.having(last=stop - 1), "chunk", begin, stop, work.number("depth"))
+    yield from _fetched_ahead(work, chunks, 1, work.number("depth"), adjacency)
     yield from _reduced(work, lanes, adjacency.offsets)
 
 
@@ -177,7 +184,7 @@ def _side(work: Work) -> tuple[str, Adjacency]:
 
 _VISITS = (
     "for (int first = 0; first < count; first += TEAMS * DEPTH) {",
-    "const int lane = first + d * TEAMS + team.number;",
+    "const int there = lane < count && some >> lane & 1u ? lane : count - 1;",
 )
 MAPPINGS = (
     Mapped(
@@ -186,6 +193,7 @@ MAPPINGS = (
         (
             "for (Id v = first + warp_of_grid() * PER_WARP + mine; v < stop; v += warps_of_grid() * PER_WARP) {",
             "for (Arc e = offsets[v] + part; e < end; e += SHARE * DEPTH) {",
+            "u[d] = neighbours[at_most(e + d * SHARE, end - 1)];",
         ),
     ),
     Mapped(
@@ -195,6 +203,7 @@ MAPPINGS = (
             "const int begin = (threadIdx.x / 32 * TEAMS + team.number) * RUN;",
             "for (int i = threadIdx.x; i < count; i += BLOCK) {",
             "for (int i = begin; i < end; i += DEPTH) {",
+            "const int there = at_most(i + d, end - 1);",
         ),
     ),
     Mapped(

@@ -30,6 +30,10 @@ class Lanes:
         """Those lanes alone for which ``mask`` holds."""
         return Lanes(self.active & mask, self.weights, self.indices)
 
+    def everywhere(self) -> Lanes:
+        """All lanes."""
+        return Lanes(np.ones_like(self.active), self.weights, self.indices)
+
     def having(self, **indices: NDArray[Any]) -> Lanes:
         """With further index variables; an array of fewer lanes or steps is repeated."""
         shape = self.active.shape

@@ -73,10 +73,11 @@ def test_rows_whose_features_are_no_power_of_two_are_padded():
     loads, atomics = spread("onyx", ring(64), 5, **PUSH, balance="edge")
     # rows of 5 lie 8 apart: two lanes of which the second takes 16 bytes too, of one feature and padding
     assert (loads, atomics) == spread("onyx", ring(64), 8, **PUSH, balance="edge")
-    # one feature a lane: 6 teams of 5 lanes, 11 steps of 6 edges; two of 5, as 64 is 10 times 6 and 4 more
+    # one feature a lane: 6 teams of 5 lanes, so 6 steps of 6 edges; 4 are fetched ahead, and where no edge is left, the
+    # last one stands in: twice
     loads, atomics = spread("onyx", ring(32), 5, **PUSH, balance="edge", vector_width=1)
-    assert loads.requests == 1 + 1 + 6 + 6
-    assert loads.bytes == 128 + 128 + 32 * 4 + 32 * 20
+    assert loads.requests == 1 + 1 + 8 + 8
+    assert loads.bytes == 128 + 128 + 34 * 4 + 34 * 20
     assert atomics.requests == 6
     assert atomics.sectors == 32
 
