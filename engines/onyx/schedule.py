@@ -20,6 +20,8 @@ class OnyxSchedule:
       send the difference to accumulators that are kept. In pull, destinations of sources that moved are marked and
       recomputed from all their in-edges, which is exact and works for every message; when the marks would touch more
       than ``dense_share`` of all arcs (twice that, once it is sparse), every destination is recomputed instead.
+      Either way a superstep in which little moves goes over what is flagged alone (``harness.lowering.cpu.flags``),
+      not over all vertices.
     - ``fold``: consecutive stages share a kernel: edge with edge, vertex with vertex, and in pull edge with the vertex
       steps after it, whose intermediate values then stay in registers. (Vertex with the edge push after it is not
       folded on the CPU: owners of destinations, not of sources, push.)
