@@ -91,6 +91,7 @@ def test_a_cell_survives_the_way_to_another_process(registry):
         ({"measure__budget_s": -1.0}, CampaignError, "measure.budget_s is -1.0"),
         ({"limits__time_s": 0}, CampaignError, "limits.time_s is 0"),
         ({"limits__memory_gb": "all"}, CampaignError, "limits.memory_gb is 'all'"),
+        ({"limits__device_memory_gb": 0}, CampaignError, "limits.device_memory_gb is 0"),
         ({"memory": "modle"}, CampaignError, "memory is 'modle'; did you mean 'model'"),
         ({"memory": "counters"}, CampaignError, "say device=cuda, or memory=model on any device"),
         ({"validate": "yes"}, CampaignError, "validate is 'yes'; it must be true, false or sampled"),

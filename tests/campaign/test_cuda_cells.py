@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
+import psutil
 import pytest
 
 from harness.campaign.refusal import device_refusal, memory_refusal, ran_out_of_memory
@@ -92,12 +91,20 @@ def ran(tmp_path):
             "engine": {"name": engine}, "algorithm": {"name": algorithm}, "graph": {"name": "rmat", "scale": scale},
             "device": {"kind": "cuda", "index": index, "threads": 1}, "features": features, "max_supersteps": None,
             "validate": True, "measure": {}, "limits": {"time_s": 100, **limits}, "plugins": {"block": []},
-            "warm": {"change": None},
+            "warm": {"change": None}, "memory": "off",
         }  # fmt: skip
         cell = resolve_cell(config, load_plugins())
         return read_record(run_cell(Assignment(cell, "sweep", "key", tmp_path / "key", "")))
 
     return run
+
+
+@pytest.mark.skipif(not cuda_unavailable(0), reason="there is a CUDA device")
+def test_without_a_device_nothing_is_held(ran):
+    record = ran(device_memory_gb=1.0)
+    assert record["outcome"] == "unsupported"
+    assert record["environment"]["gpu_peak_bytes"] is None
+    assert record["config"]["limits"]["device_memory_gb"] == 1.0
 
 
 @pytest.mark.parametrize("engine", [pytest.param(name, marks=ON_A_GPU) for name in ("cusparse", "torch", "onyx")])
@@ -127,16 +134,11 @@ FAILING = {
 
 
 @pytest.mark.parametrize("case", [pytest.param(name, marks=ON_A_GPU) for name in FAILING])
-def test_what_a_gpu_cannot_do_is_an_outcome_and_leaves_its_memory(ran, case):
+def test_what_a_gpu_cannot_do_is_an_outcome_and_its_process_ends(ran, case):
+    """A process that has ended has given its device memory back: the driver sees to that."""
     engine, asked, outcome, words = FAILING[case]
-    before = free_bytes()
     record = ran(engine, **asked)
     assert record["outcome"] == outcome, record["reason"] + record["output"]
     assert words in record["reason"]
-    assert free_bytes() >= before - GIGABYTE // 4
-
-
-def free_bytes():
-    """Free memory of the first GPU, from a process that has gone when this returns."""
-    told = "import cupy; print(cupy.cuda.runtime.memGetInfo()[0])"
-    return int(subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True).stdout)
+    left = [process.cmdline() for process in psutil.Process().children(recursive=True)]
+    assert not [line for line in left if "harness.campaign.child" in line]
