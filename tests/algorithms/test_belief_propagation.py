@@ -40,15 +40,16 @@ def test_without_loops_beliefs_are_the_exact_marginals(graph, rule, wider):
     assert not belief[:, k:].any()
 
 
-# Damped messages come near zero only as fast as damping lets them: what is left of an impossible state when the run
-# settles must weigh nothing beside the least likely possible one.
-@given(networks(near_zero=False), st.sampled_from(RULES))
-@settings(max_examples=30, deadline=None)
+@given(networks(), st.sampled_from(RULES))
+@settings(max_examples=20, deadline=None)
 def test_damping_leaves_the_fixed_point_where_it_is(graph, rule):
+    """Damped messages come near zero only as fast as damping lets them, and what is left of an impossible state must
+    weigh nothing beside the least likely possible one: with six variables and five edges of 1e-12 each, 1e-132. So the
+    answer is that of 200 supersteps (0.2^200 = 1e-140), which do not stop at the tolerance that a run settles by."""
     exact = enumerated(graph, rule)
     assume(exact is not None)
-    belief, settled = beliefs(graph, rule=rule, damping=0.4, tolerance=1e-15, supersteps=200)
-    assert settled
+    assert beliefs(graph, rule=rule, damping=0.2, tolerance=1e-9, supersteps=200)[1]
+    belief, _ = beliefs(graph, rule=rule, damping=0.2, tolerance=0.0, supersteps=200)
     np.testing.assert_allclose(belief, exact, atol=1e-5)
 
 

@@ -14,10 +14,10 @@ from harness.algorithms.kcore import KCore
 from harness.algorithms.manifold_ranking import ManifoldRanking
 from harness.algorithms.multimodal import Multimodal
 from harness.algorithms.sssp import SSSP
-from harness.language import trace
+from harness.language import InvalidInput, trace
 from harness.language.reference import ReferenceRun
 from tests.algorithms.multigraphs import multigraphs
-from tests.algorithms.networks import enumerated, networks
+from tests.algorithms.networks import networks
 from tests.language.interpreter import ChangeDrivenInterpreter
 
 ALGORITHMS = [BFS(), SSSP(), Components(), KCore(core=3), ManifoldRanking(alpha=0.9), Multimodal()]
@@ -44,10 +44,12 @@ def test_changes_alone_give_the_same_values(algorithm, graph, features):
 @settings(max_examples=40, deadline=None)
 def test_messages_of_edges_that_changed_give_the_same_beliefs(rule, graph, damping):
     """Factors take each other's places, and only edges are updated one of whose inputs has moved."""
-    assume(enumerated(graph, rule) is not None)
     algorithm = BeliefPropagation(rule=rule, potentials="edge", damping=damping)
     program, k = trace(algorithm), graph.vertex_data["unary"].shape[1]
-    inputs = algorithm.inputs(graph, k)
+    try:
+        inputs = algorithm.inputs(graph, k)
+    except InvalidInput:  # a variable or an edge without a possible state
+        assume(False)
     full = ReferenceRun(program, graph, k)
     full.reset(inputs)
     lazy = ChangeDrivenInterpreter(program, graph, k, inputs)

@@ -21,11 +21,11 @@ from tests.engines.problems import (
     exact_trace,
     exactly,
     new_engine,
+    one_number,
     outputs_of,
     prepared,
     problem,
     program,
-    turns,
 )
 from tests.engines.programs import PROGRAMS, arcs_and_loops, inputs_for, program_named, traced, two_sides
 
@@ -80,17 +80,10 @@ def check_every_superstep(strategy, algorithm, features, threads=2):
         engine.close()
 
 
-def one_number(strategy, algorithm):
-    """The number of features of a strategy and an algorithm: one for which other tests have compiled it too."""
-    if algorithm.startswith("belief"):
-        return 5 if algorithm.endswith("edge") else 3
-    return turns(CHANGE_DRIVEN[strategy][0], algorithm)[0]
-
-
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("strategy", CHANGE_DRIVEN)
 def test_equals_full_after_every_superstep(strategy, algorithm):
-    check_every_superstep(strategy, algorithm, one_number(strategy, algorithm))
+    check_every_superstep(strategy, algorithm, one_number(CHANGE_DRIVEN[strategy][0], algorithm))
 
 
 @pytest.mark.full
