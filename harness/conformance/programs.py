@@ -83,9 +83,8 @@ def inputs_for(program: Program, graph: Graph, features: int, seed: int = 0) -> 
     return Inputs(properties, dict(program.parameters))
 
 
-@_program()
-def averaging(p: ProgramBuilder, self: Any) -> None:
-    """Weighted sums of vectors, scaled; a fixed number of supersteps."""
+def _weighted_sums(p: ProgramBuilder) -> None:
+    """``aggr``: the sum over in-edges of weight times ``x``, which starts as the input ``x0``."""
     p.edge("weight")
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
@@ -93,6 +92,12 @@ def averaging(p: ProgramBuilder, self: Any) -> None:
     @p.over_edges(into="aggr", reduce="sum")
     def spread(src: Reader, edge: Reader) -> Expression:
         return edge.weight * src.x
+
+
+@_program()
+def averaging(p: ProgramBuilder, self: Any) -> None:
+    """Weighted sums of vectors, scaled; a fixed number of supersteps."""
+    _weighted_sums(p)
 
     @p.over_vertices
     def step(v: Reader) -> Values:
@@ -273,13 +278,7 @@ def messages(p: ProgramBuilder, self: Any) -> None:
 @_program("bipartite")
 def sides(p: ProgramBuilder, self: Any) -> None:
     """The two sides of a bipartite graph by turns."""
-    p.edge("weight")
-    p.vertex("x0", K)
-    p.vertex("x", K, start="x0")
-
-    @p.over_edges(into="aggr", reduce="sum")
-    def spread(src: Reader, edge: Reader) -> Expression:
-        return edge.weight * src.x
+    _weighted_sums(p)
 
     @p.over_vertices
     def step(v: Reader) -> Values:

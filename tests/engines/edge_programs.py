@@ -89,16 +89,21 @@ def two_updates(p, self):
     p.output("x", bound=1e-4)
 
 
-def overwritten(p, self):
-    """Two updates of one property, neither of which reads what the other made; a reduction after each."""
+def weighted_flow(p):
+    """A flow of every edge that is its source's vector times its weight."""
     p.edge("weight")
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
     p.edge("flow", K, start=1.0)
 
     @p.over_edges(updates="flow")
-    def first(src, edge):
+    def flow_on(src, edge):
         return edge.weight * src.x
+
+
+def overwritten(p, self):
+    """Two updates of one property, neither of which reads what the other made; a reduction after each."""
+    weighted_flow(p)
 
     @p.over_edges(into="got", reduce="sum")
     def gather(edge):
@@ -144,14 +149,7 @@ def tables(p, self):
 
 def largest_flow(p, self):
     """A maximum over changing edges."""
-    p.edge("weight")
-    p.vertex("x0", K)
-    p.vertex("x", K, start="x0")
-    p.edge("flow", K, start=1.0)
-
-    @p.over_edges(updates="flow")
-    def move(src, edge):
-        return edge.weight * src.x
+    weighted_flow(p)
 
     @p.over_edges(into="best", reduce="max")
     def gather(edge):

@@ -37,10 +37,10 @@ GRAPHS = dict.fromkeys(ALGORITHMS, tuple(SMALL)) | {
     "belief_propagation_edge": ("network", "forest"),
 }
 SUPERSTEPS = 12
-# Of the largest magnitude that the same vertex has had so far: float32 keeps 24 bits of it, and kept sums hold what was
-# once large in them. Whole numbers are exact. A sum of n terms is off by some sqrt(n) half units of the last place in
-# every superstep (3,000 at the hub: 3e-6); a least-squares system multiplies the error of its right side by about
-# 1 / lambda = 10 more, and more so where one feature alone cannot fit.
+# Of the largest magnitude that the same vertex has had so far, or of the floor that the program states: float32 keeps 24
+# bits of it, and kept sums hold what was once large in them. Whole numbers are exact. A sum of n terms is off by some
+# sqrt(n) half units of the last place in every superstep (3,000 at the hub: 3e-6); a least-squares system multiplies
+# the error of its right side by about 1 / lambda = 10 more, and more so where one feature alone cannot fit.
 ROUNDING = {
     "label_propagation": 5e-6, "pagerank": 2e-5, "als": 2e-5, "als_all": 1e-4, "belief_propagation": 2e-6,
     "belief_propagation_max": 5e-6, "belief_propagation_edge": 5e-6, "bfs": 0.0, "sssp": 1e-6, "components": 0.0,
@@ -70,12 +70,14 @@ def check_every_superstep(strategy, algorithm, features, threads=2):
         graph, inputs = problem(algorithm, graph_name, features)
         engine = prepared(name, options, program(algorithm), graph, features, threads)
         engine.reset(exactly(inputs))
-        largest = dict.fromkeys(program(algorithm).outputs, 0.0)
+        floors = {result.name: result.floor for result in program(algorithm).results}
+        largest = dict.fromkeys(floors, 0.0)
         for superstep, wanted in enumerate(exact_trace(algorithm, graph_name, features, SUPERSTEPS)):
             engine.run(1)
             for output, value in wanted.items():
                 largest[output] = np.maximum(largest[output], magnitude(value))
-                off = furthest(engine.values(output), value, largest[output])
+                least = floors[output] * largest[output].max(initial=0.0)
+                off = furthest(engine.values(output), value, np.maximum(largest[output], least))
                 assert off <= ROUNDING[algorithm], f"{graph_name}, {output} after superstep {superstep}: {off}"
         engine.close()
 
