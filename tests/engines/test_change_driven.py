@@ -37,10 +37,10 @@ GRAPHS = dict.fromkeys(ALGORITHMS, tuple(SMALL)) | {
     "belief_propagation_edge": ("network", "forest"),
 }
 SUPERSTEPS = 12
-# Of the largest magnitude that the same vertex has had so far, or of the floor that the program states: float32 keeps 24
-# bits of it, and kept sums hold what was once large in them. Whole numbers are exact. A sum of n terms is off by some
-# sqrt(n) half units of the last place in every superstep (3,000 at the hub: 3e-6); a least-squares system multiplies
-# the error of its right side by about 1 / lambda = 10 more, and more so where one feature alone cannot fit.
+# Of the largest magnitude that the same vertex has had so far, or of the floor that the program states: float32 keeps
+# 24 bits of it, and kept sums hold what was once large in them. Whole numbers are exact. A sum of n terms is off by
+# some sqrt(n) half units of the last place in every superstep (3,000 at the hub: 3e-6); a least-squares system
+# multiplies the error of its right side by about 1 / lambda = 10 more, and more so where one feature alone cannot fit.
 ROUNDING = {
     "label_propagation": 5e-6, "pagerank": 2e-5, "als": 2e-5, "als_all": 1e-4, "belief_propagation": 2e-6,
     "belief_propagation_max": 5e-6, "belief_propagation_edge": 5e-6, "bfs": 0.0, "sssp": 1e-6, "components": 0.0,

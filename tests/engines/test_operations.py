@@ -37,8 +37,6 @@ NO_DELTA = {
     "message_reads_graph",
     "several_reductions",
     "tall_messages",
-    "products",
-    "matrix_products",
 }
 NO_PRODUCT = {
     "shortest_paths", "largest_label", "own_aggregate", "reads_destination", "destination_alone", "several_reductions",
