@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from harness.lowering.cpu.sent_edges import SentEdges
     from harness.lowering.cpu.vertex_kernels import fill_kernel
     from harness.lowering.cpu.write_back import write_back
+    from harness.lowering.cuda.code import Value
     from harness.lowering.cuda.engine import CudaEngine
     from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder
     from harness.lowering.cuda.launches import Launch
@@ -78,7 +79,8 @@ if TYPE_CHECKING:
         rows_of,
         with_reverse,
     )
-    from harness.lowering.cuda.write_back import cuda_write_back
+    from harness.lowering.cuda.write_back import cuda_write_back, frontier
+    from harness.lowering.edge_order import constants_by_source
     from harness.lowering.log_products import products_as_sums
     from harness.lowering.tracking import composed_writes, live_after
     from harness.transactions import Behaviour, Lanes, Load, Step, repeated
@@ -104,12 +106,14 @@ _HOME = {
     "harness.lowering.cpu.vertex_kernels": "fill_kernel",
     "harness.lowering.cpu.write_back": "write_back",
     "harness.lowering.log_products": "products_as_sums",
+    "harness.lowering.cuda.code": "Value",
     "harness.lowering.cuda.engine": "CudaEngine",
     "harness.lowering.cuda.kernels": "CudaKernel CudaKernelBuilder",
     "harness.lowering.cuda.thread_engine": "ThreadEngine combine_threads",
     "harness.lowering.cuda.launches": "Launch",
     "harness.lowering.cuda.walks": "Mapped Work arc_range neighbours_of reverse_load rows_of with_reverse",
-    "harness.lowering.cuda.write_back": "cuda_write_back",
+    "harness.lowering.cuda.write_back": "cuda_write_back frontier",
+    "harness.lowering.edge_order": "constants_by_source",
     "harness.lowering.tracking": "composed_writes live_after",
     "harness.transactions": "Behaviour Lanes Load Step repeated",
 }
@@ -128,11 +132,11 @@ __all__ = [
     "Engine", "EngineFailure", "EngineSpec", "Evaluator", "Expression", "FoldGroup", "Graph", "GraphReduce",
     "GraphSpec", "HubRuns", "Inputs", "InvalidInput", "Kernel", "KernelBuilder", "Lanes", "LanguageError", "Launch",
     "Load", "Mapped", "No", "PerDevice", "Phases", "Program", "Property", "RunStatistics", "ScheduleError", "SentEdges",
-    "Stage", "Step", "Superstep", "ThreadEngine", "VertexStep", "Work", "Yes", "arc_range", "balanced_bounds",
+    "Stage", "Step", "Superstep", "ThreadEngine", "Value", "VertexStep", "Work", "Yes", "arc_range", "balanced_bounds",
     "blocks_of_multiprocessor", "change_driven", "combine_threads", "composed_writes", "concrete", "constant",
-    "cuda_unavailable", "cuda_write_back", "every_vertex", "fill_kernel", "flagged_loop", "fold_groups", "hookimpl",
-    "hub_runs", "initial_values", "live_after", "moved", "mutable", "neighbours_of", "option", "owned_edges",
-    "owner_bounds", "products_as_sums", "push_template", "raised", "read", "reads", "recomputation_only",
-    "registers_of", "repeated", "reverse_load", "rows_of", "schedule_from_options", "segment_reduce", "substitute",
-    "sum_hubs_in_runs", "unfolded", "walk", "watched", "with_reverse", "write_back",
+    "constants_by_source", "cuda_unavailable", "cuda_write_back", "every_vertex", "fill_kernel", "flagged_loop",
+    "fold_groups", "frontier", "hookimpl", "hub_runs", "initial_values", "live_after", "moved", "mutable",
+    "neighbours_of", "option", "owned_edges", "owner_bounds", "products_as_sums", "push_template", "raised", "read",
+    "reads", "recomputation_only", "registers_of", "repeated", "reverse_load", "rows_of", "schedule_from_options",
+    "segment_reduce", "substitute", "sum_hubs_in_runs", "unfolded", "walk", "watched", "with_reverse", "write_back",
 ]  # fmt: skip

@@ -15,3 +15,25 @@ __device__ inline Count mark(const Arc* offsets, const Id* neighbours, Id first,
                    });
     return followed;
 }
+
+// edgemap for those edges of wanted vertices that are `listed` themselves.
+template <bool PIPELINE, int DEPTH, class Wanted, class Listed, class Fetch, class Visit>
+__device__ inline void edgemap_listed(const Team& team, const Arc* offsets, const Id* neighbours, Id first, Id last,
+                                      Wanted wanted, Listed listed, Fetch fetch, Visit visit)
+{
+    per_edge<PIPELINE>(offsets, neighbours, first, last, wanted, [&](const Edge& mine, int count) {
+        const bool some = lane_id() < count && listed(mine.row, mine.at);
+        visit_edges<DEPTH>(team, mine, __ballot_sync(WARP, some), fetch, visit);
+    });
+}
+
+// The edges in the lists of dirty vertices, as far as this thread has counted them; the next superstep's flags are blank.
+__device__ inline Count count_edges(const Arc* offsets, Id first, Id last, const bool* dirty, bool* next)
+{
+    Count edges = 0;
+    for (Id u = first + 32 * warp_of_grid() + lane_id(); u < last; u += 32 * warps_of_grid()) {
+        if (dirty[u]) edges += offsets[u + 1] - offsets[u];
+        next[u] = false;
+    }
+    return edges;
+}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from engines.onyx.cuda_edge_changes import EdgeChanges, doubled_edges
 from engines.onyx.cuda_kernels import Kernels
 from engines.onyx.schedule import OnyxSchedule
 from harness.api import (
@@ -41,6 +42,7 @@ class OnyxCudaEngine(CudaEngine):
 
     schedule: OnyxSchedule
     templates = Path(__file__).parent
+    tracks_edges = True
 
     def __init__(self, schedule: OnyxSchedule) -> None:
         super().__init__(schedule)
@@ -65,7 +67,7 @@ class OnyxCudaEngine(CudaEngine):
     def narrow(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
         """Begin with what is stale. Pulling recomputes these vertices alone, where no stage needs what another reduced
         at the others; pushing sends extrema from the senders. Sums that are kept are built first."""
-        if not self.change_driven:
+        if not self.change_driven or any(group.kind == "update" for group in self.tracking.groups):
             return
         if self.direction == "push":
             if self.keeps_extrema:
@@ -104,6 +106,7 @@ class OnyxCudaEngine(CudaEngine):
             self.keep_accumulators(forms, self.schedule.rebuild)
         for group in self.tracking.groups if self.change_driven else ():  # every kernel has to know of these buffers
             self.flipped |= {f"vertex_{name}": f"flips_{self.tracking.name(group)}" for name in self._doubled(group)}
+            self.flipped |= {array: f"flips_{array}" for array in doubled_edges(self, group)}
         for group in self.tracking.groups:
             if group.kind == "vertex":
                 self.add(kernels.vertices(group), "vertices")
@@ -134,16 +137,19 @@ class OnyxCudaEngine(CudaEngine):
             self.add(kernels.changes(group, self.messages, tiles=False), "sources", 1)
             if kernels.tiles:
                 self.add(kernels.changes(group, self.messages, tiles=True), over, lanes)
-            self.add(kernels.sent(group), "sources", 1)
+            kernels.sent_edges.plan(group, over, lanes)
+            if self.tracking.sources(group):
+                self.add(kernels.sent(group), "sources", 1)
 
     def _plan_segments(self, kernels: Kernels, group: FoldGroup) -> None:
         run = max(FEWEST_EDGES, TILE // (self.block // 32 * self.team.teams))
-        unless = "run->over()"
+        unless, dense = "run->over()", ""
         if self.change_driven:
             unless += f" || run->sparse({kernels.number(group)})"
-            self.add(kernels.mark(group), "sources", 1)
+            dense = f"dirty_{self.tracking.name(group)}"
+            self._plan_marks(kernels, group)
         for stage in group.edge_stages:
-            self.add(kernels.clear(stage, run=run, unless=unless, dense=self.change_driven), "vertices")
+            self.add(kernels.clear(stage, run=run, unless=unless, dense=dense), "vertices")
         # a block takes a tile of `run` edges for each of its teams
         self.add(kernels.segments(group, run), "in arcs", 32 / self.team.teams / run)
         if self.change_driven:
@@ -159,10 +165,14 @@ class OnyxCudaEngine(CudaEngine):
             swaps = tuple(f"vertex_{name}" for name in doubled)
             self.add(kernels.gather(group, share, doubled), "vertices", share * self.team.lanes, swaps)
             return
-        self.add(kernels.mark(group), "sources", 1)
+        self._plan_marks(kernels, group)
         self.add(kernels.gather(group, share, doubled), "vertices", share * self.team.lanes)
         if doubled:
             self.add(kernels.commit(group, doubled), "vertices", 1)
+
+    def _plan_marks(self, kernels: Kernels, group: FoldGroup) -> None:
+        if self.tracking.sources(group):
+            self.add(kernels.mark(group), "sources", 1)
 
     def _doubled(self, group: FoldGroup) -> tuple[str, ...]:
         """What a gather writes while others still read it through an edge goes to a second buffer; alternating sides
@@ -187,6 +197,9 @@ class OnyxCudaEngine(CudaEngine):
         return share
 
     def _plan_updates(self, kernels: Kernels, group: FoldGroup) -> None:
+        if self.change_driven:
+            EdgeChanges(kernels, group).plan()
+            return
         order = "csc" if self.direction == "pull" else "csr"
         for stage in group.stages:
             assert isinstance(stage, EdgeUpdate)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from engines.onyx import cuda_templates as templates
+from engines.onyx.cuda_sent_edges import SentEdges
 from harness.api import (
     CudaKernelBuilder,
     EdgeReduce,
@@ -12,6 +14,7 @@ from harness.api import (
     Expression,
     FoldGroup,
     GraphReduce,
+    Stage,
     cuda_write_back,
     reads,
 )
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 OPERATION = {"sum": "Add", "min": "Min", "max": "Max"}
 FETCHED_SLOTS = 32  # of rows that a lane holds for edges fetched ahead
 EVERY = "Every()"
-RANGE = [("first", "Id"), ("last", "Id")]
+RANGE = templates.RANGE
 OVER = "run->over()"
 
 
@@ -36,6 +39,7 @@ class Kernels:
         schedule = engine.schedule
         self.pipeline = schedule.pipeline is not False
         self.tiles = engine.balance == "edge"
+        self.sent_edges = SentEdges(self)
 
     def builder(
         self, name: str, template: str, signature: list[tuple[str, str]], hoisted: tuple[str, ...] = ()
@@ -104,14 +108,17 @@ class Kernels:
         cuda_write_back(builder, self.tracking, group, "vertex")
         return builder.finish()
 
-    def clear(self, stage: EdgeReduce, *, run: int = 0, unless: str = OVER, dense: bool = False) -> CudaKernel:
+    def clear(self, stage: EdgeReduce, *, run: int = 0, unless: str = OVER, dense: str = "") -> CudaKernel:
         """Set an accumulator in memory to the reducer's identity; ``run``: where segments of so many edges do not store
-        it. ``dense``: this superstep goes over everything though changes are tracked."""
+        it. ``dense``: this superstep goes over everything though changes are tracked, by these flags, which it takes
+        back."""
         builder = self.builder(f"clear_{stage.into}", templates.VERTEX.replace("WANTED", EVERY), RANGE)
         blank = builder.accumulator("blank", stage.message, stage.reducer, "kernel")
         if dense:
             builder.root.line("if (blockIdx.x == 0 && threadIdx.x == 0) ++run->dense;")
         self.make_stale(builder, stage, "vertex")
+        if dense:
+            builder.blocks["vertex"].line(f"if (team.leads()) {builder.argument(dense, 'flag')}[v] = false;")
         if run:
             offsets = builder.argument("in_offsets", "arcs")
             builder.blocks["vertex"].line(f"if (lies_in_one_run<{run}>({offsets}, v, {offsets}[first])) return;")
@@ -120,17 +127,20 @@ class Kernels:
 
     # edges ------------------------------------------------------------------------------------------------------------
     def edges(
-        self, name: str, order: str, depth: int, *, wanted: str = EVERY, tiles: bool = False
+        self, name: str, order: str, depth: int, *, wanted: str = EVERY, listed: str = "", tiles: bool = False
     ) -> CudaKernelBuilder:
-        """An edgemap over out-edges (order csr) or in-edges (csc) of wanted vertices, warp- or edge-balanced."""
+        """An edgemap over out-edges (order csr) or in-edges (csc) of wanted vertices, warp- or edge-balanced;
+        ``listed``: a test of single edges, which tiles take instead of one of vertices."""
         side, row, other = ("out", "u", "v") if order == "csr" else ("in", "v", "u")
         if tiles:
             signature = [(f"{side}_rows", "ids"), (f"{side}_neighbours", "ids"), ("first", "Arc"), ("last", "Arc")]
             mapped, walked = f"edgemap_tiles<{depth}>", f"{side}_rows, {side}_neighbours"
+            wanted = listed or wanted
         else:
             signature = [(f"{side}_offsets", "arcs"), (f"{side}_neighbours", "ids"), *RANGE]
             pipeline = "true" if self.pipeline else "false"
-            mapped, walked = f"edgemap<{pipeline}, {depth}>", f"{side}_offsets, {side}_neighbours"
+            map_, wanted = ("edgemap_listed", f"{wanted}, {listed}") if listed else ("edgemap", wanted)
+            mapped, walked = f"{map_}<{pipeline}, {depth}>", f"{side}_offsets, {side}_neighbours"
         template = templates.EDGES.format(map=mapped, walked=walked, row=row, other=other).replace("WANTED", wanted)
         builder = self.builder(name, template.replace("FETCH", templates.fetch(row, other)), signature)
         builder.bind("src", "fetch", "u")
@@ -138,15 +148,26 @@ class Kernels:
         builder.bind("edge", "fetch", "e", f"{order}_")
         return builder
 
+    @staticmethod
+    def bind_reverse(builder: CudaKernelBuilder, stages: Sequence[Stage], order: str, sent_to: str = "") -> None:
+        """Edge properties of the reverse of edge ``e``, where stages read them: where all arcs pair, that is at
+        ``reverse[e]`` in either order. ``sent_to``: as well as what was last propagated to that group."""
+        if any(space == "reverse" for stage in stages for space, _ in reads(stage)):
+            builder.argument("reverse", "ids")
+            builder.bind("reverse", "fetch", "reverse[e]", f"{order}_")
+            builder.bind("sent_reverse", "fetch", "reverse[e]", f"sent_{sent_to}_")
+
     def scatter(self, group: FoldGroup) -> CudaKernel:
         """Push: every edge sends its messages to its destination."""
         builder = self.edges(self.tracking.name(group), "csr", self.depth(group), tiles=self.tiles)
+        self.bind_reverse(builder, group.stages, "csr")
         for stage in group.edge_stages:
             builder.comment("visit", stage)
             builder.reduce_into(f"vertex_{stage.into}", "v", stage.message, stage.reducer, "visit")
         if not self.tracking.change_driven:
             return builder.finish()
-        self.count_edge(builder, group, "visit")
+        self.sent_edges.note(builder, group)
+        self.count_edge(builder, len(group.edge_stages), "visit")
         return builder.finish(unless=f"{OVER} || !run->rebuilding")
 
     def changes(self, group: FoldGroup, messages: dict[str, Expression], *, tiles: bool) -> CudaKernel:
@@ -154,25 +175,29 @@ class Kernels:
         if the schedule balances edges."""
         name = self.tracking.name(group)
         stem = f"{name}_changes{'_tiles' if tiles else ''}"
-        builder = self.edges(
-            stem, "csr", self.depth(group), wanted=f"[&](Id u) {{ return active_{name}[u]; }}", tiles=tiles
-        )
-        builder.argument(f"active_{name}", "flag")
+        wanted, listed = self.sent_edges.tests(group, tiles=tiles)
+        builder = self.edges(stem, "csr", self.depth(group), wanted=wanted, listed=listed, tiles=tiles)
+        self.sent_edges.add_flags(builder, group)
+        self.bind_reverse(builder, group.stages, "csr", name)
         builder.bind("sent", "fetch", "u", f"sent_{name}_")
+        builder.bind("sent_edge", "fetch", "e", f"sent_{name}_")
         for stage in group.edge_stages:
             builder.comment("visit", stage)
             builder.reduce_into(f"vertex_{stage.into}", "v", messages[stage.name], stage.reducer, "visit")
             self.make_stale(builder, stage, "visit")
-        self.count_edge(builder, group, "visit")
-        unless = f"{OVER} || run->rebuilding"
-        if self.tiles:
-            unless += f" || {'' if tiles else '!'}run->sparse({self.number(group)})"
-        return builder.finish(unless=unless)
+        self.sent_edges.note(builder, group)
+        self.count_edge(builder, len(group.edge_stages), "visit")
+        return builder.finish(unless=f"{self.unless(group, tiles=tiles)} || run->rebuilding")
 
-    def count_edge(self, builder: CudaKernelBuilder, group: FoldGroup, block: str) -> None:
-        """Count the messages of one edge."""
+    def unless(self, group: FoldGroup, *, tiles: bool) -> str:
+        """When a kernel over single rows, or over ``tiles``, does nothing: the other one does, as few edges are to be
+        followed, or many, if the schedule balances edges."""
+        return f"{OVER} || {'' if tiles else '!'}run->sparse({self.number(group)})" if self.tiles else OVER
+
+    def count_edge(self, builder: CudaKernelBuilder, values: int, block: str) -> None:
+        """Count the messages, or new values, of one edge."""
         visited = builder.counter("visited", "&run->edges")
-        builder.blocks[block].line(f"if (team.leads()) {visited} += {len(group.edge_stages)};")
+        builder.blocks[block].line(f"if (team.leads()) {visited} += {values};")
 
     def update(self, stage: EdgeUpdate, order: str) -> CudaKernel:
         """New values of an edge property into the buffer that nobody reads."""
@@ -226,6 +251,7 @@ class Kernels:
         builder.bind("src", "fetch", "u")
         builder.bind("dst", "start", "v")
         builder.bind("edge", "fetch", "e", "csc_")
+        self.bind_reverse(builder, group.edge_stages, "csc")
         builder.bind("v", "finish", "v")
         for stage in group.edge_stages:
             total = builder.accumulator(f"{stage.into}_total", stage.message, stage.reducer, "start")
@@ -250,6 +276,7 @@ class Kernels:
         builder.bind("src", "fetch", "u")
         builder.bind("dst", "fetch", "v")
         builder.bind("edge", "fetch", "e", "csc_")
+        self.bind_reverse(builder, group.edge_stages, "csc")
         at = builder.blocks["store"]
         for stage in group.edge_stages:
             total = builder.accumulator(f"{stage.into}_total", stage.message, stage.reducer, "start")
@@ -278,7 +305,7 @@ class Kernels:
         builder.argument(names["active"], "flag")
         builder.argument(names["dirty"], "flag")
         builder.counter("followed", "&run->edges")
-        self._note_sent(builder, group)
+        self.note_sent(builder, group)
         return builder.finish()
 
     def sent(self, group: FoldGroup) -> CudaKernel:
@@ -286,12 +313,12 @@ class Kernels:
         name = self.tracking.name(group)
         builder = self.builder(f"sent_{name}", templates.SENT.format(active=f"active_{name}"), RANGE)
         builder.argument(f"active_{name}", "flag")
-        self._note_sent(builder, group)
+        self.note_sent(builder, group)
         return builder.finish()
 
-    def _note_sent(self, builder: CudaKernelBuilder, group: FoldGroup) -> None:
+    def note_sent(self, builder: CudaKernelBuilder, group: FoldGroup) -> None:
         builder.bind("v", "source", "u")
-        for source in self.tracking.sources(group):
+        for source in self.tracking.sent(group):
             node = builder.reading("v", source)
             array = f"sent_{self.tracking.name(group)}_{source}"
             builder.store(array, "u", node, builder.mapping.lower(node), "source")

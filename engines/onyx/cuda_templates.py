@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+RANGE = [("first", "Id"), ("last", "Id")]
 VERTEX = """
     @kernel
     vertexmap(team, first, last, WANTED, [&](Id v) {
@@ -82,6 +83,23 @@ COMMIT = """
         @vertex
         {fresh}[v] = false;
     }});
+"""
+FORGET = """
+    @kernel
+    vertexmap(team, first, last, [&](Id u) {{ return {rows}[u]; }}, [&](Id u) {{ {rows}[u] = false; }});
+"""
+MARK_ROWS = """
+    @kernel
+    {mark}
+    vertexmap(team, first, last, [&](Id u) {{ return {active}[u]; }}, [&](Id u) {{
+        @source
+        {dirty}[u] = true;
+        {active}[u] = false;
+    }});
+"""
+COUNT_ROWS = """
+    @kernel
+    edges += count_edges(out_offsets, first, last, {dirty}, next_{dirty});
 """
 JOIN = """
     @kernel

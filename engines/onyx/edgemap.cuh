@@ -103,15 +103,16 @@ __device__ inline void edgemap(const Team& team, const Arc* offsets, const Id* n
     });
 }
 
-// The same over equal tiles of edges, whatever the degrees: `rows` holds the vertex whose list each edge is in.
-template <int DEPTH, class Wanted, class Fetch, class Visit>
+// The same over equal tiles of edges, whatever the degrees, for those that are `listed`: `rows` holds the vertex whose list
+// each edge is in.
+template <int DEPTH, class Listed, class Fetch, class Visit>
 __device__ inline void edgemap_tiles(const Team& team, const Id* rows, const Id* neighbours, Arc first, Arc last,
-                                     Wanted wanted, Fetch fetch, Visit visit)
+                                     Listed wanted, Fetch fetch, Visit visit)
 {
     for (Arc e = first + (Arc)32 * warp_of_grid(); e < last; e += (Arc)32 * warps_of_grid()) {
         Edge mine = {0, 0, e + lane_id()};
         if (mine.at < last) mine.row = rows[mine.at];
-        const bool listed = mine.at < last && wanted(mine.row);
+        const bool listed = mine.at < last && wanted(mine.row, mine.at);
         if (listed) mine.other = neighbours[mine.at];
         visit_edges<DEPTH>(team, mine, __ballot_sync(WARP, listed), fetch, visit);
     }

@@ -95,7 +95,12 @@ class Tracking:
 
     def propagating(self) -> tuple[FoldGroup, ...]:
         """The groups to which changes are propagated along edges."""
-        return tuple(group for group in self.groups if group.edge_stages)
+        return tuple(group for group in self.groups if group.edge_stages or group.kind == "update")
+
+    def reads_own_reverse(self, group: FoldGroup) -> bool:
+        """Whether an edge update reads old values of what it writes from the reverse edges, so that they must outlive
+        the step."""
+        return any(("reverse", name) in reads(stage) for stage in group.stages for name in stage.writes)
 
     def listening_groups(self, name: str) -> tuple[FoldGroup, ...]:
         """The groups to which a vertex's property is propagated along edges."""

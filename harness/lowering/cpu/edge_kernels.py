@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.language.analysis import FoldGroup, mutable
-from harness.language.expressions import Expression, read, substitute
-from harness.language.program import EdgeUpdate, Program, reads
+from harness.language.analysis import FoldGroup
+from harness.language.program import EdgeUpdate, reads
 from harness.lowering.cpu.code import Block
 from harness.lowering.cpu.flags import every_vertex, flagged_loop, raised
 from harness.lowering.cpu.kernels import Kernel, KernelBuilder
+from harness.lowering.edge_order import constants_by_source
 from harness.lowering.layout import Layout
 from harness.lowering.tracking import Tracking
 
@@ -70,7 +70,7 @@ class UpdateKernels:
     @property
     def reads_reverse(self) -> bool:
         """Whether it reads what it updates from the reverse edge, whose old value must then outlive the step."""
-        return ("reverse", self.stage.updates) in reads(self.stage)
+        return self.tracking.reads_own_reverse(self.group)
 
     @property
     def reads_itself(self) -> bool:
@@ -149,7 +149,7 @@ class UpdateKernels:
         """Store new values; under change tracking only of edges that move, with what that makes dirty. ``keep``: the
         other edges' values have to be stored as well."""
         stage, body = self.stage, builder.blocks["edge"]
-        value = _constants_in_rows(self.tracking.program, stage.value)
+        value = constants_by_source(self.tracking.program, stage.value)
         new = builder.mapping.detached(value)
         node = builder.reading("edge", stage.updates)
         target = f"{prefix}{stage.updates}"
@@ -210,14 +210,3 @@ class UpdateKernels:
 def _raise(builder: KernelBuilder, flags: str, v: str) -> str:
     builder.flags(flags)
     return raised(flags, v)
-
-
-def _constants_in_rows(program: Program, value: Expression) -> Expression:
-    """The value with constant properties of the edge read from the CSR, where those of a row lie side by side."""
-
-    def replace(node: Expression) -> Expression | None:
-        if node.op == "read" and node.attribute[0] == "edge" and not mutable(program, node.attribute[1]):
-            return read("given", node.attribute[1], node.shape, node.dtype)
-        return None
-
-    return substitute(value, replace)

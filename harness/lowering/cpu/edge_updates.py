@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from harness.language.analysis import FoldGroup
 from harness.lowering.cpu.edge_kernels import UpdateKernels
 from harness.lowering.cpu.frontier import count_kernel
 from harness.lowering.cpu.partition import balanced_bounds
+from harness.lowering.edge_order import places
 from harness.lowering.layout import aligned_zeros
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class EdgeUpdates:
         memory.add(self.spare, aligned_zeros(graph.num_edges * engine.layout.stride(shape), np.float32))
         memory.add("reverse", graph.in_edge_ids)
         if order == "csc":
-            memory.add("places", _places(graph.in_edge_ids, paired=graph.has_reverse_edges))
+            memory.add("places", places(graph))
         self.bounds = balanced_bounds(graph.csr.offsets, 0, graph.num_vertices, engine.threads)
         engine.most_parts = max(engine.most_parts, len(self.bounds))
         engine.add_kernel(self.kernels.everything())
@@ -98,12 +98,3 @@ class EdgeUpdates:
         engine.workers = engine.threads  # there may be many rows though few sources are active
         engine.call(kernel, parts, bounds=self.bounds)
         engine.moved += int(engine.memory.arrays["counts"][:parts].sum())
-
-
-def _places(in_edge_ids: NDArray[np.unsignedinteger], *, paired: bool) -> NDArray[np.unsignedinteger]:
-    """Where each arc of the CSR is in the CSC; where all arcs pair, that is a permutation that undoes itself."""
-    if paired:
-        return in_edge_ids
-    places = np.empty_like(in_edge_ids)
-    places[in_edge_ids] = np.arange(len(places), dtype=places.dtype)
-    return places

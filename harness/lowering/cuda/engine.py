@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from harness.contract import Device, Direction, No, Phases, RunStatistics, Superstep, Yes
 from harness.device.cuda import allow_shared_memory, open_device, require_memory
 from harness.language import Inputs, Program
-from harness.language.analysis import Delta, FoldGroup, watched
+from harness.language.analysis import Delta, FoldGroup, factors, watched
 from harness.language.program import IDENTITY
 from harness.lowering.accumulators import separated
 from harness.lowering.cuda.kernels import CudaKernel, has_matrices, longest_row
@@ -35,7 +35,7 @@ USUAL_SHARED = 48 * 1024  # bytes that a block may have without being asked for
 MOST_LOCAL = 4096  # floats of a thread's own that hold matrices, with features in a loop
 RUN_FIELDS = (
     "superstep", "limit", "first", "settled", "active", "moved", "edges", "dense", "rebuilding", "confirming",
-    "sides", "settles", "rebuild", "dense_arcs", "rebuild_arcs", "always", "always_odd",
+    "sides", "settles", "rebuild", "dense_arcs", "dense_rows", "rebuild_arcs", "always", "always_odd",
 )  # fmt: skip
 FIELD = {name: place for place, name in enumerate(RUN_FIELDS)}
 
@@ -50,6 +50,8 @@ class CudaEngine(ModelledEngine):
     change_driven = False
     dense_share = 0.0  # of the arcs, from which a frontier goes over everything
     rebuild_share = 0.0  # of the arcs, from which building kept accumulators anew is no more work; 0: it always is
+    rows_share = 0.5  # of the arcs, from which an edge update goes over all of them
+    tracks_edges = False  # changes of edge properties
     keeps_extrema = False  # all accumulators that live on are extrema
     rebuild_every = 0  # supersteps between building kept accumulators anew; 0: none are kept, or never
     direction: Direction = "pull"
@@ -82,7 +84,7 @@ class CudaEngine(ModelledEngine):
         """Why not; empty when it can."""
         if graph.num_vertices >= 1 << 31:
             return "vertex ids take 32 bits on a device, and the graph has more vertices"
-        return unsupported(program, graph, features, change_driven=self.change_driven)
+        return unsupported(program, graph, features, change_driven=self.change_driven, tracks_edges=self.tracks_edges)
 
     def bytes_needed(self) -> int:
         """Device memory of a run: what kernels take of the graph, the properties, and the engine's own arrays."""
@@ -91,14 +93,14 @@ class CudaEngine(ModelledEngine):
         arc = 8 if self.many_arcs else 4
         of_graph = {"offsets": arc * graph.num_vertices, "neighbours": 4 * graph.num_edges, "rows": 4 * graph.num_edges}
         size = sum(of_graph.get(name.partition("_")[2], 0) for name in needed if name.startswith(("in_", "out_")))
-        size += 4 * graph.num_edges if "reverse" in needed else 0
+        size += 4 * graph.num_edges * len(needed & {"reverse", "places"})
         for _, prop in arrays_of(self.program, needed):
             size += values_of(prop, graph, layout) * (1 if prop.dtype == "bool" else 4)
         return size + sum(count * np.dtype(dtype).itemsize for count, dtype in self.own_arrays().values())
 
     def lower(self, program: Program, graph: Graph, features: int) -> str:
         """Plan and generate, without a device; the module's source."""
-        watches = watched(program)
+        watches, multiplied = watched(program), factors(program)
         self.program, self.graph = self.rewritten(separated(products_as_sums(program))), graph
         self.layout = DeviceLayout(features)
         width = self.width if self.width else 1 if has_matrices(self.program) else 4
@@ -109,7 +111,7 @@ class CudaEngine(ModelledEngine):
         self.flipped: dict[str, str] = {}
         self.blanks: dict[str, float] = {}
         self.rebuild_every = 0
-        self.tracking = Tracking(self.program, self.groups(), self.change_driven, watches)
+        self.tracking = Tracking(self.program, self.groups(), self.change_driven, watches, multiplied)
         self.sides = self._sides()
         self.many_arcs = graph.num_edges >= 1 << 31
         self.plan()
@@ -194,18 +196,24 @@ class CudaEngine(ModelledEngine):
         tracking keeps."""
         vertices = self.graph.num_vertices
         found: dict[str, tuple[int, type[np.generic]]] = {name: (size, np.float32) for name, size in self.rooms.items()}
-        for name in sorted(self.array_names()):
+        needed = self.array_names()
+        for name in sorted(needed):
             match name.partition("_")[0]:
-                case "dirty" | "active" | "fresh":
+                case "dirty" | "active" | "fresh" | "rows":
                     found[name] = (vertices, np.bool_)
+                case "next" if name.startswith("next_dirty_"):
+                    found[name] = (vertices, np.bool_)
+                case "moved" | "far":
+                    found[name] = (self.graph.num_edges, np.bool_)
                 case "changed":
                     found[name] = (1, np.bool_)
                 case "flips":
                     found[name] = (1, np.int64)
         for group in self.tracking.propagating() if self.change_driven else ():
-            for source in self.tracking.sources(group):
-                stride = self.layout.stride(self.program.properties[source].shape)
-                found[f"sent_{self.tracking.name(group)}_{source}"] = (vertices * stride, np.float32)
+            for kept in (*self.tracking.sent(group), *(name for _, name in self.tracking.edges(group))):
+                array, prop = f"sent_{self.tracking.name(group)}_{kept}", self.program.properties[kept]
+                if prop.place == "vertex" or array in needed:
+                    found[array] = (values_of(prop, self.graph, self.layout), np.float32)
         return found
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
@@ -217,7 +225,7 @@ class CudaEngine(ModelledEngine):
             match name.partition("_")[0]:
                 case "dirty" | "active" | "changed":
                     array[:] = True
-                case "fresh" | "flips":
+                case "fresh" | "flips" | "rows" | "moved" | "far":
                     array[:] = 0
         for name, blank in self.blanks.items():
             self.memory.arrays[name].fill(blank)
@@ -226,6 +234,7 @@ class CudaEngine(ModelledEngine):
         start |= {"active": self.graph.num_vertices, "sides": len(self.sides), "rebuild": self.rebuild_every}
         start |= {"settles": int(self.program.control.settles), "rebuilding": 1}
         start["dense_arcs"] = int(self.dense_share * edges)
+        start["dense_rows"] = int(max(self.dense_share, self.rows_share) * edges)
         start["rebuild_arcs"] = int(self.rebuild_share * edges / len(self.sides)) if self.rebuild_every else 0
         if not self.change_driven:
             start |= {"always": self._edges(0), "always_odd": self._edges(-1)}
@@ -247,7 +256,7 @@ class CudaEngine(ModelledEngine):
                 arrays[name][: len(senders)].set(senders)
         frontier = np.zeros((MOST_GROUPS, 2), np.int64)
         for number, group in enumerate(self.tracking.propagating()):
-            for source in self.tracking.sources(group):
+            for source in self.tracking.sent(group):
                 sent = arrays[f"sent_{self.tracking.name(group)}_{source}"]
                 sent[:] = arrays[f"vertex_{source}"][: len(sent)]
             for stage in group.edge_stages:

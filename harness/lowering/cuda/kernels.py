@@ -180,13 +180,17 @@ class CudaKernelBuilder:
         node = self.reading(space, name)
         if len(node.shape) == 2:
             return "true"  # comparing k x k elements costs more than it saves: a matrix always counts as moved
-        control = self.program.control
-        tolerance = None if exact else "0.0f"
-        if control.tolerance is not None and not exact:
-            self.argument("parameters", "input")
-            self.mapping.accesses.note(Access("load", "parameters", "0", block))
-            tolerance = f"parameters[{list(self.program.parameters).index(control.tolerance)}]"
-        return self.mapping.differs(node, new, self.blocks[block], tolerance, control.relative)
+        tolerance = None if exact else self.tolerance(block)
+        return self.mapping.differs(node, new, self.blocks[block], tolerance, self.program.control.relative)
+
+    def tolerance(self, block: str) -> str:
+        """The program's tolerance, which is read in ``block``; 0 where it has none."""
+        name = self.program.control.tolerance
+        if name is None:
+            return "0.0f"
+        self.argument("parameters", "input")
+        self.mapping.accesses.note(Access("load", "parameters", "0", block))
+        return f"parameters[{list(self.program.parameters).index(name)}]"
 
     def counter(self, name: str, target: str) -> str:
         """A variable of every thread, whose sum over all threads is added to ``target`` in the end."""

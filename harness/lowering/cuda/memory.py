@@ -12,6 +12,7 @@ from harness.language import Inputs, Program
 from harness.language.program import Property
 from harness.language.start import Start
 from harness.lowering.cuda.layout import DeviceLayout
+from harness.lowering.edge_order import places
 
 if TYPE_CHECKING:
     from harness.graph import Graph
@@ -64,6 +65,7 @@ class DeviceMemory:
             "out_neighbours": lambda: graph.csr.neighbours.astype(np.uint32, copy=False),
             "out_rows": lambda: graph.csr.row_of_arc.astype(np.uint32, copy=False),
             "reverse": lambda: graph.in_edge_ids.astype(np.uint32, copy=False),
+            "places": lambda: places(graph).astype(np.uint32, copy=False),
         }
         for name in sorted(self.needed & set(known)):
             self.arrays[name] = self.cupy.asarray(known[name]())

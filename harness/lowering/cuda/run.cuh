@@ -21,6 +21,7 @@ struct Run {
     Count settles;     // whether the program ends when nothing moves
     Count rebuild;     // supersteps of a side between building accumulators anew; 0: never
     Count dense_arcs;  // a frontier with more arcs than these goes over everything
+    Count dense_rows;  // an edge update whose dirty rows have more arcs than these goes over everything
     Count rebuild_arcs;  // one with as many as these has accumulators built anew, which is no more work; 0: never so
     Count always[2];   // arcs that a superstep of each side visits whatever happens
     Count frontier[GROUPS][2];  // arcs that leave the active sources of an edge stage: in even and odd supersteps
@@ -28,6 +29,7 @@ struct Run {
     // Supersteps are queued ahead of the news that a run has settled: those too many do nothing.
     __device__ bool over() const { return settled || superstep >= limit; }
     __device__ bool sparse(int group) const { return frontier[group][superstep & 1] <= dense_arcs; }
+    __device__ bool sparse_rows(int group) const { return frontier[group][superstep & 1] <= dense_rows; }
 };
 
 // Add up what all threads of the grid counted; every thread of a block calls this, once.

@@ -39,7 +39,7 @@ def cuda_write_back(
     for name, _ in writes:
         if tracking.change_driven:
             _note_changes(builder, tracking, group, name, new[name], block)
-        elif ("vertex", name) in tracking.watches:
+        if ("vertex", name) in tracking.watches and not (tracking.change_driven and tracking.listening_groups(name)):
             moved.append(builder.moved("old", name, new[name], block))
     if moved:
         count = builder.counter("moved", "&run->moved")
@@ -63,27 +63,47 @@ def _note_changes(
         flags = [builder.argument(f"dirty_{tracking.name(reader)}", "flag") for reader in stale]
         at.line(f"if (team.leads() && {changed}) {{ {' '.join(f'{flag}[v] = true;' for flag in flags)} }}")
     for reader in tracking.listening_groups(name):
-        space = f"sent_{tracking.name(reader)}"
+        space, exact = f"sent_{tracking.name(reader)}", tracking.exact(reader, name)
         builder.bind(space, block, "v", f"{space}_")
-        far = builder.moved(space, name, new, block)
-        make_active(builder, tracking, group, reader, far, block)
+        far = builder.moved("old" if exact else space, name, new, block, exact=exact)
+        if exact and name not in tracking.destinations(reader):
+            flag = builder.argument(f"dirty_{tracking.name(reader)}", "flag")
+            at.line(f"if (team.leads() && {far}) {flag}[v] = true;")
+        else:
+            make_active(builder, tracking, group, reader, far, block, counts=not exact)
 
 
 def make_active(
-    builder: CudaKernelBuilder, tracking: Tracking, group: FoldGroup, reader: FoldGroup, far: str, block: str
+    builder: CudaKernelBuilder,
+    tracking: Tracking,
+    group: FoldGroup,
+    reader: FoldGroup,
+    far: str,
+    block: str,
+    *,
+    counts: bool = True,
 ) -> None:
-    """Where ``far`` holds, vertex ``v`` is active for ``reader``: in this superstep, where that runs after ``group``,
-    or in the next one (so also where sides alternate, and ``v`` is of the other side)."""
-    order = tracking.groups.index
-    same = order(group) < order(reader) and not tracking.program.control.alternate
-    later = "" if same else " + 1"
-    number = tracking.propagating().index(reader)
+    """Where ``far`` holds, vertex ``v`` is active for ``reader``, and ``counts`` as a source that moved.
+
+    What an edge update has to do is counted when all its rows that are dirty are known.
+    """
     active = builder.argument(f"active_{tracking.name(reader)}", "flag")
-    offsets = builder.argument("out_offsets", "arcs")
-    moved = builder.counter("moved", "&run->moved")
-    arcs = builder.counter(f"arcs_{number}", f"&run->frontier[{number}][(run->superstep{later}) & 1]")
     at = builder.blocks[block]
     at.line(f"if (team.leads() && {far}) {{")
-    at.line(f"    ++{moved};")
-    at.line(f"    if (!{active}[v]) {{ {active}[v] = true; {arcs} += {offsets}[v + 1] - {offsets}[v]; }}")
+    if counts:
+        at.line(f"    ++{builder.counter('moved', '&run->moved')};")
+    if reader.kind == "update":
+        at.line(f"    {active}[v] = true;")
+    else:
+        offsets, arcs = builder.argument("out_offsets", "arcs"), frontier(builder, tracking, group, reader)
+        at.line(f"    if (!{active}[v]) {{ {active}[v] = true; {arcs} += {offsets}[v + 1] - {offsets}[v]; }}")
     at.line("}")
+
+
+def frontier(builder: CudaKernelBuilder, tracking: Tracking, group: FoldGroup, reader: FoldGroup) -> str:
+    """A counter of the arcs that ``reader`` has to follow: in this superstep, where it runs after ``group``, or in the
+    next one (so also where sides alternate, and who moves is of the other side)."""
+    order = tracking.groups.index
+    same = order(group) < order(reader) and not tracking.program.control.alternate
+    number, later = tracking.propagating().index(reader), "" if same else " + 1"
+    return builder.counter(f"arcs_{number}", f"&run->frontier[{number}][(run->superstep{later}) & 1]")

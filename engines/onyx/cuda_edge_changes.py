@@ -1,0 +1,205 @@
+"""Onyx on CUDA: edge updates under change tracking, over the rows of sources in which something they read has moved.
+
+An update goes by source, whatever the order in which the edges' values lie: properties of the source are read side by
+side, and a row is what becomes dirty. What moves by no more than the tolerance keeps its value (see
+``harness.lowering.tracking``). Values are written in place, where the edge itself is alone in reading its old one.
+Where an update reads old values from the reverse edges there is a second buffer: a superstep over all rows writes every
+value into it, and the two change places; one over dirty rows writes what moves, which a kernel behind it copies. Which
+of these a superstep is, the device decides by the edges of dirty rows.
+
+The flags of dirty rows change places as well in every superstep, as an update may make its own rows dirty for the next.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from engines.onyx import cuda_templates as templates
+from harness.api import EdgeUpdate, constants_by_source, frontier
+
+if TYPE_CHECKING:
+    from engines.onyx.cuda_engine import OnyxCudaEngine
+    from engines.onyx.cuda_kernels import Kernels
+    from harness.api import CudaKernel, CudaKernelBuilder, Expression, FoldGroup, Value
+
+
+def order_of(engine: OnyxCudaEngine) -> str:
+    """In which order values of edges lie: in that in which they are reduced."""
+    return "csc" if engine.direction == "pull" else "csr"
+
+
+def doubled_edges(engine: OnyxCudaEngine, group: FoldGroup) -> tuple[str, ...]:
+    """The arrays of a tracked edge update that have a second buffer."""
+    if not engine.tracking.reads_own_reverse(group):
+        return ()
+    return tuple(f"{order_of(engine)}_{name}" for stage in group.stages for name in stage.writes)
+
+
+class EdgeChanges:
+    """One edge update of an engine that tracks changes."""
+
+    def __init__(self, kernels: Kernels, group: FoldGroup) -> None:
+        self.kernels, self.engine, self.group = kernels, kernels.engine, group
+        self.tracking, self.order = kernels.tracking, order_of(kernels.engine)
+        self.stage = cast(EdgeUpdate, group.stages[0])
+        self.name, self.number = self.tracking.name(group), kernels.number(group)
+        self.dirty = f"dirty_{self.name}"
+        self.array = f"{self.order}_{self.stage.updates}"
+        self.doubled = self.tracking.reads_own_reverse(group)
+
+    def plan(self) -> None:
+        """The launches of a superstep."""
+        engine = self.engine
+        if any(self._through_flags(name) for name in self.tracking.sources(self.group)):
+            engine.add(self.mark(), "all", 1)
+        engine.add(self.count(), "all", 1)
+        turns = (False, True) if self.kernels.tiles else (False,)
+        if self.doubled:
+            engine.double(self.array, engine.graph.num_edges, self.stage.updates)
+        made = [self.update, self.commit] if self.doubled else [self.update]
+        kernels = [make(tiles=tiles) for make in made for tiles in turns]
+        for kernel in kernels:
+            over, lanes = ("all arcs", engine.team.lanes) if kernel.name.endswith("_tiles") else ("all", 1)
+            engine.add(kernel, over, lanes, (self.dirty,) if kernel is kernels[-1] else ())
+
+    def _through_flags(self, name: str) -> bool:
+        """Whether a vertex is active for the update when this property has moved; else its row is dirty at once."""
+        return not self.tracking.exact(self.group, name) or name in self.tracking.destinations(self.group)
+
+    # which rows -------------------------------------------------------------------------------------------------------
+    def mark(self) -> CudaKernel:
+        """Rows of active vertices are dirty, and those that lead to them where destinations are read."""
+        mark, signature = "", templates.RANGE
+        if self.tracking.destinations(self.group):
+            mark = f"if (run->sparse_rows({self.number})) "
+            mark += f"mark(in_offsets, in_neighbours, first, last, active_{self.name}, {self.dirty});"
+            signature = [("in_offsets", "arcs"), ("in_neighbours", "ids"), *signature]
+        template = templates.MARK_ROWS.format(mark=mark, active=f"active_{self.name}", dirty=self.dirty)
+        builder = self.kernels.builder(f"mark_{self.name}", template, signature)
+        builder.argument(f"active_{self.name}", "flag")
+        builder.argument(self.dirty, "flag")
+        self.kernels.note_sent(builder, self.group)
+        return builder.finish()
+
+    def count(self) -> CudaKernel:
+        """Count the edges of dirty rows; where a value of the graph that the update reads has changed, too many."""
+        signature = [("out_offsets", "arcs"), *templates.RANGE]
+        template = templates.COUNT_ROWS.format(dirty=self.dirty)
+        builder = self.kernels.builder(f"count_{self.name}", template, signature)
+        builder.argument(self.dirty, "flag")
+        builder.argument(f"next_{self.dirty}", "flag")
+        edges = builder.counter("edges", f"&run->frontier[{self.number}][run->superstep & 1]")
+        for value in self.tracking.of_graph(self.group):
+            flag = builder.argument(f"changed_{value}", "flag")
+            one = "blockIdx.x == 0 && threadIdx.x == 0"
+            builder.root.line(f"if ({flag}[0] && {one}) {edges} = run->dense_rows + 1;")
+        return builder.finish()
+
+    # edges ------------------------------------------------------------------------------------------------------------
+    def _edges(self, stem: str, depth: int, wanted: str, listed: str, *, tiles: bool) -> CudaKernelBuilder:
+        """An edgemap over rows, with edge ``e`` at ``own`` and its reverse at ``back``."""
+        name = f"{stem}{'_tiles' if tiles else ''}"
+        builder = self.kernels.edges(name, "csr", depth, wanted=wanted, listed=listed, tiles=tiles)
+        builder.argument(self.dirty, "flag")
+        builder.argument("places" if self.order == "csc" else "reverse", "ids")
+        own, back = ("places[e]", "e") if self.order == "csc" else ("e", "reverse[e]")
+        builder.bind("edge", "fetch", own, f"{self.order}_")
+        builder.bind("next", "fetch", own, f"next_{self.order}_")
+        builder.bind("given", "fetch", "e", "csr_")
+        builder.bind("reverse", "fetch", back, f"{self.order}_")
+        self.own = own
+        return builder
+
+    def update(self, *, tiles: bool) -> CudaKernel:
+        """New values of the edges of dirty rows, or of all where those are most."""
+        test = f"dense || {self.dirty}[u]"
+        wanted, listed = f"[&](Id u) {{ return {test}; }}", f"[&](Id u, Arc) {{ return {test}; }}" if tiles else ""
+        builder = self._edges(self.name, self.kernels.depth_of_update(self.stage), wanted, listed, tiles=tiles)
+        builder.root.line(f"const bool dense = !run->sparse_rows({self.number});")
+        builder.comment("visit", self.stage)
+        value = constants_by_source(self.kernels.program, self.stage.value)
+        new = builder.mapping.kept(value)
+        self._write(builder, value, new, self._far(builder, new))
+        self.kernels.count_edge(builder, 1, "visit")
+        return builder.finish(unless=self.kernels.unless(self.group, tiles=tiles))
+
+    def _write(self, builder: CudaKernelBuilder, value: Expression, new: Value, far: str) -> None:
+        """Store an edge that moved and tell those who read it; what stays has to be copied where everything goes to the
+        second buffer."""
+        body, node = builder.blocks["visit"], builder.reading("edge", self.stage.updates)
+        target = f"next_{self.array}" if self.doubled else self.array
+        if self.doubled:
+            flag = builder.argument(f"far_{self.name}", "flag")
+            body.line(f"if (!dense && team.leads()) {flag}[e] = {far};")
+        elif len(node.shape) == 2:
+            body.line("team.sync();  // lanes may read what others of the team are about to write")
+        body.line(f"if ({far}) {{")
+        builder.store(target, self.own, value, new, "visit")
+        body.line("if (team.leads()) {")
+        self._tell(builder)
+        body.line("}")
+        if self.doubled and far != "true":
+            body.line("} else if (dense) {")
+            builder.store(target, self.own, node, builder.mapping.lower(node), "visit")
+        body.line("}")
+
+    def commit(self, *, tiles: bool) -> CudaKernel:
+        """Copy what moved from the second buffer, or let the buffers change places if it holds everything."""
+        flips, far = f"flips_{self.array}", f"far_{self.name}"
+        wanted = f"[&](Id u) {{ return {self.dirty}[u]; }}"
+        listed = f"[&](Id u, Arc e) {{ return {self.dirty}[u] && {far}[e]; }}"
+        builder = self._edges(f"commit_{self.name}", 1, wanted, listed, tiles=tiles)
+        builder.argument(flips, "counts")
+        builder.argument(far, "flag")
+        builder.root.line(f"if (!run->sparse_rows({self.number})) {{")
+        builder.root.line(f"    if (blockIdx.x == 0 && threadIdx.x == 0) ++{flips}[0];")
+        builder.root.line("    return;")
+        builder.root.line("}")
+        node = builder.reading("next", self.stage.updates)
+        builder.store(self.array, self.own, node, builder.mapping.lower(node), "visit")
+        return builder.finish(unless=self.kernels.unless(self.group, tiles=tiles))
+
+    # what moved -------------------------------------------------------------------------------------------------------
+    def _far(self, builder: CudaKernelBuilder, new: Value) -> str:
+        """A bool variable: whether an edge moved so far that it is written; those that moved by more than the tolerance
+        are counted."""
+        moved = builder.moved("edge", self.stage.updates, new, "visit")
+        count = builder.counter("moved", "&run->moved")
+        builder.blocks["visit"].line(f"if (team.leads() && {moved}) ++{count};")
+        if self.stage.updates not in self.tracking.factors or moved == "true":
+            return moved
+        node = builder.reading("edge", self.stage.updates)
+        share = self._share_of_tolerance(builder)
+        beyond = builder.mapping.differs(node, new, builder.blocks["visit"], share, relative=True)
+        return builder.blocks["visit"].declare("bool", builder.mapping.fresh("far"), f"{moved} || {beyond}")
+
+    def _share_of_tolerance(self, builder: CudaKernelBuilder) -> str:
+        """A variable: the tolerance divided by the number of factors of the products that an edge is in."""
+        offsets = builder.argument("in_offsets", "arcs")
+        readers = self.tracking.edge_readers(self.stage.updates)
+        reverse = any(reader.edge_stages and "reverse" in spaces for reader, spaces in readers)
+        count = "1.0f"
+        for vertex in ("v", "u")[: 1 + reverse]:
+            count = f"fmaxf({count}, float({offsets}[{vertex} + 1] - {offsets}[{vertex}]))"
+        name = builder.mapping.fresh("margin")
+        return builder.blocks["visit"].declare("float", name, f"{builder.tolerance("visit")} / {count}")
+
+    def _tell(self, builder: CudaKernelBuilder) -> None:
+        """What an edge that moves sets at those who read it: at the row of the edge for which it is read, in the vertex
+        that owns the row."""
+        body = builder.blocks["visit"]
+        for reader, spaces in self.tracking.edge_readers(self.stage.updates):
+            name = self.tracking.name(reader)
+            for space in spaces:
+                source, destination = ("u", "v") if space == "edge" else ("v", "u")
+                if reader.kind == "update":
+                    flag = f"{'next_' if reader is self.group else ''}dirty_{name}"
+                    body.line(f"{builder.argument(flag, 'flag')}[{source}] = true;")
+                    continue
+                body.line(f"++{frontier(builder, self.tracking, self.group, reader)};")
+                if self.order == "csc":
+                    body.line(f"{builder.argument(f'dirty_{name}', 'flag')}[{destination}] = true;")
+                else:
+                    arc = "e" if space == "edge" else f"{builder.argument('reverse', 'ids')}[e]"
+                    body.line(f"{builder.argument(f'moved_{name}', 'flag')}[{arc}] = true;")
+                    body.line(f"{builder.argument(f'rows_{name}', 'flag')}[{source}] = true;")
