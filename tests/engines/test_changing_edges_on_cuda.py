@@ -109,7 +109,7 @@ def test_hubs_loops_and_parallel_edges(schedule, case, device):
 NETWORKS = {
     "forest": (forest, 5, {"potentials": "edge"}),
     "grid": (lambda: grid_network(5), 5, {"potentials": "edge", "damping": 0.5}),
-    "hub": (network_hub, 4, {"potentials": "edge"}),
+    "hub": (network_hub, 3, {"truncation": 1.0}),
 }
 
 
