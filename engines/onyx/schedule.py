@@ -34,8 +34,9 @@ class OnyxSchedule:
     - ``feature_aware``: consecutive lanes of a team hold consecutive features of one edge or vertex, and
       ``vector_width`` of them a lane are loaded at once (FA, fig. 5.1); off, a thread walks all features (NFA).
     - ``change_driven``: as on the CPU. Frontiers are decided on the device, superstep by superstep: a pull whose
-      active sources have more than ``dense_share`` of all arcs goes over everything. Changes of edge properties are
-      not tracked: programs that update edges are refused unless it is off.
+      active sources have more than ``dense_share`` of all arcs goes over everything. An update of edges goes over
+      the dirty rows of sources, or over everything where these have more than half of the arcs (or ``dense_share``, if
+      that is more).
     - ``fold``: as on the CPU; a pull goes on with the vertex steps where one owner has all in-edges
       (``balance=warp``).
     - ``direction``: a *push* adds into destinations atomically, 8 or 16 bytes at once where the chip can (sm_90).
