@@ -28,17 +28,6 @@ FEATURES = (1, 3, 5, 8, 17, 33)
 ROUNDING = 5e-5
 
 
-@pytest.fixture(scope="module")
-def device():
-    cupy = pytest.importorskip("cupy")
-    try:
-        count = cupy.cuda.runtime.getDeviceCount()
-    except cupy.cuda.runtime.CUDARuntimeError as error:
-        pytest.skip(f"no CUDA device: {error}")
-    assert count > 0
-    return Device("cuda", 0)
-
-
 @functools.cache
 def hub_and_loops():
     """90 vertices, every arc in both directions: one of them joined with all others, parallel edges, self-loops."""

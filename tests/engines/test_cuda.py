@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.contract import Device, No, Phases
+from harness.contract import No, Phases
 from harness.language import Inputs, trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
@@ -16,17 +16,6 @@ from tests.engines.programs import PROGRAMS, arcs_and_loops, inputs_for, program
 pytestmark = pytest.mark.gpu
 FEATURES = (1, 3, 4, 5, 8, 17, 32, 33)
 SUPERSTEPS = 4
-
-
-@pytest.fixture(scope="module")
-def device():
-    cupy = pytest.importorskip("cupy")
-    try:
-        count = cupy.cuda.runtime.getDeviceCount()
-    except cupy.cuda.runtime.CUDARuntimeError as error:
-        pytest.skip(f"no CUDA device: {error}")
-    assert count > 0
-    return Device("cuda", 0)
 
 
 def prepared(schedule, program, graph, features, device):

@@ -73,6 +73,9 @@ class CudaEngine(ModelledEngine):
         if reason:
             return No(reason)
         self.lower(program, graph, features)
+        tracked = len(self.tracking.propagating()) if self.change_driven else 0
+        if tracked > MOST_GROUPS:
+            return No(f"changes are tracked for {MOST_GROUPS} edge stages at most, and the program has {tracked}")
         floats = max((kernel.tile_floats for kernel in self.kernels), default=0)
         if self.team.lanes == 1 and floats > MOST_LOCAL:
             return No(f"matrices of {floats} floats do not fit a thread; with feature_aware a team shares them")
