@@ -22,6 +22,7 @@ from harness.lowering.cuda.layout import DeviceLayout, TeamShape
 from harness.lowering.cuda.memory import DeviceMemory, arrays_of, values_of
 from harness.lowering.cuda.memory_model import ModelledEngine
 from harness.lowering.cuda.modules import MOST_GROUPS, compiled_module, headers, module_source
+from harness.lowering.cuda.tracked_arrays import tracked_arrays
 from harness.lowering.log_products import products_as_sums
 from harness.lowering.refusals import unsupported
 from harness.lowering.tracking import Tracking
@@ -197,27 +198,8 @@ class CudaEngine(ModelledEngine):
     def own_arrays(self) -> dict[str, tuple[int, type[np.generic]]]:
         """The arrays beside the graph and the properties, with their lengths and dtypes: rooms, and what change
         tracking keeps."""
-        vertices = self.graph.num_vertices
         found: dict[str, tuple[int, type[np.generic]]] = {name: (size, np.float32) for name, size in self.rooms.items()}
-        needed = self.array_names()
-        for name in sorted(needed):
-            match name.partition("_")[0]:
-                case "dirty" | "active" | "fresh" | "rows":
-                    found[name] = (vertices, np.bool_)
-                case "next" if name.startswith("next_dirty_"):
-                    found[name] = (vertices, np.bool_)
-                case "moved" | "far":
-                    found[name] = (self.graph.num_edges, np.bool_)
-                case "changed":
-                    found[name] = (1, np.bool_)
-                case "flips":
-                    found[name] = (1, np.int64)
-        for group in self.tracking.propagating() if self.change_driven else ():
-            for kept in (*self.tracking.sent(group), *(name for _, name in self.tracking.edges(group))):
-                array, prop = f"sent_{self.tracking.name(group)}_{kept}", self.program.properties[kept]
-                if prop.place == "vertex" or array in needed:
-                    found[array] = (values_of(prop, self.graph, self.layout), np.float32)
-        return found
+        return found | tracked_arrays(self.tracking, self.graph, self.layout, self.array_names())
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
         """Everything to its start: all vertices are dirty and active."""
