@@ -49,7 +49,8 @@ class RowMajorCsr:
         rows, n = self.shape[0], dense.shape[1]
         if not len(self._parts[0]) or not n:
             return cupy.zeros((rows, n), np.float32)
-        dense, result = cupy.ascontiguousarray(dense), cupy.empty((rows, n), np.float32)
+        # Algorithm 1 multiplies what it finds in the rows of the result by 0, so it must find numbers there.
+        dense, result = cupy.ascontiguousarray(dense), cupy.zeros((rows, n), np.float32)
         if n == 1:
             self._times_vector(dense, result)
         else:

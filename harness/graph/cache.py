@@ -52,11 +52,26 @@ def cached(key_parts: Sequence[object], builder: Callable[[], Graph]) -> Graph:
     except TypeError as error:
         raise GraphError(f"{key_parts!r} cannot be a cache key ({error}); give plain numbers and text") from error
     entry = cache_folder() / "entries" / f"{hashlib.blake2b(text.encode(), digest_size=20).hexdigest()}.json"
-    if entry.is_file():
-        try:
-            return _open_entry(entry)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            logger.warning("%s: the cached graph cannot be opened (%s); building it again", entry, error)
+    found = _known(entry)
+    if found is not None:
+        return found
+    with _building(entry):  # others who want it meanwhile wait, and find it
+        return _known(entry) or _built(entry, key_parts, builder)
+
+
+def _known(entry: Path) -> Graph | None:
+    """The graph of an entry, if it is there and whole."""
+    if not entry.is_file():
+        return None
+    try:
+        return _open_entry(entry)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        logger.warning("%s: the cached graph cannot be opened (%s); building it again", entry, error)
+        return None
+
+
+def _built(entry: Path, key_parts: Sequence[object], builder: Callable[[], Graph]) -> Graph:
+    """Build a graph and put it into the cache. Raises GraphError when that cannot be written."""
     graph = builder()
     try:
         store(graph)
@@ -64,9 +79,7 @@ def cached(key_parts: Sequence[object], builder: Callable[[], Graph]) -> Graph:
         _write_entry(entry, described)
         return _open_entry(entry)
     except OSError as error:
-        raise GraphError(
-            f"{cache_folder()}: the cache cannot be written ({error}); free some space or set ONYX_HARNESS_CACHE"
-        ) from error
+        raise _unwritable(error) from error
 
 
 @functools.cache
@@ -174,6 +187,25 @@ def _map(path: Path, expected: Mapping[str, Any]) -> Array:
             f"{path}: {array.dtype.str}{list(array.shape)} instead of {expected['dtype']}{expected['shape']}"
         )
     return array
+
+
+@contextlib.contextmanager
+def _building(entry: Path) -> Iterator[None]:
+    """While held, no other process builds the graph of this entry. Raises GraphError where nothing can be written."""
+    try:
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        handle = entry.with_suffix(".lock").open("a")
+    except OSError as error:
+        raise _unwritable(error) from error
+    with handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _unwritable(error: OSError) -> GraphError:
+    return GraphError(
+        f"{cache_folder()}: the cache cannot be written ({error}); free some space or set ONYX_HARNESS_CACHE"
+    )
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ FIVE = {"label_propagation", "als", "belief_propagation", "manifold_ranking", "m
 PAPERS = {  # a preset: its algorithms
     "table_7_2": FIVE,
     "table_7_4": FIVE,
+    "thesis_tables": FIVE,
     "figure_7_1": FIVE,
     "figure_7_2": FIVE,
     "figure_7_3": {"label_propagation", "manifold_ranking"},

@@ -11,9 +11,14 @@ import scipy.sparse
 
 from harness.graph import GraphError, cache_folder, load_graph, open_graph
 from harness.graph.catalogue import BUILTIN_GRAPHS, onyx_graphs
+from harness.graph.catalogue.stand_ins import REMOVED, ROADS, SOCIAL
 from harness.graph.named import resolve, source_digest
 
 SPECS = {spec.name: spec for spec in BUILTIN_GRAPHS}
+TABLE_7_1 = {  # millions of vertices and edges
+    "cit_patents": "3.8/16.5", "road_central": "14.1/16.9", "road_usa": "23.9/28.9", "hollywood_2009": "1.1/56.4",
+    "soc_live_journal1": "4.8/68.5", "kron_g500_l21": "2.1/91.0", "soc_orkut": "3.0/106.3",
+}  # fmt: skip
 
 
 def test_every_factory_takes_the_parameters_listed():
@@ -22,7 +27,8 @@ def test_every_factory_takes_the_parameters_listed():
     for spec in BUILTIN_GRAPHS:
         assert spec.help
         defaults = {name: value.default for name, value in inspect.signature(resolve(spec.factory)).parameters.items()}
-        given = spec.parameters if not spec.factory.endswith(("file", "published")) else {}
+        own = spec.factory.endswith(("file", "published")) or spec.name.startswith("like_")
+        given = {} if own else spec.parameters
         assert dict(spec.parameters).keys() == defaults.keys()
         assert defaults | dict(given) == defaults
         with pytest.raises(GraphError, match="no parameter 'nonesuch'"):
@@ -32,6 +38,19 @@ def test_every_factory_takes_the_parameters_listed():
 def test_the_thesis_graphs_are_there():
     names = "cit_patents road_central road_usa delaunay_n24 hollywood_2009 soc_live_journal1 kron_g500_l21 soc_orkut"
     assert set(names.split()) <= set(SPECS)
+
+
+def test_stand_ins_have_the_sizes_of_the_thesis():
+    sizes = {name: spec.parameters for name, spec in SPECS.items() if name.startswith("like_")}
+    assert set(sizes) == {f"like_{name}" for name in [*SOCIAL, *ROADS]}
+    for name, (vertices, _) in {**SOCIAL, **{name: (r * c, 0) for name, (r, c) in ROADS.items()}}.items():
+        wanted = float(TABLE_7_1[name].split("/")[0])
+        assert vertices / 1e6 == pytest.approx(wanted, abs=0.06), name
+    for name, (rows, columns) in ROADS.items():
+        edges = (1 - REMOVED) * (2 * rows * columns - rows - columns)
+        assert edges / 1e6 == pytest.approx(float(TABLE_7_1[name].split("/")[1]), rel=0.01)
+    small = open_graph(SPECS["like_soc_orkut"], {"scale": 8, "num_vertices": 200, "num_arcs": 3000})
+    assert (small.num_vertices, small.num_edges) == (200, 3000)
 
 
 @pytest.mark.parametrize("name", ["digits", "rmat", "delaunay", "grid", "ratings_random"])

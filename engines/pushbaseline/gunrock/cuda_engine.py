@@ -15,6 +15,7 @@ import numpy as np
 
 from engines.pushbaseline.schedules import GunrockSchedule
 from harness.api import (
+    IDENTITY,
     CudaKernel,
     EdgeReduce,
     FoldGroup,
@@ -52,8 +53,9 @@ ADVANCE = """
     @kernel
     __shared__ Advance<{balance}> mine;
     const Size size = sizes[{at}];
-    for (Id number = blockIdx.x; number < {balance}::pieces(size); number += gridDim.x) {{
-        const Piece piece = {balance}::piece(number, size, starts);
+    const Id all = {balance}::pieces(size), sharers = all < gridDim.x ? gridDim.x / max(all, 1u) : 1;
+    for (Id number = blockIdx.x / sharers; number < all; number += gridDim.x / sharers) {{
+        const Piece piece = {balance}::piece(number, size, starts).part(blockIdx.x % sharers, sharers);
         mine.read(piece, frontier, starts, out_offsets);
         for (Arc at = piece.first + threadIdx.x; at < piece.last; at += BLOCK) {{
             const int i = mine.find(at, piece);
@@ -181,7 +183,10 @@ class GunrockCudaEngine(ThreadEngine):
             [*RANGE, (flag, "flag"), ("out_offsets", "arcs"), ("frontier", "list"), ("starts", "places"),
              ("sizes", "sizes")],
         )  # fmt: skip
-        self.launches.append(Launch(self.clear_kernel(stage, unless=REBUILDING), "vertices", 1))
+        if self.deltas[stage.name].kind == "monotone":
+            self.blanks[f"vertex_{stage.into}"] = IDENTITY[stage.reducer]
+        else:
+            self.launches.append(Launch(self.clear_kernel(stage, unless=REBUILDING), "vertices", 1))
         self.launches.append(Launch(filtered.finish(), "sources", 1))
         if self.deltas[stage.name].kind == "monotone":
             self._over_frontier(self.advance_kernel(stage, at, changes=False).finish())

@@ -50,6 +50,13 @@ __device__ inline void append(bool keep, Id v, Arc degree, Id* vertices, Arc* st
 struct Piece {
     Id base, count;
     Arc first, last;
+
+    // The edges of one of several blocks that share a piece, where there are fewer pieces than blocks.
+    __device__ Piece part(Id number, Id all) const
+    {
+        const Arc length = (last - first + all - 1) / all, begin = first + number * length;
+        return {base, count, begin < last ? begin : last, begin + length < last ? begin + length : last};
+    }
 };
 
 // Block-mapped: the edges of as many vertices as a block has threads.

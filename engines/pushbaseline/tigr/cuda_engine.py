@@ -2,7 +2,8 @@
 2018).
 
 All virtual nodes push in every superstep; sums, minima and maxima are atomic, one operation a feature and edge. As in
-the original, whoever reads a sum leaves it blank for the next superstep, and extrema live on.
+the original, whoever reads a sum leaves it blank for the next superstep. Extrema live on, and as in the original's
+traversals every virtual node looks whether its vertex has moved before it goes along its edges.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ PUSH = """
     @kernel
     for (Id n = first + thread_of_grid(); n < last; n += threads_of_grid()) {{
         const Id u = node_source[n];
-        const VirtualNode<{bound}> node(u, node_part[n], out_offsets);
         @source
+        const VirtualNode<{bound}> node(u, node_part[n], out_offsets);
         for (Arc e = node.first; e < node.last; e += node.stride) {{
             const Id v = out_neighbours[e];
             @edge
@@ -82,7 +83,14 @@ class TigrCudaEngine(ThreadEngine):
         self.reductions = [stage for stage in self.program.stages if isinstance(stage, EdgeReduce)]
         self.last_readers = {stage.name: self._last_reader(stage) for stage in self.reductions}
         self.only_extrema = all(stage.name in self.extrema for stage in self.reductions)
+        self.mover = self._mover() if self.only_extrema else None
         super().plan()
+
+    def _mover(self) -> FoldGroup | None:
+        """The group of vertex steps that writes what messages read from their sources; None where several do."""
+        read = {name for stage in self.reductions for space, name in reads(stage) if space == "src"}
+        writers = [g for g in self.tracking.groups if any(read & set(step.writes) for step in g.vertex_steps)]
+        return writers[0] if len(writers) == 1 else None
 
     def _last_reader(self, stage: EdgeReduce) -> str:
         """The last of the vertex steps after a reduction that read it; none where others read it as well."""
@@ -100,10 +108,12 @@ class TigrCudaEngine(ThreadEngine):
         ]  # fmt: skip
         builder = self.builder(stage.name, PUSH.format(bound=self.schedule.degree_bound), signature)
         builder.bind("src", "source", "u")
-        builder.bind_scalar("src", "out_degree", "source", "float(node.degree)")
+        builder.bind_scalar("src", "out_degree", "source", "float(out_offsets[u + 1] - out_offsets[u])")
         builder.bind("edge", "edge", "e", "csr_")
         builder.bind("dst", "edge", "v")
         builder.comment("edge", stage)
+        if self.mover is not None:
+            builder.blocks["source"].line(f"if (!{builder.argument(self._moved(), 'flags')}[u]) continue;")
         if stage.name in self.extrema and builder.known_in(stage.message, "source"):
             builder.blocks["source"].line(f"if ({builder.is_blank(stage.message, stage.reducer, 'source')}) continue;")
         builder.reduce_into(f"vertex_{stage.into}", "v", stage.message, stage.reducer, "edge")
@@ -115,10 +125,17 @@ class TigrCudaEngine(ThreadEngine):
 
     def plan_vertices(self, group: FoldGroup) -> None:
         """All vertices take the steps of a group, and clear the sums that nobody reads after them."""
-        builder = self.vertices_builder(group, unchanged_too=not self.only_extrema)
+        builder = self.vertices_builder(group, changed="changed" if self.only_extrema else "")
+        if group is self.mover:
+            builder.blocks["vertex"].line(f"{builder.argument(self._moved(), 'flag')}[v] = changed;")
         steps = {step.name for step in group.vertex_steps}
         for stage in self.reductions:
             if stage.name not in self.extrema and self.last_readers[stage.name] in steps:
                 blank = builder.accumulator(f"blank_{stage.into}", stage.message, stage.reducer, "kernel")
                 builder.store(f"vertex_{stage.into}", "v", stage.message, blank, "vertex")
         self.launches.append(Launch(builder.finish(), "vertices", 1))
+
+    def _moved(self) -> str:
+        """The array of flags: which vertices have moved in the last superstep that updated them; all at the start."""
+        assert self.mover is not None
+        return f"active_{self.tracking.name(self.mover)}"

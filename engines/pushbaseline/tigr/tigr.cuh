@@ -7,14 +7,13 @@
 #include "threads.cuh"
 
 template <int BOUND> struct VirtualNode {
-    Arc first, last, stride, degree;  // the vertex's whole degree
+    Arc first, last, stride;
 
     __device__ VirtualNode(Id source, Id part, const Arc* offsets)
     {
         const Arc start = offsets[source];
         last = offsets[source + 1];
-        degree = last - start;
-        stride = (degree + BOUND - 1) / BOUND;
+        stride = (last - start + BOUND - 1) / BOUND;
         first = start + part;
     }
 };

@@ -8,6 +8,7 @@ from harness.graph.catalogue.files import file
 from harness.graph.catalogue.photographs import photo
 from harness.graph.catalogue.publications import PUBLICATIONS, published
 from harness.graph.catalogue.roads import highways
+from harness.graph.catalogue.stand_ins import stand_ins
 from harness.graph.catalogue.stereo_pair import motorcycle
 from harness.graph.generators import delaunay, grid, random_ratings, rmat
 from harness.hookspecs import hookimpl
@@ -29,8 +30,8 @@ BUILTIN_GRAPHS: list[GraphSpec] = [
     _spec("file", "a graph file: MatrixMarket, SNAP, DIMACS, METIS, ratings, UAI, npz", "file",
         path="", format=None, duplicates="error", symmetrize=False, max_expansion=100.0),
     _spec("rmat", "an R-MAT (Kronecker) random graph of 2^scale vertices", "rmat",
-        scale=14, edge_factor=16, num_arcs=None, a=0.57, b=0.19, c=0.19, d=0.05, seed=1, symmetric=False, permuted=True,
-        self_loops=False, parallel_arcs=False, max_weight=0),
+        scale=14, edge_factor=16, num_arcs=None, num_vertices=None, a=0.57, b=0.19, c=0.19, d=0.05, seed=1,
+        symmetric=False, permuted=True, self_loops=False, parallel_arcs=False, max_weight=0),
     _spec("delaunay", "the Delaunay triangulation of random points, weights are lengths", "delaunay",
         num_vertices=65536, seed=1, weighted=True),
     _spec("grid", "a road-like grid with missing streets and random lengths", "grid",
@@ -38,6 +39,7 @@ BUILTIN_GRAPHS: list[GraphSpec] = [
     _spec("ratings_random", "random ratings of low rank plus noise, items of very unequal popularity", "random_ratings",
         users=2000, items=1000, num_ratings=60000, rank=8, noise=0.25, exponent=0.8, seed=1),
     *(_spec(name, publication.help, "published", graph=name) for name, publication in PUBLICATIONS.items()),
+    *stand_ins(),
 ]  # fmt: skip
 
 

@@ -19,6 +19,7 @@ def rmat(
     scale: int = 14,
     edge_factor: float = 16,
     num_arcs: int | None = None,
+    num_vertices: int | None = None,
     a: float = 0.57,
     b: float = 0.19,
     c: float = 0.19,
@@ -30,7 +31,8 @@ def rmat(
     parallel_arcs: bool = False,
     max_weight: int = 0,
 ) -> Graph:
-    """An R-MAT graph of 2**scale vertices.
+    """An R-MAT graph of 2**scale vertices, or of `num_vertices` of these, drawn at random (the first ones if not
+    permuted), for sizes that are no power of two; arcs of others are not drawn.
 
     Without `num_arcs`, edge_factor * 2**scale arcs are drawn; self-loops are dropped and parallel arcs merged unless
     asked for, so fewer remain. With `num_arcs`, exactly that many different arcs are stored.
@@ -40,8 +42,11 @@ def rmat(
     max_weight: 0 for no weights, else integers drawn uniformly from 1..max_weight, equal for both arcs of an edge.
     """
     _check(scale, edge_factor, num_arcs, (a, b, c, d), symmetric, self_loops, parallel_arcs)
+    count = 2**scale if num_vertices is None else num_vertices
+    if not 2**scale // 2 < count <= 2**scale and not (scale == 0 and count == 1):
+        raise GraphError(f"rmat: num_vertices={count} with scale={scale}; take more than half of 2**scale, or all")
     rng = np.random.default_rng(seed)
-    draw = _Draw(scale, (a, b, c), rng, symmetric, self_loops, permuted)
+    draw = _Draw(scale, count, (a, b, c), rng, symmetric, self_loops, permuted)
     if num_arcs is None:
         keys = draw(round(edge_factor * 2**scale))
         if not parallel_arcs:
@@ -52,9 +57,9 @@ def rmat(
     return Graph.from_edges(
         (keys >> np.uint64(scale)).astype(np.uint32),
         (keys & np.uint64(2**scale - 1)).astype(np.uint32),
-        num_vertices=2**scale,
+        num_vertices=count,
         weights=weights,
-        name=f"rmat_{scale}",
+        name=f"rmat_{scale}" if num_vertices is None else f"rmat_{count}",
         symmetrize=symmetric,
         duplicates="keep",
         meta={"generator": "rmat", "scale": scale, "quadrants": [a, b, c, d], "seed": seed},
@@ -67,13 +72,14 @@ class _Draw:
     def __init__(
         self,
         scale: int,
+        count: int,
         quadrants: tuple[float, float, float],
         rng: np.random.Generator,
         symmetric: bool,
         self_loops: bool,
         permuted: bool,
     ) -> None:
-        self.scale, self.rng, self.symmetric, self.self_loops = scale, rng, symmetric, self_loops
+        self.scale, self.count, self.rng, self.symmetric, self.self_loops = scale, count, rng, symmetric, self_loops
         a, b, c = quadrants
         self.limits = tuple(np.float32(limit) for limit in (a, a + b, a + b + c))
         self.numbers = rng.permutation(np.arange(2**scale, dtype=np.uint32)) if permuted else None
@@ -97,6 +103,9 @@ class _Draw:
             v += right
         if self.numbers is not None:
             u, v = self.numbers[u], self.numbers[v]
+        if self.count < 2**self.scale:
+            kept = (u < self.count) & (v < self.count)
+            u, v = u[kept], v[kept]
         if self.symmetric:
             u, v = np.minimum(u, v), np.maximum(u, v)
         keys: NDArray[np.uint64] = (u.astype(np.uint64) << np.uint64(self.scale)) | v

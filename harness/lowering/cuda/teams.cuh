@@ -130,7 +130,7 @@ struct Min {
     // Whether the value took the place of another.
     static __device__ bool into(float* target, float value)
     {
-        if (!(value < *const_cast<volatile float*>(target))) return false;
+        if (!(value < __ldca(target))) return false;  // what was there a while ago does: it only falls
         const int bits = __float_as_int(value);
         if (bits >= 0) return bits < atomicMin(reinterpret_cast<int*>(target), bits);
         return unsigned(bits) > atomicMax(reinterpret_cast<unsigned*>(target), unsigned(bits));
@@ -142,7 +142,7 @@ struct Max {
     __device__ float operator()(float a, float b) const { return maximum(a, b); }
     static __device__ bool into(float* target, float value)
     {
-        if (!(value > *const_cast<volatile float*>(target))) return false;
+        if (!(value > __ldca(target))) return false;
         const int bits = __float_as_int(value);
         if (bits >= 0) return bits > atomicMax(reinterpret_cast<int*>(target), bits);
         return unsigned(bits) < atomicMin(reinterpret_cast<unsigned*>(target), unsigned(bits));

@@ -9,6 +9,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 
+import numpy as np
+
 from harness.language.analysis import FoldGroup, unfolded
 from harness.language.expressions import Expression
 from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, Reducer
@@ -37,24 +39,23 @@ EDGES = """
 """
 PARTIAL = """
     @kernel
-    for (Id v = first + thread_of_grid(); v < last; v += threads_of_grid()) {
+    _Pragma("unroll 4") for (Id v = first + thread_of_grid(); v < last; v += threads_of_grid()) {
         @vertex
     }
     @join
     if (threadIdx.x == 0) {
         @store
     }
-"""
-JOINED = """
-    @kernel
-    for (Id i = threadIdx.x; i < PARTS; i += BLOCK) {
+    if (!last_block(tickets)) return;
+    @again
+    for (Id i = threadIdx.x; i < gridDim.x; i += BLOCK) {
         @part
     }
-    @join
+    @whole
     if (threadIdx.x == 0) {
-        @store
+        @result
     }
-""".replace("PARTS", str(PARTS))
+"""
 
 
 class ThreadEngine(CudaEngine):
@@ -65,6 +66,11 @@ class ThreadEngine(CudaEngine):
     def groups(self) -> tuple[FoldGroup, ...]:
         """Every stage in a kernel of its own."""
         return unfolded(self.program)
+
+    def own_arrays(self) -> dict[str, tuple[int, type[np.generic]]]:
+        """With the count of the blocks that have come to the end of a reduction over the graph."""
+        tickets: dict[str, tuple[int, type[np.generic]]] = {"tickets": (1, np.uint32)}
+        return super().own_arrays() | (tickets if "tickets" in self.array_names() else {})
 
     def plan(self) -> None:
         """The launches of the stages, one after another."""
@@ -100,13 +106,13 @@ class ThreadEngine(CudaEngine):
         """All vertices take the steps of a group; counts those that moved."""
         self.launches.append(Launch(self.vertices_builder(group).finish(), "vertices", 1))
 
-    def vertices_builder(self, group: FoldGroup, *, unchanged_too: bool = True) -> CudaKernelBuilder:
-        """The kernel of a group of vertex steps, to be finished. ``unchanged_too``: see :func:`cuda_write_back`."""
+    def vertices_builder(self, group: FoldGroup, *, changed: str = "") -> CudaKernelBuilder:
+        """The kernel of a group of vertex steps, to be finished. ``changed``: see :func:`cuda_write_back`."""
         builder = self.builder(self.tracking.name(group), VERTICES)
         builder.bind("v", "vertex", "v")
         for step in group.vertex_steps:
             builder.comment("vertex", step)
-        cuda_write_back(builder, self.tracking, group, "vertex", unchanged_too=unchanged_too)
+        cuda_write_back(builder, self.tracking, group, "vertex", changed=changed)
         return builder
 
     def clear_kernel(self, stage: EdgeReduce, *, array: str = "vertex", unless: str = "run->over()") -> CudaKernel:
@@ -140,31 +146,32 @@ class ThreadEngine(CudaEngine):
 
     # the graph --------------------------------------------------------------------------------------------------------
     def plan_graph(self, stage: GraphReduce) -> None:
-        """A value for every block, then one of those."""
+        """A value for every block; the last block that has one makes one of them all."""
         self.rooms[f"partial_{stage.into}"] = PARTS * self.layout.stride(stage.value.shape)
-        builder = self.builder(stage.name, PARTIAL)
+        builder = self.builder(stage.name, PARTIAL, [("first", "Id"), ("last", "Id"), ("tickets", "list")])
         builder.bind("v", "vertex", "v")
         builder.comment("vertex", stage)
-        partial = self._reduced(builder, stage.value, stage.value, stage.reducer, "vertex")
+        partial = self._reduced(builder, ("kernel", "vertex", "join"), stage.value, stage.value, stage.reducer)
         builder.store(f"partial_{stage.into}", "blockIdx.x", stage.value, partial, "store")
-        self.launches.append(Launch(builder.finish(), "all", 1, blocks=PARTS))
-        builder = self.builder(f"join_{stage.into}", JOINED, ())
         builder.bind("partial", "part", "i", "partial_")
         node = builder.reading("partial", stage.into)
-        joined = self._reduced(builder, node, stage.value, stage.reducer, "part")
+        joined = self._reduced(builder, ("again", "part", "whole"), node, stage.value, stage.reducer)
         if self.tracking.change_driven:
-            changed = builder.moved("graph", stage.into, joined, "store", exact=True)
+            changed = builder.moved("graph", stage.into, joined, "result", exact=True)
             flag = builder.argument(f"changed_{stage.into}", "flag")
-            builder.blocks["store"].line(f"{flag}[0] = {changed};")
-        builder.store(f"graph_{stage.into}", "0", stage.value, joined, "store")
-        self.launches.append(Launch(builder.finish(), "all", 1, blocks=1))
+            builder.blocks["result"].line(f"{flag}[0] = {changed};")
+        builder.store(f"graph_{stage.into}", "0", stage.value, joined, "result")
+        self.launches.append(Launch(builder.finish(), "all", 1, blocks=PARTS))
 
     def _reduced(
-        self, builder: CudaKernelBuilder, node: Expression, shaped: Expression, reducer: Reducer, block: str
-    ) -> Value:
-        total = builder.accumulator("reduced", shaped, reducer, "kernel")
-        builder.accumulate(total, node, reducer, block)
-        combine_threads(builder, total, shaped, reducer, "join", "combined_in_block")
+        self, builder: CudaKernelBuilder, blocks: tuple[str, str, str], node: Expression, shaped: Expression,
+        reducer: Reducer,
+    ) -> Value:  # fmt: skip
+        """What all threads of a block have together: cleared, reduced and combined in three blocks of the template."""
+        first, each, after = blocks
+        total = builder.accumulator(f"reduced_{each}", shaped, reducer, first)
+        builder.accumulate(total, node, reducer, each)
+        combine_threads(builder, total, shaped, reducer, after, "combined_in_block")
         return total
 
 

@@ -6,6 +6,21 @@
 __device__ inline Id thread_of_grid() { return blockIdx.x * BLOCK + threadIdx.x; }
 __device__ inline Id threads_of_grid() { return gridDim.x * BLOCK; }
 
+// Whether all other blocks of the grid have come here before this one, and what they have written can be read; every
+// thread calls this. The count begins anew by itself.
+__device__ inline bool last_block(Id* ticket)
+{
+    __shared__ bool last;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        last = atomicInc(ticket, gridDim.x - 1) == gridDim.x - 1;
+        __threadfence();
+    }
+    __syncthreads();
+    return last;
+}
+
 // What all lanes of a warp have, combined; every lane calls this and knows the result.
 template <class Operation> __device__ inline float combined_in_warp(float value)
 {

@@ -23,13 +23,13 @@ def cuda_write_back(
     *,
     reduced: Sequence[tuple[str, Expression]] = (),
     prefix_of: Mapping[str, str] | None = None,
-    unchanged_too: bool = True,
+    changed: str = "",
 ) -> None:
     """Store what the vertex steps of ``group`` write to vertex ``v`` in ``block``, and note what that changes.
 
     ``reduced``: what the group has reduced, if others read it. ``prefix_of``: properties that are written to another
-    array, ``prefix + name``, as others still read the old one. ``unchanged_too``: whether to store a value that is the
-    old one, too, which saves looking at that.
+    array, ``prefix + name``, as others still read the old one. ``changed``: a bool variable to declare, whether
+    anything is another than it was; where nothing is, nothing is stored.
     Counts the vertices that moved into ``run->moved``.
     """
     writes = [*reduced, *composed_writes(tracking.program, group, tracking.live(group.stages))]
@@ -44,13 +44,14 @@ def cuda_write_back(
     if moved:
         count = builder.counter("moved", "&run->moved")
         builder.blocks[block].line(f"if (team.leads() && ({' || '.join(moved)})) ++{count};")
+    if changed:
+        differ = [builder.moved("old", name, new[name], block, exact=True) for name, _ in writes]
+        builder.blocks[block].line(f"const bool {changed} = {' || '.join(differ) or 'false'};")
+        builder.blocks[block].line(f"if ({changed}) {{")
     for name, value in writes:
-        if not unchanged_too:
-            changed = builder.moved("old", name, new[name], block, exact=True)
-            builder.blocks[block].line(f"if ({changed}) {{")
         builder.store((prefix_of or {}).get(name, "vertex_") + name, "v", value, new[name], block)
-        if not unchanged_too:
-            builder.blocks[block].line("}")
+    if changed:
+        builder.blocks[block].line("}")
 
 
 def _note_changes(
