@@ -39,6 +39,7 @@ class RowMajorCsr:
         self.shape, self._algorithm = shape, algorithm
         self._parts = (cupy.ascontiguousarray(values, np.float32), columns, offsets)  # the descriptor points to them
         self._sizes: dict[int, int] = {}
+        self._unused: Any = None  # columns without an entry
         index = cusparse.CUSPARSE_INDEX_32I if columns.dtype == np.int32 else cusparse.CUSPARSE_INDEX_64I
         pointers = [part.data.ptr for part in reversed(self._parts)]
         base = cusparse.CUSPARSE_INDEX_BASE_ZERO
@@ -49,8 +50,7 @@ class RowMajorCsr:
         rows, n = self.shape[0], dense.shape[1]
         if not len(self._parts[0]) or not n:
             return cupy.zeros((rows, n), np.float32)
-        # Algorithm 1 multiplies what it finds in the rows of the result by 0, so it must find numbers there.
-        dense, result = cupy.ascontiguousarray(dense), cupy.zeros((rows, n), np.float32)
+        dense, result = cupy.ascontiguousarray(dense), cupy.empty((rows, n), np.float32)
         if n == 1:
             self._times_vector(dense, result)
         else:
@@ -72,6 +72,7 @@ class RowMajorCsr:
 
     def _times_matrix(self, dense: Any, result: Any) -> None:
         n = dense.shape[1]
+        dense = self._numbers(dense)
         b, c = (cusparse.createDnMat(len(a), n, n, a.data.ptr, _FLOAT32, _BY_ROWS) for a in (dense, result))
         alpha, beta = _ONE.ctypes.data, _ZERO.ctypes.data
         algorithm = _CSR_ALGORITHMS[self._algorithm or (1 if n <= _MOST_OF_FIRST else 2)]
@@ -83,6 +84,19 @@ class RowMajorCsr:
         finally:
             cusparse.destroyDnMat(b)
             cusparse.destroyDnMat(c)
+
+    def _numbers(self, dense: Any) -> Any:
+        """``dense`` with 0 in the rows that no entry is multiplied with, which need not be numbers (a rank over no
+        out-edges): algorithm 1 gave NaN for rows of the matrix that are empty where the first of these was NaN."""
+        if self._unused is None:
+            used = cupy.zeros(self.shape[1], np.bool_)
+            used[self._parts[1]] = True
+            self._unused = cupy.flatnonzero(~used)
+        if not len(self._unused):
+            return dense
+        dense = dense.copy()
+        dense[self._unused] = 0.0
+        return dense
 
     def __del__(self) -> None:
         if hasattr(self, "_matrix"):

@@ -1,36 +1,24 @@
-"""Choosing a CUDA device, and what to say when there is none."""
+"""Choosing a CUDA device, and its memory."""
 
 from __future__ import annotations
 
 import gc
 from typing import Any
 
+from harness.device.driver import cuda_unavailable
 from harness.device.errors import DeviceUnavailable
 
 
 def open_device(index: int) -> Any:
     """Make device ``index`` the current one; its CuPy object. Raises DeviceUnavailable, saying what is the matter."""
+    reason = cuda_unavailable(index)
+    if reason:
+        raise DeviceUnavailable(reason)
     import cupy
 
-    try:
-        count = cupy.cuda.runtime.getDeviceCount()
-    except cupy.cuda.runtime.CUDARuntimeError as error:
-        raise DeviceUnavailable(f"{why_no_device(cupy.cuda.runtime.driverGetVersion())} ({error})") from error
-    if index >= count:
-        raise DeviceUnavailable(
-            f"device.index is {index}, and there are {count} CUDA devices; take one of 0..{count - 1}"
-        )
     device = cupy.cuda.Device(index)
     device.use()
     return device
-
-
-def why_no_device(driver_version: int) -> str:
-    """Why the runtime finds no device, from the version that the driver reports (0: there is none)."""
-    if driver_version == 0:
-        return "there is no NVIDIA driver on this machine; run on one with a GPU, or with device=cpu"
-    major, minor = driver_version // 1000, driver_version % 1000 // 10
-    return f"the NVIDIA driver supports CUDA {major}.{minor}, which is too old or shows no GPU; update it"
 
 
 def allow_shared_memory(function: Any, size: int) -> None:

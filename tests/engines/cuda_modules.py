@@ -123,7 +123,7 @@ def module_of(engine: CudaEngine, program: Program, graph: Graph, features: int)
     answer = engine.supports(program, graph, features, Device("cuda"))
     if isinstance(answer, No):
         return answer
-    shared = {kernel.name: engine.shared_bytes(kernel.tile_floats, engine.threads) for kernel in engine.kernels}
+    shared = {kernel.name: engine.shared_of(kernel) for kernel in engine.kernels}
     return Module(engine.source, headers(engine.templates), shared)
 
 

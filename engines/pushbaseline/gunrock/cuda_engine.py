@@ -244,10 +244,9 @@ class GunrockCudaEngine(ThreadEngine):
         builder = self.builder(f"collect_{stage.into}", COLLECT.format(reached=reached), signature)
         builder.bind("v", "vertex", "v")
         builder.bind("change", "vertex", "v", "change_")
-        blank = builder.accumulator("blank", stage.message, stage.reducer, "kernel")
         whole = builder.reading("v", stage.into) + builder.reading("change", stage.into)
         builder.store(f"vertex_{stage.into}", "v", whole, builder.mapping.kept(whole), "vertex")
-        builder.store(f"change_{stage.into}", "v", stage.message, blank, "vertex")
+        builder.blank(f"change_{stage.into}", "v", stage.message, stage.reducer, "vertex")
         return builder.finish(unless=PROPAGATING)
 
     def sent_kernel(self, group: FoldGroup, at: int) -> CudaKernel:

@@ -44,6 +44,7 @@ class TigrCudaEngine(ThreadEngine):
 
     schedule: TigrSchedule
     direction = "push"
+    scratch = "shared"
     templates = Path(__file__).parent
 
     def refusal(self, program: Program, graph: Graph, features: int) -> str:
@@ -75,6 +76,16 @@ class TigrCudaEngine(ThreadEngine):
         from engines.pushbaseline.tigr.cuda_walks import MAPPINGS
 
         return (*MAPPINGS, *super().mappings())
+
+    def groups(self) -> tuple[FoldGroup, ...]:
+        """Steps of vertices in a row in one kernel, as what they hand on needs no global memory; else one a stage."""
+        found: list[FoldGroup] = []
+        for group in super().groups():
+            if found and found[-1].kind == group.kind == "vertex":
+                found[-1] = FoldGroup("vertex", (*found[-1].stages, *group.stages))
+            else:
+                found.append(group)
+        return tuple(found)
 
     def plan(self) -> None:
         """Clear, push and step in the order of the stages."""
@@ -131,8 +142,7 @@ class TigrCudaEngine(ThreadEngine):
         steps = {step.name for step in group.vertex_steps}
         for stage in self.reductions:
             if stage.name not in self.extrema and self.last_readers[stage.name] in steps:
-                blank = builder.accumulator(f"blank_{stage.into}", stage.message, stage.reducer, "kernel")
-                builder.store(f"vertex_{stage.into}", "v", stage.message, blank, "vertex")
+                builder.blank(f"vertex_{stage.into}", "v", stage.message, stage.reducer, "vertex")
         self.launches.append(Launch(builder.finish(), "vertices", 1))
 
     def _moved(self) -> str:

@@ -143,6 +143,10 @@ class CudaEngine(ModelledEngine):
         """Shared memory of a block whose teams need ``floats`` each."""
         return 0 if self.team.lanes == 1 else 4 * floats * (block // 32) * self.team.teams
 
+    def shared_of(self, kernel: CudaKernel) -> int:
+        """Shared memory that a launch of a kernel asks for."""
+        return self.shared_bytes(kernel.tile_floats, self.threads) + 4 * kernel.thread_floats * self.threads
+
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Lower, compile, upload. Raises DeviceUnavailable, CompilationFailed, MemoryError."""
         with phases("lower"):
@@ -168,7 +172,7 @@ class CudaEngine(ModelledEngine):
             name: module.get_function(name) for name in ("end_of_superstep", *(k.name for k in self.kernels))
         }
         for kernel in self.kernels:
-            needed = self.shared_bytes(kernel.tile_floats, self.threads)
+            needed = self.shared_of(kernel)
             if needed > USUAL_SHARED:
                 allow_shared_memory(self.functions[kernel.name], needed)
 

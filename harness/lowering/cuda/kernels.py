@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from harness.language.expressions import Expression, read, walk
 from harness.language.program import Program, Reducer, Stage
@@ -22,6 +23,8 @@ from harness.lowering.cuda.code import Block, Value
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape
 from harness.lowering.cuda.mapping import Location, Mapping
 
+Scratch: TypeAlias = Literal["global", "shared"]  # where matrices of a thread's own lie; global: in local memory
+MOST_SCRATCH = 96  # floats of a thread in shared memory: two blocks of 256 threads fit a multiprocessor then
 PLACEHOLDER = re.compile(r"^(\s*)@(\w+)$")
 TYPES = {
     "f32": "float*",
@@ -57,6 +60,7 @@ class CudaKernel:
     unless: str = ""
     accesses: tuple[Access, ...] = ()
     counters: int = 0
+    thread_floats: int = 0  # of shared memory that each thread needs for itself
 
 
 @dataclass(frozen=True)
@@ -87,10 +91,11 @@ class CudaKernelBuilder:
         *,
         feature_aware: bool,
         hoisted: Sequence[str] = (),
+        scratch: Scratch = "global",
         flipped: MappingOf[str, str] | None = None,
     ) -> None:
         self.name, self.program, self.layout, self.template, self.team = name, program, layout, template, team
-        self.flipped = flipped or {}
+        self.flipped, self.scratch = flipped or {}, scratch
         self.blocks = _blocks_of(template, hoisted)
         self._types: dict[str, str] = {"run": "run", **dict(signature)}
         self._counters: dict[str, str] = {}
@@ -161,6 +166,11 @@ class CudaKernelBuilder:
         self.argument(array, "f32")
         self.mapping.reduce_into(array, index, message, reducer, self.blocks[block], taken=taken)
 
+    def blank(self, array: str, index: str, message: Expression, reducer: Reducer, block: str) -> None:
+        """Set an accumulator in an array to the reducer's identity (with features in a loop)."""
+        self.argument(array, "f32")
+        self.mapping.blank(array, index, message, reducer, self.blocks[block])
+
     def known_in(self, node: Expression, block: str) -> bool:
         """Whether a value is known in a block already, or further out."""
         return self.mapping.home(node).depth <= self.blocks[block].depth
@@ -220,13 +230,22 @@ class CudaKernelBuilder:
         )
         return CudaKernel(
             self.name, source, tuple(types), self.mapping.tile_floats, unless, self._accesses(),
-            len(self._counters),
+            len(self._counters), self._stride() if self._shares_scratch() else 0,
         )  # fmt: skip
 
     def _accesses(self) -> tuple[Access, ...]:
         # a team's shuffles stand between two readings of what the kernel writes, too: a compiler keeps both
         written = {name for name, kind in self._types.items() if kind in ("f32", "flag")}
         return self.mapping.accesses.made(written if self.team.lanes > 1 else ())
+
+    def _shares_scratch(self) -> bool:
+        """Whether matrices of single threads lie in shared memory."""
+        floats = self.mapping.tile_floats
+        return self.team.lanes == 1 and self.scratch == "shared" and 0 < floats <= MOST_SCRATCH
+
+    def _stride(self) -> int:
+        """Floats from one thread's scratch to the next's: an odd number, so that threads meet in no bank."""
+        return self.mapping.tile_floats | 1
 
     def _buffers(self) -> tuple[dict[str, str], list[str]]:
         """The arguments, with both buffers of arrays that a run flips, and the statements that tell these apart."""
@@ -248,6 +267,8 @@ class CudaKernelBuilder:
 
     def _tiles(self) -> str:
         floats = self.mapping.tile_floats
+        if self._shares_scratch():
+            return f"extern __shared__ float scratch[]; float* const tiles = scratch + threadIdx.x * {self._stride()};"
         if self.team.lanes == 1:
             return f"float tiles[{floats}];"
         mine = "threadIdx.x / 32 * TEAMS + min(team.number, TEAMS - 1)"

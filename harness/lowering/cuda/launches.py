@@ -95,7 +95,7 @@ class Launcher:
             bounds[name] if name in bounds else self._array(name, swapped) for name in launch.kernel.arguments
         )
         blocks = launch.blocks_over(last - first, engine.threads, engine.multiprocessors)
-        shared = engine.shared_bytes(launch.kernel.tile_floats, engine.threads)
+        shared = engine.shared_of(launch.kernel)
         return Started(engine.functions[launch.kernel.name], blocks, engine.threads, arguments, shared)
 
     def _array(self, name: str, swapped: Collection[str]) -> Any:

@@ -101,6 +101,17 @@ class Mapping(Lowering):
         into = f"reduce_into<{operation}, {stride}>(team, {start} + i * {stride}, row);"
         block.line(f"{loop}(i, {rows}) {{ {' '.join(walk.before)} {row} {into} }}")
 
+    def blank(self, array: str, index: str, message: Expression, reducer: Reducer, block: Block) -> None:
+        """Set an accumulator in memory to the reducer's identity (with features in a loop)."""
+        start, value = self.start(array, index, message), literal(IDENTITY[reducer])
+        if not message.shape:
+            block.line(f"{array}[{index}] = {value};")
+            return
+        target = block.declare("float*", self.fresh("target"), start)
+        stride = self.layout.row_stride(self.layout.dims(message.shape)[-1])
+        row = f"{{}} * {stride} + " if len(message.shape) == 2 else ""
+        self.loop(message, block, lambda w: f"{target}[{row.format(w.row)}{w.slot}] = {value};", tile=True)
+
     def is_blank(self, message: Expression, reducer: Reducer, block: Block) -> str:
         """A bool variable: whether a message is the reducer's identity in all features, and so changes nothing."""
         blank = literal(IDENTITY[reducer])

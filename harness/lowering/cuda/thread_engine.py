@@ -16,7 +16,7 @@ from harness.language.expressions import Expression
 from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, Reducer
 from harness.lowering.cuda.code import Value
 from harness.lowering.cuda.engine import CudaEngine
-from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder
+from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder, Scratch
 from harness.lowering.cuda.launches import Launch
 from harness.lowering.cuda.mapping import OPERATION
 from harness.lowering.cuda.walks import THREADS, Mapped
@@ -62,6 +62,7 @@ class ThreadEngine(CudaEngine):
     """Every stage in a kernel of its own; a subclass says in :meth:`plan_reduction` how edges are gone over."""
 
     feature_aware = False
+    scratch: Scratch = "global"  # where what a vertex computes on the way lies, from one of its steps to the next
 
     def groups(self) -> tuple[FoldGroup, ...]:
         """Every stage in a kernel of its own."""
@@ -98,7 +99,14 @@ class ThreadEngine(CudaEngine):
     ) -> CudaKernelBuilder:
         """A builder for a kernel whose threads walk the features."""
         return CudaKernelBuilder(
-            name, self.program, self.layout, self.team, template, signature, feature_aware=self.feature_aware
+            name,
+            self.program,
+            self.layout,
+            self.team,
+            template,
+            signature,
+            feature_aware=self.feature_aware,
+            scratch=self.scratch,
         )
 
     # vertices ---------------------------------------------------------------------------------------------------------
@@ -119,8 +127,7 @@ class ThreadEngine(CudaEngine):
         """Set an accumulator in memory to the reducer's identity. ``array``: the kind of array that it is in;
         ``unless``: when not to."""
         builder = self.builder(f"clear_{array}_{stage.into}" if array != "vertex" else f"clear_{stage.into}", VERTICES)
-        blank = builder.accumulator("blank", stage.message, stage.reducer, "kernel")
-        builder.store(f"{array}_{stage.into}", "v", stage.message, blank, "vertex")
+        builder.blank(f"{array}_{stage.into}", "v", stage.message, stage.reducer, "vertex")
         return builder.finish(unless=unless)
 
     # edges ------------------------------------------------------------------------------------------------------------
