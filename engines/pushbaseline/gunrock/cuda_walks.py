@@ -49,12 +49,13 @@ def advance(work: Work) -> Iterator[Step]:
     graph, offsets = work.graph, work.graph.csr.offsets
     yield _sizes(work)
     pieces = _block_mapped(work) if work.captured["balance"] == "BlockMapped" else _merge_path(work)
+    pieces = pieces.shared(work.blocks)
     units = work.picked(pieces.last - pieces.first)
     unit = units["unit"]
-    units = units.having(**{name: getattr(pieces, name)[unit] for name in ("first", "last", "base", "end")})
+    units = units.having(**{name: getattr(pieces, name)[unit] for name in ("first", "last", "base", "end", "number")})
     every = repeated(units, "warp", np.int64(0), np.int64(work.block // WARP))
     if pieces.cuts is not None and pieces.split is not None:
-        for cut in (every["unit"], every["unit"] + 1):
+        for cut in (every["number"], every["number"] + 1):
             yield from _split(work, every.having(cut=pieces.cuts[cut], found=pieces.split[cut]))
     else:
         yield Step(every, (Load("starts", "base", work.arc),))
@@ -84,7 +85,8 @@ def _sizes(work: Work) -> Step:
 
 @dataclass(frozen=True)
 class Pieces:
-    """Of every block: the edges ``first`` .. ``last`` - 1 of the list, and the vertices ``base`` .. ``end`` - 1.
+    """Of every block: the edges ``first`` .. ``last`` - 1 of the list, the vertices ``base`` .. ``end`` - 1, and the
+    ``number`` of the piece.
 
     Where a merge is cut into pieces: the ``cuts``, and how many vertices lie before each (``split``).
     """
@@ -93,15 +95,27 @@ class Pieces:
     last: NDArray[np.int64]
     base: NDArray[np.int64]
     end: NDArray[np.int64]
+    number: NDArray[np.int64]
     cuts: NDArray[np.int64] | None = None
     split: NDArray[np.int64] | None = None
+
+    def shared(self, blocks: int) -> Pieces:
+        """With the edges of a piece dealt out to several blocks, where there are fewer pieces than ``blocks``."""
+        sharers = blocks // max(1, len(self.number))
+        if sharers <= 1:
+            return self
+        length = -(-(self.last - self.first) // sharers)
+        begin = self.first[:, None] + length[:, None] * np.arange(sharers)
+        first, last = (np.minimum(edge, self.last[:, None]).reshape(-1) for edge in (begin, begin + length[:, None]))
+        base, end, number = (np.repeat(one, sharers) for one in (self.base, self.end, self.number))
+        return Pieces(first, last, base, end, number, self.cuts, self.split)
 
 
 def _block_mapped(work: Work) -> Pieces:
     offsets, count = work.graph.csr.offsets, work.graph.num_vertices
     base = np.arange(0, count, work.block)
     end = np.minimum(base + work.block, count)
-    return Pieces(offsets[base], offsets[end], base, end)
+    return Pieces(offsets[base], offsets[end], base, end, np.arange(len(base)))
 
 
 def _merge_path(work: Work) -> Pieces:
@@ -109,7 +123,8 @@ def _merge_path(work: Work) -> Pieces:
     cuts = np.append(np.arange(0, vertices + edges, 4 * work.block), vertices + edges)
     split = np.searchsorted(offsets[1:] + np.arange(vertices), cuts)
     base, stop = split[:-1], split[1:]
-    return Pieces(cuts[:-1] - base, cuts[1:] - stop, base, stop + (stop < vertices), cuts, split)
+    end, number = stop + (stop < vertices), np.arange(len(base))
+    return Pieces(cuts[:-1] - base, cuts[1:] - stop, base, end, number, cuts, split)
 
 
 def _split(work: Work, lanes: Lanes) -> Iterator[Step]:
@@ -143,11 +158,12 @@ MAPPINGS = (
         advance,
         (
             "const Size size = sizes[{at}];",
-            "const Piece piece = {balance}::piece(number, size, starts);",
+            "const Piece piece = {balance}::piece(number, size, starts).part(blockIdx.x % sharers, sharers);",
             "for (Arc at = piece.first + threadIdx.x; at < piece.last; at += BLOCK) {",
         ),
         (
             "const Id all = vertices_of(size), base = number * BLOCK;",
+            "const Arc length = (last - first + all - 1) / all, begin = first + number * length;",
             "static constexpr int LENGTH = 4 * BLOCK, VERTICES = LENGTH + 1;",
             "const Id step = (high - low + 31) / 32, mine = low + lane_id() * step;",
             "for (Id i = threadIdx.x; i < piece.count; i += BLOCK) {",

@@ -25,11 +25,8 @@ def push(work: Work) -> Iterator[Step]:
     u = work.tables["node_source"][at].astype(np.int64)
     lanes = lanes.having(u=u, next=u + 1)
     size = work.arc
-    loads = (
-        Load("node_source", "n"), Load("node_part", "n"), Load("out_offsets", "u", size),
-        Load("out_offsets", "next", size),
-    )  # fmt: skip
-    yield Step(lanes, loads, ("source",))
+    yield Step(lanes, (Load("node_source", "n"),), ("source",))
+    yield Step(lanes, (Load("node_part", "n"), Load("out_offsets", "u", size), Load("out_offsets", "next", size)))
     first, last = arc_range(graph.csr.offsets, lanes, "u")
     stride = -(-(last - first) // bound)
     edges = repeated(lanes, "e", first + work.tables["node_part"][at], last, np.maximum(stride, 1))

@@ -13,7 +13,8 @@ template <int BOUND> struct VirtualNode {
     {
         const Arc start = offsets[source];
         last = offsets[source + 1];
-        stride = (last - start + BOUND - 1) / BOUND;
+        const Arc degree = last - start;
+        stride = (degree + BOUND - 1) / BOUND;
         first = start + part;
     }
 };
