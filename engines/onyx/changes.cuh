@@ -10,7 +10,7 @@ __device__ inline Count mark(const Arc* offsets, const Id* neighbours, Id first,
     per_edge<true>(offsets, neighbours, first, last, [&](Id u) { return active[u]; },
                    [&](const Edge& edge, int count) {
                        if (lane_id() >= count) return;
-                       dirty[edge.other] = true;  // many write the same
+                       if (!dirty[edge.other]) dirty[edge.other] = true;  // many write the same
                        ++followed;
                    });
     return followed;

@@ -182,7 +182,7 @@ class EdgeChanges:
         for vertex in ("v", "u")[: 1 + reverse]:
             count = f"fmaxf({count}, float({offsets}[{vertex} + 1] - {offsets}[{vertex}]))"
         name = builder.mapping.fresh("margin")
-        return builder.blocks["visit"].declare("float", name, f"{builder.tolerance('visit')} / {count}")
+        return builder.blocks["visit"].declare("float", name, f"{builder.tolerance()} / {count}")
 
     def _tell(self, builder: CudaKernelBuilder) -> None:
         """What an edge that moves sets at those who read it: at the row of the edge for which it is read, in the vertex

@@ -9,6 +9,7 @@ import numpy as np
 
 from engines.onyx.cuda_edge_changes import EdgeChanges, doubled_edges
 from engines.onyx.cuda_kernels import Kernels
+from engines.onyx.cuda_rolled import FIRST_ALONE, rolled, update_and_reduce
 from engines.onyx.schedule import OnyxSchedule
 from harness.api import (
     CudaEngine,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 BLOCKS_OF_REDUCTION = 16  # their partial values are brought together by one team
 TILE = 2048  # edges that a block stages at once
 FEWEST_EDGES = 8  # of a team's run of segments
+EDGES_OF_TEAM = 8  # of a vertex's edges, from which another team shares it
 DENSE_DEGREE = 8  # average degree from which segments are the default
 
 
@@ -81,6 +83,8 @@ class OnyxCudaEngine(CudaEngine):
     def groups(self) -> tuple[FoldGroup, ...]:
         """Folded as the schedule says. Teams that share a row cannot go on with its vertex steps."""
         self.balance = self.schedule.balance or self._default_balance()
+        segments = self.direction == "pull" and self.balance == "edge" and not self.change_driven
+        self.rolled = rolled(self.program) if segments and self.schedule.fold else None
         together = self.direction == "pull" and self.balance == "warp"
         return (
             fold_groups(self.program, "pull" if together else "push") if self.schedule.fold else unfolded(self.program)
@@ -142,8 +146,8 @@ class OnyxCudaEngine(CudaEngine):
                 self.add(kernels.sent(group), "sources", 1)
 
     def _plan_segments(self, kernels: Kernels, group: FoldGroup) -> None:
-        run = max(FEWEST_EDGES, TILE // (self.block // 32 * self.team.teams))
-        unless, dense = "run->over()", ""
+        run, dense = self._run_of_team(), ""
+        unless = FIRST_ALONE if self.rolled else "run->over()"
         if self.change_driven:
             unless += f" || run->sparse({kernels.number(group)})"
             dense = f"dirty_{self.tracking.name(group)}"
@@ -151,7 +155,7 @@ class OnyxCudaEngine(CudaEngine):
         for stage in group.edge_stages:
             self.add(kernels.clear(stage, run=run, unless=unless, dense=dense), "vertices")
         # a block takes a tile of `run` edges for each of its teams
-        self.add(kernels.segments(group, run), "in arcs", 32 / self.team.teams / run)
+        self.add(kernels.segments(group, run, unless=unless), "in arcs", 32 / self.team.teams / run)
         if self.change_driven:
             share = self._share(group)
             self.add(kernels.gather(group, share, (), dirty_only=True), "vertices", share * self.team.lanes)
@@ -183,8 +187,8 @@ class OnyxCudaEngine(CudaEngine):
         return tuple(sorted(written & set(self.tracking.sources(group))))
 
     def _share(self, group: FoldGroup) -> int:
-        """Teams that own a vertex together: a power of two near half the average degree; one where matrices lie in
-        shared memory, or sums in the memory of threads."""
+        """Teams that own a vertex together: a power of two near an eighth of the average degree or above; one where
+        matrices lie in shared memory, or sums in the memory of threads."""
         for stage in group.edge_stages:
             dims = self.layout.dims(stage.message.shape)
             if len(dims) == 2 and self.team.slots(dims[1]) * dims[0] > 64:
@@ -192,15 +196,28 @@ class OnyxCudaEngine(CudaEngine):
         if not self.feature_aware:
             return 1
         degree, share = self.graph.num_edges / max(1, self.graph.num_vertices), 1
-        while 2 * share <= self.team.teams and 4 * share <= degree:
+        while 2 * share <= self.team.teams and EDGES_OF_TEAM * share <= degree:
             share *= 2
         return share
+
+    def _run_of_team(self) -> int:
+        """Edges of a tile that a team walks."""
+        return max(FEWEST_EDGES, TILE // (self.block // 32 * self.team.teams))
 
     def _plan_updates(self, kernels: Kernels, group: FoldGroup) -> None:
         if self.change_driven:
             EdgeChanges(kernels, group).plan()
             return
         order = "csc" if self.direction == "pull" else "csr"
+        if self.rolled:
+            update, reductions = self.rolled
+            self.double(f"csc_{update.updates}", self.graph.num_edges, update.updates)
+            run = self._run_of_team()
+            for stage in reductions:
+                self.add(kernels.clear(stage, run=run, name="clear_next"), "vertices")
+            kernel = update_and_reduce(kernels, update, reductions, run)
+            self.add(kernel, "in arcs", 32 / self.team.teams / run, (f"csc_{update.updates}",))
+            return
         for stage in group.stages:
             assert isinstance(stage, EdgeUpdate)
             self.double(f"{order}_{stage.updates}", self.graph.num_edges, stage.updates)

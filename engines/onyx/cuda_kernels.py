@@ -88,7 +88,8 @@ class Kernels:
         readers = self.tracking.stale_groups(stage.into) if self.tracking.change_driven else ()
         for reader in readers:
             flag = builder.argument(f"dirty_{self.tracking.name(reader)}", "flag")
-            builder.blocks[block].line(f"if (team.leads()) {flag}[v] = true;")
+            # most find it set, and reading is cheaper than writing what others write too
+            builder.blocks[block].line(f"if (team.leads() && !{flag}[v]) {flag}[v] = true;")
 
     def number(self, group: FoldGroup) -> int:
         """The place of a group's frontier in the run."""
@@ -108,11 +109,13 @@ class Kernels:
         cuda_write_back(builder, self.tracking, group, "vertex")
         return builder.finish()
 
-    def clear(self, stage: EdgeReduce, *, run: int = 0, unless: str = OVER, dense: str = "") -> CudaKernel:
+    def clear(
+        self, stage: EdgeReduce, *, run: int = 0, unless: str = OVER, dense: str = "", name: str = "clear"
+    ) -> CudaKernel:
         """Set an accumulator in memory to the reducer's identity; ``run``: where segments of so many edges do not store
         it. ``dense``: this superstep goes over everything though changes are tracked, by these flags, which it takes
         back."""
-        builder = self.builder(f"clear_{stage.into}", templates.VERTEX.replace("WANTED", EVERY), RANGE)
+        builder = self.builder(f"{name}_{stage.into}", templates.VERTEX.replace("WANTED", EVERY), RANGE)
         blank = builder.accumulator("blank", stage.message, stage.reducer, "kernel")
         if dense:
             builder.root.line("if (blockIdx.x == 0 && threadIdx.x == 0) ++run->dense;")
@@ -205,6 +208,11 @@ class Kernels:
         builder.argument("reverse", "ids")
         builder.bind("reverse", "fetch", "reverse[e]", f"{order}_")
         builder.comment("visit", stage)
+        self.updated(builder, stage, order)
+        return builder.finish()
+
+    def updated(self, builder: CudaKernelBuilder, stage: EdgeUpdate, order: str) -> None:
+        """Store the new value of an edge into the buffer that nobody reads, and count an edge that moved."""
         new = builder.mapping.kept(stage.value)
         if ("edge", stage.updates) in self.tracking.watches:
             builder.bind("old", "fetch", "e", f"{order}_")
@@ -212,7 +220,6 @@ class Kernels:
             count = builder.counter("moved", "&run->moved")
             builder.blocks["visit"].line(f"if (team.leads() && {moved}) ++{count};")
         builder.store(f"next_{order}_{stage.updates}", "e", stage.value, new, "visit")
-        return builder.finish()
 
     def gather(self, group: FoldGroup, share: int, doubled: tuple[str, ...], *, dirty_only: bool = False) -> CudaKernel:
         """Pull: the owner of a vertex gathers over its in-edges and goes on with its vertex steps. ``dirty_only``:
@@ -264,7 +271,7 @@ class Kernels:
         for step in group.vertex_steps:
             builder.comment("finish", step)
 
-    def segments(self, group: FoldGroup, run: int) -> CudaKernel:
+    def segments(self, group: FoldGroup, run: int, *, unless: str = OVER) -> CudaKernel:
         """Pull: teams walk runs of in-edges, and keep the sum of the present row in registers."""
         template = templates.SEGMENTS.format(run=run, depth=self.depth(group))
         template = template.replace("FETCH", templates.fetch("u", "v"))
@@ -277,20 +284,14 @@ class Kernels:
         builder.bind("dst", "fetch", "v")
         builder.bind("edge", "fetch", "e", "csc_")
         self.bind_reverse(builder, group.edge_stages, "csc")
-        at = builder.blocks["store"]
         for stage in group.edge_stages:
             total = builder.accumulator(f"{stage.into}_total", stage.message, stage.reducer, "start")
             builder.comment("visit", stage)
             builder.accumulate(total, stage.message, stage.reducer, "visit")
             builder.bind_value("v", stage.into, "store", total)
-            node = builder.reading("v", stage.into)
-            at.line("if (whole) {")
-            builder.store(f"vertex_{stage.into}", "v", node, total, "store")
-            at.line("} else {")
-            builder.reduce_into(f"vertex_{stage.into}", "v", node, stage.reducer, "store")
-            at.line("}")
+        store_rows(builder, group.edge_stages)
         if not self.tracking.change_driven:
-            return builder.finish()
+            return builder.finish(unless=unless)
         arcs = f"Count(last - first) * {len(group.edge_stages)}"
         builder.root.line(f"if (blockIdx.x == 0 && threadIdx.x == 0) run->edges += {arcs};")
         return builder.finish(unless=f"{OVER} || run->sparse({self.number(group)})")
@@ -362,3 +363,15 @@ class Kernels:
             builder.blocks["end"].line(f"if (team.leads()) {flag}[0] = {changed};")
         builder.store(f"graph_{stage.into}", "0", stage.value, total, "end")
         return builder.finish()
+
+
+def store_rows(builder: CudaKernelBuilder, reductions: Sequence[EdgeReduce]) -> None:
+    """Behind the last edge of a row: what a run of segments has reduced is stored if it is all of the row."""
+    at = builder.blocks["store"]
+    for stage in reductions:
+        node = builder.reading("v", stage.into)
+        at.line("if (whole) {")
+        builder.store(f"vertex_{stage.into}", "v", node, builder.mapping.lower(node), "store")
+        at.line("} else {")
+        builder.reduce_into(f"vertex_{stage.into}", "v", node, stage.reducer, "store")
+        at.line("}")

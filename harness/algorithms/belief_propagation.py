@@ -80,9 +80,9 @@ class BeliefPropagation(Algorithm):
         for option, known in options.items():
             if getattr(self, option) not in known:
                 raise InvalidInput(f"{option}={getattr(self, option)!r} is not known; it is {' or '.join(known)}")
-        p.vertex("phi", K)
+        p.vertex("phi", K, nonnegative=True)
         (p.edge if self.potentials == "edge" else p.graph)("psi", (K, K))
-        p.edge("msg", K, start=1.0)
+        p.edge("msg", K, start=1.0, nonnegative=True)
         p.vertex("belief", K, start="phi")
 
         @p.over_edges(into="aggr", reduce="prod", initial="phi")

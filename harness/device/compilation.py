@@ -21,7 +21,8 @@ from harness.device.errors import CompilationFailed
 
 CACHE_VARIABLE = "ONYX_HARNESS_CACHE"
 MADE_OF = "made of"
-OPTIONS = ("-std=c++17", "-default-device", "--ptxas-options=-v")
+# Quotients may be off by two units in the last place: exact ones take several times the instructions.
+OPTIONS = ("-std=c++17", "-default-device", "--prec-div=false", "--ptxas-options=-v")
 # "Function properties for NAME" in older compilers has the spills apart; here all follow "Compiling entry function".
 _ENTRY = re.compile(r"Compiling entry function '(?P<name>\w+)'(?P<told>.*?)(?=Compiling entry function|\Z)", re.DOTALL)
 _FIGURES = {

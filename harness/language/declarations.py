@@ -16,8 +16,9 @@ class Declarations(dict[str, Property]):
         self.update({name: Property(name, "graph", (), role="builtin") for name in BUILTIN_GRAPH})
 
     def declare(
-        self, name: str, place: Place, shape: Shape | Dimension, dtype: type, start: str | float | None
-    ) -> None:
+        self, name: str, place: Place, shape: Shape | Dimension, dtype: type, start: str | float | None,
+        nonnegative: bool = False,
+    ) -> None:  # fmt: skip
         """An input, or, with a start, state."""
         if name in self:
             known = self[name]
@@ -30,7 +31,15 @@ class Declarations(dict[str, Property]):
         dims = as_shape(shape)
         start = self._checked_start(name, start, (place, dims, kind))
         role = "state" if start is not None else "input"
-        self[name] = Property(name, place, dims, kind, role, start)  # type: ignore[arg-type]
+        if nonnegative:
+            self._check_promise(name, kind, start)
+        self[name] = Property(name, place, dims, kind, role, start, nonnegative)  # type: ignore[arg-type]
+
+    def _check_promise(self, name: str, kind: DType, start: str | float | None) -> None:
+        if kind == "bool":
+            raise LanguageError(f"property {name!r} is bool; only numbers are nonnegative")
+        if not (self[start].nonnegative if isinstance(start, str) else start is None or start >= 0):
+            raise LanguageError(f"property {name!r} is nonnegative and starts as {start!r}, which need not be")
 
     def _checked_start(
         self, name: str, start: str | float | None, wanted: tuple[Place, Shape, DType]

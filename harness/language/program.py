@@ -32,7 +32,8 @@ class Property:
 
     ``role``: *input* is given and constant; *state* lives from superstep to superstep and has a ``start`` (another
     property's name or a constant); *temporary* is written in a superstep before it is read; *builtin* comes from the
-    graph (degrees).
+    graph (degrees). ``nonnegative``: the author's promise, checked of inputs and by the reference run, that no value is
+    below zero.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Property:
     dtype: DType = "float"
     role: Role = "temporary"
     start: str | float | None = None
+    nonnegative: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,12 +186,17 @@ class Program:
         """Plain data that determines the program up to run-time parameter values."""
         return {
             "name": self.name,
-            "properties": [[p.name, p.place, str(p.shape), p.dtype, p.role, p.start] for p in self.properties.values()],
+            "properties": [_serialise_property(prop) for prop in self.properties.values()],
             "stages": [_serialise_stage(stage) for stage in self.stages],
             "control": [self.control.settles, self.control.tolerance, self.control.relative, self.control.alternate],
             "outputs": [r.name for r in self.results],
             "parameters": sorted(self.parameters),
         }
+
+
+def _serialise_property(prop: Property) -> list[Any]:
+    promise = ["nonnegative"] if prop.nonnegative else []
+    return [prop.name, prop.place, str(prop.shape), prop.dtype, prop.role, prop.start, *promise]
 
 
 def _serialise_stage(stage: Stage) -> list[Any]:
@@ -211,7 +218,8 @@ def describe(program: Program) -> str:
     for prop in program.properties.values():
         if prop.role != "builtin":
             start = f", start {prop.start}" if prop.start is not None else ""
-            lines.append(f"  {prop.place} {prop.name}: {prop.dtype}{prop.shape} ({prop.role}{start})")
+            promise = ", nonnegative" if prop.nonnegative else ""
+            lines.append(f"  {prop.place} {prop.name}: {prop.dtype}{prop.shape} ({prop.role}{start}{promise})")
     lines += [f"  {stage.name}: {line}" for stage in program.stages for line in _describe_stage(stage)]
     control = program.control
     rule = f"{control.max_supersteps}"

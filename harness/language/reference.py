@@ -16,7 +16,7 @@ from harness.contract import RunStatistics, Superstep
 from harness.language.algorithm import Inputs
 from harness.language.analysis import Watched, watched
 from harness.language.arrays import NUMPY
-from harness.language.errors import InvalidInput
+from harness.language.errors import InvalidInput, LanguageError
 from harness.language.evaluation import Evaluator, concrete
 from harness.language.products import LogProduct
 from harness.language.program import (
@@ -24,6 +24,7 @@ from harness.language.program import (
     EdgeUpdate,
     GraphReduce,
     Program,
+    Stage,
     VertexStep,
     reads,
 )
@@ -110,10 +111,18 @@ class ReferenceRun:
                     self._step_vertices(stage)
                 case GraphReduce():
                     self._reduce_graph(stage)
+            self._check_promises(stage)
         self._superstep += 1
         return self._moved(before)
 
     # properties -------------------------------------------------------------------------------------------------
+    def _check_promises(self, stage: Stage) -> None:
+        for name in stage.writes:
+            if self.program.properties[name].nonnegative and (self._value[name] < 0).any():
+                raise LanguageError(
+                    f"{stage.name} gives {name!r} values below zero, which is declared nonnegative", stage.line
+                )
+
     def _moved(self, before: Mapping[str, Array]) -> int:
         """Vertices (and edges) one of whose watched properties moved by more than the tolerance."""
         control = self.program.control

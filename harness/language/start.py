@@ -62,6 +62,7 @@ class Start:
             given = np.asarray(self.state[prop.name])
             if given.shape != shape:
                 raise InvalidInput(f"state {prop.name!r} has shape {given.shape}; the program needs {shape}")
+            _check_signs("state", prop, given)
             return given
         if isinstance(prop.start, str):
             return self.of(self.program.properties[prop.start])
@@ -97,4 +98,11 @@ def checked_input(prop: Property, inputs: Inputs, graph: Graph, shape: tuple[int
         raise InvalidInput(f"input {prop.name!r} is {array.dtype}; the program needs {prop.dtype}")
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise InvalidInput(f"input {prop.name!r} contains NaN; remove or replace those entries")
+    _check_signs("input", prop, array)
     return array
+
+
+def _check_signs(what: str, prop: Property, values: Array) -> None:
+    below = np.count_nonzero(values < 0) if prop.nonnegative else 0
+    if below:
+        raise InvalidInput(f"{what} {prop.name!r} is to be nonnegative, and {below} of its values are below zero")

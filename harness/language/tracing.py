@@ -65,17 +65,22 @@ class ProgramBuilder:
     # properties -------------------------------------------------------------------------------------------------
     def vertex(
         self, name: str, shape: Shape | Dimension = (), *, dtype: type[float] | type[bool] = float,
-        start: str | float | None = None,
+        start: str | float | None = None, nonnegative: bool = False,
     ) -> None:  # fmt: skip
-        """Declare a vertex property: an input, or, with ``start`` (a property's name or a constant), state."""
-        self._properties.declare(name, "vertex", shape, dtype, start)
+        """Declare a vertex property: an input, or, with ``start`` (a property's name or a constant), state.
+
+        ``nonnegative`` promises that no value is below zero: inputs are refused otherwise, the reference run checks
+        what is written, and products of such values need no signs.
+        """
+        self._properties.declare(name, "vertex", shape, dtype, start, nonnegative)
 
     def edge(
         self, name: str, shape: Shape | Dimension = (), *, dtype: type[float] | type[bool] = float,
-        start: str | float | None = None,
+        start: str | float | None = None, nonnegative: bool = False,
     ) -> None:  # fmt: skip
-        """Declare an edge property: an input, or, with ``start``, state. ``weight`` is the graph's own."""
-        self._properties.declare(name, "edge", shape, dtype, start)
+        """Declare an edge property: an input, or, with ``start``, state. ``weight`` is the graph's own. ``nonnegative``
+        as in :meth:`vertex`."""
+        self._properties.declare(name, "edge", shape, dtype, start, nonnegative)
 
     def graph(self, name: str, shape: Shape | Dimension = (), *, dtype: type[float] | type[bool] = float) -> None:
         """Declare an input that is one for the whole graph, read as ``graph.<name>``; it is given as ``[*shape]``."""

@@ -1,9 +1,10 @@
 """Products as sums of logarithms: a program whose reductions are sums, minima and maxima alone.
 
 A product over in-edges becomes three sums: of the logarithms of the factors' magnitudes (zero factors left out), of
-the number of zero factors, and of the number of negative ones; a vertex step makes the product of them again, and what
-is read :meth:`without` a factor subtracts that factor's share. So every engine that sums can multiply, a hub of 10^5
-factors leaves the range of no float, and what is taken out is never divided by.
+the number of zero factors, and of the number of negative ones (unless the program promises that there are none); a
+vertex step makes the product of them again, and what is read :meth:`without` a factor subtracts that factor's share. So
+every engine that sums can multiply, a hub of 10^5 factors leaves the range of no float, and what is taken out is never
+divided by.
 
 A product of vectors is known up to a positive factor per vertex (``harness.language.products``). Logarithms are
 therefore shifted to mean zero over the features, which keeps their sums small: the belief at a hub of 10^5 factors is
@@ -14,31 +15,35 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping, Sequence
 
-from harness.language.expressions import Expression, arithmetic, read, substitute
+from harness.language.expressions import Expression, arithmetic, read, substitute, walk
 from harness.language.operators import absolute, exp, full, largest, log, total, where
 from harness.language.program import EdgeReduce, EdgeUpdate, Program, Property, Role, Stage, VertexStep
 
 PARTS = ("log", "zeros", "negatives")
 
 
-def shares(factor: Expression) -> tuple[Expression, ...]:
-    """What one factor adds to the three sums."""
-    zero = factor == 0.0
-    magnitude = where(zero, 0.0, log(where(zero, 1.0, absolute(factor))))
+def shares(factor: Expression, parts: Sequence[str]) -> tuple[Expression, ...]:
+    """What one factor adds to the sums; without *negatives* among them it is nonnegative."""
+    zero, signed = factor == 0.0, "negatives" in parts
+    magnitude = where(zero, 0.0, log(where(zero, 1.0, absolute(factor) if signed else factor)))
     if factor.shape:
         magnitude = magnitude - total(magnitude) / total(full(factor.shape, 1.0))
-    return magnitude, where(zero, 1.0, 0.0), where(factor < 0.0, 1.0, 0.0)
+    counted = (where(factor < 0.0, 1.0, 0.0),) if signed else ()
+    return magnitude, where(zero, 1.0, 0.0), *counted
 
 
 def product(sums: tuple[Expression, ...]) -> Expression:
-    """The product that three sums stand for; of vectors, scaled to a largest magnitude of 1."""
-    logs, zeros, negatives = sums
+    """The product that the sums stand for; of vectors, scaled to a largest magnitude of 1."""
+    logs, zeros, *signs = sums
     masked = where(zeros > 0.5, float("-inf"), logs)
     if logs.shape:
         top = largest(masked)
         masked = masked - where(top > float("-inf"), top, 0.0)
-    odd = negatives - 2.0 * arithmetic("floor", negatives * 0.5) > 0.5
+    if not signs:
+        return exp(masked)
+    odd = signs[0] - 2.0 * arithmetic("floor", signs[0] * 0.5) > 0.5
     return where(odd, -exp(masked), exp(masked))
 
 
@@ -48,20 +53,33 @@ def products_as_sums(program: Program) -> Program:
     if not reduced:
         return program
     properties = dict(program.properties)
+    parts = {name: _parts(program, reduction) for name, reduction in reduced.items()}
     for name, reduction in reduced.items():
-        for part, start in zip(PARTS, _starts(program.properties[name]), strict=True):
+        for part, start in zip(parts[name], _starts(program.properties[name]), strict=False):
             role: Role = "temporary" if start is None else "state"
             properties[f"{name}_{part}"] = Property(
                 f"{name}_{part}", "vertex", reduction.message.shape, role=role, start=start
             )
     stages: list[Stage] = []
     for stage in program.stages:
-        plain = _without_as_difference(stage, reduced)
+        plain = _without_as_difference(stage, parts)
         if isinstance(plain, EdgeReduce) and plain.reducer == "prod":
-            stages += _sums(plain)
+            stages += _sums(plain, parts[plain.into])
         else:
             stages.append(plain)
     return dataclasses.replace(program, properties=properties, stages=tuple(stages))
+
+
+def _parts(program: Program, reduction: EdgeReduce) -> tuple[str, ...]:
+    """The sums of a product. Signs need not be counted where every factor that is put in or taken out, and the start,
+    is read from a property that is nonnegative."""
+    nodes = [node for stage in program.stages for node in walk(*stage.expressions()) if node.op == "without"]
+    taken = [node.args[1] for node in nodes if node.args[0].attribute[1] == reduction.into]
+    factors = [*reduction.expressions(), *taken]
+    read_alone = all(f.op == "read" and program.properties[f.attribute[1]].nonnegative for f in factors)
+    start = program.properties[reduction.into].start
+    whole = isinstance(start, str) or (start is not None and start < 0)
+    return PARTS[:2] if read_alone and not whole else PARTS
 
 
 def _starts(product: Property) -> tuple[float | None, ...]:
@@ -74,34 +92,34 @@ def _starts(product: Property) -> tuple[float | None, ...]:
     return magnitude, float(value == 0), float(value < 0)
 
 
-def _sums(stage: EdgeReduce) -> list[Stage]:
-    """The three sums of a product, and the step that multiplies them out."""
+def _sums(stage: EdgeReduce, parts: Sequence[str]) -> list[Stage]:
+    """The sums of a product, and the step that multiplies them out."""
     found: list[Stage] = []
-    for part, share in zip(PARTS, shares(stage.message), strict=True):
+    for part, share in zip(parts, shares(stage.message, parts), strict=True):
         found.append(EdgeReduce(f"{stage.name}_{part}", f"{stage.into}_{part}", "sum", share, stage.line))
-    sums = _read_sums("v", stage.into, stage.message)
+    sums = _read_sums("v", stage.into, stage.message, parts)
     writes: list[tuple[str, Expression]] = []
     if stage.initial is not None:
-        own = shares(read("v", stage.initial.attribute[1], stage.message.shape, "float"))
+        own = shares(read("v", stage.initial.attribute[1], stage.message.shape, "float"), parts)
         sums = tuple(a + b for a, b in zip(sums, own, strict=True))
-        writes = [(f"{stage.into}_{part}", value) for part, value in zip(PARTS, sums, strict=True)]
+        writes = [(f"{stage.into}_{part}", value) for part, value in zip(parts, sums, strict=True)]
     found.append(VertexStep(f"{stage.name}_product", ((stage.into, product(sums)), *writes), stage.line))
     return found
 
 
-def _read_sums(space: str, name: str, like: Expression) -> tuple[Expression, ...]:
-    return tuple(read(space, f"{name}_{part}", like.shape, "float") for part in PARTS)
+def _read_sums(space: str, name: str, like: Expression, parts: Sequence[str]) -> tuple[Expression, ...]:
+    return tuple(read(space, f"{name}_{part}", like.shape, "float") for part in parts)
 
 
-def _without_as_difference(stage: Stage, reduced: dict[str, EdgeReduce]) -> Stage:
+def _without_as_difference(stage: Stage, parts: Mapping[str, Sequence[str]]) -> Stage:
     """The stage with every ``product.without(factor)`` written as a difference of sums."""
 
     def replace(node: Expression) -> Expression | None:
-        if node.op != "without" or node.args[0].attribute[1] not in reduced:
+        if node.op != "without" or node.args[0].attribute[1] not in parts:
             return None
         space, name = node.args[0].attribute
-        taken = shares(substitute(node.args[1], replace))
-        whole = _read_sums(space, name, node)
+        taken = shares(substitute(node.args[1], replace), parts[name])
+        whole = _read_sums(space, name, node, parts[name])
         return product(tuple(a - b for a, b in zip(whole, taken, strict=True)))
 
     match stage:

@@ -196,6 +196,8 @@ class Elements(ABC):
         elif node.op == "outer":
             self.lower(node.args[0])
             self.prepare(node.args[1])
+        elif node.op == "where" and self.seldom_read(node) is not None:
+            self.lower(node)
         elif node.op in INLINE or node.op == "full":
             for arg in node.args:
                 if self._tree(arg) > LARGEST_TREE:
@@ -204,6 +206,20 @@ class Elements(ABC):
                     self.prepare(arg)
         else:
             self.lower(node)
+
+    def seldom_read(self, node: Expression) -> int | None:
+        """Which argument of a ``where`` is a row in memory that nothing has read yet, where the whole team takes the
+        same side; that row need not be read where the other side is taken."""
+        if len(node.shape) != 1 or node.args[0].shape or node.dtype != "float" or not self.feature_aware:
+            return None
+        for i in (1, 2):
+            row = node.args[i]
+            if row.op != "read" or row.shape != node.shape or self.home(row).find(row.key) is not None:
+                continue
+            place = self.locate(*row.attribute)
+            if place.value is None and place.block.fields is None and place.block is not self.root:
+                return i
+        return None
 
     def _tree(self, node: Expression) -> int:
         if not node.shape or node.op not in INLINE or self.home(node).find(node.key) is not None:
@@ -246,7 +262,7 @@ def scalar_operation(node: Expression, args: list[str]) -> str:
         case "float":
             return f"float({args[0]})"
         case "where":
-            return f"({args[0]} ? {args[1]} : {args[2]})"
+            return f"choose({args[0]}, {args[1]}, {args[2]})"
         case "pow" if node.args[1].op == "const" and node.args[1].attribute == 2.0:
             return f"square({args[0]})"
     return f"{FUNCTION[op]}({', '.join(args)})"

@@ -120,9 +120,27 @@ class Lowering(Elements):
                 for i, value in enumerate(values):
                     home.line(f"place(team, {text}, {i}, {value});")
                 return Value("row", text, length)
+        if node.op == "where":
+            rare = self.seldom_read(node)
+            if rare is not None:
+                return self._row_seldom(node, rare, home, kind, name)
         self.prepare(node)
         text = home.declare(kind, name)
         self.loop(node, home, lambda walk: f"{text}[{walk.slot}] = {self.element(node, walk)};")
+        return Value("row", text, length)
+
+    def _row_seldom(self, node: Expression, rare: int, home: Block, kind: str, name: str) -> Value:
+        """One side of a ``where``, and in its place the row on the other side, read only where it is chosen."""
+        usual, row = node.args[3 - rare], node.args[rare]
+        (length,) = self.layout.dims(node.shape)
+        condition = self.lower(node.args[0]).text
+        self.prepare(usual)
+        text = home.declare(kind, name)
+        self.loop(usual, home, lambda walk: f"{text}[{walk.slot}] = {self.element(usual, walk)};")
+        place = self.locate(*row.attribute)
+        start, stride = self.start(place.array, place.index, row), self.layout.stride(row.shape)
+        chosen = condition if rare == 1 else f"!{condition}"
+        home.line(f"if ({chosen}) {text} = load<{length}, {stride}>(team, {start});")
         return Value("row", text, length)
 
     def _read_row(self, node: Expression, home: Block, kind: str, name: str, length: int) -> Value:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from harness.language.expressions import Expression, read, walk
+from harness.language.expressions import Expression, parameter, read, walk
 from harness.language.program import Program, Reducer, Stage
 from harness.lowering.cuda.accesses import Access
 from harness.lowering.cuda.code import Block, Value
@@ -190,17 +190,13 @@ class CudaKernelBuilder:
         node = self.reading(space, name)
         if len(node.shape) == 2:
             return "true"  # comparing k x k elements costs more than it saves: a matrix always counts as moved
-        tolerance = None if exact else self.tolerance(block)
+        tolerance = None if exact else self.tolerance()
         return self.mapping.differs(node, new, self.blocks[block], tolerance, self.program.control.relative)
 
-    def tolerance(self, block: str) -> str:
-        """The program's tolerance, which is read in ``block``; 0 where it has none."""
+    def tolerance(self) -> str:
+        """The program's tolerance; 0 where it has none."""
         name = self.program.control.tolerance
-        if name is None:
-            return "0.0f"
-        self.argument("parameters", "input")
-        self.mapping.accesses.note(Access("load", "parameters", "0", block))
-        return f"parameters[{list(self.program.parameters).index(name)}]"
+        return "0.0f" if name is None else self.mapping.lower(parameter(name, "float")).text
 
     def counter(self, name: str, target: str) -> str:
         """A variable of every thread, whose sum over all threads is added to ``target`` in the end."""

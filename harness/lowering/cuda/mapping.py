@@ -158,8 +158,8 @@ class Mapping(Lowering):
             self.note_first(old)
         text = block.declare("bool", name, "false", constant=False)
         block.line(
-            f"FEATURES(f, {new.length}) {text} = {text} || "
-            f"(team.holds(f, {new.length}) && {one(before.element('f'), new.element('f'))});"
+            f"FEATURES(f, {new.length}) {text} |= "
+            f"team.holds(f, {new.length}) & {one(before.element('f'), new.element('f'))};"
         )
         block.line(f"{text} = any(team, {text});")
         return text

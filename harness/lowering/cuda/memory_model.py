@@ -29,6 +29,7 @@ _CONDITIONS: tuple[tuple[str, bool, set[str]], ...] = (
     (r"run->over\(\)", False, {"settled", "superstep", "limit"}),
     (r"run->rebuilding", True, {"rebuilding"}),
     (r"run->sparse\(\d+\)", False, {"superstep", "frontier", "dense_arcs"}),
+    (r"run->superstep", True, {"superstep"}),  # of what the first one does alone
 )
 _COUNT = 8  # bytes of such a field
 

@@ -62,12 +62,14 @@ template <int N, class Value = float> struct Row {
 __device__ inline float minimum(float a, float b) { return a < b || a != a ? a : b; }
 __device__ inline float maximum(float a, float b) { return a > b || a != a ? a : b; }
 __device__ inline float square(float a) { return a * a; }
+// Both values are computed, so that lanes that choose differently stay together.
+template <class Value> __device__ inline Value choose(bool first, Value a, Value b) { return first ? a : b; }
 __device__ inline bool differs(float before, float now) { return now != before; }
 __device__ inline bool differs(bool before, bool now) { return now != before; }
 // NaN is always far; equal infinities are not.
 __device__ inline bool far(float before, float now, float margin)
 {
-    return now != before && !(fabsf(now - before) <= margin);
+    return now != before & !(fabsf(now - before) <= margin);  // no branch
 }
 
 // Memory -----------------------------------------------------------------------------------------------------------------

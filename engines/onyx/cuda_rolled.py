@@ -1,0 +1,78 @@
+"""Onyx on CUDA: an edge update folded with the reduction that reads it in the next superstep.
+
+In belief propagation a superstep reduces messages at vertices and then updates them. The new message of an arc is in
+registers when it is stored, so the pass that updates it also adds its share to the sums of its destination, and the
+reduction of the next superstep has nothing left to read: foldmap (thesis fig. 6.3) across the end of a superstep. Only
+the first superstep reduces by itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engines.onyx import cuda_templates as templates
+from engines.onyx.cuda_kernels import store_rows
+from harness.api import EdgeUpdate, Program, read, reads, substitute, unfolded
+
+if TYPE_CHECKING:
+    from engines.onyx.cuda_kernels import Kernels
+    from harness.api import CudaKernel, EdgeReduce, Expression
+
+FIRST_ALONE = "run->over() || run->superstep"  # a kernel that does nothing after the first superstep
+NEW = "new"  # the space of what an update has just made
+
+
+def rolled(program: Program) -> tuple[EdgeUpdate, tuple[EdgeReduce, ...]] | None:
+    """The update and the reductions that can share a pass: one update behind all reductions, which read nothing but
+    what it makes and inputs of edges and of the graph, so that nothing can come between."""
+    if program.control.alternate:
+        return None
+    updates = [stage for stage in program.stages if isinstance(stage, EdgeUpdate)]
+    edge_groups = [group for group in unfolded(program) if group.edge_stages]
+    reductions = tuple(stage for group in edge_groups for stage in group.edge_stages)
+    if len(updates) != 1 or not reductions or any(len(stage.message.shape) == 2 for stage in reductions):
+        return None
+    (update,) = updates
+    order = list(program.stages).index
+    if any(order(stage) > order(update) for stage in reductions):
+        return None
+    found = {pair for stage in reductions for pair in reads(stage.message)}
+    inputs = {name for name, prop in program.properties.items() if prop.role == "input"}
+    if ("edge", update.updates) not in found:
+        return None
+    others = found - {("edge", update.updates)}
+    return (update, reductions) if all(s in ("edge", "graph") and name in inputs for s, name in others) else None
+
+
+def update_and_reduce(kernels: Kernels, update: EdgeUpdate, reductions: tuple[EdgeReduce, ...], run: int) -> CudaKernel:
+    """New values of an edge property into the buffer that nobody reads, and their sums for the next superstep: rows
+    that lie in one run of segments are stored, parts of others reduced into the identity."""
+    template = templates.SEGMENTS.format(run=run, depth=kernels.depth_of_update(update))
+    template = template.replace("FETCH", templates.fetch("u", "v"))
+    signature = [("in_rows", "ids"), ("in_neighbours", "ids"), ("first", "Arc"), ("last", "Arc")]
+    builder = kernels.builder(update.name, template, signature, ("start",))
+    builder.blocks["start"].parent = builder.root
+    builder.blocks["fetch"].parent = builder.blocks["start"]
+    builder.blocks["store"].parent = builder.blocks["start"]
+    builder.bind("src", "fetch", "u")
+    builder.bind("dst", "fetch", "v")
+    builder.bind("edge", "fetch", "e", "csc_")
+    builder.argument("reverse", "ids")
+    builder.bind("reverse", "fetch", "reverse[e]", "csc_")
+    builder.comment("visit", update)
+    kernels.updated(builder, update, "csc")
+    builder.bind_value(NEW, update.updates, "visit", builder.mapping.kept(update.value))
+    for stage in reductions:
+        builder.comment("visit", stage)
+        message = substitute(stage.message, lambda node: _new(node, update))
+        total = builder.accumulator(f"{stage.into}_total", message, stage.reducer, "start")
+        builder.accumulate(total, message, stage.reducer, "visit")
+        builder.bind_value("v", stage.into, "store", total)
+    store_rows(builder, reductions)
+    return builder.finish()
+
+
+def _new(node: Expression, update: EdgeUpdate) -> Expression | None:
+    if node.op == "read" and node.attribute == ("edge", update.updates):
+        return read(NEW, update.updates, node.shape, node.dtype)
+    return None

@@ -1,0 +1,96 @@
+"""Edge updates folded with the reductions of the next superstep: which programs allow it, and what is launched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engines.onyx.cuda_engine import OnyxCudaEngine
+from engines.onyx.cuda_rolled import FIRST_ALONE, rolled
+from engines.onyx.schedule import OnyxSchedule
+from harness.algorithms.belief_propagation import BeliefPropagation
+from harness.algorithms.label_propagation import LabelPropagation
+from harness.contract import Device, Yes
+from harness.graph import Graph
+from harness.language import Algorithm, K, ProgramBuilder, trace
+from harness.lowering.accumulators import separated
+from harness.lowering.log_products import products_as_sums
+
+
+class Passing(Algorithm):
+    """Values of edges that are added up at vertices; ``reads``: what the sum reads beside the value of the edge."""
+
+    name = "passing"
+
+    reads: str = "nothing"
+    order: str = "reduced first"
+
+    def build(self, p: ProgramBuilder) -> None:
+        p.edge("weight")
+        p.vertex("start", K)
+        p.vertex("x", K, start="start")
+        p.edge("m", K, start=1.0)
+
+        def gather() -> None:
+            @p.over_edges(into="sum", reduce="sum")
+            def gathered(src, edge, dst):
+                more = {"nothing": 1.0, "weight": edge.weight, "source": src.x, "destination": dst.start}[self.reads]
+                return edge.m * more
+
+        def update() -> None:
+            @p.over_edges(updates="m")
+            def updated(src, edge):
+                return 0.5 * edge.m + 0.25 * src.x
+
+        (gather if self.order == "reduced first" else update)()
+
+        @p.over_vertices
+        def step(v):
+            return {"x": 0.5 * v.x + 0.01 * v.sum} if self.order == "reduced first" else {"x": 0.9 * v.x}
+
+        (update if self.order == "reduced first" else gather)()
+        p.repeat(5)
+        p.output("x", bound=1e-4)
+
+
+def lowered(algorithm: Algorithm) -> Any:
+    return separated(products_as_sums(trace(algorithm)))
+
+
+@pytest.mark.parametrize(
+    ("reads", "may"), [("nothing", True), ("weight", True), ("source", False), ("destination", False)]
+)
+def test_nothing_may_come_between(reads, may):
+    assert (rolled(lowered(Passing(reads=reads))) is not None) == may
+
+
+def test_other_programs_are_not_rolled():
+    assert rolled(lowered(LabelPropagation())) is None
+    assert rolled(lowered(Passing(order="updated first"))) is None
+
+
+def plan(algorithm: Algorithm, **options: Any) -> OnyxCudaEngine:
+    ends = np.arange(40)
+    arcs = np.concatenate([ends, (ends + 1) % 40]), np.concatenate([(ends + 1) % 40, ends])
+    graph = Graph.from_edges(*arcs, num_vertices=40, name="ring")
+    engine = OnyxCudaEngine(OnyxSchedule(**{"change_driven": False, "balance": "edge", **options}))
+    assert isinstance(engine.supports(trace(algorithm), graph, 4, Device("cuda")), Yes)
+    return engine
+
+
+def test_belief_propagation_reduces_alone_in_the_first_superstep_only():
+    engine = plan(BeliefPropagation())
+    first = [kernel for kernel in engine.kernels if kernel.unless == FIRST_ALONE]
+    assert {kernel.name for kernel in first} == {"clear_aggr_log_reduced", "clear_aggr_zeros_reduced", "gather_log"}
+    message = next(kernel for kernel in engine.kernels if kernel.name == "message")
+    assert {"vertex_aggr_log_reduced", "vertex_aggr_zeros_reduced", "next_csc_msg"} <= set(message.arguments)
+    # what the next superstep adds to is cleared behind the steps that read it, and before the update
+    order = [launch.kernel.name for launch in engine.launches]
+    assert order.index("gather_log_copy") < order.index("clear_next_aggr_log_reduced") < order.index("message")
+
+
+@pytest.mark.parametrize("options", [{"fold": False}, {"direction": "push"}, {"balance": "warp"}])
+def test_other_schedules_reduce_in_every_superstep(options):
+    assert not any(kernel.unless == FIRST_ALONE for kernel in plan(BeliefPropagation(), **options).kernels)
