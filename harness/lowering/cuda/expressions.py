@@ -130,7 +130,8 @@ class Lowering(Elements):
         return Value("row", text, length)
 
     def _row_seldom(self, node: Expression, rare: int, home: Block, kind: str, name: str) -> Value:
-        """One side of a ``where``, and in its place the row on the other side, read only where it is chosen."""
+        """One side of a ``where``, and in its place the row on the other side, read only where it is chosen: how often
+        depends on values, so that no access is noted."""
         usual, row = node.args[3 - rare], node.args[rare]
         (length,) = self.layout.dims(node.shape)
         condition = self.lower(node.args[0]).text
