@@ -68,9 +68,10 @@ def pushes(schedule):
     return SCHEDULES[schedule][1].get("direction") == "push"
 
 
+FULL = ["pull", "pull-edges", "push", "push-edges"]  # everything is updated in every superstep
 CASES = [
     (schedule, case, FEATURES[(2 * i + j + i // 3) % len(FEATURES)])
-    for i, schedule in enumerate(TRACKED)
+    for i, schedule in enumerate([*TRACKED, *FULL])
     for j, case in enumerate(EDGE_PROGRAMS)
     if not (case == "largest flow" and pushes(schedule))
 ]

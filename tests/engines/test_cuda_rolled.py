@@ -16,6 +16,7 @@ from harness.contract import Device, Yes
 from harness.graph import Graph
 from harness.language import Algorithm, K, ProgramBuilder, trace
 from harness.lowering.accumulators import separated
+from harness.lowering.cuda.launches import Launch, turned
 from harness.lowering.log_products import products_as_sums
 
 
@@ -94,3 +95,8 @@ def test_belief_propagation_reduces_alone_in_the_first_superstep_only():
 @pytest.mark.parametrize("options", [{"fold": False}, {"direction": "push"}, {"balance": "warp"}])
 def test_other_schedules_reduce_in_every_superstep(options):
     assert not any(kernel.unless == FIRST_ALONE for kernel in plan(BeliefPropagation(), **options).kernels)
+
+
+def test_buffers_that_change_places_twice_are_where_they_were():
+    launches = [Launch(None, "all", 1, swaps) for swaps in (("a",), ("a", "b"), (), ("c",), ("c",), ("c",))]
+    assert turned(launches) == {"b", "c"}

@@ -17,7 +17,7 @@ from harness.language.analysis import Delta, FoldGroup, factors, watched
 from harness.language.program import IDENTITY
 from harness.lowering.accumulators import separated
 from harness.lowering.cuda.kernels import CudaKernel, has_matrices, longest_row
-from harness.lowering.cuda.launches import Launch, Launcher
+from harness.lowering.cuda.launches import Launch, Launcher, turned
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape
 from harness.lowering.cuda.memory import DeviceMemory, arrays_of, values_of
 from harness.lowering.cuda.memory_model import ModelledEngine
@@ -338,7 +338,7 @@ class CudaEngine(ModelledEngine):
 
     def values(self, name: str) -> NDArray[np.generic]:
         """A property, unpadded."""
-        swaps = {array for launch in self.launches for array in launch.swaps} if self.done % 2 else set()
+        swaps = turned(self.launches) if self.done % 2 else set()
         swaps |= {array for array, flips in self.flipped.items() if int(self.memory.arrays[flips][0]) % 2}
         return self.memory.values(name, {array: f"next_{array}" for array in swaps})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +55,14 @@ class Started:
         self.function((self.blocks,), (self.threads,), self.arguments, shared_mem=self.shared)
 
 
+def turned(launches: Sequence[Launch]) -> set[str]:
+    """The arrays whose buffers have changed places at the end of a superstep: what swaps an odd number of times."""
+    found: set[str] = set()
+    for launch in launches:
+        found ^= set(launch.swaps)
+    return found
+
+
 class Launcher:
     """Queues supersteps of an engine that has its kernels and arrays.
 
@@ -78,7 +86,7 @@ class Launcher:
 
     def _launches(self, parity: int, side: int) -> list[Started]:
         launches = self.engine.launches
-        swapped = {name for launch in launches for name in launch.swaps} if parity else set()
+        swapped = turned(launches) if parity else set()
         found = []
         for launch in launches:
             if launch.over not in self.engine.pieces or len(range(*self.engine.pieces[launch.over][side])):
