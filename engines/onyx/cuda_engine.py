@@ -37,6 +37,7 @@ TILE = 2048  # edges that a block stages at once
 FEWEST_EDGES = 8  # of a team's run of segments
 EDGES_OF_TEAM = 8  # of a vertex's edges, from which another team shares it
 DENSE_DEGREE = 8  # average degree from which segments are the default
+HUB_DEGREE = 1024  # of one vertex, from which they are as well: one owner would walk it while all others wait
 
 
 class OnyxCudaEngine(CudaEngine):
@@ -91,14 +92,15 @@ class OnyxCudaEngine(CudaEngine):
         )
 
     def _default_balance(self) -> str:
-        """Tiles of edges in push. In pull segments where degrees are large, as far as sums fit registers; owners of
-        vertices where they are small."""
+        """Tiles of edges in push. In pull segments where degrees are large, on average or at a hub, as far as sums fit
+        registers; owners of vertices where all are small."""
         degree = self.graph.num_edges / max(1, self.graph.num_vertices)
         if not self.feature_aware or _sums_matrices(self.program):
             return "warp"
         if self.direction == "push":
             return "edge"
-        return "edge" if degree >= DENSE_DEGREE else "warp"
+        largest = int(self.graph.in_degrees.max(initial=0))
+        return "edge" if degree >= DENSE_DEGREE or largest >= HUB_DEGREE else "warp"
 
     def plan(self) -> None:
         """The launches of a superstep."""
