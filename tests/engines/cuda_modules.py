@@ -17,7 +17,6 @@ from harness.contract import Device, No
 from harness.graph import Graph
 from harness.graph.generators import random_ratings, rmat
 from harness.language import Program, trace
-from harness.language.program import EdgeUpdate
 from harness.lowering.accumulators import separated
 from harness.lowering.cuda.engine import CudaEngine
 from harness.lowering.cuda.modules import headers
@@ -83,6 +82,8 @@ declare(
     vector_width=(4, 2, 1),
     block_size=(256, 64),
 )
+# The other fusions call the same functions.
+declare("simdx", "engines.pullbaseline.simdx.cuda_engine:SimdxCudaEngine", fusion=("push_pull",))
 declare("tigr", "engines.pushbaseline.tigr.cuda_engine:TigrCudaEngine", degree_bound=(8,))
 declare("gunrock", "engines.pushbaseline.gunrock.cuda_engine:GunrockCudaEngine", balance=("block", "merge_path"))
 
@@ -128,16 +129,10 @@ def module_of(engine: CudaEngine, program: Program, graph: Graph, features: int)
 
 
 def accepted(declared: Declared, algorithm: str) -> list[Schedule]:
-    """The schedules under which an engine runs an algorithm, while its matrices fit.
-
-    Without those that track changes of edges, which are not in the tables yet: ``test_changing_edges_on_cuda.py``
-    compiles their kernels.
-    """
+    """The schedules under which an engine runs an algorithm, while its matrices fit."""
     program, graph = problem(algorithm)
     lowered = separated(products_as_sums(program))
-    updates = any(isinstance(stage, EdgeUpdate) for stage in lowered.stages)
-    told = [s for s in declared.schedules() if not (updates and dict(s).get("change_driven"))]
-    return [s for s in told if not declared.build(s).refusal(lowered, graph, FEATURES[0])]
+    return [s for s in declared.schedules() if not declared.build(s).refusal(lowered, graph, FEATURES[0])]
 
 
 def pairs(schedule: Schedule) -> set[tuple[tuple[str, Any], ...]]:

@@ -9,6 +9,7 @@ of one with an algorithm or a number of features, is met.
 from __future__ import annotations
 
 import functools
+import importlib.util
 import itertools
 import os
 from pathlib import Path
@@ -221,8 +222,10 @@ def test_answers(case):
 
 def test_the_turns_leave_nothing_out():
     assert {(engine, name) for engine, _, name, _ in DEFAULT} == {(e, name) for e in ENGINES for name in ALGORITHMS}
-    vectors = {(engine, k) for engine, _, name, k in DEFAULT if name not in SCALAR and runs(engine, name)}
-    assert vectors == {(engine, k) for engine in ENGINES for k in FEATURES}
+    importable = [engine for engine in ENGINES if all(map(importlib.util.find_spec, SPECS[engine].requires))]
+    cases = [case for case in DEFAULT if case[0] in importable]
+    vectors = {(engine, k) for engine, _, name, k in cases if name not in SCALAR and runs(engine, name)}
+    assert vectors == {(engine, k) for engine in importable for k in FEATURES}
     everything = {(algorithm.name, k) for algorithm in ALGORITHMS.values() for k in FEATURES}
     assert everything - {(ALGORITHMS[name].name, k) for engine, _, name, k in DEFAULT if engine in COMPILED} == {
         ("als", 100)

@@ -24,9 +24,8 @@ from harness.graph.generators import grid, random_ratings, rmat
 from harness.language import trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
-from tests.engines.test_cuda import device, random_network
+from tests.engines.test_cuda import random_network
 
-__all__ = ["device"]
 pytestmark = pytest.mark.gpu
 SEED = int(np.random.default_rng().integers(1 << 30))  # told by an assertion that fails
 LOW = {"warp_degree": 3, "block_degree": 9}  # so that small graphs fill all lists
