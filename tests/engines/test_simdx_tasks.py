@@ -141,7 +141,7 @@ def test_filters_compile(algorithm, features, options):
 
 
 def test_steps_that_do_not_wait_for_each_other_share_a_phase():
-    """PageRank: the sum over the graph, which its last block ends, beside the messages; all lists; the ranks; the end."""
+    """PageRank: the sum over the graph, which its last block ends, beside the messages; lists; the ranks; the end."""
     engine = SimdxCudaEngine(SimdxSchedule(fusion="push_pull"))
     assert isinstance(engine.supports(program("pagerank"), small("rmat"), 1, Device("cuda")), Yes)
     body = engine.source[engine.source.index("void __launch_bounds__(BLOCK) fused_pull") :]

@@ -101,7 +101,7 @@ class SimdxCudaEngine(TaskEngine):
         for stage in self.program.stages:
             if isinstance(stage, GraphReduce):
                 self.memory.arrays[f"partial_{stage.into}"].fill(IDENTITY[stage.reducer])
-        ranges = [self.launcher.range_of(step.over, side) for side in range(len(self.sides)) for step in self.steps]
+        ranges = [self.range_of(step.over, side) for side in range(len(self.sides)) for step in self.steps]
         self.memory.arrays["bounds"][: 2 * len(ranges)].set(np.array(ranges, np.int64).ravel())
 
     def queue(self, first: int, wanted: int, past: Any) -> None:

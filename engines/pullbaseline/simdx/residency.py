@@ -93,7 +93,7 @@ class ResidentEngine(ThreadEngine):
 
     def launch_together(self, past: Any, names: Iterable[str]) -> None:
         """Queue fused kernels, one after another. The driver refuses one whose blocks are not all resident at once."""
-        arrays = {**self.memory.arrays, "run": self.state, "past": past}
+        arrays = {**self.memory.arrays, "run": self.state.array, "past": past}
         arguments = {kernel.name: tuple(arrays[name] for name in kernel.arguments) for kernel in self.kernels}
         for name in names:
             grid, block = (self.blocks_of[name],), (self.threads,)

@@ -121,7 +121,7 @@ class TaskEngine(ResidentEngine):
         words[VERTICES], words[ARCS] = vertices, self.graph.num_edges
         arrays["tasks"][:WORDS].set(words)
         self.filters: list[str] = []  # of every superstep, for figs. 7 and 11
-        self.note(active=int(listed.sum()))
+        self.state.note(active=int(listed.sum()))
         cupy.cuda.Device().synchronize()
 
     def run(self, max_supersteps: int) -> RunStatistics:
@@ -145,7 +145,7 @@ class TaskEngine(ResidentEngine):
         done = -1
         while True:
             self.launch_together(past, TURNS * list(self.blocks_of))
-            found = self.noted()
+            found = self.state.fields()
             if found["settled"] or found["superstep"] >= wanted:
                 return
             if found["superstep"] == done:

@@ -82,7 +82,7 @@ class Launcher:
             self.made[key] = self._launches(*key)
         for launch in self.made[key]:
             launch.start()
-        self.engine.functions["end_of_superstep"]((1,), (1,), (self.engine.state, past))
+        self.engine.functions["end_of_superstep"]((1,), (1,), (self.engine.state.array, past))
 
     def _launches(self, parity: int, side: int) -> list[Started]:
         launches = self.engine.launches
@@ -96,9 +96,9 @@ class Launcher:
 
     def _started(self, launch: Launch, swapped: Collection[str], side: int) -> Started:
         engine = self.engine
-        first, last = self.range_of(launch.over, side)
+        first, last = engine.range_of(launch.over, side)
         kind = np.int64 if engine.many_arcs and launch.over.endswith("arcs") else np.uint32
-        bounds = {"first": kind(first), "last": kind(last), "run": engine.state}
+        bounds = {"first": kind(first), "last": kind(last), "run": engine.state.array}
         arguments = tuple(
             bounds[name] if name in bounds else self._array(name, swapped) for name in launch.kernel.arguments
         )
@@ -112,24 +112,3 @@ class Launcher:
         if plain in swapped:
             name = plain if name.startswith("next_") else f"next_{name}"
         return self.engine.memory.arrays[name]
-
-    def range_of(self, over: str, side: int) -> tuple[int, int]:
-        """First and last + 1 of what a launch goes over."""
-        engine, graph = self.engine, self.engine.graph
-        bounds, others = engine.sides[side], engine.sides[(side + 1) % len(engine.sides)]
-        match over:
-            case "vertices":
-                return bounds
-            case "sources":
-                return others
-            case "in arcs":
-                return int(graph.csc.offsets[bounds[0]]), int(graph.csc.offsets[bounds[1]])
-            case "arcs":
-                return int(graph.csr.offsets[others[0]]), int(graph.csr.offsets[others[1]])
-            case "all arcs":
-                return 0, graph.num_edges
-            case "all":
-                return 0, graph.num_vertices
-        if over in engine.pieces:
-            return engine.pieces[over][side]
-        return 0, int(over.removeprefix("teams ")) * engine.threads // 32 * engine.team.teams

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.contract import Device, Engine, No
+from harness.contract import Device, No
 from harness.language import Program
 from harness.lowering.cuda.kernels import CudaKernel
-from harness.lowering.cuda.launches import Launch, Launcher
+from harness.lowering.cuda.launches import Launch
 from harness.lowering.cuda.modules import headers
+from harness.lowering.cuda.plan import PlannedEngine
 from harness.lowering.cuda.walks import Mapped, MappingError, UndeclaredMapping, Work, mapping_of
 from harness.transactions import Atomics, Behaviour, KernelBehaviour, Lanes, Load, Step, atomics, loads
 
 if TYPE_CHECKING:
     from harness.graph import Graph
-    from harness.lowering.cuda.engine import CudaEngine
 
 ARCS = 1 << 19  # looked at in every kernel, roughly
 MULTIPROCESSORS = 132  # of an H100, where no device says how many it has; they bound the number of blocks
@@ -34,8 +34,8 @@ _CONDITIONS: tuple[tuple[str, bool, set[str]], ...] = (
 _COUNT = 8  # bytes of such a field
 
 
-class ModelledEngine(Engine):
-    """An engine on a CUDA device that says how its traversals spread their work over lanes."""
+class ModelledEngine(PlannedEngine):
+    """A plan that says how its traversals spread their work over lanes."""
 
     def mappings(self) -> Sequence[Mapped]:
         """A mapping for every traversal (:mod:`harness.lowering.cuda.walks`)."""
@@ -43,22 +43,21 @@ class ModelledEngine(Engine):
 
     def modelled_launches(self) -> Sequence[Launch]:
         """The launches of a superstep: those that one kernel does together, each for itself."""
-        return cast("CudaEngine", self).launches
+        return self.launches
 
     def memory_model(self, program: Program, graph: Graph, features: int) -> Behaviour | No:
         """Memory transactions of a superstep over everything, counted on a sample of the graph by the mappings."""
-        engine = cast("CudaEngine", self)
-        answer = engine.supports(program, graph, features, Device("cuda"))
+        answer = self.supports(program, graph, features, Device("cuda"))
         if isinstance(answer, No):
             return answer
         try:
-            return behaviour_of(engine, self.mappings(), engine.transform())
+            return behaviour_of(self, self.mappings(), self.transform())
         except UndeclaredMapping as error:
             return No(str(error))
 
 
-def behaviour_of(engine: CudaEngine, declared: Sequence[Mapped], tables: Mapping[str, NDArray[Any]]) -> Behaviour:
-    """The loads and atomic operations of a superstep over everything, after :meth:`CudaEngine.lower`.
+def behaviour_of(engine: ModelledEngine, declared: Sequence[Mapped], tables: Mapping[str, NDArray[Any]]) -> Behaviour:
+    """The loads and atomic operations of a superstep over everything, after :meth:`PlannedEngine.lower`.
 
     ``tables``: what the engine's ``transform`` made. What depends on values is taken as where everything moves: a
     comparison ends at the first feature, and what is read under a condition is read. Raises MappingError.
@@ -69,7 +68,7 @@ def behaviour_of(engine: CudaEngine, declared: Sequence[Mapped], tables: Mapping
     for launch in engine.modelled_launches():
         kernel = launch.kernel
         mapped, captured = mapping_of(kernel, declared, text)
-        first, last = Launcher(engine).range_of(launch.over, 0)
+        first, last = engine.range_of(launch.over, 0)
         blocks = launch.blocks_over(last - first, engine.threads, MULTIPROCESSORS)
         work = Work(
             kernel, engine.graph, engine.team, engine.threads, blocks, first, last, captured, tables,

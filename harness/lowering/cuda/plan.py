@@ -1,0 +1,229 @@
+"""A program under a schedule, planned for a CUDA device: legality, launches, the generated module. Needs no device."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.contract import Device, Direction, Engine, No, Yes
+from harness.language import Program
+from harness.language.analysis import Delta, FoldGroup, factors, watched
+from harness.lowering.accumulators import separated
+from harness.lowering.cuda.kernels import CudaKernel, has_matrices, longest_row
+from harness.lowering.cuda.launches import Launch
+from harness.lowering.cuda.layout import DeviceLayout, TeamShape
+from harness.lowering.cuda.memory import arrays_of, values_of
+from harness.lowering.cuda.modules import MOST_GROUPS, headers, module_source
+from harness.lowering.cuda.tracked_arrays import tracked_arrays
+from harness.lowering.log_products import products_as_sums
+from harness.lowering.refusals import unsupported
+from harness.lowering.tracking import Tracking
+
+if TYPE_CHECKING:
+    from harness.graph import Graph
+
+MOST_SHARED = 220 * 1024  # bytes of shared memory a block may have on sm_80 and later, less what kernels name
+MOST_LOCAL = 4096  # floats of a thread's own that hold matrices, with features in a loop
+
+
+class PlannedEngine(Engine):
+    """The launches of a superstep, the kernels that they launch and the arrays that these take.
+
+    A subclass defines :meth:`plan`, which adds launches, and says where its ``.cuh`` files are.
+    """
+
+    feature_aware = True
+    change_driven = False
+    dense_share = 0.0  # of the arcs, from which a frontier goes over everything
+    rebuild_share = 0.0  # of the arcs, from which building kept accumulators anew is no more work; 0: it always is
+    rows_share = 0.5  # of the arcs, from which an edge update goes over all of them
+    tracks_edges = False  # changes of edge properties
+    keeps_extrema = False  # all accumulators that live on are extrema
+    rebuild_every = 0  # supersteps between building kept accumulators anew; 0: none are kept, or never
+    direction: Direction = "pull"
+    width: int | None = None  # features a lane loads at once; None: 4, or 1 where it holds columns of matrices
+    block = 256
+    templates: Path
+
+    program: Program
+    graph: Graph
+    layout: DeviceLayout
+    team: TeamShape
+    tracking: Tracking
+
+    # planning ---------------------------------------------------------------------------------------------------------
+    def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
+        """Whether the program can run under this schedule on this graph."""
+        lowered = separated(products_as_sums(program))
+        reason = self.refusal(lowered, graph, features)
+        if reason:
+            return No(reason)
+        self.lower(program, graph, features)
+        tracked = len(self.tracking.propagating()) if self.change_driven else 0
+        if tracked > MOST_GROUPS:
+            return No(f"changes are tracked for {MOST_GROUPS} edge stages at most, and the program has {tracked}")
+        floats = max((kernel.tile_floats for kernel in self.kernels), default=0)
+        if self.team.lanes == 1 and floats > MOST_LOCAL:
+            return No(f"matrices of {floats} floats do not fit a thread; with feature_aware a team shares them")
+        if self.team.lanes > 1 and self.shared_bytes(floats, 32) > MOST_SHARED:
+            return No(f"matrices of {floats} floats for each team do not fit the shared memory of a block")
+        return Yes(self.bytes_needed())
+
+    def refusal(self, program: Program, graph: Graph, features: int) -> str:
+        """Why not; empty when it can."""
+        if graph.num_vertices >= 1 << 31:
+            return "vertex ids take 32 bits on a device, and the graph has more vertices"
+        return unsupported(program, graph, features, change_driven=self.change_driven, tracks_edges=self.tracks_edges)
+
+    def bytes_needed(self) -> int:
+        """Device memory of a run: what kernels take of the graph, the properties, and the engine's own arrays."""
+        graph, layout = self.graph, self.layout
+        needed = self.array_names()
+        arc = 8 if self.many_arcs else 4
+        of_graph = {"offsets": arc * graph.num_vertices, "neighbours": 4 * graph.num_edges, "rows": 4 * graph.num_edges}
+        size = sum(of_graph.get(name.partition("_")[2], 0) for name in needed if name.startswith(("in_", "out_")))
+        size += 4 * graph.num_edges * len(needed & {"reverse", "places"})
+        for _, prop in arrays_of(self.program, needed):
+            size += values_of(prop, graph, layout) * (1 if prop.dtype == "bool" else 4)
+        return size + sum(count * np.dtype(dtype).itemsize for count, dtype in self.own_arrays().values())
+
+    def lower(self, program: Program, graph: Graph, features: int) -> str:
+        """Plan and generate, without a device; the module's source."""
+        watches, multiplied = watched(program), factors(program)
+        self.program, self.graph = self.rewritten(separated(products_as_sums(program))), graph
+        self.layout = DeviceLayout(features)
+        width = self.width if self.width else 1 if has_matrices(self.program) else 4
+        self.team = TeamShape.of(longest_row(self.program, self.layout), self.feature_aware, width)
+        self.launches: list[Launch] = []
+        self.rooms: dict[str, int] = {}
+        self.pieces: dict[str, list[tuple[int, int]]] = {}
+        self.flipped: dict[str, str] = {}
+        self.blanks: dict[str, float] = {}
+        self.rebuild_every = 0
+        self.tracking = Tracking(self.program, self.groups(), self.change_driven, watches, multiplied)
+        self.sides = self._sides()
+        self.many_arcs = graph.num_edges >= 1 << 31
+        self.plan()
+        floats = max((kernel.tile_floats for kernel in self.kernels), default=0)
+        block = self.block
+        while self.team.lanes > 1 and block > 32 and self.shared_bytes(floats, block) > MOST_SHARED // 2:
+            block //= 2
+        self.threads = block
+        self.source = module_source(
+            f"{self.program.name}, k = {features}", self.kernels, self.team, block,
+            many_arcs=self.many_arcs, included=headers(self.templates),
+        )  # fmt: skip
+        return self.source
+
+    def generate(self, program: Program, graph: Graph, features: int, device: Device) -> None:
+        """The source; there need not be a device."""
+        self.lower(program, graph, features)
+
+    def _sides(self) -> list[tuple[int, int]]:
+        count = self.graph.num_vertices
+        if not self.program.control.alternate or self.graph.bipartite is None:
+            return [(0, count)]
+        left = self.graph.bipartite[0]
+        return [(0, left), (left, count)]
+
+    @property
+    def kernels(self) -> tuple[CudaKernel, ...]:
+        """The kernels of the plan, each once."""
+        return tuple({launch.kernel.name: launch.kernel for launch in self.launches}.values())
+
+    def shared_bytes(self, floats: int, block: int) -> int:
+        """Shared memory of a block whose teams need ``floats`` each."""
+        return 0 if self.team.lanes == 1 else 4 * floats * (block // 32) * self.team.teams
+
+    def shared_of(self, kernel: CudaKernel) -> int:
+        """Shared memory that a launch of a kernel asks for."""
+        return self.shared_bytes(kernel.tile_floats, self.threads) + 4 * kernel.thread_floats * self.threads
+
+    # launches and arrays ----------------------------------------------------------------------------------------------
+    def range_of(self, over: str, side: int) -> tuple[int, int]:
+        """First and last + 1 of what a launch goes over (:class:`Launch`), where a superstep updates a side."""
+        graph = self.graph
+        bounds, others = self.sides[side], self.sides[(side + 1) % len(self.sides)]
+        match over:
+            case "vertices":
+                return bounds
+            case "sources":
+                return others
+            case "in arcs":
+                return int(graph.csc.offsets[bounds[0]]), int(graph.csc.offsets[bounds[1]])
+            case "arcs":
+                return int(graph.csr.offsets[others[0]]), int(graph.csr.offsets[others[1]])
+            case "all arcs":
+                return 0, graph.num_edges
+            case "all":
+                return 0, graph.num_vertices
+        if over in self.pieces:
+            return self.pieces[over][side]
+        return 0, int(over.removeprefix("teams ")) * self.threads // 32 * self.team.teams
+
+    @property
+    def twins(self) -> dict[str, str]:
+        """The arrays behind the two buffers that kernels name."""
+        pairs = [((f"{array}_a", array), (f"{array}_b", f"next_{array}")) for array in self.flipped]
+        return dict(pair for both in pairs for pair in both)
+
+    def array_names(self) -> set[str]:
+        """The arrays that kernels take."""
+        return {self.twins.get(name, name) for kernel in self.kernels for name in kernel.arguments}
+
+    def own_arrays(self) -> dict[str, tuple[int, type[np.generic]]]:
+        """The arrays beside the graph and the properties, with their lengths and dtypes: rooms, and what change
+        tracking keeps."""
+        found: dict[str, tuple[int, type[np.generic]]] = {name: (size, np.float32) for name, size in self.rooms.items()}
+        return found | tracked_arrays(self.tracking, self.graph, self.layout, self.array_names())
+
+    def explain(self) -> str:
+        """The schedule, the mapping, the kernels and the generated source."""
+        lines = [f"schedule {self.schedule!r}, teams of {self.team.lanes} lanes, {self.team.width} features at once"]
+        for group in self.tracking.groups:
+            lines.append(f"kernel {self.tracking.name(group)}: {', '.join(stage.name for stage in group.stages)}")
+        return "\n".join(lines) + f"\n\n{self.source}"
+
+    # for subclasses ---------------------------------------------------------------------------------------------------
+    def rewritten(self, program: Program) -> Program:
+        """The lowered program as the engine runs it: by default as it is."""
+        return program
+
+    @abstractmethod
+    def groups(self) -> tuple[FoldGroup, ...]:
+        """The stages in kernels."""
+
+    def transform(self) -> dict[str, NDArray[Any]]:
+        """Arrays that the engine makes of the graph once, beside those that kernels know, by name.
+
+        It also sets ``self.pieces``: under the names that launches go over, first and last + 1 for every side.
+        """
+        return {}
+
+    @abstractmethod
+    def plan(self) -> None:
+        """Add launches (:meth:`add`), to ``self.rooms`` the floats of arrays of the engine's own, and to
+        ``self.blanks`` the arrays that a run begins with full of one number."""
+
+    def add(self, kernel: CudaKernel, over: str, lanes: float | None = None, swaps: tuple[str, ...] = ()) -> None:
+        """Add a launch, by default of a team for each vertex."""
+        self.launches.append(Launch(kernel, over, self.team.lanes if lanes is None else lanes, swaps))
+
+    def double(self, array: str, rows: int, name: str) -> None:
+        """Give an array of a property a second buffer, ``next_<array>``."""
+        self.rooms[f"next_{array}"] = rows * self.layout.stride(self.program.properties[name].shape)
+
+    def keep_accumulators(self, forms: Sequence[Delta], rebuild: int) -> None:
+        """Say what is pushed into accumulators that live on. Extrema do not drift and are never built anew."""
+        self.keeps_extrema = all(form.kind == "monotone" for form in forms)
+        self.rebuild_every = 0 if self.keeps_extrema else rebuild
+
+    @property
+    def arc(self) -> type[np.generic]:
+        """The dtype of a position among the arcs."""
+        return np.int64 if self.many_arcs else np.uint32
