@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Self
 
 from rich.status import Status
@@ -85,8 +85,13 @@ class Progress:
 
     def _show(self) -> None:
         if self._status is not None:
-            running = Text(", ").join({**self._running, **self._waits}.values())
-            self._status.update(Text.assemble("running ", running, self._left))
+            self._status.update(in_flight([*{**self._running, **self._waits}.values()], self._left))
+
+
+def in_flight(cells: Sequence[Text], left: str) -> Text:
+    """What is running and how long the rest may take (see `time_left`); between two cells, the latter alone."""
+    told = Text.assemble("running ", Text(", ").join(cells)) if cells else Text("the next cell")
+    return Text.assemble(told, left)
 
 
 def time_left(done: int, total: int, elapsed: float) -> str:

@@ -10,11 +10,12 @@ import sys
 
 import psutil
 import pytest
+from rich.text import Text
 
 from harness.campaign.journal import Journal
 from harness.campaign.plan import quoted
 from harness.records import read_records
-from harness.report.progress import time_left
+from harness.report.progress import in_flight, time_left
 
 CELL = ("algorithm=fake_spread", "graph=fake_ring", "baseline=fake_right", "measure.budget_s=0.001")
 LAUNCHERS = {
@@ -160,6 +161,11 @@ def test_a_journal_tells_each_line_once_and_half_a_line_later(tmp_path):
 )  # fmt: skip
 def test_the_time_left_follows_from_the_time_taken(done, total, elapsed, told):
     assert time_left(done, total, elapsed) == told
+
+
+def test_what_runs_is_told_and_between_two_cells_what_is_left_alone():
+    assert in_flight([Text("a"), Text("b")], ", about 5 s left").plain == "running a, b, about 5 s left"
+    assert in_flight([], ", about 5 s left").plain == "the next cell, about 5 s left"
 
 
 @pytest.mark.parametrize("text", ["12e5", "a b", "it's", "back\\slash", "ends\\", "with\\'both", "comma,colon: {}"])

@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing of the loaders: ``python -m tests.fuzz [TARGET...] [--seconds 600] [--corpus FOLDER]``.
 
-Needs atheris (``pip install atheris``; Linux), which nothing else does. Every target has a process of its own and its
+Needs atheris (Linux; the extra ``fuzz``), which nothing else does. Every target has a process of its own and its
 share of the seconds. What a loader must not do (``files.read_or_refused``) stops it, and the file that made it do so is
 left in the corpus folder as TARGET-crash-...: put it into ``files.FOUND``, where the tests try it from then on.
 """
@@ -27,7 +27,7 @@ def main() -> int:
     if unknown:
         parser.error(f"there is no target {unknown[0]!r}; choose of {', '.join(TARGETS)}")
     if importlib.util.find_spec("atheris") is None:
-        parser.error("atheris is missing; pip install atheris (Linux)")
+        parser.error("atheris is missing; pip install -e '.[fuzz]' (Linux)")
     targets = arguments.targets or list(TARGETS)
     corpus = arguments.corpus or Path(tempfile.mkdtemp(prefix="corpus-"))
     each = arguments.seconds // len(targets)
