@@ -34,8 +34,7 @@ from harness.algorithms.pagerank import PageRank
 from harness.algorithms.sssp import SSSP
 from harness.graph import Graph
 from harness.language import Algorithm, Inputs
-from harness.lowering.cuda.kernels import has_matrices
-from harness.lowering.cuda.layout import DeviceLayout
+from harness.lowering.cuda.layout import DeviceLayout, has_matrices
 from tests.benchmarks import cuda_runs
 from tests.benchmarks.cuda_cells import Ceilings, Cell, Timed
 from tests.benchmarks.cuda_graphs import DelaunayMaker, rmat_graph, road_grid

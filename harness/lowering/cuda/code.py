@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal, Self, TypeAlias
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from harness.lowering.blocks import Lines
 
 Kind: TypeAlias = Literal["scalar", "row", "walked", "matrix", "tile"]
 
@@ -35,29 +37,15 @@ class Value:
 
 
 @dataclass
-class Block:
+class Block(Lines[Value]):
     """Statements that run one after another.
 
     ``hoisted``: variables are declared in the enclosing block, so that blocks beside this one see them. ``fields``:
     they are members of the struct ``got`` that this block fills, and another one reads.
     """
 
-    name: str
-    parent: Block | None = None
     hoisted: bool = False
     fields: list[str] | None = None
-    lines: list[str] = field(default_factory=list)
-    known: dict[str, Value] = field(default_factory=dict)
-
-    @property
-    def depth(self) -> int:
-        """Number of enclosing blocks."""
-        return 0 if self.parent is None else 1 + self.parent.depth
-
-    def line(self, text: str) -> Self:
-        """Append a statement."""
-        self.lines.append(text)
-        return self
 
     def declare(self, kind: str, name: str, value: str = "", *, constant: bool = True) -> str:
         """Declare a variable, with its value if one is given; the text under which it is known."""
@@ -75,15 +63,6 @@ class Block:
         else:
             self.line(f"{kind} {name};")
         return name
-
-    def find(self, key: str) -> Value | None:
-        """The value of an expression that this block or an enclosing one has computed."""
-        block: Block | None = self
-        while block is not None:
-            if key in block.known:
-                return block.known[key]
-            block = block.parent
-        return None
 
 
 def _typed(kind: str, constant: bool) -> str:

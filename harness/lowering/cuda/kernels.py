@@ -1,31 +1,29 @@
 """From a traversal's template and a program's functions to the CUDA C++ of one kernel.
 
-A template is a kernel's body in which lines like ``@visit`` stand where generated statements go; the traversals that it
-calls are C++ templates in ``.cuh`` files beside the engine. The engine says with
-:meth:`CudaKernelBuilder.bind` where a space
-(``src``, ``dst``, ``v``, ``edge``) is known, asks for statements, and gets a :class:`Kernel`.
+The traversals that a template calls are C++ templates in ``.cuh`` files beside the engine. The engine says with
+:meth:`CudaKernelBuilder.bind` where a space (``src``, ``dst``, ``v``, ``edge``) is known, asks for statements, and gets
+a :class:`CudaKernel`.
 
 Names cannot meet: arrays are ``vertex_lp``, ``csc_weight``, ...; variables end in a number.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from harness.language.expressions import Expression, parameter, read, walk
+from harness.language.expressions import Expression, parameter, read
 from harness.language.program import Program, Reducer, Stage
 from harness.lowering.cuda.accesses import Access
-from harness.lowering.cuda.code import Block, Value
+from harness.lowering.cuda.code import Value
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape
 from harness.lowering.cuda.mapping import Location, Mapping
+from harness.lowering.cuda.templates import blocks_of, filled
 
 Scratch: TypeAlias = Literal["global", "shared"]  # where matrices of a thread's own lie; global: in local memory
 MOST_SCRATCH = 96  # floats of a thread in shared memory: two blocks of 256 threads fit a multiprocessor then
-PLACEHOLDER = re.compile(r"^(\s*)@(\w+)$")
 TYPES = {
     "f32": "float*",
     "input": "const float* __restrict__",
@@ -96,7 +94,7 @@ class CudaKernelBuilder:
     ) -> None:
         self.name, self.program, self.layout, self.template, self.team = name, program, layout, template, team
         self.flipped, self.scratch = flipped or {}, scratch
-        self.blocks = _blocks_of(template, hoisted)
+        self.blocks = blocks_of(template, hoisted)
         self._types: dict[str, str] = {"run": "run", **dict(signature)}
         self._counters: dict[str, str] = {}
         self._bindings: dict[str, Binding] = {}
@@ -219,7 +217,7 @@ class CudaKernelBuilder:
             [
                 f'extern "C" __global__ void __launch_bounds__(BLOCK) {self.name}({arguments})\n{{',
                 *(f"    {line}" for line in lines),
-                _fill(self.template, self.blocks),
+                filled(self.template, self.blocks),
                 *(f"    {line}" for line in ends),
                 "}\n",
             ]
@@ -271,46 +269,3 @@ class CudaKernelBuilder:
         return (
             f"extern __shared__ float4 shared[]; float* tiles = reinterpret_cast<float*>(shared) + ({mine}) * {floats};"
         )
-
-
-def longest_row(program: Program, layout: DeviceLayout) -> int:
-    """The most features of any value of a program."""
-    shapes = {node.shape for stage in program.stages for node in walk(*stage.expressions())}
-    shapes |= {prop.shape for prop in program.properties.values()}
-    return max((layout.dims(shape)[-1] for shape in shapes if shape), default=1)
-
-
-def has_matrices(program: Program) -> bool:
-    """Whether a lane holds columns of matrices, of which narrow ones need fewer registers. Those that are only read,
-    as factors of products with rows, stay in memory."""
-    values = [value for stage in program.stages for value in stage.expressions()]
-    held = [node for node in walk(*values) if node.op != "read"]
-    return any(len(node.shape) == 2 for node in (*values, *held))
-
-
-def _blocks_of(template: str, hoisted: Sequence[str]) -> dict[str, Block]:
-    found: list[tuple[int, Block]] = []
-    for line in template.splitlines():
-        match = PLACEHOLDER.match(line)
-        if match:
-            indent = len(match[1])
-            parents = [block for depth, block in found if depth < indent]
-            found.append((indent, Block(match[2], parents[-1] if parents else None, match[2] in hoisted)))
-    blocks = {block.name: block for _, block in found if block.name != "fields"}
-    if "fetch" in blocks:
-        blocks["fetch"].fields = []
-        blocks["visit"].parent = blocks["fetch"]
-    return blocks
-
-
-def _fill(template: str, blocks: dict[str, Block]) -> str:
-    lines = []
-    for line in template.strip("\n").splitlines():
-        match = PLACEHOLDER.match(line)
-        if match is None:
-            lines.append(line)
-            continue
-        texts = blocks["fetch"].fields or [] if match[2] == "fields" else blocks[match[2]].lines
-        if texts:
-            lines.append("\n".join(match[1] + text for text in texts))
-    return "\n".join(lines)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.language import Program
+from harness.language.expressions import walk
 from harness.lowering.layout import Layout
 
 WARP = 32
@@ -59,3 +61,18 @@ class TeamShape:
         """Values that a lane holds of ``n``."""
         run = self.lanes * self.width
         return self.width * -(-n // run)
+
+
+def longest_row(program: Program, layout: DeviceLayout) -> int:
+    """The most features of any value of a program."""
+    shapes = {node.shape for stage in program.stages for node in walk(*stage.expressions())}
+    shapes |= {prop.shape for prop in program.properties.values()}
+    return max((layout.dims(shape)[-1] for shape in shapes if shape), default=1)
+
+
+def has_matrices(program: Program) -> bool:
+    """Whether a lane holds columns of matrices, of which narrow ones need fewer registers. Those that are only read,
+    as factors of products with rows, stay in memory."""
+    values = [value for stage in program.stages for value in stage.expressions()]
+    held = [node for node in walk(*values) if node.op != "read"]
+    return any(len(node.shape) == 2 for node in (*values, *held))

@@ -14,9 +14,9 @@ from harness.contract import Device, Direction, Engine, No, Yes
 from harness.language import Program
 from harness.language.analysis import Delta, FoldGroup, factors, watched
 from harness.lowering.accumulators import separated
-from harness.lowering.cuda.kernels import CudaKernel, has_matrices, longest_row
+from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.launches import Launch
-from harness.lowering.cuda.layout import DeviceLayout, TeamShape
+from harness.lowering.cuda.layout import DeviceLayout, TeamShape, has_matrices, longest_row
 from harness.lowering.cuda.memory import arrays_of, values_of
 from harness.lowering.cuda.modules import MOST_GROUPS, headers, module_source
 from harness.lowering.cuda.tracked_arrays import tracked_arrays
