@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engines.onyx.cuda_edge_changes import EdgeChanges, doubled_edges
-from engines.onyx.cuda_kernels import Kernels
+from engines.onyx.cuda_pull import PullKernels
+from engines.onyx.cuda_push import PushKernels
 from engines.onyx.cuda_rolled import FIRST_ALONE, rolled, update_and_reduce
 from engines.onyx.schedule import OnyxSchedule
 from harness.api import (
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from engines.onyx.cuda_kernels import Kernels
     from harness.api import Mapped
 
 BLOCKS_OF_REDUCTION = 16  # their partial values are brought together by one team
@@ -104,7 +106,7 @@ class OnyxCudaEngine(CudaEngine):
 
     def plan(self) -> None:
         """The launches of a superstep."""
-        kernels = Kernels(self)
+        kernels = PushKernels(self) if self.direction == "push" else PullKernels(self)
         if self.change_driven and self.direction == "push":
             forms = change_driven(self.program)
             assert not isinstance(forms, str)
@@ -120,7 +122,7 @@ class OnyxCudaEngine(CudaEngine):
                 self._plan_reductions(kernels, group)
             elif group.kind == "update":
                 self._plan_updates(kernels, group)
-            elif self.direction == "push":
+            elif isinstance(kernels, PushKernels):
                 self._plan_scatter(kernels, group)
             elif self.balance == "edge":
                 self._plan_segments(kernels, group)
@@ -133,7 +135,7 @@ class OnyxCudaEngine(CudaEngine):
 
         return MAPPINGS
 
-    def _plan_scatter(self, kernels: Kernels, group: FoldGroup) -> None:
+    def _plan_scatter(self, kernels: PushKernels, group: FoldGroup) -> None:
         over, lanes = ("arcs", self.team.lanes) if kernels.tiles else ("sources", 1)
         rebuilding = " || !run->rebuilding" if self.change_driven else ""
         for stage in group.edge_stages:
@@ -147,7 +149,7 @@ class OnyxCudaEngine(CudaEngine):
             if self.tracking.sources(group):
                 self.add(kernels.sent(group), "sources", 1)
 
-    def _plan_segments(self, kernels: Kernels, group: FoldGroup) -> None:
+    def _plan_segments(self, kernels: PullKernels, group: FoldGroup) -> None:
         run, dense = self._run_of_team(), ""
         unless = FIRST_ALONE if self.rolled else "run->over()"
         if self.change_driven:
@@ -162,7 +164,7 @@ class OnyxCudaEngine(CudaEngine):
             share = self._share(group)
             self.add(kernels.gather(group, share, (), dirty_only=True), "vertices", share * self.team.lanes)
 
-    def _plan_gather(self, kernels: Kernels, group: FoldGroup) -> None:
+    def _plan_gather(self, kernels: PullKernels, group: FoldGroup) -> None:
         doubled = self._doubled(group)
         for name in doubled:
             self.double(f"vertex_{name}", self.graph.num_vertices, name)
@@ -176,7 +178,7 @@ class OnyxCudaEngine(CudaEngine):
         if doubled:
             self.add(kernels.commit(group, doubled), "vertices", 1)
 
-    def _plan_marks(self, kernels: Kernels, group: FoldGroup) -> None:
+    def _plan_marks(self, kernels: PullKernels, group: FoldGroup) -> None:
         if self.tracking.sources(group):
             self.add(kernels.mark(group), "sources", 1)
 

@@ -1,4 +1,5 @@
-"""Onyx on CUDA: the kernels of vertex steps, edge reductions in either direction, edge updates, graph reductions."""
+"""Onyx on CUDA: the kernels of vertex steps, edge updates and graph reductions, and what those of reductions over edges
+share in either direction."""
 
 from __future__ import annotations
 
@@ -6,12 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from engines.onyx import cuda_templates as templates
-from engines.onyx.cuda_sent_edges import SentEdges
 from harness.api import (
     CudaKernelBuilder,
     EdgeReduce,
     EdgeUpdate,
-    Expression,
     FoldGroup,
     GraphReduce,
     Stage,
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from engines.onyx.cuda_engine import OnyxCudaEngine
     from harness.api import CudaKernel
 
-OPERATION = {"sum": "Add", "min": "Min", "max": "Max"}
 FETCHED_SLOTS = 32  # of rows that a lane holds for edges fetched ahead
 EVERY = "Every()"
 RANGE = templates.RANGE
@@ -39,7 +37,6 @@ class Kernels:
         schedule = engine.schedule
         self.pipeline = schedule.pipeline is not False
         self.tiles = engine.balance == "edge"
-        self.sent_edges = SentEdges(self)
 
     def builder(
         self, name: str, template: str, signature: list[tuple[str, str]], hoisted: tuple[str, ...] = ()
@@ -160,38 +157,6 @@ class Kernels:
             builder.bind("reverse", "fetch", "reverse[e]", f"{order}_")
             builder.bind("sent_reverse", "fetch", "reverse[e]", f"sent_{sent_to}_")
 
-    def scatter(self, group: FoldGroup) -> CudaKernel:
-        """Push: every edge sends its messages to its destination."""
-        builder = self.edges(self.tracking.name(group), "csr", self.depth(group), tiles=self.tiles)
-        self.bind_reverse(builder, group.stages, "csr")
-        for stage in group.edge_stages:
-            builder.comment("visit", stage)
-            builder.reduce_into(f"vertex_{stage.into}", "v", stage.message, stage.reducer, "visit")
-        if not self.tracking.change_driven:
-            return builder.finish()
-        self.sent_edges.note(builder, group)
-        self.count_edge(builder, len(group.edge_stages), "visit")
-        return builder.finish(unless=f"{OVER} || !run->rebuilding")
-
-    def changes(self, group: FoldGroup, messages: dict[str, Expression], *, tiles: bool) -> CudaKernel:
-        """Push: active sources send what changed into accumulators that are kept; over ``tiles`` where they are many,
-        if the schedule balances edges."""
-        name = self.tracking.name(group)
-        stem = f"{name}_changes{'_tiles' if tiles else ''}"
-        wanted, listed = self.sent_edges.tests(group, tiles=tiles)
-        builder = self.edges(stem, "csr", self.depth(group), wanted=wanted, listed=listed, tiles=tiles)
-        self.sent_edges.add_flags(builder, group)
-        self.bind_reverse(builder, group.stages, "csr", name)
-        builder.bind("sent", "fetch", "u", f"sent_{name}_")
-        builder.bind("sent_edge", "fetch", "e", f"sent_{name}_")
-        for stage in group.edge_stages:
-            builder.comment("visit", stage)
-            builder.reduce_into(f"vertex_{stage.into}", "v", messages[stage.name], stage.reducer, "visit")
-            self.make_stale(builder, stage, "visit")
-        self.sent_edges.note(builder, group)
-        self.count_edge(builder, len(group.edge_stages), "visit")
-        return builder.finish(unless=f"{self.unless(group, tiles=tiles)} || run->rebuilding")
-
     def unless(self, group: FoldGroup, *, tiles: bool) -> str:
         """When a kernel over single rows, or over ``tiles``, does nothing: the other one does, as few edges are to be
         followed, or many, if the schedule balances edges."""
@@ -221,121 +186,13 @@ class Kernels:
             builder.blocks["visit"].line(f"if (team.leads() && {moved}) ++{count};")
         builder.store(f"next_{order}_{stage.updates}", "e", stage.value, new, "visit")
 
-    def gather(self, group: FoldGroup, share: int, doubled: tuple[str, ...], *, dirty_only: bool = False) -> CudaKernel:
-        """Pull: the owner of a vertex gathers over its in-edges and goes on with its vertex steps. ``dirty_only``:
-        another kernel gathers where everything is to be gathered."""
-        name, number = self.tracking.name(group), 0
-        wanted, flags = self.wanted(group)
-        graph = self.engine.graph
-        edges = -(-graph.num_edges // max(1, graph.num_vertices * share))  # of a team, on average
-        depth = max(1, min(self.depth(group), edges))
-        template = templates.GATHER.format(share=share, depth=depth).replace("WANTED", wanted)
-        template = template.replace("FETCH", templates.fetch("u", "v"))
-        signature = [("in_offsets", "arcs"), ("in_neighbours", "ids"), *RANGE, *flags]
-        builder = self.builder(f"{name}_dirty" if dirty_only else name, template, signature, ("start",))
-        if flags:
-            number = self.number(group)
-            builder.root.line(f"const bool dense = !run->sparse({number});")
-            builder.root.line("if (dense && blockIdx.x == 0 && threadIdx.x == 0) ++run->dense;")
-            builder.blocks["finish"].line(f"if (team.leads()) dirty_{name}[v] = false;")
-            visited = builder.counter("visited", "&run->edges")
-            arcs = f"{len(group.edge_stages)} * Count(in_offsets[v + 1] - in_offsets[v])"
-            builder.blocks["finish"].line(f"if (team.leads()) {visited} += {arcs};")
-            if doubled:
-                fresh = builder.argument(f"fresh_{name}", "flag")
-                builder.blocks["finish"].line(f"if (team.leads() && !dense) {fresh}[v] = true;")
-        self._gather_body(builder, group, share)
-        live = self.tracking.live(group.stages)
-        reduced = [(s.into, builder.reading("v", s.into)) for s in group.edge_stages if s.into in live]
-        prefixes = dict.fromkeys(doubled, "next_vertex_")
-        cuda_write_back(builder, self.tracking, group, "finish", reduced=reduced, prefix_of=prefixes)
-        return builder.finish(unless=f"{OVER} || !run->sparse({number})" if dirty_only else OVER)
-
-    def _gather_body(self, builder: CudaKernelBuilder, group: FoldGroup, share: int) -> None:
-        builder.blocks["start"].parent = builder.root
-        builder.blocks["fetch"].parent = builder.blocks["start"]
-        builder.blocks["finish"].parent = builder.blocks["start"]
-        builder.bind("src", "fetch", "u")
-        builder.bind("dst", "start", "v")
-        builder.bind("edge", "fetch", "e", "csc_")
-        self.bind_reverse(builder, group.edge_stages, "csc")
-        builder.bind("v", "finish", "v")
-        for stage in group.edge_stages:
-            total = builder.accumulator(f"{stage.into}_total", stage.message, stage.reducer, "start")
-            builder.comment("visit", stage)
-            builder.accumulate(total, stage.message, stage.reducer, "visit")
-            if share > 1:
-                joined = f"across_teams<{share}, {OPERATION[stage.reducer]}>(team, {total.text})"
-                builder.blocks["join"].line(f"{total.text} = {joined};")
-            builder.bind_value("v", stage.into, "finish", total)
-        for step in group.vertex_steps:
-            builder.comment("finish", step)
-
-    def segments(self, group: FoldGroup, run: int, *, unless: str = OVER) -> CudaKernel:
-        """Pull: teams walk runs of in-edges, and keep the sum of the present row in registers."""
-        template = templates.SEGMENTS.format(run=run, depth=self.depth(group))
-        template = template.replace("FETCH", templates.fetch("u", "v"))
-        signature = [("in_rows", "ids"), ("in_neighbours", "ids"), ("first", "Arc"), ("last", "Arc")]
-        builder = self.builder(self.tracking.name(group), template, signature, ("start",))
-        builder.blocks["start"].parent = builder.root
-        builder.blocks["fetch"].parent = builder.blocks["start"]
-        builder.blocks["store"].parent = builder.blocks["start"]
-        builder.bind("src", "fetch", "u")
-        builder.bind("dst", "fetch", "v")
-        builder.bind("edge", "fetch", "e", "csc_")
-        self.bind_reverse(builder, group.edge_stages, "csc")
-        for stage in group.edge_stages:
-            total = builder.accumulator(f"{stage.into}_total", stage.message, stage.reducer, "start")
-            builder.comment("visit", stage)
-            builder.accumulate(total, stage.message, stage.reducer, "visit")
-            builder.bind_value("v", stage.into, "store", total)
-        store_rows(builder, group.edge_stages)
-        if not self.tracking.change_driven:
-            return builder.finish(unless=unless)
-        arcs = f"Count(last - first) * {len(group.edge_stages)}"
-        builder.root.line(f"if (blockIdx.x == 0 && threadIdx.x == 0) run->edges += {arcs};")
-        return builder.finish(unless=f"{OVER} || run->sparse({self.number(group)})")
-
     # sources ----------------------------------------------------------------------------------------------------------
-    def mark(self, group: FoldGroup) -> CudaKernel:
-        """Mark the destinations of active sources, and note what these have sent."""
-        name = self.tracking.name(group)
-        names = {"number": self.number(group), "active": f"active_{name}", "dirty": f"dirty_{name}"}
-        signature = [("out_offsets", "arcs"), ("out_neighbours", "ids"), *RANGE]
-        builder = self.builder(f"mark_{name}", templates.MARK.format(**names), signature)
-        builder.argument(names["active"], "flag")
-        builder.argument(names["dirty"], "flag")
-        builder.counter("followed", "&run->edges")
-        self.note_sent(builder, group)
-        return builder.finish()
-
-    def sent(self, group: FoldGroup) -> CudaKernel:
-        """Note what active sources have sent: all of them, where everything was sent."""
-        name = self.tracking.name(group)
-        builder = self.builder(f"sent_{name}", templates.SENT.format(active=f"active_{name}"), RANGE)
-        builder.argument(f"active_{name}", "flag")
-        self.note_sent(builder, group)
-        return builder.finish()
-
     def note_sent(self, builder: CudaKernelBuilder, group: FoldGroup) -> None:
         builder.bind("v", "source", "u")
         for source in self.tracking.sent(group):
             node = builder.reading("v", source)
             array = f"sent_{self.tracking.name(group)}_{source}"
             builder.store(array, "u", node, builder.mapping.lower(node), "source")
-
-    def commit(self, group: FoldGroup, doubled: tuple[str, ...]) -> CudaKernel:
-        """Copy fresh rows from the second buffer, or let the buffers change places if it holds everything."""
-        name = self.tracking.name(group)
-        names = {"number": self.number(group), "flips": f"flips_{name}", "fresh": f"fresh_{name}"}
-        builder = self.builder(f"commit_{name}", templates.COMMIT.format(**names), RANGE)
-        builder.argument(names["flips"], "counts")
-        builder.argument(names["fresh"], "flag")
-        builder.bind("next", "vertex", "v", "next_vertex_")
-        for written in doubled:
-            node = builder.reading("next", written)
-            builder.store(f"vertex_{written}", "v", node, builder.mapping.lower(node), "vertex")
-        return builder.finish()
 
     # the graph --------------------------------------------------------------------------------------------------------
     def reduction(self, stage: GraphReduce) -> CudaKernel:
@@ -363,15 +220,3 @@ class Kernels:
             builder.blocks["end"].line(f"if (team.leads()) {flag}[0] = {changed};")
         builder.store(f"graph_{stage.into}", "0", stage.value, total, "end")
         return builder.finish()
-
-
-def store_rows(builder: CudaKernelBuilder, reductions: Sequence[EdgeReduce]) -> None:
-    """Behind the last edge of a row: what a run of segments has reduced is stored if it is all of the row."""
-    at = builder.blocks["store"]
-    for stage in reductions:
-        node = builder.reading("v", stage.into)
-        at.line("if (whole) {")
-        builder.store(f"vertex_{stage.into}", "v", node, builder.mapping.lower(node), "store")
-        at.line("} else {")
-        builder.reduce_into(f"vertex_{stage.into}", "v", node, stage.reducer, "store")
-        at.line("}")

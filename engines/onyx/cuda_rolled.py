@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engines.onyx import cuda_templates as templates
-from engines.onyx.cuda_kernels import store_rows
+from engines.onyx.cuda_pull import segments_builder, store_rows
 from harness.api import EdgeUpdate, Program, read, reads, substitute, unfolded
 
 if TYPE_CHECKING:
@@ -47,16 +46,7 @@ def rolled(program: Program) -> tuple[EdgeUpdate, tuple[EdgeReduce, ...]] | None
 def update_and_reduce(kernels: Kernels, update: EdgeUpdate, reductions: tuple[EdgeReduce, ...], run: int) -> CudaKernel:
     """New values of an edge property into the buffer that nobody reads, and their sums for the next superstep: rows
     that lie in one run of segments are stored, parts of others reduced into the identity."""
-    template = templates.SEGMENTS.format(run=run, depth=kernels.depth_of_update(update))
-    template = template.replace("FETCH", templates.fetch("u", "v"))
-    signature = [("in_rows", "ids"), ("in_neighbours", "ids"), ("first", "Arc"), ("last", "Arc")]
-    builder = kernels.builder(update.name, template, signature, ("start",))
-    builder.blocks["start"].parent = builder.root
-    builder.blocks["fetch"].parent = builder.blocks["start"]
-    builder.blocks["store"].parent = builder.blocks["start"]
-    builder.bind("src", "fetch", "u")
-    builder.bind("dst", "fetch", "v")
-    builder.bind("edge", "fetch", "e", "csc_")
+    builder = segments_builder(kernels, update.name, run, kernels.depth_of_update(update))
     builder.argument("reverse", "ids")
     builder.bind("reverse", "fetch", "reverse[e]", "csc_")
     builder.comment("visit", update)

@@ -1,0 +1,139 @@
+"""Onyx on CUDA, pulling: owners of vertices gather over in-edges, or teams walk runs of all in-edges."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engines.onyx import cuda_templates as templates
+from engines.onyx.cuda_kernels import OVER, Kernels
+from harness.api import cuda_write_back
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from harness.api import CudaKernel, CudaKernelBuilder, EdgeReduce, FoldGroup
+
+OPERATION = {"sum": "Add", "min": "Min", "max": "Max"}
+
+
+class PullKernels(Kernels):
+    """Makes the kernels of an engine that pulls."""
+
+    def gather(self, group: FoldGroup, share: int, doubled: tuple[str, ...], *, dirty_only: bool = False) -> CudaKernel:
+        """The owner of a vertex gathers over its in-edges and goes on with its vertex steps. ``dirty_only``:
+        another kernel gathers where everything is to be gathered."""
+        name, number = self.tracking.name(group), 0
+        wanted, flags = self.wanted(group)
+        graph = self.engine.graph
+        edges = -(-graph.num_edges // max(1, graph.num_vertices * share))  # of a team, on average
+        depth = max(1, min(self.depth(group), edges))
+        template = templates.GATHER.format(share=share, depth=depth).replace("WANTED", wanted)
+        template = template.replace("FETCH", templates.fetch("u", "v"))
+        signature = [("in_offsets", "arcs"), ("in_neighbours", "ids"), *templates.RANGE, *flags]
+        builder = self.builder(f"{name}_dirty" if dirty_only else name, template, signature, ("start",))
+        if flags:
+            number = self.number(group)
+            builder.root.line(f"const bool dense = !run->sparse({number});")
+            builder.root.line("if (dense && blockIdx.x == 0 && threadIdx.x == 0) ++run->dense;")
+            builder.blocks["finish"].line(f"if (team.leads()) dirty_{name}[v] = false;")
+            visited = builder.counter("visited", "&run->edges")
+            arcs = f"{len(group.edge_stages)} * Count(in_offsets[v + 1] - in_offsets[v])"
+            builder.blocks["finish"].line(f"if (team.leads()) {visited} += {arcs};")
+            if doubled:
+                fresh = builder.argument(f"fresh_{name}", "flag")
+                builder.blocks["finish"].line(f"if (team.leads() && !dense) {fresh}[v] = true;")
+        self._gather_body(builder, group, share)
+        live = self.tracking.live(group.stages)
+        reduced = [(s.into, builder.reading("v", s.into)) for s in group.edge_stages if s.into in live]
+        prefixes = dict.fromkeys(doubled, "next_vertex_")
+        cuda_write_back(builder, self.tracking, group, "finish", reduced=reduced, prefix_of=prefixes)
+        return builder.finish(unless=f"{OVER} || !run->sparse({number})" if dirty_only else OVER)
+
+    def _gather_body(self, builder: CudaKernelBuilder, group: FoldGroup, share: int) -> None:
+        builder.blocks["start"].parent = builder.root
+        builder.blocks["fetch"].parent = builder.blocks["start"]
+        builder.blocks["finish"].parent = builder.blocks["start"]
+        builder.bind("src", "fetch", "u")
+        builder.bind("dst", "start", "v")
+        builder.bind("edge", "fetch", "e", "csc_")
+        self.bind_reverse(builder, group.edge_stages, "csc")
+        builder.bind("v", "finish", "v")
+        for stage in group.edge_stages:
+            total = builder.accumulator(f"{stage.into}_total", stage.message, stage.reducer, "start")
+            builder.comment("visit", stage)
+            builder.accumulate(total, stage.message, stage.reducer, "visit")
+            if share > 1:
+                joined = f"across_teams<{share}, {OPERATION[stage.reducer]}>(team, {total.text})"
+                builder.blocks["join"].line(f"{total.text} = {joined};")
+            builder.bind_value("v", stage.into, "finish", total)
+        for step in group.vertex_steps:
+            builder.comment("finish", step)
+
+    def segments(self, group: FoldGroup, run: int, *, unless: str = OVER) -> CudaKernel:
+        """Teams walk runs of in-edges, and keep the sum of the present row in registers."""
+        builder = segments_builder(self, self.tracking.name(group), run, self.depth(group))
+        self.bind_reverse(builder, group.edge_stages, "csc")
+        for stage in group.edge_stages:
+            total = builder.accumulator(f"{stage.into}_total", stage.message, stage.reducer, "start")
+            builder.comment("visit", stage)
+            builder.accumulate(total, stage.message, stage.reducer, "visit")
+            builder.bind_value("v", stage.into, "store", total)
+        store_rows(builder, group.edge_stages)
+        if not self.tracking.change_driven:
+            return builder.finish(unless=unless)
+        arcs = f"Count(last - first) * {len(group.edge_stages)}"
+        builder.root.line(f"if (blockIdx.x == 0 && threadIdx.x == 0) run->edges += {arcs};")
+        return builder.finish(unless=f"{OVER} || run->sparse({self.number(group)})")
+
+    def mark(self, group: FoldGroup) -> CudaKernel:
+        """Mark the destinations of active sources, and note what these have sent."""
+        name = self.tracking.name(group)
+        names = {"number": self.number(group), "active": f"active_{name}", "dirty": f"dirty_{name}"}
+        signature = [("out_offsets", "arcs"), ("out_neighbours", "ids"), *templates.RANGE]
+        builder = self.builder(f"mark_{name}", templates.MARK.format(**names), signature)
+        builder.argument(names["active"], "flag")
+        builder.argument(names["dirty"], "flag")
+        builder.counter("followed", "&run->edges")
+        self.note_sent(builder, group)
+        return builder.finish()
+
+    def commit(self, group: FoldGroup, doubled: tuple[str, ...]) -> CudaKernel:
+        """Copy fresh rows from the second buffer, or let the buffers change places if it holds everything."""
+        name = self.tracking.name(group)
+        names = {"number": self.number(group), "flips": f"flips_{name}", "fresh": f"fresh_{name}"}
+        builder = self.builder(f"commit_{name}", templates.COMMIT.format(**names), templates.RANGE)
+        builder.argument(names["flips"], "counts")
+        builder.argument(names["fresh"], "flag")
+        builder.bind("next", "vertex", "v", "next_vertex_")
+        for written in doubled:
+            node = builder.reading("next", written)
+            builder.store(f"vertex_{written}", "v", node, builder.mapping.lower(node), "vertex")
+        return builder.finish()
+
+
+def segments_builder(kernels: Kernels, name: str, run: int, depth: int) -> CudaKernelBuilder:
+    """A kernel whose teams walk runs of ``run`` in-edges and fetch ``depth`` of them ahead: what is reduced starts in
+    the block ``start``, edges are visited in ``visit``, and :func:`store_rows` fills ``store``."""
+    template = templates.SEGMENTS.format(run=run, depth=depth)
+    template = template.replace("FETCH", templates.fetch("u", "v"))
+    signature = [("in_rows", "ids"), ("in_neighbours", "ids"), ("first", "Arc"), ("last", "Arc")]
+    builder = kernels.builder(name, template, signature, ("start",))
+    builder.blocks["start"].parent = builder.root
+    builder.blocks["fetch"].parent = builder.blocks["start"]
+    builder.blocks["store"].parent = builder.blocks["start"]
+    builder.bind("src", "fetch", "u")
+    builder.bind("dst", "fetch", "v")
+    builder.bind("edge", "fetch", "e", "csc_")
+    return builder
+
+
+def store_rows(builder: CudaKernelBuilder, reductions: Sequence[EdgeReduce]) -> None:
+    """Behind the last edge of a row: what a run of segments has reduced is stored if it is all of the row."""
+    at = builder.blocks["store"]
+    for stage in reductions:
+        node = builder.reading("v", stage.into)
+        at.line("if (whole) {")
+        builder.store(f"vertex_{stage.into}", "v", node, builder.mapping.lower(node), "store")
+        at.line("} else {")
+        builder.reduce_into(f"vertex_{stage.into}", "v", node, stage.reducer, "store")
+        at.line("}")

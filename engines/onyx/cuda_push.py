@@ -1,0 +1,61 @@
+"""Onyx on CUDA, pushing: every edge sends its messages to its destination, or those of active sources what changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engines.onyx import cuda_templates as templates
+from engines.onyx.cuda_kernels import OVER, Kernels
+from engines.onyx.cuda_sent_edges import SentEdges
+
+if TYPE_CHECKING:
+    from engines.onyx.cuda_engine import OnyxCudaEngine
+    from harness.api import CudaKernel, Expression, FoldGroup
+
+
+class PushKernels(Kernels):
+    """Makes the kernels of an engine that pushes; ``sent_edges``: for reductions that read changing edges."""
+
+    def __init__(self, engine: OnyxCudaEngine) -> None:
+        super().__init__(engine)
+        self.sent_edges = SentEdges(self)
+
+    def scatter(self, group: FoldGroup) -> CudaKernel:
+        """Every edge sends its messages to its destination."""
+        builder = self.edges(self.tracking.name(group), "csr", self.depth(group), tiles=self.tiles)
+        self.bind_reverse(builder, group.stages, "csr")
+        for stage in group.edge_stages:
+            builder.comment("visit", stage)
+            builder.reduce_into(f"vertex_{stage.into}", "v", stage.message, stage.reducer, "visit")
+        if not self.tracking.change_driven:
+            return builder.finish()
+        self.sent_edges.note(builder, group)
+        self.count_edge(builder, len(group.edge_stages), "visit")
+        return builder.finish(unless=f"{OVER} || !run->rebuilding")
+
+    def changes(self, group: FoldGroup, messages: dict[str, Expression], *, tiles: bool) -> CudaKernel:
+        """Active sources send what changed into accumulators that are kept; over ``tiles`` where they are many,
+        if the schedule balances edges."""
+        name = self.tracking.name(group)
+        stem = f"{name}_changes{'_tiles' if tiles else ''}"
+        wanted, listed = self.sent_edges.tests(group, tiles=tiles)
+        builder = self.edges(stem, "csr", self.depth(group), wanted=wanted, listed=listed, tiles=tiles)
+        self.sent_edges.add_flags(builder, group)
+        self.bind_reverse(builder, group.stages, "csr", name)
+        builder.bind("sent", "fetch", "u", f"sent_{name}_")
+        builder.bind("sent_edge", "fetch", "e", f"sent_{name}_")
+        for stage in group.edge_stages:
+            builder.comment("visit", stage)
+            builder.reduce_into(f"vertex_{stage.into}", "v", messages[stage.name], stage.reducer, "visit")
+            self.make_stale(builder, stage, "visit")
+        self.sent_edges.note(builder, group)
+        self.count_edge(builder, len(group.edge_stages), "visit")
+        return builder.finish(unless=f"{self.unless(group, tiles=tiles)} || run->rebuilding")
+
+    def sent(self, group: FoldGroup) -> CudaKernel:
+        """Note what active sources have sent: all of them, where everything was sent."""
+        name = self.tracking.name(group)
+        builder = self.builder(f"sent_{name}", templates.SENT.format(active=f"active_{name}"), templates.RANGE)
+        builder.argument(f"active_{name}", "flag")
+        self.note_sent(builder, group)
+        return builder.finish()
