@@ -7,33 +7,27 @@ Other messages are a subclass's affair. Nothing leaves the device in a superstep
 
 from __future__ import annotations
 
-import itertools
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engines.libraries.array_stages import Array, ArrayStages, sides_of
 from engines.libraries.matrix import RUN, Matrix, Pattern
 from engines.libraries.products import Product, as_product
 from harness.api import (
-    Arrays,
     Device,
     EdgeReduce,
     EdgeUpdate,
-    Engine,
-    Evaluator,
     Graph,
-    GraphReduce,
     Inputs,
     No,
     Phases,
     Program,
     RunStatistics,
     Superstep,
-    VertexStep,
     Yes,
     concrete,
     initial_values,
@@ -42,28 +36,11 @@ from harness.api import (
     watched,
 )
 
-Array = Any  # of the library
 
-
-@dataclass(frozen=True)
-class Side:
-    """Vertices that supersteps update in turn, and the in-edges of these (in CSC order)."""
-
-    vertices: slice
-    arcs: slice
-    offsets: NDArray[Any]
-
-
-class ArrayEngine(Engine):
+class ArrayEngine(ArrayStages):
     """Runs every superstep over all vertices (of a side); a subclass says with which library."""
 
-    library: ClassVar[str]
     run_length: int | None = RUN
-
-    arrays: Arrays
-    program: Program
-    graph: Graph
-    features: int
 
     # of the library -------------------------------------------------------------------------------------------------
     @abstractmethod
@@ -145,20 +122,9 @@ class ArrayEngine(Engine):
                 for stage in self.program.stages
                 if isinstance(stage, EdgeReduce) and not any(mutable(self.program, name) for _, name in reads(stage))
             }
-            self.sides = self._sides()
+            self.sides = sides_of(self.program, graph)
         with phases("upload"):
             self._upload_graph()
-
-    def _sides(self) -> list[Side]:
-        count, offsets = self.graph.num_vertices, self.graph.csc.offsets
-        cuts = [0, count]
-        if self.program.control.alternate and self.graph.bipartite is not None:
-            cuts = [0, self.graph.bipartite[0], count]
-        sides = []
-        for first, last in itertools.pairwise(cuts):
-            own = offsets[first : last + 1]
-            sides.append(Side(slice(first, last), slice(int(own[0]), int(own[-1])), own - own[0]))
-        return sides
 
     @property
     def index(self) -> type[np.generic]:
@@ -209,7 +175,7 @@ class ArrayEngine(Engine):
         tolerance = self._parameters[control.tolerance] if control.tolerance else 0.0
         for _ in range(0 if self._settled else max_supersteps):
             before = {name: self._value[name] for name in self._watched}
-            statistics.supersteps.append(Superstep(self._active, self._step(), "pull"))
+            statistics.supersteps.append(Superstep(self._active, self.step(), "pull"))
             self._active = self._count_moved(before, tolerance)
             self._superstep += 1
             if control.settles and self._active == 0 and self._superstep >= len(self.sides):
@@ -229,105 +195,6 @@ class ArrayEngine(Engine):
             total = total if flags is None else total + flags.sum()
         return int(total)
 
-    # stages ---------------------------------------------------------------------------------------------------------
-    def _step(self) -> int:
-        """One superstep; the arcs visited."""
-        at = self._superstep % len(self.sides)
-        edges = 0
-        for stage in self.program.stages:
-            match stage:
-                case EdgeReduce():
-                    edges += self._reduce(stage, at)
-                case EdgeUpdate():
-                    self.update(stage)
-                    edges += self.graph.num_edges
-                case VertexStep():
-                    self._vertices(stage, self.sides[at].vertices)
-                case GraphReduce():
-                    self._reduce_graph(stage)
-        return edges
-
-    def vertex_evaluator(self) -> Evaluator:
-        """Evaluates functions of a vertex, or of the source of an arc, over all vertices."""
-
-        def read(space: str, name: str) -> Array:
-            return self._value[name]
-
-        def without(space: str, name: str, factor: Array) -> Array:  # of a sum
-            return self._value[name] - factor
-
-        return Evaluator(read, self._parameters, self.features, np.float32, without, self.arrays)
-
-    def edge_evaluator(self, arcs: slice) -> Evaluator:
-        """Evaluates functions of an arc over a run of arcs in CSC order."""
-        ends = {"src": self.in_sources, "dst": self.in_destinations, "reverse": self.edge_ids}
-
-        def read(space: str, name: str) -> Array:
-            if space == "graph":
-                return self._value[name]
-            if space == "edge":
-                return self._value[name][arcs]
-            # The reverse of the j-th arc of the CSC is the j-th of the CSR, which is arc edge_ids[j] of the CSC.
-            return self.gather(self._value[name], ends[space][arcs])
-
-        def without(space: str, name: str, factor: Array) -> Array:  # of a sum
-            return read(space, name) - factor
-
-        return Evaluator(read, self._parameters, self.features, np.float32, without, self.arrays)
-
-    def gather(self, values: Array, index: Array) -> Array:
-        """Rows by their numbers."""
-        return values[index]
-
-    def _reduce(self, stage: EdgeReduce, at: int) -> int:
-        if stage.name in self._constant and self._superstep >= len(self.sides):
-            return 0  # nobody would add up the same numbers again
-        side = self.sides[at]
-        total = self._multiplied(stage, at) if stage.name in self.products else self.reduced(stage, at)
-        if len(self.sides) > 1:
-            total = self._replaced(self._value[stage.into], side.vertices, total)
-        self._value[stage.into] = total
-        return side.arcs.stop - side.arcs.start
-
-    def _multiplied(self, stage: EdgeReduce, at: int) -> Array:
-        dense = self.vertex_evaluator()(self.products[stage.name].dense)
-        dense = self.arrays.broadcast(dense, (self.graph.num_vertices, *dense.shape[1:]))
-        total = self._matrices[stage.name][at] @ dense.reshape(len(dense), -1)
-        return total.reshape(-1, *dense.shape[1:])
-
-    def reduced(self, stage: EdgeReduce, at: int) -> Array:
-        """A reduction that is no product, for the vertices of a side."""
-        raise NotImplementedError(f"{self.library} has no path for {stage.name}")
-
-    def update(self, stage: EdgeUpdate) -> None:
-        """New values of an edge property."""
-        raise NotImplementedError(f"{self.library} has no path for {stage.name}")
-
-    def _replaced(self, whole: Array, rows: slice, values: Array) -> Array:
-        """A copy of an array with other rows."""
-        result = self.arrays.copy(whole)
-        result[rows] = values
-        return result
-
-    def _vertices(self, stage: VertexStep, rows: slice) -> None:
-        places = self.program.properties
-        value = self._value
-        if len(self.sides) > 1:
-            value = {n: array[rows] if places[n].place == "vertex" else array for n, array in value.items()}
-        evaluate = Evaluator(
-            lambda space, name: value[name], self._parameters, self.features, np.float32, arrays=self.arrays
-        )
-        fresh = {name: evaluate(expression) for name, expression in stage.values}
-        for name, values in fresh.items():
-            old = self._value[name]
-            whole = len(self.sides) == 1 and values.shape == old.shape
-            self._value[name] = values if whole else self._replaced(old, rows, values)
-
-    def _reduce_graph(self, stage: GraphReduce) -> None:
-        values = self.vertex_evaluator()(stage.value)
-        values = self.arrays.broadcast(values, (self.graph.num_vertices, *values.shape[1:]))
-        self._value[stage.into] = self.arrays.over_rows(stage.reducer, values)[None]
-
     # answers --------------------------------------------------------------------------------------------------------
     def values(self, name: str) -> NDArray[np.generic]:
         """A property in float32, edges in CSR order."""
@@ -343,13 +210,6 @@ class ArrayEngine(Engine):
         lines = [f"{type(self).__name__} {self.schedule!r}"]
         lines += [f"  {stage.name}: {self.told(stage)}" for stage in self.program.stages]
         return "\n".join(lines)
-
-    def told(self, stage: Any) -> str:
-        """The path of one stage."""
-        if stage.name in self.products:
-            product = self.products[stage.name]
-            return f"{self.library} CSR of {product.coefficient!r} times dense {product.dense!r}"
-        return f"{self.library} array functions over all vertices"
 
     def close(self) -> None:
         """Drop all arrays."""

@@ -1,0 +1,180 @@
+"""A superstep over whole arrays of a library, in float32: the stages of a program, one after another."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engines.libraries.matrix import Matrix
+from engines.libraries.products import Product
+from harness.api import (
+    Arrays,
+    EdgeReduce,
+    EdgeUpdate,
+    Engine,
+    Evaluator,
+    Graph,
+    GraphReduce,
+    Program,
+    VertexStep,
+)
+
+Array = Any  # of the library
+
+
+@dataclass(frozen=True)
+class Side:
+    """Vertices that supersteps update in turn, and the in-edges of these (in CSC order)."""
+
+    vertices: slice
+    arcs: slice
+    offsets: NDArray[Any]
+
+
+def sides_of(program: Program, graph: Graph) -> list[Side]:
+    """All vertices, or the two sides of a bipartite graph where the program alternates them."""
+    count, offsets = graph.num_vertices, graph.csc.offsets
+    cuts = [0, count]
+    if program.control.alternate and graph.bipartite is not None:
+        cuts = [0, graph.bipartite[0], count]
+    sides = []
+    for first, last in itertools.pairwise(cuts):
+        own = offsets[first : last + 1]
+        sides.append(Side(slice(first, last), slice(int(own[0]), int(own[-1])), own - own[0]))
+    return sides
+
+
+class ArrayStages(Engine):
+    """Runs the stages of a superstep over all vertices (of a side); see :class:`ArrayEngine`.
+
+    ``_value``: every property, those of edges in CSC order. ``products``: the reductions that are sparse products, with
+    their matrices for each side in ``_matrices``; others are a subclass's (:meth:`reduced`). ``_constant``: the
+    reductions that come to the same in every superstep, by name.
+    """
+
+    library: ClassVar[str]
+
+    arrays: Arrays
+    program: Program
+    graph: Graph
+    features: int
+    sides: list[Side]
+    products: dict[str, Product]
+    in_sources: Array
+    in_destinations: Array
+    edge_ids: Array
+
+    _value: dict[str, Array]
+    _matrices: dict[str, list[Matrix]]
+    _constant: set[str]
+    _parameters: dict[str, Any]
+    _superstep: int
+
+    def step(self) -> int:
+        """One superstep; the arcs visited."""
+        at = self._superstep % len(self.sides)
+        edges = 0
+        for stage in self.program.stages:
+            match stage:
+                case EdgeReduce():
+                    edges += self._reduce(stage, at)
+                case EdgeUpdate():
+                    self.update(stage)
+                    edges += self.graph.num_edges
+                case VertexStep():
+                    self._vertices(stage, self.sides[at].vertices)
+                case GraphReduce():
+                    self._reduce_graph(stage)
+        return edges
+
+    def vertex_evaluator(self) -> Evaluator:
+        """Evaluates functions of a vertex, or of the source of an arc, over all vertices."""
+
+        def read(space: str, name: str) -> Array:
+            return self._value[name]
+
+        def without(space: str, name: str, factor: Array) -> Array:  # of a sum
+            return self._value[name] - factor
+
+        return Evaluator(read, self._parameters, self.features, np.float32, without, self.arrays)
+
+    def edge_evaluator(self, arcs: slice) -> Evaluator:
+        """Evaluates functions of an arc over a run of arcs in CSC order."""
+        ends = {"src": self.in_sources, "dst": self.in_destinations, "reverse": self.edge_ids}
+
+        def read(space: str, name: str) -> Array:
+            if space == "graph":
+                return self._value[name]
+            if space == "edge":
+                return self._value[name][arcs]
+            # The reverse of the j-th arc of the CSC is the j-th of the CSR, which is arc edge_ids[j] of the CSC.
+            return self.gather(self._value[name], ends[space][arcs])
+
+        def without(space: str, name: str, factor: Array) -> Array:  # of a sum
+            return read(space, name) - factor
+
+        return Evaluator(read, self._parameters, self.features, np.float32, without, self.arrays)
+
+    def gather(self, values: Array, index: Array) -> Array:
+        """Rows by their numbers."""
+        return values[index]
+
+    def _reduce(self, stage: EdgeReduce, at: int) -> int:
+        if stage.name in self._constant and self._superstep >= len(self.sides):
+            return 0  # nobody would add up the same numbers again
+        side = self.sides[at]
+        total = self._multiplied(stage, at) if stage.name in self.products else self.reduced(stage, at)
+        if len(self.sides) > 1:
+            total = self._replaced(self._value[stage.into], side.vertices, total)
+        self._value[stage.into] = total
+        return side.arcs.stop - side.arcs.start
+
+    def _multiplied(self, stage: EdgeReduce, at: int) -> Array:
+        dense = self.vertex_evaluator()(self.products[stage.name].dense)
+        dense = self.arrays.broadcast(dense, (self.graph.num_vertices, *dense.shape[1:]))
+        total = self._matrices[stage.name][at] @ dense.reshape(len(dense), -1)
+        return total.reshape(-1, *dense.shape[1:])
+
+    def reduced(self, stage: EdgeReduce, at: int) -> Array:
+        """A reduction that is no product, for the vertices of a side."""
+        raise NotImplementedError(f"{self.library} has no path for {stage.name}")
+
+    def update(self, stage: EdgeUpdate) -> None:
+        """New values of an edge property."""
+        raise NotImplementedError(f"{self.library} has no path for {stage.name}")
+
+    def _replaced(self, whole: Array, rows: slice, values: Array) -> Array:
+        """A copy of an array with other rows."""
+        result = self.arrays.copy(whole)
+        result[rows] = values
+        return result
+
+    def _vertices(self, stage: VertexStep, rows: slice) -> None:
+        places = self.program.properties
+        value = self._value
+        if len(self.sides) > 1:
+            value = {n: array[rows] if places[n].place == "vertex" else array for n, array in value.items()}
+        evaluate = Evaluator(
+            lambda space, name: value[name], self._parameters, self.features, np.float32, arrays=self.arrays
+        )
+        fresh = {name: evaluate(expression) for name, expression in stage.values}
+        for name, values in fresh.items():
+            old = self._value[name]
+            whole = len(self.sides) == 1 and values.shape == old.shape
+            self._value[name] = values if whole else self._replaced(old, rows, values)
+
+    def _reduce_graph(self, stage: GraphReduce) -> None:
+        values = self.vertex_evaluator()(stage.value)
+        values = self.arrays.broadcast(values, (self.graph.num_vertices, *values.shape[1:]))
+        self._value[stage.into] = self.arrays.over_rows(stage.reducer, values)[None]
+
+    def told(self, stage: Any) -> str:
+        """The path of one stage."""
+        if stage.name in self.products:
+            product = self.products[stage.name]
+            return f"{self.library} CSR of {product.coefficient!r} times dense {product.dense!r}"
+        return f"{self.library} array functions over all vertices"
