@@ -38,9 +38,10 @@ class ALS(Algorithm):
     its predictions are not rated. Either way every arc gets its reverse.
 
     Ratings are centred on the training mean; lambda times the number of ratings (``weighted``) is Zhou's
-    regularisation, plain lambda the thesis's. A share ``holdout`` of the ratings (drawn with ``seed``; both arcs of a
-    pair together) is left out of training, for the RMSE. Factors start as N(0, 1) / sqrt(k) draws. Vertices without
-    ratings get zero factors: their prediction is the mean. ``ratings=drawn``: on any
+    regularisation, plain lambda I the thesis's (its figure has lost the I, without which there is no matrix to add). A
+    share ``holdout`` of the ratings (drawn with ``seed``; both arcs of a pair together) is left out of training, for
+    the RMSE. Factors start as N(0, 1) / sqrt(k) draws. Vertices without ratings get zero factors: their prediction is
+    the mean. ``ratings=drawn``: on any
     graph, 1 to 5 for each pair of vertices (:func:`harness.algorithms.ratings.drawn_ratings`) in place of its weights.
 
     The bound: the systems amplify an error of their right sides by about 1 / lambda. Ten times the ``tolerance`` allows

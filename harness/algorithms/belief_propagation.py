@@ -40,11 +40,16 @@ class BeliefPropagation(Algorithm):
     hub of 10^5 neighbours the states left over may be e^-10^4 times less likely than those that evidence excludes.
     Where no state is possible the belief is zero.
 
-    The thesis's figure lost its formulas in our copy; these are Yedidia's, of which Kang et al. use the logarithms.
+    The formulas are Yedidia's. The figure divides instead, msg(u, v) = (belief(u) o msg(v, u)^-1) psi(u, v): the same
+    up to a scale while no message is zero, but 0/0 under hard evidence. Its beliefs are of the messages of their own
+    superstep, ours of those before: the same values one superstep later.
+
     ``damping`` is the share of the old message in the new one (Murphy, Weiss & Jordan 1999, "momentum"), which fixed
     points do not depend on. Undamped, max-product on frustrated grids does not settle and magnifies rounding up to a
-    different answer; damping=0.5 mends most of that. Settled when no message moves by more than ``tolerance``, nor the
-    product of any vertex's, scaled to a largest entry of 1: a belief may stand still while messages change.
+    different answer; damping=0.5 mends most of that. But what messages exclude then only fades, by that share in a
+    superstep, and a run may settle before it is less likely than what potentials near zero leave; tolerance=0 goes on.
+    Settled when no message moves by more than ``tolerance``, nor the product of any vertex's, scaled to a largest entry
+    of 1: a belief may stand still while messages change.
 
     ``potentials=edge``: a k x k table on every arc, its transpose on the reverse one, as .uai files give them.
     ``shared``: exp(-smoothness * min(|x - y|, truncation)) everywhere, k x k numbers in all (truncation=1: Potts);

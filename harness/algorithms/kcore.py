@@ -18,7 +18,8 @@ class KCore(Algorithm):
     """The k-core: the largest subgraph in which every vertex has ``core`` neighbours or more (Seidman 1983).
 
     Peeling, as in the SIMD-X paper (whose ``core`` is 16): all vertices are alive (1) at first; in every superstep
-    those with fewer than ``core`` alive neighbours die (0), until none does. The core is what stays alive; it is the
+    those with fewer than ``core`` alive neighbours die (0), until none does. (The paper deletes what has "less than k"
+    and ends with "more than k"; the first is Seidman's, and leaves k or more.) The core is what stays alive; it is the
     same whatever the order of peeling. The k of the harness being the number of features, this one is called ``core``;
     there is one answer a vertex, whatever the number of features.
 

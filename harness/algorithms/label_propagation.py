@@ -22,7 +22,8 @@ class LabelPropagation(Algorithm):
     A vertex's distribution over k labels moves by ``alpha`` towards the weighted mean of its in-neighbours'. Zhu and
     Ghahramani clamp the known labels after every step, and so do we (``clamp``); the thesis's formula does not, and
     drifts to a consensus when run long. Their step is alpha = 1 with every weight divided by its source's total; we
-    take weights as they are, as the thesis does.
+    take weights as they are, as the thesis does. The figure's P properties, each with weights of its own, are P such
+    runs; here there is one. What no label has reached yet stays zero, and normalised zero.
 
     Seeds (``seeds``: auto, labels, colour, random; ``fraction``; ``seed``) are chosen by
     :func:`harness.algorithms.seeding.choose_seeds`. Settled when no distribution moves by more than ``tolerance``.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from harness.algorithms.denoising import agreement, likelihood
 from harness.algorithms.exact_marginals import exact_marginals
-from harness.algorithms.potentials import drawn_potentials, scaled, unary_potentials
+from harness.algorithms.potentials import drawn_potentials, number_of_states, scaled, unary_potentials
 from harness.algorithms.stereo import bad_pixels, matching
 from harness.graph.formats.uai import MarkovNetwork
 from harness.language import InvalidInput
@@ -42,7 +42,7 @@ def natural_features(graph: Graph) -> int:
     """The k of the task: the states of the network, disparities, or levels. Raises InvalidInput."""
     match task_of(graph):
         case "network":
-            return int(graph.vertex_data["unary"].shape[1])
+            return number_of_states(graph)
         case "stereo":
             return min(DISPARITIES, int(graph.meta["range"]))
         case "picture":
@@ -57,9 +57,9 @@ def vertex_potentials(kind: str, graph: Graph, features: int, noise: float, seed
         case "network":
             return unary_potentials(graph, features)
         case "stereo":
-            return scaled(matching(graph, features), "pixel")
+            return scaled(matching(graph, features), "pixel {}".format)
         case "picture":
-            return scaled(likelihood(graph, features, noise, seed), "pixel")
+            return scaled(likelihood(graph, features, noise, seed), "pixel {}".format)
 
 
 def quality(graph: Graph, belief: NDArray[Any], marginal: bool, noise: float, seed: int) -> dict[str, float]:
@@ -75,15 +75,18 @@ def quality(graph: Graph, belief: NDArray[Any], marginal: bool, noise: float, se
 
 def network_quality(graph: Graph, belief: NDArray[Any], marginal: bool) -> dict[str, float]:
     """Of marginals, where exact ones are affordable: ``marginal_error``, the largest absolute error of one, and their
-    ``mean_marginal_error``. Of max-marginals: ``log_score`` of the likeliest states, the sum of the logarithms of the
-    potentials they meet, and ``zeros``, how many are zero and left out of it."""
+    ``mean_marginal_error``; and ``contradicted``, if any: how many variables have no marginals, because their part of
+    the network allows no joint state. Of max-marginals: ``log_score`` of the likeliest states, the sum of the
+    logarithms of the potentials they meet, and ``zeros``, how many are zero and left out of it."""
     network = MarkovNetwork.from_graph(graph)
     if marginal:
         exact = exact_marginals(network)
         if exact is None:
             return {}
-        off = np.abs(belief[:, : exact.shape[1]] - exact)[network.state_mask]
-        return {"marginal_error": float(off.max(initial=0.0)), "mean_marginal_error": float(off.mean())}
+        possible: NDArray[np.bool_] = np.asarray(exact.any(axis=1))
+        off = np.abs(belief[:, : exact.shape[1]] - exact)[network.state_mask & possible[:, None]]
+        errors = {"marginal_error": float(off.max()), "mean_marginal_error": float(off.mean())} if off.size else {}
+        return errors if possible.all() else errors | {"contradicted": float(np.count_nonzero(~possible))}
     state = belief.argmax(axis=1)
     source, destination = graph.csr.row_of_arc, graph.csr.neighbours
     once = source < destination

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,20 +19,22 @@ DRAWN_STATES = 4  # of vertices whose potentials are drawn, as in the Onyx thesi
 LEAST = 1e-37  # of the largest: what is possible but less likely stays possible; float32 would make it zero
 
 
-def scaled(potentials: Array, what: str) -> NDArray[np.float32]:
+def scaled(potentials: Array, name: Callable[[int], str]) -> NDArray[np.float32]:
     """Potentials ``[N, ...]`` with the largest of each row at 1 and positive ones at 1e-37 or more.
 
-    Raises InvalidInput for negative or infinite ones, and for a row of zeros, which ``what`` names: "variable 3".
+    Raises InvalidInput for negative or infinite ones, and for a row of zeros, by the ``name`` of it: "variable 3".
     """
     flat = np.asarray(potentials, np.float64).reshape(len(potentials), math.prod(potentials.shape[1:]))
     wrong = np.argwhere(~(np.isfinite(flat) & (flat >= 0)))
     if len(wrong):
         row, entry = wrong[0]
-        raise InvalidInput(f"{what} {row} has the potential {flat[row, entry]:g}; potentials are finite and >= 0")
+        raise InvalidInput(f"{name(int(row))} has the potential {flat[row, entry]:g}; potentials are finite and >= 0")
     top = flat.max(axis=1, initial=0.0, keepdims=True)
     empty = np.flatnonzero(top == 0)
     if len(empty):
-        raise InvalidInput(f"{what} {empty[0]} has potentials that are all zero: no state is possible; correct them")
+        raise InvalidInput(
+            f"{name(int(empty[0]))} has potentials that are all zero: no state is possible; correct them"
+        )
     relative = flat / top
     kept = np.where(flat > 0, np.maximum(relative, LEAST), 0.0)
     result: NDArray[np.float32] = kept.astype(np.float32).reshape(potentials.shape)
@@ -40,14 +43,24 @@ def scaled(potentials: Array, what: str) -> NDArray[np.float32]:
 
 def drawn_potentials(count: int, features: int, seed: int) -> NDArray[np.float32]:
     """Float32[count, k], the largest of each row at 1: uniform draws from 0.1 to 1."""
-    return scaled(np.random.default_rng(seed).uniform(0.1, 1.0, (count, features)), "drawn potentials: vertex")
+    drawn = np.random.default_rng(seed).uniform(0.1, 1.0, (count, features))
+    return scaled(drawn, lambda v: f"drawn potentials: vertex {v}")
+
+
+def number_of_states(graph: Graph) -> int:
+    """Of the variable with the most: the columns of vertex data "unary". Raises InvalidInput where it has none."""
+    shape = graph.vertex_data["unary"].shape
+    if len(shape) != 2 or not shape[1]:
+        raise InvalidInput(
+            f"graph {graph.name!r} has unary potentials of shape {shape}; give every variable a row of its states"
+        )
+    return int(shape[1])
 
 
 def unary_potentials(graph: Graph, features: int) -> NDArray[np.float32]:
     """Float32[V, k] from vertex data "unary" ``[V, states]``, zero beyond the states of a variable ("cardinality", if
     given) and at all states but the observed one ("evidence", if given; -1: none). Raises InvalidInput."""
-    unary = np.asarray(graph.vertex_data["unary"], np.float64)
-    states = unary.shape[1]
+    states, unary = number_of_states(graph), np.asarray(graph.vertex_data["unary"], np.float64)
     if features < states:
         raise InvalidInput(
             f"graph {graph.name!r} has variables of {states} states but features={features}; set features={states}"
@@ -64,7 +77,7 @@ def unary_potentials(graph: Graph, features: int) -> NDArray[np.float32]:
     seen = (observed < 0) | (np.arange(states) == observed)
     phi = np.zeros((len(unary), features))
     phi[:, :states] = np.where(mask & seen, unary, 0.0)
-    return scaled(phi, f"graph {graph.name!r}, the evidence taken into account: variable")
+    return scaled(phi, lambda v: f"graph {graph.name!r}, the evidence taken into account: variable {v}")
 
 
 def pairwise_potentials(
@@ -95,22 +108,34 @@ def edge_potentials(graph: Graph, features: int) -> NDArray[np.float32]:
             f"graph {graph.name!r} has pairwise potentials of {tables.shape[1]} states and unary ones of {states}; pad "
             "the smaller ones"
         )
-    if not graph.has_reverse_edges or not np.array_equal(tables[graph.reverse_edges], tables.transpose(0, 2, 1)):
-        raise InvalidInput(
-            f"graph {graph.name!r}: some arc has no reverse arc that holds its transposed potentials; give both"
-        )
     source, destination = graph.csr.row_of_arc, graph.csr.neighbours
     if (source == destination).any():
         v = destination[source == destination][0]
         raise InvalidInput(f"graph {graph.name!r} joins variable {v} with itself; make that a unary potential")
+    _require_transposed(graph, tables)
     psi = np.zeros((len(tables), features, features))
     psi[:, :states, :states] = np.where(mask[source][:, :, None] & mask[destination][:, None, :], tables, 0.0)
-    return scaled(psi, f"graph {graph.name!r}: arc")
+    return scaled(psi, lambda e: f"graph {graph.name!r}: arc {source[e]} -> {destination[e]}")
+
+
+def _require_transposed(graph: Graph, tables: Array) -> None:
+    """Raise InvalidInput unless the reverse of every arc holds the transpose of its table ``[E, states, states]``."""
+    if not graph.has_reverse_edges:
+        raise InvalidInput(
+            f"graph {graph.name!r}: some arc has no reverse arc with its transposed potentials; give both"
+        )
+    other = np.flatnonzero((tables[graph.reverse_edges] != tables.transpose(0, 2, 1)).any(axis=(1, 2)))
+    if len(other):
+        u, v = graph.csr.row_of_arc[other[0]], graph.csr.neighbours[other[0]]
+        raise InvalidInput(
+            f"graph {graph.name!r}: the potentials of arc {v} -> {u} are not those of {u} -> {v}, transposed; "
+            "correct one of them"
+        )
 
 
 def state_mask(graph: Graph) -> NDArray[np.bool_]:
     """Which states each variable has, bool[V, states]."""
-    states = graph.vertex_data["unary"].shape[1]
+    states = number_of_states(graph)
     cardinality = graph.vertex_data.get("cardinality", np.full(graph.num_vertices, states))
     mask: NDArray[np.bool_] = np.arange(states) < cardinality[:, None]
     return mask

@@ -14,7 +14,8 @@ from harness.plugins import closest
 def checked(owner: str, kind: str, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
     """``given`` if the owner has every name in it and each value is of its default's type (a default of None fits all).
 
-    An integer for a float becomes one. Raises CampaignError with the closest name, or with the type wanted.
+    An integer for a float becomes one, a number for a text its digits (``sources=17``). Raises CampaignError with the
+    closest name, or with the type wanted.
     """
     taken: dict[str, Any] = {}
     for name, value in given.items():
@@ -57,6 +58,8 @@ def truth(key: str, value: Any) -> bool:
 def _as_type_of(default: Any, value: Any, what: str) -> Any:
     if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
+    if isinstance(default, str) and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return str(value)
     if isinstance(default, tuple) and isinstance(value, list):
         return tuple(value)
     if isinstance(value, bool) != isinstance(default, bool) or not isinstance(value, type(default)):

@@ -13,7 +13,7 @@ from harness.report.comparison import Group, baseline_of, grouped, ratio
 from harness.report.console import literal
 from harness.report.progress import outcome_text
 from harness.report.series import engine_label
-from harness.report.units import count, seconds, seconds_range
+from harness.report.units import count, quality, seconds, seconds_range
 
 NO_DIFFERENCE = "no difference"
 UNSETTLED = "not settled"
@@ -89,7 +89,7 @@ def _mark(record: Record) -> str:
 
 
 def _quality(record: Record) -> Text:
-    told = [f"{name} {value:.3f}" for name, value in record["metrics"].items()]
+    told = [f"{name} {quality(value)}" for name, value in record["metrics"].items()]
     return literal("\n".join(told) or "-")
 
 

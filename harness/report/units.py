@@ -28,6 +28,11 @@ def count(value: int) -> str:
     return str(value)
 
 
+def quality(value: float) -> str:
+    """A metric with three decimals, ``0.957``; one too near zero for them with two digits, ``3.7e-06``."""
+    return f"{value:.1e}" if 0 < abs(value) < 5e-4 else f"{value:.3f}"
+
+
 def _digits(value: float) -> str:
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 

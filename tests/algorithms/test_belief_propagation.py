@@ -305,11 +305,12 @@ TABLE = np.array([[1.0, 2.0], [3.0, 4.0]])
     [
         ({"unary": np.array([[1.0, 1], [0, 0]])}, {}, "variable 1 has potentials that are all zero"),
         ({"unary": np.array([[0.0, 1], [1, 1]]), "evidence": np.array([0, -1])}, {}, "evidence .* variable 0 has pot"),
-        ({"pairwise": np.zeros((2, 2, 2))}, {}, "arc 0 has potentials that are all zero"),
+        ({"unary": np.ones(2)}, {}, r"unary potentials of shape \(2,\); give every variable a row of its states"),
+        ({"pairwise": np.zeros((2, 2, 2))}, {}, "'pair': arc 0 -> 1 has potentials that are all zero"),
         ({"pairwise": np.ones((2, 2, 3))}, {}, r"pairwise potentials of shape \(2, 3\); make them square"),
         ({"pairwise": np.ones((2, 3, 3))}, {}, "pairwise potentials of 3 states and unary ones of 2; pad"),
-        ({"pairwise": np.stack([TABLE, TABLE])}, {}, "no reverse arc that holds its transposed potentials"),
-        ({"pairwise": -np.ones((2, 2, 2))}, {}, "arc 0 has the potential -1; potentials are finite and >= 0"),
+        ({"pairwise": np.stack([TABLE, TABLE])}, {}, "potentials of arc 1 -> 0 are not those of 0 -> 1, transposed"),
+        ({"pairwise": -np.ones((2, 2, 2))}, {}, "arc 0 -> 1 has the potential -1; potentials are finite and >= 0"),
         ({"unary": np.array([[1, np.inf], [1, 1]])}, {}, "variable 0 has the potential inf"),
         ({"evidence": np.array([-1, 2])}, {}, "variable 1 .* is observed in state 2; it has the states 0 to 1"),
         ({"evidence": np.array([1, -1]), "cardinality": np.array([1, 2])}, {}, "variable 0 .* observed in state 1"),
@@ -333,6 +334,14 @@ def test_fewer_features_than_states_are_refused():
 def test_a_graph_without_potentials_on_its_edges_is_refused():
     with pytest.raises(InvalidInput, match="'pair' has no potentials on its edges; set potentials=shared"):
         BeliefPropagation(potentials="edge").inputs(changed(pairwise=None), 2)
+
+
+def test_potentials_of_one_direction_alone_are_refused():
+    arc = Graph.from_edges(
+        [0], [1], name="arc", vertex_data={"unary": np.ones((2, 2))}, edge_data={"pairwise": np.ones((1, 2, 2))}
+    )
+    with pytest.raises(InvalidInput, match="'arc': some arc has no reverse arc with its transposed potentials"):
+        BeliefPropagation(potentials="edge").inputs(arc, 2)
 
 
 def test_a_variable_joined_with_itself_is_refused():

@@ -58,6 +58,28 @@ def test_evidence_counts_in_belief_and_metric():
     assert algorithm.metrics(graph, {"belief": belief})["marginal_error"] < 1e-6
 
 
+def test_a_network_may_say_nothing_of_cardinalities_and_evidence():
+    """As an archive of arrays may."""
+    told = network([[1, 2], [2, 1]], {(0, 1): np.array([[1.0, 2.0], [3.0, 1.0]])})
+    silent = Graph(told.csr, name="silent", directed=False, vertex_data={"unary": told.vertex_data["unary"]},
+                   edge_data=told.edge_data)  # fmt: skip
+    algorithm = BeliefPropagation(potentials="edge")
+    belief, _ = answer(algorithm, silent, algorithm.default_features(silent))
+    np.testing.assert_allclose(belief, enumerated(told), atol=1e-6)
+    assert algorithm.metrics(silent, {"belief": belief}) == algorithm.metrics(told, {"belief": belief})
+
+
+def test_variables_without_marginals_are_counted_and_not_rated():
+    """0 and 1 are to be equal and are observed to differ; 2 is free."""
+    graph = network(np.ones((3, 2)), {(0, 1): np.eye(2)}, evidence=[0, 1, -1])
+    algorithm = BeliefPropagation(potentials="edge")
+    belief, _ = answer(algorithm, graph, 2)
+    rated = algorithm.metrics(graph, {"belief": belief})
+    assert rated == {"marginal_error": 0.0, "mean_marginal_error": 0.0, "contradicted": 2.0}
+    alone = network(np.ones((2, 2)), {(0, 1): np.eye(2)}, evidence=[0, 1])
+    assert algorithm.metrics(alone, {"belief": belief[:2]}) == {"contradicted": 2.0}
+
+
 def test_the_score_of_likeliest_states_is_the_logarithm_of_their_weight():
     rng = np.random.default_rng(2)
     graph = network(rng.uniform(0.1, 1, (4, 2)), {(v, v + 1): rng.uniform(0.1, 1, (2, 2)) for v in range(3)})

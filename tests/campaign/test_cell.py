@@ -61,6 +61,16 @@ def test_a_cell_holds_what_was_asked_for(registry):
     }
 
 
+@pytest.mark.parametrize(("given", "taken"), [(17, "17"), (-1, "-1"), (0.5, "0.5"), ("3 17", "3 17")])
+def test_a_number_for_a_text_is_its_digits(given, taken):
+    """``algorithm.sources=17`` is a number to Hydra."""
+    asked = {"engine": {"name": "onyx"}, "graph": {"name": "grid"}}
+    cell = resolve_cell(config(**asked, algorithm={"name": "bfs", "sources": given}), load_plugins())
+    assert cell.parameters == {"sources": taken}
+    with pytest.raises(CampaignError, match="'sources' of algorithm 'bfs' is True; it must be a str"):
+        resolve_cell(config(**asked, algorithm={"name": "bfs", "sources": True}), load_plugins())
+
+
 def test_a_cell_survives_the_way_to_another_process(registry):
     cell = resolve_cell(config(), registry)
     assert Cell.from_plain(json.loads(json.dumps(cell.plain()))) == cell

@@ -8,6 +8,7 @@ from harness.campaign import application
 from harness.campaign.configuration import configuration_folder
 from harness.graph import load_graph
 from harness.records import read_records
+from harness.report import units
 from tests.conftest import ROOT
 
 PRESETS = sorted(path.stem for path in (configuration_folder() / "experiment").glob("*.yaml"))
@@ -138,7 +139,7 @@ def test_a_small_version_ends_with_the_quality_of_its_task(command, tmp_path, na
     assert record["outcome"] == "ok"
     for quality, (low, high) in wanted.items():
         assert low <= record["metrics"][quality] <= high
-        assert f"{quality} {record['metrics'][quality]:.3f}" in finished.stdout
+        assert f"{quality} {units.quality(record['metrics'][quality])}" in finished.stdout
     if name == "network":
         observed = load_graph(tmp_path / "network.uai")
         assert observed.vertex_data["evidence"].tolist() == [-1, -1, 2]

@@ -10,7 +10,7 @@ from harness.report.page import render_page
 from harness.report.series import comparisons
 from harness.report.summary import show_sweep
 from harness.report.table import comparison_table
-from harness.report.units import count, seconds, seconds_range
+from harness.report.units import count, quality, seconds, seconds_range
 from tests.records.samples import record, warm_record
 
 
@@ -87,6 +87,17 @@ def test_the_baseline_with_its_default_schedule_goes_first():
     assert baseline_of([variant, default], "slow") is default
     assert baseline_of([variant], "slow") is variant
     assert baseline_of([variant, default], "absent") is None
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [(0.95712, "0.957"), (12345.6789, "12345.679"), (0.0, "0.000"), (5e-4, "0.001"), (3.71e-6, "3.7e-06"),
+     (-2e-5, "-2.0e-05"), (float("inf"), "inf")],
+)  # fmt: skip
+def test_a_small_error_is_not_told_as_none(value, told):
+    assert quality(value) == told
+    assert f"marginal_error {told} " in row(shown([record("slow", metrics={"marginal_error": value})]), "slow")
+    assert f">marginal_error {told}</td>" in render_page([record("slow", metrics={"marginal_error": value})], "slow")
 
 
 def test_infinity_is_shown_as_it_is():

@@ -70,6 +70,14 @@ def test_a_run_that_was_stopped_says_so_beside_its_supersteps():
     assert "ot settled" not in render_page([done, cell("fixed", "ring", "flood", 1, 1.0, settled=None)], "fast", 2)
 
 
+def test_infinity_is_shown_and_sorted_as_it_is():
+    validation = {**record()["validation"], "error": float("inf")}
+    far = record("far", outcome="wrong", metrics={"farthest": float("inf")}, validation=validation)
+    text = render_page([far], None)
+    assert '<td data-value="Infinity">inf</td>' in text  # Number("inf") is none in the script
+    assert "<td>farthest inf</td>" in text
+
+
 def test_warm_runs_stand_beside_cold_ones():
     text = render_page([warm_record(), record("cold")], None, 2)
     for told in ("warm, 7 vertices reset", "500 ms", "4 s", "8x", "2 / 3", "150 / 29.1 k", "31"):

@@ -54,12 +54,14 @@ class MarkovNetwork:
 
     @classmethod
     def from_graph(cls, graph: Graph) -> MarkovNetwork:
-        """The network whose tables `graph` carries, as one loaded from a .uai file does. Raises GraphError if not."""
+        """The network whose tables `graph` carries, as one loaded from a .uai file does; without "cardinality" every
+        variable has all states, without "evidence" none is observed. Raises GraphError if there are no tables."""
         try:
-            vertex, pairwise = graph.vertex_data, graph.edge_data["pairwise"]
-            observed = vertex["evidence"]
+            unary, pairwise = graph.vertex_data["unary"], graph.edge_data["pairwise"]
+            everything, nothing = np.full(len(unary), unary.shape[1], np.int32), np.full(len(unary), -1, np.int32)
+            observed = graph.vertex_data.get("evidence", nothing)
             evidence = tuple((int(v), int(observed[v])) for v in np.flatnonzero(observed >= 0))
-            return cls(graph, vertex["cardinality"], vertex["unary"], pairwise, evidence)
+            return cls(graph, graph.vertex_data.get("cardinality", everything), unary, pairwise, evidence)
         except KeyError as error:
             raise GraphError(
                 f"graph {graph.name!r} has no {error} and is no Markov network; load it from a .uai file"

@@ -10,7 +10,7 @@ from harness.records import Record
 from harness.records.outcome import Outcome
 from harness.report.series import Comparison, edges_per_second, engine_label
 from harness.report.table import UNSETTLED, disturbed, unsettled
-from harness.report.units import count, seconds, seconds_range, times
+from harness.report.units import count, quality, seconds, seconds_range, times
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,11 @@ class Entry:
     value: float | None = None
     aside: str = ""
     style: str = ""
+
+    @property
+    def sorted_by(self) -> str:
+        """``value`` as the script reads it, which knows infinity by its long name."""
+        return f"{self.value:.6g}".replace("inf", "Infinity")
 
 
 _ABSENT = Entry("–", style="absent")
@@ -89,7 +94,7 @@ def _times_of(group: Comparison, record: Record, outcome: Outcome) -> list[Entry
 def _work_of(record: Record) -> list[Entry]:
     steps = record["supersteps"]
     edges, rate = sum(step[1] for step in steps), edges_per_second(record)
-    told = [f"{name} {value:.3f}" for name, value in record["metrics"].items() if value is not None]
+    told = [f"{name} {quality(value)}" for name, value in record["metrics"].items() if value is not None]
     return [
         Entry(str(len(steps)), float(len(steps)), _stopped(record)) if steps else _ABSENT,
         Entry(count(edges), float(edges)) if steps else _ABSENT,
