@@ -95,6 +95,10 @@ class Accesses:
         again = access.how == "elements" and access.length * access.rows > UNROLLED
         self._noted.setdefault((access, loop if again else 0, value))
 
+    def read_by_all(self, array: str) -> bool:
+        """Whether all lanes of a team read the same value of an array."""
+        return any(one.array == array and one.kind == "load" and one.how == "all" for one, _, _ in self._noted)
+
     def made(self, again: Container[str]) -> tuple[Access, ...]:
         """Each access as often as a compiler makes it: it reads what does not change once, however many values it is,
         but the arrays ``again`` anew for each."""

@@ -129,6 +129,8 @@ class Mapping(Lowering):
         how: How = "chunks" if dims else "leader"
         self.accesses.note(self.access("store", array, index, node, block.name, how, size))
         if value.kind == "scalar":
+            if self.team.lanes > 1 and self.accesses.read_by_all(array):
+                block.line("team.sync();  // a lane may have yet to read what the leader is about to write")
             block.line(f"if (team.leads()) {array}[{index}] = {value.text};")
             return
         stride = self.layout.row_stride(dims[-1])

@@ -1,0 +1,64 @@
+"""An emulated device in the place of a CUDA device and of CuPy, for as long as a test runs."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import sys
+from collections.abc import Mapping
+from types import SimpleNamespace
+
+import pytest
+
+from harness.contract import Device
+from harness.device.compilation import Compiled
+from tests.emulation.arrays import cupy_of
+from tests.emulation.compiler import COMPILER, Module, library
+from tests.engines.cuda_schedules import SCHEDULES
+
+ATTRIBUTES = {"MultiProcessorCount": 1, "MaxRegistersPerMultiprocessor": 65536}
+THREADS = 64  # of a block, where the schedule leaves it to the engine
+# The device is small, and takes its work in small pieces, so that the loops over pieces turn on small graphs as well.
+SIZES = {
+    "harness.lowering.cuda.launches.MOST_BLOCKS": 3,
+    "harness.lowering.cuda.thread_engine.PARTS": 3,
+    "engines.onyx.cuda_engine.TILE": 64,
+    "engines.onyx.cuda_engine.BLOCKS_OF_REDUCTION": 2,
+    "engines.pushbaseline.gunrock.cuda_engine.BLOCKS": 3,
+    "engines.pullbaseline.simdx.task_engine.BLOCKS": 3,
+    "engines.pullbaseline.simdx.task_engine.THREADS": THREADS,
+}
+
+
+def unavailable() -> str:
+    """Why kernels cannot be emulated here; empty where they can."""
+    if not sys.platform.startswith("linux"):
+        return "kernels are emulated on Linux alone"
+    return "" if shutil.which(COMPILER) else f"kernels are emulated with {COMPILER}, which is not installed"
+
+
+def emulate(monkeypatch: pytest.MonkeyPatch) -> Device:
+    """Have CUDA engines compile for, and run on, the emulated device."""
+
+    def compiled_module(source: str, headers: Mapping[str, str], *_: object) -> Compiled:
+        return Compiled(str(library(source, headers)).encode(), "")
+
+    cupy = cupy_of(Module)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    engine = importlib.import_module("harness.lowering.cuda.engine")
+    opened = SimpleNamespace(compute_capability="90", attributes=ATTRIBUTES)
+    monkeypatch.setattr(engine, "open_device", lambda _: opened)
+    monkeypatch.setattr(engine, "compiled_module", compiled_module)
+    monkeypatch.setattr(engine, "require_memory", lambda _: None)
+    monkeypatch.setattr(engine, "allow_shared_memory", lambda *_: None)
+    residency = importlib.import_module("engines.pullbaseline.simdx.residency")
+    monkeypatch.setattr(residency, "registers_of", lambda _: 32)
+    monkeypatch.setattr(residency, "blocks_of_multiprocessor", lambda *_: 1)
+    for name, (kind, options) in SCHEDULES.items():
+        if kind == "onyx":
+            monkeypatch.setitem(SCHEDULES, name, (kind, {"block_size": THREADS, **options}))
+    monkeypatch.setattr(engine.CudaEngine, "block", THREADS)
+    for name, size in SIZES.items():
+        module, _, constant = name.rpartition(".")
+        monkeypatch.setattr(importlib.import_module(module), constant, size)
+    return Device("cuda", 0)

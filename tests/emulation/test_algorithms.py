@@ -1,0 +1,74 @@
+"""Algorithms on emulated CUDA devices against the float64 reference, on a small graph with hubs."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.contract import No, Phases
+from harness.graph.generators import rmat
+from harness.language import Inputs, trace
+from harness.language.reference import ReferenceRun
+from harness.language.validation import compare
+from tests.engines.cuda_schedules import cuda_engine
+from tests.engines.programs import inputs_for
+from tests.engines.test_cuda import ALGORITHM_SCHEDULES, algorithms, prepared, random_network
+from tests.engines.test_cuda_rolled import Passing
+
+EXACT = ("bfs", "sssp", "components", "kcore")  # the others may settle a superstep apart
+FEATURES = (1, 3, 8, 33)
+TODAY = {
+    ("belief_propagation", "pull-edges", 8), ("belief_propagation", "push", 3), ("label_propagation", "pull", 33),
+    ("label_propagation", "changes-push-edges", 8), ("pagerank", "tigr", 1), ("pagerank", "gunrock", 1),
+    ("bfs", "simdx", 1), ("bfs", "gunrock-merge-path", 3), ("kcore", "changes-pull-edges", 1),
+    ("kcore", "simdx-lists", 1), ("als", "pull", 3), ("als", "push-loops", 3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "schedule", "features"),
+    [
+        pytest.param(name, schedule, k, marks=() if (name, schedule, k) in TODAY else (pytest.mark.full,))
+        for name in algorithms()
+        for schedule in ALGORITHM_SCHEDULES
+        for k in FEATURES
+    ],
+)
+def test_algorithms(name, schedule, features, emulated):
+    algorithm = algorithms()[name]
+    program = trace(algorithm)
+    graph = algorithm.prepare_graph(rmat(scale=6, edge_factor=8, seed=4, max_weight=4))
+    inputs = random_network(graph, features) if name == "belief_propagation" else algorithm.inputs(graph, features)
+    engine = prepared(schedule, program, graph, features, emulated)
+    supersteps = 6 if name in ("als", "belief_propagation") else 20
+    run = ReferenceRun(program, graph, features)
+    run.reset(inputs)
+    engine.reset(inputs)
+    expected, taken = run.run(supersteps), engine.run(supersteps)
+    outputs = program.outputs
+    found = compare(program, {n: engine.values(n) for n in outputs}, {n: run.values(n) for n in outputs})
+    assert found.ok, found.detail
+    assert taken.settled == expected.settled or name not in EXACT
+
+
+@pytest.mark.parametrize("supersteps", [1, 4, 5])
+@pytest.mark.parametrize("reads", ["nothing", "weight"])
+def test_updates_that_reduce_for_the_next_superstep(reads, supersteps, emulated):
+    """One call for several supersteps, then one for each: the buffers are where the next call looks for them."""
+    algorithm, features = Passing(reads=reads), 5
+    graph = rmat(scale=6, edge_factor=6, seed=1, max_weight=1)
+    program = trace(algorithm)
+    engine = cuda_engine("pull-edges")
+    assert not isinstance(engine.supports(program, graph, features, emulated), No)
+    engine.prepare(program, graph, features, emulated, Phases())
+    assert engine.rolled
+    given = inputs_for(program, graph, features)
+    run = ReferenceRun(program, graph, features)
+    for _ in range(2):
+        for one in (run, engine):
+            one.reset(Inputs(given.properties, given.parameters))
+            one.run(supersteps)
+        for _ in range(2):
+            run.run(1)
+            engine.run(1)
+            for name in ("x", "m"):
+                assert abs(engine.values(name) - run.values(name)).max() < 1e-5 * max(1.0, abs(run.values(name)).max())

@@ -1,0 +1,140 @@
+"""The emulated device itself: what its threads tell each other, and which mistakes of kernels it finds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.emulation.arrays import allocated
+from tests.emulation.compiler import EmulationError, Module, library
+from tests.emulation.device import unavailable
+
+pytestmark = pytest.mark.skipif(bool(unavailable()), reason=unavailable())
+
+SOURCE = """
+#include "lanes.cuh"
+extern "C" __global__ void __launch_bounds__(BLOCK) neighbours(unsigned* into)
+{
+    const unsigned lane = threadIdx.x % 32, mask = lane < 20 ? 0xfffffu : 0xfff00000u;
+    unsigned* const at = into + 5 * (blockIdx.x * 64 + threadIdx.x);
+    at[0] = __shfl_up_sync(mask, lane, 1);
+    at[1] = __shfl_down_sync(ALL, lane, 3);
+    at[2] = __shfl_xor_sync(ALL, lane, 5);
+    at[3] = __ballot_sync(mask, lane % 3 == 0);
+    at[4] = __syncthreads_or(threadIdx.x == 63 && blockIdx.x == 1);
+}
+extern "C" __global__ void __launch_bounds__(BLOCK) total(unsigned long long* sum, unsigned* ticket)
+{
+    __shared__ unsigned long long of_block;
+    if (threadIdx.x == 0) of_block = 0;
+    __syncthreads();
+    atomicAdd(&of_block, threadIdx.x);
+    __syncthreads();
+    if (threadIdx.x == 0) atomicAdd(sum + (atomicInc(ticket, gridDim.x - 1) == gridDim.x - 1), of_block);
+}
+extern "C" __global__ void __launch_bounds__(BLOCK) strangers()
+{
+    __syncwarp(0xfu);
+}
+extern "C" __global__ void __launch_bounds__(BLOCK) deserted()
+{
+    if (threadIdx.x) __syncthreads();
+}
+extern "C" __global__ void __launch_bounds__(BLOCK) apart()
+{
+    __syncwarp(threadIdx.x % 32 < 16 ? ALL : 0xffff0000u);
+}
+extern "C" __global__ void __launch_bounds__(BLOCK) beside(float* values, long long at)
+{
+    values[at] = 1.0f;
+}
+extern "C" __global__ void __launch_bounds__(BLOCK) behind(unsigned at)
+{
+    extern __shared__ float own[];
+    own[at] = 1.0f;
+}
+extern "C" __global__ void __launch_bounds__(BLOCK) races(float* found)
+{
+    __shared__ float told[64];
+    told[threadIdx.x] = 1.0f;
+    found[threadIdx.x] = told[63 - threadIdx.x];
+    __syncthreads();
+    told[threadIdx.x] = 0.0f;
+}
+extern "C" __global__ void __launch_bounds__(BLOCK) traps()
+{
+    __trap();
+}
+"""
+HEADERS = {"lanes.cuh": "#pragma once\nconstexpr unsigned ALL = 0xffffffffu;\n#define BLOCK 64\n"}
+
+
+def launch(name, *arguments, blocks=1, shared=0):
+    module = Module()
+    module.load(str(library(SOURCE, HEADERS)).encode())
+    module.get_function(name)((blocks,), (64,), arguments, shared_mem=shared)
+
+
+def test_lanes_tell_each_other():
+    into = allocated(np.zeros((2, 64, 5), np.uint32))
+    launch("neighbours", into, blocks=2)
+    lane = np.arange(64) % 32
+    first = lane < 20
+    for block in (0, 1):
+        up, down, crossed, ballot, some = into[block].T
+        inside = lane != 20  # whose neighbour its mask does not name
+        assert (up == np.maximum(lane - 1, 0))[inside].all()
+        assert (down == np.where(lane < 29, lane + 3, lane)).all()
+        assert (crossed == lane ^ 5).all()
+        wanted = sum(1 << i for i in range(0, 32, 3))
+        assert (ballot == np.where(first, wanted & 0xFFFFF, wanted & 0xFFF00000)).all()
+        assert (some == (block == 1)).all()
+
+
+def test_blocks_add_up_and_the_last_one_knows():
+    sums, ticket = allocated(np.zeros(2, np.uint64)), allocated(np.zeros(1, np.uint32))
+    launch("total", sums, ticket, blocks=5)
+    assert sums.tolist() == [4 * 2016, 2016]
+    assert ticket.tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "why"),
+    [
+        ("strangers", (), "a lane uses a mask that it is not in"),
+        ("deserted", (), "threads wait for others that have ended"),
+        ("apart", (), "threads wait for others that have ended, or wait elsewhere"),
+        ("behind", (np.uint32(16),), "it wrote behind its dynamic shared memory"),
+        ("beside", (np.uint32(1), np.int64(1)), "an argument has another size than its parameter"),
+        ("traps", (), "it trapped"),
+    ],
+)
+def test_what_no_kernel_may_do_is_told(name, arguments, why):
+    with pytest.raises(EmulationError, match=f"{name}: {why}"):
+        launch(name, *arguments, shared=64)
+
+
+@pytest.mark.parametrize("place", [-1, 10])
+def test_writing_beside_an_array_is_told(place):
+    with pytest.raises(EmulationError, match="beside wrote beside the array that is its argument 0"):
+        launch("beside", allocated(np.zeros(10, np.float32)), np.int64(place))
+
+
+def test_threads_run_in_either_order():
+    """Half of the threads of a block read what others have yet to write, and the other half in the next launch."""
+    runs = [allocated(np.zeros(64, np.float32)) for _ in range(3)]
+    for found in runs:
+        launch("races", found)
+    assert (runs[1] + runs[2] == 1.0).all()
+
+
+def test_grids_that_wait_for_each_other_are_refused():
+    module = Module()
+    module.load(str(library(SOURCE, HEADERS)).encode())
+    with pytest.raises(EmulationError, match="blocks that run one after another, 2 would wait forever"):
+        module.get_function("total")((2,), (64,), (), enable_cooperative_groups=True)
+
+
+def test_what_does_not_compile_is_told():
+    with pytest.raises(EmulationError, match="'nonsense' was not declared|‘nonsense’ was not declared"):
+        library('extern "C" __global__ void broken(float* x)\n{\n    nonsense(x);\n}\n', {})
