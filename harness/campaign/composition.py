@@ -10,9 +10,7 @@ import copy
 import hashlib
 import importlib.util
 import json
-import os
 import re
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +26,7 @@ from harness import __version__
 from harness.campaign.cell import digest
 from harness.campaign.errors import CampaignError
 from harness.graph.cache import cache_folder
+from harness.whole_files import write_whole
 
 _MOST_BYTES = 50_000_000  # of one file of kept compositions; it is begun anew beyond
 # A resolver, or a reference to Hydra's own part: what it gives may change although no file did.
@@ -83,12 +82,7 @@ class Compositions:
         """Keep what is new for the next sweep. Raises OSError when the cache cannot be written."""
         if not self._new:
             return
-        kept = {**_read(self._kept_in), **self._new}
-        self._kept_in.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=self._kept_in.parent, prefix="writing-")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(kept, file)
-        os.replace(temporary, self._kept_in)
+        write_whole(self._kept_in, json.dumps({**_read(self._kept_in), **self._new}))
 
 
 def plain(config: DictConfig) -> dict[str, Any]:

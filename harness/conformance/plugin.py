@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 import pytest
 
-from harness.conformance.driver import NoDevice, require_device
 from harness.conformance.matrix import built_in, schedules
 from harness.conformance.subject import Subject, options_of
 from harness.contract import Device, EngineSpec
+from harness.device.driver import cuda_unavailable
 from harness.plugins import load_plugins
 
 FEATURES = (1, 3, 8)
@@ -83,10 +83,9 @@ def _spec(config: pytest.Config) -> EngineSpec:
 def subject(described: Subject, statements: list[str]) -> Subject:
     """The engine under test, on a device that is there; tests of it are skipped where there is none."""
     if described.device.kind == "cuda":
-        try:
-            require_device(described.device.index)
-        except NoDevice as reason:
-            pytest.skip(f"no CUDA device: {reason}")
+        reason = cuda_unavailable(described.device.index)
+        if reason:
+            pytest.skip(reason)
     return described
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 import platformdirs
 
 from harness.device.errors import CompilationFailed
+from harness.whole_files import write_whole
 
 CACHE_VARIABLE = "ONYX_HARNESS_CACHE"
 MADE_OF = "made of"
@@ -71,10 +71,10 @@ def compiled(source: str, headers: Mapping[str, str], architecture: str) -> Comp
         result = _compile(source, headers, architecture)
     except CompilationFailed as error:
         failed = path.with_suffix(".failed.cu")
-        _write(failed, source.encode())
+        write_whole(failed, source)
         raise CompilationFailed(f"{error}\nthe generated source: {failed}") from error
-    _write(told, result.log.encode())
-    _write(path, result.code)
+    write_whole(told, result.log)
+    write_whole(path, result.code)
     return result
 
 
@@ -122,16 +122,3 @@ def _origin(lines: Sequence[str]) -> list[str]:
         if comment:
             return [f"    {MADE_OF} {comment[1]}"]
     return []
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Atomically: another process sees nothing, or the whole file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=".tmp", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

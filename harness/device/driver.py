@@ -1,4 +1,4 @@
-"""The CUDA driver, asked directly: which devices there are, and waiting for one. No library of arrays is needed.
+"""The CUDA driver, asked directly: which devices there are, waiting for one, its memory. Needs no other library.
 
 The driver shows the devices of CUDA_VISIBLE_DEVICES, numbered from 0 in that order. Only a cell's own process asks: a
 process that has opened the driver must not be forked.
@@ -6,9 +6,11 @@ process that has opened the driver must not be forked.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harness.contract import EngineFailure
@@ -72,10 +74,25 @@ def synchronize(index: int) -> None:
 
     Raises DriverError when something of it failed.
     """
-    context = _primary_context(index)
-    _ask("cuCtxPushCurrent_v2", context)
-    try:
+    with _entered(index):
         _ask("cuCtxSynchronize")
+
+
+def used_bytes(index: int) -> int:
+    """Memory of the device that is taken, by any process, once this one's work is done. Raises DriverError."""
+    free, whole = ctypes.c_size_t(), ctypes.c_size_t()
+    with _entered(index):
+        _ask("cuCtxSynchronize")
+        _ask("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(whole))
+    return whole.value - free.value
+
+
+@contextlib.contextmanager
+def _entered(index: int) -> Iterator[None]:
+    """With the context that libraries share on the device."""
+    _ask("cuCtxPushCurrent_v2", _primary_context(index))
+    try:
+        yield
     finally:
         _ask("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
 

@@ -27,6 +27,7 @@ import numpy as np
 from harness.graph.adjacency import Adjacency, Array, frozen
 from harness.graph.errors import GraphError
 from harness.graph.graph import Graph
+from harness.whole_files import write_whole
 
 LAYOUT = 1  # raised whenever the folders' content changes its meaning
 logger = logging.getLogger(__name__)
@@ -174,10 +175,7 @@ def _write_arrays(graph: Graph, folder: Path) -> None:
 
 
 def _write_entry(entry: Path, described: Mapping[str, object]) -> None:
-    entry.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=entry.parent, prefix="writing-", delete=False) as file:
-        json.dump(described, file, indent=1)
-    os.replace(file.name, entry)
+    write_whole(entry, json.dumps(described, indent=1))
 
 
 def _map(path: Path, expected: Mapping[str, Any]) -> Array:

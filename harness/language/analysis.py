@@ -50,16 +50,6 @@ def factors(program: Program) -> frozenset[str]:
     return frozenset(name for name in found if mutable(program, name))
 
 
-def reads_before_written(program: Program) -> frozenset[str]:
-    """Vertex and edge properties whose value from the superstep before is read (or that are the answer)."""
-    written: set[str] = set()
-    needed = set(program.outputs)
-    for stage in program.stages:
-        needed |= {name for _, name in reads(stage) if mutable(program, name) and name not in written}
-        written |= set(stage.writes)
-    return frozenset(needed)
-
-
 def depends(expression: Expression, names: frozenset[str], spaces: frozenset[str] = frozenset({"src"})) -> bool:
     """Whether the expression reads one of the properties from one of the spaces."""
     return any(space in spaces and name in names for space, name in reads(expression))

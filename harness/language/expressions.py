@@ -58,7 +58,6 @@ ELEMENTWISE: Final = frozenset(
         "float",
     ]
 )
-COMPARISONS: Final = frozenset(["lt", "le", "gt", "ge", "eq", "ne"])
 REDUCTIONS: Final = frozenset(["sum", "reduce_max", "reduce_min", "any", "all"])
 
 

@@ -20,7 +20,6 @@ from harness.records.store import read_records
 
 # Of the form that pytest-benchmark 5 writes; its command reads the statistics and the names.
 FORM_VERSION = "5.0.0"
-SUFFIX = ".json"
 
 
 def group_name(algorithm: str, graph: str, features: int | None) -> str:

@@ -6,13 +6,13 @@ import json
 import math
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from harness.records.schema import NUMBER_FIELDS, Record, RecordError, validate
 from harness.records.versions import upgraded
+from harness.whole_files import write_whole
 
 RECORD_FILE = "record.json"
 _NOT_FINITE = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
@@ -30,20 +30,10 @@ def write_json(path: Path, data: Mapping[str, Any]) -> None:
 
     Numbers that are not finite become strings: see :func:`strict_json`.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     fields = (f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in strict_json(data).items())
     text = "{\n" + ",\n".join(fields) + "\n}\n"
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-        sync_folder(path.parent)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_whole(path, text, lasting=True)
+    sync_folder(path.parent)
 
 
 def replace_folder(made: Path, place: Path, aside: Path) -> None:

@@ -47,6 +47,9 @@ class FakeDriver:
     def _cuDeviceGetAttribute(self, value, attribute, index):
         value._obj.value = {75: 9, 76: 0}[attribute]
 
+    def _cuMemGetInfo_v2(self, free, whole):
+        free._obj.value, whole._obj.value = 70 << 30, 80 << 30
+
     def _cuGetErrorString(self, status, text):
         text._obj.value = b"an illegal memory access was encountered"
 
@@ -97,6 +100,12 @@ def test_waiting_is_for_the_context_that_libraries_share(install):
     driver.synchronize(0)
     waited = ["cuCtxPushCurrent_v2", "cuCtxSynchronize", "cuCtxPopCurrent_v2"]
     assert library.called == ["cuInit", "cuDevicePrimaryCtxRetain", *waited, *waited]
+
+
+def test_memory_is_counted_once_the_device_has_finished(install):
+    library = install(FakeDriver())
+    assert driver.used_bytes(0) == 10 << 30
+    assert library.called[-4:] == ["cuCtxPushCurrent_v2", "cuCtxSynchronize", "cuMemGetInfo_v2", "cuCtxPopCurrent_v2"]
 
 
 def test_a_kernel_that_failed_is_told_when_it_is_waited_for(install):

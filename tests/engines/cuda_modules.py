@@ -138,14 +138,3 @@ def accepted(declared: Declared, algorithm: str) -> list[Schedule]:
 def pairs(schedule: Schedule) -> set[tuple[tuple[str, Any], ...]]:
     """Every two options with their values, or the one that there is."""
     return set(itertools.combinations(schedule, min(2, len(schedule))))
-
-
-def covering(schedules: list[Schedule]) -> list[Schedule]:
-    """Few of the schedules that together have every pair of values that occurs in any: greedily, the first best."""
-    missing = set().union(*(pairs(schedule) for schedule in schedules)) if schedules else set()
-    chosen = []
-    while missing:
-        best = max(schedules, key=lambda schedule: len(pairs(schedule) & missing))
-        chosen.append(best)
-        missing -= pairs(best)
-    return chosen

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from harness.contract import No
 from harness.device.compilation import compiled
+from tests.engines.covering import covering
 from tests.engines.cuda_modules import (
     CHIPS,
     DECLARED,
@@ -26,8 +27,8 @@ from tests.engines.cuda_modules import (
     Schedule,
     accepted,
     algorithms,
-    covering,
     generated,
+    pairs,
 )
 
 FOLDER = Path(__file__).parent / "cuda_resources"
@@ -148,7 +149,7 @@ def measured(declared: Declared) -> Iterator[tuple[Row, Mapping[str, Resources]]
 
     with ThreadPoolExecutor(2) as pool:
         for algorithm in algorithms():
-            for schedule in covering(accepted(declared, algorithm)):
+            for schedule in covering(accepted(declared, algorithm), pairs):
                 waiting = {column: pool.submit(cell, algorithm, schedule, column) for column in COLUMNS}
                 cells = {column: future.result() for column, future in waiting.items()}
                 for kernel in sorted({name for cell in cells.values() for name in cell}):

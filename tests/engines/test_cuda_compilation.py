@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from tests.engines.covering import covering
 from tests.engines.cuda_modules import (
     CHIPS,
     DECLARED,
@@ -16,7 +17,6 @@ from tests.engines.cuda_modules import (
     Module,
     accepted,
     algorithms,
-    covering,
     generated,
     module_of,
     pairs,
@@ -94,7 +94,7 @@ def test_positions_of_64_bits(engine, monkeypatch):
     """A graph of 2^31 arcs and more has a type of its own for positions among them."""
     declared = DECLARED[engine]
     program, graph = problem("label_propagation")
-    for schedule in covering(accepted(declared, "label_propagation"))[:4]:
+    for schedule in covering(accepted(declared, "label_propagation"), pairs)[:4]:
         monkeypatch.setattr(graph, "num_edges", 1 << 31)
         module = module_of(declared.build(schedule), program, graph, 8)
         monkeypatch.undo()
@@ -134,7 +134,7 @@ def test_growth_is_told_beyond_the_margins():
 def test_covering_schedules_have_every_pair():
     for declared in DECLARED.values():
         every = list(declared.schedules())
-        few = covering(every)
+        few = covering(every, pairs)
         assert set().union(*map(pairs, few)) == set().union(*map(pairs, every))
         assert len(few) < 16
         assert set(CHIPS) == {"sm_80", "sm_90", "sm_100"}

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.covering import covering
 from harness.conformance.matrix import FEATURES, algorithms, ask, check, question, schedules
 from harness.conformance.page import answers, page, questions, section, summary
 from harness.conformance.subject import new_engine
@@ -24,6 +23,7 @@ from harness.contract import Device, No, Phases, Yes
 from harness.language import InvalidInput
 from harness.language.validation import compare
 from harness.plugins import Registry, load_plugins
+from tests.engines.covering import covering
 from tests.engines.problems import (
     ALGORITHMS,
     SMALL,

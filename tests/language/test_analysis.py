@@ -31,7 +31,6 @@ from harness.language.analysis import (
     fold_groups,
     increasing,
     linear,
-    reads_before_written,
     unfolded,
     watched,
 )
@@ -239,10 +238,6 @@ def names(groups):
 def test_a_run_watches_what_edges_and_whole_graph_reductions_read_and_what_changes():
     found = set(watched(program_of(everything)))
     assert found == {("vertex", "hidden"), ("vertex", "x"), ("vertex", "a"), ("edge", "m")}
-
-
-def test_what_a_superstep_needs_of_the_one_before():
-    assert reads_before_written(program_of(everything)) == {"x", "m", "hidden"}
 
 
 def test_push_folds_edge_with_edge_and_vertex_with_vertex():

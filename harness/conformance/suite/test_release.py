@@ -15,12 +15,12 @@ import numpy as np
 import psutil
 import pytest
 
-from harness.conformance.driver import used_bytes
 from harness.conformance.exhaustion import LIMIT_OF_CUPY
 from harness.conformance.matrix import Question
 from harness.conformance.subject import Subject, Unsupported, outputs
 from harness.conformance.workload import workload
 from harness.contract import Phases, Yes
+from harness.device.driver import used_bytes
 
 VERTICES, EDGES = 5_000, 15_000
 WARM, CYCLES = 3, 12

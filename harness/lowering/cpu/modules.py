@@ -18,7 +18,6 @@ import importlib.util
 import os
 import platform
 import sys
-import tempfile
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -26,6 +25,8 @@ from types import ModuleType
 import llvmlite.binding
 import numba
 import platformdirs
+
+from harness.whole_files import write_whole
 
 CACHE_VARIABLE = "ONYX_HARNESS_CACHE"
 HASH_LENGTH = 20  # hex digits: 80 bits
@@ -52,18 +53,8 @@ def toolchain_fingerprint() -> str:
 
 def write_once(path: Path, text: str) -> None:
     """Make `path` hold `text`, atomically; a file that holds it already is left as it is, with its time stamp."""
-    content = text.encode()
-    if path.exists() and path.read_bytes() == content:
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=".tmp", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    if not path.exists() or path.read_bytes() != text.encode():
+        write_whole(path, text)
 
 
 def load_module(source: str, stem: str) -> ModuleType:

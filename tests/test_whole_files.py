@@ -1,0 +1,49 @@
+"""A file is seen whole or not at all."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from harness.whole_files import write_whole
+
+
+@pytest.mark.parametrize("lasting", [False, True])
+def test_a_file_takes_the_place_of_another_and_leaves_nothing_beside_it(tmp_path, lasting):
+    path = tmp_path / "new folder" / "file"
+    write_whole(path, "Prägung\n", lasting=lasting)
+    assert path.read_bytes() == "Prägung\n".encode()
+    write_whole(path, b"\0\1", lasting=lasting)
+    assert path.read_bytes() == b"\0\1"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    write_whole(path, "old")
+
+    def full(*_):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match="no space"):
+        write_whole(path, "new")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_others_see_before_the_end_is_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    write_whole(path, "old")
+    seen = []
+    replace = os.replace
+
+    def looked(source, target):
+        seen.append((path.read_text(), source.rpartition("/")[2].startswith(".file-")))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", looked)
+    write_whole(path, "new")
+    assert seen == [("old", True)]
+    assert path.read_text() == "new"
