@@ -16,12 +16,18 @@ Group = tuple[str, str, str, str]
 @dataclass(frozen=True)
 class Ratio:
     """How many times faster than the baseline, between ``low`` and ``high``; ``distinct`` when the intervals of the
-    two times do not overlap."""
+    two times do not overlap, ``single`` when a time is of one run alone, which has no interval."""
 
     value: float
     low: float
     high: float
     distinct: bool
+    single: bool = False
+
+    @property
+    def doubt(self) -> str:
+        """Why no ratio is shown, where the two are not distinct."""
+        return "cannot tell from one run" if self.single else "no difference"
 
 
 def group_of(record: Record) -> Group:
@@ -70,7 +76,9 @@ def ratio_of(mine: Solve, theirs: Solve) -> Ratio | None:
     if not mine["low"] or not mine["median"]:
         return None
     low, high = theirs["low"] / mine["high"], theirs["high"] / mine["low"]
-    return Ratio(theirs["median"] / mine["median"], low, high, not _interval(mine).overlaps(_interval(theirs)))
+    distinct = not _interval(mine).overlaps(_interval(theirs))
+    single = not (mine["confidence"] and theirs["confidence"])
+    return Ratio(theirs["median"] / mine["median"], low, high, distinct, single)
 
 
 def _interval(solve: Solve) -> Interval:

@@ -15,7 +15,6 @@ from harness.report.progress import outcome_text
 from harness.report.series import engine_label
 from harness.report.units import count, quality, seconds, seconds_range
 
-NO_DIFFERENCE = "no difference"
 UNSETTLED = "not settled"
 UNSETTLED_NOTE = "not settled: stopped at the limit of supersteps; a quality that only a settled answer has is left out"
 
@@ -100,5 +99,5 @@ def _speed_up(record: Record, base: Record | None) -> Text:
     if found is None:
         return Text("-")
     if not found.distinct:
-        return Text(NO_DIFFERENCE)
+        return Text(found.doubt)
     return Text(f"{found.value:.3g}x [{found.low:.3g}, {found.high:.3g}]", "green" if found.value > 1 else "red")

@@ -43,6 +43,16 @@ def test_overlapping_intervals_show_no_difference():
     assert "no difference" in row(shown(close), "fast")
 
 
+def test_one_run_cannot_tell():
+    slow = record("slow", (4.0, 3.6, 4.4))
+    once = record("fast", (1.0, 1.0, 1.0))
+    once["solve"] |= {"samples": [1.0], "confidence": 0.0}
+    for records in ([once, slow], [record("fast"), slow | {"solve": slow["solve"] | {"confidence": 0.0}}]):
+        assert "cannot tell from one run" in row(shown(records), "fast")
+        assert "no difference" not in shown(records)
+        assert "cannot tell from one run; 1 s" in render_page(records, "slow")
+
+
 @pytest.mark.parametrize(
     "other",
     [

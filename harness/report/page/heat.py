@@ -58,7 +58,7 @@ def _heat_of(group: Comparison, record: Record) -> Heat:
     if found is None:
         return Heat(time, "plain", "nothing to compare it with")
     if not found.distinct:
-        return Heat(f"≈ {times(found.value)}", "same", f"no difference shown; {time}, {_interval(found)}")
+        return Heat(f"≈ {times(found.value)}", "same", f"{found.doubt}; {time}, {_interval(found)}")
     return Heat(times(found.value), _shade(found.value), f"{time}, {_interval(found)}")
 
 
