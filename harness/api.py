@@ -74,10 +74,10 @@ if TYPE_CHECKING:
         Mapped,
         Work,
         arc_range,
+        look_ups,
         neighbours_of,
-        reverse_load,
         rows_of,
-        with_reverse,
+        with_looked_up,
     )
     from harness.lowering.cuda.write_back import cuda_write_back, frontier
     from harness.lowering.edge_order import constants_by_source
@@ -111,7 +111,7 @@ _HOME = {
     "harness.lowering.cuda.kernels": "CudaKernel CudaKernelBuilder",
     "harness.lowering.cuda.thread_engine": "ThreadEngine combine_threads",
     "harness.lowering.cuda.launches": "Launch",
-    "harness.lowering.cuda.walks": "Mapped Work arc_range neighbours_of reverse_load rows_of with_reverse",
+    "harness.lowering.cuda.walks": "Mapped Work arc_range look_ups neighbours_of rows_of with_looked_up",
     "harness.lowering.cuda.write_back": "cuda_write_back frontier",
     "harness.lowering.edge_order": "constants_by_source",
     "harness.lowering.tracking": "composed_writes live_after",
@@ -135,8 +135,8 @@ __all__ = [
     "Stage", "Step", "Superstep", "ThreadEngine", "Value", "VertexStep", "Work", "Yes", "arc_range", "balanced_bounds",
     "blocks_of_multiprocessor", "change_driven", "combine_threads", "composed_writes", "concrete", "constant",
     "constants_by_source", "cuda_unavailable", "cuda_write_back", "every_vertex", "fill_kernel", "flagged_loop",
-    "fold_groups", "frontier", "hookimpl", "hub_runs", "initial_values", "live_after", "moved", "mutable",
+    "fold_groups", "frontier", "hookimpl", "hub_runs", "initial_values", "live_after", "look_ups", "moved", "mutable",
     "neighbours_of", "option", "owned_edges", "owner_bounds", "products_as_sums", "push_template", "raised", "read",
-    "reads", "recomputation_only", "registers_of", "repeated", "reverse_load", "rows_of", "schedule_from_options",
-    "segment_reduce", "substitute", "sum_hubs_in_runs", "unfolded", "walk", "watched", "with_reverse", "write_back",
+    "reads", "recomputation_only", "registers_of", "repeated", "rows_of", "schedule_from_options",
+    "segment_reduce", "substitute", "sum_hubs_in_runs", "unfolded", "walk", "watched", "with_looked_up", "write_back",
 ]  # fmt: skip

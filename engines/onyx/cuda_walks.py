@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.api import Load, Mapped, Step, arc_range, neighbours_of, repeated, reverse_load, rows_of, with_reverse
+from harness.api import Load, Mapped, Step, arc_range, look_ups, neighbours_of, repeated, rows_of, with_looked_up
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 WARP = 32
 LANE = np.arange(WARP)
 IN_ONE_RUN = re.compile(r"lies_in_one_run<(\d+)>")
+IN_DEGREE = re.compile(r"float\(in_offsets\[(\w) \+ 1\] - in_offsets\[\1\]\)")  # of a vertex of the visited edge
 
 
 def vertexmap(work: Work) -> Iterator[Step]:
@@ -102,12 +103,32 @@ def _fetched_ahead(
 
     def at(edges: Lanes) -> Lanes:
         ends = {row: rows_of(adjacency.offsets, edges["e"]), other: neighbours_of(adjacency.neighbours, edges)}
-        return with_reverse(work, edges.having(**ends))
+        following = {f"{vertex} + 1": value + 1 for vertex, value in ends.items()}
+        return with_looked_up(work, edges.having(**ends, **following))
+
+    asked = [at for vertex in IN_DEGREE.findall(work.kernel.source) for at in (f"{vertex} + 1", vertex)]
+    degrees = tuple(Load("in_offsets", at, work.arc) for at in asked)
 
     for ahead in range(depth):
         e = chunks["chunk"] + ahead * stride
-        yield Step(at(chunks.having(e=np.minimum(e, chunks["last"]))), (*loads, *reverse_load(work)), ("fetch",))
-        yield Step(at(chunks.where(e <= chunks["last"]).having(e=e)), blocks=("visit",))
+        yield Step(at(chunks.having(e=np.minimum(e, chunks["last"]))), (*loads, *look_ups(work)), ("fetch",))
+        yield Step(at(chunks.where(e <= chunks["last"]).having(e=e)), degrees, ("visit",))
+
+
+# changes.cuh ----------------------------------------------------------------------------------------------------------
+def count_edges(work: Work) -> Iterator[Step]:
+    """A lane a vertex: its flag, and where its edges begin and end."""
+    warps = work.uniform(-(-(work.last - work.first) // WARP))
+    u = work.first + WARP * warps["unit"] + LANE
+    lanes = warps.where(u < work.last).having(u=u, next=u + 1)
+    offsets = Load("out_offsets", "u", work.arc), Load("out_offsets", "next", work.arc)
+    yield Step(lanes, (Load(f"dirty_{work.captured['group']}", "u", 1), *offsets))
+
+
+def nothing(work: Work) -> Iterator[Step]:
+    """A kernel that returns at once where everything is active."""
+    work.uniform(0)
+    yield from ()
 
 
 # gather.cuh -----------------------------------------------------------------------------------------------------------
@@ -187,6 +208,16 @@ _VISITS = (
     "const int there = lane < count && some >> lane & 1u ? lane : count - 1;",
 )
 MAPPINGS = (
+    # buffers change places instead of rows being copied
+    Mapped(nothing, ("if (!run->{sparse}({number})) {", "return;")),
+    Mapped(
+        count_edges,
+        ("count_edges(out_offsets, first, last, dirty_{group}, next_dirty_{group_too});",),
+        (
+            "for (Id u = first + 32 * warp_of_grid() + lane_id(); u < last; u += 32 * warps_of_grid()) {",
+            "if (dirty[u]) edges += offsets[u + 1] - offsets[u];",
+        ),
+    ),
     Mapped(
         gather,
         ("gather<{share}, {depth}>(team, in_offsets, in_neighbours, first, last,",),
@@ -211,10 +242,9 @@ MAPPINGS = (
         ("edgemap_tiles<{depth}>(team,",),
         (*_VISITS, "for (Arc e = first + (Arc)32 * warp_of_grid(); e < last; e += (Arc)32 * warps_of_grid()) {"),
     ),
-    Mapped(
-        edgemap,
-        ("edgemap<{pipeline}, {depth}>(team,",),
-        (*_VISITS, "const Edge mine = PIPELINE || e == 0 ? next :"),
+    *(
+        Mapped(edgemap, (line,), (*_VISITS, "const Edge mine = PIPELINE || e == 0 ? next :"))
+        for line in ("edgemap<{pipeline}, {depth}>(team,", "edgemap_listed<{pipeline}, {depth}>(team,")
     ),
     Mapped(vertexmap, ("vertexmap(team, first, last,",), ("for (int i = team.number; i < 32; i += TEAMS)",)),
     Mapped(one_team, ("if (warp_of_grid() == 0 && team.number == 0) {", "for (Id v = first; v < last; ++v) {")),

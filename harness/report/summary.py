@@ -29,11 +29,8 @@ def show_sweep(records: Sequence[Record], cells: int, baseline: str | None, fold
     out = console()
     if records:
         out.print(comparison_table(records, baseline))
-    timed = [record for record in records if record["outcome"] == Outcome.OK]
-    for mark in Mark:
-        marked = sum(mark in record["marks"] for record in timed)
-        if marked:
-            out.print(Text(f"* {mark.value} ({marked} of {len(timed)} times): {mark.meaning}"))
+    for note in _mark_notes(records):
+        out.print(Text(f"* {note}"))
     if any(unsettled(record) for record in records):
         out.print(Text(UNSETTLED_NOTE))
     rows = warm_rows(records)
@@ -81,7 +78,8 @@ def show_layout(records: Sequence[Record], layout: Layout, folder: Path) -> None
     of_memory = layout.kind == "memory"
     table = memory_table(layout, records) if of_memory else layout_table(layout, records)
     title = literal(layout.title)
-    told = Text("\n").join(map(Text, (memory_legend if of_memory else legend)(layout, records)))
+    lines = memory_legend(layout, records) if of_memory else [*legend(layout, records), *_mark_notes(records)]
+    told = Text("\n").join(map(Text, lines))
     shown = Group(title, table, *([told] if told else []))
     out.print(shown)
     try:
@@ -104,6 +102,13 @@ def show_page(records: Sequence[Record], cells: int, baseline: str | None, folde
     except OSError as error:
         told = f"the page could not be written ({error}); python -m harness.report page {folder} makes it again"
     console().print(literal(told))
+
+
+def _mark_notes(records: Sequence[Record]) -> list[str]:
+    """What speaks against some of the times, and against how many."""
+    timed = [record for record in records if record["outcome"] == Outcome.OK]
+    marked = {mark: sum(mark in record["marks"] for record in timed) for mark in Mark}
+    return [f"{mark.value} ({count} of {len(timed)} times): {mark.meaning}" for mark, count in marked.items() if count]
 
 
 def _show_reasons(out: Console, records: Sequence[Record]) -> None:

@@ -117,6 +117,21 @@ def test_rows_that_cross_runs_are_reduced_and_others_stored():
     assert across.atomics == Atomics(2 * 8, 2 * 8 * 16, 2 * 8 * 16)
 
 
+def test_under_change_tracking_edges_of_dirty_rows_are_counted_and_buffers_change_places():
+    graph = BeliefPropagation().prepare_graph(ring(64))
+    program = trace(BeliefPropagation())
+    kernels = behaviour("onyx", graph, 4, program=program, direction="push", balance="warp").kernels
+    # by two warps: a flag of a byte a vertex, where its edges begin, and where they end
+    counted = kernels["count_message"].loads + ENTERED.times(-1)
+    assert counted == Loads(2 * 3, 2 * (1 + 4 + 5), 2 * (32 + 128 + 128))
+    # six counts, among them how many edges are dirty and which buffer is the present one; then it returns
+    assert kernels["commit_message"].loads == Loads(6 * 8, 6 * 8, 6 * 8 * 8)
+    # of 128 edges, 32 at once, each looks up the in-degree of its destination, and so how far it may have moved unseen
+    tracked = kernels["message"].loads
+    every = behaviour("onyx", graph, 4, program=program, **PUSH, balance="warp").kernels["message"].loads
+    assert tracked.requests - every.requests == 3 * 8 + 4 * 2
+
+
 SCHEDULES = [
     ("onyx", {}), ("onyx", {"balance": "warp"}), ("onyx", {"balance": "edge"}), ("onyx", {"feature_aware": False}),
     ("onyx", {"direction": "push"}), ("onyx", {"direction": "push", "balance": "warp"}),
@@ -133,7 +148,7 @@ def test_every_kernel_of_every_schedule_has_a_mapping(name, options, algorithm):
     graph = algorithm.prepare_graph(rmat(scale=5, edge_factor=4, symmetric=True, max_weight=4))
     found = engine_of(name, **options).memory_model(trace(algorithm), graph, 3)
     if isinstance(found, No):
-        assert found.reason
+        assert "mapping" not in found.reason
         return
     assert found.share == 1.0
     assert found.whole.loads.sectors > 0

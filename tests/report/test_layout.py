@@ -135,13 +135,15 @@ def test_a_table_has_no_figure(tmp_path):
 
 def test_it_is_made_again_from_what_is_on_record(tmp_path, capsys):
     for number, made in enumerate(records()):
-        write_record(tmp_path / f"{number:024d}", {**made, "cell": f"{number:024d}"})
+        marks = ["busy"] if number < 2 else []
+        write_record(tmp_path / f"{number:024d}", {**made, "cell": f"{number:024d}", "marks": marks})
     cells = [{"cell": f"{number:024d}", "overrides": []} for number in range(len(records()))]
     layout = Layout.from_plain(SPEED_UPS).plain()
     write_json(tmp_path / "sweep.json", {"sweep": "0123456789ab", "baseline": None, "layout": layout, "cells": cells})
     assert main(["layout", str(tmp_path)]) == 0
     told = capsys.readouterr().out
     assert told.startswith("Table 1\n")
+    assert "busy (2 of 7 times): something else kept" in told
     assert (tmp_path / "layout.txt").read_text().splitlines() == told.splitlines()[:-1]
 
 

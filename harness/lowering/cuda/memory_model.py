@@ -29,6 +29,7 @@ _CONDITIONS: tuple[tuple[str, bool, set[str]], ...] = (
     (r"run->over\(\)", False, {"settled", "superstep", "limit"}),
     (r"run->rebuilding", True, {"rebuilding"}),
     (r"run->sparse\(\d+\)", False, {"superstep", "frontier", "dense_arcs"}),
+    (r"run->sparse_rows\(\d+\)", False, {"superstep", "frontier", "dense_rows"}),
     (r"run->superstep", True, {"superstep"}),  # of what the first one does alone
 )
 _COUNT = 8  # bytes of such a field
@@ -114,6 +115,7 @@ def _entered(work: Work) -> tuple[bool, KernelBehaviour]:
             break
     if not idle:
         fields |= {field for pattern, _, looked in _CONDITIONS if _met(pattern, work.kernel) for field in looked}
+        fields |= {name for name in work.kernel.arguments if name.startswith("flips_")}  # to tell which buffer is meant
     lanes = work.everyone()
     address = np.zeros(lanes.active.shape, np.int64)
     counted = loads(address, lanes.active, _COUNT, lanes.weights).times(len(fields))

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.layout import TeamShape
+from harness.lowering.edge_order import places
 from harness.transactions import WARP, Lanes, Load, Step, repeated
 from harness.transactions.lanes import drawn, warps
 
@@ -198,21 +199,23 @@ def thread_per_arc(work: Work) -> Iterator[Step]:
     lanes = lanes.having(**({"v": row, "u": other} if inwards else {"u": row, "v": other}))
     side = work.captured["side"]
     loads = (Load(f"{side}_rows", "e"), Load(f"{side}_neighbours", "e"))
-    yield Step(with_reverse(work, lanes), loads + reverse_load(work), ("edge",))
+    yield Step(with_looked_up(work, lanes), loads + look_ups(work), ("edge",))
 
 
-def with_reverse(work: Work, lanes: Lanes) -> Lanes:
-    """With the position of the reverse arc, where the kernel looks it up."""
-    if "reverse" not in work.kernel.arguments:
-        return lanes
-    reverse = work.graph.in_edge_ids
-    return lanes.having(**{"reverse[e]": reverse[np.where(lanes.active, lanes["e"], 0)]})
+def with_looked_up(work: Work, lanes: Lanes) -> Lanes:
+    """With the positions that the kernel looks up for edge ``e``: of its reverse arc, and among the in-edges."""
+    at = np.where(lanes.active, lanes["e"], 0)
+    if "reverse" in work.kernel.arguments:
+        lanes = lanes.having(**{"reverse[e]": work.graph.in_edge_ids[at]})
+    if "places" in work.kernel.arguments:
+        lanes = lanes.having(**{"places[e]": places(work.graph)[at]})
+    return lanes
 
 
-def reverse_load(work: Work) -> tuple[Load, ...]:
-    """The load of the reverse arc's position, where the kernel makes it."""
-    reads = any(access.index == "reverse[e]" for access in work.kernel.accesses)
-    return (Load("reverse", "e"),) if reads else ()
+def look_ups(work: Work) -> tuple[Load, ...]:
+    """The loads of these positions, where the kernel makes them."""
+    read = {access.index for access in work.kernel.accesses}
+    return tuple(Load(table, "e") for table in ("reverse", "places") if f"{table}[e]" in read)
 
 
 THREADS = (
@@ -227,6 +230,6 @@ THREADS = (
     Mapped(lambda work: iter(()), ("for (Id i = threadIdx.x; i < {parts}; i += BLOCK) {",)),  # one block
 )
 __all__ = [
-    "LANE", "THREADS", "Load", "Mapped", "MappingError", "Step", "Walk", "Work", "arc_range", "mapping_of",
-    "neighbours_of", "repeated", "reverse_load", "rows_of", "with_reverse",
+    "LANE", "THREADS", "Load", "Mapped", "MappingError", "Step", "Walk", "Work", "arc_range", "look_ups", "mapping_of",
+    "neighbours_of", "repeated", "rows_of", "with_looked_up",
 ]  # fmt: skip
