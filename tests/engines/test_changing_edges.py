@@ -9,6 +9,7 @@ from harness.contract import Device, No
 from harness.graph import Graph
 from harness.language import Inputs, where
 from harness.language.reference import ReferenceRun
+from tests.engines.changing_edges import check_every_superstep
 from tests.engines.edge_programs import EDGE_PROGRAMS
 from tests.engines.problems import new_engine, prepared
 from tests.engines.programs import inputs_for, traced
@@ -25,27 +26,6 @@ MORE_STRATEGIES = {
 }
 
 
-def exactly(inputs):
-    return Inputs(inputs.properties, {**inputs.parameters, "tolerance": 0.0})
-
-
-def check_every_superstep(schedule, program, graph, inputs, features, names, rounding, supersteps=10):
-    """Values of ``names`` after every superstep; the edges that were visited."""
-    engine = prepared(*schedule, program, graph, features)
-    run, visited = ReferenceRun(program, graph, features), []
-    for _ in range(2):  # nothing of a run may be left in the next one
-        engine.reset(exactly(inputs))
-        run.reset(exactly(inputs))
-        for superstep in range(supersteps):
-            run.run(1)
-            visited.append(engine.run(1).edges)
-            for wanted in names:
-                off = np.abs(engine.values(wanted) - run.values(wanted)).max(initial=0)
-                assert off <= rounding, f"{wanted} after superstep {superstep}: {off}"
-    engine.close()
-    return visited
-
-
 def check_program(schedule, case):
     build, graph, names = EDGE_PROGRAMS[case]
     program, k = traced(build, build.__name__), 3
@@ -55,7 +35,8 @@ def check_program(schedule, case):
     if isinstance(answer, No):
         assert "an edge's changing property 'flow'" in answer.reason
         return
-    check_every_superstep(schedule, program, graph(), inputs_for(program, graph(), k, seed=2), k, names, 3e-5)
+    inputs, engine = inputs_for(program, graph(), k, seed=2), prepared(*schedule, program, graph(), k)
+    check_every_superstep(engine, program, graph(), inputs, k, names, 3e-5, supersteps=10)
 
 
 @pytest.mark.parametrize(
@@ -150,4 +131,5 @@ def test_what_an_update_saw_first_is_what_later_values_are_compared_with(strateg
     program = traced(falls_at_once, "falls_at_once")
     star = Graph.from_edges([0, 0], [1, 2], num_vertices=3, name="star", symmetrize=True)
     inputs = Inputs({"x0": np.array([1.0, 2.0, 3.0], np.float32)}, {})
-    check_every_superstep(STRATEGIES[strategy], program, star, inputs, 1, ("x", "said"), 0.0, supersteps=4)
+    engine = prepared(*STRATEGIES[strategy], program, star, 1)
+    check_every_superstep(engine, program, star, inputs, 1, ("x", "said"), 0.0, supersteps=4)

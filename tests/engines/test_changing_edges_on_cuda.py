@@ -9,13 +9,12 @@ import sys
 import numpy as np
 import pytest
 
-from harness.algorithms.belief_propagation import BeliefPropagation
 from harness.contract import Device, No, Phases
 from harness.graph import Graph
-from harness.language import Inputs, trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from tests.algorithms.networks import forest, grid_network, network_hub
+from tests.engines.changing_edges import check_every_superstep, check_that_little_is_visited, lone_evidence, posed
 from tests.engines.cuda_modules import Module, module_of
 from tests.engines.cuda_resources import resources
 from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
@@ -42,26 +41,17 @@ def hub_and_loops():
     )  # fmt: skip
 
 
-def check_every_superstep(schedule, program, graph, inputs, features, names, device, rounding=ROUNDING, supersteps=8):
-    """The values of ``names`` after every superstep of two runs; the edges visited in those of the second."""
+def prepared(schedule, program, graph, features, device):
     engine = cuda_engine(schedule)
     answer = engine.supports(program, graph, features, device)
     assert not isinstance(answer, No), answer
     engine.prepare(program, graph, features, device, Phases())
-    run = ReferenceRun(program, graph, features)
-    for _ in range(2):  # nothing of a run may be left in the next one
-        exactly = Inputs(inputs.properties, {**inputs.parameters, "tolerance": 0.0})
-        engine.reset(exactly)
-        run.reset(exactly)
-        visited = []
-        for superstep in range(supersteps):
-            run.run(1)
-            visited.append(engine.run(1).edges)
-            for name in names:
-                off = np.abs(engine.values(name) - run.values(name)).max(initial=0)
-                assert off <= rounding, f"{name} after superstep {superstep}: {off}"
-    engine.close()
-    return visited
+    return engine
+
+
+def check(schedule, program, graph, inputs, features, names, device, rounding=ROUNDING):
+    engine = prepared(schedule, program, graph, features, device)
+    check_every_superstep(engine, program, graph, inputs, features, names, rounding, supersteps=8)
 
 
 def pushes(schedule):
@@ -83,7 +73,7 @@ def test_programs_that_update_edges(schedule, case, features, device):
     build, graph, names = EDGE_PROGRAMS[case]
     program = traced(build, build.__name__)
     inputs = inputs_for(program, graph(), features, seed=2)
-    check_every_superstep(schedule, program, graph(), inputs, features, names, device)
+    check(schedule, program, graph(), inputs, features, names, device)
 
 
 @gpu
@@ -93,7 +83,7 @@ def test_hubs_loops_and_parallel_edges(schedule, case, device):
     build, _, names = EDGE_PROGRAMS[case]
     program, graph = traced(build, build.__name__), hub_and_loops()
     rounding = ROUNDING * (1 + (case == "products") + 2 * (case == "both ends"))
-    check_every_superstep(schedule, program, graph, inputs_for(program, graph, 6, seed=3), 6, names, device, rounding)
+    check(schedule, program, graph, inputs_for(program, graph, 6, seed=3), 6, names, device, rounding)
 
 
 NETWORKS = {
@@ -106,11 +96,7 @@ NETWORKS = {
 @functools.cache
 def belief_propagation(case, rule):
     make, k, options = NETWORKS[case]
-    graph = make()
-    k = max(k, graph.vertex_data["unary"].shape[1])
-    algorithm = BeliefPropagation(rule=rule, **options)
-    graph = algorithm.prepare_graph(graph)
-    return trace(algorithm), graph, algorithm.inputs(graph, k), k
+    return posed(make(), k, rule=rule, **options)
 
 
 @gpu
@@ -119,18 +105,16 @@ def belief_propagation(case, rule):
 @pytest.mark.parametrize("schedule", TRACKED)
 def test_beliefs_and_messages_are_those_of_full_propagation(schedule, case, rule, device):
     program, graph, inputs, k = belief_propagation(case, rule)
-    check_every_superstep(schedule, program, graph, inputs, k, ("belief", "msg"), device)
+    check(schedule, program, graph, inputs, k, ("belief", "msg"), device)
 
 
 @gpu
 @pytest.mark.parametrize("schedule", TRACKED)
 def test_what_has_settled_is_visited_no_more_and_the_answer_is_within_the_bound(schedule, device):
     program, graph, inputs, k = belief_propagation("forest", "sum")
-    run, engine = ReferenceRun(program, graph, k), cuda_engine(schedule)
+    run, engine = ReferenceRun(program, graph, k), prepared(schedule, program, graph, k, device)
     run.reset(inputs)
     full = run.run(60)
-    assert not isinstance(engine.supports(program, graph, k, device), No)
-    engine.prepare(program, graph, k, device, Phases())
     engine.reset(inputs)
     statistics = engine.run(60)
     found = compare(program, {"belief": engine.values("belief")}, {"belief": run.values("belief")})
@@ -145,30 +129,9 @@ def test_what_has_settled_is_visited_no_more_and_the_answer_is_within_the_bound(
 @gpu
 @pytest.mark.parametrize("schedule", ["changes-pull", "changes-pull-edges", "changes-push", "changes-push-loops"])
 def test_evidence_that_wakes_nobody_costs_nothing(schedule, device):
-    """A long chain with a potential at its head alone: messages upwards stay even, those downwards move one edge a
-    superstep."""
-    length, k = 400, 3
-    unary = np.ones((length, k))
-    unary[0] = [0.2, 0.8, 0.2]
-    chain = Graph.from_edges(
-        np.arange(length - 1), np.arange(1, length), num_vertices=length, name="chain", symmetrize=True,
-        vertex_data={"unary": unary},
-    )  # fmt: skip
-    algorithm = BeliefPropagation(smoothness=5.0, truncation=1.0)
-    graph = algorithm.prepare_graph(chain)
-    program, inputs = trace(algorithm), algorithm.inputs(graph, k)
-    engine = cuda_engine(schedule)
-    assert not isinstance(engine.supports(program, graph, k, device), No)
-    engine.prepare(program, graph, k, device, Phases())
-    engine.reset(inputs)
-    supersteps = engine.run(30).supersteps[3:]
-    assert all(1 <= step.active <= 3 for step in supersteps)  # an edge, an aggregate
-    assert max(step.edges for step in supersteps) <= 30
-    run = ReferenceRun(program, graph, k)
-    run.reset(inputs)
-    run.run(30)
-    assert np.abs(engine.values("belief") - run.values("belief")).max() < 1e-4
-    engine.close()
+    program, graph, inputs, k = lone_evidence()
+    engine = prepared(schedule, program, graph, k, device)
+    check_that_little_is_visited(engine, program, graph, inputs, k, supersteps=30)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the compiler for CUDA is installed on Linux alone")

@@ -15,9 +15,10 @@ from harness.language import trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from tests.algorithms.networks import forest, grid_network, network
+from tests.engines.changing_edges import check_every_superstep, check_that_little_is_visited, lone_evidence, posed
 from tests.engines.problems import STRATEGIES as EVERY_STRATEGY
 from tests.engines.problems import outputs_of, prepared
-from tests.engines.test_changing_edges import STRATEGIES, check_every_superstep
+from tests.engines.test_changing_edges import STRATEGIES
 
 
 @functools.cache
@@ -59,9 +60,7 @@ NETWORKS = {
 def belief_propagation(case, rule):
     """Program, graph, inputs and features of a network."""
     make, k, options = NETWORKS[case]
-    algorithm = BeliefPropagation(rule=rule, **options)
-    graph = algorithm.prepare_graph(make())
-    return trace(algorithm), graph, algorithm.inputs(graph, k), k
+    return posed(make(), k, rule=rule, **options)
 
 
 # At the hub, what is asked of one of 10^5 neighbours. A message is three products, their sum, and a division by the
@@ -82,9 +81,8 @@ def by_turns():
 @pytest.mark.parametrize(("strategy", "case", "rule"), list(by_turns()))
 def test_beliefs_and_messages_are_those_of_full_propagation(strategy, case, rule):
     program, graph, inputs, k = belief_propagation(case, rule)
-    check_every_superstep(
-        STRATEGIES[strategy], program, graph, inputs, k, ("belief", "msg"), ROUNDING[case], supersteps=8
-    )
+    engine = prepared(*STRATEGIES[strategy], program, graph, k)
+    check_every_superstep(engine, program, graph, inputs, k, ("belief", "msg"), ROUNDING[case], supersteps=8)
 
 
 # Max-product on the grid does not settle, nor does what rounds at the hub settle with it at the same superstep.
@@ -145,25 +143,6 @@ def test_the_belief_at_a_hub_of_a_hundred_thousand_neighbours(strategy):
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_evidence_that_wakes_nobody_costs_nothing(strategy):
-    """A long chain with a potential at its head alone: messages upwards stay even, those downwards move one edge a
-    superstep."""
-    length, k = 400, 3
-    unary = np.ones((length, k))
-    unary[0] = [0.2, 0.8, 0.2]
-    chain = Graph.from_edges(
-        np.arange(length - 1), np.arange(1, length), num_vertices=length, name="chain", symmetrize=True,
-        vertex_data={"unary": unary},
-    )  # fmt: skip
-    algorithm = BeliefPropagation(smoothness=5.0, truncation=1.0)
-    graph = algorithm.prepare_graph(chain)
-    program, inputs = trace(algorithm), algorithm.inputs(graph, k)
+    program, graph, inputs, k = lone_evidence()
     engine = prepared(*STRATEGIES[strategy], program, graph, k)
-    engine.reset(inputs)
-    supersteps = engine.run(60).supersteps[3:]
-    assert all(1 <= step.active <= 3 for step in supersteps)  # an edge, an aggregate
-    assert max(step.edges for step in supersteps) <= 30
-    run = ReferenceRun(program, graph, k)
-    run.reset(inputs)
-    run.run(60)
-    assert np.abs(engine.values("belief") - run.values("belief")).max() < 1e-4
-    engine.close()
+    check_that_little_is_visited(engine, program, graph, inputs, k, supersteps=60)

@@ -33,24 +33,15 @@ PREFETCH_DISTANCE = 32  # edges
 COMPUTE = """
     @part
     for i in range(bounds[t], bounds[t + 1]):
-        v = at(vertices, i)
+        v = at({listed}, i)
         @vertex
-        for e in range(at(in_offsets, v), at(in_offsets, v + 1)):
+        for e in range({first}, {last}):
             u = at(in_neighbours, e)
             @edge
         @after
 """
-
-COMPUTE_PIECE = """
-    @part
-    for i in range(bounds[t], bounds[t + 1]):
-        v = at(piece_vertex, i)
-        @vertex
-        for e in range(at(piece_first, i), at(piece_last, i)):
-            u = at(in_neighbours, e)
-            @edge
-        @after
-"""
+OF_VERTEX = COMPUTE.format(listed="vertices", first="at(in_offsets, v)", last="at(in_offsets, v + 1)")
+OF_PIECE = COMPUTE.format(listed="piece_vertex", first="at(piece_first, i)", last="at(piece_last, i)")
 
 COMBINE = """
     @part
@@ -178,7 +169,7 @@ class SimdxCpuEngine(CpuEngine):
     def compute_kernel(self, stage: EdgeReduce, name: str) -> Kernel:
         """Compute and combine for one vertex at a time of a list."""
         signature = [("vertices", "i64"), ("in_offsets", "offsets"), ("in_neighbours", self.ids)]
-        builder = self._builder(f"{stage.name}_{name}", COMPUTE, signature)
+        builder = self._builder(f"{stage.name}_{name}", OF_VERTEX, signature)
         if name == "middle":
             builder.prefetch_sources([stage], "in_neighbours", PREFETCH_DISTANCE)
         return self._reduce(builder, stage, f"vertex_{stage.into}", "v")
@@ -188,7 +179,7 @@ class SimdxCpuEngine(CpuEngine):
         signature = [
             ("piece_vertex", "i64"), ("piece_first", "i64"), ("piece_last", "i64"), ("in_neighbours", self.ids)
         ]  # fmt: skip
-        builder = self._builder(f"{stage.name}_pieces", COMPUTE_PIECE, signature)
+        builder = self._builder(f"{stage.name}_pieces", OF_PIECE, signature)
         builder.prefetch_sources([stage], "in_neighbours", PREFETCH_DISTANCE)
         return self._reduce(builder, stage, f"reduced_{stage.into}", "i")
 
