@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     )
     from harness.language.reference import moved, segment_reduce
     from harness.language.start import initial_values
+    from harness.lowering.cpu.batches import FIRST_EDGES, flagged_batches
     from harness.lowering.cpu.engine import CpuEngine
     from harness.lowering.cpu.flags import every_vertex, flagged_loop, raised
     from harness.lowering.cpu.hubs import HUB_ARGUMENTS, HubRuns, hub_runs, push_template, sum_hubs_in_runs
@@ -97,6 +98,7 @@ _HOME = {
     "harness.language.reference": "moved segment_reduce",
     "harness.language.start": "initial_values",
     "harness.language.program": "IDENTITY EdgeReduce EdgeUpdate GraphReduce Property Stage VertexStep reads",
+    "harness.lowering.cpu.batches": "FIRST_EDGES flagged_batches",
     "harness.lowering.cpu.engine": "CpuEngine",
     "harness.lowering.cpu.flags": "every_vertex flagged_loop raised",
     "harness.lowering.cpu.hubs": "HUB_ARGUMENTS HubRuns hub_runs push_template sum_hubs_in_runs",
@@ -127,16 +129,17 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "ELEMENTWISE", "HUB_ARGUMENTS", "IDENTITY", "Adjacency", "Algorithm", "AlgorithmSpec", "Arrays", "Behaviour",
-    "CpuEngine", "CudaEngine", "CudaKernel", "CudaKernelBuilder", "Device", "Direction", "EdgeReduce", "EdgeUpdate",
-    "Engine", "EngineFailure", "EngineSpec", "Evaluator", "Expression", "FoldGroup", "Graph", "GraphReduce",
-    "GraphSpec", "HubRuns", "Inputs", "InvalidInput", "Kernel", "KernelBuilder", "Lanes", "LanguageError", "Launch",
-    "Load", "Mapped", "No", "PerDevice", "Phases", "Program", "Property", "RunStatistics", "ScheduleError", "SentEdges",
-    "Stage", "Step", "Superstep", "ThreadEngine", "Value", "VertexStep", "Work", "Yes", "arc_range", "balanced_bounds",
-    "blocks_of_multiprocessor", "change_driven", "combine_threads", "composed_writes", "concrete", "constant",
-    "constants_by_source", "cuda_unavailable", "cuda_write_back", "every_vertex", "fill_kernel", "flagged_loop",
-    "fold_groups", "frontier", "hookimpl", "hub_runs", "initial_values", "live_after", "look_ups", "moved", "mutable",
-    "neighbours_of", "option", "owned_edges", "owner_bounds", "products_as_sums", "push_template", "raised", "read",
-    "reads", "recomputation_only", "registers_of", "repeated", "rows_of", "schedule_from_options",
-    "segment_reduce", "substitute", "sum_hubs_in_runs", "unfolded", "walk", "watched", "with_looked_up", "write_back",
+    "ELEMENTWISE", "FIRST_EDGES", "HUB_ARGUMENTS", "IDENTITY", "Adjacency", "Algorithm", "AlgorithmSpec", "Arrays",
+    "Behaviour", "CpuEngine", "CudaEngine", "CudaKernel", "CudaKernelBuilder", "Device", "Direction", "EdgeReduce",
+    "EdgeUpdate", "Engine", "EngineFailure", "EngineSpec", "Evaluator", "Expression", "FoldGroup", "Graph",
+    "GraphReduce", "GraphSpec", "HubRuns", "Inputs", "InvalidInput", "Kernel", "KernelBuilder", "Lanes",
+    "LanguageError", "Launch", "Load", "Mapped", "No", "PerDevice", "Phases", "Program", "Property", "RunStatistics",
+    "ScheduleError", "SentEdges", "Stage", "Step", "Superstep", "ThreadEngine", "Value", "VertexStep", "Work", "Yes",
+    "arc_range", "balanced_bounds", "blocks_of_multiprocessor", "change_driven", "combine_threads", "composed_writes",
+    "concrete", "constant", "constants_by_source", "cuda_unavailable", "cuda_write_back", "every_vertex", "fill_kernel",
+    "flagged_batches", "flagged_loop", "fold_groups", "frontier", "hookimpl", "hub_runs", "initial_values",
+    "live_after", "look_ups", "moved", "mutable", "neighbours_of", "option", "owned_edges", "owner_bounds",
+    "products_as_sums", "push_template", "raised", "read", "reads", "recomputation_only", "registers_of", "repeated",
+    "rows_of", "schedule_from_options", "segment_reduce", "substitute", "sum_hubs_in_runs", "unfolded", "walk",
+    "watched", "with_looked_up", "write_back",
 ]  # fmt: skip

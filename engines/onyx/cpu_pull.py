@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.api import (
+    FIRST_EDGES,
     FoldGroup,
     GraphReduce,
     Kernel,
     KernelBuilder,
     composed_writes,
     every_vertex,
+    flagged_batches,
     flagged_loop,
     raised,
+    reads,
     recomputation_only,
     write_back,
 )
@@ -56,6 +59,22 @@ for e in range(at(in_offsets, v), stop):
 @after
 """
 
+AHEAD = (
+    """
+prefetch(in_offsets, v)
+@rows
+""",
+    """
+prefetch(in_neighbours, at(in_offsets, v))
+@arcs
+""",
+    """
+first = at(in_offsets, v)
+for e in range(first, min(at(in_offsets, v + 1), first + {edges})):
+    end = int64(at(in_neighbours, e))
+    @ends
+""",
+)
 ALL_ARCS = "stop = at(in_offsets, v + 1)"
 
 ALL_OR_NO_ARCS = """
@@ -92,7 +111,9 @@ class Gather:
         self.rotates = alone and bool(sources) and sources <= set(self.doubled)
         # a vertex may step although none of its sources moved; then the reductions of before serve again, if it kept
         # them: gathers of dirty vertices keep theirs, gathers of everything save themselves the writing
-        steps_alone = engine.tracking.own(group) or engine.tracking.of_graph(group)
+        tracking = engine.tracking
+        unbounded = [name for name in tracking.own(group) if not tracking.bounds_only(group, name)]
+        steps_alone = unbounded or tracking.of_graph(group)
         small = all(len(stage.message.shape) < 2 for stage in group.edge_stages)
         of_sources = not any(recomputation_only(program, stage) for stage in group.edge_stages)
         self.keeps = bool(self.tracked and group.vertex_steps and steps_alone and small and of_sources)
@@ -119,7 +140,7 @@ class Gather:
         ]  # fmt: skip
         loop, dirty = every_vertex("v", VERTEX), f"dirty_{self.name}"
         if dirty_only:
-            loop = flagged_loop("v", dirty, self._dirty_vertex())
+            loop = flagged_batches("v", dirty, self._dirty_vertex(), [text.format(edges=FIRST_EDGES) for text in AHEAD])
         builder = KernelBuilder(
             kernel_name, program, engine.layout, GATHER.format(loop=loop), signature,
             feature_aware=engine.feature_aware, dynamic=True,
@@ -133,7 +154,8 @@ class Gather:
         engine.bind_edges(builder, self.group.edge_stages, "csc")
         builder.bind("dst", "vertex", "v")
         builder.bind("v", "after", "v")
-        builder.prefetch_sources(self.group.edge_stages, "in_neighbours", PREFETCH_DISTANCE)
+        last = "stop - 1" if dirty_only else "last"  # the next edges are of a vertex that has its turn, or are not
+        builder.prefetch_sources(self.group.edge_stages, "in_neighbours", PREFETCH_DISTANCE, last=last)
         reduced = []
         for stage in self.group.edge_stages:
             variable = f"{stage.into}_total"
@@ -149,6 +171,8 @@ class Gather:
                 reduced.append((stage.into, builder.reading("v", stage.into)))
             elif self.keeps and dirty_only:
                 builder.store(f"vertex_{stage.into}", "v", builder.reading("v", stage.into), total, "after")
+        if dirty_only:
+            self._ask_ahead(builder)
         writes = reduced + composed_writes(program, self.group, self.live)
         write_back(
             builder,
@@ -159,6 +183,18 @@ class Gather:
             sent_is_current=None if dirty_only or not self.rotates else self.group,
         )
         return builder.finish()
+
+    def _ask_ahead(self, builder: KernelBuilder) -> None:
+        """Ask for what the steps of a vertex and its messages read."""
+        made = {stage.into for stage in self.group.edge_stages}
+        found = {pair for stage in self.group.stages for pair in reads(stage)}
+        for space, name in sorted(found):
+            if space == "src":
+                builder.prefetch("src", name, "ends", "end")
+            elif space == "edge":
+                builder.prefetch("edge", name, "arcs", "at(in_offsets, v)")
+            elif space in ("dst", "v") and name not in made:
+                builder.prefetch("dst", name, "rows", "v")
 
     def _dirty_vertex(self) -> str:
         """What a gather does for a dirty vertex; where reductions are kept, it visits arcs only if a source moved."""

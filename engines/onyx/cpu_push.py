@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from harness.api import (
+    FIRST_EDGES,
     HUB_ARGUMENTS,
     EdgeReduce,
+    Expression,
     FoldGroup,
     GraphReduce,
     Kernel,
@@ -23,10 +25,13 @@ from harness.api import (
     owned_edges,
     owner_bounds,
     push_template,
+    reads,
     sum_hubs_in_runs,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -45,6 +50,23 @@ for e in range(first, stop):
     v = at(out_neighbours, e)
     @edge
 """
+AHEAD = (
+    """
+prefetch(owned, u * cuts + t)
+@rows
+""",
+    """
+first = at(owned, u * cuts + t)
+prefetch(out_neighbours, first)
+@arcs
+""",
+    """
+first = at(owned, u * cuts + t)
+for e in range(first, min(at(owned, u * cuts + t + 1), first + {edges})):
+    end = int64(at(out_neighbours, e))
+    @ends
+""",
+)
 ACTIVE = "active = at({active}, u)"
 COUNT = "arcs += stop - first"
 COUNTED = "    counts[t] = arcs\n"
@@ -84,7 +106,8 @@ class Scatter:
             signature += [(active, "flag"), (changed, "flag")]
         elif changes:
             flags, count = active, COUNT
-        template = push_template("u", SCATTER.format(test=test, count=count, arc=arc), flags=flags)
+        ahead = [text.format(edges=FIRST_EDGES) for text in AHEAD]
+        template = push_template("u", SCATTER.format(test=test, count=count, arc=arc), flags=flags, ahead=ahead)
         if changes:
             template += COUNTED
             signature.append(("counts", "i64"))
@@ -102,9 +125,26 @@ class Scatter:
         for stage in self.group.edge_stages:
             message = engine.deltas[stage.name].message if changes else stage.message
             readers = engine.tracking.stale_groups(stage.into) if changes else ()
-            builder.push(stage, message, "edge", [f"dirty_{engine.tracking.name(reader)}" for reader in readers])
+            marks = [f"dirty_{engine.tracking.name(reader)}" for reader in readers]
+            builder.push(stage, message, "edge", marks)
+            if changes:
+                self.ask_ahead(builder, stage.into, message, marks)
         sum_hubs_in_runs(builder, self.group.edge_stages, engine.memory, len(engine.runs.hubs))
         return builder.finish()
+
+    @staticmethod
+    def ask_ahead(builder: KernelBuilder, into: str, message: Expression, marks: Sequence[str]) -> None:
+        """Ask for what a message is made of, what it is reduced into, and the flags that it sets."""
+        for space, name in reads(message):
+            if space in ("src", "sent"):
+                builder.prefetch(space, name, "rows", "u")
+            elif space in ("edge", "sent_edge"):
+                builder.prefetch(space, name, "arcs", "first")
+            elif space == "dst":
+                builder.prefetch(space, name, "ends", "end")
+        builder.prefetch("dst", into, "ends", "end")
+        for flags in marks:
+            builder.blocks["ends"].line(f"prefetch({flags}, end)")
 
     # steps ------------------------------------------------------------------------------------------------------
     @property

@@ -93,6 +93,21 @@ class Tracking:
         again = writers if len(writers) > 1 else []
         return tuple(g for g in self.groups if g.kind != "graph" and (name in self.own(g) or g in again))
 
+    def stale_after(self, name: str) -> tuple[FoldGroup, ...]:
+        """As :meth:`stale_groups`, without a group that has just written the property and would write the same again:
+        its steps bound what the property was (``level = minimum(level, nearest)``) and make nothing else of it."""
+        return tuple(group for group in self.stale_groups(name) if not self.bounds_only(group, name))
+
+    def bounds_only(self, group: FoldGroup, name: str) -> bool:
+        """Whether a group alone writes a vertex's property, by bounding what it was, and reads it for nothing else."""
+        if any(name in stage.writes for other in self.groups if other is not group for stage in other.stages):
+            return False
+        if any(("dst", name) in reads(stage) for stage in group.edge_stages):
+            return False
+        made = dict(compose(group.vertex_steps))
+        others = [value for other, value in made.items() if other != name]
+        return name in made and _bounded(made[name], name) and not any(("v", name) in reads(value) for value in others)
+
     def propagating(self) -> tuple[FoldGroup, ...]:
         """The groups to which changes are propagated along edges."""
         return tuple(group for group in self.groups if group.edge_stages or group.kind == "update")
@@ -133,6 +148,18 @@ class Tracking:
                 spaces["edge"] = None
             found.append((group, tuple(spaces)))
         return tuple((group, spaces) for group, spaces in found if spaces)
+
+
+def _bounded(value: Expression, name: str) -> bool:
+    """Whether an expression is what a vertex's property is, within bounds that it is not part of, or else something
+    that has nothing to do with it: f(f(x)) is then f(x), exactly."""
+    if value.op == "read":
+        return bool(value.attribute == ("v", name))
+    if value.op not in ("min", "max", "where"):
+        return False
+    inner = [part for part in value.args if ("v", name) in reads(part)]
+    condition = value.op == "where" and any(part is value.args[0] for part in inner)
+    return len(inner) == 1 and not condition and _bounded(inner[0], name)
 
 
 def composed_writes(program: Program, group: FoldGroup, live: frozenset[str]) -> list[tuple[str, Expression]]:

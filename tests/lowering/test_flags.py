@@ -1,4 +1,4 @@
-"""Flags on two levels: what is found, in which order, and what is left."""
+"""Flags on two levels: what is found, one by one or in batches, in which order, and what is left."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.lowering.cpu.batches import BATCH, SPARSE, flagged_batches
 from harness.lowering.cpu.flags import BLOCK, flag_arrays, flagged_loop
-from harness.lowering.cpu.kernels import KernelBuilder, compiled
+from harness.lowering.cpu.kernels import KernelBuilder
+from harness.lowering.cpu.module_source import compiled
 from harness.lowering.layout import Layout
 from tests.engines.programs import program_named
 
@@ -24,15 +26,20 @@ if again[u]:
 """
 
 
-@pytest.fixture(scope="module")
-def visit():
+@pytest.fixture(scope="module", params=["one by one", "in batches"])
+def visit(request):
     """Functions that note, part by part from ``starts[t]`` on, which flags a loop finds; a vertex whose flag ``again``
-    is set raises its own once more."""
+    is set raises its own once more. In batches every vertex that asks ahead has 10 in ``asked`` after both rounds."""
     functions = {}
     for name, take in (("take", True), ("look", False)):
         body = BODY.format(raised="raise_flag(flags, flags_blocks, u)")
-        loop = f"    @part\n    place = starts[t]\n    {flagged_loop('u', 'flags', body, take=take)}"
+        if request.param == "in batches":
+            found = flagged_batches("u", "flags", body, ["asked[u] += 1", "asked[u] *= 10"], take=take)
+        else:
+            found = flagged_loop("u", "flags", body, take=take)
+        loop = f"    @part\n    place = starts[t]\n    {found}"
         signature = [("bounds", "i64"), ("starts", "i64"), ("counts", "i64"), ("seen", "i64"), ("again", "flag")]
+        signature.append(("asked", "i64"))
         builder = KernelBuilder(name, program_named("shortest_paths"), Layout(1), VISIT.format(loop=loop), signature)
         builder.flags("flags")
         kernel = builder.finish()
@@ -40,7 +47,7 @@ def visit():
     return functions
 
 
-def visited(function, flags, blocks, cuts, again=None):
+def visited(function, flags, blocks, cuts, again=None, asked=None):
     """The vertices that the parts between cuts find."""
     run, names = function
     count, parts = len(flags), len(cuts) - 1
@@ -48,6 +55,7 @@ def visited(function, flags, blocks, cuts, again=None):
         "bounds": np.array(cuts, np.int64), "starts": np.array(cuts[:-1], np.int64), "flags": flags,
         "counts": np.zeros(parts, np.int64), "seen": np.full(count + 1, -1), "flags_blocks": blocks,
         "again": np.zeros(count, np.bool_) if again is None else again,
+        "asked": np.zeros(count, np.int64) if asked is None else asked,
     }  # fmt: skip
     assert run(parts, 1, *(arrays[name] for name in names)) == 0
     found = [arrays["seen"][start:end] for start, end in zip(cuts[:-1], arrays["counts"], strict=True)]
@@ -106,3 +114,16 @@ def test_blocks_without_flags_are_forgotten(visit):
     blocks[:] = True
     assert visited(visit["take"], flags, blocks, [0, 10 * BLOCK]).tolist() == []
     assert not blocks.any()
+
+
+@pytest.mark.parametrize("visit", ["in batches"], indirect=True)
+@pytest.mark.parametrize("step", [1, 2, SPARSE, SPARSE + 1, 3 * BLOCK])
+def test_few_flagged_vertices_ask_ahead(visit, step):
+    """Each once a round, all of a batch before the first one has its turn; where many are flagged, none does."""
+    count = 3 * BATCH * max(step, 2)
+    vertices = np.arange(0, count, step)
+    flags, blocks = raised_at(count, vertices)
+    asked = np.zeros(count, np.int64)
+    assert visited(visit["take"], flags, blocks, [0, count], asked=asked).tolist() == vertices.tolist()
+    assert np.unique(asked[vertices]).tolist() == ([10] if step > SPARSE else [0])
+    assert asked.sum() == asked[vertices].sum()

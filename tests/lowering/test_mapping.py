@@ -15,8 +15,8 @@ from harness.language import Inputs, trace
 from harness.lowering.accumulators import separated
 from harness.lowering.cpu import modules
 from harness.lowering.cpu.code import Block, Value
-from harness.lowering.cpu.kernels import module_source
 from harness.lowering.cpu.mapping import far, literal
+from harness.lowering.cpu.module_source import module_source
 from harness.lowering.layout import Layout
 from harness.per_device import PerDevice
 from tests.engines.problems import LIBRARIES, STRATEGIES, new_engine

@@ -3,9 +3,13 @@
 import pytest
 
 from harness.algorithms.als import ALS
+from harness.algorithms.bfs import BFS
+from harness.algorithms.components import Components
+from harness.algorithms.kcore import KCore
 from harness.algorithms.label_propagation import LabelPropagation
 from harness.algorithms.pagerank import PageRank
-from harness.language import trace
+from harness.algorithms.sssp import SSSP
+from harness.language import Algorithm, maximum, minimum, trace, where
 from harness.language.analysis import fold_groups, unfolded, watched
 from harness.lowering.tracking import Tracking, composed_writes, live_after
 from tests.engines.programs import program_named
@@ -50,6 +54,54 @@ def test_als_reads_its_own_vertex_only_through_what_it_reduced():
     (group,) = tracking.groups
     assert tracking.own(group) == ()
     assert tracking.sources(group) == ("lf",)
+
+
+@pytest.mark.parametrize("algorithm", [BFS, SSSP, Components, KCore])
+@pytest.mark.parametrize("fold", [True, False])
+def test_what_only_bounds_its_property_does_not_hear_of_itself(algorithm, fold):
+    """minimum(level, nearest) once more is the same; so is where(neighbours >= core, alive, 0)."""
+    program = trace(algorithm())
+    (name,) = program.outputs
+    tracking = tracked(program, fold=fold)
+    assert name in tracking.own(tracking.groups[-1])
+    assert tracking.stale_groups(name) == tracking.groups[-1:]
+    assert tracking.stale_after(name) == ()
+
+
+@pytest.mark.parametrize(
+    ("step", "hears"),
+    [
+        (lambda v: {"x": minimum(maximum(v.x, 1.0), v.heard)}, False),
+        (lambda v: {"x": where(v.heard > 1.0, minimum(v.x, v.heard), 2.0)}, False),
+        (lambda v: {"x": v.x}, False),
+        (lambda v: {"x": minimum(v.x + 1.0, v.heard)}, True),
+        (lambda v: {"x": minimum(v.x, v.heard - v.x)}, True),
+        (lambda v: {"x": where(v.x > 1.0, v.x, v.heard)}, True),
+        (lambda v: {"x": where(v.heard > 1.0, v.x, v.x + 1.0)}, True),
+        (lambda v: {"x": minimum(v.x, v.heard), "y": v.x}, True),
+        (lambda v: {"x": minimum(v.x, v.heard), "y": v.heard}, False),
+        (lambda v: {"x": minimum(v.y, v.heard), "y": v.x}, True),
+    ],
+)
+def test_who_hears_of_what_it_has_written_itself(step, hears):
+    class Bounded(Algorithm):
+        name = "bounded"
+
+        def build(self, p):
+            p.vertex("x", start=1.0)
+            p.vertex("y", start=2.0)
+            p.over_edges(into="heard", reduce="min")(lambda src: src.x)
+            p.over_vertices(step)
+            p.repeat(3)
+            p.output("x", bound=0.0)
+
+    tracking = tracked(trace(Bounded()))
+    assert bool(tracking.stale_after("x")) == hears
+
+
+def test_bounds_with_a_second_writer_are_no_bounds():
+    tracking = tracked(program_named("two_writers"), fold=False)
+    assert tracking.stale_after("y") == tracking.stale_groups("y")
 
 
 def test_every_writer_of_a_property_with_several_hears_of_the_others():

@@ -20,8 +20,9 @@ from harness.lowering.accumulators import separated
 from harness.lowering.cpu.edge_updates import EdgeUpdates
 from harness.lowering.cpu.flags import blocks_of
 from harness.lowering.cpu.frontier import count_kernel, propagated_kernel
-from harness.lowering.cpu.kernels import Kernel, KernelBuilder, compiled, module_source
+from harness.lowering.cpu.kernels import Kernel, KernelBuilder
 from harness.lowering.cpu.memory import Memory
+from harness.lowering.cpu.module_source import compiled, module_source
 from harness.lowering.cpu.partition import PARTS_PER_THREAD, balanced_bounds
 from harness.lowering.cpu.vertex_kernels import graph_kernel, vertex_kernel
 from harness.lowering.layout import Layout, aligned_zeros

@@ -69,7 +69,7 @@ def every_vertex(item: str, body: str, *, first: str = "bounds[t]", last: str = 
 
     ``body``: lines, indented from 0 on.
     """
-    return _placed(f"for {item} in range({first}, {last}):", body, 4, depth)
+    return placed(f"for {item} in range({first}, {last}):", body, 4, depth)
 
 
 def flagged_loop(
@@ -99,10 +99,10 @@ while True:
         {item} = (({block} - 1) << {BLOCK_BITS}) + lowest_bit({bits})
         {bits} &= {bits} - np.uint64(1)
 """
-    return _placed(found.strip("\n"), body, 8, depth)
+    return placed(found.strip("\n"), body, 8, depth)
 
 
-def _placed(head: str, body: str, inner: int, depth: int) -> str:
+def placed(head: str, body: str, inner: int, depth: int) -> str:
     """The head of a loop and its body, ``inner`` blanks deeper; the first line's own indentation is the template's."""
     lines = [*head.splitlines(), *(" " * inner + line for line in body.splitlines() if line.strip())]
     return ("\n" + " " * depth).join(lines)
@@ -223,3 +223,15 @@ def take_flags(flags: int, blocks: int, block: int, first: int, last: int) -> in
         clear_byte(flags + start + lowest_bit(rest))
         rest &= rest - np.uint64(1)
     return bits
+
+
+@njit(nogil=True, error_model="numpy")  # pragma: no cover - compiled
+def clear_flagged(flags: int, blocks: int, first: int, last: int) -> None:
+    """Clear the flags of the vertices ``first .. last``."""
+    block, stop = first >> BLOCK_BITS, (last + BLOCK - 1) >> BLOCK_BITS
+    while True:
+        block = next_block(blocks, block, stop)
+        if block << BLOCK_BITS >= last:
+            return
+        take_flags(flags, blocks, block, first, last)
+        block += 1

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from harness.language.analysis import FoldGroup
-from harness.lowering.cpu.flags import flagged_loop, raised
+from harness.lowering.cpu.flags import blocks_of, flagged_loop, raised
 from harness.lowering.cpu.kernels import Kernel, KernelBuilder
 from harness.lowering.layout import Layout
 from harness.lowering.tracking import Tracking
@@ -78,14 +78,17 @@ def propagated_kernel(
         else:
             signature += [(f"{side}_offsets", "offsets"), (f"{side}_neighbours", ids)]
             body.append(MARK.format(side=side, raised="\n    ".join(raised(flag, "neighbour") for flag in flags)))
-    text = "\n".join([*body, "@source"])
-    template = PROPAGATED.format(loop=flagged_loop("u", f"active_{name}", text))
+    active = f"active_{name}"
+    loop = flagged_loop("u", active, "\n".join([*body, "@source"]))
+    if not (body or tracking.sent(group)):
+        loop = f"clear_flagged(place_of({active}), place_of({blocks_of(active)}), bounds[t], bounds[t + 1])"
+    template = PROPAGATED.format(loop=loop)
     stem = "mark" if marks else "sent"
     builder = KernelBuilder(
         f"{stem}_{name}", tracking.program, layout, template, list(dict.fromkeys(signature)),
         feature_aware=feature_aware,
     )  # fmt: skip
-    for flag in (f"active_{name}", *itertools.chain(*marks.values())):
+    for flag in (active, *itertools.chain(*marks.values())):
         builder.flags(flag)
     builder.bind("v", "source", "u")
     for source in tracking.sent(group):

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from harness.graph import Graph
 from harness.language.program import EdgeReduce
-from harness.lowering.cpu.flags import every_vertex, flagged_loop
+from harness.lowering.cpu.batches import flagged_batches
+from harness.lowering.cpu.flags import every_vertex
 from harness.lowering.cpu.kernels import RUN, KernelBuilder
 from harness.lowering.cpu.memory import Memory
 from harness.lowering.layout import aligned_zeros
@@ -46,12 +47,13 @@ HUB_ARGUMENTS = tuple(
 )
 
 
-def push_template(item: str, body: str, *, flags: str = "") -> str:
+def push_template(item: str, body: str, *, flags: str = "", ahead: Sequence[str] = ()) -> str:
     """The template of a push kernel: ``body`` sends what the source (frontier entry, virtual node) ``item`` sends to
     the owner of part ``t``; it must hold a block ``@edge`` where messages are accumulated. ``flags``: of the sources
-    that send; without them all do."""
+    that send; without them all do. ``ahead``: what they ask for before, in rounds (:func:`flagged_batches`)."""
     if flags:
-        loop = flagged_loop(item, flags, body, first="start", last="run_ends[run]", depth=8, take=False)
+        span = {"first": "start", "last": "run_ends[run]"}
+        loop = flagged_batches(item, flags, body, ahead, **span, depth=8, take=False)
     else:
         loop = every_vertex(item, body, first="start", last="run_ends[run]", depth=8)
     return PUSH.format(loop=loop)

@@ -20,9 +20,8 @@ module defines starts with an underscore or ``run_``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from harness.language.expressions import Expression, read
 from harness.language.operators import maximum, minimum
@@ -31,7 +30,6 @@ from harness.lowering.cpu.code import Block, Value
 from harness.lowering.cpu.flags import blocks_of, raised
 from harness.lowering.cpu.loop_mapping import LoopMapping
 from harness.lowering.cpu.mapping import Location, Mapping, literal
-from harness.lowering.cpu.modules import load_module
 from harness.lowering.cpu.rows_mapping import RowsMapping
 from harness.lowering.layout import LINE, Layout
 
@@ -235,22 +233,32 @@ class KernelBuilder:
         relative = self.program.control.relative if relative is None else relative
         return self.mapping.differs(old, new, self.blocks[block], tolerance, relative)
 
-    def prefetch_sources(self, stages: Sequence[EdgeReduce], neighbours: str, distance: int) -> None:
-        """Ask early, in the block "edge" at edge ``e``, for the rows of the source ``distance`` edges later."""
-        spaces = {name: space for stage in stages for space, name in reads(stage) if space == "src"}
-        rows = [node for node in map(partial(self.reading, "src"), spaces) if len(node.shape) == 1]
+    def prefetch_sources(
+        self, stages: Sequence[EdgeReduce], neighbours: str, distance: int, *, last: str = "last"
+    ) -> None:
+        """Ask early, in the block "edge" at edge ``e``, for the rows of the source ``distance`` edges later, at most
+        those of the edge ``last`` (of the graph's, unless told)."""
+        names = dict.fromkeys(name for stage in stages for space, name in reads(stage) if space == "src")
+        rows = [name for name in names if len(self.program.properties[name].shape) == 1]
         if not rows or not isinstance(self.mapping, RowsMapping):
             return
-        self.root.line(f"last = len({neighbours}) - 1")
-        edge = self.blocks["edge"]
-        edge.line(f"ahead = int64(at({neighbours}, min(e + {distance}, last)))")
-        for node in rows:
-            (lanes,), stride = self.layout.dims(node.shape), self.layout.stride(node.shape)
-            array = self._locate(*node.attribute).array
-            if LINE % stride == 0:  # a row within one line
-                edge.line(f"prefetch({array}, ahead * {stride})")
-            else:
-                edge.line(f"prefetch_row({array}, ahead * {stride}, {lanes})")
+        if last == "last":
+            self.root.line(f"last = len({neighbours}) - 1")
+        self.blocks["edge"].line(f"ahead = int64(at({neighbours}, min(e + {distance}, {last})))")
+        for name in rows:
+            self.prefetch("src", name, "edge", "ahead")
+
+    def prefetch(self, space: str, name: str, block: str, index: str) -> None:
+        """Ask early, in ``block``, for a property at ``index`` (an int64) of the array that a space is bound to. What
+        is no row or scalar, or is walked feature by feature, is not asked for."""
+        shape = self.program.properties[name].shape
+        if len(shape) > 1 or not isinstance(self.mapping, RowsMapping):
+            return
+        array, stride, body = self._locate(space, name).array, self.layout.stride(shape), self.blocks[block]
+        if LINE % stride == 0:  # a row within one line
+            body.line(f"prefetch({array}, {index} * {stride})")
+        else:
+            body.line(f"prefetch_row({array}, {index} * {stride}, {self.layout.dims(shape)[0]})")
 
     def tolerance(self) -> str:
         """A variable of the root block that holds the program's tolerance (0 when it has none)."""
@@ -308,47 +316,3 @@ def _fill(template: str, blocks: dict[str, Block]) -> str:
         elif blocks[match[2]].lines:
             lines.append("\n".join(match[1] + text for text in blocks[match[2]].lines))
     return "\n".join(lines)
-
-
-HEADER = '''"""Generated: {title}."""
-
-import numpy as np
-from numba import boolean, float32, float64, int64, njit, types, uint32, uint64
-
-from harness.lowering.cpu.flags import (
-    flagged_in, lowest_bit, next_block, place_of, raise_flag, take_flags,
-)
-from harness.lowering.cpu.launch import launch, launch_dynamic
-from harness.lowering.cpu.rows import (
-    absolute, at, dot, exp, extract, floor, fma, insert, log, maximum, minimum, prefetch, prefetch_row, reduce_all,
-    reduce_any,
-    reduce_max, reduce_min, reduce_sum, row_ops, sqrt, store, where,
-)
-from harness.lowering.cpu.small_matrix import matrix_ops
-
-READ_ONLY_INT64 = types.Array(int64, 1, "C", readonly=True)
-READ_ONLY_UINT32 = types.Array(uint32, 1, "C", readonly=True)
-READ_ONLY_UINT64 = types.Array(uint64, 1, "C", readonly=True)
-'''
-MAKERS = {"row_ops": ("load", "zero", "splat", "unit"), "matrix_ops": ("solve_spd", "inverse")}
-
-
-def compiled(kernel: Kernel, features: int) -> Callable[..., int]:
-    """The function that runs a kernel, from a module of its own: programs and schedules that share it compile it once.
-
-    It takes the number of parts, of threads, and the kernel's arguments; the value is the number of parts that failed.
-    """
-    module = load_module(module_source(f"{kernel.name}, k = {features}", [kernel]), f"{kernel.name}_k{features}")
-    function: Callable[..., int] = getattr(module, f"run_{kernel.name}")
-    return function
-
-
-def module_source(title: str, kernels: Sequence[Kernel]) -> str:
-    """The module that holds these kernels."""
-    text = "\n\n".join(kernel.source for kernel in kernels)
-    header = HEADER.format(title=title)
-    for maker, names in MAKERS.items():
-        used = set(re.findall(rf"\b_({'|'.join(names)})(\d+)\(", text))
-        for name, size in sorted(used, key=lambda pair: (int(pair[1]), pair[0])):
-            header += f"_{name}{size} = {maker}({size}).{name}\n"
-    return f"{header}\n\n{text}"

@@ -51,7 +51,7 @@ def _note_changes(
 ) -> None:
     at = builder.blocks[block]
     old = builder.reading("old", name)
-    stale = tracking.stale_groups(name)
+    stale = tracking.stale_after(name)
     if stale:
         changed = builder.mapping.fresh("changed")
         at.line(f"{changed} = {builder.differs(builder.lower(old), new, block)}")

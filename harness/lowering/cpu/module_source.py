@@ -1,0 +1,53 @@
+"""From kernels to functions that run them: the source of modules, and what compiles them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from harness.lowering.cpu.kernels import Kernel
+from harness.lowering.cpu.modules import load_module
+
+HEADER = '''"""Generated: {title}."""
+
+import numpy as np
+from numba import boolean, float32, float64, int64, njit, types, uint32, uint64
+
+from harness.lowering.cpu.batches import batch_room, batched, next_batch
+from harness.lowering.cpu.flags import (
+    clear_flagged, flagged_in, lowest_bit, next_block, place_of, raise_flag, take_flags,
+)
+from harness.lowering.cpu.launch import launch, launch_dynamic
+from harness.lowering.cpu.rows import (
+    absolute, at, dot, exp, extract, floor, fma, insert, log, maximum, minimum, prefetch, prefetch_row, reduce_all,
+    reduce_any,
+    reduce_max, reduce_min, reduce_sum, row_ops, sqrt, store, where,
+)
+from harness.lowering.cpu.small_matrix import matrix_ops
+
+READ_ONLY_INT64 = types.Array(int64, 1, "C", readonly=True)
+READ_ONLY_UINT32 = types.Array(uint32, 1, "C", readonly=True)
+READ_ONLY_UINT64 = types.Array(uint64, 1, "C", readonly=True)
+'''
+MAKERS = {"row_ops": ("load", "zero", "splat", "unit"), "matrix_ops": ("solve_spd", "inverse")}
+
+
+def compiled(kernel: Kernel, features: int) -> Callable[..., int]:
+    """The function that runs a kernel, from a module of its own: programs and schedules that share it compile it once.
+
+    It takes the number of parts, of threads, and the kernel's arguments; the value is the number of parts that failed.
+    """
+    module = load_module(module_source(f"{kernel.name}, k = {features}", [kernel]), f"{kernel.name}_k{features}")
+    function: Callable[..., int] = getattr(module, f"run_{kernel.name}")
+    return function
+
+
+def module_source(title: str, kernels: Sequence[Kernel]) -> str:
+    """The module that holds these kernels."""
+    text = "\n\n".join(kernel.source for kernel in kernels)
+    header = HEADER.format(title=title)
+    for maker, names in MAKERS.items():
+        used = set(re.findall(rf"\b_({'|'.join(names)})(\d+)\(", text))
+        for name, size in sorted(used, key=lambda pair: (int(pair[1]), pair[0])):
+            header += f"_{name}{size} = {maker}({size}).{name}\n"
+    return f"{header}\n\n{text}"
