@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from harness.graph.generators import grid
+from harness.language import minimum
+from harness.language.reference import ReferenceRun
 from tests.engines import test_changing_edges_on_cuda as on_cuda
+from tests.engines.programs import inputs_for, traced
 
 EVERY = 11  # of the cases, one is not marked as full
 TWO_LANES = 5  # features: teams of two lanes, the second of which has little to do
@@ -20,6 +25,43 @@ def test_programs_that_update_edges(schedule, case, features, emulated):
 
 def test_an_edge_sends_a_number_that_all_lanes_have_read(emulated):
     on_cuda.test_programs_that_update_edges("changes-push-edges", "two updates", TWO_LANES, emulated)
+
+
+def backwards(p, self):
+    """Shortest paths that go along arcs by what the reverse arc weighs."""
+    p.edge("weight")
+    p.vertex("x0")
+    p.vertex("x", start="x0")
+
+    @p.over_edges(into="near", reduce="min")
+    def offer(src, edge):
+        return src.x + edge.reverse.weight
+
+    @p.over_vertices
+    def step(v):
+        return {"x": minimum(v.x, v.near)}
+
+    p.until_settled(at_most=30)
+    p.output("x", bound=1e-5)
+
+
+@pytest.mark.parametrize("schedule", ["changes-push", "gunrock", "gunrock-merge-path", "tigr-short", "simdx-lists"])
+def test_active_sources_send_what_the_reverse_edge_has(schedule, emulated):
+    program, graph, k = traced(backwards, "backwards"), grid(rows=5, columns=7), 3
+    graph = graph.with_weights(np.random.default_rng(1).uniform(0.5, 2.0, graph.num_edges).astype(np.float32))
+    inputs = inputs_for(program, graph, k, seed=2)
+    engine, run = on_cuda.prepared(schedule, program, graph, k, emulated), ReferenceRun(program, graph, k)
+    engine.reset(inputs)
+    run.reset(inputs)
+    assert engine.run(30).settled
+    run.run(30)
+    np.testing.assert_allclose(engine.values("x"), run.values("x"), rtol=1e-5)
+    engine.close()
+
+
+@pytest.mark.parametrize("schedule", ["tigr-short", "simdx-lists"])
+def test_a_thread_reads_what_the_reverse_edge_has(schedule, emulated):
+    on_cuda.test_programs_that_update_edges(schedule, "reads back", TWO_LANES, emulated)
 
 
 @pytest.mark.full

@@ -150,7 +150,7 @@ class SimdxCudaEngine(TaskEngine):
             template = COMPUTE.format(worker=worker, size=size)
             builder = self.builder(f"{stage.name}_{size}", template, signature)
             builder.bind("src", "edge", "u")
-            builder.bind("edge", "edge", "e", "csc_")
+            builder.bind_edge(stage, "edge", "csc")
             builder.bind("dst", "vertex", "v")
             builder.comment("edge", stage)
             total = builder.accumulator("total", stage.message, stage.reducer, "vertex")

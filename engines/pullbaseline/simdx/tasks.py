@@ -98,7 +98,7 @@ class TaskFunctions:
         builder = self.make("push_messages", PUSH, (*LISTED, ("out_offsets", "arcs"), ("out_neighbours", "ids")))
         builder.bind("src", "edge", "u")
         builder.bind("sent", "edge", "u", "sent_")
-        builder.bind("edge", "edge", "e", "csr_")
+        builder.bind_edge(stage, "edge", "csr")
         builder.bind("dst", "edge", "v")
         builder.comment("edge", stage)
         message = builder.mapping.kept(self.activity.message)
@@ -118,7 +118,7 @@ class TaskFunctions:
         listed = (*LISTED, ("in_offsets", "arcs"), ("in_neighbours", "ids"))
         builder = self.make("pull_messages", VOTE if votes else PULL, listed)
         builder.bind("src", "edge", "u")
-        builder.bind("edge", "edge", "e", "csc_")
+        builder.bind_edge(stage, "edge", "csc")
         builder.bind("dst", "vertex", "v")
         decided = f"decided<{OPERATION[stage.reducer]}>"
         if votes:

@@ -213,7 +213,7 @@ class GunrockCudaEngine(ThreadEngine):
         builder = self.builder(f"{stage.name}_changes" if changes else stage.name, template, signature)
         builder.bind("src", "edge", "u")
         builder.bind("sent", "edge", "u", f"sent_{stage.name}_")
-        builder.bind("edge", "edge", "e", "csr_")
+        builder.bind_edge(stage, "edge", "csr")
         builder.bind("dst", "edge", "v")
         builder.comment("edge", stage)
         message = self.deltas[stage.name].message if changes else stage.message

@@ -120,7 +120,7 @@ class TigrCudaEngine(ThreadEngine):
         builder = self.builder(stage.name, PUSH.format(bound=self.schedule.degree_bound), signature)
         builder.bind("src", "source", "u")
         builder.bind_scalar("src", "out_degree", "source", "float(out_offsets[u + 1] - out_offsets[u])")
-        builder.bind("edge", "edge", "e", "csr_")
+        builder.bind_edge(stage, "edge", "csr")
         builder.bind("dst", "edge", "v")
         builder.comment("edge", stage)
         if self.mover is not None:

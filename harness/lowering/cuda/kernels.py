@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from harness.language.expressions import Expression, parameter, read
-from harness.language.program import Program, Reducer, Stage
+from harness.language.program import Program, Reducer, Stage, reads
 from harness.lowering.cuda.accesses import Access
 from harness.lowering.cuda.code import Value
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape
@@ -110,6 +110,14 @@ class CudaKernelBuilder:
     def bind(self, space: str, block: str, index: str, prefix: str = "vertex_") -> None:
         """Properties read from ``space`` are at ``index`` from ``block`` on, in the array ``prefix + property``."""
         self._bindings[space] = Binding(block, index, prefix)
+
+    def bind_edge(self, stage: Stage, block: str, order: str) -> None:
+        """What a stage reads of edge ``e`` and of its reverse: where all arcs pair, that is at ``reverse[e]`` in either
+        order."""
+        self.bind("edge", block, "e", f"{order}_")
+        if any(space == "reverse" for space, _ in reads(stage)):
+            self.argument("reverse", "ids")
+            self.bind("reverse", block, "reverse[e]", f"{order}_")
 
     def bind_scalar(self, space: str, name: str, block: str, text: str) -> None:
         """A number of a property that ``text`` gives from ``block`` on, without looking into the property's array."""
