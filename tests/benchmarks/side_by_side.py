@@ -6,6 +6,7 @@ the rounds of the ratio within a round.
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import statistics
@@ -85,6 +86,7 @@ def close(engines: Sequence[Engine]) -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(prog="python -m tests.benchmarks.side_by_side", description=__doc__).parse_args()
     print(f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores, Python {platform.python_version()}")
     aggregation()
     whole_runs()
