@@ -57,10 +57,10 @@ class EdgeChanges:
         if self.doubled:
             engine.double(self.array, engine.graph.num_edges, self.stage.updates)
         made = [self.update, self.commit] if self.doubled else [self.update]
-        kernels = [make(tiles=tiles) for make in made for tiles in turns]
-        for kernel in kernels:
-            over, lanes = ("all arcs", engine.team.lanes) if kernel.name.endswith("_tiles") else ("all", 1)
-            engine.add(kernel, over, lanes, (self.dirty,) if kernel is kernels[-1] else ())
+        kernels = [(make(tiles=tiles), tiles) for make in made for tiles in turns]
+        for kernel, tiles in kernels:
+            over, lanes = ("all arcs", engine.team.lanes) if tiles else ("all", 1)
+            engine.add(kernel, over, lanes, (self.dirty,) if kernel is kernels[-1][0] else ())
 
     def _through_flags(self, name: str) -> bool:
         """Whether a vertex is active for the update when this property has moved; else its row is dirty at once."""

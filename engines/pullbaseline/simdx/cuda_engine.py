@@ -20,7 +20,7 @@ from engines.pullbaseline.simdx.bulk import fused_superstep
 from engines.pullbaseline.simdx.sources import made_at_sources
 from engines.pullbaseline.simdx.task_engine import TaskEngine
 from engines.pullbaseline.simdx.tasks import SIZES, WORKERS
-from harness.api import EdgeReduce, Graph, GraphReduce, Launch, Program, combine_threads
+from harness.api import EdgeReduce, Graph, GraphReduce, Launch, Program, combine_threads, named_apart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -72,7 +72,7 @@ class SimdxCudaEngine(TaskEngine):
         """The steps of a superstep, one after another; fused, the kernel that goes over all of them."""
         super().plan()
         if self.fused and isinstance(self.active, str):
-            self.steps = self.launches
+            self.steps = named_apart(self.launches)
             kernel = fused_superstep(self.steps, len(self.sides))
             swaps = tuple(dict.fromkeys(array for launch in self.steps for array in launch.swaps))
             self.launches = [Launch(kernel, "all", 1, swaps)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from harness.language.expressions import Expression, parameter, read
@@ -20,6 +20,7 @@ from harness.lowering.cuda.accesses import Access
 from harness.lowering.cuda.code import Value
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape
 from harness.lowering.cuda.mapping import Location, Mapping
+from harness.lowering.cuda.names import in_ascii, kernel_name
 from harness.lowering.cuda.templates import blocks_of, filled
 
 Scratch: TypeAlias = Literal["global", "shared"]  # where matrices of a thread's own lie; global: in local memory
@@ -60,6 +61,10 @@ class CudaKernel:
     counters: int = 0
     thread_floats: int = 0  # of shared memory that each thread needs for itself
 
+    def called(self, name: str) -> CudaKernel:
+        """The same kernel by another name."""
+        return replace(self, name=name, source=self.source.replace(f" {self.name}(", f" {name}(", 1))
+
 
 @dataclass(frozen=True)
 class Binding:
@@ -92,8 +97,8 @@ class CudaKernelBuilder:
         scratch: Scratch = "global",
         flipped: MappingOf[str, str] | None = None,
     ) -> None:
-        self.name, self.program, self.layout, self.template, self.team = name, program, layout, template, team
-        self.flipped, self.scratch = flipped or {}, scratch
+        self.name, self.program, self.layout, self.template = kernel_name(name), program, layout, template
+        self.team, self.flipped, self.scratch = team, flipped or {}, scratch
         self.blocks = blocks_of(template, hoisted)
         self._types: dict[str, str] = {"run": "run", **dict(signature)}
         self._counters: dict[str, str] = {}
@@ -152,7 +157,8 @@ class CudaKernelBuilder:
     # statements -------------------------------------------------------------------------------------------------------
     def comment(self, block: str, stage: Stage) -> None:
         """Name the stage that the next statements come from, and the author's line of it."""
-        self.blocks[block].line(f"// {stage.name}: {stage.line.text or stage.line}".split("\n")[0])
+        told = f"// {stage.name}: {stage.line.text or stage.line}".split("\n")[0]
+        self.blocks[block].line(told.rstrip("\\"))  # behind which a comment would go on in the next line
 
     def accumulator(self, name: str, message: Expression, reducer: Reducer, block: str) -> Value:
         """A local accumulator, set to the reducer's identity in ``block``."""
@@ -231,7 +237,7 @@ class CudaKernelBuilder:
             ]
         )
         return CudaKernel(
-            self.name, source, tuple(types), self.mapping.tile_floats, unless, self._accesses(),
+            self.name, in_ascii(source), tuple(types), self.mapping.tile_floats, unless, self._accesses(),
             len(self._counters), self._stride() if self._shares_scratch() else 0,
         )  # fmt: skip
 
@@ -259,11 +265,11 @@ class CudaKernelBuilder:
             flags = not {"flag", "flags"}.isdisjoint(kinds.values())
             written = not {"f32", "flag"}.isdisjoint(kinds.values())
             kind = ("flag" if flags else "f32") if written else ("flags" if flags else "input")
-            types |= dict.fromkeys((f"{array}_a", f"{array}_b"), kind)
+            types |= dict.fromkeys((f"even_{array}", f"odd_{array}"), kind)
             types[flips] = types.get(flips, "counts")
-            for name, (odd, even) in {array: ("b", "a"), f"next_{array}": ("a", "b")}.items():
+            for name, (odd, even) in {array: ("odd", "even"), f"next_{array}": ("even", "odd")}.items():
                 if name in kinds:
-                    value = f"{flips}[0] & 1 ? {array}_{odd} : {array}_{even}"
+                    value = f"{flips}[0] & 1 ? {odd}_{array} : {even}_{array}"
                     chosen.append(f"{TYPES[kind].removesuffix(' __restrict__')} const {name} = {value};")
         return types, chosen
 

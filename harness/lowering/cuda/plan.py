@@ -19,6 +19,7 @@ from harness.lowering.cuda.launches import Launch
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape, has_matrices, longest_row
 from harness.lowering.cuda.memory import arrays_of, values_of
 from harness.lowering.cuda.modules import MOST_GROUPS, headers, module_source
+from harness.lowering.cuda.names import named_apart
 from harness.lowering.cuda.tracked_arrays import tracked_arrays
 from harness.lowering.log_products import products_as_sums
 from harness.lowering.refusals import unsupported
@@ -109,6 +110,7 @@ class PlannedEngine(Engine):
         self.sides = self._sides()
         self.many_arcs = graph.num_edges >= 1 << 31
         self.plan()
+        self.launches = named_apart(self.launches)
         floats = max((kernel.tile_floats for kernel in self.kernels), default=0)
         block = self.block
         while self.team.lanes > 1 and block > 32 and self.shared_bytes(floats, block) > MOST_SHARED // 2:
@@ -169,7 +171,7 @@ class PlannedEngine(Engine):
     @property
     def twins(self) -> dict[str, str]:
         """The arrays behind the two buffers that kernels name."""
-        pairs = [((f"{array}_a", array), (f"{array}_b", f"next_{array}")) for array in self.flipped]
+        pairs = [((f"even_{array}", array), (f"odd_{array}", f"next_{array}")) for array in self.flipped]
         return dict(pair for both in pairs for pair in both)
 
     def array_names(self) -> set[str]:

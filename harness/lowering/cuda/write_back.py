@@ -107,4 +107,4 @@ def frontier(builder: CudaKernelBuilder, tracking: Tracking, group: FoldGroup, r
     order = tracking.groups.index
     same = order(group) < order(reader) and not tracking.program.control.alternate
     number, later = tracking.propagating().index(reader), "" if same else " + 1"
-    return builder.counter(f"arcs_{number}", f"&run->frontier[{number}][(run->superstep{later}) & 1]")
+    return builder.counter(f"arcs_{number}_found", f"&run->frontier[{number}][(run->superstep{later}) & 1]")

@@ -1,0 +1,77 @@
+"""Names of kernels and of what they take, of names that users gave: C++ knows more reserved words than Python, and the
+compiler takes ASCII alone.
+
+An ordinary name stays as it is. Arrays and variables have something before or behind the user's name, so only names of
+kernels can meet those of C++, of CUDA, or of the templates.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from harness.lowering.cuda.kernels import CudaKernel
+    from harness.lowering.cuda.launches import Launch
+
+KEYWORDS = """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t class co_await
+    co_return co_yield compl concept const const_cast consteval constexpr constinit continue decltype default delete do
+    double dynamic_cast else enum explicit export extern false final float for friend goto if inline int long mutable
+    namespace new noexcept not not_eq nullptr operator or or_eq override private protected public register
+    reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch template this
+    thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor
+    xor_eq
+    clock_t linux main restrict std typeof unix va_arg va_copy va_end va_list va_start
+"""
+# Functions of C, and of CUDA beside them, that are declared in every module; with f or l behind them too.
+FUNCTIONS = """
+    abs acos acosh alloca asin asinh assert atan atan2 atanh calloc cbrt ceil clock clock64 copysign cos cosh cospi
+    cyl_bessel_i0 cyl_bessel_i1 div erf erfc erfcinv erfcx erfinv exp exp10 exp2 expm1 fabs fdim fdivide floor fma fmax
+    fmin fmod free frexp hypot ilogb isfinite isinf isnan j0 j1 jn labs ldexp ldiv lgamma llabs lldiv llmax llmin llrint
+    llround log log10 log1p log2 logb lrint lround malloc max memcpy memset min modf nan nearbyint nextafter norm norm3d
+    norm4d normcdf normcdfinv pow powi printf rcbrt realloc remainder remquo rhypot rint rnorm rnorm3d rnorm4d round
+    rsqrt saturate scalbln scalbn signbit sin sincos sincospi sinh sinpi sqrt strcmp strcpy strlen tan tanh tgamma trunc
+    ullmax ullmin umax umin vprintf y0 y1 yn
+"""
+OWN = ["end_of_superstep", "unrolled"]  # of modules and templates, beside functions, which may share their names
+RESERVED = {*OWN, *KEYWORDS.split(), *(name + suffix for name in FUNCTIONS.split() for suffix in ("", "f", "l"))}
+# Types and constants of CUDA; names with a capital or an underscore before them, which those of the templates have.
+BUILT_IN = re.compile(
+    r"[A-Z_].*|(thread|block)Idx|(block|grid)Dim|warpSize|dim3|(cuda|atomic|make_).*"
+    r"|u?(char|short|int|long|longlong|float|double)[1-4](_\w+)?|u?int(_fast|_least|ptr|max)?\d*_t|(size|ptrdiff)_t"
+)
+
+
+def in_ascii(text: str) -> str:
+    """Generated code, or a name in it, with every other letter spelt by its number; comments stay as they are."""
+    if text.isascii():
+        return text
+    lines = (line.partition("//") for line in text.split("\n"))
+    return "\n".join(_spelt(code) + slashes + comment for code, slashes, comment in lines)
+
+
+def _spelt(code: str) -> str:
+    return re.sub(r"[^\x00-\x7f]", lambda letter: f"_u{ord(letter[0]):04x}_", code)
+
+
+def kernel_name(name: str) -> str:
+    """The name of a kernel that is to be called ``name``: with an underscore behind it where that means something."""
+    name = in_ascii(name)
+    return f"{name}_" if name in RESERVED or BUILT_IN.fullmatch(name) else name
+
+
+def named_apart(launches: Sequence[Launch]) -> list[Launch]:
+    """The launches, with a number behind the name of a kernel where an earlier, other one has that name: a stage may be
+    called like what is made for another one."""
+    kernels: dict[str, CudaKernel] = {}
+    found = []
+    for launch in launches:
+        kernel, number = launch.kernel, 1
+        while kernels.setdefault(kernel.name, kernel).source != kernel.source:
+            number += 1
+            kernel = launch.kernel.called(f"{launch.kernel.name}_{number}")
+        found.append(launch if kernel is launch.kernel else replace(launch, kernel=kernel))
+    return found

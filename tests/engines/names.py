@@ -1,0 +1,60 @@
+"""Programs whose names mean something in C++, to CUDA, or to the kernels' templates, and those with other letters."""
+
+from __future__ import annotations
+
+from harness.language import K, total
+
+# Of stages, by turns: keywords, functions of C and of CUDA, types, macros and variables of the templates, what is made
+# for other stages, and letters that are not ASCII.
+STAGES = (
+    "float", "union", "main", "norm", "log", "threadIdx", "Team", "Row", "Run", "LANES", "gather", "atomicAdd",
+    "end_of_superstep", "clear_got", "unrolled", "größe", "名", "printf", "INFINITE", "expf", "messages_tiles",
+    "clear_template", "fused_pull", "join_mean",
+)  # fmt: skip
+
+
+def named(function, name):
+    """The function by another name, as if it had been written so."""
+    function.__name__ = name
+    return function
+
+
+def awkward(stages):
+    """A build function: reductions, steps and a sum over the graph; ``stages``: their names, four of them."""
+
+    def build(p, self):
+        first, second, third, fourth = stages
+        p.edge("int")
+        p.vertex("float", K)
+        p.vertex("x", K, start="float")
+        p.vertex("x_a", start=0.5)
+        p.vertex("über", K, start=1.0)
+        p.vertex("arcs", start=0.25)
+
+        def reduced(src, edge):
+            return edge.int * src.x
+
+        def largest(src):
+            return src.über
+
+        def stepped(v):
+            return {"über": 0.5 * v.über + 0.125 * v.got, "union": 0.25 * v.template}
+
+        def ended(v, graph):
+            kept = 0.5 * v.x_a + 0.01 * v.arcs
+            return {"x": 0.5 * v.x + 0.125 * v.union + 0.01 * graph.名, "x_a": kept, "arcs": 0.5 * kept}
+
+        p.over_edges(into="got", reduce="sum")(named(reduced, first))
+        p.over_edges(into="template", reduce="sum")(named(largest, second))
+        p.over_graph(into="名", reduce="sum")(named(lambda v, graph: total(v.über) / graph.num_vertices, "mean"))
+        p.over_vertices(named(stepped, third))
+        p.over_vertices(named(ended, fourth))
+        p.repeat(4)
+        p.output("x", bound=1e-4)
+
+    return build
+
+
+def quartets():
+    """Four names each, every name once."""
+    return [tuple((STAGES * 2)[i : i + 4]) for i in range(0, len(STAGES), 4)]
