@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from harness.lowering.cuda.code import Value
     from harness.lowering.cuda.engine import CudaEngine
     from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder
-    from harness.lowering.cuda.launches import Launch
+    from harness.lowering.cuda.launches import Launch, turned
     from harness.lowering.cuda.names import named_apart
     from harness.lowering.cuda.thread_engine import ThreadEngine, combine_threads
     from harness.lowering.cuda.walks import (
@@ -113,7 +113,7 @@ _HOME = {
     "harness.lowering.cuda.engine": "CudaEngine",
     "harness.lowering.cuda.kernels": "CudaKernel CudaKernelBuilder",
     "harness.lowering.cuda.thread_engine": "ThreadEngine combine_threads",
-    "harness.lowering.cuda.launches": "Launch",
+    "harness.lowering.cuda.launches": "Launch turned",
     "harness.lowering.cuda.names": "named_apart",
     "harness.lowering.cuda.walks": "Mapped Work arc_range look_ups neighbours_of rows_of with_looked_up",
     "harness.lowering.cuda.write_back": "cuda_write_back frontier",
@@ -143,5 +143,5 @@ __all__ = [
     "live_after", "look_ups", "moved", "mutable", "named_apart", "neighbours_of", "option", "owned_edges",
     "owner_bounds", "products_as_sums", "push_template", "raised", "read", "reads", "recomputation_only",
     "registers_of", "repeated", "rows_of", "schedule_from_options", "segment_reduce", "substitute", "sum_hubs_in_runs",
-    "unfolded", "walk", "watched", "with_looked_up", "write_back",
+    "turned", "unfolded", "walk", "watched", "with_looked_up", "write_back",
 ]  # fmt: skip

@@ -113,8 +113,8 @@ class OnyxCudaEngine(CudaEngine):
             self.messages = {form.reduction.name: form.message for form in forms}
             self.keep_accumulators(forms, self.schedule.rebuild)
         for group in self.tracking.groups if self.change_driven else ():  # every kernel has to know of these buffers
-            self.flipped |= {f"vertex_{name}": f"flips_{self.tracking.name(group)}" for name in self._doubled(group)}
-            self.flipped |= {array: f"flips_{array}" for array in doubled_edges(self, group)}
+            doubled = (*(f"vertex_{name}" for name in self._doubled(group)), *doubled_edges(self, group))
+            self.flipped |= {array: f"flips_{array}" for array in doubled}  # which several groups may flip
         for group in self.tracking.groups:
             if group.kind == "vertex":
                 self.add(kernels.vertices(group), "vertices")

@@ -100,9 +100,12 @@ class PullKernels(Kernels):
     def commit(self, group: FoldGroup, doubled: tuple[str, ...]) -> CudaKernel:
         """Copy fresh rows from the second buffer, or let the buffers change places if it holds everything."""
         name = self.tracking.name(group)
-        names = {"number": self.number(group), "flips": f"flips_{name}", "fresh": f"fresh_{name}"}
+        flips = [f"flips_vertex_{written}" for written in doubled]
+        flip = " ".join(f"++{count}[0];" for count in flips)
+        names = {"number": self.number(group), "flip": flip, "fresh": f"fresh_{name}"}
         builder = self.builder(f"commit_{name}", templates.COMMIT.format(**names), templates.RANGE)
-        builder.argument(names["flips"], "counts")
+        for count in flips:
+            builder.argument(count, "counts")
         builder.argument(names["fresh"], "flag")
         builder.bind("next", "vertex", "v", "next_vertex_")
         for written in doubled:

@@ -23,7 +23,10 @@ NEW = "new"  # the space of what an update has just made
 
 def rolled(program: Program) -> tuple[EdgeUpdate, tuple[EdgeReduce, ...]] | None:
     """The update and the reductions that can share a pass: one update behind all reductions, which read nothing but
-    what it makes and inputs of edges and of the graph, so that nothing can come between."""
+    what it makes and inputs of edges and of the graph, so that nothing can come between.
+
+    The pass overwrites what was reduced: only steps between a reduction and the update read it, and it is no output.
+    """
     if program.control.alternate:
         return None
     updates = [stage for stage in program.stages if isinstance(stage, EdgeUpdate)]
@@ -33,7 +36,7 @@ def rolled(program: Program) -> tuple[EdgeUpdate, tuple[EdgeReduce, ...]] | None
         return None
     (update,) = updates
     order = list(program.stages).index
-    if any(order(stage) > order(update) for stage in reductions):
+    if any(order(stage) > order(update) or _outlives(program, stage, update) for stage in reductions):
         return None
     found = {pair for stage in reductions for pair in reads(stage.message)}
     inputs = {name for name, prop in program.properties.items() if prop.role == "input"}
@@ -41,6 +44,14 @@ def rolled(program: Program) -> tuple[EdgeUpdate, tuple[EdgeReduce, ...]] | None
         return None
     others = found - {("edge", update.updates)}
     return (update, reductions) if all(s in ("edge", "graph") and name in inputs for s, name in others) else None
+
+
+def _outlives(program: Program, reduction: EdgeReduce, update: EdgeUpdate) -> bool:
+    """Whether somebody wants what is reduced behind the update, or in the next superstep before it is reduced anew."""
+    order = list(program.stages).index
+    readers = [stage for stage in program.stages if reduction.into in {name for _, name in reads(stage)}]
+    between = all(order(reduction) < order(stage) < order(update) for stage in readers)
+    return reduction.into in program.outputs or not between
 
 
 def update_and_reduce(kernels: Kernels, update: EdgeUpdate, reductions: tuple[EdgeReduce, ...], run: int) -> CudaKernel:

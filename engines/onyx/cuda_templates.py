@@ -76,7 +76,7 @@ SENT = """
 COMMIT = """
     @kernel
     if (!run->sparse({number})) {{
-        if (blockIdx.x == 0 && threadIdx.x == 0) ++{flips}[0];
+        if (blockIdx.x == 0 && threadIdx.x == 0) {{ {flip} }}
         return;
     }}
     vertexmap(team, first, last, [&](Id v) {{ return {fresh}[v]; }}, [&](Id v) {{

@@ -62,10 +62,14 @@ class OnyxSchedule:
     pipeline: bool | None = option(None, "GPU: search for the next edges while computing (None: the default)")
     balance: str | None = option(None, "GPU: warp or edge (None: the default)")
     vector_width: int | None = option(None, "GPU: features a lane loads at once, 1, 2 or 4 (None: the default)")
-    block_size: int | None = option(None, "GPU: threads a block (None: the default)")
+    block_size: int | None = option(None, "GPU: threads a block, 32 to 512 in powers of two (None: the default)")
 
     DENSE_SHARES: ClassVar[dict[str, float]] = {"cpu": 0.1, "cuda": 0.01}
     GPU_ONLY: ClassVar[tuple[str, ...]] = ("pipeline", "balance", "vector_width", "block_size")
+    # Blocks are whole warps, also when halved; the tile of a larger one does not fit its static shared memory.
+    VALUES: ClassVar[dict[str, tuple[str | int, ...]]] = {
+        "balance": ("warp", "edge"), "vector_width": (1, 2, 4), "block_size": (32, 64, 128, 256, 512),
+    }  # fmt: skip
 
     def __post_init__(self) -> None:
         if self.direction not in ("push", "pull"):
@@ -74,6 +78,9 @@ class OnyxSchedule:
             raise ScheduleError(f"rebuild={self.rebuild}: give a number of supersteps, or 0 for never")
         if self.dense_share is not None and not 0.0 <= self.dense_share <= 1.0:
             raise ScheduleError(f"dense_share={self.dense_share}: a share of the arcs lies in 0..1")
+        for name, known in self.VALUES.items():
+            if getattr(self, name) not in (None, *known):
+                raise ScheduleError(f"{name}={getattr(self, name)!r}: give one of {', '.join(map(str, known))}")
 
     def share_of(self, device: str) -> float:
         """``dense_share``, by default the device's: going over everything costs a GPU far less an arc than following

@@ -189,6 +189,33 @@ def products_of_edges(p, self):
     p.output("x", bound=1e-4)
 
 
+def reduced_for_later(p, self):
+    """A reduction that is read behind the update, and by the next superstep before it is reduced anew."""
+    p.vertex("x0", K)
+    p.vertex("x", K, start="x0")
+    p.vertex("got", K, start=0.5)
+    p.edge("flow", K, start=1.0)
+
+    @p.over_vertices
+    def before(v):
+        return {"x": 0.5 * v.x + 0.25 * normalize(v.got)}
+
+    @p.over_edges(into="got", reduce="sum")
+    def gather(edge):
+        return edge.flow
+
+    @p.over_edges(updates="flow")
+    def move(src, edge):
+        return 0.5 * edge.flow + 0.25 * src.x
+
+    @p.over_vertices
+    def after(v):
+        return {"x": 0.75 * v.x + 0.125 * normalize(v.got)}
+
+    p.repeat(10)
+    p.output("x", bound=1e-4)
+
+
 EDGE_PROGRAMS = {
     "both ends": (both_ends, two_sides, ("x", "flow")),
     "reads back": (reads_back, two_sides, ("x", "flow")),
@@ -197,4 +224,5 @@ EDGE_PROGRAMS = {
     "tables": (tables, arcs_and_loops, ("x", "table")),
     "largest flow": (largest_flow, arcs_and_loops, ("x", "flow")),
     "products": (products_of_edges, two_sides, ("x", "sign")),
+    "reduced for later": (reduced_for_later, arcs_and_loops, ("x", "flow")),
 }

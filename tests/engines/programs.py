@@ -778,3 +778,29 @@ def tall_messages(p, self):
 
     p.repeat(3)
     p.output("x", bound=2e-4)
+
+
+@example
+def gathered_twice(p, self):
+    """Two reductions read one property from their sources, and the step behind each of them writes it."""
+    p.vertex("x0", K)
+    p.vertex("x", K, start="x0")
+
+    @p.over_edges(into="near", reduce="sum")
+    def spread(src):
+        return src.x
+
+    @p.over_vertices
+    def half(v):
+        return {"x": 0.5 * v.x + 0.25 * normalize(v.near)}
+
+    @p.over_edges(into="far", reduce="sum")
+    def spread_again(src):
+        return src.x
+
+    @p.over_vertices
+    def whole(v):
+        return {"x": 0.75 * v.x + 0.125 * normalize(v.far)}
+
+    p.repeat(5)
+    p.output("x", bound=1e-4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from harness.language import Algorithm, K, ProgramBuilder, trace
 from harness.lowering.accumulators import separated
 from harness.lowering.cuda.launches import Launch, turned
 from harness.lowering.log_products import products_as_sums
+from tests.engines.edge_programs import reduced_for_later
+from tests.engines.programs import arcs_and_loops, gathered_twice, traced
 
 
 class Passing(Algorithm):
@@ -67,6 +70,23 @@ def test_nothing_may_come_between(reads, may):
     assert (rolled(lowered(Passing(reads=reads))) is not None) == may
 
 
+def test_what_was_reduced_is_not_wanted_behind_the_update():
+    program = traced(reduced_for_later, "reduced for later")
+    steps = {stage.name: stage for stage in program.stages}
+
+    def of(*names):
+        return rolled(dataclasses.replace(program, stages=tuple(steps[name] for name in names)))
+
+    assert of("gather", "before", "move") is not None
+    assert of("gather", "move", "after") is None
+    assert of("before", "gather", "move") is None
+    (x,) = program.results
+    asked = dataclasses.replace(program, results=(x, dataclasses.replace(x, name="got")))
+    assert (
+        rolled(dataclasses.replace(asked, stages=tuple(steps[name] for name in ("gather", "before", "move")))) is None
+    )
+
+
 def test_other_programs_are_not_rolled():
     assert rolled(lowered(LabelPropagation())) is None
     assert rolled(lowered(Passing(order="updated first"))) is None
@@ -100,3 +120,14 @@ def test_other_schedules_reduce_in_every_superstep(options):
 def test_buffers_that_change_places_twice_are_where_they_were():
     launches = [Launch(None, "all", 1, swaps) for swaps in (("a",), ("a", "b"), (), ("c",), ("c",), ("c",))]
     assert turned(launches) == {"b", "c"}
+
+
+def test_every_commit_turns_the_buffers_that_it_fills():
+    """Two groups write one property while others read it: all kernels tell its buffers apart by one count."""
+    engine = OnyxCudaEngine(OnyxSchedule(balance="warp"))
+    answer = engine.supports(traced(gathered_twice, "gathered twice"), arcs_and_loops(), 4, Device("cuda"))
+    assert isinstance(answer, Yes)
+    assert engine.flipped == {"vertex_x": "flips_vertex_x"}
+    commits = [kernel for kernel in engine.kernels if kernel.name.startswith("commit_")]
+    assert len(commits) == 2
+    assert all("{ ++flips_vertex_x[0]; }" in kernel.source for kernel in commits)

@@ -21,9 +21,11 @@ from harness.algorithms.sssp import SSSP
 from harness.contract import EngineFailure, Phases, Yes
 from harness.graph import Graph
 from harness.graph.generators import grid, random_ratings, rmat
-from harness.language import trace
+from harness.language import K, normalize, trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
+from tests.engines.edge_programs import EDGE_PROGRAMS
+from tests.engines.programs import arcs_and_loops, inputs_for, traced, two_sides, whole_graph
 from tests.engines.test_cuda import random_network
 
 pytestmark = pytest.mark.gpu
@@ -202,6 +204,52 @@ def test_bulk_synchronous_supersteps_in_one_kernel(name, blocks, device):
         if expected.settled:
             break
     assert set(engine.blocks_of) == {"fused_pull"}
+    engine.close()
+
+
+def sent_by_turns(p, self):
+    """Sides of a bipartite graph by turns; a message of two properties of its source."""
+    p.vertex("x0", K)
+    p.vertex("x", K, start="x0")
+
+    @p.over_edges(into="aggr", reduce="sum")
+    def spread(src):
+        return src.x / src.out_degree
+
+    @p.over_vertices
+    def step(v):
+        return {"x": 0.5 * v.x + 0.25 * normalize(v.aggr)}
+
+    p.alternate_sides()
+    p.repeat(5)
+    p.output("x", bound=1e-4)
+
+
+OPERATIONS = {
+    "reductions over the graph in one phase": (whole_graph, arcs_and_loops),
+    "sides": (sent_by_turns, two_sides),
+    **{name: EDGE_PROGRAMS[name][:2] for name in ("two updates", "overwritten", "reduced for later")},
+}
+
+
+@pytest.mark.parametrize("blocks", [None, 2])
+@pytest.mark.parametrize("features", [1, 5])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_operations_in_one_kernel(name, features, blocks, device):
+    build, graph = OPERATIONS[name]
+    program = traced(build, build.__name__)
+    inputs = inputs_for(program, graph(), features, seed=SEED)
+    engine = SimdxCudaEngine(SimdxSchedule(fusion="push_pull", resident_blocks=blocks, **LOW))
+    assert isinstance(engine.supports(program, graph(), features, device), Yes)
+    engine.prepare(program, graph(), features, device, Phases())
+    run = ReferenceRun(program, graph(), features)
+    for steps in ((1, 1, 1), (2, 3)):  # again from the start
+        run.reset(inputs)
+        engine.reset(inputs)
+        for some in steps:
+            run.run(some)
+            engine.run(some)
+            check(engine, program, run)
     engine.close()
 
 

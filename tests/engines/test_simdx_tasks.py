@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 
 import pytest
@@ -16,8 +17,9 @@ from harness.device.compilation import compiled
 from harness.language import K, maximum, minimum, where
 from harness.language.program import EdgeReduce, VertexStep
 from harness.lowering.cuda.modules import headers
+from tests.engines.edge_programs import EDGE_PROGRAMS
 from tests.engines.problems import ALGORITHMS, program, small
-from tests.engines.programs import traced
+from tests.engines.programs import arcs_and_loops, traced, whole_graph
 
 
 def extremum(step, *, reduce="min", message=lambda src: src.x + 1.0):
@@ -104,6 +106,13 @@ def test_messages_of_several_properties_are_made_at_their_source():
         assert made_at_sources(program(name)) is program(name)
 
 
+def test_who_sends_takes_no_steps_where_sides_alternate():
+    made = made_at_sources(program("pagerank"))
+    alternating = dataclasses.replace(made.control, alternate=True)
+    pagerank = dataclasses.replace(program("pagerank"), control=alternating)
+    assert made_at_sources(pagerank) is pagerank
+
+
 @pytest.mark.parametrize("option", [{"filter": "jit"}, {"bin_size": 8}, {"pull_share": 0.2}, {"fusion": "all"}])
 def test_what_has_no_active_vertices_refuses_their_options(option):
     answer = SimdxCudaEngine(SimdxSchedule(**option)).supports(program("pagerank"), small("rmat"), 1, Device("cuda"))
@@ -157,3 +166,26 @@ def test_edges_change_places_with_their_next_values():
     assert "odd ? next_csc_msg : csc_msg" in engine.source
     assert "odd ? csc_msg : next_csc_msg" in engine.source
     assert [launch.swaps for launch in engine.launches] == [("csc_msg",)]
+
+
+def test_edges_that_change_places_twice_are_where_they_were():
+    engine = fused("two updates", EDGE_PROGRAMS["two updates"][0])
+    assert [launch.swaps for launch in engine.launches] == [("csc_trust",)]
+    assert "odd ? next_csc_trust : csc_trust" in engine.source
+    assert "odd ? next_csc_flow" not in engine.source
+
+
+def test_reductions_in_one_phase_have_tickets_of_their_own():
+    """A block may be through with the second one before another begins the first."""
+    engine = fused("whole graph", whole_graph)
+    assert {"ticket_top", "ticket_low", "ticket_moments"} <= set(engine.own_arrays())
+    phase = engine.source[engine.source.index("fused_pull(") :].partition("barrier.wait();")[0]
+    for name in ("top", "low", "moments"):
+        (call,) = (line for line in phase.splitlines() if line.strip().startswith(f"{name}(run, "))
+        assert f", ticket_{name}, " in call
+
+
+def fused(title, build):
+    engine = SimdxCudaEngine(SimdxSchedule(fusion="push_pull"))
+    assert isinstance(engine.supports(traced(build, title), arcs_and_loops(), 1, Device("cuda")), Yes)
+    return engine

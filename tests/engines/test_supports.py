@@ -232,7 +232,8 @@ def test_the_tasks_of_simdx_are_refused_by_name_on_the_cpu(option, value):
         ("tigr", {"degree_bound": 0}), ("simdx", {"warp_degree": 9, "block_degree": 3}), ("gunrock", {"rebuild": -2}),
         ("simdx", {"filter": "batch"}), ("simdx", {"fusion": "pull"}), ("simdx", {"bin_size": 0}),
         ("simdx", {"bin_size": 64, "filter": "ballot"}), ("simdx", {"pull_share": 1.5}),
-        ("simdx", {"resident_blocks": 8, "fusion": "none"}),
+        ("simdx", {"resident_blocks": 8, "fusion": "none"}), ("onyx", {"balance": "hub"}),
+        ("onyx", {"vector_width": 3}), ("onyx", {"block_size": 100}), ("onyx", {"block_size": 1024}),
     ],
 )  # fmt: skip
 def test_senseless_options_are_refused(name, options):

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from engines.pullbaseline.simdx.functions import START, Function
-from harness.api import CudaKernel
+from harness.api import CudaKernel, turned
 
 if TYPE_CHECKING:
     from harness.api import Launch
@@ -68,7 +68,7 @@ def _call(function: Function, launch: Launch, number: int, even: dict[str, str],
 
 def _buffers(launches: Sequence[Launch], parity: int) -> list[dict[str, str]]:
     """The arrays behind the arguments of every launch in even or odd supersteps, by the names that its kernel has."""
-    swapped = {name for launch in launches for name in launch.swaps} if parity else set()
+    swapped = turned(launches) if parity else set()
     found = []
     for launch in launches:
         found.append({name: _buffer(name, swapped) for name in launch.kernel.arguments})

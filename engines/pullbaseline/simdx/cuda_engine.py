@@ -20,7 +20,7 @@ from engines.pullbaseline.simdx.bulk import fused_superstep
 from engines.pullbaseline.simdx.sources import made_at_sources
 from engines.pullbaseline.simdx.task_engine import TaskEngine
 from engines.pullbaseline.simdx.tasks import SIZES, WORKERS
-from harness.api import EdgeReduce, Graph, GraphReduce, Launch, Program, combine_threads, named_apart
+from harness.api import EdgeReduce, Graph, GraphReduce, Launch, Program, combine_threads, named_apart, turned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -74,8 +74,7 @@ class SimdxCudaEngine(TaskEngine):
         if self.fused and isinstance(self.active, str):
             self.steps = named_apart(self.launches)
             kernel = fused_superstep(self.steps, len(self.sides))
-            swaps = tuple(dict.fromkeys(array for launch in self.steps for array in launch.swaps))
-            self.launches = [Launch(kernel, "all", 1, swaps)]
+            self.launches = [Launch(kernel, "all", 1, tuple(sorted(turned(self.steps))))]
 
     def own_arrays(self) -> dict[str, tuple[int, type[np.generic]]]:
         """With the bounds of what the steps of a fused superstep go over."""

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 def made_at_sources(program: Program) -> Program:
     """The program in which a vertex step before it makes the message of every reduction that reads two properties of
-    its source or more, nothing else, and is no larger than one of them. The same program where there is none."""
+    its source or more, nothing else, and is no larger than one of them. The same program where there is none, and
+    where sides alternate: steps are taken by the vertices that hear, not by those that send."""
+    if program.control.alternate:
+        return program
     properties = dict(program.properties)
     stages: list[Stage] = []
     names = {stage.name for stage in program.stages}

@@ -46,7 +46,7 @@ PARTIAL = """
     if (threadIdx.x == 0) {
         @store
     }
-    if (!last_block(tickets)) return;
+    if (!last_block(TICKET)) return;
     @again
     for (Id i = threadIdx.x; i < gridDim.x; i += BLOCK) {
         @part
@@ -69,9 +69,10 @@ class ThreadEngine(CudaEngine):
         return unfolded(self.program)
 
     def own_arrays(self) -> dict[str, tuple[int, type[np.generic]]]:
-        """With the count of the blocks that have come to the end of a reduction over the graph."""
-        tickets: dict[str, tuple[int, type[np.generic]]] = {"tickets": (1, np.uint32)}
-        return super().own_arrays() | (tickets if "tickets" in self.array_names() else {})
+        """With the counts of the blocks that have come to the end of a reduction over the graph."""
+        tickets = [name for name in self.array_names() if name.startswith("ticket_")]
+        counts: dict[str, tuple[int, type[np.generic]]] = dict.fromkeys(sorted(tickets), (1, np.uint32))
+        return super().own_arrays() | counts
 
     def plan(self) -> None:
         """The launches of the stages, one after another."""
@@ -153,9 +154,13 @@ class ThreadEngine(CudaEngine):
 
     # the graph --------------------------------------------------------------------------------------------------------
     def plan_graph(self, stage: GraphReduce) -> None:
-        """A value for every block; the last block that has one makes one of them all."""
+        """A value for every block; the last block that has one makes one of them all.
+
+        Each reduction has a ticket of its own: two of them in one kernel are not kept apart by a barrier.
+        """
         self.rooms[f"partial_{stage.into}"] = PARTS * self.layout.stride(stage.value.shape)
-        builder = self.builder(stage.name, PARTIAL, [("first", "Id"), ("last", "Id"), ("tickets", "list")])
+        template, ticket = PARTIAL.replace("TICKET", f"ticket_{stage.into}"), (f"ticket_{stage.into}", "list")
+        builder = self.builder(stage.name, template, [("first", "Id"), ("last", "Id"), ticket])
         builder.bind("v", "vertex", "v")
         builder.comment("vertex", stage)
         partial = self._reduced(builder, ("kernel", "vertex", "join"), stage.value, stage.value, stage.reducer)
