@@ -24,6 +24,7 @@ SIZES = {
     "harness.lowering.cuda.thread_engine.PARTS": 3,
     "engines.onyx.cuda_engine.TILE": 64,
     "engines.onyx.cuda_engine.BLOCKS_OF_REDUCTION": 2,
+    "engines.onyx.cuda_engine.EDGES_OF_TEAM": 2,
     "engines.pushbaseline.gunrock.cuda_engine.BLOCKS": 3,
     "engines.pullbaseline.simdx.task_engine.BLOCKS": 3,
     "engines.pullbaseline.simdx.task_engine.THREADS": THREADS,

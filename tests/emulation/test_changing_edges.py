@@ -11,7 +11,7 @@ from harness.language.reference import ReferenceRun
 from tests.engines import test_changing_edges_on_cuda as on_cuda
 from tests.engines.programs import inputs_for, traced
 
-EVERY = 11  # of the cases, one is not marked as full
+EVERY = 13  # of the cases, one is not marked as full
 TWO_LANES = 5  # features: teams of two lanes, the second of which has little to do
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from harness.language import K
+from harness.language import K, where
 from tests.engines.programs import arcs_and_loops, inputs_for, program_named, traced, two_sides
 from tests.engines.test_cuda import PAIRED, SUPERSTEPS, check_every_superstep
 
-EVERY = 17  # of the pairs of a schedule and a program, one is not marked as full
+EVERY = 23  # of the pairs of a schedule and a program, one is not marked as full
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,35 @@ def test_a_leader_writes_what_the_others_have_read(schedule, emulated):
     program, graph = traced(a_number_beside_a_vector, "number"), arcs_and_loops()
     inputs = inputs_for(program, graph, 9, seed=1)
     check_every_superstep(schedule, program, graph, inputs, 9, emulated, SUPERSTEPS)
+
+
+@pytest.mark.parametrize("schedule", ["changes-pull", "changes-pull-sparse"])
+def test_buffers_that_two_kernels_of_a_superstep_write(schedule, emulated):
+    program, graph = program_named("gathered_twice"), arcs_and_loops()
+    inputs = inputs_for(program, graph, 5, seed=1)
+    check_every_superstep(schedule, program, graph, inputs, 5, emulated, SUPERSTEPS)
+
+
+def a_row_or_a_number(p, self):
+    """Where a test of the vertex holds a row, otherwise a number: that row is read only where it is chosen."""
+    p.vertex("x0", K)
+    p.vertex("row", K)
+    p.vertex("x", K, start="x0")
+
+    @p.over_edges(into="got", reduce="sum")
+    def gather(src):
+        return src.x
+
+    @p.over_vertices
+    def step(v):
+        return {"x": 0.5 * v.x + 0.01 * v.got + where(v.in_degree > 4, v.row, 0.25)}
+
+    p.repeat(4)
+    p.output("x", bound=1e-5)
+
+
+@pytest.mark.parametrize("schedule", ["pull", "push-loops", "changes-push"])
+def test_a_row_or_a_number(schedule, emulated):
+    program, graph = traced(a_row_or_a_number, "row or number"), arcs_and_loops()
+    inputs = inputs_for(program, graph, 5, seed=1)
+    check_every_superstep(schedule, program, graph, inputs, 5, emulated, SUPERSTEPS)

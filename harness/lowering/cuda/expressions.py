@@ -137,7 +137,7 @@ class Lowering(Elements):
         condition = self.lower(node.args[0]).text
         self.prepare(usual)
         text = home.declare(kind, name)
-        self.loop(usual, home, lambda walk: f"{text}[{walk.slot}] = {self.element(usual, walk)};")
+        self.loop(node, home, lambda walk: f"{text}[{walk.slot}] = {self.element(usual, walk)};")
         place = self.locate(*row.attribute)
         start, stride = self.start(place.array, place.index, row), self.layout.stride(row.shape)
         chosen = condition if rare == 1 else f"!{condition}"
