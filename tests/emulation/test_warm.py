@@ -1,0 +1,27 @@
+"""Warm starts on changed graphs, emulated: the answer of a cold run."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.graph.generators import rmat
+from tests.engines import test_cuda, test_warm
+
+NAMES = ("label_propagation", "pagerank", "sssp", "components", "manifold_ranking")
+SCHEDULES = ("pull", "changes-pull", "changes-pull-edges-sparse", "changes-push", "changes-push-edges")
+TODAY = {("sssp", "changes-push", "lighter"), ("pagerank", "changes-pull-edges-sparse", "insert")}
+
+
+@pytest.mark.parametrize(
+    ("name", "schedule", "kind"),
+    [
+        pytest.param(name, schedule, kind, marks=() if (name, schedule, kind) in TODAY else (pytest.mark.full,))
+        for name in NAMES
+        for schedule in SCHEDULES
+        for kind in ("insert", "lighter")
+    ],
+)
+def test_warm_starts(name, schedule, kind, emulated, monkeypatch):
+    monkeypatch.setattr(test_warm, "graph_of", lambda *_: rmat(8, max_weight=8, seed=2))
+    monkeypatch.setattr(test_warm, "SHARE", 1e-3)
+    test_cuda.test_warm_starts(schedule, name, kind, emulated, monkeypatch)
