@@ -11,7 +11,7 @@ from harness.records import Record
 from harness.records.outcome import Outcome
 from harness.report.figures import logarithmic, over_features, settings, style
 from harness.report.layout import Layout, Row, outcome_sign, rows_of
-from harness.report.memory import Pair, pairs_of
+from harness.report.memory import Pair, count, pairs_of
 from harness.report.memory_figure import draw_memory
 
 if TYPE_CHECKING:
@@ -75,13 +75,13 @@ def _transactions(layout: Layout, rows: Sequence[Row], axes: Axes) -> None:
     """Draw atomic transactions over features on an axis at the right; nothing where no record has any."""
     found = {
         name: [
-            (int(row.features), count)
+            (int(row.features), met)
             for row in rows
-            if (count := _atomic_transactions(row.cells.get(name))) is not None
+            if (met := _atomic_transactions(row.cells.get(name))) is not None
         ]
         for name in layout.columns
     }
-    if not any(count for points in found.values() for _, count in points):
+    if not any(met for points in found.values() for _, met in points):
         return
     right: Any = axes.twinx()
     for number, points in enumerate(found.values()):
@@ -91,6 +91,7 @@ def _transactions(layout: Layout, rows: Sequence[Row], axes: Axes) -> None:
     right.spines["right"].set_visible(True)
     right.set_ylabel("atomic transactions (dashed)")
     logarithmic(right)
+    right.yaxis.set_major_formatter(lambda value, _: count(value))
 
 
 def _atomic_transactions(record: Record | None) -> float | None:
