@@ -75,9 +75,7 @@ def _transactions(layout: Layout, rows: Sequence[Row], axes: Axes) -> None:
     """Draw atomic transactions over features on an axis at the right; nothing where no record has any."""
     found = {
         name: [
-            (int(row.features), met)
-            for row in rows
-            if (met := _atomic_transactions(row.cells.get(name))) is not None
+            (int(row.features), met) for row in rows if (met := _atomic_transactions(row.cells.get(name))) is not None
         ]
         for name in layout.columns
     }
