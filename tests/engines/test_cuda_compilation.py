@@ -27,8 +27,6 @@ from tests.engines.cuda_modules import (
 )
 from tests.engines.cuda_resources import (
     COLUMNS,
-    OTHER_COMPILER,
-    SAME_COMPILER,
     Resources,
     compiler,
     compiler_of,
@@ -71,8 +69,9 @@ def test_kernels_take_what_the_table_says(engine, algorithm, schedule, column):
         return
     found = resources(module, chip)
     assert set(found) == set(table), f"other kernels than those of the table{MEND}"
-    margins = SAME_COMPILER if compiler() == compiler_of(engine) else OTHER_COMPILER
-    grown = {kernel: table[kernel].growth(now, margins) for kernel, now in found.items()}
+    if compiler() != compiler_of(engine):
+        pytest.skip(f"compiled, but by {compiler()}; what {compiler_of(engine)} takes can tell nothing of its registers")
+    grown = {kernel: table[kernel].growth(now) for kernel, now in found.items()}
     assert not any(grown.values()), f"{ {kernel: text for kernel, text in grown.items() if text} }{MEND}"
 
 
@@ -131,8 +130,6 @@ def test_growth_is_told_beyond_the_margins():
     assert not before.growth(Resources(48, 1024, 0))
     assert not before.growth(Resources(20, 0, 0))
     assert before.growth(Resources(49, 0, 0)) == "registers from 40 to 49"
-    assert not before.growth(Resources(64, 0, 0), OTHER_COMPILER)
-    assert before.growth(Resources(65, 0, 0), OTHER_COMPILER) == "registers from 40 to 65"
     assert before.growth(Resources(40, 1025, 0)) == "shared memory from 0 to 1025 bytes"
     assert before.growth(Resources(40, 0, 4)) == "spills from 0 to 4 bytes"
     assert not Resources(40, 0, 4).growth(Resources(40, 0, 36))
