@@ -35,7 +35,7 @@ FOLDER = Path(__file__).parent / "cuda_resources"
 HEADING = "# registers/shared bytes/spilled bytes, by "
 COLUMNS = {f"k={k} {chip}": (k, chip) for chip, features in CHIPS.items() for k in features}
 
-# What a kernel may grow by before a test fails: registers of a thread (they are handed out to warps by eights), bytes of
+# What a kernel may grow by before a test fails: registers of a thread (warps get them by eights), bytes of
 # shared memory of a block, and bytes that a thread spills, of kernels that spill already; no other may begin to.
 MORE_REGISTERS, MORE_SHARED, MORE_SPILLS = 8, 1024, 32
 

@@ -70,7 +70,7 @@ def test_kernels_take_what_the_table_says(engine, algorithm, schedule, column):
     found = resources(module, chip)
     assert set(found) == set(table), f"other kernels than those of the table{MEND}"
     if compiler() != compiler_of(engine):
-        pytest.skip(f"compiled, but by {compiler()}; what {compiler_of(engine)} takes can tell nothing of its registers")
+        pytest.skip(f"compiled, but by {compiler()}; the table of {compiler_of(engine)} says nothing of that")
     grown = {kernel: table[kernel].growth(now) for kernel, now in found.items()}
     assert not any(grown.values()), f"{ {kernel: text for kernel, text in grown.items() if text} }{MEND}"
 
