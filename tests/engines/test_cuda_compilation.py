@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from harness.contract import Device, Yes
 from harness.language.analysis import change_driven
 from harness.lowering.accumulators import separated
 from harness.lowering.log_products import products_as_sums
@@ -103,6 +104,16 @@ def test_positions_of_64_bits(engine, monkeypatch):
         assert isinstance(module, Module)
         assert "typedef long long Arc;" in module.source
         assert resources(module, "sm_90")
+
+
+def test_what_reads_reverse_arcs_refuses_more_than_32_bits_can_count(monkeypatch):
+    for name, taken in (("belief_propagation", False), ("label_propagation", True)):
+        program, graph = problem(name)
+        monkeypatch.setattr(graph, "num_edges", (1 << 32) + 1)
+        answer = DECLARED["onyx"].build(()).supports(program, graph, 4, Device("cuda"))
+        monkeypatch.undo()
+        assert isinstance(answer, Yes) == taken
+        assert taken or "32 bits" in answer.reason
 
 
 @pytest.mark.full

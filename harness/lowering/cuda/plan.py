@@ -68,6 +68,8 @@ class PlannedEngine(Engine):
         tracked = len(self.tracking.propagating()) if self.change_driven else 0
         if tracked > MOST_GROUPS:
             return No(f"changes are tracked for {MOST_GROUPS} edge stages at most, and the program has {tracked}")
+        if graph.num_edges > 1 << 32 and self.array_names() & {"reverse", "places"}:
+            return No("positions of other arcs take 32 bits on a device, and the graph has more arcs")
         floats = max((kernel.tile_floats for kernel in self.kernels), default=0)
         if self.team.lanes == 1 and floats > MOST_LOCAL:
             return No(f"matrices of {floats} floats do not fit a thread; with feature_aware a team shares them")
