@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -53,11 +53,17 @@ def command(tmp_path: Path, harness_environment: dict[str, str]) -> Command:
 
 
 @pytest.fixture
-def interruptible(harness_environment: dict[str, str], tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
-    """Start ``onyx-harness`` so that it heeds Ctrl-C even where the tests were started with SIGINT ignored."""
+def interruptible(
+    harness_environment: dict[str, str], tmp_path: Path
+) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Start ``onyx-harness`` so that it heeds Ctrl-C even where the tests were started with SIGINT ignored.
+
+    What a test leaves running is ended with it.
+    """
+    started: list[subprocess.Popen[str]] = []
 
     def start(*arguments: str, env: dict[str, str]) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "harness", *arguments],
             cwd=tmp_path,
             env={**harness_environment, **env},
@@ -65,5 +71,10 @@ def interruptible(harness_environment: dict[str, str], tmp_path: Path) -> Callab
             text=True,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
+        started.append(process)
+        return process
 
-    return start
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()

@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 
-import psutil
 import pytest
 
 from harness.records import read_records
+from tests.processes import gone, left_after
 
 CELL = ("algorithm=fake_spread", "graph=fake_ring", "baseline=fake_right")
 ENDINGS = {
@@ -258,11 +258,10 @@ def test_an_interruption_ends_the_cell_and_is_recorded(tmp_path, interruptible, 
     started = pids.read_text().split()  # comes when the engine runs
     process.send_signal(signal.SIGINT)
     if times == 2:  # while the first is being obeyed
-        psutil.wait_procs([psutil.Process(pid) for pid in map(int, started) if psutil.pid_exists(pid)], timeout=20)
+        assert not left_after(map(int, started), timeout_s=20)
         process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "interrupted" in output
     assert records(tmp_path)["fake_hangs"]["outcome"] == "interrupted"
-    for number in map(int, started):
-        assert not psutil.pid_exists(number) or psutil.Process(number).status() == psutil.STATUS_ZOMBIE
+    assert all(map(gone, map(int, started)))

@@ -8,10 +8,10 @@ import subprocess
 import sys
 import time
 
-import psutil
 import pytest
 
 from harness.records import read_records
+from tests.processes import gone
 
 CELL = ("algorithm=fake_spread", "graph=fake_ring", "measure.budget_s=0.001", "measure.repetitions=1")
 # In a mount namespace of its own, so that nobody else sees the file system, and nobody has to unmount it.
@@ -20,10 +20,6 @@ APART = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
 
 def records(folder):
     return {record["config"]["engine"]: record for _, record in read_records(folder)}
-
-
-def gone(pid):
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import psutil
 import pytest
 
 from harness.campaign.draft import Draft, read_draft, waited_s
@@ -13,6 +12,7 @@ from harness.campaign.environment import Bystanders
 from harness.campaign.lock import file_lock
 from harness.campaign.process import run_process
 from harness.records.outcome import Outcome
+from tests.processes import gone, left_after
 
 GIGABYTE = 10**9
 
@@ -65,8 +65,7 @@ def test_a_child_that_does_not_end_is_ended_with_all_that_it_started(module):
     source = "import os, threading\nos.fork()\nos.write(1, b'%d ' % os.getpid())\nthreading.Event().wait()"
     ending, output = module(source, time_s=1.0)
     assert ending.limit is Outcome.TIMEOUT
-    for number in output.split():
-        assert not psutil.pid_exists(int(number)) or psutil.Process(int(number)).status() == psutil.STATUS_ZOMBIE
+    assert all(map(gone, map(int, output.split())))
 
 
 def test_what_a_child_leaves_running_is_ended_with_it(module):
@@ -103,8 +102,7 @@ def test_everything_dies_with_a_parent_that_is_killed(tmp_path, daemon):
         os.sched_yield()
     process.kill()
     process.wait()
-    _, alive = psutil.wait_procs([psutil.Process(pid) for pid in found if psutil.pid_exists(pid)], timeout=20)
-    assert not [one for one in alive if one.status() != psutil.STATUS_ZOMBIE]
+    assert not left_after(found, timeout_s=20)
 
 
 def test_a_daemon_that_a_child_leaves_behind_is_ended_with_it(module):
@@ -113,7 +111,7 @@ def test_a_daemon_that_a_child_leaves_behind_is_ended_with_it(module):
     source += "print(os.read(r, 20).decode())"
     ending, output = module(source)
     assert ending.status == 0
-    assert not psutil.pid_exists(int(output))
+    assert gone(int(output))
 
 
 def test_endless_output_is_kept_at_both_ends_and_costs_no_disk(module):

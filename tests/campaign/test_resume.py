@@ -14,6 +14,7 @@ import pytest
 
 from harness.records import read_records
 from tests.conftest import ROOT
+from tests.processes import left_after
 
 FEATURES = (1, 2, 3, 4, 5, 6)
 SWEEP = (
@@ -80,8 +81,7 @@ def test_a_sweep_killed_again_and_again_ends_whole(sweep, tmp_path):
             process.send_signal(signal.SIGKILL)
             process.wait()
         kills += 1
-        _, alive = psutil.wait_procs(left_over(tmp_path), timeout=10)
-        assert not alive
+        assert not left_after([one.pid for one in left_over(tmp_path)], timeout_s=10)
         now = stored(tmp_path)
         assert now.items() >= known.items(), "a record was lost or made anew"
         known = now

@@ -16,6 +16,7 @@ from harness.campaign.journal import Journal
 from harness.campaign.plan import quoted
 from harness.records import read_records
 from harness.report.progress import in_flight, time_left
+from tests.processes import left_after
 
 CELL = ("algorithm=fake_spread", "graph=fake_ring", "baseline=fake_right", "measure.budget_s=0.001")
 LAUNCHERS = {
@@ -108,8 +109,7 @@ def test_a_killed_sweep_leaves_no_process_behind(tmp_path, harness_environment, 
     assert len(ours) > 3
     process.send_signal(signal.SIGKILL)
     process.wait()
-    _, alive = psutil.wait_procs(ours, timeout=30)
-    assert not [one for one in alive if one.status() != psutil.STATUS_ZOMBIE]
+    assert not left_after([one.pid for one in ours], timeout_s=30)
 
 
 def marked(folder):
