@@ -1,8 +1,6 @@
 """A job that libraries do too: what is asked for, who does it, by the fastest path, and how the answer is read.
 
 Graphs are turned into a library's own form beforehand, as they are for an engine; what is timed is the solving.
-
-No peer does these two, so none is compared: alternating least squares on explicit ratings, and belief propagation.
 """
 
 from __future__ import annotations

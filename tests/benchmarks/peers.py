@@ -37,7 +37,10 @@ SCHEDULES: tuple[dict[str, Any], ...] = (
 )  # fmt: skip
 POOLS = ("OMP", "OPENBLAS", "MKL", "NUMBA")
 FEATURES = 8
-JOBS = ("pagerank", "bfs", "sssp", "components", "kcore", "label_propagation")
+JOBS = (
+    "pagerank", "bfs", "sssp", "components", "kcore", "label_propagation", "als", "belief_propagation",
+    "manifold_ranking", "multimodal",
+)  # fmt: skip
 TRIAL_S = 0.5  # of trial runs for each, at least one
 LONG_S = 2.0  # a run that takes longer is trial enough, though it was the first
 HOPELESS = 5.0  # times as long as the best peer, in trial runs: such a peer does not take turns
@@ -170,7 +173,7 @@ def main() -> None:
 
 def jobs(graph: Graph, core: int) -> Iterator[tuple[str, Callable[[], Job]]]:
     """Every job on a weighted graph, by name, made when it is wanted. Libraries are loaded with their threads set."""
-    from tests.benchmarks import peer_products, peer_traversals
+    from tests.benchmarks import peer_factors, peer_products, peer_systems, peer_traversals
 
     yield "pagerank", lambda: peer_products.pagerank(graph, FEATURES)
     yield "bfs", lambda: peer_traversals.levels(graph, FEATURES)
@@ -178,6 +181,10 @@ def jobs(graph: Graph, core: int) -> Iterator[tuple[str, Callable[[], Job]]]:
     yield "components", lambda: peer_traversals.components(graph)
     yield "kcore", lambda: peer_traversals.core(graph, core)
     yield "label_propagation", lambda: peer_products.label_propagation(graph, FEATURES)
+    yield "als", lambda: peer_factors.als(graph, FEATURES)
+    yield "belief_propagation", lambda: peer_factors.belief_propagation(graph, FEATURES)
+    yield "manifold_ranking", lambda: peer_systems.manifold_ranking(graph, FEATURES)
+    yield "multimodal", lambda: peer_systems.multimodal(graph, FEATURES)
 
 
 def graph_named(name: str, scale: int) -> tuple[Graph, int]:
