@@ -27,28 +27,30 @@ ALLOWED: dict[str, set[str]] = {
     },
     "harness.transactions": {"numpy"},
     "harness.whole_files": set(),
+    "harness.cache": {"platformdirs"},
     "harness.graph": NUMERICAL | LIGHT_PARTS | {
-        "harness.hookspecs", "harness.whole_files", "platformdirs", "fast_matrix_market", "skimage", "sklearn",
+        "harness.hookspecs", "harness.cache", "harness.whole_files", "fast_matrix_market", "skimage", "sklearn",
         "scgraph_data", "PIL", "pooch", "requests", "rich",  # downloads, with their progress
     },
     "harness.language": NUMERICAL | LIGHT_PARTS | {"harness.graph"},
     "harness.algorithms": NUMERICAL | LIGHT_PARTS | {"harness.language", "harness.graph", "harness.hookspecs", "PIL"},
     "harness.lowering": NUMERICAL | LIGHT_PARTS | {
-        "harness.language", "harness.graph", "harness.device", "harness.transactions", "harness.whole_files", "numba",
-        "llvmlite", "cupy", "cuda", "platformdirs",
+        "harness.language", "harness.graph", "harness.device", "harness.transactions", "harness.cache",
+        "harness.whole_files", "numba", "llvmlite", "cupy", "cuda",
     },
     "harness.device": LIGHT_PARTS | {
-        "harness.graph", "harness.language", "harness.whole_files", "numpy", "cupy", "cupy_backends", "platformdirs",
+        "harness.graph", "harness.language", "harness.cache", "harness.whole_files", "numpy", "cupy", "cupy_backends",
     },
     "harness.conformance": NUMERICAL | LIGHT_PARTS | {
         "harness.device", "harness.graph", "harness.language", "harness.plugins", "psutil", "pytest",
     },
     "harness.campaign": NUMERICAL | LIGHT_PARTS | {
-        "harness", "harness.device", "harness.graph", "harness.language", "harness.plugins", "harness.records",
-        "harness.report", "harness.transactions", "harness.whole_files", "hydra", "omegaconf", "psutil", "pynvml",
+        "harness", "harness.cache", "harness.device", "harness.graph", "harness.language", "harness.plugins",
+        "harness.records", "harness.report", "harness.transactions", "harness.whole_files", "hydra",
+        "omegaconf", "psutil", "pynvml",
     },
     "harness.records": {"harness.whole_files", "msgspec", "duckdb"},
-    "harness.report": {"harness.records", "rich", "jinja2", "matplotlib"},
+    "harness.report": {"harness.records", "harness.whole_files", "rich", "jinja2", "matplotlib"},
     "harness.__main__": {"harness.campaign"},
     "harness": set(),
     "hydra_plugins": {"harness.campaign", "hydra", "omegaconf"},

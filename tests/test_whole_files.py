@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 
 import pytest
 
@@ -17,6 +18,16 @@ def test_a_file_takes_the_place_of_another_and_leaves_nothing_beside_it(tmp_path
     write_whole(path, b"\0\1", lasting=lasting)
     assert path.read_bytes() == b"\0\1"
     assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_who_may_read_a_file_is_left_to_the_umask(tmp_path, umask, mode):
+    before = os.umask(umask)
+    try:
+        write_whole(tmp_path / "file", "text")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == mode
 
 
 def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
@@ -40,7 +51,7 @@ def test_what_others_see_before_the_end_is_the_old_file(tmp_path, monkeypatch):
     replace = os.replace
 
     def looked(source, target):
-        seen.append((path.read_text(), source.rpartition("/")[2].startswith(".file-")))
+        seen.append((path.read_text(), source.name.startswith(".file-")))
         replace(source, target)
 
     monkeypatch.setattr(os, "replace", looked)

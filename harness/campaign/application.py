@@ -64,6 +64,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 def _explain(overrides: Sequence[str]) -> int:
     """Print what an engine would do with one cell."""
+    from harness.cache import CacheError
     from harness.campaign.explanation import explanation
     from harness.graph import GraphError
     from harness.language import InvalidInput, LanguageError
@@ -71,7 +72,7 @@ def _explain(overrides: Sequence[str]) -> int:
     refused = (HydraException, OmegaConfBaseException, CampaignError, UnknownName, ScheduleError)
     try:
         _say(sys.stdout, explanation(overrides))
-    except (*refused, GraphError, InvalidInput, LanguageError) as error:
+    except (*refused, CacheError, GraphError, InvalidInput, LanguageError) as error:
         _say(sys.stderr, f"onyx-harness: error: {in_words(error)}")
         return MISUSE_STATUS
     return 0

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from harness.cache import CacheError
 from harness.campaign.cell import Cell, Warm, load
 from harness.campaign.device_memory import device_memory
 from harness.campaign.draft import STORE_STATUS, Draft, StoreError, keeping
@@ -135,7 +136,7 @@ def _with_engine(spec: EngineSpec, cell: Cell, draft: Draft, work: Callable[[Eng
                 return work(engine)
             finally:
                 engine.close()
-    except (MemoryError, StoreError):
+    except (MemoryError, StoreError, CacheError):
         raise
     except Exception as error:  # noqa: BLE001  whatever an engine raises is this cell's outcome
         traceback.print_exc()

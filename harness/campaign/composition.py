@@ -23,9 +23,9 @@ from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf
 
 from harness import __version__
+from harness.cache import cache_folder
 from harness.campaign.cell import digest
 from harness.campaign.errors import CampaignError
-from harness.graph.cache import cache_folder
 from harness.whole_files import write_whole
 
 _MOST_BYTES = 50_000_000  # of one file of kept compositions; it is begun anew beyond

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from harness.cache import CacheError
 from harness.records.outcome import Outcome
 
 DRAFT_FILE = "draft.jsonl"
@@ -59,9 +60,13 @@ class Draft:
 
 @contextmanager
 def keeping(draft: Draft, only: Container[int | None] | None = None) -> Iterator[None]:
-    """Tell what a disk refuses, of all errors or of those with the numbers ``only``, from what an engine raises."""
+    """Tell what a disk refuses from what an engine raises: of all errors or of those with the numbers ``only``, and
+    that the cache cannot be written."""
     try:
         yield
+    except CacheError as error:
+        draft.tell(cache_error=str(error))
+        raise StoreError(str(error)) from error
     except OSError as error:
         if only is not None and error.errno not in only:
             raise

@@ -23,7 +23,7 @@ def explanation(overrides: Sequence[str]) -> str:
 
     The engine generates what would run, for a GPU also where there is none, and nothing is run; an engine that cannot
     run the program says why. Raises what a sweep of this cell would call invalid_input, and CampaignError for several
-    cells.
+    cells, CacheError where the cache cannot be written.
     """
     from harness.language.explain import explain_program
 

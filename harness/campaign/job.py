@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.cache import CacheError
 from harness.campaign.cell import Cell
 from harness.campaign.draft import DRAFT_FILE, STORE_STATUS, WAIT_STAGE, read_draft, waited_s
 from harness.campaign.environment import environment, memory_total
@@ -74,7 +75,7 @@ def run_cell(assignment: Assignment) -> Path:
     """Run a cell and put its record in its place, whole or not at all; the path of the record.
 
     When another process has made the record meanwhile, that one stands. A KeyboardInterrupt is passed on once the
-    record says so. CampaignError when the record cannot be written.
+    record says so. CampaignError when the record or the cache cannot be written.
     """
     folder = assignment.folder
     work = work_folder(folder)
@@ -93,6 +94,8 @@ def run_cell(assignment: Assignment) -> Path:
                 if (work / "made" / RECORD_FILE).exists():
                     replace_folder(work / "made", folder, work / "aside")
                 shutil.rmtree(work, ignore_errors=True)
+    except CacheError as error:
+        raise CampaignError(f"{error}; what is on record stays") from error
     except OSError as error:
         raise unwritable(folder.parent.parent, error) from error
     return folder / RECORD_FILE
@@ -110,6 +113,8 @@ def _attempt(assignment: Assignment, work: Path) -> None:
         _write(assignment, made, fields, started, time.monotonic() - began, 0)
         raise
     fields = read_draft(draft_file)
+    if "cache_error" in fields:
+        raise CacheError(fields["cache_error"])
     if "store_error" in fields or ending.status == STORE_STATUS:
         raise OSError(fields.get("store_error", "what the cell tells could not be kept"))
     fields = _concluded(fields, ending, assignment)

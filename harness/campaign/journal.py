@@ -5,26 +5,30 @@ A line a message, appended; it is for showing progress and for stopping early, a
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from harness.records.outcome import Outcome
 
+_LINE = re.compile(r"(?P<kind>begin|end) (?P<cell>\S+)(?: (?P<outcome>\w+))?\n")
+
 
 class Journal:
-    """A file of lines ``begin CELL`` and ``end CELL OUTCOME``."""
+    """A file of lines ``begin CELL`` and ``end CELL OUTCOME``; a line that a full disk cut short is passed over."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._read = 0
 
     def begin(self, cell: str) -> None:
-        """Say that a cell has been begun."""
+        """Say that a cell has been begun; OSError when that cannot be written."""
         self._append(f"begin {cell}\n")
 
     def end(self, cell: str, outcome: str) -> None:
-        """Say that a cell has a record."""
+        """Say that a cell has a record; OSError when that cannot be written."""
         self._append(f"end {cell} {outcome}\n")
 
     def news(self) -> Iterator[tuple[str, str, str]]:
@@ -37,8 +41,8 @@ class Journal:
                 if not line.endswith(b"\n"):
                     return  # half of it is still to come
                 self._read += len(line)
-                kind, cell, *outcome = line.decode().split()
-                yield kind, cell, "".join(outcome)
+                if told := _LINE.fullmatch(line.decode()):
+                    yield told["kind"], told["cell"], told["outcome"] or ""
 
     def failed(self) -> bool:
         """Whether any cell has ended in a way that is not acceptable."""
@@ -47,6 +51,8 @@ class Journal:
     def _append(self, line: str) -> None:
         handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
-            os.write(handle, line.encode())  # at once, so that lines of several processes do not mix
+            # At once, so that lines of several processes do not mix.
+            if os.write(handle, line.encode()) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
         finally:
             os.close(handle)

@@ -6,14 +6,14 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harness.cache import cache_folder, filling_cache
 from harness.campaign.lock import file_lock
-from harness.graph.cache import cache_folder
 from harness.language.algorithm import Answer
 
 if TYPE_CHECKING:
@@ -40,14 +40,16 @@ def expected(problem: Problem, *, settled: bool) -> Answer:
 
 def _kept(key: str, names: Sequence[str], compute: Callable[[], Answer | None]) -> Answer | None:
     """The answer in the cache under ``key``, which stands for all that it depends on; computed and put there, if it can
-    be had, the first time."""
+    be had, the first time. Raises CacheError when it cannot be put there."""
     folder = cache_folder() / "references" / key
-    with file_lock(folder.with_suffix(".lock")):
+    with ExitStack() as held:
+        with filling_cache():
+            held.enter_context(file_lock(folder.with_suffix(".lock")))
         if not folder.is_dir():
             answer = compute()
             if answer is None:
                 return None
-            with _folder_in_the_making(folder) as making:
+            with filling_cache(), _folder_in_the_making(folder) as making:
                 for number, name in enumerate(names):
                     np.save(making / f"{number}.npy", answer.values[name], allow_pickle=False)
                 (making / _METHOD_FILE).write_text(answer.method, encoding="utf-8")

@@ -19,7 +19,7 @@ from harness.campaign.composition import plain
 from harness.campaign.errors import CampaignError
 from harness.campaign.follow import Follower
 from harness.campaign.forecast import forecast
-from harness.campaign.job import WORK_FOLDER, Assignment, run_cell
+from harness.campaign.job import WORK_FOLDER, Assignment, run_cell, unwritable
 from harness.campaign.journal import Journal
 from harness.campaign.lock import file_lock
 from harness.campaign.owner import end_with, this_process
@@ -135,8 +135,12 @@ def run_job(config: DictConfig) -> str:
     if settings["fail_fast"] and journal.failed():
         return ""
     cell = resolve_cell(settings, load_plugins(settings["plugins"]["block"]))
-    folder = Path(settings["output"]).expanduser() / place["id"] / place["cell"]
-    journal.begin(place["cell"])
-    path = run_cell(Assignment(cell, place["id"], place["cell"], folder, place["known"]))
-    journal.end(place["cell"], read_record(path)["outcome"])
+    output = Path(settings["output"]).expanduser()
+    folder = output / place["id"] / place["cell"]
+    try:
+        journal.begin(place["cell"])
+        path = run_cell(Assignment(cell, place["id"], place["cell"], folder, place["known"]))
+        journal.end(place["cell"], read_record(path)["outcome"])
+    except OSError as error:
+        raise unwritable(output, error) from error
     return str(path)

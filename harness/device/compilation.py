@@ -8,18 +8,15 @@ compiler's version. The folder is ``$ONYX_HARNESS_CACHE/cuda``, or ``cuda`` in t
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import platformdirs
-
+from harness import cache
 from harness.device.errors import CompilationFailed
 from harness.whole_files import write_whole
 
-CACHE_VARIABLE = "ONYX_HARNESS_CACHE"
 MADE_OF = "made of"
 # Quotients may be off by two units in the last place: exact ones take several times the instructions.
 OPTIONS = ("-std=c++17", "-default-device", "--prec-div=false", "--ptxas-options=-v")
@@ -51,14 +48,14 @@ class Compiled:
 
 def cache_folder() -> Path:
     """The folder of compiled modules (not necessarily there yet)."""
-    root = os.environ.get(CACHE_VARIABLE) or platformdirs.user_cache_dir("onyx-harness")
-    return Path(root) / "cuda"
+    return cache.cache_folder() / "cuda"
 
 
 def compiled(source: str, headers: Mapping[str, str], architecture: str) -> Compiled:
     """``source`` as machine code for ``architecture`` ("sm_90"), from disk where it has been compiled before.
 
-    ``headers``: the text of every file that may be included, by name. Raises CompilationFailed.
+    ``headers``: the text of every file that may be included, by name. Raises CompilationFailed, and CacheError when
+    the result cannot be kept.
     """
     from cupy.cuda import nvrtc
 
@@ -71,10 +68,12 @@ def compiled(source: str, headers: Mapping[str, str], architecture: str) -> Comp
         result = _compile(source, headers, architecture)
     except CompilationFailed as error:
         failed = path.with_suffix(".failed.cu")
-        write_whole(failed, source)
+        with cache.filling_cache():
+            write_whole(failed, source)
         raise CompilationFailed(f"{error}\nthe generated source: {failed}") from error
-    write_whole(told, result.log)
-    write_whole(path, result.code)
+    with cache.filling_cache():
+        write_whole(told, result.log)
+        write_whole(path, result.code)
     return result
 
 

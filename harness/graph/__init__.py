@@ -1,7 +1,8 @@
 """Graphs: the data structure that engines run on, its file formats, generators and the catalogue of named graphs."""
 
+from harness.cache import cache_folder
 from harness.graph.adjacency import Adjacency
-from harness.graph.cache import cache_folder, cached
+from harness.graph.cache import cached
 from harness.graph.errors import GraphError
 from harness.graph.formats import load_graph
 from harness.graph.graph import Duplicates, Graph

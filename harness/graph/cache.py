@@ -3,7 +3,7 @@
     CACHE/graphs/CONTENT_HASH/   graph.json and one .npy file per array: CSR, CSC, weights, labels, data
     CACHE/entries/KEY.json       what was asked for -> content hash, name and meta
 
-CACHE is ONYX_HARNESS_CACHE, or the user's cache folder. Folders and entries are written beside their place and renamed
+CACHE is `harness.cache.cache_folder()`. Folders and entries are written beside their place and renamed
 into it, so a reader finds a whole one or none; nothing is ever unpickled. Everything in CACHE may be deleted at will.
 """
 
@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.cache import cache_folder, filling_cache
 from harness.graph.adjacency import Adjacency, Array, frozen
 from harness.graph.errors import GraphError
 from harness.graph.graph import Graph
@@ -33,20 +34,10 @@ LAYOUT = 1  # raised whenever the folders' content changes its meaning
 logger = logging.getLogger(__name__)
 
 
-def cache_folder() -> Path:
-    """The folder of the harness's caches: ONYX_HARNESS_CACHE or the user's cache folder; it may not exist yet."""
-    chosen = os.environ.get("ONYX_HARNESS_CACHE")
-    if chosen:
-        return Path(chosen).expanduser().absolute()
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("onyx-harness"))
-
-
 def cached(key_parts: Sequence[object], builder: Callable[[], Graph]) -> Graph:
     """The graph known under `key_parts` (plain JSON data), mapped from the cache; `builder` makes it the first time.
 
-    Raises GraphError when the cache cannot be written. A damaged entry is built again, with a warning in the log.
+    Raises CacheError when the cache cannot be written. A damaged entry is built again, with a warning in the log.
     """
     try:
         text = json.dumps([LAYOUT, _code_digest(), list(key_parts)], sort_keys=True)
@@ -72,15 +63,13 @@ def _known(entry: Path) -> Graph | None:
 
 
 def _built(entry: Path, key_parts: Sequence[object], builder: Callable[[], Graph]) -> Graph:
-    """Build a graph and put it into the cache. Raises GraphError when that cannot be written."""
+    """Build a graph and put it into the cache. Raises CacheError when that cannot be written."""
     graph = builder()
-    try:
+    with filling_cache():
         store(graph)
         described = {"key": list(key_parts), "content_hash": graph.content_hash, "name": graph.name, "meta": graph.meta}
         _write_entry(entry, described)
         return _open_entry(entry)
-    except OSError as error:
-        raise _unwritable(error) from error
 
 
 @functools.cache
@@ -189,21 +178,13 @@ def _map(path: Path, expected: Mapping[str, Any]) -> Array:
 
 @contextlib.contextmanager
 def _building(entry: Path) -> Iterator[None]:
-    """While held, no other process builds the graph of this entry. Raises GraphError where nothing can be written."""
-    try:
+    """While held, no other process builds the graph of this entry. Raises CacheError where nothing can be written."""
+    with filling_cache():
         entry.parent.mkdir(parents=True, exist_ok=True)
         handle = entry.with_suffix(".lock").open("a")
-    except OSError as error:
-        raise _unwritable(error) from error
     with handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
-
-
-def _unwritable(error: OSError) -> GraphError:
-    return GraphError(
-        f"{cache_folder()}: the cache cannot be written ({error}); free some space or set ONYX_HARNESS_CACHE"
-    )
 
 
 @contextlib.contextmanager

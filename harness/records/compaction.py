@@ -7,7 +7,6 @@ for most, and the whole record as JSON in the column ``record``.
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.records.schema import Record
 from harness.records.store import read_record, record_files, strict_json
+from harness.whole_files import beside
 
 if TYPE_CHECKING:
     import duckdb
@@ -117,14 +117,13 @@ def _insert(database: duckdb.DuckDBPyConnection, folder: Path, paths: Sequence[P
 
 
 def _write(database: duckdb.DuckDBPyConnection, target: Path) -> None:
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
-    os.close(handle)
+    temporary = beside(target)
     try:
-        made = temporary.replace("'", "''")
+        made = str(temporary).replace("'", "''")
         database.execute(f"COPY (SELECT * FROM rows ORDER BY file) TO '{made}' (FORMAT parquet, COMPRESSION zstd)")
-        Path(temporary).replace(target)
+        temporary.replace(target)
     finally:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def _rows(folder: Path, paths: Sequence[Path]) -> Iterator[dict[str, Any]]:

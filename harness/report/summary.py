@@ -19,6 +19,7 @@ from harness.report.memory import memory_legend, memory_table
 from harness.report.progress import outcome_text
 from harness.report.table import UNSETTLED_NOTE, comparison_table, unsettled
 from harness.report.warm import NOTE, warm_rows, warm_table
+from harness.whole_files import write_whole
 
 _OUTPUT_LINES = 8
 LAYOUT_STEM = "layout"
@@ -84,7 +85,7 @@ def show_layout(records: Sequence[Record], layout: Layout, folder: Path) -> None
     out.print(shown)
     try:
         text = folder / f"{LAYOUT_STEM}.txt"
-        text.write_text(as_text(shown), encoding="utf-8")
+        write_whole(text, as_text(shown))
         written = [text, *write_layout_figure(folder / LAYOUT_STEM, layout, records)]
         out.print(literal(f"laid out: {', '.join(str(path) for path in written)}"))
     except (OSError, ImportError) as error:

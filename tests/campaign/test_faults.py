@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from harness.campaign.journal import Journal
 from harness.records import read_records
 from tests.processes import gone
 
@@ -87,6 +88,38 @@ def test_a_disk_that_fills_up_is_told_and_what_is_on_record_stays(on_its_own_dis
     assert "3 cells, 1 on record" in again.stdout
     outcomes = {name: record["outcome"] for name, record in records(tmp_path / "kept").items()}
     assert outcomes == {"fake_right": "ok", "fake_verbose": "ok", "fake_wrong": "wrong"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["entries", "graphs", "references"])
+def test_a_cache_that_cannot_be_written_ends_the_sweep_and_blames_no_cell(command, tmp_path, part):
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / part).touch()  # stands where a folder should be made
+    sweep = (*CELL, "engine=fake_right,fake_wrong")
+    finished = command(*sweep, env={"ONYX_HARNESS_CACHE": str(tmp_path / "cache")})
+    assert finished.returncode == 2
+    [error] = finished.stderr.splitlines()
+    assert f"error: {tmp_path / 'cache'}: the cache cannot be written (" in error
+    assert "free some space or set ONYX_HARNESS_CACHE; what is on record stays" in error
+    assert not records(tmp_path / "results")
+    (tmp_path / "cache" / part).unlink()
+    again = command(*sweep, env={"ONYX_HARNESS_CACHE": str(tmp_path / "cache")})
+    assert again.returncode == 1
+    assert {name: record["outcome"] for name, record in records(tmp_path / "results").items()} == {
+        "fake_right": "ok", "fake_wrong": "wrong",
+    }  # fmt: skip
+
+
+def test_a_journal_on_a_full_disk_says_so_and_a_line_cut_short_is_passed_over(tmp_path):
+    full = Journal(tmp_path / "full.journal")
+    full.path.symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left on device"):
+        full.begin("a1")
+    torn = Journal(tmp_path / "torn.journal")
+    torn.path.write_text("begin a1\nend a")
+    torn.end("b2", "ok")
+    torn.begin("c3")
+    assert list(torn.news()) == [("begin", "a1", ""), ("begin", "c3", "")]
 
 
 def test_too_little_room_is_found_before_the_sweep(on_its_own_disk):

@@ -4,11 +4,14 @@ import gzip
 import hashlib
 import io
 import tarfile
+import tempfile
 import threading
+from contextlib import nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from harness.cache import CacheError
 from harness.graph import GraphError, cache_folder
 from harness.graph.catalogue.downloads import extracted, fetch
 from harness.graph.catalogue.publications import PUBLICATIONS, Publication, open_publication, published
@@ -165,3 +168,13 @@ def test_publications_name_public_places():
         assert publication.url.startswith(("https://sparse.tamu.edu/MM/", "https://snap.stanford.edu/data/"))
     with pytest.raises(GraphError, match="choose one of cit_patents"):
         published("none")
+
+
+def test_no_room_for_what_is_extracted_is_no_fault_of_the_archive(tmp_path, monkeypatch):
+    archive = tmp_path / "a.tar.gz"
+    archive.write_bytes(archive_of(**{"graph.mtx": MATRIX}))
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "graph.mtx").symlink_to("/dev/full")
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", lambda **_: nullcontext(str(tmp_path / "full")))
+    with pytest.raises(CacheError, match="No space left on device"), extracted(archive, "graph.mtx"):
+        pass

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from harness.cache import CACHE_VARIABLE, CacheError
 from harness.lowering.cpu import modules
 from harness.lowering.cpu.modules import load_module
 
@@ -39,7 +40,7 @@ print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv(modules.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
     return tmp_path / "cpu"
 
 
@@ -101,3 +102,13 @@ def test_errors_in_the_source_leave_no_module_behind():
 def test_a_stem_that_is_no_identifier_is_refused():
     with pytest.raises(ValueError, match="identifier"):
         load_module("", "../escape")
+
+
+def test_source_and_machine_code_that_cannot_be_kept_are_the_caches_fault(folder):
+    folder.touch()
+    with pytest.raises(CacheError, match="the cache cannot be written"):
+        load_module("value = 1\n", "plain")
+    folder.unlink()
+    refused = "raise OSError(28, 'No space left on device')\n"  # as Numba does while it keeps what it has compiled
+    with pytest.raises(CacheError, match=r"cannot be written \(\[Errno 28\] No space left on device\)"):
+        load_module(refused, "plain")

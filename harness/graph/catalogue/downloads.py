@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness.graph.cache import cache_folder
+from harness.cache import CacheError, cache_folder, filling_cache
 from harness.graph.errors import GraphError
+from harness.whole_files import write_whole
 
 MOST_MEMBERS = 1000
 CHUNK = 2**20
@@ -50,7 +51,8 @@ def fetch(url: str, file_name: str, sha256: str | None = None) -> tuple[Path, st
             f"{url}: it cannot be fetched ({error}); try again, or fetch it by hand and put it at {path}"
         ) from error
     digest = pooch.file_hash(str(path), alg="sha256")
-    record_path.write_text(json.dumps({"url": url, "sha256": digest, "stamp": _stamp(path)}, indent=1))
+    with filling_cache():
+        write_whole(record_path, json.dumps({"url": url, "sha256": digest, "stamp": _stamp(path)}, indent=1))
     return path, digest
 
 
@@ -59,7 +61,7 @@ def extracted(archive: Path, member_name: str, max_expansion: float = 100.0) -> 
     """The regular file `member_name` (its last path component) of a .tar.gz, in a temporary folder, while in use.
 
     No path of the archive is used, so none can lead elsewhere. Raises GraphError when it is missing, the archive is
-    damaged or unpacks to more than `max_expansion` times its size.
+    damaged or unpacks to more than `max_expansion` times its size; CacheError when there is no room for the file.
     """
     limit = max(2**20, int(archive.stat().st_size * max_expansion))
     with tempfile.TemporaryDirectory(prefix="extracting-", dir=archive.parent) as folder:
@@ -67,6 +69,8 @@ def extracted(archive: Path, member_name: str, max_expansion: float = 100.0) -> 
         try:
             with tarfile.open(archive, "r:gz") as tar:
                 _copy_member(tar, target, archive, limit)
+        except CacheError:
+            raise
         except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
             raise GraphError.in_file(
                 archive, f"the archive is damaged ({error})", "delete it and fetch it again"
@@ -85,9 +89,11 @@ def _copy_member(tar: tarfile.TarFile, target: Path, archive: Path, limit: int) 
         if member.isreg() and member.name.replace("\\", "/").split("/")[-1] == target.name:
             source = tar.extractfile(member)
             assert source is not None
-            with source, target.open("wb") as file:
+            with source:
+                target.touch()
                 while chunk := source.read(CHUNK):
-                    file.write(chunk)
+                    with filling_cache(), target.open("ab") as file:
+                        file.write(chunk)
             return
     raise GraphError.in_file(archive, f"there is no file {target.name} in it", "check that it is the right archive")
 

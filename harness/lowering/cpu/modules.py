@@ -13,32 +13,30 @@ any time.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.util
 import os
 import platform
 import sys
-from functools import cache
 from pathlib import Path
 from types import ModuleType
 
 import llvmlite.binding
 import numba
-import platformdirs
 
+from harness import cache
 from harness.whole_files import write_whole
 
-CACHE_VARIABLE = "ONYX_HARNESS_CACHE"
 HASH_LENGTH = 20  # hex digits: 80 bits
 
 
 def cache_folder() -> Path:
     """The folder of generated modules (not necessarily there yet)."""
-    root = os.environ.get(CACHE_VARIABLE) or platformdirs.user_cache_dir("onyx-harness")
-    return Path(root) / "cpu"
+    return cache.cache_folder() / "cpu"
 
 
-@cache
+@functools.cache
 def toolchain_fingerprint() -> str:
     """Hash of what the machine code depends on besides the source: this package, Numba, LLVM, Python, the processor."""
     digest = hashlib.sha256()
@@ -61,6 +59,7 @@ def load_module(source: str, stem: str) -> ModuleType:
     """The module with this source, named `stem` and a hash; the same source gives the same module object.
 
     `stem` is a Python identifier, for people who read profiles.  Errors in the source are raised as they are.
+    CacheError when it, or the machine code beside it, cannot be written.
     """
     if not stem.isidentifier():
         raise ValueError(f"a module's stem is an identifier, not {stem!r}")
@@ -70,14 +69,16 @@ def load_module(source: str, stem: str) -> ModuleType:
     if loaded is not None:
         return loaded
     path = cache_folder() / f"{name}.py"
-    write_once(path, source)
+    with cache.filling_cache():
+        write_once(path, source)
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"no loader for the generated module {path}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        with cache.filling_cache():  # Numba compiles now, and keeps the machine code
+            spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.records import Record
+from harness.whole_files import write_whole
 
 _HERE = Path(__file__).parent
 PAGE_FILE = "report.html"
@@ -20,8 +21,7 @@ def write_page(
 
     ``across``: compare records of different sweeps and machines, too. OSError when it cannot be written.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(render_page(records, baseline, cells, across=across), encoding="utf-8")
+    write_whole(path, render_page(records, baseline, cells, across=across))
     return path
 
 
