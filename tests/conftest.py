@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.processes import HANGS_S
 
 ROOT = Path(__file__).parents[1]
 FAKES = ROOT / "tests" / "campaign" / "fakes"
 
 # Compiling leaves behind so many objects that live on that looking through them took a fifth of its time.
 gc.set_threshold(100_000, 50, 100)
+
+# How long an example takes says nothing on a machine that is slow or busy; and every run sees the same examples. New
+# ones are searched for with pytest --hypothesis-profile=search.
+settings.register_profile("repeated", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=False)
+settings.load_profile("repeated")
+
+HEEDING_SIGINT = """
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+runpy.run_module("harness", run_name="__main__", alter_sys=True)
+"""
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -45,7 +59,7 @@ def command(tmp_path: Path, harness_environment: dict[str, str]) -> Command:
             env={**harness_environment, **(env or {})},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=HANGS_S,
             check=False,
         )
 
@@ -64,12 +78,11 @@ def interruptible(
 
     def start(*arguments: str, env: dict[str, str]) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, "-m", "harness", *arguments],
+            [sys.executable, "-c", HEEDING_SIGINT, *arguments],
             cwd=tmp_path,
             env={**harness_environment, **env},
             stdout=subprocess.PIPE,
             text=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         started.append(process)
         return process

@@ -1,14 +1,19 @@
-"""Whether processes have ended, asked by pid while they may be ending."""
+"""Whether processes have ended, asked by pid while they may be ending, and how long they are waited for."""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import time
 from collections.abc import Iterable
+from pathlib import Path
 
 import psutil
 
 LOOK_EVERY_S = 0.02
+# Many times what anything that a test starts takes on a slow and busy machine: what takes longer hangs.
+HANGS_S = 300.0
 
 
 def gone(pid: int) -> bool:
@@ -19,9 +24,23 @@ def gone(pid: int) -> bool:
         return True
 
 
-def left_after(pids: Iterable[int], timeout_s: float) -> list[int]:
-    """Those of the processes that have not ended when all were waited for, or for that long."""
-    left, until = [*pids], time.monotonic() + timeout_s
+def until_pending(pid: int, number: signal.Signals) -> None:
+    """Return when a signal has been sent to a process that blocks it or is stopped."""
+    until = time.monotonic() + HANGS_S
+    while not _pending(pid) >> (number - 1) & 1:
+        assert time.monotonic() < until, f"{number.name} has not been sent to {pid}"
+        os.sched_yield()
+
+
+def _pending(pid: int) -> int:
+    """The signals that wait for a process, as bits."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1], 16) for line in lines if line.startswith("ShdPnd"))
+
+
+def never_ending(pids: Iterable[int]) -> list[int]:
+    """Those of the processes that have not ended after `HANGS_S`; it is over as soon as there are none."""
+    left, until = [*pids], time.monotonic() + HANGS_S
     while (left := [pid for pid in left if not gone(pid)]) and time.monotonic() < until:
         with contextlib.suppress(psutil.TimeoutExpired, psutil.NoSuchProcess):
             psutil.Process(left[0]).wait(LOOK_EVERY_S)

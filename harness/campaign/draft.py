@@ -83,9 +83,11 @@ def waited_s(fields: Mapping[str, Any]) -> float:
 def read_draft(path: Path) -> dict[str, Any]:
     """All fields told so far; a last line cut short by a crash is left out."""
     fields: dict[str, Any] = {}
-    if not path.exists():
+    try:
+        told = path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:  # nothing has been told yet, or the cell has just ended and its folder is gone
         return fields
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True):
+    for line in told.splitlines(keepends=True):
         if line.endswith("\n"):
             fields.update(json.loads(line))
     return fields

@@ -92,8 +92,19 @@ def read_records(folder: Path) -> Iterator[tuple[Path, Record]]:
 
 def record_files(folder: Path) -> list[Path]:
     """The files of all records below ``folder``, by path; folders whose names begin with a dot are no store's."""
-    found = folder.rglob(RECORD_FILE)
-    return sorted(path for path in found if not any(part[0] == "." for part in path.relative_to(folder).parts))
+    return files_below(folder, RECORD_FILE)
+
+
+def files_below(folder: Path, name: str) -> list[Path]:
+    """All files called ``name`` in ``folder`` and below, by path, but for folders whose names begin with a dot.
+
+    Folders may come and go meanwhile.
+    """
+    found = []
+    for place, folders, files in os.walk(folder):
+        folders[:] = [one for one in folders if not one.startswith(".")]
+        found += [Path(place) / name] if name in files else []
+    return sorted(found)
 
 
 def strict_json(value: Any) -> Any:

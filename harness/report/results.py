@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.records import Record, read_records
+from harness.records.store import files_below
 from harness.report.layout import Layout
 
 SWEEP_FILE = "sweep.json"
@@ -37,7 +38,7 @@ def read_results(folder: Path) -> Results:
     found = [(path, record) for path, record in read_records(folder)]
     if not found:
         raise NothingFound(f"{folder} holds no records; name a folder that onyx-harness wrote (results, or one sweep)")
-    sweeps = {path.parent: _sweep(path) for path in sorted(folder.rglob(SWEEP_FILE))}
+    sweeps = {path.parent: _sweep(path) for path in files_below(folder, SWEEP_FILE)}
     order = {
         place / str(cell["cell"]): number
         for number, (place, cell) in enumerate(

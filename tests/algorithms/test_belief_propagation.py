@@ -29,7 +29,7 @@ def beliefs(graph, supersteps=None, **options):
 
 # networks without loops -----------------------------------------------------------------------------------------------
 @given(networks(), st.sampled_from(RULES), st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_without_loops_beliefs_are_the_exact_marginals(graph, rule, wider):
     exact = enumerated(graph, rule)
     assume(exact is not None)
@@ -41,7 +41,7 @@ def test_without_loops_beliefs_are_the_exact_marginals(graph, rule, wider):
 
 
 @given(networks(), st.sampled_from(RULES))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_damping_leaves_the_fixed_point_where_it_is(graph, rule):
     """Damped messages come near zero only as fast as damping lets them, and what is left of an impossible state must
     weigh nothing beside the least likely possible one: with six variables and five edges of 1e-12 each, 1e-132. So the
@@ -54,7 +54,7 @@ def test_damping_leaves_the_fixed_point_where_it_is(graph, rule):
 
 
 @given(st.integers(2, 9), st.integers(0, 2**32 - 1))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_likeliest_states_of_a_tree_are_its_most_probable_joint_state(count, seed):
     rng = np.random.default_rng(seed)  # continuous potentials: no ties
     parents = [int(rng.integers(0, v)) for v in range(1, count)]

@@ -25,7 +25,7 @@ ALGORITHMS = [BFS(), SSSP(), Components(), KCore(core=3), ManifoldRanking(alpha=
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda algorithm: algorithm.name)
 @given(multigraphs(), st.sampled_from([1, 3]))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_changes_alone_give_the_same_values(algorithm, graph, features):
     program, prepared = trace(algorithm), algorithm.prepare_graph(graph)
     inputs = algorithm.inputs(prepared, features)
@@ -41,7 +41,7 @@ def test_changes_alone_give_the_same_values(algorithm, graph, features):
 
 @pytest.mark.parametrize("rule", ["sum", "max"])
 @given(networks(trees=False), st.sampled_from([0.0, 0.5]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_messages_of_edges_that_changed_give_the_same_beliefs(rule, graph, damping):
     """Factors take each other's places, and only edges are updated one of whose inputs has moved."""
     algorithm = BeliefPropagation(rule=rule, potentials="edge", damping=damping)

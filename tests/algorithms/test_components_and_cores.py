@@ -29,7 +29,7 @@ def core_numbers(graph):
 
 
 @given(multigraphs())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_components_are_the_weak_ones_of_scipy(graph):
     labels, settled = answer(Components(), graph, 1)
     assert settled
@@ -41,7 +41,7 @@ def test_components_are_the_weak_ones_of_scipy(graph):
 
 
 @given(multigraphs(max_arcs=70), st.integers(1, 5))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_cores_are_those_of_networkx(graph, core):
     alive, settled = answer(KCore(core=core), graph, 1)
     assert settled

@@ -38,7 +38,7 @@ def solved(algorithm, graph, features):
 
 
 @given(multigraphs(), st.sampled_from([1, 2, 4, 7]), st.sampled_from([0.5, 0.9]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_scores_solve_the_linear_system(graph, features, alpha):
     algorithm = ManifoldRanking(alpha=alpha, tolerance=1e-9, supersteps=5000)
     scores, settled = answer(algorithm, graph, features)

@@ -40,7 +40,7 @@ def drawn_matrices(algorithm, graph):
 
 
 @given(multigraphs(), st.sampled_from([1, 2, 5]), st.sampled_from([("", (1, 1, 1)), ("2 0 1", (2, 0, 1))]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_answer_solves_the_linear_system(graph, features, shares):
     algorithm = Multimodal(alpha=0.8, tolerance=1e-9, supersteps=5000, shares=shares[0], fraction=0.3)
     found, settled = answer(algorithm, graph, features)

@@ -21,7 +21,7 @@ from tests.algorithms.networks import enumerated, joint, network, networks
 
 # exact marginals ------------------------------------------------------------------------------------------------------
 @given(networks(trees=False))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_exact_marginals_are_those_of_enumeration(graph):
     expected = enumerated(graph)
     if expected is not None:

@@ -33,7 +33,7 @@ def sources_of(algorithm, graph, features):
 
 
 @given(multigraphs(), st.integers(1, 4), st.integers(0, 9))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_levels_are_those_of_scipy(graph, features, seed):
     algorithm = BFS(seed=seed)
     levels, settled = answer(algorithm, graph, features)
@@ -44,7 +44,7 @@ def test_levels_are_those_of_scipy(graph, features, seed):
 
 
 @given(multigraphs(), st.integers(1, 4), st.integers(0, 9))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_distances_are_those_of_scipy(graph, features, seed):
     algorithm = SSSP(seed=seed)
     distances, settled = answer(algorithm, graph, features)

@@ -49,7 +49,7 @@ def check(name, posed):
 
 @pytest.mark.parametrize("name", ONE_ANSWER)
 @given(multigraphs(), st.sampled_from(KINDS), st.sampled_from([1, 2]), st.integers(0, 99))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_the_answer_is_that_of_a_cold_run(name, graph, kind, features, seed):
     try:
         posed = problem(name, graph, features, kind, 0.1, seed)

@@ -8,10 +8,11 @@ import signal
 import subprocess
 import sys
 
+import psutil
 import pytest
 
 from harness.records import read_records
-from tests.processes import gone, left_after
+from tests.processes import HANGS_S, gone, until_pending
 
 CELL = ("algorithm=fake_spread", "graph=fake_ring", "baseline=fake_right")
 ENDINGS = {
@@ -71,8 +72,9 @@ def test_a_cell_that_hangs_is_ended_at_its_limit(command, tmp_path):
 
 def test_an_ok_record_holds_the_whole_run(command, tmp_path):
     finished = command(
-        *CELL, "engine=fake_right", "engine.direction=pull", "algorithm.scale=0.5", "measure.repetitions=4"
-    )
+        *CELL, "engine=fake_right", "engine.direction=pull", "algorithm.scale=0.5", "measure.repetitions=4",
+        "measure.budget_s=60", "measure.width=1e9",
+    )  # fmt: skip
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert "fake_right (direction=pull)" in finished.stdout
     assert "fake_spread (scale=0.5)" in finished.stdout
@@ -256,11 +258,17 @@ def test_an_interruption_ends_the_cell_and_is_recorded(tmp_path, interruptible, 
     os.mkfifo(pids)
     process = interruptible(*CELL, "engine=fake_hangs", env={"FAKE_PID_FILE": str(pids)})
     started = pids.read_text().split()  # comes when the engine runs
-    process.send_signal(signal.SIGINT)
-    if times == 2:  # while the first is being obeyed
-        assert not left_after(map(int, started), timeout_s=20)
+    supervisor = psutil.Process(int(started[0])).parent()
+    if times == 2:  # the second comes while the first is being obeyed, because what the first ends is held up
+        supervisor.suspend()
+    try:
         process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
+        if times == 2:
+            until_pending(supervisor.pid, signal.SIGTERM)
+            process.send_signal(signal.SIGINT)
+    finally:
+        supervisor.resume()
+    output, _ = process.communicate(timeout=HANGS_S)
     assert process.returncode == 130
     assert "interrupted" in output
     assert records(tmp_path)["fake_hangs"]["outcome"] == "interrupted"

@@ -12,7 +12,7 @@ import pytest
 
 from harness.campaign.journal import Journal
 from harness.records import read_records
-from tests.processes import gone
+from tests.processes import HANGS_S, gone
 
 CELL = ("algorithm=fake_spread", "graph=fake_ring", "measure.budget_s=0.001", "measure.repetitions=1")
 # In a mount namespace of its own, so that nobody else sees the file system, and nobody has to unmount it.
@@ -68,7 +68,7 @@ def on_its_own_disk(tmp_path, harness_environment):
         script = f'{mount} && "$@"; status=$?; cp -r results kept; exit $status'
         return subprocess.run(
             [*APART, script, "sh", sys.executable, "-m", "harness", *arguments],
-            cwd=tmp_path, env=harness_environment, capture_output=True, text=True, timeout=120, check=False,
+            cwd=tmp_path, env=harness_environment, capture_output=True, text=True, timeout=HANGS_S, check=False,
         )  # fmt: skip
 
     (tmp_path / "results").mkdir()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from harness.campaign.environment import Bystanders
 from harness.campaign.lock import file_lock
 from harness.campaign.process import run_process
 from harness.records.outcome import Outcome
-from tests.processes import gone, left_after
+from tests.processes import gone, never_ending
 
 GIGABYTE = 10**9
 
@@ -102,7 +103,7 @@ def test_everything_dies_with_a_parent_that_is_killed(tmp_path, daemon):
         os.sched_yield()
     process.kill()
     process.wait()
-    assert not left_after(found, timeout_s=20)
+    assert not never_ending(found)
 
 
 def test_a_daemon_that_a_child_leaves_behind_is_ended_with_it(module):
@@ -165,7 +166,9 @@ def test_a_draft_keeps_what_was_told_last_and_drops_a_line_cut_short(tmp_path):
     assert read_draft(path) == {"stage": "solve", "features": 8, "outcome": "wrong", "reason": "off by one"}
 
 
-def test_no_draft_is_an_empty_one(tmp_path):
+def test_no_draft_is_an_empty_one(tmp_path, monkeypatch):
+    assert read_draft(tmp_path / "draft.jsonl") == {}
+    monkeypatch.setattr(Path, "exists", lambda _: True)  # as a moment ago, when the cell had not ended
     assert read_draft(tmp_path / "draft.jsonl") == {}
 
 
@@ -184,6 +187,6 @@ def test_a_lock_is_held_by_one_process_at_a_time(tmp_path):
 
 def test_what_others_do_is_seen_and_what_we_do_is_not():
     source = "import sys, time\nend = time.process_time() + 0.4\nwhile time.process_time() < end: pass"
-    bystanders = Bystanders()
+    began, bystanders = time.perf_counter(), Bystanders()
     subprocess.run([sys.executable, "-c", source], check=True)
-    assert bystanders.cores() > 0.1
+    assert bystanders.cores() * (time.perf_counter() - began) > 0.3

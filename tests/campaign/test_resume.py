@@ -14,7 +14,7 @@ import pytest
 
 from harness.records import read_records
 from tests.conftest import ROOT
-from tests.processes import left_after
+from tests.processes import HANGS_S, never_ending
 
 FEATURES = (1, 2, 3, 4, 5, 6)
 SWEEP = (
@@ -39,7 +39,7 @@ def sweep(tmp_path, harness_environment):
 
 
 def finished(process, folder):
-    assert process.wait(timeout=120) == 0, (folder / "printed.txt").read_text()
+    assert process.wait(timeout=HANGS_S) == 0, (folder / "printed.txt").read_text()
 
 
 def stored(folder):
@@ -81,7 +81,7 @@ def test_a_sweep_killed_again_and_again_ends_whole(sweep, tmp_path):
             process.send_signal(signal.SIGKILL)
             process.wait()
         kills += 1
-        assert not left_after([one.pid for one in left_over(tmp_path)], timeout_s=10)
+        assert not never_ending(one.pid for one in left_over(tmp_path))
         now = stored(tmp_path)
         assert now.items() >= known.items(), "a record was lost or made anew"
         known = now

@@ -12,6 +12,7 @@ from harness.campaign.lock import device_holder, device_lock_path, file_lock
 from harness.contract import Device
 from harness.records import read_records
 from harness.report.progress import Progress
+from tests.processes import HANGS_S
 
 CPU = Device("cpu", threads=1)
 HOLDER = """
@@ -36,7 +37,7 @@ def locks(tmp_path, monkeypatch):
 
 def test_a_holder_that_hangs_is_ended_at_its_limit_though_nobody_watches(locks):
     holder = subprocess.run(
-        [sys.executable, "-c", HOLDER, "0.3"], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", HOLDER, "0.3"], capture_output=True, text=True, timeout=HANGS_S, check=False
     )
     assert holder.returncode == 1
     assert "most recent call first" in holder.stderr  # where it hung
@@ -57,7 +58,7 @@ def test_who_holds_a_device_can_be_asked(locks):
 
 @pytest.mark.slow
 def test_a_cell_gives_up_waiting_at_its_limit_and_says_for_whom_it_waited(locks, command, tmp_path):
-    limits = ("limits.time_s=4", "limits.wait_s=0.5")
+    limits = ("limits.time_s=20", "limits.wait_s=0.5")  # the first is for all that comes before the wait
     with file_lock(device_lock_path(CPU)) as handle:
         device_lock_path(CPU).write_text("process 7: another cell")
         finished = command("algorithm=fake_spread", "graph=fake_ring", "engine=fake_right", *limits)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.processes import HANGS_S
 
 PAGE = ROOT / "docs" / "write-an-engine.md"
 BLOCK = re.compile(r"<!-- (file: (?P<file>\S+)|run|shows) -->\n```\w+\n(?P<text>.*?)```", re.DOTALL)
@@ -53,7 +54,7 @@ def test_the_page_works_as_it_is_written(environment, tmp_path):
         elif kind == "run":
             finished = subprocess.run(
                 ["bash", "-e", "-c", text],
-                cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=300,
+                cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=HANGS_S,
             )  # fmt: skip
             told = finished.stdout + finished.stderr
             assert finished.returncode == 0, f"{text}\n{told}"

@@ -43,7 +43,7 @@ def test_examples_are_read(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", TARGETS)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=60)
 @given(st.data(), CHANGES, st.integers(0, 9), st.booleans())
 def test_a_mutilated_file_is_read_or_refused(tmp_path, name, data, changes, turn, within):
     example = data.draw(st.sampled_from(TARGETS[name].examples))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import harness
@@ -55,7 +55,6 @@ def test_a_cached_graph_is_built_once_and_comes_back_the_same():
     assert type(second.csr.neighbours) is np.ndarray
 
 
-@settings(deadline=None)  # it writes to the disk, which may be slow
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=12), st.booleans())
 def test_any_graph_survives_the_round_trip(arcs, symmetrize):
     u, v = (np.array([arc[i] for arc in arcs], dtype=int) for i in (0, 1))

@@ -20,7 +20,7 @@ def pairs(graph):
 
 
 @given(multigraphs(), st.sampled_from(KINDS), st.booleans(), st.integers(0, 99))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_changes_are_of_the_kind_asked_for(graph, kind, both_ways, seed):
     graph = graph.with_reverse_arcs() if both_ways else graph
     if not graph.num_edges:

@@ -30,7 +30,7 @@ def archive_of(**files):
 
 
 @pytest.fixture
-def server():
+def server(monkeypatch):
     """A web server on 127.0.0.1: `files` by path; `cut` bytes are kept back of each; `asked` lists the requests."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -48,6 +48,7 @@ def server():
         def log_message(self, *arguments):
             """Quiet."""
 
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.files, server.asked, server.cut = {}, [], 0
     server.url = f"http://127.0.0.1:{server.server_port}"

@@ -105,14 +105,14 @@ def test_the_form_of_a_sum_is_found(name):
     graphs(), st.sampled_from([*LINEAR.values(), *DIFFERENCE.values()]), st.sampled_from([*STEPS.values()]),
     st.booleans(), st.booleans(),
 )  # fmt: skip
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_sums_equal_full_recomputation_after_every_superstep(graph, message, step, guarded, chained):
     program = sum_program(message, step, guarded=guarded, chained=chained)
     assert_same_after_every_superstep(program, graph, **inputs_of(graph))
 
 
 @given(bipartite_graphs(), st.sampled_from([*LINEAR.values(), *DIFFERENCE.values()]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_sums_equal_full_recomputation_under_alternating_sides(graph, message):
     program = sum_program(message, STEPS["mean"], alternate=True)
     assert_same_after_every_superstep(program, graph, **inputs_of(graph))
@@ -130,7 +130,7 @@ EXTREMES = {
 
 
 @given(graphs(), st.sampled_from([*EXTREMES]), st.booleans())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_extremes_equal_full_recomputation_after_every_superstep(graph, name, capped):
     reducer, closer, message = EXTREMES[name]
 

@@ -151,7 +151,7 @@ ELEMENTWISE = {
 
 
 @given(st.data(), st.sampled_from([*ELEMENTWISE]), st.sampled_from(["xy", "sx", "xs", "AB", "sA"]), st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_elementwise_operations_on_any_floats_broadcast_scalars_alone(data, name, operands, single):
     dtype = np.float32 if single else np.float64
     rows = data.draw(st.integers(0, 4))

@@ -34,7 +34,7 @@ def multiplied(shape=(), initial="first", reducer="prod"):
 
 
 @given(graphs(), st.data())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_the_factor_counts_and_stays_when_another_is_taken_out(graph, data):
     def draw(count):
         return np.array(data.draw(st.lists(factors, min_size=count, max_size=count)), np.float32)

@@ -82,7 +82,7 @@ def network(vertices, psi):
 
 
 @given(trees(), st.booleans())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_belief_propagation_on_trees_gives_the_exact_marginals(tree, update_first):
     vertices, k, phi, psi = tree
     graph, tables = network(vertices, psi)
@@ -120,7 +120,7 @@ def extreme(reducer, closer, message):
 
 
 @given(graphs(max_vertices=8, max_arcs=20, positive=True))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_shortest_paths_from_two_sources_at_once_against_scipy(graph):
     sources = [0, graph.num_vertices - 1]
     first = np.full((graph.num_vertices, 2), np.inf, np.float32)
@@ -137,7 +137,7 @@ def test_shortest_paths_from_two_sources_at_once_against_scipy(graph):
 
 
 @given(graphs(max_vertices=8, symmetric=True))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_largest_labels_spread_over_connected_components(graph):
     program = extreme("max", maximum, lambda src: src.d)
     first = np.arange(graph.num_vertices, dtype=np.float32)[:, None]
@@ -152,7 +152,7 @@ def test_largest_labels_spread_over_connected_components(graph):
 
 
 @given(graphs(max_vertices=8, max_arcs=24, symmetric=True), st.integers(1, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_core_is_what_peeling_leaves(graph, core):
     def build(p, self):
         p.vertex("alive", start=1.0)
@@ -174,7 +174,7 @@ def test_a_core_is_what_peeling_leaves(graph, core):
 
 
 @given(graphs(max_vertices=5), st.integers(1, 3))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_least_squares_at_every_vertex_against_its_normal_equations(graph, k):
     def build(p, self):
         p.edge("weight")

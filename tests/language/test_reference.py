@@ -53,7 +53,7 @@ def reduced(graph, reducer, message, shape=()):
 
 
 @given(graphs(), st.sampled_from(["sum", "min", "max"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_reductions_of_scalars_vectors_and_matrices(graph, reducer):
     given_values = properties(graph, 2)
     x, s, vector, table = (given_values[name].astype(np.float64) for name in ("x", "s", "vector", "table"))
@@ -71,7 +71,7 @@ def test_reductions_of_scalars_vectors_and_matrices(graph, reducer):
 
 
 @given(graphs())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_products_of_scalars_with_zeros_and_signs(graph):
     met = run(one_superstep(lambda edge: edge.weight, "prod", shape=()), graph, 2, **properties(graph, 2))
     expected = reduced(graph, "prod", lambda u, v, e: graph.weights[e])
@@ -79,7 +79,7 @@ def test_products_of_scalars_with_zeros_and_signs(graph):
 
 
 @given(graphs(), st.sampled_from([*REDUCERS]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_small_blocks_give_the_same(graph, reducer):
     program = one_superstep(lambda src, edge: src.x * edge.weight, reducer)
     whole = run(program, graph, 2, **properties(graph, 2)).values("result")
@@ -92,7 +92,7 @@ def test_small_blocks_give_the_same(graph, reducer):
 
 
 @given(graphs(), st.sampled_from(["sum", "min", "max"]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_guarded_edge_does_not_take_part(graph, reducer):
     given_values = properties(graph, 2)
     s = given_values["s"].astype(np.float64)
@@ -193,7 +193,7 @@ def totals(p, self):
 
 
 @given(graphs())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_reductions_over_the_graph(graph):
     x = numbers(graph, 2)
     done, y = run(program_of(totals), graph, 2, x=x), x.astype(np.float64)
@@ -205,7 +205,7 @@ def test_reductions_over_the_graph(graph):
 
 
 @given(bipartite_graphs(), st.integers(1, 4))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_alternating_sides_update_the_left_first(graph, supersteps):
     def build(p, self):
         mean_of_neighbours(p, self)

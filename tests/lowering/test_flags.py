@@ -69,7 +69,7 @@ def raised_at(count, vertices):
     return flags, blocks
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_every_flag_is_found_once_in_order_and_cleared(visit, data):
     """However the vertices are cut into parts; parts need not start with blocks."""
@@ -85,7 +85,7 @@ def test_every_flag_is_found_once_in_order_and_cleared(visit, data):
     assert visited(visit["take"], flags, blocks, cuts).tolist() == []
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_parts_of_the_vertices_leave_the_others_their_flags(visit, data):
     count = data.draw(st.integers(2, 400))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.graph.generators import rmat
@@ -76,7 +76,6 @@ def test_owners_get_about_equal_edges(owners):
     assert edges.min() > 0
 
 
-@settings(deadline=None)  # the first call compiles
 @given(csr(), st.integers(1, 5), st.data())
 def test_every_edge_has_one_owner(graph, owners, data):
     offsets, neighbours = graph

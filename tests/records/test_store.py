@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 
 import pytest
 from hypothesis import given
@@ -24,6 +25,20 @@ def test_nothing_but_the_record_is_left_in_the_folder(tmp_path):
     write_record(tmp_path, record())
     write_record(tmp_path, record(seconds=2.0))
     assert [path.name for path in tmp_path.iterdir()] == [RECORD_FILE]
+
+
+def test_folders_that_go_while_one_looks_are_left_out(tmp_path, monkeypatch):
+    for cell in "abc":
+        write_record(tmp_path / "sweep" / cell, record())
+    there = os.scandir
+
+    def scandir(folder):
+        if os.path.basename(folder) == "b":
+            raise FileNotFoundError(folder)
+        return there(folder)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert [path.parent.name for path, _ in read_records(tmp_path)] == ["a", "c"]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.processes import HANGS_S
+
 # Tried in this order; ONYX_HARNESS_BROWSER names another.
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -23,6 +25,6 @@ def browser() -> Iterator[Any]:
 
     with sync_playwright() as driver:
         # In containers, where tests often run, the browser's own sandbox cannot be set up.
-        running = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        running = driver.chromium.launch(executable_path=found, args=["--no-sandbox"], timeout=1000 * HANGS_S)
         yield running
         running.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.report.page import render_page, write_page
+from tests.processes import HANGS_S
 from tests.records.samples import record, warm_record
 from tests.report.sweeps import ENGINES, SCRIPT, cell, failed, sweep
 
@@ -24,6 +25,7 @@ def opened(browser):
 
     def load(path, size=LAPTOP, **options):
         page = browser.new_page(viewport={"width": size[0], "height": size[1]}, **options)
+        page.set_default_timeout(1000 * HANGS_S)
         pages.append(page)
         page.on("request", lambda request: met.append(request.url) if request.url != path.as_uri() else None)
         page.on("console", lambda message: met.append(message.text))
@@ -87,6 +89,7 @@ def test_warm_runs_stand_beside_cold_ones():
 
 def test_the_script_is_not_needed_to_read_it(browser, file):
     page = browser.new_context(java_script_enabled=False).new_page()
+    page.set_default_timeout(1000 * HANGS_S)
     page.goto(file.as_uri())
     assert page.locator(".cells tbody tr").count() == 28
     assert page.locator("#cells .cells tbody tr").first.is_visible()
@@ -168,6 +171,7 @@ def test_no_script_but_ours_would_run(browser, tmp_path):
     path = tmp_path / "report.html"
     path.write_text(text)
     page = browser.new_page()
+    page.set_default_timeout(1000 * HANGS_S)
     page.goto(path.as_uri())
     assert page.title() == "Engines compared · 0123456789ab"
     page.close()
