@@ -21,6 +21,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 0 when it went well, 1 when a file is no record, 2 for a mistake in the command."""
     given = _parser().parse_args(arguments)
     try:
+        if "folder" in given and not given.folder.is_dir():
+            raise RecordError(f"{given.folder} is no folder; name one with records at any depth, such as results")
         return int(given.run(given))
     except (QueryError, RecordError, OSError) as error:
         sys.stderr.write(f"harness.records: error: {error}\n")

@@ -6,6 +6,7 @@ for most, and the whole record as JSON in the column ``record``.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,31 +42,29 @@ class QueryError(ValueError):
 def compact(folder: Path) -> Path:
     """Bring ``folder/records.parquet`` up to date with the records below ``folder``; its path.
 
-    Only records that are new or changed since are read. RecordError when a file is no record.
+    Only records that are new or changed since are read. RecordError when a file is no record, OSError when the folder
+    cannot be written.
     """
-    database = _engine().connect()
     target = folder / PARQUET_FILE
-    try:
-        database.execute(f"CREATE TABLE rows ({', '.join(f'{name} {kind}' for name, kind in COLUMNS.items())})")
-        if _readable(database, target):
-            database.execute("INSERT INTO rows BY NAME SELECT * FROM read_parquet(?)", [str(target)])
-        present = {str(path.relative_to(folder)): path for path in record_files(folder)}
-        kept = _drop_outdated(database, present)
-        _insert(database, folder, [path for name, path in present.items() if name not in kept])
+    with _engine().connect() as database:
+        _gather(database, folder)
         _write(database, target)
-    finally:
-        database.close()
     return target
 
 
 def query(folder: Path, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Names of the columns and rows of a query over the table ``records`` of a folder.
 
-    Raises QueryError for SQL that DuckDB refuses, with its words, which name the closest column.
+    Raises QueryError for SQL that DuckDB refuses, with its words, which name the closest column. The Parquet file is
+    brought up to date, where the folder can be written, so that the next query has less to read.
     """
-    engine, path = _engine(), compact(folder)
+    engine = _engine()
     with engine.connect() as database:
-        database.execute("CREATE TABLE records AS SELECT * FROM read_parquet(?)", [str(path)])
+        _gather(database, folder)
+        with contextlib.suppress(OSError):
+            _write(database, folder / PARQUET_FILE)
+        database.execute("CREATE TABLE records AS SELECT * FROM rows ORDER BY file")
+        database.execute("DROP TABLE rows")
         database.execute("SET enable_external_access = false")  # a query reads records, no other files
         try:
             found = database.execute(sql)
@@ -80,6 +79,17 @@ def _engine() -> Any:
     except ImportError as error:
         raise QueryError("queries need the Python module 'duckdb': pip install 'onyx-harness[query]'") from error
     return duckdb
+
+
+def _gather(database: duckdb.DuckDBPyConnection, folder: Path) -> None:
+    """Make the table ``rows`` of the records below a folder, with what its Parquet file knows of them already."""
+    target = folder / PARQUET_FILE
+    database.execute(f"CREATE TABLE rows ({', '.join(f'{name} {kind}' for name, kind in COLUMNS.items())})")
+    if _readable(database, target):
+        database.execute("INSERT INTO rows BY NAME SELECT * FROM read_parquet(?)", [str(target)])
+    present = {str(path.relative_to(folder)): path for path in record_files(folder)}
+    kept = _drop_outdated(database, present)
+    _insert(database, folder, [path for name, path in present.items() if name not in kept])
 
 
 def _readable(database: duckdb.DuckDBPyConnection, target: Path) -> bool:
@@ -122,6 +132,8 @@ def _write(database: duckdb.DuckDBPyConnection, target: Path) -> None:
         made = str(temporary).replace("'", "''")
         database.execute(f"COPY (SELECT * FROM rows ORDER BY file) TO '{made}' (FORMAT parquet, COMPRESSION zstd)")
         temporary.replace(target)
+    except _engine().IOException as error:
+        raise OSError(f"{target} cannot be written ({error})") from error
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -69,12 +69,14 @@ def sync_folder(folder: Path) -> None:
 def read_record(path: Path) -> Record:
     """The record in one file, in the present version of the schema whichever it was written in.
 
-    RecordError names the file when it holds no record.
+    RecordError names the file when it holds no record or cannot be read; FileNotFoundError when there is none.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         return validate(upgraded({**data, **{name: _numbers(data.get(name)) for name in NUMBER_FIELDS}}))
-    except (json.JSONDecodeError, UnicodeDecodeError, AttributeError, TypeError, RecordError) as error:
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
         raise RecordError(f"{path}: {error}; delete the file or move it away") from error
 
 

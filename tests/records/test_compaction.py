@@ -3,12 +3,16 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from harness.records import RecordError, write_record
+from harness.records import RecordError, compaction, write_record
+from harness.records import __main__ as records_command
 from harness.records.compaction import PARQUET_FILE, QueryError, compact, query
 from tests.records.samples import record
 
@@ -111,3 +115,43 @@ def test_the_command_checks_a_folder(store):
     assert finished.returncode == 1
     assert "s1/a/record.json" in finished.stdout
     assert "2 of 3 records are whole" in finished.stdout
+
+
+def test_what_cannot_be_read_as_a_file_is_counted_with_the_others(store, capsys):
+    (store / "s1" / "folder" / "record.json").mkdir(parents=True)
+    (store / "s1" / "deep").mkdir()
+    (store / "s1" / "deep" / "record.json").write_text("[" * 100_000)
+    (store / "s1" / "long").mkdir()
+    (store / "s1" / "long" / "record.json").write_text(f'{{"schema": {"9" * 5000}}}')
+    assert records_command.main(["check", str(store)]) == 1
+    told = capsys.readouterr().out
+    assert "3 of 6 records are whole" in told
+    for name in ("folder", "deep", "long"):
+        assert f"s1/{name}/record.json: " in told
+
+
+@pytest.mark.parametrize("command", [["check"], ["compact"], ["benchmark"], ["query"]])
+def test_a_folder_that_is_not_there_is_named(tmp_path, capsys, command):
+    asked = ["SELECT 1"] if command == ["query"] else []
+    assert records_command.main([*command, str(tmp_path / "resluts"), *asked]) == 1
+    assert "resluts is no folder" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_is_told_and_can_be_asked_all_the_same(store, capsys, monkeypatch):
+    monkeypatch.setattr(compaction, "beside", lambda path: path / "nowhere")
+    assert records_command.main(["compact", str(store)]) == 1
+    assert "records.parquet cannot be written (" in capsys.readouterr().err
+    assert query(store, "SELECT count(*) FROM records")[1] == [(3,)]
+    assert not (store / PARQUET_FILE).exists()
+
+
+def test_the_commands_of_the_readme_work(store, monkeypatch, capsys):
+    store.rename(store.parent / "results")
+    monkeypatch.chdir(store.parent)
+    readme = Path(__file__).parents[2] / "README.md"
+    commands = re.findall(r"^ *python -m harness\.records (.*results.*)$", readme.read_text(), re.MULTILINE)
+    for command in commands:
+        assert records_command.main(shlex.split(command, comments=True)) == 0
+    assert "3 of 3 records are whole" in (told := capsys.readouterr().out)
+    assert "graph,engine,features,median" in told
+    assert "results/records.parquet" in told
