@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
+_TOO_LONG = 1e12  # to be read digit by digit
 _COUNTS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -29,8 +30,9 @@ def count(value: int) -> str:
 
 
 def quality(value: float) -> str:
-    """A metric with three decimals, ``0.957``; one too near zero for them with two digits, ``3.7e-06``."""
-    return f"{value:.1e}" if 0 < abs(value) < 5e-4 else f"{value:.3f}"
+    """A metric with three decimals, ``0.957``; one too near zero for them, or too far from it, with two digits,
+    ``3.7e-06``."""
+    return f"{value:.1e}" if 0 < abs(value) < 5e-4 or abs(value) >= _TOO_LONG else f"{value:.3f}"
 
 
 def _digits(value: float) -> str:

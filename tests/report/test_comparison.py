@@ -102,7 +102,7 @@ def test_the_baseline_with_its_default_schedule_goes_first():
 @pytest.mark.parametrize(
     ("value", "told"),
     [(0.95712, "0.957"), (12345.6789, "12345.679"), (0.0, "0.000"), (5e-4, "0.001"), (3.71e-6, "3.7e-06"),
-     (-2e-5, "-2.0e-05"), (float("inf"), "inf")],
+     (-2e-5, "-2.0e-05"), (1e300, "1.0e+300"), (float("inf"), "inf")],
 )  # fmt: skip
 def test_a_small_error_is_not_told_as_none(value, told):
     assert quality(value) == told

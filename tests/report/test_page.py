@@ -80,6 +80,17 @@ def test_infinity_is_shown_and_sorted_as_it_is():
     assert "<td>farthest inf</td>" in text
 
 
+def test_what_is_no_number_has_no_place_in_the_order_and_goes_last(opened, tmp_path):
+    validation = record()["validation"]
+    errors = [float("nan"), 2.0, float("inf"), 1.0]
+    checked = [{**validation, "error": error} for error in errors]
+    found = [cell(f"e{n}", "ring", "flood", 1, 1.0, validation=told) for n, told in enumerate(checked)]
+    page = opened(write_page(tmp_path / "report.html", found, None))
+    for direction in ([1.0, 2.0, float("inf"), None], [float("inf"), 2.0, 1.0, None]):
+        page.get_by_role("button", name="error").click()
+        assert values(page, 10) == direction
+
+
 def test_warm_runs_stand_beside_cold_ones():
     text = render_page([warm_record(), record("cold")], None, 2)
     for told in ("warm, 7 vertices reset", "500 ms", "4 s", "8x", "2 / 3", "150 / 29.1 k", "31"):

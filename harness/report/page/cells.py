@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -112,4 +113,6 @@ def _error(validation: Mapping[str, Any] | None) -> Entry:
     if validation is None:
         return _ABSENT
     error = validation["error"]
-    return Entry("not finite") if error is None else Entry(f"{error:.1e}" if error else "0", error)
+    if error is None:
+        return Entry("not finite")
+    return Entry(f"{error:.1e}" if error else "0", None if math.isnan(error) else error)  # NaN has no place in an order
