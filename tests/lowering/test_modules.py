@@ -92,6 +92,18 @@ def test_a_damaged_file_is_replaced(folder):
     assert path.read_text() == "value = 4\n"
 
 
+def test_a_file_that_another_process_writes_meanwhile_is_left_alone(folder, monkeypatch):
+    path, seen = folder / "late.py", []
+
+    def waited(*_):
+        path.write_text("value = 5\n")
+        seen.append(path.stat())
+
+    monkeypatch.setattr(modules.fcntl, "flock", waited)
+    modules.write_once(path, "value = 5\n")
+    assert [(one.st_ino, one.st_mtime_ns) for one in seen] == [(path.stat().st_ino, path.stat().st_mtime_ns)]
+
+
 def test_errors_in_the_source_leave_no_module_behind():
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):

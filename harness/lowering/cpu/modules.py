@@ -14,6 +14,7 @@ any time.
 from __future__ import annotations
 
 import functools
+import fcntl
 import hashlib
 import importlib.util
 import os
@@ -50,9 +51,21 @@ def toolchain_fingerprint() -> str:
 
 
 def write_once(path: Path, text: str) -> None:
-    """Make `path` hold `text`, atomically; a file that holds it already is left as it is, with its time stamp."""
-    if not path.exists() or path.read_bytes() != text.encode():
-        write_whole(path, text)
+    """Make `path` hold `text`, atomically; a file that holds it already is left as it is, with its time stamp.
+
+    So is one that another process writes meanwhile: Numba's index beside it, if written under another stamp, is void.
+    """
+    if _holds(path, text):
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.parent.with_suffix(".lock").open("a") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        if not _holds(path, text):
+            write_whole(path, text)
+
+
+def _holds(path: Path, text: str) -> bool:
+    return path.exists() and path.read_bytes() == text.encode()
 
 
 def load_module(source: str, stem: str) -> ModuleType:
