@@ -13,8 +13,8 @@ any time.
 
 from __future__ import annotations
 
-import functools
 import fcntl
+import functools
 import hashlib
 import importlib.util
 import os
