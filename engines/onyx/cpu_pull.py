@@ -127,7 +127,7 @@ class Gather:
                 engine.memory.add_flags(f"marked_{self.name}", True)
                 engine.memory.add(f"kept_{self.name}", np.zeros(engine.graph.num_vertices, np.bool_))
             reached = ("dirty", "marked") if self.keeps else ("dirty",)
-            engine.plan_tracking(group, marks={"out": [f"{kind}_{self.name}" for kind in reached]})
+            engine.active_sources.plan(group, marks={"out": [f"{kind}_{self.name}" for kind in reached]})
             engine.add_kernel(self.gather(f"{self.name}_dirty", dirty_only=True))
             engine.add_kernel(self.commit())
 
@@ -225,7 +225,7 @@ class Gather:
         for name in self.doubled:
             current, spare = f"vertex_{name}", f"next_{name}"
             arrays[current], arrays[spare] = arrays[spare], arrays[current]
-            if self.tracked and self.rotates and name in engine.tracked_sources[self.name]:
+            if self.tracked and self.rotates and name in engine.active_sources.sent[self.name]:
                 sent = f"sent_{self.name}_{name}"
                 arrays[sent], arrays[spare] = arrays[spare], arrays[sent]
         if self.tracked and self.rotates:  # flags were written, not raised
@@ -238,7 +238,7 @@ class Gather:
             engine.moved += int(arrays["counts"][: 2 * (len(bounds) - 1) : 2].sum())
         elif self.rotates:
             counts = arrays["counts"][: 2 * (len(bounds) - 1)].reshape(-1, 2).sum(axis=0)
-            engine.counted[self.name] = (int(counts[0]), int(counts[1]))
+            engine.active_sources.counted[self.name] = (int(counts[0]), int(counts[1]))
 
     def changes(self) -> None:
         """Gather into the destinations of sources that moved, or into all when that is cheaper."""
@@ -247,9 +247,9 @@ class Gather:
             self._all_changed()  # nothing was propagated yet
             return
         if len(engine.gathered) == 1 and self.alone:
-            arcs = engine.frontier_arcs[self.name]
+            arcs = engine.active_sources.arcs[self.name]
         else:
-            arcs = engine.count_active(self.group)[1]
+            arcs = engine.active_sources.count(self.group)[1]
         # what gathers of dirty vertices have kept is lost by recomputing everything: that takes twice the arcs
         share = engine.schedule.share_of("cpu") * (2 if engine.was_sparse else 1)
         if arcs > share * engine.graph.num_edges:
@@ -267,13 +267,13 @@ class Gather:
             engine.memory.set_flags(flags, False, int(bounds[0]), int(bounds[-1]))
         if self.keeps:
             engine.memory.arrays[f"kept_{self.name}"][:] = False
-        engine.all_propagated(self.group, but=self.doubled if self.rotates else ())
+        engine.active_sources.all_propagated(self.group, but=self.doubled if self.rotates else ())
         self.everything()
 
     def _some_changed(self, arcs: int) -> None:
         engine, arrays = self.engine, self.engine.memory.arrays
         engine.was_sparse = True
-        engine.call(f"mark_{self.name}", len(engine.whole) - 1, bounds=engine.whole)
+        engine.active_sources.mark(self.group)
         bounds, parts = engine.bounds, len(engine.bounds) - 1
         engine.call(f"{self.name}_dirty", parts, bounds=bounds)
         visited = int(arrays["counts"][: 2 * parts : 2].sum())
@@ -298,4 +298,4 @@ def plan(engine: OnyxCpuEngine) -> None:
             engine.gathered.append(group)
             engine.steps.append(gather.changes if engine.change_driven else gather.everything)
     if engine.change_driven:
-        engine.steps.append(lambda: engine.count_moved(engine.gathered))
+        engine.steps.append(lambda: engine.active_sources.count_moved(engine.gathered))

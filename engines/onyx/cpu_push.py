@@ -91,7 +91,7 @@ class Scatter:
             engine.add_kernel(fill_kernel(engine.program, stage, engine.layout))
         if self.tracked:
             self.sent_edges = SentEdges(engine, group)
-            engine.plan_tracking(group, visits=self.sent_edges.rows if self.sent_edges.reads else "", arcs=False)
+            engine.active_sources.plan(group, visits=self.sent_edges.rows if self.sent_edges.reads else "", arcs=False)
             engine.add_kernel(self.scatter(f"{self.name}_changes", changes=True))
 
     def scatter(self, kernel_name: str, *, changes: bool) -> Kernel:
@@ -171,7 +171,7 @@ class Scatter:
         engine, bounds = self.engine, self.bounds
         if engine.rebuilding():
             self.everything()
-            engine.all_propagated(self.group, first=int(bounds[0]), last=int(bounds[-1]))
+            engine.active_sources.all_propagated(self.group, first=int(bounds[0]), last=int(bounds[-1]))
             self.sent_edges.all_propagated()
             for stage in self.group.edge_stages:
                 for reader in engine.tracking.stale_groups(stage.into):
@@ -179,7 +179,7 @@ class Scatter:
             return
         known = len(engine.sides) == 1 and len(engine.gathered) == 1 and not self.moved_before
         if self.sent_edges.reads and not known:
-            engine.count_active(self.group, bounds=bounds)  # notes their rows
+            engine.active_sources.count(self.group, bounds=bounds)  # notes their rows
         self.send(f"{self.name}_changes")
         arcs = int(engine.memory.arrays["counts"][: engine.owners].sum()) + self.sent_edges.propagated()
         engine.call(f"sent_{self.name}", len(bounds) - 1, bounds=bounds)
@@ -213,4 +213,4 @@ def plan(engine: OnyxCpuEngine) -> None:
             scatter = Scatter(engine, group)
             engine.steps.append(scatter.changes if engine.change_driven else scatter.everything)
     if engine.change_driven:
-        engine.steps.append(lambda: engine.count_moved(engine.gathered))
+        engine.steps.append(lambda: engine.active_sources.count_moved(engine.gathered))

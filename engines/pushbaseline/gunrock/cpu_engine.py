@@ -123,7 +123,7 @@ class GunrockCpuEngine(CpuEngine):
                 self.plan_update(group)
             else:
                 self.plan_advance(group)
-        self.steps.append(lambda: self.count_moved(self.advanced))
+        self.steps.append(lambda: self.active_sources.count_moved(self.advanced))
 
     # compute ----------------------------------------------------------------------------------------------------
     def plan_compute(self, group: FoldGroup) -> None:
@@ -158,7 +158,7 @@ class GunrockCpuEngine(CpuEngine):
         (stage,) = group.edge_stages
         self.advanced.append(group)
         self.add_kernel(fill_kernel(self.program, stage, self.layout))
-        self.plan_tracking(group)
+        self.active_sources.plan(group)
         self.sent_edges[stage.name] = SentEdges(self, group)
         for changes in (False, True):
             self.add_kernel(self.advance_kernel(group, changes=changes))
@@ -211,11 +211,11 @@ class GunrockCpuEngine(CpuEngine):
         if rebuild:
             self.edges += int(offsets[last] - offsets[first])
         elif counted:
-            self.edges += self.frontier_arcs[stage.name]  # counted when the frontier was made
+            self.edges += self.active_sources.arcs[stage.name]  # counted when the frontier was made
         else:
             self.edges += int(np.diff(offsets[first : last + 1])[active].sum())
         if rebuild:
-            self.all_propagated(group, first=first, last=last)
+            self.active_sources.all_propagated(group, first=first, last=last)
             sent_edges.all_propagated()
             for reader in self.tracking.stale_groups(stage.into):
                 self.memory.set_flags(f"dirty_{self.tracking.name(reader)}", True)

@@ -57,8 +57,8 @@ class EdgeUpdates:
             memory.add_flags(f"next_{dirty}", False)
         of_destinations = set(engine.tracking.destinations(self.group))
         marks = {"own": [dirty]} | ({"in": [dirty]} if of_destinations else {})
-        engine.plan_tracking(self.group, marks=marks)
-        engine.updated.append(self.group)
+        engine.active_sources.plan(self.group, marks=marks)
+        engine.active_sources.updates.append(self.group)
         engine.add_kernel(count_kernel(engine.tracking, self.group, engine.layout, flag="dirty"))
         engine.add_kernel(self.kernels.changes())
         if self.kernels.reads_reverse:
@@ -77,10 +77,10 @@ class EdgeUpdates:
         """Update the edges of dirty rows, or all where those are most."""
         engine = self.engine
         if engine.superstep_index == 0:
-            engine.all_propagated(self.group)  # all rows are dirty
+            engine.active_sources.all_propagated(self.group)  # all rows are dirty
         elif engine.tracking.sources(self.group):
-            engine.call(f"mark_{self.name}", len(engine.whole) - 1, bounds=engine.whole)
-        _, arcs = engine.count_active(self.group, flag="dirty")
+            engine.active_sources.mark(self.group)
+        _, arcs = engine.active_sources.count(self.group, flag="dirty")
         dirty = f"dirty_{self.name}"
         if arcs > DENSE_SHARE * engine.graph.num_edges:
             self.everything()

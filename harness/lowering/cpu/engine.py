@@ -17,9 +17,9 @@ from harness.language.analysis import Delta, FoldGroup, change_driven, factors, 
 from harness.language.program import IDENTITY, GraphReduce, Stage, reads
 from harness.language.reference import segment_reduce
 from harness.lowering.accumulators import separated
+from harness.lowering.cpu.active_sources import ActiveSources
 from harness.lowering.cpu.edge_updates import EdgeUpdates
 from harness.lowering.cpu.flags import blocks_of
-from harness.lowering.cpu.frontier import count_kernel, propagated_kernel
 from harness.lowering.cpu.kernels import Kernel, KernelBuilder
 from harness.lowering.cpu.memory import Memory
 from harness.lowering.cpu.module_source import compiled, module_source
@@ -56,6 +56,7 @@ class CpuEngine(Engine):
     layout: Layout
     memory: Memory
     tracking: Tracking
+    active_sources: ActiveSources
     threads: int
 
     # contract ---------------------------------------------------------------------------------------------------
@@ -89,14 +90,13 @@ class CpuEngine(Engine):
         self._functions: dict[str, Any] = {}
         self._arguments: dict[str, Callable[[Mapping[str, Any]], tuple[Any, ...]]] = {}
         self.steps: list[Step] = []
-        self.tracked_sources: dict[str, tuple[str, ...]] = {}
         self.most_parts = 0
-        self.updated: list[FoldGroup] = []
         self.workers = self.threads
         self.dearest = 2 + int(graph.out_degrees.max(initial=0))
         with phases("transform"):
             self.memory = Memory(program, graph, self.layout)
             self.sides = self._side_bounds()
+            self.active_sources = ActiveSources(self)
         with phases("lower"):
             self.tracking = Tracking(
                 program, self.groups(), self.change_driven, watches, multiplied, self.keeps_sent(program)
@@ -121,8 +121,7 @@ class CpuEngine(Engine):
         self.superstep_index = 0
         self.active, self.settled = self.graph.num_vertices, False
         self.confirming = self.rebuilt = self.narrowed = False
-        self.frontier_arcs: dict[str, int] = {}
-        self.counted: dict[str, tuple[int, int]] = {}  # active sources and arcs that a kernel has counted by the way
+        self.active_sources.reset()
         for name, array in self.memory.arrays.items():
             if name.startswith(("dirty_", "marked_")):
                 array[:] = True
@@ -141,9 +140,7 @@ class CpuEngine(Engine):
                 arrays[name][:] = False
         for group in self.tracking.groups:
             if group.edge_stages:
-                self.all_propagated(group)
-                self.memory.set_flags(f"active_{self.tracking.name(group)}", senders)
-                self.frontier_arcs[self.tracking.name(group)] = self.count_active(group)[1]
+                self.active_sources.begin_with(group, senders)
             for stage in group.edge_stages:
                 arrays[f"vertex_{stage.into}"][:] = IDENTITY[stage.reducer]
 
@@ -263,6 +260,11 @@ class CpuEngine(Engine):
         left = self.graph.bipartite[0]
         return [balanced_bounds(offsets, first, last, self.threads) for first, last in ((0, left), (left, count))]
 
+    @property
+    def ids(self) -> str:
+        """The kind of the graph's vertex ids, as an argument of a kernel."""
+        return "ids32" if self.graph.csr.neighbours.dtype == np.uint32 else "ids64"
+
     def bind_edges(
         self, builder: KernelBuilder, stages: Sequence[Stage], order: Literal["csc", "csr"], sent_to: str = ""
     ) -> None:
@@ -279,65 +281,6 @@ class CpuEngine(Engine):
             back = f"at({builder.argument('reverse', self.ids)}, e)"
             builder.bind("reverse", "edge", back, f"{order}_")
             builder.bind("sent_reverse", "edge", back, f"sent_{sent_to}_")
-
-    # change tracking --------------------------------------------------------------------------------------------
-    @property
-    def ids(self) -> str:
-        """The kind of the graph's vertex ids, as an argument of a kernel."""
-        return "ids32" if self.graph.csr.neighbours.dtype == np.uint32 else "ids64"
-
-    def plan_tracking(
-        self, group: FoldGroup, *, marks: Mapping[str, Sequence[str]] | None = None, visits: str = "", arcs: bool = True
-    ) -> None:
-        """Arrays and kernels that track the sources of a group: see ``harness.lowering.cpu.frontier``."""
-        name, count = self.tracking.name(group), self.graph.num_vertices
-        self.memory.add_flags(f"active_{name}", False)
-        self.tracked_sources[name] = self.tracking.sent(group)
-        for source in self.tracked_sources[name]:
-            self.memory.like(f"sent_{name}_{source}", source)
-        self.add_kernel(count_kernel(self.tracking, group, self.layout, visits=visits, arcs=arcs))
-        self.add_kernel(
-            propagated_kernel(
-                self.tracking, group, self.layout,
-                ids=self.ids, marks=marks or {}, feature_aware=self.feature_aware,
-            )
-        )  # fmt: skip
-        self.whole = balanced_bounds(self.graph.csr.offsets, 0, count, self.threads)
-        self.memory.add("pairs", np.zeros(2 * len(self.whole), np.int64))
-
-    def count_active(
-        self, group: FoldGroup, *, flag: str = "active", bounds: NDArray[np.int64] | None = None
-    ) -> tuple[int, int]:
-        """How many sources (of some parts) are active, or otherwise flagged, for a group, and how many arcs leave
-        them."""
-        bounds = self.whole if bounds is None else bounds
-        parts, pairs = len(bounds) - 1, self.memory.arrays["pairs"]
-        stem = "count" if flag == "active" else f"count_{flag}"
-        self.call(f"{stem}_{self.tracking.name(group)}", parts, bounds=bounds, counts=pairs)
-        return int(pairs[: 2 * parts : 2].sum()), int(pairs[1 : 2 * parts : 2].sum())
-
-    def count_moved(self, groups: Sequence[FoldGroup]) -> None:
-        """At the end of a superstep: the sources that are active for the groups, and their arcs for the next one; so
-        for edge updates, unless any change at all makes their sources active."""
-        for group in (*groups, *(update for update in self.updated if self.tracking.sent(update))):
-            counted = self.counted.pop(self.tracking.name(group), None)
-            active, arcs = counted if counted is not None else self.count_active(group)
-            self.moved += active
-            self.frontier_arcs[self.tracking.name(group)] = arcs
-
-    def all_propagated(
-        self, group: FoldGroup, *, first: int = 0, last: int | None = None, but: Sequence[str] = ()
-    ) -> None:
-        """Note that every source (of ``first..last``) has propagated the values it has now (of all but some)."""
-        name = self.tracking.name(group)
-        arrays, count = self.memory.arrays, self.graph.num_vertices
-        arrays[f"active_{name}"][first:last] = False
-        for source in self.tracked_sources[name]:
-            if source not in but:
-                current = arrays[f"vertex_{source}"]
-                stride = len(current) // max(1, count)
-                part = slice(first * stride, (count if last is None else last) * stride)
-                arrays[f"sent_{name}_{source}"][part] = current[part]
 
     # steps that most engines take -------------------------------------------------------------------------------
     def plan_update(self, group: FoldGroup) -> None:

@@ -60,9 +60,9 @@ class SentEdges:
         """Note that what moved was propagated; how many edges that were which do not leave a source still active."""
         if not self.reads:
             return 0
-        engine, parts = self.engine, len(self.engine.whole) - 1
-        pairs = engine.memory.arrays["pairs"]
-        engine.call(f"sent_edges_{self.name}", parts, bounds=engine.whole, counts=pairs)
+        engine, bounds = self.engine, self.engine.active_sources.bounds
+        parts, pairs = len(bounds) - 1, engine.memory.arrays["pairs"]
+        engine.call(f"sent_edges_{self.name}", parts, bounds=bounds, counts=pairs)
         return int(pairs[:parts].sum())
 
     def all_propagated(self) -> None:
