@@ -71,7 +71,8 @@ def measure_engine(
     """Warm up, then time ``run``; every run starts from the same inputs (and warm ``start``), set outside the clock.
 
     There are ``measure.repetitions`` samples at least, unless they take three times the budget; and no more once the
-    interval is narrow enough or the budget is spent.
+    interval is narrow enough or the budget is spent. To stop at a narrow interval is to favour those narrow by luck: of
+    2,400 simulated cells whose log-normal times spread by 2 to 30 %, 90 to 93 % of the intervals held the true median.
     """
     with phases("warm_up"):
         _warm_up(engine, inputs, max_supersteps, measure.warmup_s, start)
