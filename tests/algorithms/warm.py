@@ -26,7 +26,7 @@ ALGORITHMS = {
     algorithm.name: algorithm
     for algorithm in (
         BFS(), SSSP(), Components(), KCore(core=3), PageRank(supersteps=1000), LabelPropagation(supersteps=1000),
-        ManifoldRanking(alpha=0.8), Multimodal(), ALS(supersteps=1000), BeliefPropagation(supersteps=1000, damping=0.3),
+        ManifoldRanking(alpha=0.8), Multimodal(), ALS(supersteps=2000), BeliefPropagation(supersteps=1000, damping=0.3),
     )
 }  # fmt: skip
 
