@@ -95,8 +95,11 @@ def test_the_command_exports_a_folder(tmp_path, capsys):
     data = json.loads(capsys.readouterr().out)
     assert [one["name"] for one in data["benchmarks"]] == ["solve[flood-ring-k=8-fast]"]
     assert read_benchmarks(tmp_path) == data
-    assert main(["benchmark", str(tmp_path / "nowhere")]) == 1
+    (tmp_path / "empty").mkdir()
+    assert main(["benchmark", str(tmp_path / "empty")]) == 1
     assert "no ok record" in capsys.readouterr().err
+    assert main(["benchmark", str(tmp_path / "nowhere")]) == 1
+    assert "nowhere is no folder" in capsys.readouterr().err
 
 
 # what became slower ---------------------------------------------------------------------------------------------------
