@@ -24,8 +24,9 @@ from harness.algorithms.components import Components
 from harness.algorithms.sssp import SSSP
 from harness.campaign.environment import cpu_model
 from harness.contract import Engine
-from harness.graph import open_graph
+from harness.graph import Graph, open_graph
 from harness.lowering.cpu.launch import launch
+from harness.lowering.cpu.partition import owner_bounds
 from tests.benchmarks.peers import SPIN_COUNT
 from tests.benchmarks.workloads import prepared
 
@@ -81,6 +82,39 @@ def medians(engines: list[Engine], rounds: int) -> tuple[list[list[float]], list
     return steps, table[0][0][1]
 
 
+def shares_of_one_owner(engine: Engine, graph: Graph) -> list[float]:
+    """Of every superstep: the share of the arcs of active vertices that end with one of two owners, the greater one."""
+    _, half, _ = owner_bounds(graph.csc.offsets, 2)
+    arcs = graph.out_degrees
+    first = np.bincount(graph.csr.row_of_arc[graph.csr.neighbours < half], minlength=graph.num_vertices)
+    arrays = engine.prepared.memory.arrays  # type: ignore[attr-defined]
+    [flags] = [name for name in arrays if name.startswith("active_") and not name.endswith("_blocks")]
+    engine.restart()  # type: ignore[attr-defined]
+    shares, active = [], np.arange(graph.num_vertices)  # all are, before the first superstep
+    while True:
+        one = first[active].sum() / max(1, arcs[active].sum())
+        shares.append(max(one, 1 - one))
+        if engine.run(1).settled:
+            return shares
+        active = np.flatnonzero(arrays[flags])
+
+
+def print_table(one: list[float], two: list[float], active: list[int], shares: list[float]) -> None:
+    """A line for the supersteps with so many active vertices; seconds of each on one thread and on two."""
+    print("   active vertices  supersteps  1 thread, ms  2 threads, ms   gain     us/superstep  one owner")
+    for low, high in (*itertools.pairwise(EDGES), (0, EDGES[-1])):
+        steps = [i for i, count in enumerate(active) if low <= count < high]
+        if steps:
+            single, double = (sum(times[i] for i in steps) * 1e3 for times in (one, two))
+            upto = f"< {high:,}" if high < EDGES[-1] else f">= {low:,}"
+            told = f"{single / len(steps) * 1e3:,.0f} -> {double / len(steps) * 1e3:,.0f}"
+            owner = f"{statistics.mean(shares[i] for i in steps):.2f}" if shares else "-"
+            print(
+                f"{upto:>18}  {len(steps):>10}  {single:>12.1f}  {double:>13.1f}  {single / double:>5.2f} {told:>16}"
+                f"  {owner:>9}"
+            )
+
+
 def main() -> None:
     """Read the arguments, run, print the table."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.second_thread", description=__doc__)
@@ -94,17 +128,10 @@ def main() -> None:
     features = 1 if given.algorithm == "components" else 8
     engines = [prepared("onyx", make(), graph, features, threads, direction=given.direction) for threads in (1, 2)]
     (one, two), active = medians(engines, given.rounds)
+    shares = shares_of_one_owner(engines[0], graph) if given.direction == "push" else []
     print(f"{cpu_model()}, Python {platform.python_version()}; {given.algorithm}, {given.direction}, k = {features}")
     print(f"an empty launch: {launch_us(1):.1f} us on one thread, {launch_us(2):.1f} us on two")
-    print(f"{'active vertices':>18} {'supersteps':>10} {'1 thread, ms':>13} {'2 threads, ms':>14} {'gain':>6} us/step")
-    for low, high in itertools.pairwise(EDGES):
-        steps = [i for i, count in enumerate(active) if low <= count < high]
-        single, double = (sum(times[i] for i in steps) * 1e3 for times in (one, two))
-        if steps:
-            told = f"{single / len(steps) * 1e3:,.0f} -> {double / len(steps) * 1e3:,.0f}"
-            upto = f"< {high:,}" if high < EDGES[-1] else f">= {low:,}"
-            print(f"{upto:>18} {len(steps):>10} {single:>13.1f} {double:>14.1f} {single / double:>6.2f} {told}")
-    print(f"{'all':>18} {len(active):>10} {sum(one) * 1e3:>13.1f} {sum(two) * 1e3:>14.1f} {sum(one) / sum(two):>6.2f}")
+    print_table(one, two, active, shares)
 
 
 if __name__ == "__main__":
