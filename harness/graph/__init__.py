@@ -1,6 +1,5 @@
 """Graphs: the data structure that engines run on, its file formats, generators and the catalogue of named graphs."""
 
-from harness.cache import cache_folder
 from harness.graph.adjacency import Adjacency
 from harness.graph.cache import cached
 from harness.graph.errors import GraphError
@@ -8,4 +7,4 @@ from harness.graph.formats import load_graph
 from harness.graph.graph import Duplicates, Graph
 from harness.graph.named import open_graph
 
-__all__ = ["Adjacency", "Duplicates", "Graph", "GraphError", "cache_folder", "cached", "load_graph", "open_graph"]
+__all__ = ["Adjacency", "Duplicates", "Graph", "GraphError", "cached", "load_graph", "open_graph"]

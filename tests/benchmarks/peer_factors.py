@@ -14,7 +14,7 @@ import scipy.sparse
 from harness.algorithms.als import ALS
 from harness.algorithms.belief_propagation import BeliefPropagation
 from harness.graph import Graph
-from tests.benchmarks.peer_forms import matrix_of
+from tests.benchmarks.peer_forms import incoming
 from tests.benchmarks.peer_jobs import Array, Job, Peer
 
 DTYPES = (np.float32, np.float64)
@@ -29,11 +29,8 @@ def als(graph: Graph, features: int) -> Job:
     rating, initial = inputs.properties["rating"], inputs.properties["initial"]
     rows, columns = np.triu_indices(features)
     ridge = algorithm.lam * np.maximum(graph.out_degrees, 1)
-    forms = {}
-    for dtype in DTYPES:
-        arcs = matrix_of(graph, weighted=False).astype(dtype)
-        ratings = scipy.sparse.csr_array((rating.astype(dtype), arcs.indices, arcs.indptr), shape=arcs.shape)
-        forms[dtype] = (arcs.T.tocsr(), ratings.T.tocsr(), ridge.astype(dtype))
+    given = (incoming(graph), incoming(graph, rating), ridge)
+    forms = {dtype: [array.astype(dtype) for array in given] for dtype in DTYPES}
 
     def iterate(dtype: type) -> Array:
         arcs, ratings, ridge = forms[dtype]

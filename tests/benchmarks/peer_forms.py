@@ -22,6 +22,13 @@ def matrix_of(graph: Graph, weighted: bool) -> scipy.sparse.csr_matrix:
     return scipy.sparse.csr_matrix((data, graph.csr.neighbours.astype(np.int32), graph.csr.offsets), shape=size)
 
 
+def incoming(graph: Graph, values: Array | None = None) -> scipy.sparse.csr_matrix:
+    """At (v, u) the value of the arc u -> v, of ``[E]`` in the graph's order, float64; or 1."""
+    data = np.ones(graph.num_edges) if values is None else values.astype(np.float64)[graph.csc.edge_ids]
+    size = (graph.num_vertices, graph.num_vertices)
+    return scipy.sparse.csr_matrix((data, graph.csc.neighbours.astype(np.int32), graph.csc.offsets), shape=size)
+
+
 def walk_of(graph: Graph) -> scipy.sparse.csr_matrix:
     """At (v, u) the probability that a walk at u goes to v."""
     share = scipy.sparse.diags_array(1.0 / np.maximum(graph.out_degrees, 1))

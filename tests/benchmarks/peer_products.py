@@ -21,7 +21,7 @@ from sknetwork.ranking import PageRank as SknetworkPageRank
 from harness.algorithms.label_propagation import LabelPropagation
 from harness.algorithms.pagerank import PageRank
 from harness.graph import Graph
-from tests.benchmarks.peer_forms import matrix_of, pairs_of, walk_of
+from tests.benchmarks.peer_forms import incoming, matrix_of, pairs_of, walk_of
 from tests.benchmarks.peer_jobs import MOST_ARCS_OF_NETWORKX, Job, Peer
 
 Array = NDArray[Any]
@@ -94,14 +94,14 @@ def _networkx_pagerank(graph: Graph, source: Array) -> Peer:
 def label_propagation(graph: Graph, features: int) -> Job:
     algorithm = LabelPropagation(seeds="random")
     inputs = algorithm.inputs(graph, features)
-    incoming = matrix_of(graph, weighted=True).T.tocsr()
+    arcs = incoming(graph, graph.weights)
     known = inputs.properties["labelled"]
 
     def normalised(x: Array) -> Array:
         total = x.sum(axis=1, keepdims=True)
         return np.divide(x, total, out=np.zeros_like(x), where=total > 0)
 
-    forms = {d: (incoming.astype(d), inputs.properties["seed"].astype(d)) for d in (np.float32, np.float64)}
+    forms = {d: (arcs.astype(d), inputs.properties["seed"].astype(d)) for d in (np.float32, np.float64)}
 
     def iterate(dtype: type) -> Array:
         matrix, seed = forms[dtype]

@@ -20,6 +20,7 @@ from harness.algorithms.manifold_ranking import ManifoldRanking
 from harness.algorithms.multimodal import Multimodal
 from harness.graph import Graph
 from harness.language import Algorithm
+from tests.benchmarks.peer_forms import incoming
 from tests.benchmarks.peer_jobs import Array, Job, Peer
 
 TOLERANCES = tuple(10.0**-digits for digits in range(2, 12))
@@ -75,7 +76,7 @@ def manifold_ranking(graph: Graph, features: int) -> Job:
     affinity, query = properties["affinity"], properties["query"].astype(np.float64)
     systems = []
     for view in range(3):
-        matrix = _matrix(graph, affinity[:, view])
+        matrix = incoming(graph, affinity[:, view])
         totals = np.asarray(matrix.sum(axis=1)).ravel()
         totals[totals == 0] = 1.0
         share = (scipy.sparse.diags_array(algorithm.alpha / totals) @ matrix).tocsr()
@@ -91,7 +92,7 @@ def multimodal(graph: Graph, features: int) -> Job:
     graph = algorithm.prepare_graph(graph)
     properties = algorithm.inputs(graph, features).properties
     known = properties["known"].astype(np.float64)
-    fused = _matrix(graph, algorithm.alpha * properties["affinity"].astype(np.float64).mean(axis=1))
+    fused = incoming(graph, algorithm.alpha * properties["affinity"].astype(np.float64).mean(axis=1))
     system = System.of(fused, (1 - algorithm.alpha) * known, slice(None), np.ones(graph.num_vertices))
     bound = algorithm.tolerance / (1 - algorithm.alpha)
     return _job(f"multimodal learning, {features} labels", algorithm, graph, "mmode", known, [system], bound)
@@ -160,10 +161,3 @@ def _krylov(systems: list[System], start: Array, tolerance: float) -> tuple[Arra
     x = start.astype(systems[0].right.dtype)
     products = sum(system.solve(x, tolerance) for system in systems)
     return x, products / x.shape[1]
-
-
-def _matrix(graph: Graph, affinity: Array) -> Any:
-    """``[V, V]``, float64, at (v, u) the affinity of the arc u -> v."""
-    ends = (graph.csr.neighbours.astype(np.int32), graph.csr.row_of_arc.astype(np.int32))
-    size = (graph.num_vertices, graph.num_vertices)
-    return scipy.sparse.csr_array((affinity.astype(np.float64), ends), shape=size)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import platform
 import statistics
 import time
@@ -27,7 +26,6 @@ from harness.contract import Engine
 from harness.graph import Graph, open_graph
 from harness.lowering.cpu.launch import launch
 from harness.lowering.cpu.partition import owner_bounds
-from tests.benchmarks.peers import SPIN_COUNT
 from tests.benchmarks.workloads import prepared
 
 ALGORITHMS = {"bfs": BFS, "sssp": SSSP, "components": Components}
@@ -122,7 +120,6 @@ def main() -> None:
     parser.add_argument("--direction", default="push", choices=("push", "pull"))
     parser.add_argument("--rounds", type=int, default=7)
     given = parser.parse_args()
-    os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
     graph = open_graph("harness.graph.catalogue:highways")
     make: Callable[[], BFS | SSSP | Components] = ALGORITHMS[given.algorithm]
     features = 1 if given.algorithm == "components" else 8

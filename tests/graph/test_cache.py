@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import harness
-from harness.cache import CacheError
-from harness.graph import Graph, GraphError, cache_folder, cached
+from harness.cache import CacheError, cache_folder
+from harness.graph import Graph, GraphError, cached
 from harness.graph.cache import open_stored, store
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from harness.graph import GraphError, cache_folder, load_graph, open_graph
+from harness.cache import cache_folder
+from harness.graph import GraphError, load_graph, open_graph
 from harness.graph.catalogue import BUILTIN_GRAPHS, onyx_graphs
 from harness.graph.catalogue.stand_ins import REMOVED, ROADS, SOCIAL
 from harness.graph.named import resolve, source_digest

@@ -11,8 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from harness.cache import CacheError
-from harness.graph import GraphError, cache_folder
+from harness.cache import CacheError, cache_folder
+from harness.graph import GraphError
 from harness.graph.catalogue.downloads import extracted, fetch
 from harness.graph.catalogue.publications import PUBLICATIONS, Publication, open_publication, published
 
