@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 BLOCKS_OF_REDUCTION = 16  # their partial values are brought together by one team
 TILE = 2048  # edges that a block stages at once
 FEWEST_EDGES = 8  # of a team's run of segments
+# Of the same where one lane alone updates edges: their short rows lie together, and are fetched at once.
+LANE_RUN = 4
 EDGES_OF_TEAM = 8  # of a vertex's edges, from which another team shares it
 DENSE_DEGREE = 8  # average degree from which segments are the default
 HUB_DEGREE = 1024  # of one vertex, from which they are as well: one owner would walk it while all others wait
@@ -162,7 +164,8 @@ class OnyxCudaEngine(CudaEngine):
         self.add(kernels.segments(group, run, unless=unless), "in arcs", 32 / self.team.teams / run)
         if self.change_driven:
             share = self._share(group)
-            self.add(kernels.gather(group, share, (), dirty_only=True), "vertices", share * self.team.lanes)
+            gather = kernels.gather(group, share, (), dirty_only=True)
+            self.add(gather, "vertices", share * self.team.lanes, resident=True)
 
     def _plan_gather(self, kernels: PullKernels, group: FoldGroup) -> None:
         doubled = self._doubled(group)
@@ -171,10 +174,10 @@ class OnyxCudaEngine(CudaEngine):
         share = self._share(group)
         if not self.change_driven:
             swaps = tuple(f"vertex_{name}" for name in doubled)
-            self.add(kernels.gather(group, share, doubled), "vertices", share * self.team.lanes, swaps)
+            self.add(kernels.gather(group, share, doubled), "vertices", share * self.team.lanes, swaps, resident=True)
             return
         self._plan_marks(kernels, group)
-        self.add(kernels.gather(group, share, doubled), "vertices", share * self.team.lanes)
+        self.add(kernels.gather(group, share, doubled), "vertices", share * self.team.lanes, resident=True)
         if doubled:
             self.add(kernels.commit(group, doubled), "vertices", 1)
 
@@ -216,10 +219,12 @@ class OnyxCudaEngine(CudaEngine):
         if self.rolled:
             update, reductions = self.rolled
             self.double(f"csc_{update.updates}", self.graph.num_edges, update.updates)
-            run = self._run_of_team()
+            alone = self.team.lanes == 1 and self.feature_aware and kernels.pipeline
+            run = LANE_RUN if alone else self._run_of_team()
+            depth = run if alone else kernels.depth_of_update(update)
             for stage in reductions:
                 self.add(kernels.clear(stage, run=run, name="clear_next"), "vertices")
-            kernel = update_and_reduce(kernels, update, reductions, run)
+            kernel = update_and_reduce(kernels, update, reductions, run, depth)
             self.add(kernel, "in arcs", 32 / self.team.teams / run, (f"csc_{update.updates}",))
             return
         for stage in group.stages:

@@ -25,8 +25,8 @@ class PullKernels(Kernels):
         name, number = self.tracking.name(group), 0
         wanted, flags = self.wanted(group)
         graph = self.engine.graph
-        edges = -(-graph.num_edges // max(1, graph.num_vertices * share))  # of a team, on average
-        depth = max(1, min(self.depth(group), edges))
+        edges = max(1, -(-graph.num_edges // max(1, graph.num_vertices * share)))  # of a team, on average
+        depth = -(-edges // -(-edges // self.depth(group)))  # fetched in as few rounds as they take, all alike
         template = templates.GATHER.format(share=share, depth=depth).replace("WANTED", wanted)
         template = template.replace("FETCH", templates.fetch("u", "v"))
         signature = [("in_offsets", "arcs"), ("in_neighbours", "ids"), *templates.RANGE, *flags]

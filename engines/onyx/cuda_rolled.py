@@ -54,10 +54,13 @@ def _outlives(program: Program, reduction: EdgeReduce, update: EdgeUpdate) -> bo
     return reduction.into in program.outputs or not between
 
 
-def update_and_reduce(kernels: Kernels, update: EdgeUpdate, reductions: tuple[EdgeReduce, ...], run: int) -> CudaKernel:
+def update_and_reduce(
+    kernels: Kernels, update: EdgeUpdate, reductions: tuple[EdgeReduce, ...], run: int, depth: int
+) -> CudaKernel:
     """New values of an edge property into the buffer that nobody reads, and their sums for the next superstep: rows
-    that lie in one run of segments are stored, parts of others reduced into the identity."""
-    builder = segments_builder(kernels, update.name, run, kernels.depth_of_update(update))
+    that lie in one run of segments are stored, parts of others reduced into the identity. ``depth``: edges of a run
+    that are fetched ahead."""
+    builder = segments_builder(kernels, update.name, run, depth)
     builder.argument("reverse", "ids")
     builder.bind("reverse", "fetch", "reverse[e]", "csc_")
     builder.comment("visit", update)

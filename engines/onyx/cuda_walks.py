@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 WARP = 32
 LANE = np.arange(WARP)
-IN_ONE_RUN = re.compile(r"lies_in_one_run<(\d+)>")
+IN_ONE_RUN = re.compile(r"needs_no_clearing<(\d+)>")
 IN_DEGREE = re.compile(r"float\(in_offsets\[(\w) \+ 1\] - in_offsets\[\1\]\)")  # of a vertex of the visited edge
 
 

@@ -10,6 +10,13 @@ template <int SHARE> __device__ inline unsigned owners(const Team& team)
     return ((1u << (SHARE * LANES % 32)) - 1u) << (team.number / SHARE * SHARE * LANES);
 }
 
+// Whether v is wanted: one lane of its owners looks, as another may take the flag back while some have yet to read it.
+template <int SHARE, class Wanted> __device__ inline bool owners_want(const Team& team, Wanted wanted, Id v)
+{
+    return __shfl_sync(owners<SHARE>(team), wanted(v), team.number / SHARE * SHARE * LANES);
+}
+template <int SHARE> __device__ inline bool owners_want(const Team&, Every, Id) { return true; }
+
 // Adds up what the SHARE teams of a vertex have; all of them know the result.
 template <int SHARE, class Operation> __device__ inline float across_teams(const Team& team, float value)
 {
@@ -41,8 +48,7 @@ __device__ inline void gather(const Team& team, const Arc* offsets, const Id* ne
     const int part = team.number % SHARE;
     const Id stop = mine < PER_WARP ? last : first;  // left-over teams have no vertex
     for (Id v = first + warp_of_grid() * PER_WARP + mine; v < stop; v += warps_of_grid() * PER_WARP) {
-        // one lane looks, as another may take the flag back while some have yet to read it
-        if (!__shfl_sync(owners<SHARE>(team), wanted(v), mine * SHARE * LANES)) continue;
+        if (!owners_want<SHARE>(team, wanted, v)) continue;
         start(v);
         const Arc end = offsets[v + 1];
         for (Arc e = offsets[v] + part; e < end; e += SHARE * DEPTH) {

@@ -7,11 +7,12 @@
 
 #include "vertexmap.cuh"
 
-// Whether v has in-edges and one run, of those that begin at `origin`, holds them all.
-template <int RUN> __device__ inline bool lies_in_one_run(const Arc* offsets, Id v, Arc origin)
+// Whether row v is stored, as one run of those that begin at `origin` holds all its edges; or it has none, and has been
+// cleared before, unless all are to be cleared `anew`.
+template <int RUN> __device__ inline bool needs_no_clearing(const Arc* offsets, Id v, Arc origin, bool anew)
 {
     const Arc first = offsets[v], end = offsets[v + 1];
-    return end > first && (first - origin) / RUN == (end - 1 - origin) / RUN;
+    return end > first ? (first - origin) / RUN == (end - 1 - origin) / RUN : !anew;
 }
 
 // start() before the edges of every row, visit(got, u, v, e) for each, store(v, whole) behind them; not `whole`: other

@@ -35,11 +35,12 @@ def registers_of(function: Any) -> int:
     return int(driver.funcGetAttribute(driver.CU_FUNC_ATTRIBUTE_NUM_REGS, function.ptr))
 
 
-def blocks_of_multiprocessor(function: Any, threads: int) -> int:
-    """Blocks of ``threads`` threads of a loaded kernel, without dynamic shared memory, that a multiprocessor holds."""
+def blocks_of_multiprocessor(function: Any, threads: int, shared: int = 0) -> int:
+    """Blocks of ``threads`` threads and ``shared`` bytes of dynamic shared memory of a loaded kernel that a
+    multiprocessor holds."""
     from cupy_backends.cuda.api import driver
 
-    return int(driver.occupancyMaxActiveBlocksPerMultiprocessor(function.ptr, threads, 0))
+    return int(driver.occupancyMaxActiveBlocksPerMultiprocessor(function.ptr, threads, shared))
 
 
 def require_memory(needed: int) -> None:

@@ -6,6 +6,10 @@ vertex step makes the product of them again, and what is read :meth:`without` a 
 every engine that sums can multiply, a hub of 10^5 factors leaves the range of no float, and what is taken out is never
 divided by.
 
+Along edges, most factors that are taken out of a product are not zero. All that they ask of it is then its *masked*
+logarithms, minus infinity where a factor is zero, which the vertex step keeps as well; the sums themselves are read
+where the factor has a zero (``masked``, where a back end reads one side of such a ``where`` alone).
+
 A product of vectors is known up to a positive factor per vertex (``harness.language.products``). Logarithms are
 therefore shifted to mean zero over the features, which keeps their sums small: the belief at a hub of 10^5 factors is
 then good to about 4e-5 in float32.
@@ -15,13 +19,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from harness.language.expressions import Expression, arithmetic, read, substitute, walk
-from harness.language.operators import absolute, exp, full, largest, log, total, where
+from harness.language.operators import absolute, any_feature, exp, full, largest, log, total, where
 from harness.language.program import EdgeReduce, EdgeUpdate, Program, Property, Role, Stage, VertexStep
 
 PARTS = ("log", "zeros", "negatives")
+SELDOM = "seldom"  # the attribute of a ``where`` of which the first side is taken seldom
 
 
 def shares(factor: Expression, parts: Sequence[str]) -> tuple[Expression, ...]:
@@ -37,7 +42,7 @@ def shares(factor: Expression, parts: Sequence[str]) -> tuple[Expression, ...]:
 def product(sums: tuple[Expression, ...]) -> Expression:
     """The product that the sums stand for; of vectors, scaled to a largest magnitude of 1."""
     logs, zeros, *signs = sums
-    masked = where(zeros > 0.5, float("-inf"), logs)
+    masked = mask(logs, zeros)
     if logs.shape:
         top = largest(masked)
         masked = masked - where(top > float("-inf"), top, 0.0)
@@ -47,8 +52,14 @@ def product(sums: tuple[Expression, ...]) -> Expression:
     return where(odd, -exp(masked), exp(masked))
 
 
-def products_as_sums(program: Program) -> Program:
-    """The program with every product written as sums; the same program where there is none."""
+def mask(logs: Expression, zeros: Expression) -> Expression:
+    """Minus infinity where a factor is zero."""
+    return where(zeros > 0.5, float("-inf"), logs)
+
+
+def products_as_sums(program: Program, *, masked: bool = False) -> Program:
+    """The program with every product written as sums; the same program where there is none. ``masked``: of vectors out
+    of which factors are taken, masked logarithms are kept as well."""
     reduced = {s.into: s for s in program.stages if isinstance(s, EdgeReduce) and s.reducer == "prod"}
     if not reduced:
         return program
@@ -60,11 +71,17 @@ def products_as_sums(program: Program) -> Program:
             properties[f"{name}_{part}"] = Property(
                 f"{name}_{part}", "vertex", reduction.message.shape, role=role, start=start
             )
+    kept = _taken_out_of(program) if masked else frozenset()
+    for name in kept:
+        logs, zeros = (properties[f"{name}_{part}"] for part in PARTS[:2])
+        properties[f"{name}_masked"] = dataclasses.replace(
+            logs, name=f"{name}_masked", start=float("-inf") if zeros.start == 1.0 else logs.start
+        )
     stages: list[Stage] = []
     for stage in program.stages:
-        plain = _without_as_difference(stage, parts)
+        plain = _without_as_difference(stage, parts, kept)
         if isinstance(plain, EdgeReduce) and plain.reducer == "prod":
-            stages += _sums(plain, parts[plain.into])
+            stages += _sums(plain, parts[plain.into], masked=plain.into in kept)
         else:
             stages.append(plain)
     return dataclasses.replace(program, properties=properties, stages=tuple(stages))
@@ -82,6 +99,12 @@ def _parts(program: Program, reduction: EdgeReduce) -> tuple[str, ...]:
     return PARTS[:2] if read_alone and not whole else PARTS
 
 
+def _taken_out_of(program: Program) -> frozenset[str]:
+    """The products of vectors out of which factors are taken."""
+    nodes = [node for stage in program.stages for node in walk(*stage.expressions()) if node.op == "without"]
+    return frozenset(node.args[0].attribute[1] for node in nodes if len(node.shape) == 1)
+
+
 def _starts(product: Property) -> tuple[float | None, ...]:
     """What the sums are before the first superstep, where the product starts as a constant: the shares of that one
     factor."""
@@ -92,7 +115,7 @@ def _starts(product: Property) -> tuple[float | None, ...]:
     return magnitude, float(value == 0), float(value < 0)
 
 
-def _sums(stage: EdgeReduce, parts: Sequence[str]) -> list[Stage]:
+def _sums(stage: EdgeReduce, parts: Sequence[str], *, masked: bool) -> list[Stage]:
     """The sums of a product, and the step that multiplies them out."""
     found: list[Stage] = []
     for part, share in zip(parts, shares(stage.message, parts), strict=True):
@@ -103,6 +126,8 @@ def _sums(stage: EdgeReduce, parts: Sequence[str]) -> list[Stage]:
         own = shares(read("v", stage.initial.attribute[1], stage.message.shape, "float"), parts)
         sums = tuple(a + b for a, b in zip(sums, own, strict=True))
         writes = [(f"{stage.into}_{part}", value) for part, value in zip(parts, sums, strict=True)]
+    if masked:
+        writes.append((f"{stage.into}_masked", mask(*sums[:2])))
     found.append(VertexStep(f"{stage.name}_product", ((stage.into, product(sums)), *writes), stage.line))
     return found
 
@@ -111,15 +136,27 @@ def _read_sums(space: str, name: str, like: Expression, parts: Sequence[str]) ->
     return tuple(read(space, f"{name}_{part}", like.shape, "float") for part in parts)
 
 
-def _without_as_difference(stage: Stage, parts: Mapping[str, Sequence[str]]) -> Stage:
-    """The stage with every ``product.without(factor)`` written as a difference of sums."""
+def _whole(space: str, name: str, factor: Expression, parts: Sequence[str]) -> tuple[Expression, ...]:
+    """The sums of a product that is kept masked, as far as they are asked for when ``factor`` is taken out."""
+    logs, zeros, *signs = _read_sums(space, name, factor, parts)
+    asked = any_feature(factor == 0.0)
+    usual = read(space, f"{name}_masked", factor.shape, "float"), full(factor.shape, 0.0)
+    sums = (where(asked, rare, other) for rare, other in zip((logs, zeros), usual, strict=True))
+    return *(Expression(s.op, s.args, shape=s.shape, attribute=SELDOM) for s in sums), *signs
+
+
+def _without_as_difference(stage: Stage, parts: Mapping[str, Sequence[str]], kept: Collection[str]) -> Stage:
+    """The stage with every ``product.without(factor)`` written as a difference of sums; ``kept``: those products that
+    are kept masked."""
 
     def replace(node: Expression) -> Expression | None:
         if node.op != "without" or node.args[0].attribute[1] not in parts:
             return None
         space, name = node.args[0].attribute
-        taken = shares(substitute(node.args[1], replace), parts[name])
-        whole = _read_sums(space, name, node, parts[name])
+        factor = substitute(node.args[1], replace)
+        taken = shares(factor, parts[name])
+        read_whole = _whole if name in kept else _read_sums
+        whole = read_whole(space, name, factor, parts[name])
         return product(tuple(a - b for a, b in zip(whole, taken, strict=True)))
 
     match stage:

@@ -54,7 +54,9 @@ def emulate(monkeypatch: pytest.MonkeyPatch) -> Device:
     monkeypatch.setattr(engine, "allow_shared_memory", lambda *_: None)
     residency = importlib.import_module("engines.pullbaseline.simdx.residency")
     monkeypatch.setattr(residency, "registers_of", lambda _: 32)
-    monkeypatch.setattr(residency, "blocks_of_multiprocessor", lambda *_: 1)
+    launches = importlib.import_module("harness.lowering.cuda.launches")
+    for module in (residency, launches):
+        monkeypatch.setattr(module, "blocks_of_multiprocessor", lambda *_: 1)
     for name, (kind, options) in SCHEDULES.items():
         if kind == "onyx":
             monkeypatch.setitem(SCHEDULES, name, (kind, {"block_size": THREADS, **options}))

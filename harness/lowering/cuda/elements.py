@@ -12,6 +12,7 @@ from harness.language.expressions import ELEMENTWISE, Expression
 from harness.lowering.cuda.accesses import UNROLLED, Access, Accesses, How, Kind
 from harness.lowering.cuda.code import Block, Value
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape
+from harness.lowering.log_products import SELDOM
 
 INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==",
@@ -168,6 +169,8 @@ class Elements(ABC):
                 self.note_read(node, "elements")
             return found.element(walk.slot, walk.row)
         match node.op:
+            case "where" if node.attribute == SELDOM:
+                return self._element_seldom(node, walk)
             case op if op in INLINE:
                 return scalar_operation(node, [self.element(arg, walk) for arg in node.args])
             case "full":
@@ -178,6 +181,13 @@ class Elements(ABC):
                 left = self._picked(self.lower(node.args[0]), walk)
                 return f"({left} * {self.element(node.args[1], Walk(walk.slot))})"
         return self.lower(node).element(walk.slot, walk.row)
+
+    def _element_seldom(self, node: Expression, walk: Walk) -> str:
+        """One of two elements, of which the first is read only where it is chosen: how often depends on values, so that
+        no access is noted."""
+        condition, rare, usual = node.args
+        seldom = self.lower(rare).element(walk.slot, walk.row)
+        return f"({self.element(condition, walk)} ? {seldom} : {self.element(usual, walk)})"
 
     def _picked(self, row: Value, walk: Walk) -> str:
         if row.kind == "walked":
@@ -217,7 +227,8 @@ class Elements(ABC):
             if row.op != "read" or row.shape != node.shape or self.home(row).find(row.key) is not None:
                 continue
             place = self.locate(*row.attribute)
-            if place.value is None and place.block.fields is None and place.block is not self.root:
+            fetched = place.block.fields is not None and not (i == 1 and node.attribute == SELDOM)
+            if place.value is None and not fetched and place.block is not self.root:
                 return i
         return None
 

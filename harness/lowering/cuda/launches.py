@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from harness.device.cuda import blocks_of_multiprocessor
 from harness.lowering.cuda.kernels import CudaKernel
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ class Launch:
     ``over``: the *vertices* that a superstep updates or the *in arcs* of these, the *sources* that those hear or the
     *arcs* that leave these, *all* vertices, *all arcs*, the *teams* of ``blocks`` blocks of a launch before, or
     pieces of work of the engine's own (:meth:`CudaEngine.transform`).
-    ``lanes``: of each. ``blocks``: so many, whatever the work; 0: as the work asks for.
+    ``lanes``: of each. ``blocks``: so many, whatever the work; 0: as the work asks for. ``resident``: no more than the
+    device runs at once, which go over the work side by side: what neighbours read is still cached for each other.
     """
 
     kernel: CudaKernel
@@ -33,10 +35,12 @@ class Launch:
     lanes: float
     swaps: tuple[str, ...] = ()
     blocks: int = 0
+    resident: bool = False
 
-    def blocks_over(self, count: int, threads: int, multiprocessors: int) -> int:
-        """How many blocks of ``threads`` there are for ``count`` pieces of work, on so many multiprocessors."""
-        most = MOST_BLOCKS * multiprocessors
+    def blocks_over(self, count: int, threads: int, multiprocessors: int, at_once: int) -> int:
+        """How many blocks of ``threads`` there are for ``count`` pieces of work, on so many multiprocessors, each of
+        which runs ``at_once`` of them at once."""
+        most = multiprocessors * (at_once if self.resident else MOST_BLOCKS)
         return self.blocks or max(1, min(math.ceil(count * self.lanes / threads), most))
 
 
@@ -102,9 +106,10 @@ class Launcher:
         arguments = tuple(
             bounds[name] if name in bounds else self._array(name, swapped) for name in launch.kernel.arguments
         )
-        blocks = launch.blocks_over(last - first, engine.threads, engine.multiprocessors)
-        shared = engine.shared_of(launch.kernel)
-        return Started(engine.functions[launch.kernel.name], blocks, engine.threads, arguments, shared)
+        function, shared = engine.functions[launch.kernel.name], engine.shared_of(launch.kernel)
+        at_once = blocks_of_multiprocessor(function, engine.threads, shared) if launch.resident else 0
+        blocks = launch.blocks_over(last - first, engine.threads, engine.multiprocessors, at_once)
+        return Started(function, blocks, engine.threads, arguments, shared)
 
     def _array(self, name: str, swapped: Collection[str]) -> Any:
         name = self.twins.get(name, name)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from harness.graph import Graph
 
 ARCS = 1 << 19  # looked at in every kernel, roughly
-MULTIPROCESSORS = 132  # of an H100, where no device says how many it has; they bound the number of blocks
+# Of an H100, where no device says how many it has; they bound the number of blocks.
+MULTIPROCESSORS, THREADS_AT_ONCE = 132, 2048
 # Conditions on the state of a run, what they come to in a superstep over everything, the first one, and the fields of
 # ``Run`` that they look at.
 _CONDITIONS: tuple[tuple[str, bool, set[str]], ...] = (
@@ -70,7 +71,7 @@ def behaviour_of(engine: ModelledEngine, declared: Sequence[Mapped], tables: Map
         kernel = launch.kernel
         mapped, captured = mapping_of(kernel, declared, text)
         first, last = engine.range_of(launch.over, 0)
-        blocks = launch.blocks_over(last - first, engine.threads, MULTIPROCESSORS)
+        blocks = launch.blocks_over(last - first, engine.threads, MULTIPROCESSORS, THREADS_AT_ONCE // engine.threads)
         work = Work(
             kernel, engine.graph, engine.team, engine.threads, blocks, first, last, captured, tables,
             np.dtype(engine.arc).itemsize, ARCS,

@@ -60,7 +60,7 @@ class PlannedEngine(Engine):
     # planning ---------------------------------------------------------------------------------------------------------
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
         """Whether the program can run under this schedule on this graph."""
-        lowered = separated(products_as_sums(program))
+        lowered = separated(products_as_sums(program, masked=True))
         reason = self.refusal(lowered, graph, features)
         if reason:
             return No(reason)
@@ -98,7 +98,7 @@ class PlannedEngine(Engine):
     def lower(self, program: Program, graph: Graph, features: int) -> str:
         """Plan and generate, without a device; the module's source."""
         watches, multiplied = watched(program), factors(program)
-        self.program, self.graph = self.rewritten(separated(products_as_sums(program))), graph
+        self.program, self.graph = self.rewritten(separated(products_as_sums(program, masked=True))), graph
         self.layout = DeviceLayout(features)
         width = self.width if self.width else 1 if has_matrices(self.program) else 4
         self.team = TeamShape.of(longest_row(self.program, self.layout), self.feature_aware, width)
@@ -214,9 +214,18 @@ class PlannedEngine(Engine):
         """Add launches (:meth:`add`), to ``self.rooms`` the floats of arrays of the engine's own, and to
         ``self.blanks`` the arrays that a run begins with full of one number."""
 
-    def add(self, kernel: CudaKernel, over: str, lanes: float | None = None, swaps: tuple[str, ...] = ()) -> None:
+    def add(
+        self,
+        kernel: CudaKernel,
+        over: str,
+        lanes: float | None = None,
+        swaps: tuple[str, ...] = (),
+        *,
+        resident: bool = False,
+    ) -> None:
         """Add a launch, by default of a team for each vertex."""
-        self.launches.append(Launch(kernel, over, self.team.lanes if lanes is None else lanes, swaps))
+        lanes = self.team.lanes if lanes is None else lanes
+        self.launches.append(Launch(kernel, over, lanes, swaps, resident=resident))
 
     def double(self, array: str, rows: int, name: str) -> None:
         """Give an array of a property a second buffer, ``next_<array>``."""

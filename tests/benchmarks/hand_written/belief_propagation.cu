@@ -20,7 +20,7 @@ struct Arcs {
 __device__ inline Part logarithms(unsigned mask, const Part& message)
 {
     Part logs;
-    EACH(i) logs.at[i] = __logf(message.at[i]);
+    EACH(i) logs.at[i] = logf(message.at[i]);
     const float mean = team_sum(mask, sum_of(logs)) / K;
     EACH(i) logs.at[i] -= mean;
     return logs;
@@ -84,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK) messages(
                 float top = others.at[0];
                 EACH(i) top = fmaxf(top, others.at[i]);
                 top = team_max(mask, top);
-                EACH(i) others.at[i] = __expf(others.at[i] - top);
+                EACH(i) others.at[i] = expf(others.at[i] - top);
                 Part message = times(mask, others, columns, shared_psi + member);
                 const float scale = 1.0f / team_sum(mask, sum_of(message));
                 bool differs = false;
@@ -122,11 +122,11 @@ extern "C" __global__ void __launch_bounds__(BLOCK) beliefs(
     EACH(i) top = fmaxf(top, sum.at[i]);
     top = team_max(mask, top);
     Part result, start;
-    EACH(i) result.at[i] = __expf(sum.at[i] - top);
+    EACH(i) result.at[i] = expf(sum.at[i] - top);
     const float scale = 1.0f / team_sum(mask, sum_of(result));
     EACH(i) {
         result.at[i] *= scale;
-        start.at[i] = __logf(given.at[i]);
+        start.at[i] = logf(given.at[i]);
     }
     belief[mine] = result;
     blank[mine] = start;
