@@ -36,9 +36,8 @@ if TYPE_CHECKING:
 
 BLOCKS_OF_REDUCTION = 16  # their partial values are brought together by one team
 TILE = 2048  # edges that a block stages at once
-FEWEST_EDGES = 8  # of a team's run of segments
-# Of the same where one lane alone updates edges: their short rows lie together, and are fetched at once.
-LANE_RUN = 4
+FEWEST_EDGES = 4  # of a team's run of segments
+LANE_RUN = 4  # where one lane alone updates edges: their short rows lie together, and are fetched at once
 EDGES_OF_TEAM = 8  # of a vertex's edges, from which another team shares it
 DENSE_DEGREE = 8  # average degree from which segments are the default
 HUB_DEGREE = 1024  # of one vertex, from which they are as well: one owner would walk it while all others wait
@@ -219,9 +218,9 @@ class OnyxCudaEngine(CudaEngine):
         if self.rolled:
             update, reductions = self.rolled
             self.double(f"csc_{update.updates}", self.graph.num_edges, update.updates)
-            alone = self.team.lanes == 1 and self.feature_aware and kernels.pipeline
-            run = LANE_RUN if alone else self._run_of_team()
-            depth = run if alone else kernels.depth_of_update(update)
+            run = LANE_RUN if self.team.lanes == 1 else self._run_of_team()
+            at_once = self.team.lanes == 1 and self.feature_aware and kernels.pipeline
+            depth = run if at_once else kernels.depth_of_update(update)
             for stage in reductions:
                 self.add(kernels.clear(stage, run=run, name="clear_next"), "vertices")
             kernel = update_and_reduce(kernels, update, reductions, run, depth)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from engines.onyx import cuda_templates as templates
 from engines.onyx.cuda_kernels import OVER, Kernels
-from harness.api import cuda_write_back
+from harness.api import cuda_write_back, reads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from harness.api import CudaKernel, CudaKernelBuilder, EdgeReduce, FoldGroup
+    from harness.api import CudaKernel, CudaKernelBuilder, EdgeReduce, FoldGroup, Stage
 
 OPERATION = {"sum": "Add", "min": "Min", "max": "Max"}
 
@@ -71,8 +71,7 @@ class PullKernels(Kernels):
 
     def segments(self, group: FoldGroup, run: int, *, unless: str = OVER) -> CudaKernel:
         """Teams walk runs of in-edges, and keep the sum of the present row in registers."""
-        builder = segments_builder(self, self.tracking.name(group), run, self.depth(group))
-        self.bind_reverse(builder, group.edge_stages, "csc")
+        builder = segments_builder(self, self.tracking.name(group), group.edge_stages, run, self.depth(group))
         for stage in group.edge_stages:
             total = builder.accumulator(f"{stage.into}_total", stage.message, stage.reducer, "start")
             builder.comment("visit", stage)
@@ -114,11 +113,13 @@ class PullKernels(Kernels):
         return builder.finish()
 
 
-def segments_builder(kernels: Kernels, name: str, run: int, depth: int) -> CudaKernelBuilder:
+def segments_builder(kernels: Kernels, name: str, stages: Sequence[Stage], run: int, depth: int) -> CudaKernelBuilder:
     """A kernel whose teams walk runs of ``run`` in-edges and fetch ``depth`` of them ahead: what is reduced starts in
     the block ``start``, edges are visited in ``visit``, and :func:`store_rows` fills ``store``."""
-    template = templates.SEGMENTS.format(run=run, depth=depth)
-    template = template.replace("FETCH", templates.fetch("u", "v"))
+    paired = any(space == "reverse" for stage in stages for space, _ in reads(stage))
+    words = ("true", "reverse") if paired else ("false", "nullptr")
+    template = templates.SEGMENTS.format(run=run, depth=depth, reverses=words[0], reverse=words[1])
+    template = template.replace("FETCH", templates.fetch("u", "v", ", Id back"))
     signature = [("in_rows", "ids"), ("in_neighbours", "ids"), ("first", "Arc"), ("last", "Arc")]
     builder = kernels.builder(name, template, signature, ("start",))
     builder.blocks["start"].parent = builder.root
@@ -127,6 +128,9 @@ def segments_builder(kernels: Kernels, name: str, run: int, depth: int) -> CudaK
     builder.bind("src", "fetch", "u")
     builder.bind("dst", "fetch", "v")
     builder.bind("edge", "fetch", "e", "csc_")
+    if paired:
+        builder.argument("reverse", "ids")
+        builder.bind("reverse", "fetch", "back", "csc_")
     return builder
 
 

@@ -60,9 +60,7 @@ def update_and_reduce(
     """New values of an edge property into the buffer that nobody reads, and their sums for the next superstep: rows
     that lie in one run of segments are stored, parts of others reduced into the identity. ``depth``: edges of a run
     that are fetched ahead."""
-    builder = segments_builder(kernels, update.name, run, depth)
-    builder.argument("reverse", "ids")
-    builder.bind("reverse", "fetch", "reverse[e]", "csc_")
+    builder = segments_builder(kernels, update.name, (update,), run, depth)
     builder.comment("visit", update)
     kernels.updated(builder, update, "csc")
     builder.bind_value(NEW, update.updates, "visit", builder.mapping.kept(update.value))

@@ -12,7 +12,7 @@ VERTEX = """
         @vertex
     });
 """
-FETCH = """[&](Id {row}, Id {other}, Arc e) {{
+FETCH = """[&](Id {row}, Id {other}, Arc e{more}) {{
             struct {{
                 @fields
             }} got;
@@ -46,12 +46,12 @@ GATHER = """
 """
 SEGMENTS = """
     @kernel
-    segments<{run}, {depth}>(team, in_rows, in_neighbours, first, last,
+    segments<{run}, {depth}, {reverses}>(team, in_rows, in_neighbours, {reverse}, first, last,
         [&]() {{
       @start
         }},
         FETCH,
-        [&](const auto& got, Id u, Id v, Arc e) {{
+        [&](const auto& got, Id u, Id v, Arc e, Id back) {{
         @visit
         }},
         [&](Id v, bool whole) {{
@@ -119,6 +119,6 @@ PARTIAL = """
 """
 
 
-def fetch(row: str, other: str) -> str:
-    """The lambda that reads what an edge needs."""
-    return FETCH.format(row=row, other=other)
+def fetch(row: str, other: str, more: str = "") -> str:
+    """The lambda that reads what an edge needs; ``more``: parameters behind the usual ones."""
+    return FETCH.format(row=row, other=other, more=more)

@@ -161,7 +161,8 @@ def segments(work: Work) -> Iterator[Step]:
     blocks = blocks.having(end=np.minimum(blocks["base"] + tile, work.last))
     staged = repeated(blocks, "at", blocks["base"], blocks["end"], WARP)
     staged = staged.having(e=staged["at"] + LANE)
-    yield Step(staged.where(staged["e"] < staged["end"]), (Load("in_rows", "e"), Load("in_neighbours", "e")))
+    tables = ("in_rows", "in_neighbours", *(("reverse",) if work.captured["reverses"] == "true" else ()))
+    yield Step(staged.where(staged["e"] < staged["end"]), tuple(Load(table, "e") for table in tables))
     edge = blocks.where(LANE == 0).having(before=blocks["base"] - 1)
     yield Step(edge.where(edge["before"] >= work.first), (Load("in_rows", "before"),))
     yield Step(edge.where(edge["end"] < work.last), (Load("in_rows", "end"),))
@@ -229,7 +230,7 @@ MAPPINGS = (
     ),
     Mapped(
         segments,
-        ("segments<{run}, {depth}>(team, in_rows, in_neighbours, first, last,",),
+        ("segments<{run}, {depth}, {reverses}>(team, in_rows, in_neighbours, {reverse}, first, last,",),
         (
             "const int begin = (threadIdx.x / 32 * TEAMS + team.number) * RUN;",
             "for (int i = threadIdx.x; i < count; i += BLOCK) {",

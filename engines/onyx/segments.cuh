@@ -15,21 +15,23 @@ template <int RUN> __device__ inline bool needs_no_clearing(const Arc* offsets, 
     return end > first ? (first - origin) / RUN == (end - 1 - origin) / RUN : !anew;
 }
 
-// start() before the edges of every row, visit(got, u, v, e) for each, store(v, whole) behind them; not `whole`: other
-// teams have parts of row v.
-template <int RUN, int DEPTH, class Start, class Fetch, class Visit, class Store>
-__device__ inline void segments(const Team& team, const Id* rows, const Id* neighbours, Arc first, Arc last,
-                                Start start, Fetch fetch, Visit visit, Store store)
+// start() before the edges of every row, visit(got, u, v, e, back) for each, store(v, whole) behind them; not `whole`:
+// other teams have parts of row v. `back` is where the reverse of edge e lies, if REVERSES are asked for.
+template <int RUN, int DEPTH, bool REVERSES, class Start, class Fetch, class Visit, class Store>
+__device__ inline void segments(const Team& team, const Id* rows, const Id* neighbours, const Id* reverse,
+                                Arc first, Arc last, Start start, Fetch fetch, Visit visit, Store store)
 {
     constexpr int TEAMS_OF_BLOCK = BLOCK / 32 * TEAMS, TILE = RUN * TEAMS_OF_BLOCK;
     constexpr Id NONE = 0xffffffffu;
     __shared__ Id row_of[TILE + 2], neighbour_of[TILE];  // with the rows before and behind the tile
+    __shared__ Id reverse_of[REVERSES ? TILE : 1];
     const int begin = (threadIdx.x / 32 * TEAMS + team.number) * RUN;
     for (Arc base = first + (Arc)TILE * blockIdx.x; base < last; base += (Arc)TILE * gridDim.x) {
         const int count = last - base < TILE ? int(last - base) : TILE;
         for (int i = threadIdx.x; i < count; i += BLOCK) {
             row_of[i + 1] = rows[base + i];
             neighbour_of[i] = neighbours[base + i];
+            if (REVERSES) reverse_of[i] = reverse[base + i];
         }
         if (threadIdx.x == 0) {
             row_of[0] = base > first ? rows[base - 1] : NONE;
@@ -42,10 +44,11 @@ __device__ inline void segments(const Team& team, const Id* rows, const Id* neig
             bool whole = row_of[begin] != v;
             start();
             for (int i = begin; i < end; i += DEPTH) {
-                decltype(fetch(v, v, base)) got[DEPTH];
+                decltype(fetch(v, v, base, v)) got[DEPTH];
                 _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) {
                     const int there = at_most(i + d, end - 1);  // no load waits for another's answer behind a branch
-                    got[d] = fetch(neighbour_of[there], row_of[there + 1], base + there);
+                    const Id back = REVERSES ? reverse_of[there] : 0;
+                    got[d] = fetch(neighbour_of[there], row_of[there + 1], base + there, back);
                 }
                 _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) {
                     if (i + d >= end) continue;
@@ -55,7 +58,7 @@ __device__ inline void segments(const Team& team, const Id* rows, const Id* neig
                         start();
                         v = row, whole = true;
                     }
-                    visit(got[d], neighbour_of[i + d], v, base + i + d);
+                    visit(got[d], neighbour_of[i + d], v, base + i + d, REVERSES ? reverse_of[i + d] : 0);
                 }
             }
             store(v, whole && row_of[end + 1] != v);

@@ -7,8 +7,8 @@ every engine that sums can multiply, a hub of 10^5 factors leaves the range of n
 divided by.
 
 Along edges, most factors that are taken out of a product are not zero. All that they ask of it is then its *masked*
-logarithms, minus infinity where a factor is zero, which the vertex step keeps as well; the sums themselves are read
-where the factor has a zero (``masked``, where a back end reads one side of such a ``where`` alone).
+logarithms, minus infinity where a factor is zero, which the vertex step keeps as well; the sums themselves are asked
+where the factor has a zero (``masked``, where a back end computes the side of a ``where`` that is taken alone).
 
 A product of vectors is known up to a positive factor per vertex (``harness.language.products``). Logarithms are
 therefore shifted to mean zero over the features, which keeps their sums small: the belief at a hub of 10^5 factors is
@@ -42,8 +42,11 @@ def shares(factor: Expression, parts: Sequence[str]) -> tuple[Expression, ...]:
 def product(sums: tuple[Expression, ...]) -> Expression:
     """The product that the sums stand for; of vectors, scaled to a largest magnitude of 1."""
     logs, zeros, *signs = sums
-    masked = mask(logs, zeros)
-    if logs.shape:
+    return _powers(mask(logs, zeros), signs)
+
+
+def _powers(masked: Expression, signs: Sequence[Expression]) -> Expression:
+    if masked.shape:
         top = largest(masked)
         masked = masked - where(top > float("-inf"), top, 0.0)
     if not signs:
@@ -136,13 +139,11 @@ def _read_sums(space: str, name: str, like: Expression, parts: Sequence[str]) ->
     return tuple(read(space, f"{name}_{part}", like.shape, "float") for part in parts)
 
 
-def _whole(space: str, name: str, factor: Expression, parts: Sequence[str]) -> tuple[Expression, ...]:
-    """The sums of a product that is kept masked, as far as they are asked for when ``factor`` is taken out."""
-    logs, zeros, *signs = _read_sums(space, name, factor, parts)
-    asked = any_feature(factor == 0.0)
-    usual = read(space, f"{name}_masked", factor.shape, "float"), full(factor.shape, 0.0)
-    sums = (where(asked, rare, other) for rare, other in zip((logs, zeros), usual, strict=True))
-    return *(Expression(s.op, s.args, shape=s.shape, attribute=SELDOM) for s in sums), *signs
+def _left(sums: Sequence[Expression], taken: Sequence[Expression], masked: Expression, zero: Expression) -> Expression:
+    """What is left of a product that is kept masked without a factor, which seldom is ``zero`` anywhere."""
+    logs, zeros, *signs = (a - b for a, b in zip(sums, taken, strict=True))
+    sides = where(any_feature(zero), mask(logs, zeros), masked - taken[0])
+    return _powers(Expression(sides.op, sides.args, shape=sides.shape, attribute=SELDOM), signs)
 
 
 def _without_as_difference(stage: Stage, parts: Mapping[str, Sequence[str]], kept: Collection[str]) -> Stage:
@@ -154,10 +155,10 @@ def _without_as_difference(stage: Stage, parts: Mapping[str, Sequence[str]], kep
             return None
         space, name = node.args[0].attribute
         factor = substitute(node.args[1], replace)
-        taken = shares(factor, parts[name])
-        read_whole = _whole if name in kept else _read_sums
-        whole = read_whole(space, name, factor, parts[name])
-        return product(tuple(a - b for a, b in zip(whole, taken, strict=True)))
+        taken, sums = shares(factor, parts[name]), _read_sums(space, name, node, parts[name])
+        if name in kept:
+            return _left(sums, taken, read(space, f"{name}_masked", node.shape, "float"), factor == 0.0)
+        return product(tuple(a - b for a, b in zip(sums, taken, strict=True)))
 
     match stage:
         case EdgeReduce():

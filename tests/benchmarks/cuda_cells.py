@@ -64,7 +64,7 @@ class Unsupported(Exception):
 def prepared(cell: Cell, graph: Graph, inputs: Inputs | None = None) -> OnyxCudaEngine:
     """The engine of a cell at the start of a run: from ``inputs``, or filled with random values on the device, for runs
     of a few supersteps whose values do not matter. Raises Unsupported, CuPy's OutOfMemoryError, CompilationFailed."""
-    engine, program = cell.engine(), cell.program
+    engine, program, drawn = cell.engine(), cell.program, inputs is None
     answer = engine.supports(program, graph, cell.features, Device("cuda"))
     if isinstance(answer, No):
         raise Unsupported(answer.reason)
@@ -75,6 +75,8 @@ def prepared(cell: Cell, graph: Graph, inputs: Inputs | None = None) -> OnyxCuda
             memory: Any = engine.memory
             memory.reset = lambda given, state: _fill(memory, given)
         engine.reset(inputs)
+        if drawn:
+            engine.state.note(settles=0)  # a run that has settled queues supersteps that do nothing
     except BaseException:
         release([engine])
         raise
@@ -82,7 +84,7 @@ def prepared(cell: Cell, graph: Graph, inputs: Inputs | None = None) -> OnyxCuda
 
 
 def endless(cell: Cell) -> dict[str, float]:
-    """The parameters of a cell, the tolerance such that it does not settle: a settled run queues idle supersteps."""
+    """The parameters of a cell, the tolerance such that a run has little chance to settle."""
     values = dict(cell.algorithm.parameter_values())
     return values | ({"tolerance": 0.0} if "tolerance" in values else {})
 

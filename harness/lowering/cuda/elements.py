@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -85,6 +86,7 @@ class Elements(ABC):
         self.accesses = Accesses()
         self._loop: tuple[str, int] | None = None  # the block of the loop being written, and its number
         self._loops = 0
+        self._notes = True
         self._names = 0
         self._homes: dict[str, Block] = {}
         self._trees: dict[str, int] = {}
@@ -128,7 +130,7 @@ class Elements(ABC):
         """Note that a property is read from its array: element by element in the loop being written, or where it is
         known."""
         place = self.locate(*node.attribute)
-        if place.value is None:
+        if place.value is None and self._notes:
             home = self.home(node)
             inside = how == "elements" and self._loop is not None and not self.stays(node)
             block, loop = self._loop if inside and self._loop else (home.name, 0)
@@ -183,11 +185,18 @@ class Elements(ABC):
         return self.lower(node).element(walk.slot, walk.row)
 
     def _element_seldom(self, node: Expression, walk: Walk) -> str:
-        """One of two elements, of which the first is read only where it is chosen: how often depends on values, so that
-        no access is noted."""
+        """One of two elements; what only the first reads is read only where it is chosen."""
         condition, rare, usual = node.args
-        seldom = self.lower(rare).element(walk.slot, walk.row)
-        return f"({self.element(condition, walk)} ? {seldom} : {self.element(usual, walk)})"
+        chosen, otherwise = self.element(condition, walk), self.element(usual, walk)
+        with self.unnoted():
+            return f"({chosen} ? {self.element(rare, walk)} : {otherwise})"
+
+    @contextmanager
+    def unnoted(self) -> Iterator[None]:
+        """What is read seldom: how often depends on values, so that no access is noted."""
+        self._notes, before = False, self._notes
+        yield
+        self._notes = before
 
     def _picked(self, row: Value, walk: Walk) -> str:
         if row.kind == "walked":
@@ -206,7 +215,7 @@ class Elements(ABC):
         elif node.op == "outer":
             self.lower(node.args[0])
             self.prepare(node.args[1])
-        elif node.op == "where" and self.seldom_read(node) is not None:
+        elif node.op == "where" and self.seldom(node) is not None:
             self.lower(node)
         elif node.op in INLINE or node.op == "full":
             for arg in node.args:
@@ -217,18 +226,19 @@ class Elements(ABC):
         else:
             self.lower(node)
 
-    def seldom_read(self, node: Expression) -> int | None:
-        """Which argument of a ``where`` is a row in memory that nothing has read yet, where the whole team takes the
-        same side; that row need not be read where the other side is taken."""
+    def seldom(self, node: Expression) -> int | None:
+        """Which argument of a ``where``, of which the whole team takes the same side, need not be computed where the
+        other side is taken: one of which that is known, or a row in memory that nothing has read yet."""
         if len(node.shape) != 1 or node.args[0].shape or node.dtype != "float" or not self.feature_aware:
             return None
+        if node.attribute == SELDOM:
+            return 1
         for i in (1, 2):
             row = node.args[i]
             if row.op != "read" or row.shape != node.shape or self.home(row).find(row.key) is not None:
                 continue
             place = self.locate(*row.attribute)
-            fetched = place.block.fields is not None and not (i == 1 and node.attribute == SELDOM)
-            if place.value is None and not fetched and place.block is not self.root:
+            if place.value is None and place.block.fields is None and place.block is not self.root:
                 return i
         return None
 

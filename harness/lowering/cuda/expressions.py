@@ -8,7 +8,10 @@ lie, and the team is one thread. Elementwise trees become one loop; what needs s
 
 from __future__ import annotations
 
-from harness.language.expressions import Expression
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from harness.language.expressions import Expression, walk
 from harness.lowering.cuda.accesses import Access
 from harness.lowering.cuda.code import Block, Value
 from harness.lowering.cuda.elements import INLINE, Elements, Walk, literal, scalar_operation
@@ -121,7 +124,7 @@ class Lowering(Elements):
                     home.line(f"place(team, {text}, {i}, {value});")
                 return Value("row", text, length)
         if node.op == "where":
-            rare = self.seldom_read(node)
+            rare = self.seldom(node)
             if rare is not None:
                 return self._row_seldom(node, rare, home, kind, name)
         self.prepare(node)
@@ -130,19 +133,38 @@ class Lowering(Elements):
         return Value("row", text, length)
 
     def _row_seldom(self, node: Expression, rare: int, home: Block, kind: str, name: str) -> Value:
-        """One side of a ``where``, and in its place the row on the other side, read only where it is chosen: how often
-        depends on values, so that no access is noted."""
-        usual, row = node.args[3 - rare], node.args[rare]
+        """One side of a ``where``, and in its place the other, of which all is read and computed only where it is
+        chosen."""
+        usual, chosen = node.args[3 - rare], node.args[rare]
         (length,) = self.layout.dims(node.shape)
         condition = self.lower(node.args[0]).text
         self.prepare(usual)
         text = home.declare(kind, name)
         self.loop(node, home, lambda walk: f"{text}[{walk.slot}] = {self.element(usual, walk)};")
-        place = self.locate(*row.attribute)
-        start, stride = self.start(place.array, place.index, row), self.layout.stride(row.shape)
-        chosen = condition if rare == 1 else f"!{condition}"
-        home.line(f"if ({chosen}) {text} = load<{length}, {stride}>(team, {start});")
+        test = condition if rare == 1 else f"!{condition}"
+        if chosen.op == "read":
+            place = self.locate(*chosen.attribute)
+            start, stride = self.start(place.array, place.index, chosen), self.layout.stride(chosen.shape)
+            home.line(f"if ({test}) {text} = load<{length}, {stride}>(team, {start});")
+            return Value("row", text, length)
+        inner = Block(f"{home.name} seldom", parent=home)
+        with self.unnoted(), self._read_in(inner, chosen):
+            self.prepare(chosen)
+            self.loop(node, inner, lambda walk: f"{text}[{walk.slot}] = {self.element(chosen, walk)};")
+        home.line(f"if ({test}) {{")
+        home.lines += inner.lines
+        home.line("}")
         return Value("row", text, length)
+
+    @contextmanager
+    def _read_in(self, inner: Block, node: Expression) -> Iterator[None]:
+        """Rows that ``node`` alone reads are read in a block of its own."""
+        homes = dict(self._homes)
+        rows = [n for n in walk(node) if n.op == "read" and len(n.shape) == 1 and self.home(n).find(n.key) is None]
+        self._homes = {key: home for key, home in self._homes.items() if key not in {n.key for n in walk(node)}}
+        self._homes |= {row.key: inner for row in rows}
+        yield
+        self._homes = homes
 
     def _read_row(self, node: Expression, home: Block, kind: str, name: str, length: int) -> Value:
         place = self.locate(*node.attribute)

@@ -203,10 +203,12 @@ def thread_per_arc(work: Work) -> Iterator[Step]:
 
 
 def with_looked_up(work: Work, lanes: Lanes) -> Lanes:
-    """With the positions that the kernel looks up for edge ``e``: of its reverse arc, and among the in-edges."""
+    """With the positions that the kernel looks up for edge ``e``, there or before: of its reverse arc, and among the
+    in-edges."""
     at = np.where(lanes.active, lanes["e"], 0)
     if "reverse" in work.kernel.arguments:
-        lanes = lanes.having(**{"reverse[e]": work.graph.in_edge_ids[at]})
+        back = work.graph.in_edge_ids[at]
+        lanes = lanes.having(**{"reverse[e]": back, "back": back})
     if "places" in work.kernel.arguments:
         lanes = lanes.having(**{"places[e]": places(work.graph)[at]})
     return lanes
