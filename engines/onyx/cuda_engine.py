@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -32,12 +32,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engines.onyx.cuda_kernels import Kernels
-    from harness.api import Mapped
+    from harness.api import CudaKernel, Mapped
 
 BLOCKS_OF_REDUCTION = 16  # their partial values are brought together by one team
 TILE = 2048  # edges that a block stages at once
 FEWEST_EDGES = 4  # of a team's run of segments
 LANE_RUN = 4  # where one lane alone updates edges: their short rows lie together, and are fetched at once
+ROUNDS = 4  # vertices of an owner that lie together
 EDGES_OF_TEAM = 8  # of a vertex's edges, from which another team shares it
 DENSE_DEGREE = 8  # average degree from which segments are the default
 HUB_DEGREE = 1024  # of one vertex, from which they are as well: one owner would walk it while all others wait
@@ -163,8 +164,7 @@ class OnyxCudaEngine(CudaEngine):
         self.add(kernels.segments(group, run, unless=unless), "in arcs", 32 / self.team.teams / run)
         if self.change_driven:
             share = self._share(group)
-            gather = kernels.gather(group, share, (), dirty_only=True)
-            self.add(gather, "vertices", share * self.team.lanes, resident=True)
+            self._add_gather(kernels.gather(group, share, (), dirty_only=True), share)
 
     def _plan_gather(self, kernels: PullKernels, group: FoldGroup) -> None:
         doubled = self._doubled(group)
@@ -173,12 +173,23 @@ class OnyxCudaEngine(CudaEngine):
         share = self._share(group)
         if not self.change_driven:
             swaps = tuple(f"vertex_{name}" for name in doubled)
-            self.add(kernels.gather(group, share, doubled), "vertices", share * self.team.lanes, swaps, resident=True)
+            self._add_gather(kernels.gather(group, share, doubled), share, swaps)
             return
         self._plan_marks(kernels, group)
-        self.add(kernels.gather(group, share, doubled), "vertices", share * self.team.lanes, resident=True)
+        self._add_gather(kernels.gather(group, share, doubled), share)
         if doubled:
             self.add(kernels.commit(group, doubled), "vertices", 1)
+
+    def _add_gather(self, kernel: CudaKernel, share: int, swaps: tuple[str, ...] = ()) -> None:
+        lanes = share * self.team.lanes / (self.rounds or 1)
+        most: Literal["all", "resident"] = "all" if self.rounds else "resident"
+        self.launches.append(Launch(kernel, "vertices", lanes, swaps, most=most))
+
+    @property
+    def rounds(self) -> int:
+        """Consecutive vertices of each owner of a gather, where rows are so long that a warp has one at a time: blocks
+        begin in order, so that rows of neighbours are still cached. 0: owners stay side by side, all the grid long."""
+        return ROUNDS if self.team.teams == 1 and not self.change_driven else 0
 
     def _plan_marks(self, kernels: PullKernels, group: FoldGroup) -> None:
         if self.tracking.sources(group):

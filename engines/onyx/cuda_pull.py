@@ -27,7 +27,8 @@ class PullKernels(Kernels):
         graph = self.engine.graph
         edges = max(1, -(-graph.num_edges // max(1, graph.num_vertices * share)))  # of a team, on average
         depth = -(-edges // -(-edges // self.depth(group)))  # fetched in as few rounds as they take, all alike
-        template = templates.GATHER.format(share=share, depth=depth).replace("WANTED", wanted)
+        template = templates.GATHER.format(share=share, depth=depth, rounds=self.engine.rounds)
+        template = template.replace("WANTED", wanted)
         template = template.replace("FETCH", templates.fetch("u", "v"))
         signature = [("in_offsets", "arcs"), ("in_neighbours", "ids"), *templates.RANGE, *flags]
         builder = self.builder(f"{name}_dirty" if dirty_only else name, template, signature, ("start",))

@@ -221,9 +221,9 @@ MAPPINGS = (
     ),
     Mapped(
         gather,
-        ("gather<{share}, {depth}>(team, in_offsets, in_neighbours, first, last,",),
+        ("gather<{share}, {depth}, {rounds}>(team, in_offsets, in_neighbours, first, last,",),
         (
-            "for (Id v = first + warp_of_grid() * PER_WARP + mine; v < stop; v += warps_of_grid() * PER_WARP) {",
+            "for (Id v = begin + threadIdx.x / 32 * PER_WARP + mine; v < stop; v += step) {",
             "for (Arc e = offsets[v] + part; e < end; e += SHARE * DEPTH) {",
             "u[d] = neighbours[at_most(e + d * SHARE, end - 1)];",
         ),

@@ -37,17 +37,21 @@ __device__ inline Matrix<M, N> across_teams(const Team& team, Matrix<M, N> matri
     return matrix;
 }
 
-// For the wanted vertices: start(v); visit(got, u, v, e) for its in-edges, each team of its own ones; join() brings the
+// A block goes over the vertices of ROUNDS rounds that lie together, and there is one for all of these; ROUNDS = 0: over
+// those that lie the whole grid apart. For the wanted vertices: start(v); visit(got, u, v, e) for its in-edges, each team of its own ones; join() brings the
 // teams' sums together; finish(v) by one team.
-template <int SHARE, int DEPTH, class Wanted, class Start, class Fetch, class Visit, class Join, class Finish>
+template <int SHARE, int DEPTH, int ROUNDS, class Wanted, class Start, class Fetch, class Visit, class Join, class Finish>
 __device__ inline void gather(const Team& team, const Arc* offsets, const Id* neighbours, Id first, Id last,
                               Wanted wanted, Start start, Fetch fetch, Visit visit, Join join, Finish finish)
 {
-    constexpr Id PER_WARP = TEAMS / SHARE;
+    constexpr Id PER_WARP = TEAMS / SHARE, PER_BLOCK = BLOCK / 32 * PER_WARP;
     const Id mine = team.number / SHARE;
     const int part = team.number % SHARE;
-    const Id stop = mine < PER_WARP ? last : first;  // left-over teams have no vertex
-    for (Id v = first + warp_of_grid() * PER_WARP + mine; v < stop; v += warps_of_grid() * PER_WARP) {
+    const Id begin = first + blockIdx.x * (ROUNDS ? ROUNDS * PER_BLOCK : PER_BLOCK);
+    const Id all = ROUNDS ? at_most(begin + ROUNDS * PER_BLOCK, last) : last;
+    const Id stop = mine < PER_WARP ? all : first;  // left-over teams have no vertex
+    const Id step = ROUNDS ? PER_BLOCK : gridDim.x * PER_BLOCK;
+    for (Id v = begin + threadIdx.x / 32 * PER_WARP + mine; v < stop; v += step) {
         if (!owners_want<SHARE>(team, wanted, v)) continue;
         start(v);
         const Arc end = offsets[v + 1];

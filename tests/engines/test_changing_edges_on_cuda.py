@@ -105,7 +105,9 @@ def belief_propagation(case, rule):
 @pytest.mark.parametrize("schedule", TRACKED)
 def test_beliefs_and_messages_are_those_of_full_propagation(schedule, case, rule, device):
     program, graph, inputs, k = belief_propagation(case, rule)
-    check(schedule, program, graph, inputs, k, ("belief", "msg"), device)
+    # atomic sums at a hub, in whatever order: up to 6.2e-5 off in 96 runs of each form, changes tracked or not
+    rounding = 1e-4 if case == "hub" and pushes(schedule) else ROUNDING
+    check(schedule, program, graph, inputs, k, ("belief", "msg"), device, rounding)
 
 
 @gpu

@@ -153,7 +153,7 @@ def test_directions_turn_by_the_share_of_edges(fusion, share, device):
     taken = engine.run(1000)
     check(engine, program, run)
     degrees = {0.0: {"pull"}, 1.0: {"push"}, 0.2: {"push", "pull"}}
-    working = {step.direction for step in taken.supersteps if step.active}
+    working = {step.direction for step in taken.supersteps if step.edges}  # active vertices may have no out-edges
     assert working == degrees[share]
     engine.close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -26,8 +26,9 @@ class Launch:
     ``over``: the *vertices* that a superstep updates or the *in arcs* of these, the *sources* that those hear or the
     *arcs* that leave these, *all* vertices, *all arcs*, the *teams* of ``blocks`` blocks of a launch before, or
     pieces of work of the engine's own (:meth:`CudaEngine.transform`).
-    ``lanes``: of each. ``blocks``: so many, whatever the work; 0: as the work asks for. ``resident``: no more than the
-    device runs at once, which go over the work side by side: what neighbours read is still cached for each other.
+    ``lanes``: of each. ``blocks``: so many, whatever the work; 0: as the work asks for. ``most``: these are *some* for
+    each multiprocessor, MOST_BLOCKS at most; the *resident* ones that the device runs at once, which go over the work
+    side by side, so that what neighbours read is still cached for each other; or *all* that the work asks for.
     """
 
     kernel: CudaKernel
@@ -35,13 +36,15 @@ class Launch:
     lanes: float
     swaps: tuple[str, ...] = ()
     blocks: int = 0
-    resident: bool = False
+    most: Literal["some", "resident", "all"] = "some"
 
     def blocks_over(self, count: int, threads: int, multiprocessors: int, at_once: int) -> int:
         """How many blocks of ``threads`` there are for ``count`` pieces of work, on so many multiprocessors, each of
         which runs ``at_once`` of them at once."""
-        most = multiprocessors * (at_once if self.resident else MOST_BLOCKS)
-        return self.blocks or max(1, min(math.ceil(count * self.lanes / threads), most))
+        wanted = self.blocks or max(1, math.ceil(count * self.lanes / threads))
+        if self.blocks or self.most == "all":
+            return wanted
+        return min(wanted, multiprocessors * (at_once if self.most == "resident" else MOST_BLOCKS))
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ class Launcher:
             bounds[name] if name in bounds else self._array(name, swapped) for name in launch.kernel.arguments
         )
         function, shared = engine.functions[launch.kernel.name], engine.shared_of(launch.kernel)
-        at_once = blocks_of_multiprocessor(function, engine.threads, shared) if launch.resident else 0
+        at_once = blocks_of_multiprocessor(function, engine.threads, shared) if launch.most == "resident" else 0
         blocks = launch.blocks_over(last - first, engine.threads, engine.multiprocessors, at_once)
         return Started(function, blocks, engine.threads, arguments, shared)
 

@@ -214,18 +214,9 @@ class PlannedEngine(Engine):
         """Add launches (:meth:`add`), to ``self.rooms`` the floats of arrays of the engine's own, and to
         ``self.blanks`` the arrays that a run begins with full of one number."""
 
-    def add(
-        self,
-        kernel: CudaKernel,
-        over: str,
-        lanes: float | None = None,
-        swaps: tuple[str, ...] = (),
-        *,
-        resident: bool = False,
-    ) -> None:
+    def add(self, kernel: CudaKernel, over: str, lanes: float | None = None, swaps: tuple[str, ...] = ()) -> None:
         """Add a launch, by default of a team for each vertex."""
-        lanes = self.team.lanes if lanes is None else lanes
-        self.launches.append(Launch(kernel, over, lanes, swaps, resident=resident))
+        self.launches.append(Launch(kernel, over, self.team.lanes if lanes is None else lanes, swaps))
 
     def double(self, array: str, rows: int, name: str) -> None:
         """Give an array of a property a second buffer, ``next_<array>``."""
