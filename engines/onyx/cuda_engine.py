@@ -181,7 +181,7 @@ class OnyxCudaEngine(CudaEngine):
             self.add(kernels.commit(group, doubled), "vertices", 1)
 
     def _add_gather(self, kernel: CudaKernel, share: int, swaps: tuple[str, ...] = ()) -> None:
-        lanes = share * self.team.lanes / (self.rounds or 1)
+        lanes = 32 / self.rounds if self.rounds else share * self.team.lanes
         most: Literal["all", "resident"] = "all" if self.rounds else "resident"
         self.launches.append(Launch(kernel, "vertices", lanes, swaps, most=most))
 

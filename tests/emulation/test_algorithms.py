@@ -18,7 +18,8 @@ EXACT = ("bfs", "sssp", "components", "kcore")  # the others may settle a supers
 FEATURES = (1, 3, 8, 33, 66)
 TODAY = {
     ("belief_propagation", "pull-edges", 8), ("belief_propagation", "push", 3), ("label_propagation", "pull", 33),
-    ("label_propagation", "pull", 66), ("label_propagation", "changes-push-edges", 8), ("pagerank", "tigr", 1), ("pagerank", "gunrock", 1),
+    ("label_propagation", "pull", 66), ("label_propagation", "changes-push-edges", 8), ("pagerank", "tigr", 1),
+    ("pagerank", "gunrock", 1),
     ("bfs", "simdx", 1), ("bfs", "gunrock-merge-path", 3), ("kcore", "changes-pull-edges", 1),
     ("kcore", "simdx-lists", 1), ("als", "pull", 3), ("als", "push-loops", 3),
 }  # fmt: skip
