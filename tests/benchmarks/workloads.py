@@ -48,6 +48,30 @@ class Aggregation(Algorithm):
         return Inputs({"start": draws}, self.parameter_values())
 
 
+class PageRankOfOriginals(PageRank):
+    """PageRank as Gunrock, Tigr and SIMD-X compute it: the rank of vertices without out-edges leaks, and nobody looks
+    whether ranks still move."""
+
+    name: ClassVar[str] = "pagerank_of_originals"
+
+    supersteps: int = 20
+
+    def build(self, p: ProgramBuilder) -> None:
+        p.vertex("teleport", K)
+        p.vertex("rank", K, start="teleport")
+
+        @p.over_edges(into="aggr", reduce="sum")
+        def share(src: Reader) -> Expression:
+            return src.rank / src.out_degree
+
+        @p.over_vertices
+        def rank(v: Reader) -> dict[str, Expression]:
+            return {"rank": (1 - self.alpha) * v.teleport + self.alpha * v.aggr}
+
+        p.repeat(self.supersteps)
+        p.output("rank", bound=1e-5)
+
+
 class SparseProduct(Algorithm):
     """A sparse matrix times dense features, as libraries have it: every superstep is ``y(v) = sum of w(u, v) x(u)``."""
 
