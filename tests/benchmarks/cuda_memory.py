@@ -3,7 +3,8 @@
 Label propagation on a symmetric R-MAT graph of 2^18 vertices: one superstep in which every vertex is active, at k = 4,
 32 and 128, of Onyx with features across lanes (FA) and in a loop (NFA), pushing and pulling, and of the baselines.
 Global-load efficiency and atomic transactions as modelled on a sample of the graph, as counted by ``ncu``, and their
-ratio. Counting needs a GPU and ``ncu``, whose log it leaves in the folder given; with such a log it needs neither.
+ratio; ``--algorithm belief_propagation``: of that. Counting needs a GPU and ``ncu``, whose log it leaves in the folder
+given; with such a log it needs neither.
 """
 
 from __future__ import annotations
@@ -41,16 +42,19 @@ COLUMNS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 FEATURES = (4, 32, 128)
 GRAPH: dict[str, Any] = {"scale": 18, "symmetric": True, "max_weight": 8}
-ALGORITHM: dict[str, Any] = {"seeds": "random"}
+ALGORITHMS: dict[str, dict[str, Any]] = {
+    "label_propagation": {"seeds": "random"},
+    "belief_propagation": {"vertices": "drawn"},
+}
 
 
-def cells(columns: list[str], features: list[int]) -> Iterator[tuple[str, Cell]]:
+def cells(algorithm: str, columns: list[str], features: list[int]) -> Iterator[tuple[str, Cell]]:
     """The cells of the table, each with its name."""
     for k in features:
         for name in columns:
             engine, schedule = COLUMNS[name]
             yield name, Cell(
-                engine, schedule, "label_propagation", ALGORITHM, "rmat", GRAPH, k, None, Device("cuda"), False,
+                engine, schedule, algorithm, ALGORITHMS[algorithm], "rmat", GRAPH, k, None, Device("cuda"), False,
                 Measure(), Limits(), (), 1, None, "off", labels={}, sources="", graph_sources="",
             )  # fmt: skip
 
@@ -59,8 +63,8 @@ def modelled(cell: Cell, registry: Registry, graph: Any) -> Behaviour:
     """The model's answer for a cell."""
     spec = registry.engine(cell.engine)
     engine = load(spec.factory)(schedule_from_options(spec, cell.schedule))
-    program = trace(load(registry.algorithm(cell.algorithm).factory)(**cell.parameters))
-    found = engine.memory_model(program, graph, cell.features)
+    algorithm = load(registry.algorithm(cell.algorithm).factory)(**cell.parameters)
+    found = engine.memory_model(trace(algorithm), algorithm.prepare_graph(graph), cell.features)
     assert isinstance(found, Behaviour), found
     return found
 
@@ -78,6 +82,7 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("columns", nargs="*", default=list(COLUMNS), help="those of them (default: all)")
+    parser.add_argument("--algorithm", choices=list(ALGORITHMS), default="label_propagation")
     parser.add_argument("--features", type=int, nargs="+", default=list(FEATURES))
     parser.add_argument("--folder", type=Path, help="of the profiler's log, which is read if it is there")
     parser.add_argument("--count-only", action="store_true", help="leave the log and model nothing")
@@ -85,7 +90,7 @@ def main() -> None:
     given = parser.parse_args()
     folder = given.folder or Path(tempfile.mkdtemp())
     log = folder / PROFILER_LOG
-    asked = list(cells(given.columns, given.features))
+    asked = list(cells(given.algorithm, given.columns, given.features))
     if log.exists():
         found = read_counters(log.read_text(encoding="utf-8"))
     else:
