@@ -10,6 +10,7 @@ import pytest
 
 from harness.contract import Device, No, Phases, RunStatistics
 from harness.device.driver import cuda_unavailable
+from harness.graph import Graph
 from harness.language import trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
@@ -131,6 +132,18 @@ def test_a_hub_of_a_hundred_thousand_equal_messages(engine_name, features):
     found = compare(program("pagerank"), outputs_of(engine, program("pagerank")), wanted)
     print(engine_name, features, found.error, found.bound)
     assert found.ok, found.detail
+    engine.close()
+
+
+@pytest.mark.parametrize("arcs", [2, 2000])
+@pytest.mark.parametrize("features", [1, 3, 8])
+@pytest.mark.parametrize("engine_name", ENGINES)
+def test_more_parallel_edges_than_a_matrix_has_entries(engine_name, features, arcs):
+    ends = np.zeros(arcs, np.int64)
+    graph = Graph.from_edges(ends, ends, num_vertices=1, name="loops", duplicates="keep")
+    ranks = program("pagerank")
+    engine = prepared(engine_name, ranks, graph, features)
+    check(engine, ranks, ReferenceRun(ranks, graph, features), inputs_for(ranks, graph, features, seed=features), 3)
     engine.close()
 
 
