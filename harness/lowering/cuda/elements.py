@@ -126,12 +126,12 @@ class Elements(ABC):
         return f"{array} + {offset(index, stride)}" if index != "0" else array
 
     # accesses ---------------------------------------------------------------------------------------------------------
-    def note_read(self, node: Expression, how: How) -> None:
+    def note_read(self, node: Expression, how: How, used: Block | None = None) -> None:
         """Note that a property is read from its array: element by element in the loop being written, or where it is
-        known."""
+        known; or where it is ``used``, unless it stays in registers."""
         place = self.locate(*node.attribute)
         if place.value is None and self._notes:
-            home = self.home(node)
+            home = self.home(node) if used is None or self.stays(node) else used
             inside = how == "elements" and self._loop is not None and not self.stays(node)
             block, loop = self._loop if inside and self._loop else (home.name, 0)
             size = 1 if node.dtype == "bool" else 4

@@ -68,15 +68,11 @@ class Lowering(Elements):
         length = self.layout.dims(whole.shape)[-1]
         name = self.fresh(stem(node))
         if node.op in ("any", "all"):
-            first, sign = ("false", "||") if node.op == "any" else ("true", "&&")
-            spare = "" if node.op == "any" else "!"
-            held = f"{spare}team.holds({{f}}, {length})"
-            text = home.declare("bool", name, first, constant=False)
+            text = home.declare("bool", name, "false" if node.op == "any" else "true", constant=False)
 
-            def step(walk: Walk) -> str:
-                condition = held.format(f=walk.slot)
-                join = "&&" if node.op == "any" else "||"
-                return f"{text} = {text} {sign} ({condition} {join} {self.element(whole, walk)});"
+            def step(walk: Walk) -> str:  # no element waits for the one before it, as it would behind || and &&
+                held, element = f"team.holds({walk.slot}, {length})", self.element(whole, walk)
+                return f"{text} |= {held} & ({element});" if node.op == "any" else f"{text} &= !{held} | ({element});"
 
             self.loop(whole, home, step)
             home.line(f"{text} = {'any(team, ' + text + ')' if node.op == 'any' else '!any(team, !' + text + ')'};")
@@ -204,10 +200,12 @@ class Lowering(Elements):
 
     # matrices ---------------------------------------------------------------------------------------------------------
     def _note_matrices(self, node: Expression) -> None:
-        """Note that a function reads the matrices among its arguments that lie in memory."""
+        """Note that a function reads the matrices among its arguments that lie in memory; whole rows of one that a row
+        is multiplied with."""
         for arg in node.args:
             if arg.op == "read" and len(arg.shape) == 2:
-                self.note_read(arg, "elements")
+                wide = self.feature_aware and arg is node.args[-1] and len(node.shape) == 1
+                self.note_read(arg, "chunks" if wide else "elements", self.home(node))
 
     def in_registers(self, rows: int, length: int) -> bool:
         """Whether a matrix is small enough for registers."""

@@ -226,7 +226,7 @@ THREADS = (
         thread_per_arc,
         (
             "for (Arc e = first + thread_of_grid(); e < last; e += threads_of_grid()) {",
-            "{side}_rows[e],",
+            "const Id {row} = {side}_rows[e],",
         ),
     ),
     Mapped(lambda work: iter(()), ("for (Id i = threadIdx.x; i < {parts}; i += BLOCK) {",)),  # one block
