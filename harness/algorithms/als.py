@@ -103,7 +103,7 @@ class ALS(Algorithm):
         if self.lam <= 0:
             raise InvalidInput(f"lam={self.lam}: the regularisation must be positive, or the systems are singular")
         weights = ratings(graph)
-        rating = weights - np.float32(weights.sum(dtype=np.float64) / max(len(weights), 1))
+        rating = weights - np.float32(float(weights.sum(dtype=np.float64)) / max(len(weights), 1))
         draws = np.random.default_rng(self.seed).standard_normal((graph.num_vertices, features), np.float32)
         return Inputs({"rating": rating, "initial": draws / np.float32(np.sqrt(features))}, self.parameter_values())
 

@@ -47,6 +47,18 @@ def not_sampled(program: Program) -> str:
     return ""
 
 
+def of_all_degrees(graph: Graph, each: int = EACH, seed: int = 0, class_arcs: int = CLASS_ARCS) -> Array:
+    """Up to ``each`` vertices of every class of in-degrees (0, 1, 2 to 3, 4 to 7, ...), ascending, since engines go
+    about hubs and others in different ways; of hubs so few that a class has about ``class_arcs`` in-arcs."""
+    random, classes = np.random.default_rng(seed), np.frexp(graph.in_degrees)[1]
+    chosen = []
+    for number in range(int(classes.min(initial=0)), int(classes.max(initial=-1)) + 1):
+        members = np.flatnonzero(classes == number)
+        few = min(each, len(members), max(1, class_arcs >> number))
+        chosen.append(random.choice(members, few, replace=False))
+    return np.sort(np.concatenate(chosen))
+
+
 @dataclass(frozen=True)
 class Sample:
     """Vertices, and the part of a graph that they hear.
@@ -65,15 +77,8 @@ class Sample:
 
     @classmethod
     def draw(cls, program: Program, graph: Graph, each: int = EACH, seed: int = 0) -> Sample:
-        """Up to ``each`` vertices of every class of in-degrees (0, 1, 2 to 3, 4 to 7, ...), since engines go about hubs
-        and others in different ways; of hubs so few that a class has about ``CLASS_ARCS`` in-arcs."""
-        random, classes = np.random.default_rng(seed), np.frexp(graph.in_degrees)[1]
-        chosen = []
-        for number in np.unique(classes):
-            members = np.flatnonzero(classes == number)
-            few = min(each, len(members), max(1, CLASS_ARCS >> int(number)))
-            chosen.append(random.choice(members, few, replace=False))
-        return cls.of(program, graph, np.sort(np.concatenate(chosen)))
+        """Of vertices :func:`of_all_degrees`."""
+        return cls.of(program, graph, of_all_degrees(graph, each, seed))
 
     @classmethod
     def of(cls, program: Program, graph: Graph, vertices: Array) -> Sample:
@@ -124,8 +129,14 @@ class Sample:
         """Hold what the sample has ``after`` a superstep (:meth:`results_of`) against float64's, from ``before``
         (:meth:`part_of` all state; None: from the start)."""
         given = {name: self.part_of(name, values) for name, values in inputs.properties.items()}
+        return self.judged(Inputs(given, inputs.parameters), features, before, after)
+
+    def judged(
+        self, inputs: Inputs, features: int, before: Mapping[str, Array] | None, after: Mapping[str, Array]
+    ) -> Comparison:
+        """:meth:`compared`, with the inputs of the part alone."""
         run = ReferenceRun(self.program, self.graph, features)
-        run.reset(Inputs(given, inputs.parameters), before or {})
+        run.reset(inputs, before or {})
         run.superstep()
         wanted = {}
         for name in self.program.outputs:

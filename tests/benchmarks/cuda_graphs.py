@@ -5,8 +5,9 @@ All are symmetric, without self-loops and parallel arcs, with random weights.
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ProcessPoolExecutor
+import tempfile
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,12 @@ from harness.graph.adjacency import Adjacency
 QUADRANTS = (0.57, 0.19, 0.19)  # of an R-MAT graph, as in the Graph500 benchmark
 
 
-def rmat_graph(scale: int, arcs: int, seed: int = 1) -> Graph:
-    """An R-MAT graph of 2**scale vertices and exactly ``arcs`` arcs (an even number), vertices shuffled."""
+def rmat_graph(scale: int, arcs: int, seed: int = 1, *, vertices: int | None = None, name: str = "") -> Graph:
+    """An R-MAT graph of 2**scale vertices and exactly ``arcs`` arcs (an even number), vertices shuffled. ``vertices``:
+    of that many of these, drawn at random, for sizes that are no power of two."""
     import cupy
 
+    count_all = 1 << scale if vertices is None else vertices
     random = cupy.random.default_rng(seed)
     numbers = random.random(1 << scale).argsort().astype(cupy.uint64)
     first, second, third = np.cumsum(QUADRANTS)
@@ -37,23 +40,26 @@ def rmat_graph(scale: int, arcs: int, seed: int = 1) -> Graph:
             v = v * 2 + right
         u, v = numbers[u], numbers[v]
         drawn = (cupy.minimum(u, v) << np.uint64(scale)) | cupy.maximum(u, v)
-        keys = cupy.unique(cupy.concatenate([keys, drawn[u != v]]))
+        kept = (u != v) & (u < count_all) & (v < count_all)
+        keys = cupy.unique(cupy.concatenate([keys, drawn[kept]]))
     keys = keys[cupy.sort(random.random(len(keys)).argsort()[: arcs // 2])]  # any of them, in order again
     mask = np.uint64((1 << scale) - 1)
-    return symmetric(keys >> np.uint64(scale), keys & mask, 1 << scale, f"rmat_{scale}", seed)
+    return symmetric(keys >> np.uint64(scale), keys & mask, count_all, name or f"rmat_{scale}", seed)
 
 
-def road_grid(side: int, kept: float = 0.6, seed: int = 1) -> Graph:
-    """A square grid with a share ``kept`` of its edges: about 2.4 arcs a vertex, as in road networks."""
+def road_grid(side: int, kept: float = 0.6, seed: int = 1, *, rows: int | None = None, name: str = "") -> Graph:
+    """A grid with a share ``kept`` of its edges: about 2.4 arcs a vertex, as in road networks. ``side``: the vertices
+    of a row; there are ``rows`` of them, or as many."""
     import cupy
 
+    rows = side if rows is None else rows
     random = cupy.random.default_rng(seed)
-    vertices = cupy.arange(side * side, dtype=cupy.uint64)
+    vertices = cupy.arange(rows * side, dtype=cupy.uint64)
     right = vertices[(vertices % side != side - 1) & (random.random(len(vertices)) < kept)]
-    below = vertices[(vertices < side * (side - 1)) & (random.random(len(vertices)) < kept)]
+    below = vertices[(vertices < side * (rows - 1)) & (random.random(len(vertices)) < kept)]
     u = cupy.concatenate([right, below])
     v = cupy.concatenate([right + np.uint64(1), below + np.uint64(side)])
-    return symmetric(u, v, side * side, f"grid_{side}", seed)
+    return symmetric(u, v, rows * side, name or f"grid_{side}", seed)
 
 
 def symmetric(u: Any, v: Any, vertices: int, name: str, seed: int) -> Graph:
@@ -99,18 +105,42 @@ def _interleaved(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return x
 
 
+def save_delaunay(vertices: int, path: str) -> None:
+    """Keep :func:`delaunay_edges` as a file (.npy)."""
+    np.save(path, delaunay_edges(vertices))
+
+
 class DelaunayMaker:
-    """Triangulates in a process of its own while other work goes on."""
+    """Triangulates in a process of its own while other work goes on; it hands the edges over as a file, since taking
+    them through a pipe would hold up whoever is timed meanwhile."""
 
     def __init__(self, vertices: int) -> None:
         self.vertices = vertices
-        self.pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
-        self.edges: Future[NDArray[np.uint64]] = self.pool.submit(delaunay_edges, vertices)
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = str(Path(self.folder.name) / "edges.npy")
+        self.process = get_context("spawn").Process(target=save_delaunay, args=(vertices, self.path), daemon=True)
+        self.process.start()
 
-    def graph(self) -> Graph:
-        """The graph, as soon as it is there."""
+    @property
+    def ready(self) -> bool:
+        """Whether :meth:`graph` need not wait."""
+        return not self.process.is_alive()
+
+    def graph(self, name: str = "") -> Graph:
+        """The graph, as soon as it is there. Raises RuntimeError where the process has failed."""
         import cupy
 
-        u, v = (cupy.asarray(side) for side in self.edges.result())
-        self.pool.shutdown()
-        return symmetric(u, v, self.vertices, f"delaunay_{self.vertices}", 1)
+        self.process.join()
+        if self.process.exitcode:
+            raise RuntimeError(
+                f"the triangulation of {self.vertices:,} points ended with status {self.process.exitcode}"
+            )
+        u, v = (cupy.asarray(side) for side in np.load(self.path))
+        self.stop()
+        return symmetric(u, v, self.vertices, name or f"delaunay_{self.vertices}", 1)
+
+    def stop(self) -> None:
+        """End the process, done or not."""
+        self.process.terminate()
+        self.process.join()
+        self.folder.cleanup()

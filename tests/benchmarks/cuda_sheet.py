@@ -62,11 +62,19 @@ class Part:
     ratios: list[Ratio] = field(default_factory=list)
 
 
-class Sheet:
-    """Prints, and keeps what is printed. ``page``: a file of Markdown that always holds what is known so far."""
+TITLE = "Onyx on CUDA, measured"
+INTRODUCTION = "Written by the command below, not by hand; [how to read it](onyx-on-cuda.md#reading-the-tables)."
 
-    def __init__(self, command: Sequence[str], page: Path | None = None) -> None:
+
+class Sheet:
+    """Prints, and keeps what is printed. ``page``: a file of Markdown that always holds what is known so far, under a
+    ``title`` and an ``introduction``."""
+
+    def __init__(
+        self, command: Sequence[str], page: Path | None = None, title: str = TITLE, introduction: str = INTRODUCTION
+    ) -> None:
         self.command, self.page, self.start = command, page, time.monotonic()
+        self.title, self.introduction = title, introduction
         self.began = datetime.now(UTC)
         self.head: dict[str, str] = {}
         self.graphs: list[str] = []
@@ -116,7 +124,9 @@ class Sheet:
         """Say what came of what was asked for, and what was left out."""
         self.left_out = left_out
         print(f"\n{self.spent:.0f} s{f'; {note}' if note else ''}")
-        print(f"{sum(not r.missed for r in self.asked)} of {len(self.asked)} ratios are what they have to be at least")
+        if self.asked:
+            met = sum(not ratio.missed for ratio in self.asked)
+            print(f"{met} of {len(self.asked)} ratios are what they have to be at least")
         for ratio in self.asked:
             if ratio.missed:
                 print(f"  {ratio.graph} k={ratio.features} {ratio.words}: {ratio.times:.2f}x ({ratio.asked()})")
@@ -137,11 +147,7 @@ class Sheet:
             **self.head, "begun": f"{self.began:%Y-%m-%d %H:%M} UTC", "taken": f"{self.spent:.0f} s",
             "command": f"`{shlex.join(self.command)}`",
         }  # fmt: skip
-        lines = ["# Onyx on CUDA, measured", ""]
-        lines += [
-            "Written by the command below, not by hand; [how to read it](onyx-on-cuda.md#reading-the-tables).",
-            "",
-        ]
+        lines = [f"# {self.title}", "", self.introduction, ""]
         lines += _table(["", ""], [[name, value] for name, value in head.items()])
         lines += ["", *(f"- `{graph}`" for graph in self.graphs), "", *self._markdown_of_asked()]
         for part in self.parts:

@@ -1,0 +1,326 @@
+"""A group of the thesis's tables on a CUDA device: an algorithm on a graph with k features, all engines in turns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from harness.contract import Device, Engine, No, Phases
+from harness.graph import Graph
+from harness.language import Algorithm, Inputs, trace
+from harness.language.sampled import Sample, not_sampled, of_all_degrees
+from harness.language.warm import kept_properties
+from harness.lowering.cuda.engine import CudaEngine
+from tests.benchmarks.cuda_cells import Cell, Unsupported, compile_ahead, milliseconds, release
+from tests.benchmarks.cuda_checks import CLASS_ARCS, EACH, Checker, Transition, Verdict
+from tests.benchmarks.cuda_groups import OUT_OF_MEMORY, guarded
+from tests.benchmarks.cuda_shared import DeviceGraph, Shared, holds_nan, part_of, taken
+from tests.benchmarks.cuda_sheet import Budget, Sheet
+from tests.benchmarks.thesis_pages import Entry, Place, Tables, failed
+from tests.benchmarks.thesis_plan import EngineColumn, Preset
+
+ROUNDS = 5
+LEAST_ROUNDS = 2
+SLOW_MS = 1500.0  # a run of about so much is checked by its first two supersteps
+PATIENCE_MS = 6000.0  # no run of more
+CHECKING, UNCHECKED = "checking", "unchecked"
+
+
+@dataclass
+class Bench:
+    """What all groups have in common; ``end``: the time (monotonic) by which measuring has to be done."""
+
+    preset: Preset
+    sheet: Sheet
+    budget: Budget
+    tables: Tables
+    checker: Checker
+    end: float
+    pending: list[tuple[Entry, Future[Verdict]]] = field(default_factory=list)
+    graph: DeviceGraph | None = None
+    vertices: NDArray[Any] | None = None
+
+    def begin(self, graph: Graph) -> None:
+        """A graph's turn: it goes to the device, and vertices to check are drawn."""
+        self.vertices = of_all_degrees(graph, EACH, class_arcs=CLASS_ARCS)
+        self.graph = DeviceGraph(graph)
+
+    def done_with_graph(self) -> None:
+        """Give its memory back."""
+        self.graph = None
+        release([])
+
+    def settle(self, until: float = 0.0) -> None:
+        """Take over the checks that are done; ``until`` (monotonic): wait for the others, and give up then."""
+        left = []
+        for entry, future in self.pending:
+            if not until and not future.done():
+                left.append((entry, future))
+                continue
+            try:
+                verdict = future.result(max(0.0, until - time.monotonic()) if until else None)
+            except TimeoutError:
+                entry.outcome, entry.reason = UNCHECKED, "the time was up before its answer was checked"
+            except Exception as error:  # noqa: BLE001  whatever ended the check, the cell has no time then
+                entry.outcome, entry.reason = UNCHECKED, f"the check failed: {type(error).__name__}: {error}"
+            else:
+                entry.outcome, entry.reason = ("", "") if verdict.ok else ("WRONG", verdict.told)
+        self.pending = left
+
+    def write(self) -> None:
+        """Bring the page up to date."""
+        self.settle()
+        self.sheet.parts = self.tables.parts()
+        self.sheet.write()
+
+
+@dataclass(frozen=True, eq=False)
+class ModuleCell(Cell):
+    """A cell whose module is compiled ahead."""
+
+    column: EngineColumn | None = None
+
+    def engine(self) -> Any:
+        """A new engine."""
+        assert self.column is not None
+        return self.column.engine()
+
+
+def compile_modules(bench: Bench, features: Sequence[int]) -> None:
+    """Have the modules of all groups on disk; on another graph they are the same, or compiled when they are needed."""
+    assert bench.graph is not None
+    cells = [
+        ModuleCell(column.label, algorithm, k, column=column)
+        for algorithm in bench.preset.algorithms.values()
+        for k in features
+        for column in bench.preset.columns
+        if column.spec.name not in ("cusparse", "torch")
+    ]
+    compile_ahead(cells, bench.graph)
+    print(f"{len(cells)} modules compiled [{bench.sheet.spent:.0f} s]", flush=True)
+
+
+@dataclass
+class Problem:
+    """What the engines of a group are given, and where their answers are looked at."""
+
+    algorithm: Algorithm
+    shared: Shared
+    sample: Sample
+    kept: Path
+
+    @classmethod
+    def of(cls, bench: Bench, algorithm: Algorithm, k: int) -> Problem:
+        """Of an algorithm on the present graph. Raises Unsupported where its answers cannot be checked."""
+        assert bench.graph is not None
+        program = trace(algorithm)
+        reason = not_sampled(program)
+        if reason:
+            raise Unsupported(f"answers cannot be checked: {reason}")
+        graph, inputs = posed(algorithm, bench.graph, k)
+        shared = Shared(program, graph, inputs, k)
+        sample = Sample.of(program, graph.host, bench.vertices)
+        parts = {}
+        for name, values in inputs.properties.items():
+            place = program.properties[name].place
+            index = {"vertex": sample.near, "edge": sample.arcs}.get(place)
+            parts[name] = taken(values if index is None else shared.given(name), index)
+        return cls(algorithm, shared, sample, bench.checker.problem(sample, Inputs(parts, inputs.parameters)))
+
+
+def posed(algorithm: Algorithm, graph: DeviceGraph, k: int) -> tuple[DeviceGraph, Inputs]:
+    """The algorithm's own graph and inputs. What it computes along edges it computes on the device, as CuPy takes over
+    from NumPy there; where it cannot, on the host, which takes longer, and is told."""
+    import cupy
+
+    try:
+        prepared = algorithm.prepare_graph(graph)
+        assert isinstance(prepared, DeviceGraph)
+        return prepared, algorithm.inputs(prepared, k)
+    except (TypeError, ValueError, AttributeError, NotImplementedError) as error:
+        print(f"  (inputs of {algorithm.name} are made on the host: {type(error).__name__}: {error})", flush=True)
+    on_host = algorithm.prepare_graph(graph.host)
+    weights = on_host.weights if on_host is not graph.host else None
+    prepared = graph if weights is None else graph.with_weights(cupy.asarray(weights))
+    return prepared, algorithm.inputs(on_host, k)
+
+
+@dataclass
+class Held:
+    """An engine that is ready to be timed."""
+
+    engine: Engine
+    inputs: Inputs
+    entry: Entry
+
+
+class Group:
+    """``until``: the time (monotonic) from which two rounds have to do; ``deadline``: from which nothing is begun."""
+
+    def __init__(self, bench: Bench, name: str, k: int, until: float, deadline: float) -> None:
+        self.bench, self.name, self.k, self.until, self.deadline = bench, name, k, until, deadline
+        self.algorithm = bench.preset.algorithms[name]
+        self.limit = bench.preset.supersteps
+        assert bench.graph is not None
+        self.graph = bench.graph.name
+        self.held: dict[str, Held] = {}
+
+    def measure(self) -> None:
+        """All engines."""
+        began = time.monotonic()
+        columns = self.bench.preset.columns
+        if began > self.deadline:
+            self._leave_out([column.label for column in columns])
+            return
+        problem = guarded(lambda: Problem.of(self.bench, self.algorithm, self.k))
+        posed_in = time.monotonic() - began
+        for column in columns:
+            if isinstance(problem, str):
+                self._note(column.label, failed(problem))
+            elif time.monotonic() > self.deadline:
+                self._leave_out([column.label])
+            else:
+                self._take(column, problem)
+        self._time_held()
+        problem = None
+        release([])
+        self._tell(posed_in, time.monotonic() - began)
+
+    def _leave_out(self, labels: Sequence[str]) -> None:
+        for label in labels:
+            self._note(label, Entry(outcome="left out", reason="the time was up"))
+            self.bench.budget.leave_out(f"{self.graph}, k = {self.k}", f"{self.name} by {label}")
+
+    def _note(self, label: str, entry: Entry) -> None:
+        self.bench.tables.entries[Place(self.k, self.name, self.graph, label)] = entry
+
+    def _take(self, column: EngineColumn, problem: Problem) -> None:
+        """Prepare an engine, and hold it beside the others if there is room; else it comes after them."""
+        found = guarded(lambda: self._made(column, problem))
+        if found == OUT_OF_MEMORY:
+            self._time_held()
+            found = guarded(lambda: self._made(column, problem))
+        if isinstance(found, str):
+            self._note(column.label, failed(found))
+            return
+        self._note(column.label, found.entry)
+        self.held[column.label] = found
+
+    def _made(self, column: EngineColumn, problem: Problem) -> Held | str:
+        """An engine that has run once, its answer handed over to be checked; or why there is none."""
+        engine = prepared(column, problem.shared)
+        try:
+            found = self._first_run(engine, problem)
+        except BaseException:
+            release([engine])
+            raise
+        if isinstance(found, str):
+            release([engine])
+            return found
+        shared = problem.shared
+        check = self.bench.checker.check(problem.kept, problem.algorithm, shared.inputs.parameters, self.k, found)
+        entry = Entry(outcome=CHECKING)
+        self.bench.pending.append((entry, check))
+        return Held(engine, shared.inputs, entry)
+
+    def _first_run(self, engine: Engine, problem: Problem) -> list[Transition] | str:
+        """Run as many supersteps as are timed, unless that takes long, and keep what the sample has before and after
+        the last and after the first; or why none is timed."""
+        sample, inputs = problem.sample, problem.shared.inputs
+        program = problem.shared.program
+
+        def results() -> dict[str, NDArray[Any]]:
+            return {name: part_of(engine, name, sample.near, sample.arcs)[sample.rows] for name in program.outputs}
+
+        def state() -> dict[str, NDArray[Any]]:
+            return {name: part_of(engine, name, sample.near, sample.arcs) for name in kept_properties(program)}
+
+        engine.run(1)  # what is loaded or compiled at first use
+        engine.reset(inputs)
+        ms, _ = milliseconds(lambda: engine.run(1), stream_of(engine))
+        patience = min(PATIENCE_MS, 1e3 * max(1.0, self.bench.end - time.monotonic()) / 3)
+        if ms * self.limit > patience:
+            return f"too slow: a superstep takes {ms:,.0f} ms, and no run may take more than {patience / 1e3:.1f} s"
+        found = [Transition(1, None, results())]
+        last = self.limit if ms * self.limit <= SLOW_MS else min(2, self.limit)
+        done = engine.run(last - 2) if last > 2 else None
+        if done is not None and done.settled:
+            last = 1 + len(done.supersteps)
+            engine.reset(inputs)
+            engine.run(last - 1)
+        if last > 1:
+            before = state()
+            engine.run(1)
+            found.append(Transition(last, before, results()))
+        broken = [name for name in program.outputs if holds_nan(engine, name)]
+        return f"diverged: {broken[0]} holds values that are no numbers" if broken else found
+
+    def _time_held(self) -> None:
+        """Rounds in which the engines take turns."""
+        for round_ in range(ROUNDS):
+            if round_ >= LEAST_ROUNDS and time.monotonic() > self.until:
+                break
+            for label, held in self.held.items():
+                # One round has to do where there is no time at all
+                if held.entry.outcome != CHECKING or (round_ and time.monotonic() > self.bench.end):
+                    continue
+                found = guarded(lambda one=held: timed(one.engine, one.inputs, self.limit))
+                if isinstance(found, str):
+                    self._note(label, failed(found))
+                    held.entry = Entry(outcome="failed")
+                    continue
+                held.entry.samples.append(found[0])
+                held.entry.supersteps = found[1]
+        release([held.engine for held in self.held.values()])
+        self.held.clear()
+        release([])
+
+    def _tell(self, posed_in: float, took: float) -> None:
+        row = self.bench.tables.row(self.k, self.name, self.graph)
+        texts = [f"{label} {_shown(entry)}" for label, entry in row.items()]
+        spent = f"[{self.bench.sheet.spent:.0f} s, {posed_in:.1f} + {took - posed_in:.1f}]"
+        head = f"{self.graph} {self.name} k={self.k} {spent}"
+        print(f"{head}: {', '.join(texts)}", flush=True)
+
+
+def _shown(entry: Entry) -> str:
+    """What is known before the check is."""
+    return Entry(entry.samples, entry.supersteps).text() if entry.samples else entry.outcome
+
+
+def prepared(column: EngineColumn, shared: Shared) -> Engine:
+    """An engine at the start of a run. Raises Unsupported, MemoryError, CompilationFailed, CuPy's errors."""
+    engine, program, device = column.engine(shared), shared.program, Device("cuda")
+    graph: Graph = shared.graph if isinstance(engine, CudaEngine) else shared.graph.host
+    answer = engine.supports(program, graph, shared.features, device)
+    if isinstance(answer, No):
+        raise Unsupported(answer.reason)
+    try:
+        with shared.memory():
+            engine.prepare(program, graph, shared.features, device, Phases())
+        engine.reset(shared.inputs)
+    except BaseException:
+        release([engine])
+        raise
+    return engine
+
+
+def timed(engine: Engine, inputs: Inputs, limit: int) -> tuple[float, int]:
+    """Milliseconds of a run from the start, and its supersteps."""
+    import cupy
+
+    engine.reset(inputs)  # the object of the reset before, so that nothing is uploaded
+    cupy.cuda.Device().synchronize()
+    took, done = milliseconds(lambda: engine.run(limit), stream_of(engine))
+    return took, len(done.supersteps)
+
+
+def stream_of(engine: Engine) -> Any:
+    """The stream that an engine works on; None: the current one."""
+    return getattr(engine, "stream", None)
