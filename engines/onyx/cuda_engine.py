@@ -87,6 +87,7 @@ class OnyxCudaEngine(CudaEngine):
 
     def groups(self) -> tuple[FoldGroup, ...]:
         """Folded as the schedule says. Teams that share a row cannot go on with its vertex steps."""
+        self.small_degrees = self._small_degrees()
         self.balance = self.schedule.balance or self._default_balance()
         segments = self.direction == "pull" and self.balance == "edge" and not self.change_driven
         self.rolled = rolled(self.program) if segments and self.schedule.fold else None
@@ -98,13 +99,14 @@ class OnyxCudaEngine(CudaEngine):
     def _default_balance(self) -> str:
         """Tiles of edges in push. In pull segments where degrees are large, on average or at a hub, as far as sums fit
         registers; owners of vertices where all are small."""
-        degree = self.graph.num_edges / max(1, self.graph.num_vertices)
         if not self.feature_aware or _sums_matrices(self.program):
             return "warp"
-        if self.direction == "push":
-            return "edge"
-        largest = int(self.graph.in_degrees.max(initial=0))
-        return "edge" if degree >= DENSE_DEGREE or largest >= HUB_DEGREE else "warp"
+        return "edge" if self.direction == "push" or not self.small_degrees else "warp"
+
+    def _small_degrees(self) -> bool:
+        """Whether all owners of vertices have few edges, and much the same."""
+        degree = self.graph.num_edges / max(1, self.graph.num_vertices)
+        return degree < DENSE_DEGREE and int(self.graph.in_degrees.max(initial=0)) < HUB_DEGREE
 
     def plan(self) -> None:
         """The launches of a superstep."""
@@ -181,15 +183,17 @@ class OnyxCudaEngine(CudaEngine):
             self.add(kernels.commit(group, doubled), "vertices", 1)
 
     def _add_gather(self, kernel: CudaKernel, share: int, swaps: tuple[str, ...] = ()) -> None:
-        lanes = 32 / self.rounds if self.rounds else share * self.team.lanes
-        most: Literal["all", "resident"] = "all" if self.rounds else "resident"
-        self.launches.append(Launch(kernel, "vertices", lanes, swaps, most=most))
+        if self.rounds:
+            self.launches.append(Launch(kernel, "vertices", 32 / self.rounds, swaps, most="all"))
+            return
+        most: Literal["some", "resident"] = "resident" if self.small_degrees else "some"
+        self.launches.append(Launch(kernel, "vertices", share * self.team.lanes, swaps, most=most))
 
     @property
     def rounds(self) -> int:
         """Consecutive vertices of each owner of a gather, where rows are so long that a warp has one at a time: blocks
         begin in order, so that rows of neighbours are still cached. 0: owners stay side by side, all the grid long."""
-        return ROUNDS if self.team.teams == 1 and not self.change_driven else 0
+        return ROUNDS if self.team.teams == 1 and self.small_degrees and not self.change_driven else 0
 
     def _plan_marks(self, kernels: PullKernels, group: FoldGroup) -> None:
         if self.tracking.sources(group):

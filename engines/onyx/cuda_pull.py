@@ -26,7 +26,9 @@ class PullKernels(Kernels):
         wanted, flags = self.wanted(group)
         graph = self.engine.graph
         edges = max(1, -(-graph.num_edges // max(1, graph.num_vertices * share)))  # of a team, on average
-        depth = -(-edges // -(-edges // self.depth(group)))  # fetched in as few rounds as they take, all alike
+        depth = min(self.depth(group), edges)
+        if self.engine.small_degrees:
+            depth = -(-edges // -(-edges // depth))  # all rounds alike
         template = templates.GATHER.format(share=share, depth=depth, rounds=self.engine.rounds)
         template = template.replace("WANTED", wanted)
         template = template.replace("FETCH", templates.fetch("u", "v"))

@@ -119,6 +119,22 @@ def test_algorithms(name, schedule, features, device):
     engine.close()
 
 
+def check_owners_of_few_edges(schedule, features, device):
+    """Owners of which a device runs so many at once, or of rows so long that each has several vertices, one by one."""
+    from harness.graph.generators import grid
+
+    algorithm = algorithms()["label_propagation"]
+    program, graph = trace(algorithm), grid(rows=19, columns=23)
+    inputs = algorithm.inputs(graph, features)
+    check_every_superstep(schedule, program, graph, inputs, features, device, SUPERSTEPS)
+
+
+@pytest.mark.parametrize("features", [2, 8, 66, 128])
+@pytest.mark.parametrize("schedule", ["pull", "pull-unfolded", "changes-pull"])
+def test_owners_of_few_edges(schedule, features, device):
+    check_owners_of_few_edges(schedule, features, device)
+
+
 @pytest.mark.parametrize("kind", ["insert", "lighter"])
 @pytest.mark.parametrize("name", ["label_propagation", "pagerank", "sssp", "components", "manifold_ranking"])
 @pytest.mark.parametrize("schedule", ["changes-pull", "changes-push", "pull"])
