@@ -69,7 +69,7 @@ class PageRankOfOriginals(PageRank):
             return {"rank": (1 - self.alpha) * v.teleport + self.alpha * v.aggr}
 
         p.repeat(self.supersteps)
-        p.output("rank", bound=1e-5)
+        p.output("rank", bound=2e-5)  # a hub of 63,443 in-edges, summed atomically in float32: 1.2e-5
 
 
 class SparseProduct(Algorithm):
