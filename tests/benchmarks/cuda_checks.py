@@ -24,10 +24,7 @@ from harness.language.sampled import Sample
 from harness.language.validation import Comparison
 
 Values = dict[str, NDArray[Any]]
-EACH, CLASS_ARCS = (
-    24,
-    1 << 12,
-)  # of a class of degrees: vertices, in-arcs; hubs have a vertex of each class all the same
+EACH, CLASS_ARCS = 64, 1 << 14  # vertices and in-arcs of a class of degrees; of each class of hubs one vertex still
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
@@ -54,8 +51,10 @@ class Checker:
     def __init__(self, workers: int) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="checks_"))
         self.number = 0
-        os.environ.update(ONE_THREAD)  # of the processes that are begun from here on
-        self.pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn")) if workers else None
+        self.pool: ProcessPoolExecutor | None = None
+        if workers:
+            os.environ.update(ONE_THREAD)  # of the processes that are begun from here on
+            self.pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
 
     def problem(self, sample: Sample, inputs: Inputs) -> Path:
         """Keep a sample with the inputs of its part, for the checks of many engines."""

@@ -239,6 +239,11 @@ class OfLibrary(ArrayEngine):
             return self.arrays.broadcast(one, shape)
         return self.native(cupy.full(shape, prop.start, kind))
 
+    def close(self) -> None:
+        """Drop what it began with, too."""
+        vars(self).pop("begun", None)
+        super().close()
+
     def native(self, array: Array) -> Any:
         """An array of CuPy's as one of the library's, in the same memory."""
         if self.library != "torch.sparse":

@@ -23,11 +23,12 @@ from harness.graph import Graph
 from tests.benchmarks.cuda_cells import release
 from tests.benchmarks.cuda_checks import Checker
 from tests.benchmarks.cuda_graphs import DelaunayMaker, rmat_graph, road_grid
-from tests.benchmarks.cuda_groups import DeviceLost
+from tests.benchmarks.cuda_groups import DeviceLost, guarded
 from tests.benchmarks.cuda_sheet import Budget, Sheet, device_facts
-from tests.benchmarks.thesis_groups import Bench, Group, compile_modules
+from tests.benchmarks.thesis_groups import Group
 from tests.benchmarks.thesis_pages import Tables
 from tests.benchmarks.thesis_plan import ORDER, Preset, Size, preset, sizes, weight
+from tests.benchmarks.thesis_problems import Bench, compile_modules
 
 TITLE = "The thesis's tables 7.2 and 7.4, measured"
 INTRODUCTION = (
@@ -98,13 +99,15 @@ def measure(bench: Bench, meshes: Meshes, wanted: list[Size], features: tuple[in
         left.remove(size)
         deadline = bench.end if not left else time.monotonic() + share * (bench.end - time.monotonic())
         wait = WAIT * (bench.end - time.monotonic())
-        graph = meshes.graph(size, wait) if is_mesh(size) else made(size)
-        if graph is None:
-            bench.budget.leave_out(size.name, "all of it: the triangulation was not ready")
+        graph = guarded(lambda s=size, w=wait: meshes.graph(s, w) if is_mesh(s) else made(s))
+        found = "the triangulation was not ready" if graph is None else graph
+        if not isinstance(found, str):
+            bench.sheet.graph(repr(graph))
+            found = guarded(lambda g=graph: bench.begin(g)) or found
+        if isinstance(found, str):
+            bench.budget.leave_out(size.name, f"all of it: {found}")
             continue
-        bench.sheet.graph(repr(graph))
         bench.tables.graphs.append(graph.name)
-        bench.begin(graph)
         if not compiled:
             compile_modules(bench, features)
             compiled = True

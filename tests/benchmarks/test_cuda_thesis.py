@@ -10,14 +10,16 @@ import pytest
 
 from harness.contract import Device
 from harness.graph.generators import rmat
-from tests.benchmarks import thesis_groups
+from tests.benchmarks import cuda_thesis, thesis_groups
 from tests.benchmarks.cuda_checks import Checker
 from tests.benchmarks.cuda_sheet import Budget, Sheet
-from tests.benchmarks.thesis_groups import Bench, Group
+from tests.benchmarks.thesis_groups import Group
 from tests.benchmarks.thesis_pages import Entry, Place, Tables, brief, failed, kind_of
 from tests.benchmarks.thesis_plan import ORDER, preset, sizes, weight
+from tests.benchmarks.thesis_problems import Bench
 from tests.emulation.device import emulate, unavailable
 
+DAILY = ("FA/CD", "SIMD-X", "PyTorch")
 ENGINES = ("NFA/NCD", "FA/NCD", "NFA/CD", "FA/CD", "Gunrock", "PyTorch")
 
 
@@ -126,8 +128,8 @@ def test_one_round_is_marked_and_numbers_are_brief():
 
 # groups ---------------------------------------------------------------------------------------------------------------
 @pytest.fixture
-def bench(monkeypatch, chosen, tmp_path):
-    """All but cuSPARSE, on the emulated device and, PyTorch, on the processor."""
+def bench(request, monkeypatch, chosen, tmp_path):
+    """All but cuSPARSE, on the emulated device and, PyTorch, on the processor; of every day those of ``DAILY``."""
     if unavailable():
         pytest.skip(unavailable())
     torch_engine = pytest.importorskip("engines.libraries.torch_engine")
@@ -142,7 +144,8 @@ def bench(monkeypatch, chosen, tmp_path):
     for column in chosen.columns:
         if column.spec.name == "onyx":
             monkeypatch.setitem(column.options, "block_size", 64)
-    columns = tuple(column for column in chosen.columns if column.spec.name != "cusparse")
+    wanted = DAILY if request.node.get_closest_marker("full") is None else [*ENGINES, "Tigr", "SIMD-X"]
+    columns = tuple(column for column in chosen.columns if column.label in wanted)
     fewer = SimpleNamespace(columns=columns, algorithms=chosen.algorithms, supersteps=4)
     made = Tables([column.label for column in columns], ORDER, 4)
     sheet = Sheet(["it"], tmp_path / "page.md", "Tables", "Told.")
@@ -164,13 +167,11 @@ def whole(bench, names, k, graph=None):
 
 
 def test_every_engine_is_right_and_timed(bench):
-    found = whole(bench, ["LP", "BP"], 4)
+    found = whole(bench, ["LP"], 4)
     row = found.row(4, "LP", "rmat_6")
-    assert {name: (entry.outcome, entry.reason, entry.supersteps) for name, entry in row.items()} == dict.fromkeys(
-        found.engines, ("", "", 4)
-    )
+    told = {name: (entry.outcome, entry.reason, entry.supersteps) for name, entry in row.items()}
+    assert told == dict.fromkeys(DAILY, ("", "", 4))
     assert all(entry.samples == [1.0, 1.0] for entry in row.values())
-    assert found.row(4, "BP", "rmat_6")["Gunrock"].outcome == "unsupported"
     assert "| LP | rmat_6 | 1.00 (0.250) |" in bench.sheet.page.read_text()
 
 
@@ -188,10 +189,10 @@ def test_all_algorithms(bench, k):
 def test_a_wrong_answer_has_no_time(bench, monkeypatch):
     part_of = thesis_groups.part_of
     monkeypatch.setattr(thesis_groups, "part_of", lambda engine, name, *at: 1.5 * part_of(engine, name, *at))
-    row = whole(bench, ["MML"], 4).row(4, "MML", "rmat_6")
+    row = whole(bench, ["LP"], 4).row(4, "LP", "rmat_6")
     assert {entry.outcome for entry in row.values()} == {"WRONG"}
-    assert "superstep 1: mmode" in row["Tigr"].reason
-    assert "| MML | rmat_6 | WRONG |" in bench.sheet.page.read_text()
+    assert "superstep 1: lp" in row["SIMD-X"].reason
+    assert "| LP | rmat_6 | WRONG |" in bench.sheet.page.read_text()
 
 
 def test_what_does_not_fit_the_time_is_listed(bench, monkeypatch):
@@ -201,4 +202,63 @@ def test_what_does_not_fit_the_time_is_listed(bench, monkeypatch):
     bench.begin(rmat(scale=6, symmetric=True, max_weight=3))
     Group(bench, "LP", 8, until=0.0, deadline=0.0).measure()
     assert {entry.outcome for entry in bench.tables.row(8, "LP", "rmat_6").values()} == {"left out"}
-    assert bench.budget.left_out["rmat_6, k = 8"][0] == "LP by NFA/NCD"
+    assert bench.budget.left_out["rmat_6, k = 8"][0] == "LP by FA/CD"
+
+
+# the whole ------------------------------------------------------------------------------------------------------------
+class Mesh:
+    """A triangulation that is ready or not."""
+
+    def __init__(self, vertices, ready):
+        self.vertices, self.ready = vertices, ready
+
+    def graph(self, name):
+        return SimpleNamespace(name=name)
+
+
+@pytest.mark.parametrize(
+    ("ready", "order"),
+    [
+        ((True, True), ["delaunay_16m", "like_road_usa"]),
+        ((False, True), ["like_road_usa", "delaunay of 100 points"]),
+        ((False, False), ["like_road_usa"]),
+    ],
+)
+def test_a_mesh_that_is_not_ready_waits_or_is_a_smaller_one(ready, order, monkeypatch):
+    begun, shares = [], []
+    monkeypatch.setattr(cuda_thesis, "made", lambda size: SimpleNamespace(name=size.name))
+    monkeypatch.setattr(cuda_thesis, "compile_modules", lambda *_: None)
+    monkeypatch.setattr(cuda_thesis, "WAIT", 0.0)
+    monkeypatch.setattr(cuda_thesis, "measure_graph", lambda bench, features, deadline: shares.append(deadline))
+    wanted = list(sizes(("delaunay_16m", "like_road_usa"), 1000))
+    meshes = cuda_thesis.Meshes(wanted[0])
+    meshes.makers = [Mesh(400, ready[0]), Mesh(100, ready[1])]
+    bench = SimpleNamespace(
+        end=time.monotonic() + 100.0, budget=Budget(1e6), sheet=Sheet([]), tables=SimpleNamespace(graphs=[]),
+        begin=lambda graph: begun.append(graph.name), done_with_graph=lambda: None,
+    )  # fmt: skip
+    cuda_thesis.measure(bench, meshes, wanted, (4,))
+    assert begun == bench.tables.graphs == order
+    nothing = {"delaunay_16m": ["all of it: the triangulation was not ready"]}
+    assert bench.budget.left_out == ({} if any(ready) else nothing)
+    assert shares == sorted(shares)
+    assert len(order) < 2 or shares[-1] == bench.end
+
+
+def test_groups_share_the_time_of_a_graph(monkeypatch, chosen):
+    begun = []
+
+    class Fake:
+        def __init__(self, bench, name, k, until, deadline):
+            begun.append((k, name, until, deadline))
+
+        def measure(self):
+            pass
+
+    monkeypatch.setattr(cuda_thesis, "Group", Fake)
+    deadline = time.monotonic() + 100.0
+    bench = SimpleNamespace(preset=chosen, write=lambda: None)
+    cuda_thesis.measure_graph(bench, chosen.features, deadline)
+    assert [(k, name) for k, name, _, _ in begun] == [(k, name) for k in (4, 8) for name in ORDER]
+    assert all(until <= deadline + 1e-6 for _, _, until, _ in begun)
+    assert begun[-1][2] == pytest.approx(deadline)

@@ -4,151 +4,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
 
 from harness.contract import Device, Engine, No, Phases
 from harness.graph import Graph
-from harness.language import Algorithm, Inputs, trace
-from harness.language.sampled import Sample, not_sampled, of_all_degrees
+from harness.language import Inputs
 from harness.language.warm import kept_properties
 from harness.lowering.cuda.engine import CudaEngine
-from tests.benchmarks.cuda_cells import Cell, Unsupported, compile_ahead, milliseconds, release
-from tests.benchmarks.cuda_checks import CLASS_ARCS, EACH, Checker, Transition, Verdict
+from tests.benchmarks.cuda_cells import Unsupported, milliseconds, release
+from tests.benchmarks.cuda_checks import Transition
 from tests.benchmarks.cuda_groups import OUT_OF_MEMORY, guarded
-from tests.benchmarks.cuda_shared import DeviceGraph, Shared, holds_nan, part_of, taken
-from tests.benchmarks.cuda_sheet import Budget, Sheet
-from tests.benchmarks.thesis_pages import Entry, Place, Tables, failed
-from tests.benchmarks.thesis_plan import EngineColumn, Preset
+from tests.benchmarks.cuda_shared import Shared, holds_nan, part_of
+from tests.benchmarks.thesis_pages import Entry, Place, failed
+from tests.benchmarks.thesis_plan import EngineColumn
+from tests.benchmarks.thesis_problems import CHECKING, Bench, Problem
 
 ROUNDS = 5
 LEAST_ROUNDS = 2
-SLOW_MS = 1500.0  # a run of about so much is checked by its first two supersteps
+SLOW_MS = 1000.0  # a run of about so much is checked by its first two supersteps
 PATIENCE_MS = 6000.0  # no run of more
-CHECKING, UNCHECKED = "checking", "unchecked"
-
-
-@dataclass
-class Bench:
-    """What all groups have in common; ``end``: the time (monotonic) by which measuring has to be done."""
-
-    preset: Preset
-    sheet: Sheet
-    budget: Budget
-    tables: Tables
-    checker: Checker
-    end: float
-    pending: list[tuple[Entry, Future[Verdict]]] = field(default_factory=list)
-    graph: DeviceGraph | None = None
-    vertices: NDArray[Any] | None = None
-
-    def begin(self, graph: Graph) -> None:
-        """A graph's turn: it goes to the device, and vertices to check are drawn."""
-        self.vertices = of_all_degrees(graph, EACH, class_arcs=CLASS_ARCS)
-        self.graph = DeviceGraph(graph)
-
-    def done_with_graph(self) -> None:
-        """Give its memory back."""
-        self.graph = None
-        release([])
-
-    def settle(self, until: float = 0.0) -> None:
-        """Take over the checks that are done; ``until`` (monotonic): wait for the others, and give up then."""
-        left = []
-        for entry, future in self.pending:
-            if not until and not future.done():
-                left.append((entry, future))
-                continue
-            try:
-                verdict = future.result(max(0.0, until - time.monotonic()) if until else None)
-            except TimeoutError:
-                entry.outcome, entry.reason = UNCHECKED, "the time was up before its answer was checked"
-            except Exception as error:  # noqa: BLE001  whatever ended the check, the cell has no time then
-                entry.outcome, entry.reason = UNCHECKED, f"the check failed: {type(error).__name__}: {error}"
-            else:
-                entry.outcome, entry.reason = ("", "") if verdict.ok else ("WRONG", verdict.told)
-        self.pending = left
-
-    def write(self) -> None:
-        """Bring the page up to date."""
-        self.settle()
-        self.sheet.parts = self.tables.parts()
-        self.sheet.write()
-
-
-@dataclass(frozen=True, eq=False)
-class ModuleCell(Cell):
-    """A cell whose module is compiled ahead."""
-
-    column: EngineColumn | None = None
-
-    def engine(self) -> Any:
-        """A new engine."""
-        assert self.column is not None
-        return self.column.engine()
-
-
-def compile_modules(bench: Bench, features: Sequence[int]) -> None:
-    """Have the modules of all groups on disk; on another graph they are the same, or compiled when they are needed."""
-    assert bench.graph is not None
-    cells = [
-        ModuleCell(column.label, algorithm, k, column=column)
-        for algorithm in bench.preset.algorithms.values()
-        for k in features
-        for column in bench.preset.columns
-        if column.spec.name not in ("cusparse", "torch")
-    ]
-    compile_ahead(cells, bench.graph)
-    print(f"{len(cells)} modules compiled [{bench.sheet.spent:.0f} s]", flush=True)
-
-
-@dataclass
-class Problem:
-    """What the engines of a group are given, and where their answers are looked at."""
-
-    algorithm: Algorithm
-    shared: Shared
-    sample: Sample
-    kept: Path
-
-    @classmethod
-    def of(cls, bench: Bench, algorithm: Algorithm, k: int) -> Problem:
-        """Of an algorithm on the present graph. Raises Unsupported where its answers cannot be checked."""
-        assert bench.graph is not None
-        program = trace(algorithm)
-        reason = not_sampled(program)
-        if reason:
-            raise Unsupported(f"answers cannot be checked: {reason}")
-        graph, inputs = posed(algorithm, bench.graph, k)
-        shared = Shared(program, graph, inputs, k)
-        sample = Sample.of(program, graph.host, bench.vertices)
-        parts = {}
-        for name, values in inputs.properties.items():
-            place = program.properties[name].place
-            index = {"vertex": sample.near, "edge": sample.arcs}.get(place)
-            parts[name] = taken(values if index is None else shared.given(name), index)
-        return cls(algorithm, shared, sample, bench.checker.problem(sample, Inputs(parts, inputs.parameters)))
-
-
-def posed(algorithm: Algorithm, graph: DeviceGraph, k: int) -> tuple[DeviceGraph, Inputs]:
-    """The algorithm's own graph and inputs. What it computes along edges it computes on the device, as CuPy takes over
-    from NumPy there; where it cannot, on the host, which takes longer, and is told."""
-    import cupy
-
-    try:
-        prepared = algorithm.prepare_graph(graph)
-        assert isinstance(prepared, DeviceGraph)
-        return prepared, algorithm.inputs(prepared, k)
-    except (TypeError, ValueError, AttributeError, NotImplementedError) as error:
-        print(f"  (inputs of {algorithm.name} are made on the host: {type(error).__name__}: {error})", flush=True)
-    on_host = algorithm.prepare_graph(graph.host)
-    weights = on_host.weights if on_host is not graph.host else None
-    prepared = graph if weights is None else graph.with_weights(cupy.asarray(weights))
-    return prepared, algorithm.inputs(on_host, k)
 
 
 @dataclass
@@ -262,6 +139,13 @@ class Group:
         return f"diverged: {broken[0]} holds values that are no numbers" if broken else found
 
     def _time_held(self) -> None:
+        """Time the engines that are held, and let them go."""
+        self._rounds()
+        release([held.engine for held in self.held.values()])
+        self.held.clear()
+        release([])
+
+    def _rounds(self) -> None:
         """Rounds in which the engines take turns."""
         for round_ in range(ROUNDS):
             if round_ >= LEAST_ROUNDS and time.monotonic() > self.until:
@@ -277,9 +161,6 @@ class Group:
                     continue
                 held.entry.samples.append(found[0])
                 held.entry.supersteps = found[1]
-        release([held.engine for held in self.held.values()])
-        self.held.clear()
-        release([])
 
     def _tell(self, posed_in: float, took: float) -> None:
         row = self.bench.tables.row(self.k, self.name, self.graph)
