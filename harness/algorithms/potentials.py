@@ -35,8 +35,9 @@ def scaled(potentials: Array, name: Callable[[int], str]) -> NDArray[np.float32]
         raise InvalidInput(
             f"{name(int(empty[0]))} has potentials that are all zero: no state is possible; correct them"
         )
-    relative = flat / top
-    kept = np.where(flat > 0, np.maximum(relative, LEAST), 0.0)
+    kept = flat / top
+    np.maximum(kept, LEAST, out=kept)
+    kept[flat == 0] = 0.0
     result: NDArray[np.float32] = kept.astype(np.float32).reshape(potentials.shape)
     return result
 

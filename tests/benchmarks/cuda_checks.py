@@ -6,13 +6,13 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from harness.language import Algorithm, Inputs, trace
 from harness.language.sampled import Sample
 from harness.language.validation import Comparison
 
+T = TypeVar("T")
 Values = dict[str, NDArray[Any]]
 EACH, CLASS_ARCS = 64, 1 << 14  # vertices and in-arcs of a class of degrees; of each class of hubs one vertex still
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -64,6 +65,12 @@ class Checker:
         arrays |= {} if graph.weights is None else {"weights": graph.weights}
         return self._saved(arrays | _named("input", inputs.properties))
 
+    def inputs_ahead(self, algorithm: Algorithm, vertices: int, features: int) -> Future[list[Path]]:
+        """Have inputs made that depend on the vertices alone; the files of the properties."""
+        self.number += 1
+        given = (algorithm, vertices, features, self.folder / f"{self.number}")
+        return self._done(vertex_inputs, *given)
+
     def check(
         self, problem: Path, algorithm: Algorithm, parameters: Mapping[str, float], features: int,
         transitions: list[Transition],
@@ -74,10 +81,13 @@ class Checker:
             arrays |= _named(f"before{at}", one.before or {}) | _named(f"after{at}", one.after)
         steps = [(one.superstep, one.before is not None) for one in transitions]
         given = (problem, self._saved(arrays), algorithm, dict(parameters), features, steps)
+        return self._done(judged, *given)
+
+    def _done(self, work: Callable[..., T], *given: Any) -> Future[T]:
         if self.pool is not None:
-            return self.pool.submit(judged, *given)
-        future: Future[Verdict] = Future()
-        future.set_result(judged(*given))
+            return self.pool.submit(work, *given)
+        future: Future[T] = Future()
+        future.set_result(work(*given))
         return future
 
     def _saved(self, arrays: Mapping[str, NDArray[Any]]) -> Path:
@@ -113,6 +123,17 @@ def judged(
     worst = max(one.error for one in compared)
     numbers = " and ".join(str(superstep) for superstep, _ in steps)
     return Verdict(True, f"supersteps {numbers} at {len(sample.vertices):,} vertices, off by {worst:.0e} at most")
+
+
+def vertex_inputs(algorithm: Algorithm, vertices: int, features: int, folder: Path) -> list[Path]:
+    """The inputs of an algorithm that asks nothing of the arcs, made on a graph without any; a file for each."""
+    nothing = Graph(Adjacency(np.zeros(vertices + 1, np.int64), np.empty(0, np.uint32)), name="vertices alone")
+    folder.mkdir()
+    paths = []
+    for name, values in algorithm.inputs(nothing, features).properties.items():
+        paths.append(folder / f"{name}.npy")
+        np.save(paths[-1], values)
+    return paths
 
 
 @lru_cache(2)

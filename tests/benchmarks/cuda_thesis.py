@@ -97,13 +97,12 @@ def measure(bench: Bench, meshes: Meshes, wanted: list[Size], features: tuple[in
         size = ready[0] if ready else left[0]
         share = size.work / sum(one.work for one in left)
         left.remove(size)
-        deadline = bench.end if not left else time.monotonic() + share * (bench.end - time.monotonic())
         wait = WAIT * (bench.end - time.monotonic())
         graph = guarded(lambda s=size, w=wait: meshes.graph(s, w) if is_mesh(s) else made(s))
         found = "the triangulation was not ready" if graph is None else graph
         if not isinstance(found, str):
             bench.sheet.graph(repr(graph))
-            found = guarded(lambda g=graph: bench.begin(g)) or found
+            found = guarded(lambda g=graph: bench.begin(g, features)) or found
         if isinstance(found, str):
             bench.budget.leave_out(size.name, f"all of it: {found}")
             continue
@@ -111,7 +110,8 @@ def measure(bench: Bench, meshes: Meshes, wanted: list[Size], features: tuple[in
         if not compiled:
             compile_modules(bench, features)
             compiled = True
-        measure_graph(bench, features, deadline)
+        now = time.monotonic()
+        measure_graph(bench, features, now + share * (bench.end - now) if left else bench.end)
         bench.done_with_graph()
 
 
@@ -140,6 +140,8 @@ def run(given: argparse.Namespace, sheet: Sheet, chosen: Preset) -> None:
     checker = Checker(WORKERS)
     bench = Bench(chosen, sheet, budget, tables, checker, end=started + given.seconds - LAST_S)
     note = ""
+    for column in chosen.columns:
+        column.engine()  # loads its libraries
     gc.freeze()
     gc.disable()  # it would run at any time; what is to be freed is told (release)
     try:

@@ -10,9 +10,10 @@ import pytest
 
 from harness.graph.generators import rmat
 from harness.language import trace
+from tests.benchmarks.cuda_checks import Checker
 from tests.benchmarks.cuda_shared import DeviceGraph
 from tests.benchmarks.thesis_plan import ORDER, preset
-from tests.benchmarks.thesis_problems import posed
+from tests.benchmarks.thesis_problems import AHEAD, posed
 
 
 class OfDevice(np.lib.mixins.NDArrayOperatorsMixin):
@@ -78,3 +79,19 @@ def test_inputs_along_edges_are_made_on_the_device(name, monkeypatch):
     )
     for key, values in expected.properties.items():
         np.testing.assert_array_equal(bare(made.properties[key]), values)
+
+
+def test_inputs_of_vertices_are_made_ahead(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(asarray=OfDevice))
+    graph, algorithm = rmat(scale=7, edge_factor=6, symmetric=True, max_weight=3), preset().algorithms["BP"]
+    assert graph.has_reverse_edges
+    assert algorithm.name in AHEAD
+    checker = Checker(0)
+    ahead = checker.inputs_ahead(algorithm, graph.num_vertices, 4)
+    made, expected = posed(algorithm, DeviceGraph(graph), 4, ahead)[1], algorithm.inputs(graph, 4)
+    assert made.parameters == expected.parameters
+    assert set(made.properties) == set(expected.properties)
+    for key, values in expected.properties.items():
+        np.testing.assert_array_equal(made.properties[key], values)
+    assert not any(path.exists() for path in ahead.result())
+    checker.close()

@@ -151,8 +151,8 @@ class Group:
             if round_ >= LEAST_ROUNDS and time.monotonic() > self.until:
                 break
             for label, held in self.held.items():
-                # One round has to do where there is no time at all
-                if held.entry.outcome != CHECKING or (round_ and time.monotonic() > self.bench.end):
+                # one round has to do where the time of the graph is up
+                if held.entry.outcome != CHECKING or (round_ and time.monotonic() > self.deadline):
                     continue
                 found = guarded(lambda one=held: timed(one.engine, one.inputs, self.limit))
                 if isinstance(found, str):

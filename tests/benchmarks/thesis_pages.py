@@ -72,11 +72,12 @@ class Tables:
     graphs: list[str] = field(default_factory=list)  # in the order of rows
 
     def parts(self) -> list[Part]:
-        """All tables and lists."""
-        return [
-            self.summary(), *self.all_times(), *self.relative(), self.wins(), self.losses(), self.without_times(),
+        """All tables and lists in which there is something."""
+        found = [
+            self.summary(), self.losses(), self.wins(), *self.all_times(), *self.relative(), self.without_times(),
             self.settled(),
         ]  # fmt: skip
+        return [part for part in found if part.rows]
 
     def row(self, features: int, algorithm: str, graph: str) -> Mapping[str, Entry]:
         """What is known of a row, by engine."""
@@ -180,10 +181,18 @@ class Tables:
     def losses(self) -> Part:
         """Every row in which something is as fast as the best of Onyx's variants, or faster; the worst first."""
         found = [(row, own, other, times) for row, own, other, times in self.against() if other and (times or 0) <= 1]
-        part = Part(f"where Onyx loses: {len(found)} rows", _DUEL)
+        part = Part(f"where Onyx loses: {len(found)} rows", [*_DUEL, Column("all that are faster", 40, "<")])
         for row, own, other, times in sorted(found, key=lambda one: one[3] or 0):
-            part.rows.append([*row, *_duellists(own, other), f"{times:.2f}x" if times else "no time", ""])
+            faster = self.faster(int(row[2]), row[0], row[1], own[1] if own else math.inf)
+            part.rows.append([*row, *_duellists(own, other), f"{times:.2f}x" if times else "no time", faster, ""])
         return part
+
+    def faster(self, features: int, algorithm: str, graph: str, ms: float) -> str:
+        """The other engines that take no more than ``ms``, each with how many times as fast it is."""
+        row = self.row(features, algorithm, graph)
+        times = [(name, row[name].ms) for name in self._others if name in row]
+        known = sorted((taken, name) for name, taken in times if taken is not None and taken <= ms)
+        return ", ".join(f"{name} {ms / taken:.2f}x" if ms < math.inf else name for taken, name in known)
 
     def without_times(self) -> Part:
         """Every cell that has no time, and why; cells of one engine with the same reason together."""

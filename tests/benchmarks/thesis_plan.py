@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -23,6 +24,11 @@ WEIGHTS = {"LP": 1.0, "MML": 2.0, "MMR": 2.0, "BP": 3.0, "ALS": 3.0}
 ORDER = tuple(WEIGHTS)  # of measuring
 
 
+@cache
+def _of_library(made: type) -> type:
+    return type(made.__name__, (OfLibrary, made), {})
+
+
 @dataclass(frozen=True)
 class EngineColumn:
     """A column of the tables: an engine under a schedule."""
@@ -38,7 +44,8 @@ class EngineColumn:
         schedule = schedule_from_options(self.spec, self.options)
         if issubclass(made, CudaEngine):
             return made(schedule)
-        engine: Engine = type(made.__name__, (OfLibrary, made), {"shared": shared})(schedule)
+        engine: Any = _of_library(made)(schedule)
+        engine.shared = shared
         return engine
 
 
@@ -55,7 +62,7 @@ class Size:
     @property
     def work(self) -> float:
         """What a superstep goes through, roughly, and what there is to do for any graph."""
-        return self.arcs + self.vertices / 2 + 1e7
+        return self.arcs + self.vertices / 2 + 2.5e7
 
 
 @dataclass(frozen=True)
