@@ -200,9 +200,20 @@ def test_what_does_not_fit_the_time_is_listed(bench, monkeypatch):
     row = whole(bench, ["LP"], 4).row(4, "LP", "rmat_6")
     assert {entry.outcome for entry in row.values()} == {"too slow"}
     bench.begin(rmat(scale=6, symmetric=True, max_weight=3), [8])
-    Group(bench, "LP", 8, until=0.0, deadline=0.0).measure()
+    Group(bench, "LP", 8, until=0.0, deadline=-1e6).measure()
     assert {entry.outcome for entry in bench.tables.row(8, "LP", "rmat_6").values()} == {"left out"}
     assert bench.budget.left_out["rmat_6, k = 8"][0] == "LP by FA/CD"
+
+
+def test_what_is_ready_when_the_time_is_up_is_left_out(bench, monkeypatch):
+    graph = rmat(scale=6, edge_factor=6, symmetric=True, max_weight=3)
+    assert graph.has_reverse_edges
+    bench.begin(graph, [4])
+    monkeypatch.setattr(bench, "end", -1e6)
+    Group(bench, "LP", 4, until=0.0, deadline=time.monotonic() + 100.0).measure()
+    bench.write()
+    row = bench.tables.row(4, "LP", "rmat_6")
+    assert {(entry.outcome, entry.ms) for entry in row.values()} == {("left out", None)}
 
 
 # the whole ------------------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ ROUNDS = 5
 LEAST_ROUNDS = 2
 SLOW_MS = 1000.0  # a run of about so much is checked by its first two supersteps
 PATIENCE_MS = 6000.0  # no run of more
+GRACE_S = 10.0  # after the end, in which engines that are ready are still timed once
 
 
 @dataclass
@@ -35,6 +36,7 @@ class Held:
     engine: Engine
     inputs: Inputs
     entry: Entry
+    lost: bool = False  # it failed while it was timed
 
 
 class Group:
@@ -141,6 +143,7 @@ class Group:
     def _time_held(self) -> None:
         """Time the engines that are held, and let them go."""
         self._rounds()
+        self._leave_out([label for label, held in self.held.items() if not held.entry.samples and not held.lost])
         release([held.engine for held in self.held.values()])
         self.held.clear()
         release([])
@@ -152,12 +155,13 @@ class Group:
                 break
             for label, held in self.held.items():
                 # one round has to do where the time of the graph is up
-                if held.entry.outcome != CHECKING or (round_ and time.monotonic() > self.deadline):
+                last = self.deadline if round_ else self.bench.end + GRACE_S
+                if held.lost or time.monotonic() > last:
                     continue
                 found = guarded(lambda one=held: timed(one.engine, one.inputs, self.limit))
                 if isinstance(found, str):
                     self._note(label, failed(found))
-                    held.entry = Entry(outcome="failed")
+                    held.lost = True
                     continue
                 held.entry.samples.append(found[0])
                 held.entry.supersteps = found[1]

@@ -69,15 +69,15 @@ class Bench:
         self.graph, self.samples = None, {}
         release([])
 
-    def settle(self, until: float = 0.0) -> None:
+    def settle(self, until: float | None = None) -> None:
         """Take over the checks that are done; ``until`` (monotonic): wait for the others, and give up then."""
         left = []
         for entry, future in self.pending:
-            if not until and not future.done():
+            if until is None and not future.done():
                 left.append((entry, future))
                 continue
             try:
-                verdict = future.result(max(0.0, until - time.monotonic()) if until else None)
+                verdict = future.result(max(0.0, until - time.monotonic()) if until is not None else None)
             except TimeoutError:
                 entry.outcome, entry.reason = UNCHECKED, "the time was up before its answer was checked"
             except Exception as error:  # noqa: BLE001  whatever ended the check, the cell has no time then
