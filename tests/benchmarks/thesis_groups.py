@@ -155,7 +155,7 @@ class Group:
                 break
             for label, held in self.held.items():
                 # one round has to do where the time of the graph is up
-                last = self.deadline if round_ else self.bench.end + GRACE_S
+                last = self.deadline if held.entry.samples else self.bench.end + GRACE_S
                 if held.lost or time.monotonic() > last:
                     continue
                 found = guarded(lambda one=held: timed(one.engine, one.inputs, self.limit))
