@@ -22,7 +22,7 @@ from tests.benchmarks.thesis_pages import Entry, Place, failed
 from tests.benchmarks.thesis_plan import EngineColumn
 from tests.benchmarks.thesis_problems import CHECKING, Bench, Problem
 
-ROUNDS = 5
+ROUNDS = 3  # what time is left over goes to the graphs that come later
 LEAST_ROUNDS = 2
 SLOW_MS = 1000.0  # a run of about so much is checked by its first two supersteps
 PATIENCE_MS = 6000.0  # no run of more
