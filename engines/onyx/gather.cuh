@@ -37,9 +37,9 @@ __device__ inline Matrix<M, N> across_teams(const Team& team, Matrix<M, N> matri
     return matrix;
 }
 
-// A block goes over the vertices of ROUNDS rounds that lie together, and there is one for all of these; ROUNDS = 0: over
-// those that lie the whole grid apart. For the wanted vertices: start(v); visit(got, u, v, e) for its in-edges, each team of its own ones; join() brings the
-// teams' sums together; finish(v) by one team.
+// For the wanted vertices: start(v); visit(got, u, v, e) for its in-edges, each team of its own ones; join() brings the
+// teams' sums together; finish(v) by one team. The vertices of ROUNDS rounds of a block lie together, and there are as
+// many blocks as that takes; ROUNDS = 0: they lie the whole grid apart, and any number of blocks will do.
 template <int SHARE, int DEPTH, int ROUNDS, class Wanted, class Start, class Fetch, class Visit, class Join, class Finish>
 __device__ inline void gather(const Team& team, const Arc* offsets, const Id* neighbours, Id first, Id last,
                               Wanted wanted, Start start, Fetch fetch, Visit visit, Join join, Finish finish)

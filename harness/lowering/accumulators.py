@@ -33,9 +33,9 @@ def separated(program: Program) -> Program:
         if not isinstance(stage, EdgeReduce) or not _needs_own(program, stage):
             stages.append(stage)
             continue
-        own = _unused(f"{stage.into}_reduced", properties)
+        own = unused(f"{stage.into}_reduced", properties)
         properties[own] = Property(own, "vertex", stage.message.shape)
-        name = _unused(f"{stage.name}_copy", names)
+        name = unused(f"{stage.name}_copy", names)
         names.add(name)
         value = read("v", own, stage.message.shape, "float")
         stages.append(dataclasses.replace(stage, into=own))
@@ -55,7 +55,8 @@ def _needs_own(program: Program, stage: EdgeReduce) -> bool:
     return written_again or through_edges
 
 
-def _unused(name: str, taken: Container[str]) -> str:
+def unused(name: str, taken: Container[str]) -> str:
+    """A name like ``name`` that is not taken."""
     while name in taken:
         name += "_"
     return name

@@ -23,13 +23,14 @@ from collections.abc import Collection, Mapping, Sequence
 
 from harness.language.expressions import Expression, arithmetic, read, substitute, walk
 from harness.language.operators import absolute, any_feature, exp, full, largest, log, total, where
-from harness.language.program import EdgeReduce, EdgeUpdate, Program, Property, Role, Stage, VertexStep
+from harness.language.program import EdgeReduce, EdgeUpdate, Program, Property, Role, Stage, VertexStep, reads
+from harness.lowering.accumulators import unused
 
 PARTS = ("log", "zeros", "negatives")
 SELDOM = "seldom"  # the attribute of a ``where`` of which the first side is taken seldom
 
 
-def shares(factor: Expression, parts: Sequence[str]) -> tuple[Expression, ...]:
+def shares(factor: Expression, parts: Collection[str]) -> tuple[Expression, ...]:
     """What one factor adds to the sums; without *negatives* among them it is nonnegative."""
     zero, signed = factor == 0.0, "negatives" in parts
     magnitude = where(zero, 0.0, log(where(zero, 1.0, absolute(factor) if signed else factor)))
@@ -67,24 +68,21 @@ def products_as_sums(program: Program, *, masked: bool = False) -> Program:
     if not reduced:
         return program
     properties = dict(program.properties)
-    parts = {name: _parts(program, reduction) for name, reduction in reduced.items()}
+    parts: dict[str, dict[str, str]] = {}
     for name, reduction in reduced.items():
-        for part, start in zip(parts[name], _starts(program.properties[name]), strict=False):
+        parts[name] = {part: unused(f"{name}_{part}", properties) for part in _parts(program, reduction)}
+        for own, start in zip(parts[name].values(), _starts(program.properties[name]), strict=False):
             role: Role = "temporary" if start is None else "state"
-            properties[f"{name}_{part}"] = Property(
-                f"{name}_{part}", "vertex", reduction.message.shape, role=role, start=start
-            )
-    kept = _taken_out_of(program) if masked else frozenset()
-    for name in kept:
-        logs, zeros = (properties[f"{name}_{part}"] for part in PARTS[:2])
-        properties[f"{name}_masked"] = dataclasses.replace(
-            logs, name=f"{name}_masked", start=float("-inf") if zeros.start == 1.0 else logs.start
-        )
+            properties[own] = Property(own, "vertex", reduction.message.shape, role=role, start=start)
+    kept = {name: unused(f"{name}_masked", properties) for name in reduced if masked and _taken_out(program, name)}
+    for name, own in kept.items():
+        logs, zeros = (properties[parts[name][part]] for part in PARTS[:2])
+        properties[own] = dataclasses.replace(logs, name=own, start=-math.inf if zeros.start == 1.0 else logs.start)
     stages: list[Stage] = []
     for stage in program.stages:
         plain = _without_as_difference(stage, parts, kept)
         if isinstance(plain, EdgeReduce) and plain.reducer == "prod":
-            stages += _sums(plain, parts[plain.into], masked=plain.into in kept)
+            stages += _sums(plain, parts[plain.into], kept.get(plain.into), properties)
         else:
             stages.append(plain)
     return dataclasses.replace(program, properties=properties, stages=tuple(stages))
@@ -102,10 +100,10 @@ def _parts(program: Program, reduction: EdgeReduce) -> tuple[str, ...]:
     return PARTS[:2] if read_alone and not whole else PARTS
 
 
-def _taken_out_of(program: Program) -> frozenset[str]:
-    """The products of vectors out of which factors are taken."""
+def _taken_out(program: Program, name: str) -> bool:
+    """Whether vectors are taken out of a product."""
     nodes = [node for stage in program.stages for node in walk(*stage.expressions()) if node.op == "without"]
-    return frozenset(node.args[0].attribute[1] for node in nodes if len(node.shape) == 1)
+    return any(node.args[0].attribute[1] == name and len(node.shape) == 1 for node in nodes)
 
 
 def _starts(product: Property) -> tuple[float | None, ...]:
@@ -118,25 +116,31 @@ def _starts(product: Property) -> tuple[float | None, ...]:
     return magnitude, float(value == 0), float(value < 0)
 
 
-def _sums(stage: EdgeReduce, parts: Sequence[str], *, masked: bool) -> list[Stage]:
-    """The sums of a product, and the step that multiplies them out."""
+def _sums(
+    stage: EdgeReduce, parts: Mapping[str, str], masked: str | None, properties: dict[str, Property]
+) -> list[Stage]:
+    """The sums of a product, and the step that multiplies them out. A message that reads them reads those of the
+    superstep before: they are then made apart, and all written by the step."""
+    apart = bool({*parts.values(), masked} & {name for _, name in reads(stage)})
+    into = {part: unused(f"{own}_made", properties) if apart else own for part, own in parts.items()}
     found: list[Stage] = []
-    for part, share in zip(parts, shares(stage.message, parts), strict=True):
-        found.append(EdgeReduce(f"{stage.name}_{part}", f"{stage.into}_{part}", "sum", share, stage.line))
-    sums = _read_sums("v", stage.into, stage.message, parts)
-    writes: list[tuple[str, Expression]] = []
+    for (part, own), share in zip(into.items(), shares(stage.message, parts), strict=True):
+        properties.setdefault(own, Property(own, "vertex", stage.message.shape))
+        found.append(EdgeReduce(f"{stage.name}_{part}", own, "sum", share, stage.line))
+    sums = _read_sums("v", into, stage.message)
     if stage.initial is not None:
-        own = shares(read("v", stage.initial.attribute[1], stage.message.shape, "float"), parts)
-        sums = tuple(a + b for a, b in zip(sums, own, strict=True))
-        writes = [(f"{stage.into}_{part}", value) for part, value in zip(parts, sums, strict=True)]
+        own_shares = shares(read("v", stage.initial.attribute[1], stage.message.shape, "float"), parts)
+        sums = tuple(a + b for a, b in zip(sums, own_shares, strict=True))
+    again = apart or stage.initial is not None
+    writes: list[tuple[str, Expression]] = list(zip(parts.values(), sums, strict=True)) if again else []
     if masked:
-        writes.append((f"{stage.into}_masked", mask(*sums[:2])))
+        writes.append((masked, mask(*sums[:2])))
     found.append(VertexStep(f"{stage.name}_product", ((stage.into, product(sums)), *writes), stage.line))
     return found
 
 
-def _read_sums(space: str, name: str, like: Expression, parts: Sequence[str]) -> tuple[Expression, ...]:
-    return tuple(read(space, f"{name}_{part}", like.shape, "float") for part in parts)
+def _read_sums(space: str, parts: Mapping[str, str], like: Expression) -> tuple[Expression, ...]:
+    return tuple(read(space, own, like.shape, "float") for own in parts.values())
 
 
 def _left(sums: Sequence[Expression], taken: Sequence[Expression], masked: Expression, zero: Expression) -> Expression:
@@ -146,18 +150,18 @@ def _left(sums: Sequence[Expression], taken: Sequence[Expression], masked: Expre
     return _powers(Expression(sides.op, sides.args, shape=sides.shape, attribute=SELDOM), signs)
 
 
-def _without_as_difference(stage: Stage, parts: Mapping[str, Sequence[str]], kept: Collection[str]) -> Stage:
-    """The stage with every ``product.without(factor)`` written as a difference of sums; ``kept``: those products that
-    are kept masked."""
+def _without_as_difference(stage: Stage, parts: Mapping[str, Mapping[str, str]], kept: Mapping[str, str]) -> Stage:
+    """The stage with every ``product.without(factor)`` written as a difference of sums; ``kept``: where the masked
+    logarithms of products are."""
 
     def replace(node: Expression) -> Expression | None:
         if node.op != "without" or node.args[0].attribute[1] not in parts:
             return None
         space, name = node.args[0].attribute
         factor = substitute(node.args[1], replace)
-        taken, sums = shares(factor, parts[name]), _read_sums(space, name, node, parts[name])
+        taken, sums = shares(factor, parts[name]), _read_sums(space, parts[name], node)
         if name in kept:
-            return _left(sums, taken, read(space, f"{name}_masked", node.shape, "float"), factor == 0.0)
+            return _left(sums, taken, read(space, kept[name], node.shape, "float"), factor == 0.0)
         return product(tuple(a - b for a, b in zip(sums, taken, strict=True)))
 
     match stage:

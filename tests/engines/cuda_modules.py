@@ -131,7 +131,7 @@ def module_of(engine: CudaEngine, program: Program, graph: Graph, features: int)
 def accepted(declared: Declared, algorithm: str) -> list[Schedule]:
     """The schedules under which an engine runs an algorithm, while its matrices fit."""
     program, graph = problem(algorithm)
-    lowered = separated(products_as_sums(program))
+    lowered = separated(products_as_sums(program, masked=True))
     return [s for s in declared.schedules() if not declared.build(s).refusal(lowered, graph, FEATURES[0])]
 
 

@@ -525,6 +525,51 @@ def beliefs(p, self):
 
 
 @example
+def sums_and_products_without(p, self):
+    """A sum and a product out of which something is taken; a property that is called as a part of the product would."""
+    p.edge("weight")
+    p.vertex("x0", K)
+    p.vertex("whole_masked", K)
+    p.vertex("sum", K, start=1.0)
+    p.vertex("whole", K, start=1.0)
+    p.vertex("y", K, start="x0")
+
+    @p.over_edges(into="sum", reduce="sum")
+    def weights(edge):
+        return full(K, edge.weight)
+
+    @p.over_edges(into="whole", reduce="prod")
+    def factors(src):
+        return where(src.x0 > 1.1, 0.0, src.x0)
+
+    @p.over_edges(into="rest", reduce="sum")
+    def left(src, dst, edge):
+        factor = where(src.x0 > 1.1, 0.0, src.x0)
+        return src.sum.without(full(K, 0.5 * edge.weight)) + dst.whole.without(factor) + 0.25 * src.whole_masked
+
+    @p.over_vertices
+    def step(v):
+        return {"y": 0.1 * v.rest + 0.5 * v.y + 0.1 * v.whole}
+
+    p.repeat(3)
+    p.output("y", bound=1e-4)
+
+
+@example
+def a_product_of_itself(p, self):
+    """A product whose message takes a factor out of what it was."""
+    p.edge("gate", K)
+    p.vertex("whole", K, start=1.0)
+
+    @p.over_edges(into="whole", reduce="prod")
+    def factors(src, edge):
+        return 0.5 * src.whole.without(where(edge.gate > 1.1, 0.0, edge.gate)) + edge.gate - 0.4
+
+    p.repeat(4)
+    p.output("whole", bound=1e-3)
+
+
+@example
 def products(p, self):
     """Products of vectors and of scalars with zeros and negative factors, and a sum beside them."""
     p.edge("weight")

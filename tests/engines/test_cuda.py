@@ -120,13 +120,19 @@ def test_algorithms(name, schedule, features, device):
 
 
 def check_owners_of_few_edges(schedule, features, device):
-    """Owners of which a device runs so many at once, or of rows so long that each has several vertices, one by one."""
+    """Owners of which a device runs so many at once, or of rows so long that each has several vertices, one by one; of
+    all vertices, and of a side."""
     from harness.graph.generators import grid
 
-    algorithm = algorithms()["label_propagation"]
-    program, graph = trace(algorithm), grid(rows=19, columns=23)
-    inputs = algorithm.inputs(graph, features)
-    check_every_superstep(schedule, program, graph, inputs, features, device, SUPERSTEPS)
+    spread, sides = algorithms()["label_propagation"], program_named("sides")
+    cases = [(trace(spread), grid(rows=19, columns=23)), (sides, two_sides())]
+    for program, graph in cases:
+        engine = cuda_engine(schedule)
+        engine.lower(program, graph, features)
+        most = "all" if features > 64 and not engine.change_driven else "resident"
+        assert most in {launch.most for launch in engine.launches if "gather<" in launch.kernel.source}
+        inputs = inputs_for(program, graph, features, seed=features)
+        check_every_superstep(schedule, program, graph, inputs, features, device, SUPERSTEPS)
 
 
 @pytest.mark.parametrize("features", [2, 8, 66, 128])

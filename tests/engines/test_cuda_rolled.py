@@ -60,7 +60,7 @@ class Passing(Algorithm):
 
 
 def lowered(algorithm: Algorithm) -> Any:
-    return separated(products_as_sums(trace(algorithm)))
+    return separated(products_as_sums(trace(algorithm), masked=True))
 
 
 @pytest.mark.parametrize(

@@ -37,11 +37,12 @@ NO_DELTA = {
     "message_reads_graph",
     "several_reductions",
     "tall_messages",
+    "sums_and_products_without",
 }
 NO_PRODUCT = {
     "shortest_paths", "largest_label", "own_aggregate", "reads_destination", "destination_alone", "several_reductions",
     "message_reads_graph", "edge_operations", "tall_messages", "without_own", "beliefs", "products",
-    "matrix_products",
+    "matrix_products", "sums_and_products_without", "a_product_of_itself",
 }  # fmt: skip
 REFUSED = {"scipy": NO_PRODUCT} | dict.fromkeys(("push", "push-loops", "gunrock"), NO_DELTA)
 SUPERSTEPS = 4

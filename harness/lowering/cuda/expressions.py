@@ -130,7 +130,7 @@ class Lowering(Elements):
 
     def _row_seldom(self, node: Expression, rare: int, home: Block, kind: str, name: str) -> Value:
         """One side of a ``where``, and in its place the other, of which all is read and computed only where it is
-        chosen."""
+        chosen: how often depends on values, so that no access is noted."""
         usual, chosen = node.args[3 - rare], node.args[rare]
         (length,) = self.layout.dims(node.shape)
         condition = self.lower(node.args[0]).text
@@ -154,7 +154,7 @@ class Lowering(Elements):
 
     @contextmanager
     def _read_in(self, inner: Block, node: Expression) -> Iterator[None]:
-        """Rows that ``node`` alone reads are read in a block of its own."""
+        """Rows of ``node`` that nothing has read yet are read in a block of its own."""
         homes = dict(self._homes)
         rows = [n for n in walk(node) if n.op == "read" and len(n.shape) == 1 and self.home(n).find(n.key) is None]
         self._homes = {key: home for key, home in self._homes.items() if key not in {n.key for n in walk(node)}}

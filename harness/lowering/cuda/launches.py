@@ -44,7 +44,7 @@ class Launch:
         wanted = self.blocks or max(1, math.ceil(count * self.lanes / threads))
         if self.blocks or self.most == "all":
             return wanted
-        return min(wanted, multiprocessors * (at_once if self.most == "resident" else MOST_BLOCKS))
+        return min(wanted, multiprocessors * max(1, at_once if self.most == "resident" else MOST_BLOCKS))
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from harness.graph import Graph
 
 ARCS = 1 << 19  # looked at in every kernel, roughly
-# Of an H100, where no device says how many it has; they bound the number of blocks.
+# Of an H100, where no device says how many it has; they bound the number of blocks, of which as many may run at once as
+# threads allow (registers and shared memory may allow fewer).
 MULTIPROCESSORS, THREADS_AT_ONCE = 132, 2048
 # Conditions on the state of a run, what they come to in a superstep over everything, the first one, and the fields of
 # ``Run`` that they look at.
