@@ -10,19 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.graph.adjacency import Adjacency
+from harness.graph.graph import Graph
 from harness.language.algorithm import Inputs
 from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, Program, VertexStep, reads
 from harness.language.reference import ReferenceRun, reads_reverse
 from harness.language.validation import Comparison, compare
-
-if TYPE_CHECKING:
-    from harness.graph import Graph
 
 Array = NDArray[Any]
 _OF_THE_GRAPH = ("num_vertices", "num_edges")
@@ -59,6 +57,22 @@ def of_all_degrees(graph: Graph, each: int = EACH, seed: int = 0, class_arcs: in
     return np.sort(np.concatenate(chosen))
 
 
+class PartOfGraph(Graph):
+    """A part, of which a vertex has the degrees that it has in the whole, ``whole_degrees``: out and in."""
+
+    whole_degrees: tuple[Array, Array]
+
+    @property
+    def out_degrees(self) -> Array:
+        """Out-arcs of each vertex, int64[V]."""
+        return self.whole_degrees[0]
+
+    @property
+    def in_degrees(self) -> Array:
+        """In-arcs of each vertex, int64[V]."""
+        return self.whole_degrees[1]
+
+
 @dataclass(frozen=True)
 class Sample:
     """Vertices, and the part of a graph that they hear.
@@ -83,8 +97,6 @@ class Sample:
     @classmethod
     def of(cls, program: Program, graph: Graph, vertices: Array) -> Sample:
         """Of given vertices, ascending."""
-        from harness.graph import Graph
-
         entering = _ranges(graph.csc.offsets, vertices)
         arcs = graph.in_edge_ids[entering].astype(np.int64)
         if reads_reverse(program):
@@ -95,14 +107,13 @@ class Sample:
         near = np.unique(np.concatenate([vertices, sources, destinations]))
         counts = np.bincount(np.searchsorted(near, sources), minlength=len(near))
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        part = Graph(
+        part = PartOfGraph(
             Adjacency(offsets, np.searchsorted(near, destinations).astype(np.uint32)),
             name=f"{graph.name} around {len(vertices)} vertices",
             directed=graph.directed,
             weights=None if graph.weights is None else graph.weights[arcs],
         )
-        for degrees in ("in_degrees", "out_degrees"):  # a vertex has the degree that it has in the whole
-            part.__dict__[degrees] = getattr(graph, degrees)[near]
+        part.__dict__["whole_degrees"] = graph.out_degrees[near], graph.in_degrees[near]
         return cls(program, vertices, near, arcs, part, np.searchsorted(near, vertices))
 
     def part_of(self, name: str, values: NDArray[np.generic]) -> Array:

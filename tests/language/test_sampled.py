@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from harness.graph.generators import rmat
-from harness.language import trace
+from harness.language import Algorithm, Inputs, K, trace
 from harness.language.reference import ReferenceRun
 from harness.language.sampled import Sample, not_sampled
 from harness.language.warm import kept_properties
@@ -57,6 +57,35 @@ def test_supersteps_of_the_whole_are_those_of_the_sample(name):
         assert found.ok, found.detail
         assert found.error < 1e-9
         before = {prop: sample.part_of(prop, run.values(prop)) for prop in kept_properties(traced)}
+
+
+def test_vertices_have_the_degrees_that_they_have_in_the_whole():
+    class Spread(Algorithm):
+        name = "spread"
+
+        def build(self, p):
+            p.vertex("start", K)
+            p.vertex("x", K, start="start")
+
+            @p.over_edges(into="aggr", reduce="sum")
+            def share(src, dst):
+                return src.x / src.out_degree + dst.x / dst.in_degree
+
+            @p.over_vertices
+            def step(v):
+                return {"x": v.aggr + 0.5 * v.in_degree}
+
+            p.repeat(4)
+            p.output("x", bound=1e-4)
+
+    traced, graph = trace(Spread()), rmat(scale=8, edge_factor=6, seed=3)
+    inputs = Inputs({"start": np.random.default_rng(1).random((graph.num_vertices, 3))}, {})
+    run, sample = ReferenceRun(traced, graph, 3), Sample.draw(traced, graph, 4, seed=1)
+    run.reset(inputs)
+    run.run(1)
+    assert (sample.graph.csr.degrees != sample.graph.out_degrees).any()
+    found = sample.compared(inputs, 3, None, results(run, sample, traced))
+    assert found.ok, found.detail
 
 
 @pytest.mark.parametrize("name", ["label_propagation", "belief_propagation"])
