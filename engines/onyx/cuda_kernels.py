@@ -110,8 +110,9 @@ class Kernels:
         self, stage: EdgeReduce, *, run: int = 0, unless: str = OVER, dense: str = "", name: str = "clear"
     ) -> CudaKernel:
         """Set an accumulator in memory to the reducer's identity. ``run``: where segments of so many edges do not store
-        it, and where there are no edges only once, unless others write it. ``dense``: this superstep goes over
-        everything though changes are tracked, by these flags, which it takes back."""
+        it, and where there are no edges only once, as nobody else writes it (:mod:`harness.lowering.accumulators`).
+        ``dense``: this superstep goes over everything though changes are tracked, by these flags, which it takes
+        back."""
         builder = self.builder(f"{name}_{stage.into}", templates.VERTEX.replace("WANTED", EVERY), RANGE)
         blank = builder.accumulator("blank", stage.message, stage.reducer, "kernel")
         if dense:
@@ -121,14 +122,11 @@ class Kernels:
             builder.blocks["vertex"].line(f"if (team.leads()) {builder.argument(dense, 'flag')}[v] = false;")
         if run:
             offsets = builder.argument("in_offsets", "arcs")
-            anew = "true" if dense or self._written_by_others(stage) else "run->superstep < run->sides"
+            anew = "true" if dense else "run->superstep < run->sides"
             kept = f"needs_no_clearing<{run}>({offsets}, v, {offsets}[first], {anew})"
             builder.blocks["vertex"].line(f"if ({kept}) return;")
         builder.store(f"vertex_{stage.into}", "v", stage.message, blank, "vertex")
         return builder.finish(unless=unless)
-
-    def _written_by_others(self, stage: EdgeReduce) -> bool:
-        return any(stage.into in other.writes for other in self.program.stages if other is not stage)
 
     # edges ------------------------------------------------------------------------------------------------------------
     def edges(

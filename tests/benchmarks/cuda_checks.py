@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.campaign.transitions import Transition
 from harness.graph import Graph
 from harness.graph.adjacency import Adjacency
 from harness.language import Algorithm, Inputs, trace
@@ -27,15 +28,6 @@ T = TypeVar("T")
 Values = dict[str, NDArray[Any]]
 EACH, CLASS_ARCS = 64, 1 << 14  # vertices and in-arcs of a class of degrees; of each class of hubs one vertex still
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-
-
-@dataclass(frozen=True)
-class Transition:
-    """What a sample had ``before`` a superstep (None: the start) and ``after`` it; :meth:`Sample.judged`."""
-
-    superstep: int
-    before: Values | None
-    after: Values
 
 
 @dataclass(frozen=True)
