@@ -10,7 +10,7 @@ import numpy as np
 from engines.onyx.cuda_edge_changes import EdgeChanges, doubled_edges
 from engines.onyx.cuda_pull import PullKernels
 from engines.onyx.cuda_push import PushKernels
-from engines.onyx.cuda_rolled import FIRST_ALONE, rolled, update_and_reduce
+from engines.onyx.cuda_rolled import FIRST_ALONE, last_reader, rolled, update_and_reduce
 from engines.onyx.schedule import OnyxSchedule
 from harness.api import (
     CudaEngine,
@@ -121,7 +121,7 @@ class OnyxCudaEngine(CudaEngine):
             self.flipped |= {array: f"flips_{array}" for array in doubled}  # which several groups may flip
         for group in self.tracking.groups:
             if group.kind == "vertex":
-                self.add(kernels.vertices(group), "vertices")
+                self.add(kernels.vertices(group, self._last_read(group)), "vertices")
             elif group.kind == "graph":
                 self._plan_reductions(kernels, group)
             elif group.kind == "update":
@@ -138,6 +138,11 @@ class OnyxCudaEngine(CudaEngine):
         from engines.onyx.cuda_walks import MAPPINGS
 
         return MAPPINGS
+
+    def _last_read(self, group: FoldGroup) -> list[EdgeReduce]:
+        """What nobody reads after these vertex steps and the update that is rolled reduces into anew."""
+        reductions = self.rolled[1] if self.rolled else ()
+        return [stage for stage in reductions if last_reader(stage, self.tracking.groups) is group]
 
     def _plan_scatter(self, kernels: PushKernels, group: FoldGroup) -> None:
         over, lanes = ("arcs", self.team.lanes) if kernels.tiles else ("sources", 1)
@@ -160,8 +165,9 @@ class OnyxCudaEngine(CudaEngine):
             unless += f" || run->sparse({kernels.number(group)})"
             dense = f"dirty_{self.tracking.name(group)}"
             self._plan_marks(kernels, group)
+        within = run if kernels.abreast(group.edge_stages) == 1 else 0
         for stage in group.edge_stages:
-            self.add(kernels.clear(stage, run=run, unless=unless, dense=dense), "vertices")
+            self.add(kernels.clear(stage, run=within, unless=unless, dense=dense), "vertices")
         # a block takes a tile of `run` edges for each of its teams
         self.add(kernels.segments(group, run, unless=unless), "in arcs", 32 / self.team.teams / run)
         if self.change_driven:
@@ -236,8 +242,6 @@ class OnyxCudaEngine(CudaEngine):
             run = LANE_RUN if self.team.lanes == 1 else self._run_of_team()
             at_once = self.team.lanes == 1 and self.feature_aware and kernels.pipeline
             depth = run if at_once else kernels.depth_of_update(update)
-            for stage in reductions:
-                self.add(kernels.clear(stage, run=run, name="clear_next"), "vertices")
             kernel = update_and_reduce(kernels, update, reductions, run, depth)
             self.add(kernel, "in arcs", 32 / self.team.teams / run, (f"csc_{update.updates}",))
             return

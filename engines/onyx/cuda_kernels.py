@@ -3,6 +3,7 @@ share in either direction."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from harness.api import CudaKernel
 
 FETCHED_SLOTS = 32  # of rows that a lane holds for edges fetched ahead
+LINE = 32  # floats of a line of memory
 EVERY = "Every()"
 RANGE = templates.RANGE
 OVER = "run->over()"
@@ -67,6 +69,18 @@ class Kernels:
         slots = sum(self.engine.team.slots(self.layout.dims(shape)[-1]) for shape in shapes if len(shape) == 1)
         return max(1, min(4, FETCHED_SLOTS // max(1, slots)))
 
+    def abreast(self, stages: Sequence[Stage]) -> int:
+        """Teams that take turns at edges, where rows lie along these that are shorter than a line of memory."""
+        rows = [
+            self.program.properties[name].shape for stage in stages for space, name in reads(stage) if space == "edge"
+        ]
+        rows += [stage.value.shape for stage in stages if isinstance(stage, EdgeUpdate)]
+        strides = [self.layout.stride(shape) for shape in rows if shape]
+        if not strides or not self.engine.feature_aware:
+            return 1
+        teams = self.engine.block // 32 * self.engine.team.teams
+        return math.gcd(max(1, LINE // min(strides)), teams)
+
     # what is to be computed again -------------------------------------------------------------------------------------
     def wanted(self, group: FoldGroup) -> tuple[str, list[tuple[str, str]]]:
         """The test whether a vertex is to be computed again, and the arguments that it takes: all are, but under change
@@ -93,8 +107,9 @@ class Kernels:
         return self.tracking.propagating().index(group)
 
     # vertices ---------------------------------------------------------------------------------------------------------
-    def vertices(self, group: FoldGroup) -> CudaKernel:
-        """The vertex steps of a group, one after another on the same team."""
+    def vertices(self, group: FoldGroup, last_read: Sequence[EdgeReduce] = ()) -> CudaKernel:
+        """The vertex steps of a group, one after another on the same team. What nobody reads after them is left blank:
+        ``last_read``."""
         name = self.tracking.name(group)
         wanted, flags = self.wanted(group)
         builder = self.builder(name, templates.VERTEX.replace("WANTED", wanted), [*RANGE, *flags])
@@ -104,16 +119,17 @@ class Kernels:
         if flags:
             builder.blocks["vertex"].line(f"if (team.leads()) dirty_{name}[v] = false;")
         cuda_write_back(builder, self.tracking, group, "vertex")
+        for stage in last_read:
+            blank = builder.accumulator(f"{stage.into}_blank", stage.message, stage.reducer, "kernel")
+            builder.store(f"vertex_{stage.into}", "v", stage.message, blank, "vertex")
         return builder.finish()
 
-    def clear(
-        self, stage: EdgeReduce, *, run: int = 0, unless: str = OVER, dense: str = "", name: str = "clear"
-    ) -> CudaKernel:
+    def clear(self, stage: EdgeReduce, *, run: int = 0, unless: str = OVER, dense: str = "") -> CudaKernel:
         """Set an accumulator in memory to the reducer's identity. ``run``: where segments of so many edges do not store
         it, and where there are no edges only once, as nobody else writes it (:mod:`harness.lowering.accumulators`).
         ``dense``: this superstep goes over everything though changes are tracked, by these flags, which it takes
         back."""
-        builder = self.builder(f"{name}_{stage.into}", templates.VERTEX.replace("WANTED", EVERY), RANGE)
+        builder = self.builder(f"clear_{stage.into}", templates.VERTEX.replace("WANTED", EVERY), RANGE)
         blank = builder.accumulator("blank", stage.message, stage.reducer, "kernel")
         if dense:
             builder.root.line("if (blockIdx.x == 0 && threadIdx.x == 0) ++run->dense;")

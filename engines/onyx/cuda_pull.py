@@ -118,10 +118,11 @@ class PullKernels(Kernels):
 
 def segments_builder(kernels: Kernels, name: str, stages: Sequence[Stage], run: int, depth: int) -> CudaKernelBuilder:
     """A kernel whose teams walk runs of ``run`` in-edges and fetch ``depth`` of them ahead: what is reduced starts in
-    the block ``start``, edges are visited in ``visit``, and :func:`store_rows` fills ``store``."""
+    the block ``start``, edges are visited in ``visit``, and rows end in ``store``."""
     paired = any(space == "reverse" for stage in stages for space, _ in reads(stage))
     words = ("true", "reverse") if paired else ("false", "nullptr")
-    template = templates.SEGMENTS.format(run=run, depth=depth, reverses=words[0], reverse=words[1])
+    names = {"run": run, "depth": depth, "abreast": kernels.abreast(stages)}
+    template = templates.SEGMENTS.format(**names, reverses=words[0], reverse=words[1])
     template = template.replace("FETCH", templates.fetch("u", "v", ", Id back"))
     signature = [("in_rows", "ids"), ("in_neighbours", "ids"), ("first", "Arc"), ("last", "Arc")]
     builder = kernels.builder(name, template, signature, ("start",))

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engines.onyx.cuda_pull import segments_builder, store_rows
+from engines.onyx.cuda_pull import segments_builder
 from harness.api import EdgeUpdate, Program, read, reads, substitute, unfolded
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from engines.onyx.cuda_kernels import Kernels
-    from harness.api import CudaKernel, EdgeReduce, Expression
+    from harness.api import CudaKernel, CudaKernelBuilder, EdgeReduce, Expression, FoldGroup, Value
 
 FIRST_ALONE = "run->over() || run->superstep"  # a kernel that does nothing after the first superstep
 NEW = "new"  # the space of what an update has just made
@@ -47,19 +49,19 @@ def rolled(program: Program) -> tuple[EdgeUpdate, tuple[EdgeReduce, ...]] | None
 
 
 def _outlives(program: Program, reduction: EdgeReduce, update: EdgeUpdate) -> bool:
-    """Whether somebody wants what is reduced behind the update, or in the next superstep before it is reduced anew."""
+    """Whether nobody wants what is reduced, or somebody behind the update, or in the next superstep before it is
+    reduced anew."""
     order = list(program.stages).index
     readers = [stage for stage in program.stages if reduction.into in {name for _, name in reads(stage)}]
     between = all(order(reduction) < order(stage) < order(update) for stage in readers)
-    return reduction.into in program.outputs or not between
+    return reduction.into in program.outputs or not readers or not between
 
 
 def update_and_reduce(
     kernels: Kernels, update: EdgeUpdate, reductions: tuple[EdgeReduce, ...], run: int, depth: int
 ) -> CudaKernel:
-    """New values of an edge property into the buffer that nobody reads, and their sums for the next superstep: rows
-    that lie in one run of segments are stored, parts of others reduced into the identity. ``depth``: edges of a run
-    that are fetched ahead."""
+    """New values of an edge property into the buffer that nobody reads, and their sums for the next superstep, reduced
+    into what the :func:`last_reader` has left blank. ``depth``: edges of a run that are fetched ahead."""
     builder = segments_builder(kernels, update.name, (update,), run, depth)
     builder.comment("visit", update)
     kernels.updated(builder, update, "csc")
@@ -70,8 +72,32 @@ def update_and_reduce(
         total = builder.accumulator(f"{stage.into}_total", message, stage.reducer, "start")
         builder.accumulate(total, message, stage.reducer, "visit")
         builder.bind_value("v", stage.into, "store", total)
-    store_rows(builder, reductions)
+        _reduce_row(builder, stage, total, counts=_counts(stage))
     return builder.finish()
+
+
+def _reduce_row(builder: CudaKernelBuilder, stage: EdgeReduce, total: Value, *, counts: bool) -> None:
+    """Behind the last edge of a row that a team has. What ``counts`` has mostly found nothing, and leaves memory alone
+    then, how often depends on values."""
+    array, node, at = f"vertex_{stage.into}", builder.reading("v", stage.into), builder.blocks["store"]
+    if not counts:
+        builder.reduce_into(array, "v", node, stage.reducer, "store")
+        return
+    at.line(f"if (some(team, {total.text})) {{")
+    with builder.mapping.unnoted():
+        builder.reduce_into(array, "v", node, stage.reducer, "store")
+    at.line("}")
+
+
+def _counts(stage: EdgeReduce) -> bool:
+    """Whether a reduction counts the edges of which something holds."""
+    message = stage.message
+    return stage.reducer == "sum" and message.op == "where" and message.args[2].attribute == 0.0
+
+
+def last_reader(stage: EdgeReduce, groups: Sequence[FoldGroup]) -> FoldGroup:
+    """The last vertex steps that read what a reduction that is rolled has reduced."""
+    return [g for g in groups if any(stage.into in {name for _, name in reads(step)} for step in g.vertex_steps)][-1]
 
 
 def _new(node: Expression, update: EdgeUpdate) -> Expression | None:

@@ -46,7 +46,7 @@ GATHER = """
 """
 SEGMENTS = """
     @kernel
-    segments<{run}, {depth}, {reverses}>(team, in_rows, in_neighbours, {reverse}, first, last,
+    segments<{run}, {depth}, {abreast}, {reverses}>(team, in_rows, in_neighbours, {reverse}, first, last,
         [&]() {{
       @start
         }},

@@ -152,8 +152,9 @@ def gather(work: Work) -> Iterator[Step]:
 
 # segments.cuh ---------------------------------------------------------------------------------------------------------
 def segments(work: Work) -> Iterator[Step]:
-    """A block stages a tile of edges; its teams walk runs of it and store, or reduce, a row whenever it ends."""
-    run, teams, adjacency = work.number("run"), work.team.teams, work.graph.csc
+    """A block stages a tile of edges; its teams walk runs of it, some abreast of others, and store, or reduce, a row
+    whenever it ends."""
+    run, abreast, teams, adjacency = work.number("run"), work.number("abreast"), work.team.teams, work.graph.csc
     of_block = work.block // WARP
     tile = run * teams * of_block
     blocks = work.picked(np.full(-(-(work.last - work.first) // tile), tile))
@@ -168,12 +169,29 @@ def segments(work: Work) -> Iterator[Step]:
     yield Step(edge.where(edge["end"] < work.last), (Load("in_rows", "end"),))
     begins = blocks["base"], blocks["base"] + tile
     warps = repeated(blocks, "warp", *begins, run * teams)
-    begin = warps["warp"] + work.team_number * run
-    stop = np.minimum(begin + run, warps["end"])
+    mine = (warps["warp"] - warps["base"]) // run + work.team_number
+    begin = warps["base"] + mine // abreast * abreast * run + mine % abreast
+    stop = np.minimum(warps["base"] + (mine // abreast + 1) * abreast * run, warps["end"])
     lanes = warps.where((work.team_number < teams) & (begin < stop)).having(begin=begin, stop=stop)
-    chunks = repeated(lanes.having(last=stop - 1), "chunk", begin, stop, work.number("depth"))
-    yield from _fetched_ahead(work, chunks, 1, work.number("depth"), adjacency)
-    yield from _reduced(work, lanes, adjacency.offsets)
+    last = begin + (stop - 1 - begin) // abreast * abreast
+    chunks = repeated(lanes.having(last=last), "chunk", begin, stop, abreast * work.number("depth"))
+    yield from _fetched_ahead(work, chunks, abreast, work.number("depth"), adjacency)
+    if abreast == 1 and "if (whole) {" in work.kernel.source:
+        yield from _reduced(work, lanes, adjacency.offsets)
+    else:
+        yield from _parts_reduced(lanes, abreast, run, adjacency.offsets)
+
+
+def _parts_reduced(runs: Lanes, abreast: int, run: int, offsets: NDArray[np.int64]) -> Iterator[Step]:
+    """Every team's part of every row that it meets."""
+    row = rows_of(offsets, np.where(runs.active, runs["begin"], 0))
+    for place in range(1, run):
+        e = runs["begin"] + place * abreast
+        there = runs.active & (e < runs["stop"])
+        now = np.where(there, rows_of(offsets, np.where(there, e, 0)), row)
+        yield Step(runs.where(now != row).having(v=row), blocks=("store",), kinds=("reduce",))
+        row = now
+    yield Step(runs.having(v=row), blocks=("store",), kinds=("reduce",))
 
 
 def _reduced(work: Work, runs: Lanes, offsets: NDArray[np.int64]) -> Iterator[Step]:
@@ -230,12 +248,12 @@ MAPPINGS = (
     ),
     Mapped(
         segments,
-        ("segments<{run}, {depth}, {reverses}>(team, in_rows, in_neighbours, {reverse}, first, last,",),
+        ("segments<{run}, {depth}, {abreast}, {reverses}>(team, in_rows, in_neighbours, {reverse}, first, last,",),
         (
-            "const int begin = (threadIdx.x / 32 * TEAMS + team.number) * RUN;",
+            "const int begin = mine / ABREAST * ABREAST * RUN + mine % ABREAST;",
             "for (int i = threadIdx.x; i < count; i += BLOCK) {",
-            "for (int i = begin; i < end; i += DEPTH) {",
-            "const int there = at_most(i + d, end - 1);",
+            "for (int i = begin; i < end; i += DEPTH * ABREAST) {",
+            "const int there = at_most(i + d * ABREAST, final);",
         ),
     ),
     Mapped(

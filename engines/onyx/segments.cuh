@@ -3,6 +3,9 @@
 // A block stages a tile in shared memory; every team walks a run of it and keeps the sum of the present row in registers.
 // A row that lies within one run is stored; the parts of one that crosses runs are reduced atomically into the identity
 // that was put there before. A hub is shared by many teams and can hold none of them up.
+//
+// Where short rows lie along edges, ABREAST teams take turns at the edges of their runs, so that together they read and
+// write whole lines of memory. Then each has a part of every row.
 #pragma once
 
 #include "vertexmap.cuh"
@@ -17,7 +20,7 @@ template <int RUN> __device__ inline bool needs_no_clearing(const Arc* offsets, 
 
 // start() before the edges of every row, visit(got, u, v, e, back) for each, store(v, whole) behind them; not `whole`:
 // other teams have parts of row v. `back` is where the reverse of edge e lies, if REVERSES are asked for.
-template <int RUN, int DEPTH, bool REVERSES, class Start, class Fetch, class Visit, class Store>
+template <int RUN, int DEPTH, int ABREAST, bool REVERSES, class Start, class Fetch, class Visit, class Store>
 __device__ inline void segments(const Team& team, const Id* rows, const Id* neighbours, const Id* reverse,
                                 Arc first, Arc last, Start start, Fetch fetch, Visit visit, Store store)
 {
@@ -25,7 +28,8 @@ __device__ inline void segments(const Team& team, const Id* rows, const Id* neig
     constexpr Id NONE = 0xffffffffu;
     __shared__ Id row_of[TILE + 2], neighbour_of[TILE];  // with the rows before and behind the tile
     __shared__ Id reverse_of[REVERSES ? TILE : 1];
-    const int begin = (threadIdx.x / 32 * TEAMS + team.number) * RUN;
+    const int mine = threadIdx.x / 32 * TEAMS + team.number;
+    const int begin = mine / ABREAST * ABREAST * RUN + mine % ABREAST;
     for (Arc base = first + (Arc)TILE * blockIdx.x; base < last; base += (Arc)TILE * gridDim.x) {
         const int count = last - base < TILE ? int(last - base) : TILE;
         for (int i = threadIdx.x; i < count; i += BLOCK) {
@@ -38,27 +42,29 @@ __device__ inline void segments(const Team& team, const Id* rows, const Id* neig
             row_of[count + 1] = base + count < last ? rows[base + count] : NONE;
         }
         __syncthreads();
-        const int end = begin + RUN < count ? begin + RUN : count;
+        const int end = at_most((mine / ABREAST + 1) * ABREAST * RUN, count);
         if (!team.idle() && begin < end) {
+            const int final = begin + (end - 1 - begin) / ABREAST * ABREAST;
             Id v = row_of[begin + 1];
-            bool whole = row_of[begin] != v;
+            bool whole = ABREAST == 1 && row_of[begin] != v;
             start();
-            for (int i = begin; i < end; i += DEPTH) {
+            for (int i = begin; i < end; i += DEPTH * ABREAST) {
                 decltype(fetch(v, v, base, v)) got[DEPTH];
                 _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) {
-                    const int there = at_most(i + d, end - 1);  // no load waits for another's answer behind a branch
+                    const int there = at_most(i + d * ABREAST, final);  // no load waits for another's answer behind a branch
                     const Id back = REVERSES ? reverse_of[there] : 0;
                     got[d] = fetch(neighbour_of[there], row_of[there + 1], base + there, back);
                 }
                 _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) {
-                    if (i + d >= end) continue;
-                    const Id row = row_of[i + d + 1];
+                    const int at = i + d * ABREAST;
+                    if (at >= end) continue;
+                    const Id row = row_of[at + 1];
                     if (row != v) {
                         store(v, whole);
                         start();
-                        v = row, whole = true;
+                        v = row, whole = ABREAST == 1;
                     }
-                    visit(got[d], neighbour_of[i + d], v, base + i + d, REVERSES ? reverse_of[i + d] : 0);
+                    visit(got[d], neighbour_of[at], v, base + at, REVERSES ? reverse_of[at] : 0);
                 }
             }
             store(v, whole && row_of[end + 1] != v);

@@ -33,9 +33,9 @@ SELDOM = "seldom"  # the attribute of a ``where`` of which the first side is tak
 def shares(factor: Expression, parts: Collection[str]) -> tuple[Expression, ...]:
     """What one factor adds to the sums; without *negatives* among them it is nonnegative."""
     zero, signed = factor == 0.0, "negatives" in parts
-    magnitude = where(zero, 0.0, log(where(zero, 1.0, absolute(factor) if signed else factor)))
+    magnitude = log(where(zero, 1.0, absolute(factor) if signed else factor))
     if factor.shape:
-        magnitude = magnitude - total(magnitude) / total(full(factor.shape, 1.0))
+        magnitude = magnitude - total(magnitude) * (1.0 / total(full(factor.shape, 1.0)))
     counted = (where(factor < 0.0, 1.0, 0.0),) if signed else ()
     return magnitude, where(zero, 1.0, 0.0), *counted
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 import numpy as np
@@ -92,12 +93,12 @@ def test_other_programs_are_not_rolled():
     assert rolled(lowered(Passing(order="updated first"))) is None
 
 
-def plan(algorithm: Algorithm, **options: Any) -> OnyxCudaEngine:
+def plan(algorithm: Algorithm, features: int = 4, **options: Any) -> OnyxCudaEngine:
     ends = np.arange(40)
     arcs = np.concatenate([ends, (ends + 1) % 40]), np.concatenate([(ends + 1) % 40, ends])
     graph = Graph.from_edges(*arcs, num_vertices=40, name="ring")
     engine = OnyxCudaEngine(OnyxSchedule(**{"change_driven": False, "balance": "edge", **options}))
-    assert isinstance(engine.supports(trace(algorithm), graph, 4, Device("cuda")), Yes)
+    assert isinstance(engine.supports(trace(algorithm), graph, features, Device("cuda")), Yes)
     return engine
 
 
@@ -107,9 +108,57 @@ def test_belief_propagation_reduces_alone_in_the_first_superstep_only():
     assert {kernel.name for kernel in first} == {"clear_aggr_log_reduced", "clear_aggr_zeros_reduced", "gather_log"}
     message = next(kernel for kernel in engine.kernels if kernel.name == "message")
     assert {"vertex_aggr_log_reduced", "vertex_aggr_zeros_reduced", "next_csc_msg"} <= set(message.arguments)
-    # what the next superstep adds to is cleared behind the steps that read it, and before the update
+    # the steps that read what was reduced leave it blank for the update, which adds to it
     order = [launch.kernel.name for launch in engine.launches]
-    assert order.index("gather_log_copy") < order.index("clear_next_aggr_log_reduced") < order.index("message")
+    assert order.index("gather_log_copy") < order.index("message")
+    steps = next(kernel for kernel in engine.kernels if kernel.name == "gather_log_copy")
+    for part in ("log", "zeros"):
+        array = f"vertex_aggr_{part}_reduced"
+        assert steps.source.count(f"{array} + ") == 2  # loaded, then stored
+        assert f"store<4, 4>(team, {array} + (size_t)v * 4, aggr_{part}_reduced_blank);" in steps.source
+        assert f"reduce_into<Add, 4>(team, {array} + (size_t)v * 4, aggr_{part}_reduced_total);" in message.source
+        assert "if (whole)" not in message.source
+
+
+def test_what_nobody_reads_is_not_rolled():
+    """The reduction would have no steps behind it that leave its sums blank."""
+
+    def unread(p, _):
+        p.edge("msg", K, start=1.0)
+        p.vertex("x", K, start=0.0)
+
+        @p.over_edges(into="lost", reduce="sum")
+        def lose(edge):
+            return edge.msg
+
+        @p.over_vertices
+        def step(v):
+            return {"x": 0.5 * v.x}
+
+        @p.over_edges(updates="msg")
+        def message(src, edge):
+            return edge.msg + src.x
+
+        p.repeat(3)
+        p.output("x", bound=1e-5)
+
+    assert rolled(products_as_sums(traced(unread, "unread"))) is None
+
+
+@pytest.mark.parametrize(("features", "abreast"), [(1, 32), (2, 16), (4, 8), (8, 4), (16, 2), (32, 1), (100, 1)])
+def test_teams_go_abreast_where_rows_along_edges_are_short(features, abreast):
+    """So many that they fill a line of 128 bytes together; those of a block share runs evenly."""
+    engine = plan(BeliefPropagation(), features=features)
+    message = next(kernel for kernel in engine.kernels if kernel.name == "message")
+    found = re.search(r"segments<\d+, \d+, (\d+), true>", message.source)
+    assert found is not None
+    assert int(found[1]) == abreast
+    assert engine.block // 32 * engine.team.teams % abreast == 0
+
+
+def test_teams_go_each_its_own_way_where_nothing_but_numbers_lie_along_edges():
+    source = "".join(kernel.source for kernel in plan(LabelPropagation(seeds="random")).kernels)
+    assert re.search(r"segments<\d+, \d+, 1, false>", source) is not None
 
 
 @pytest.mark.parametrize("options", [{"fold": False}, {"direction": "push"}, {"balance": "warp"}])

@@ -25,6 +25,7 @@ FUNCTION = {
 }  # fmt: skip
 INLINE = frozenset(ELEMENTWISE) | {"without"}
 LARGEST_TREE = 40  # operations written out in one loop
+LONG = ("log",)  # operations of so many instructions that a row of them is kept for whoever reads it again
 
 
 @dataclass(frozen=True)
@@ -219,7 +220,7 @@ class Elements(ABC):
             self.lower(node)
         elif node.op in INLINE or node.op == "full":
             for arg in node.args:
-                if self._tree(arg) > LARGEST_TREE:
+                if self._tree(arg) > LARGEST_TREE or (arg.op in LONG and arg.shape and self.feature_aware):
                     self.lower(arg)
                 else:
                     self.prepare(arg)

@@ -8,6 +8,7 @@ lie, and the team is one thread. Elementwise trees become one loop; what needs s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -52,6 +53,9 @@ class Lowering(Elements):
                 text = scalar_operation(node, [self.lower(arg).text for arg in node.args])
             case "index":
                 text = self._row_element(node.args[0], str(node.attribute))
+            case "sum" if node.args[0].op == "full" and node.args[0].args[0].op == "const":
+                of = node.args[0]
+                return Value("scalar", literal(of.args[0].attribute * math.prod(self.layout.dims(of.shape))))
             case _:
                 return self._contraction(node, home)
         return Value("scalar", home.declare(kind, self.fresh(stem(node)), text))

@@ -58,9 +58,10 @@ class Mapping(Lowering):
         operation, start = OPERATION[reducer], self.start(array, index, message)
         at_once = self.feature_aware and reducer == "sum"
         how: How = "leader" if not message.shape else "chunks" if at_once else "elements"
-        self.accesses.note(self.access("reduce", array, index, message, block.name, how))
-        if reducer != "sum":  # looks first whether there is anything to do
-            self.accesses.note(self.access("load", array, index, message, block.name, how))
+        if self._notes:
+            self.accesses.note(self.access("reduce", array, index, message, block.name, how))
+            if reducer != "sum":  # looks first whether there is anything to do
+                self.accesses.note(self.access("load", array, index, message, block.name, how))
         if taken:
             assert reducer != "sum", "a sum takes every message"
             assert not self.feature_aware, "the lanes of a team would have to agree"

@@ -59,8 +59,24 @@ template <int N, class Value = float> struct Row {
 };
 
 // Elementwise functions that CUDA spells otherwise ---------------------------------------------------------------------
+// NaN wins.
+#if __CUDA_ARCH__ >= 800
+__device__ inline float minimum(float a, float b)
+{
+    float result;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+    return result;
+}
+__device__ inline float maximum(float a, float b)
+{
+    float result;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+    return result;
+}
+#else
 __device__ inline float minimum(float a, float b) { return a < b || a != a ? a : b; }
 __device__ inline float maximum(float a, float b) { return a > b || a != a ? a : b; }
+#endif
 __device__ inline float square(float a) { return a * a; }
 // Both values are computed, so that lanes that choose differently stay together.
 template <class Value> __device__ inline Value choose(bool first, Value a, Value b) { return first ? a : b; }
@@ -206,6 +222,14 @@ template <class Operation, int N> __device__ inline float reduced(const Team& te
     float value = Operation::identity();
     FEATURES(slot, N) if (team.holds(slot, N)) value = Operation()(value, row[slot]);
     return across(team, value, Operation());
+}
+// Whether the lane holds a feature that is not zero.
+__device__ inline bool some(const Team&, float value) { return value != 0.0f; }
+template <int N> __device__ inline bool some(const Team& team, const Row<N>& row)
+{
+    bool found = false;
+    FEATURES(slot, N) found |= team.holds(slot, N) & row[slot] != 0.0f;
+    return found;
 }
 template <int N> __device__ inline float total(const Team& team, const Row<N>& row) { return reduced<Add>(team, row); }
 template <int N> __device__ inline float smallest(const Team& team, const Row<N>& row) { return reduced<Min>(team, row); }
