@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from harness.algorithms.pagerank import PageRank
 from harness.contract import No, Phases
+from harness.graph import Graph
 from harness.graph.generators import rmat
 from harness.language import Inputs, trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
+from harness.lowering.cuda import launches
 from tests.engines.cuda_schedules import cuda_engine
 from tests.engines.programs import inputs_for
 from tests.engines.test_cuda import (
@@ -54,6 +58,24 @@ def test_algorithms(name, schedule, features, emulated):
     found = compare(program, {n: engine.values(n) for n in outputs}, {n: run.values(n) for n in outputs})
     assert found.ok, found.detail
     assert taken.settled == expected.settled or name not in EXACT
+
+
+@pytest.mark.parametrize(("vertices", "features"), [(1500, 1), (2049, 1), (1100, 2)])
+def test_vertices_that_a_thread_reads_ahead(vertices, features, emulated, monkeypatch):
+    """Two blocks of 256 threads take pieces of 1,024 vertices, or of 512, in turns; the last of these is not whole."""
+    monkeypatch.setattr(launches, "MOST_BLOCKS", 2)
+    algorithm = PageRank()
+    sources = np.arange(vertices - 5)
+    graph = Graph.from_edges(sources, (7 * sources + 3) % vertices, num_vertices=vertices, name="strides")
+    program, inputs = trace(algorithm), algorithm.inputs(graph, features)
+    engine = prepared("tigr", program, graph, features, emulated)
+    assert f"fetched[{4 // features}];" in engine.source
+    run = ReferenceRun(program, graph, features)
+    for one in (run, engine):
+        one.reset(inputs)
+        one.run(3)
+    found = compare(program, {"rank": engine.values("rank")}, {"rank": run.values("rank")})
+    assert found.ok, found.detail
 
 
 @pytest.mark.parametrize(("schedule", "features"), [("pull", 66), ("pull", 2), ("changes-pull", 66)])

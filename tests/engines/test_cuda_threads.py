@@ -77,6 +77,17 @@ def test_changes_are_summed_apart_from_the_sums_that_are_kept(schedule):
     assert {"vertex_aggr", "change_aggr"} <= takes["collect_aggr"]
 
 
+@pytest.mark.parametrize(("algorithm", "features", "ahead"), [
+    ("pagerank", 1, 4), ("pagerank", 2, 2), ("pagerank", 4, 1), ("components", 64, 4), ("als_all", 1, 1),
+])  # fmt: skip
+def test_as_many_vertices_are_read_ahead_as_fit_registers(algorithm, features, ahead):
+    engine = cuda_engine("tigr")
+    source = engine.lower(program(algorithm), small("rmat"), features)
+    assert (f"fetched[{ahead}]" if ahead > 1 else "v += threads_of_grid()") in source
+    assert ("fetched" in source) == (ahead > 1)
+    assert all(launch.lanes == 1 / ahead for launch in engine.launches if "fetched" in launch.kernel.source)
+
+
 @linux
 @pytest.mark.parametrize("schedule", BASELINES)
 @pytest.mark.parametrize("algorithm", ["pagerank", "label_propagation", "als_all"])

@@ -17,6 +17,7 @@ from harness.graph import Graph
 from harness.graph.generators.rmat import rmat
 from harness.language import trace
 from harness.lowering.cuda import memory_model, walks
+from harness.lowering.cuda.thread_engine import ThreadEngine
 from harness.lowering.cuda.walks import MappingError
 from harness.plugins import load_plugins
 from harness.transactions import Atomics, Behaviour, Loads
@@ -47,6 +48,10 @@ def behaviour(name, graph, k, *, program=PROPAGATION, **options) -> Behaviour:
     found = engine_of(name, **options).memory_model(program, graph, k)
     assert isinstance(found, Behaviour), found
     return found
+
+
+def engine_source(name, graph, k):
+    return engine_of(name).on(Device("cuda")).lower(PROPAGATION, graph, k)
 
 
 def spread(name, graph, k, **options):
@@ -107,6 +112,14 @@ def test_virtual_nodes_read_edges_side_by_side():
     assert loads.requests == 4 + 4 + 8 * 2
     assert loads.sectors == 2 + 2 + 1 + 1 + 4 + 8 * (2 + 2)
     assert atomics == Atomics(8 * 4, 8 * 4 * 7, 4 * 4 * (2 + 3))
+
+
+def test_reading_ahead_makes_the_transactions_of_reading_one_after_another(monkeypatch):
+    ahead = behaviour("tigr", ring(96), 1)
+    assert "fetched[2]" in engine_source("tigr", ring(96), 1)
+    monkeypatch.setattr(ThreadEngine, "most_ahead", 1)
+    assert "fetched" not in engine_source("tigr", ring(96), 1)
+    assert behaviour("tigr", ring(96), 1) == ahead
 
 
 def test_rows_that_cross_runs_are_reduced_and_others_stored():

@@ -54,6 +54,7 @@ class SimdxCudaEngine(TaskEngine):
 
     schedule: SimdxSchedule
     templates = Path(__file__).parent
+    most_ahead = 1  # fused kernels: every register counts against the blocks that are resident
 
     def refusal(self, program: Program, graph: Graph, features: int) -> str:
         """Why this schedule cannot run the program; empty when it can."""

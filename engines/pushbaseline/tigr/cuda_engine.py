@@ -138,12 +138,12 @@ class TigrCudaEngine(ThreadEngine):
         """All vertices take the steps of a group, and clear the sums that nobody reads after them."""
         builder = self.vertices_builder(group, changed="changed" if self.only_extrema else "")
         if group is self.mover:
-            builder.blocks["vertex"].line(f"{builder.argument(self._moved(), 'flag')}[v] = changed;")
+            builder.blocks["visit"].line(f"{builder.argument(self._moved(), 'flag')}[v] = changed;")
         steps = {step.name for step in group.vertex_steps}
         for stage in self.reductions:
             if stage.name not in self.extrema and self.last_readers[stage.name] in steps:
-                builder.blank(f"vertex_{stage.into}", "v", stage.message, stage.reducer, "vertex")
-        self.launches.append(Launch(builder.finish(), "vertices", 1))
+                builder.blank(f"vertex_{stage.into}", "v", stage.message, stage.reducer, "visit")
+        self.add_vertices(builder, group)
 
     def _moved(self) -> str:
         """The array of flags: which vertices have moved in the last superstep that updated them; all at the start."""

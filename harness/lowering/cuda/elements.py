@@ -67,7 +67,7 @@ class Elements(ABC):
     """Writes the statements of expressions into blocks.
 
     ``locate(space, name)`` says where a property is read; ``root`` is the block of the whole kernel; ``computed`` the
-    block in which to compute what is read in the block that only fetches.
+    block in which to compute what is read in the block that only fetches; ``holds``: that one reads rows as well.
     """
 
     def __init__(
@@ -80,9 +80,10 @@ class Elements(ABC):
         *,
         feature_aware: bool,
         computed: dict[str, Block],
+        holds: bool = False,
     ) -> None:
         self.layout, self.team, self.locate, self.root = layout, team, locate, root
-        self.parameters, self.feature_aware, self.computed = parameters, feature_aware, computed
+        self.parameters, self.feature_aware, self.computed, self.holds = parameters, feature_aware, computed, holds
         self.tile_floats = 0
         self.accesses = Accesses()
         self._loop: tuple[str, int] | None = None  # the block of the loop being written, and its number
@@ -110,7 +111,9 @@ class Elements(ABC):
 
     def _lies(self, node: Expression) -> bool:
         """Whether a property is used where it lies: matrices, and rows that are walked."""
-        return len(node.shape) == 2 or (len(node.shape) == 1 and not self.feature_aware)
+        if len(node.shape) != 1 or self.feature_aware:
+            return len(node.shape) == 2
+        return not (self.holds and self.locate(*node.attribute).block.fields is not None)
 
     @abstractmethod
     def lower(self, node: Expression) -> Value:

@@ -79,7 +79,8 @@ class CudaKernelBuilder:
     """Fills one template. ``signature`` lists the template's own arguments as ``(name, kind)``, kinds of ``TYPES``.
 
     The blocks of a template are ``kernel`` and those named by its other placeholders; a block's parent is the last one
-    before it at a smaller indentation. What ``fetch`` reads is kept in ``got`` and computed on in ``visit``.
+    before it at a smaller indentation. What ``fetch`` reads is kept in ``got`` and computed on in ``visit``; ``holds``:
+    so are rows that a thread walks, which are short.
     ``flipped``: arrays whose two buffers change places as a run goes on, by the name of the count of their flips.
     """
 
@@ -96,6 +97,7 @@ class CudaKernelBuilder:
         hoisted: Sequence[str] = (),
         scratch: Scratch = "global",
         flipped: MappingOf[str, str] | None = None,
+        holds: bool = False,
     ) -> None:
         self.name, self.program, self.layout, self.template = kernel_name(name), program, layout, template
         self.team, self.flipped, self.scratch = team, flipped or {}, scratch
@@ -108,7 +110,7 @@ class CudaKernelBuilder:
         computed = {"fetch": self.blocks["visit"]} if "fetch" in self.blocks else {}
         self.mapping = Mapping(
             layout, team, self._locate, self.root, tuple(program.parameters),
-            feature_aware=feature_aware, computed=computed,
+            feature_aware=feature_aware, computed=computed, holds=holds,
         )  # fmt: skip
 
     # where things are -------------------------------------------------------------------------------------------------
@@ -131,6 +133,10 @@ class CudaKernelBuilder:
     def bind_value(self, space: str, name: str, block: str, value: Value) -> None:
         """A property that is in a variable already from ``block`` on."""
         self._values[(space, name)] = Location(self.blocks[block], value=value)
+
+    def read_in(self, block: str) -> str:
+        """The block that reads what another one computes on: ``fetch`` for ``visit``, others themselves."""
+        return "fetch" if block == "visit" and "fetch" in self.blocks else block
 
     def argument(self, name: str, kind: str) -> str:
         """Add an argument; returns its name. An array that is read and written loses its promise to stay as it is."""

@@ -16,11 +16,11 @@ def blocks_of(template: str, hoisted: Sequence[str]) -> dict[str, Block]:
     found: list[tuple[int, Block]] = []
     for line in template.splitlines():
         match = PLACEHOLDER.match(line)
-        if match:
+        if match and match[2] != "fields":
             indent = len(match[1])
             parents = [block for depth, block in found if depth < indent]
             found.append((indent, Block(match[2], parents[-1] if parents else None, hoisted=match[2] in hoisted)))
-    blocks = {block.name: block for _, block in found if block.name != "fields"}
+    blocks = {block.name: block for _, block in found}
     if "fetch" in blocks:
         blocks["fetch"].fields = []
         blocks["visit"].parent = blocks["fetch"]

@@ -6,14 +6,15 @@ blank accumulators. How they go over edges to reduce is each engine's own.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
 
 from harness.language.analysis import FoldGroup, unfolded
-from harness.language.expressions import Expression
-from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, Reducer
+from harness.language.expressions import Expression, walk
+from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, Reducer, reads
 from harness.lowering.cuda.code import Value
 from harness.lowering.cuda.engine import CudaEngine
 from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder, Scratch
@@ -21,14 +22,43 @@ from harness.lowering.cuda.launches import Launch
 from harness.lowering.cuda.mapping import OPERATION
 from harness.lowering.cuda.walks import THREADS, Mapped
 from harness.lowering.cuda.write_back import cuda_write_back
+from harness.lowering.tracking import composed_writes
 
 PARTS = 1024  # blocks of a reduction over the graph, about eight for each multiprocessor; one joins what they found
+
+MOST_HELD = (
+    12  # floats of the vertices that a thread reads ahead: with 32 registers a multiprocessor is full of threads
+)
 
 VERTICES = """
     @kernel
     for (Id v = first + thread_of_grid(); v < last; v += threads_of_grid()) {
-        @vertex
+        @visit
     }
+"""
+# A thread has the reads of several vertices under way, which stores to arrays that are read as well would keep apart.
+# Positions of 64 bits cannot wrap round, so that the vertices of a thread are a constant apart in every array.
+VERTICES_AHEAD = """
+    @kernel
+    for (size_t at = first + thread_of_pieces({ahead}); at < last; at += {ahead} * size_t(threads_of_grid())) {{
+        struct {{
+            @fields
+        }} fetched[{ahead}];
+        _Pragma("unroll") for (int i = 0; i < {ahead}; ++i) {{
+            const size_t v = at + i * BLOCK;
+            auto& got = fetched[i];
+            if (v < last) {{
+                @fetch
+            }}
+        }}
+        _Pragma("unroll") for (int i = 0; i < {ahead}; ++i) {{
+            const size_t v = at + i * BLOCK;
+            const auto& got = fetched[i];
+            if (v < last) {{
+                @visit
+            }}
+        }}
+    }}
 """
 EDGES = """
     @kernel
@@ -63,6 +93,7 @@ class ThreadEngine(CudaEngine):
 
     feature_aware = False
     scratch: Scratch = "global"  # where what a vertex computes on the way lies, from one of its steps to the next
+    most_ahead = 4  # vertices that a thread reads before it takes the steps of any
 
     def groups(self) -> tuple[FoldGroup, ...]:
         """Every stage in a kernel of its own."""
@@ -108,27 +139,47 @@ class ThreadEngine(CudaEngine):
             signature,
             feature_aware=self.feature_aware,
             scratch=self.scratch,
+            holds=True,
         )
 
     # vertices ---------------------------------------------------------------------------------------------------------
     def plan_vertices(self, group: FoldGroup) -> None:
         """All vertices take the steps of a group; counts those that moved."""
-        self.launches.append(Launch(self.vertices_builder(group).finish(), "vertices", 1))
+        self.add_vertices(self.vertices_builder(group), group)
+
+    def add_vertices(self, builder: CudaKernelBuilder, group: FoldGroup) -> None:
+        """Add the launch of a kernel of vertex steps."""
+        self.launches.append(Launch(builder.finish(), "vertices", 1 / self.ahead(group)))
 
     def vertices_builder(self, group: FoldGroup, *, changed: str = "") -> CudaKernelBuilder:
-        """The kernel of a group of vertex steps, to be finished. ``changed``: see :func:`cuda_write_back`."""
-        builder = self.builder(self.tracking.name(group), VERTICES)
-        builder.bind("v", "vertex", "v")
+        """The kernel of a group of vertex steps, to be finished: what they do to vertex ``v`` is in block ``visit``.
+        ``changed``: see :func:`cuda_write_back`."""
+        ahead = self.ahead(group)
+        template = VERTICES if ahead == 1 else VERTICES_AHEAD.format(ahead=ahead)
+        builder = self.builder(self.tracking.name(group), template)
+        builder.bind("v", builder.read_in("visit"), "v")
         for step in group.vertex_steps:
-            builder.comment("vertex", step)
-        cuda_write_back(builder, self.tracking, group, "vertex", changed=changed)
+            builder.comment("visit", step)
+        cuda_write_back(builder, self.tracking, group, "visit", changed=changed)
         return builder
+
+    def ahead(self, group: FoldGroup) -> int:
+        """Of how many vertices a thread reads what a group of vertex steps reads or replaces, before it takes the
+        steps of any: as many as fit registers, where no step needs a matrix."""
+        writes = composed_writes(self.program, group, self.tracking.live(group.stages))
+        if any(len(node.shape) == 2 for node in walk(*(value for _, value in writes))):
+            return 1
+        read = {name for _, value in writes for space, name in reads(value) if space == "v"}
+        floats = sum(
+            math.prod(self.layout.dims(self.program.properties[name].shape)) for name in read | {n for n, _ in writes}
+        )
+        return next((n for n in (4, 2) if n <= self.most_ahead and n * floats <= MOST_HELD), 1)
 
     def clear_kernel(self, stage: EdgeReduce, *, array: str = "vertex", unless: str = "run->over()") -> CudaKernel:
         """Set an accumulator in memory to the reducer's identity. ``array``: the kind of array that it is in;
         ``unless``: when not to."""
         builder = self.builder(f"clear_{array}_{stage.into}" if array != "vertex" else f"clear_{stage.into}", VERTICES)
-        builder.blank(f"{array}_{stage.into}", "v", stage.message, stage.reducer, "vertex")
+        builder.blank(f"{array}_{stage.into}", "v", stage.message, stage.reducer, "visit")
         return builder.finish(unless=unless)
 
     # edges ------------------------------------------------------------------------------------------------------------

@@ -5,6 +5,8 @@
 
 __device__ inline Id thread_of_grid() { return blockIdx.x * BLOCK + threadIdx.x; }
 __device__ inline Id threads_of_grid() { return gridDim.x * BLOCK; }
+// The first place of a thread where a block has pieces of `each` times its threads: the others are BLOCK apart.
+__device__ inline size_t thread_of_pieces(Id each) { return size_t(blockIdx.x) * (each * BLOCK) + threadIdx.x; }
 
 // Whether all other blocks of the grid have come here before this one, and what they have written can be read; every
 // thread calls this. The count begins anew by itself.

@@ -180,11 +180,13 @@ def neighbours_of(neighbours: NDArray[Any], lanes: Lanes, arc: str = "e") -> NDA
 
 # A thread for a vertex or an arc (thread_engine.py) -------------------------------------------------------------------
 def thread_per_vertex(work: Work) -> Iterator[Step]:
-    """``for (v = first + thread; v < last; v += threads)``: consecutive lanes have consecutive vertices."""
+    """``for (v = first + thread; v < last; v += threads)``: consecutive lanes have consecutive vertices, also where a
+    thread reads several of these ahead, as they are a block's threads apart."""
     lanes = work.uniform(-(-(work.last - work.first) // WARP))
+    work.busy_blocks = -(-work.busy_blocks // int(work.captured.get("ahead", 1)))
     v = work.first + WARP * lanes["unit"] + LANE
     lanes = lanes.where(v < work.last).having(v=v)
-    yield Step(lanes, blocks=("vertex",))
+    yield Step(lanes, blocks=("vertex", "fetch", "visit"))
 
 
 def thread_per_arc(work: Work) -> Iterator[Step]:
@@ -221,6 +223,15 @@ def look_ups(work: Work) -> tuple[Load, ...]:
 
 
 THREADS = (
+    Mapped(
+        thread_per_vertex,
+        (
+            "for (size_t at = first + thread_of_pieces({ahead}); at < last;",
+            "const size_t v = at + i * BLOCK;",
+            "const size_t v = at + i * BLOCK;",
+        ),
+        ("return size_t(blockIdx.x) * (each * BLOCK) + threadIdx.x;",),
+    ),
     Mapped(thread_per_vertex, ("for (Id v = first + thread_of_grid(); v < last; v += threads_of_grid()) {",)),
     Mapped(
         thread_per_arc,

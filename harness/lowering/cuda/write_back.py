@@ -33,7 +33,7 @@ def cuda_write_back(
     Counts the vertices that moved into ``run->moved``.
     """
     writes = [*reduced, *composed_writes(tracking.program, group, tracking.live(group.stages))]
-    builder.bind("old", block, "v")
+    builder.bind("old", builder.read_in(block), "v")
     new = {name: builder.mapping.kept(value) for name, value in writes}
     moved = []
     for name, _ in writes:
@@ -65,7 +65,7 @@ def _note_changes(
         at.line(f"if (team.leads() && {changed}) {{ {' '.join(f'{flag}[v] = true;' for flag in flags)} }}")
     for reader in tracking.listening_groups(name):
         space, exact = f"sent_{tracking.name(reader)}", tracking.exact(reader, name)
-        builder.bind(space, block, "v", f"{space}_")
+        builder.bind(space, builder.read_in(block), "v", f"{space}_")
         far = builder.moved("old" if exact else space, name, new, block, exact=exact)
         if exact and name not in tracking.destinations(reader):
             flag = builder.argument(f"dirty_{tracking.name(reader)}", "flag")
