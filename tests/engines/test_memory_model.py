@@ -122,7 +122,7 @@ def test_reading_ahead_makes_the_transactions_of_reading_one_after_another(monke
     monkeypatch.setattr(ThreadEngine, "most_ahead", 1)
     source, single = made()
     assert "fetched" not in source
-    # by blocks of 1,024 vertices, not of 256: each reads the run's counts, a parameter and the sum, and counts what moved
+    # by blocks of 1,024 vertices, not of 256, each of which reads three counts of the run, a parameter and the sum
     around = Loads(5, 5, 3 * 8 + 2 * 4)
     assert single.loads == ahead.loads + around.times(3 * 8)
     assert single.atomics == ahead.atomics + Atomics(3, 3, 3)
