@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     )
     from harness.language.reference import moved, segment_reduce
     from harness.language.start import initial_values
+    from harness.language.whole_numbers import whole_ranges
     from harness.lowering.cpu.batches import FIRST_EDGES, flagged_batches
     from harness.lowering.cpu.engine import CpuEngine
     from harness.lowering.cpu.flags import every_vertex, flagged_loop, raised
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
     )
     from harness.lowering.cuda.write_back import cuda_write_back, frontier
     from harness.lowering.edge_order import constants_by_source
+    from harness.lowering.kept_accumulators import KeptAccumulators
     from harness.lowering.log_products import products_as_sums
     from harness.lowering.tracking import composed_writes, live_after
     from harness.transactions import Behaviour, Lanes, Load, Step, repeated
@@ -98,6 +100,7 @@ _HOME = {
     "harness.language.expressions": "ELEMENTWISE Expression constant read substitute walk",
     "harness.language.reference": "moved segment_reduce",
     "harness.language.start": "initial_values",
+    "harness.language.whole_numbers": "whole_ranges",
     "harness.language.program": "IDENTITY EdgeReduce EdgeUpdate GraphReduce Property Stage VertexStep reads",
     "harness.lowering.cpu.batches": "FIRST_EDGES flagged_batches",
     "harness.lowering.cpu.engine": "CpuEngine",
@@ -118,6 +121,7 @@ _HOME = {
     "harness.lowering.cuda.walks": "Mapped Work arc_range look_ups neighbours_of rows_of with_looked_up",
     "harness.lowering.cuda.write_back": "cuda_write_back frontier",
     "harness.lowering.edge_order": "constants_by_source",
+    "harness.lowering.kept_accumulators": "KeptAccumulators",
     "harness.lowering.tracking": "composed_writes live_after",
     "harness.transactions": "Behaviour Lanes Load Step repeated",
 }
@@ -134,14 +138,14 @@ __all__ = [
     "ELEMENTWISE", "FIRST_EDGES", "HUB_ARGUMENTS", "IDENTITY", "Adjacency", "Algorithm", "AlgorithmSpec", "Arrays",
     "Behaviour", "CpuEngine", "CudaEngine", "CudaKernel", "CudaKernelBuilder", "Device", "Direction", "EdgeReduce",
     "EdgeUpdate", "Engine", "EngineFailure", "EngineSpec", "Evaluator", "Expression", "FoldGroup", "Graph",
-    "GraphReduce", "GraphSpec", "HubRuns", "Inputs", "InvalidInput", "Kernel", "KernelBuilder", "Lanes",
-    "LanguageError", "Launch", "Load", "Mapped", "No", "PerDevice", "Phases", "Program", "Property", "RunStatistics",
-    "ScheduleError", "SentEdges", "Stage", "Step", "Superstep", "ThreadEngine", "Value", "VertexStep", "Work", "Yes",
-    "arc_range", "balanced_bounds", "blocks_of_multiprocessor", "change_driven", "combine_threads", "composed_writes",
-    "concrete", "constant", "constants_by_source", "cuda_unavailable", "cuda_write_back", "every_vertex", "fill_kernel",
-    "flagged_batches", "flagged_loop", "fold_groups", "frontier", "hookimpl", "hub_runs", "initial_values",
-    "live_after", "look_ups", "moved", "mutable", "named_apart", "neighbours_of", "option", "owned_edges",
-    "owner_bounds", "products_as_sums", "push_template", "raised", "read", "reads", "recomputation_only",
+    "GraphReduce", "GraphSpec", "HubRuns", "Inputs", "InvalidInput", "KeptAccumulators", "Kernel", "KernelBuilder",
+    "Lanes", "LanguageError", "Launch", "Load", "Mapped", "No", "PerDevice", "Phases", "Program", "Property",
+    "RunStatistics", "ScheduleError", "SentEdges", "Stage", "Step", "Superstep", "ThreadEngine", "Value", "VertexStep",
+    "Work", "Yes", "arc_range", "balanced_bounds", "blocks_of_multiprocessor", "change_driven", "combine_threads",
+    "composed_writes", "concrete", "constant", "constants_by_source", "cuda_unavailable", "cuda_write_back",
+    "every_vertex", "fill_kernel", "flagged_batches", "flagged_loop", "fold_groups", "frontier", "hookimpl", "hub_runs",
+    "initial_values", "live_after", "look_ups", "moved", "mutable", "named_apart", "neighbours_of", "option",
+    "owned_edges", "owner_bounds", "products_as_sums", "push_template", "raised", "read", "reads", "recomputation_only",
     "registers_of", "repeated", "rows_of", "schedule_from_options", "segment_reduce", "substitute", "sum_hubs_in_runs",
-    "turned", "unfolded", "walk", "watched", "with_looked_up", "write_back",
+    "turned", "unfolded", "walk", "watched", "whole_ranges", "with_looked_up", "write_back",
 ]  # fmt: skip

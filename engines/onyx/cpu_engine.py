@@ -25,7 +25,6 @@ class OnyxCpuEngine(CpuEngine):
         self.feature_aware = schedule.feature_aware
         self.change_driven = schedule.change_driven
         self.direction = schedule.direction
-        self.rebuild_every = schedule.rebuild if schedule.direction == "push" else 0
         self.gathered: list[FoldGroup] = []
         self.was_sparse = False  # the pull before recomputed dirty destinations only
 
@@ -49,7 +48,7 @@ class OnyxCpuEngine(CpuEngine):
         if not self.change_driven:
             return
         if self.direction == "push":
-            if self.keeps_extrema:
+            if self.accumulators.extrema:
                 self.begin_with(stale, senders)
             return
         few = int(self.graph.in_degrees[stale].sum()) <= self.schedule.share_of("cpu") * self.graph.num_edges

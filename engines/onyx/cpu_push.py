@@ -15,6 +15,7 @@ from harness.api import (
     Expression,
     FoldGroup,
     GraphReduce,
+    KeptAccumulators,
     Kernel,
     KernelBuilder,
     SentEdges,
@@ -197,7 +198,7 @@ def plan(engine: OnyxCpuEngine) -> None:
     forms = change_driven(engine.program) if engine.change_driven else ()
     assert not isinstance(forms, str)
     engine.deltas = {form.reduction.name: form for form in forms}
-    engine.keep_accumulators(forms, engine.schedule.rebuild)
+    engine.accumulators = KeptAccumulators.of(engine.program, graph, forms, engine.schedule.rebuild)
     for group in engine.tracking.groups:
         if group.kind == "graph":
             for stage in group.stages:

@@ -19,6 +19,7 @@ from harness.api import (
     FoldGroup,
     Graph,
     GraphReduce,
+    KeptAccumulators,
     Launch,
     Program,
     change_driven,
@@ -50,6 +51,7 @@ class OnyxCudaEngine(CudaEngine):
     schedule: OnyxSchedule
     templates = Path(__file__).parent
     tracks_edges = True
+    rebuild_share = 0.9  # whole messages are then no more work than changes, for which two values are read
 
     def __init__(self, schedule: OnyxSchedule) -> None:
         super().__init__(schedule)
@@ -77,7 +79,7 @@ class OnyxCudaEngine(CudaEngine):
         if not self.change_driven or any(group.kind == "update" for group in self.tracking.groups):
             return
         if self.direction == "push":
-            if self.keeps_extrema:
+            if self.accumulators.extrema:
                 self.begin_with(stale, senders)
             return
         between = {name for group in self.tracking.groups for name in self.tracking.live(group.stages)}
@@ -115,7 +117,7 @@ class OnyxCudaEngine(CudaEngine):
             forms = change_driven(self.program)
             assert not isinstance(forms, str)
             self.messages = {form.reduction.name: form.message for form in forms}
-            self.keep_accumulators(forms, self.schedule.rebuild)
+            self.accumulators = KeptAccumulators.of(self.program, self.graph, forms, self.schedule.rebuild)
         for group in self.tracking.groups if self.change_driven else ():  # every kernel has to know of these buffers
             doubled = (*(f"vertex_{name}" for name in self._doubled(group)), *doubled_edges(self, group))
             self.flipped |= {array: f"flips_{array}" for array in doubled}  # which several groups may flip

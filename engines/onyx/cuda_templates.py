@@ -68,7 +68,7 @@ MARK = """
 """
 SENT = """
     @kernel
-    vertexmap(team, first, last, [&](Id u) {{ return {active}[u]; }}, [&](Id u) {{
+    vertexmap(team, first, last, [&](Id u) {{ return {active}[u] || run->rebuilding; }}, [&](Id u) {{
         @source
         {active}[u] = false;
     }});

@@ -27,7 +27,9 @@ class OnyxSchedule:
       folded on the CPU: owners of destinations, not of sources, push.)
     - ``direction``: *pull* gathers over in-edges; *push* scatters over out-edges, each thread into the range of
       destinations that it owns, so nothing is atomic.
-    - ``rebuild``: in change-driven push, accumulators are rebuilt every so many supersteps against drift (0: never).
+    - ``rebuild``: in change-driven push, sums are rebuilt from all messages every so many supersteps against drift, and
+      before the run has settled (0: never). Extrema do not drift, nor do sums of small whole numbers (the k-core's):
+      none of these is rebuilt (``harness.lowering.kept_accumulators``).
 
     On a CUDA device:
 
@@ -37,6 +39,8 @@ class OnyxSchedule:
       active sources have more than ``dense_share`` of all arcs goes over everything. An update of edges goes over
       the dirty rows of sources, or over everything where these have more than half of the arcs (or ``dense_share``, if
       that is more).
+    - ``rebuild``: as on the CPU. Sums are rebuilt as well where the active sources have nearly all arcs, as whole
+      messages are no more work than changes there (exact sums too; not with ``rebuild=0``).
     - ``fold``: as on the CPU; a pull goes on with the vertex steps where one owner has all in-edges
       (``balance=warp``).
     - ``direction``: a *push* adds into destinations atomically, 8 or 16 bytes at once where the chip can (sm_90).
@@ -55,7 +59,7 @@ class OnyxSchedule:
     change_driven: bool = option(True, "propagate only what changed (CD), or everything (NCD)")
     fold: bool = option(True, "consecutive stages in one kernel")
     direction: Literal["push", "pull"] = option("pull", "push along out-edges or pull along in-edges")
-    rebuild: int = option(64, "supersteps between rebuilding accumulators (change-driven push); 0: never")
+    rebuild: int = option(64, "supersteps between rebuilding sums that drift (change-driven push); 0: never")
     dense_share: float | None = option(
         None, "share of arcs from which change-driven pull recomputes everything (None: 0.1 on the CPU, 0.01 on a GPU)"
     )

@@ -10,7 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.api import EdgeReduce, FoldGroup, VertexStep, change_driven, composed_writes, live_after, mutable, reads
+from harness.api import (
+    EdgeReduce,
+    FoldGroup,
+    VertexStep,
+    change_driven,
+    composed_writes,
+    live_after,
+    mutable,
+    reads,
+    whole_ranges,
+)
 
 if TYPE_CHECKING:
     from harness.api import Expression, Program
@@ -69,7 +79,7 @@ def activity(program: Program) -> Activity | str:
     (metadata,) = form.sources
     last = FoldGroup("vertex", tuple(steps))
     writes = composed_writes(program, last, live_after(program, last.stages))
-    if form.kind != "monotone" and not _whole(program, metadata, first.message, dict(writes)):
+    if form.kind != "monotone" and not _whole(program, metadata, first.message):
         return f"the differences of {metadata!r} that {first.name} sends are rounded when they are added up"
     again = [name for name, value in writes if not _once(program, value, name, first.into)]
     if again:
@@ -99,20 +109,11 @@ def _once(program: Program, value: Expression, name: str, into: str) -> bool:
     return unmoved and all(_once(program, arg, name, into) for arg in chosen)
 
 
-def _whole(program: Program, metadata: str, message: Expression, writes: dict[str, Expression]) -> bool:
+def _whole(program: Program, metadata: str, message: Expression) -> bool:
     """Whether what is sent are small whole numbers, whose sums float32 holds exactly: the message is the metadata, and
-    those are constants."""
-
-    def constants(node: Expression) -> bool:
-        if node.op == "const":
-            return node.dtype == "float" and float(node.attribute).is_integer() and abs(node.attribute) <= 1
-        if node.op == "where":
-            return all(constants(arg) for arg in node.args[1:])
-        return _is(node, "v", metadata) or (node.op in ("min", "max") and all(constants(arg) for arg in node.args))
-
-    start = program.properties[metadata].start
-    whole = isinstance(start, float | int) and float(start).is_integer() and abs(start) <= 1
-    return whole and _is(message, "src", metadata) and constants(writes[metadata])
+    those are at most 1 in magnitude."""
+    found = whole_ranges(program).get(metadata)
+    return _is(message, "src", metadata) and found is not None and found[0] >= -1 and found[1] <= 1
 
 
 def _quiet(message: Expression, metadata: str) -> bool:

@@ -21,6 +21,7 @@ from harness.api import (
     FoldGroup,
     Graph,
     GraphReduce,
+    KeptAccumulators,
     Kernel,
     KernelBuilder,
     Program,
@@ -70,10 +71,6 @@ class GunrockCpuEngine(CpuEngine):
     direction = "push"
     change_driven = True
 
-    def __init__(self, schedule: GunrockSchedule) -> None:
-        super().__init__(schedule)
-        self.rebuild_every = schedule.rebuild
-
     def refusal(self, program: Program, graph: Graph, features: int, device: Device) -> str:
         """Why this schedule cannot run the program; empty when it can."""
         reason = super().refusal(program, graph, features, device)
@@ -86,7 +83,7 @@ class GunrockCpuEngine(CpuEngine):
 
     def narrow(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
         """Begin with the frontier of the senders; sums that are kept have to be built first, from all vertices."""
-        if self.keeps_extrema:
+        if self.accumulators.extrema:
             self.begin_with(stale, senders)
 
     def groups(self) -> tuple[FoldGroup, ...]:
@@ -104,7 +101,7 @@ class GunrockCpuEngine(CpuEngine):
         forms = change_driven(self.program)
         assert not isinstance(forms, str)
         self.deltas = {form.reduction.name: form for form in forms}
-        self.keep_accumulators(forms, self.schedule.rebuild)
+        self.accumulators = KeptAccumulators.of(self.program, self.graph, forms, self.schedule.rebuild)
         self.advanced: list[FoldGroup] = []
         self.sent_edges: dict[str, SentEdges] = {}
         out, into = self.graph.csr, self.graph.csc

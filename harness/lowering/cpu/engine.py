@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from harness.contract import Device, Direction, Engine, EngineFailure, No, Phases, RunStatistics, Superstep, Yes
 from harness.language import Inputs, Program
-from harness.language.analysis import Delta, FoldGroup, change_driven, factors, watched
+from harness.language.analysis import FoldGroup, change_driven, factors, watched
 from harness.language.program import IDENTITY, GraphReduce, Stage, reads
 from harness.language.reference import segment_reduce
 from harness.lowering.accumulators import separated
@@ -25,6 +25,7 @@ from harness.lowering.cpu.memory import Memory
 from harness.lowering.cpu.module_source import compiled, module_source
 from harness.lowering.cpu.partition import PARTS_PER_THREAD, balanced_bounds
 from harness.lowering.cpu.vertex_kernels import graph_kernel, vertex_kernel
+from harness.lowering.kept_accumulators import KeptAccumulators
 from harness.lowering.layout import Layout, aligned_zeros
 from harness.lowering.log_products import products_as_sums
 from harness.lowering.refusals import unsupported
@@ -48,7 +49,7 @@ class CpuEngine(Engine):
     feature_aware = True
     change_driven = False
     direction: Direction = "pull"
-    keeps_extrema = False  # all accumulators that live on are extrema
+    accumulators = KeptAccumulators()
     rebuild_every = 0  # supersteps between building kept accumulators anew; 0: none are kept, or never
 
     program: Program
@@ -118,6 +119,7 @@ class CpuEngine(Engine):
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
         """Everything to its start."""
         self.memory.reset(inputs, state or {})
+        self.rebuild_every = self.accumulators.rebuild_every(state or {})
         self.superstep_index = 0
         self.active, self.settled = self.graph.num_vertices, False
         self.confirming = self.rebuilt = self.narrowed = False
@@ -213,11 +215,6 @@ class CpuEngine(Engine):
         first = turn == 0 and not self.narrowed
         self.rebuilt = first or self.confirming or (self.rebuild_every > 0 and turn % self.rebuild_every == 0)
         return self.rebuilt
-
-    def keep_accumulators(self, forms: Sequence[Delta], rebuild: int) -> None:
-        """Say what is pushed into accumulators that live on. Extrema do not drift and are never built anew."""
-        self.keeps_extrema = all(form.kind == "monotone" for form in forms)
-        self.rebuild_every = 0 if self.keeps_extrema else rebuild
 
     def confirmed(self) -> bool:
         """Whether a run in which no source is active any more has really settled.

@@ -85,11 +85,12 @@ class CudaEngine(ModelledEngine):
             self.memory.arrays[name].fill(blank)
         start = dict.fromkeys(RUN_FIELDS, 0)
         edges = self.graph.num_edges
-        start |= {"active": self.graph.num_vertices, "sides": len(self.sides), "rebuild": self.rebuild_every}
+        start |= {"active": self.graph.num_vertices, "sides": len(self.sides)}
         start |= {"settles": int(self.program.control.settles), "rebuilding": 1}
+        start["rebuild"] = self.accumulators.rebuild_every(state or {})
         start["dense_arcs"] = int(self.dense_share * edges)
         start["dense_rows"] = int(max(self.dense_share, self.rows_share) * edges)
-        start["rebuild_arcs"] = int(self.rebuild_share * edges / len(self.sides)) if self.rebuild_every else 0
+        start["rebuild_arcs"] = int(self.rebuild_share * edges / len(self.sides)) if self.accumulators.rebuild else 0
         if not self.change_driven:
             start |= {"always": self._edges(0), "always_odd": self._edges(-1)}
         # at first all sources are active: of either side, where sides alternate

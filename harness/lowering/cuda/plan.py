@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from harness.contract import Device, Direction, Engine, No, Yes
 from harness.language import Program
-from harness.language.analysis import Delta, FoldGroup, factors, watched
+from harness.language.analysis import FoldGroup, factors, watched
 from harness.lowering.accumulators import separated
 from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.launches import Launch
@@ -21,6 +20,7 @@ from harness.lowering.cuda.memory import arrays_of, values_of
 from harness.lowering.cuda.modules import MOST_GROUPS, headers, module_source
 from harness.lowering.cuda.names import named_apart
 from harness.lowering.cuda.tracked_arrays import tracked_arrays
+from harness.lowering.kept_accumulators import KeptAccumulators
 from harness.lowering.log_products import products_as_sums
 from harness.lowering.refusals import unsupported
 from harness.lowering.tracking import Tracking
@@ -41,11 +41,10 @@ class PlannedEngine(Engine):
     feature_aware = True
     change_driven = False
     dense_share = 0.0  # of the arcs, from which a frontier goes over everything
-    rebuild_share = 0.0  # of the arcs, from which building kept accumulators anew is no more work; 0: it always is
+    rebuild_share = 0.0  # of the arcs, from which building kept sums anew is no more work; 0: it always is
     rows_share = 0.5  # of the arcs, from which an edge update goes over all of them
     tracks_edges = False  # changes of edge properties
-    keeps_extrema = False  # all accumulators that live on are extrema
-    rebuild_every = 0  # supersteps between building kept accumulators anew; 0: none are kept, or never
+    accumulators = KeptAccumulators()
     direction: Direction = "pull"
     width: int | None = None  # features a lane loads at once; None: 4, or 1 where it holds columns of matrices
     block = 256
@@ -107,7 +106,7 @@ class PlannedEngine(Engine):
         self.pieces: dict[str, list[tuple[int, int]]] = {}
         self.flipped: dict[str, str] = {}
         self.blanks: dict[str, float] = {}
-        self.rebuild_every = 0
+        self.accumulators = KeptAccumulators()
         self.tracking = Tracking(self.program, self.groups(), self.change_driven, watches, multiplied)
         self.sides = self._sides()
         self.many_arcs = graph.num_edges >= 1 << 31
@@ -221,11 +220,6 @@ class PlannedEngine(Engine):
     def double(self, array: str, rows: int, name: str) -> None:
         """Give an array of a property a second buffer, ``next_<array>``."""
         self.rooms[f"next_{array}"] = rows * self.layout.stride(self.program.properties[name].shape)
-
-    def keep_accumulators(self, forms: Sequence[Delta], rebuild: int) -> None:
-        """Say what is pushed into accumulators that live on. Extrema do not drift and are never built anew."""
-        self.keeps_extrema = all(form.kind == "monotone" for form in forms)
-        self.rebuild_every = 0 if self.keeps_extrema else rebuild
 
     @property
     def arc(self) -> type[np.generic]:

@@ -1,0 +1,143 @@
+"""Which properties hold nothing but small whole numbers: float32 adds up these, and their changes, without rounding.
+
+Decided by the expressions that are written, each of which has a range: the least and the largest number that it can
+be. Inputs, degrees, parameters and what is reduced have none: their numbers are known in a run alone, and need not be
+whole.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from harness.language.analysis import Delta
+from harness.language.expressions import Expression, walk
+from harness.language.program import EdgeUpdate, Program, VertexStep, reads
+
+MOST = 2**24  # float32 holds every whole number up to here
+
+Range: TypeAlias = tuple[int, int]
+
+
+def whole_ranges(program: Program) -> dict[str, Range]:
+    """The float properties that hold whole numbers alone, whatever the graph and the inputs, with the range of each.
+
+    They are closed: what is written to one of them is made of constants, conditions and others of them. It is supposed
+    at first that states are no more than what they start as; ranges then take in what stages write until that is
+    nothing new. Where a range still grows after as many rounds as it takes for a start to reach every property, it is
+    taken to grow for ever.
+    """
+    ranges, written = _starts(program), _written(program)
+    refused: set[str] = set()
+    for turn in itertools.count():  # the later ones refuse a property each, but for the last
+        before = dict(ranges)
+        for name, value in written:
+            found = None if value is None else whole_range(value, ranges)
+            joined = None if found is None else _within(_hull(found, ranges.get(name, found)))
+            grows = turn > len(program.properties) and joined != before.get(name)
+            if joined is None or grows or name in refused:
+                refused.add(name)
+                ranges.pop(name, None)
+            else:
+                ranges[name] = joined
+        if ranges == before:
+            break
+    return ranges
+
+
+def whole_range(expression: Expression, ranges: Mapping[str, Range]) -> Range | None:
+    """The range of an expression over properties of these ranges; None where it may be no whole number, or where it or
+    a part of it, or a difference of two values of either, may be beyond MOST."""
+    found: dict[str, Range | None] = {}
+    for node in walk(expression):
+        args = [found[arg.key] for arg in node.args]
+        found[node.key] = (0, 1) if node.dtype == "bool" else _within(_range(node, args, ranges))
+    return found[expression.key]
+
+
+def adds_exactly(form: Delta, ranges: Mapping[str, Range], most_arcs: int) -> bool:
+    """Whether a sum over ``most_arcs`` in-edges or fewer, into which changes of messages go, is what adding up the
+    messages themselves would make of it.
+
+    Changes of a message, and of the parts of it that are linear in what moves, are differences of two values of that
+    part. Both sums of messages, old and new ones among each other, and sums of changes alone stay below MOST.
+    """
+    found = whole_range(form.reduction.message, ranges) if form.kind in ("linear", "difference") else None
+    return found is not None and most_arcs * _reach(found) <= MOST
+
+
+def _starts(program: Program) -> dict[str, Range]:
+    found = {}
+    for prop in program.properties.values():
+        if prop.role == "state" and prop.dtype == "float" and isinstance(prop.start, (int, float)):
+            start = _constant(float(prop.start))
+            if start is not None:
+                found[prop.name] = start
+    return found
+
+
+def _written(program: Program) -> list[tuple[str, Expression | None]]:
+    """What stages write to float properties, in order; None where it is reduced, or a temporary that is read before it
+    is written (as in lowered programs), and then holds nothing at first."""
+    found: list[tuple[str, Expression | None]] = []
+    early: set[str] = set()
+    for stage in program.stages:
+        early |= {name for _, name in reads(stage)} - {name for name, _ in found}
+        match stage:
+            case VertexStep():
+                found += stage.values
+            case EdgeUpdate():
+                found.append((stage.updates, stage.value))
+            case _:
+                found.append((stage.into, None))
+    properties = program.properties
+    empty = {name for name in early if properties[name].role == "temporary"}
+    return [(name, None if name in empty else value) for name, value in found if properties[name].dtype == "float"]
+
+
+def _range(node: Expression, args: Sequence[Range | None], ranges: Mapping[str, Range]) -> Range | None:
+    if node.op == "const":
+        return _constant(float(node.attribute))
+    if node.op == "read":
+        return ranges.get(node.attribute[1])
+    numbers = [arg for arg in args if arg is not None]
+    if len(numbers) < len(args):
+        return None
+    match node.op, numbers:
+        case ["float" | "full", [one]]:
+            return one
+        case "neg", [(low, high)]:
+            return -high, -low
+        case "where", [_, one, other]:
+            return _hull(one, other)
+        case "add", [one, other]:
+            return one[0] + other[0], one[1] + other[1]
+        case "sub", [one, other]:
+            return one[0] - other[1], one[1] - other[0]
+        case "mul", [one, other]:
+            products = [a * b for a in one for b in other]
+            return min(products), max(products)
+        case "min", [one, other]:
+            return min(one[0], other[0]), min(one[1], other[1])
+        case "max", [one, other]:
+            return max(one[0], other[0]), max(one[1], other[1])
+    return None
+
+
+def _constant(value: float) -> Range | None:
+    return _within((int(value), int(value))) if value.is_integer() else None
+
+
+def _hull(one: Range, other: Range) -> Range:
+    return min(one[0], other[0]), max(one[1], other[1])
+
+
+def _reach(found: Range) -> int:
+    """The largest magnitude of a value in a range, or of a difference of two."""
+    low, high = found
+    return max(-low, high, high - low)
+
+
+def _within(found: Range | None) -> Range | None:
+    return found if found is not None and _reach(found) <= MOST else None

@@ -1,0 +1,59 @@
+"""What a run keeps from superstep to superstep where it pushes changes, and when that has to be built anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.language.analysis import Delta
+from harness.language.program import Program
+from harness.language.whole_numbers import Range, adds_exactly, whole_ranges
+
+if TYPE_CHECKING:
+    from harness.graph import Graph
+
+
+@dataclass(frozen=True)
+class KeptAccumulators:
+    """Accumulators that live on, into which changes of messages are pushed; by default there are none.
+
+    Float32 sums of changes drift, and lose changes below their precision: they are built anew from all messages now
+    and then, and before a run has settled. Extrema do neither, nor do sums of small whole numbers.
+
+    ``extrema``: all of them are. ``rebuild``: the supersteps of a side after which those that drift are built anew; 0:
+    none ever is. ``whole``: the properties by whose ranges all of them are exact; None where some drift.
+    """
+
+    extrema: bool = False
+    rebuild: int = 0
+    whole: Mapping[str, Range] | None = None
+
+    @classmethod
+    def of(cls, program: Program, graph: Graph, forms: Sequence[Delta], rebuild: int) -> KeptAccumulators:
+        """Those of a lowered program, by the change-driven forms of its reductions.
+
+        With a tolerance, what moved by less is not propagated, and accumulators are built anew for that as well.
+        """
+        sums = [form for form in forms if form.kind != "monotone"]
+        if not sums:
+            return cls(extrema=True)
+        ranges, arcs = whole_ranges(program), int(graph.in_degrees.max(initial=0))
+        exact = program.control.tolerance is None and all(adds_exactly(form, ranges, arcs) for form in sums)
+        return cls(rebuild=rebuild, whole=ranges if exact else None)
+
+    def rebuild_every(self, state: Mapping[str, NDArray[np.generic]]) -> int:
+        """The supersteps after which a run from a start or a given ``state`` has accumulators built anew; 0: never, nor
+        before it has settled. A state that is not what exact sums are made of makes them drift like others."""
+        exact = self.whole is not None and all(
+            _holds(given, self.whole[name]) for name, given in state.items() if name in self.whole
+        )
+        return 0 if exact else self.rebuild
+
+
+def _holds(values: NDArray[np.generic], numbers: Range) -> bool:
+    given = np.asarray(values, np.float64)
+    return bool(((given >= numbers[0]) & (given <= numbers[1]) & (given == np.floor(given))).all())

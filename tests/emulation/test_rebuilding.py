@@ -1,0 +1,132 @@
+"""When Onyx and Gunrock, pushing changes, build sums anew, emulated: not where they are exact, unless nearly all
+sources are active; and what sources have sent is known after it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.graph import Graph
+from harness.graph.generators import grid
+from harness.language import Inputs
+from harness.language.reference import ReferenceRun
+from tests.engines.cuda_schedules import SCHEDULES
+from tests.engines.problems import program
+from tests.engines.programs import traced
+from tests.engines.test_cuda import prepared
+
+REBUILDING = {
+    "onyx": ("onyx", {"direction": "push"}),
+    "onyx by warps": ("onyx", {"direction": "push", "balance": "warp"}),
+    "gunrock": ("gunrock", {}),
+}
+
+
+@pytest.fixture(params=REBUILDING)
+def schedule(request, emulated, monkeypatch):
+    """A schedule that has sums built anew, of which tests share the modules."""
+    monkeypatch.setitem(SCHEDULES, request.param, REBUILDING[request.param])
+    return request.param
+
+
+def rebuilt(engine, supersteps):
+    """Runs superstep by superstep: whether each has built sums anew; until the run has settled."""
+    found = []
+    for _ in range(supersteps):
+        found.append(bool(engine.state.fields()["rebuilding"]))
+        if engine.run(1).settled:
+            break
+    return found
+
+
+def nearly_all(graph, sources):
+    return int(graph.out_degrees[sources].sum()) >= int(0.9 * graph.num_edges)
+
+
+def star_and_clique(leaves=20):
+    """A hub and its leaves, and four vertices that all know each other."""
+    ends = np.array([(u, v) for u in range(4) for v in range(u)] + [(4, 5 + leaf) for leaf in range(leaves)])
+    return Graph.from_edges(ends[:, 0], ends[:, 1], num_vertices=5 + leaves, name="star", symmetrize=True)
+
+
+def chain():
+    return Graph.from_edges(np.arange(30), np.arange(1, 31), name="chain", symmetrize=True)
+
+
+# A core of 3: the grid peels from its rim on, all leaves go at once, and then the hub; of a chain all go at once.
+CORES = {"grid": lambda: grid(rows=6, columns=7), "star": star_and_clique, "chain": chain}
+
+
+@pytest.mark.parametrize("name", CORES)
+def test_a_core_takes_as_many_supersteps_as_in_full(name, schedule, emulated):
+    program_, graph = program("kcore"), CORES[name]()
+    engine, run = prepared(schedule, program_, graph, 1, emulated), ReferenceRun(program_, graph, 1)
+    engine.reset(Inputs({}))
+    run.reset(Inputs({}))
+    wanted, before = [True], run.values("alive")
+    while not run.run(1).settled:
+        alive = run.values("alive")
+        wanted.append(nearly_all(graph, alive != before))
+        before = alive
+    assert rebuilt(engine, 100) == wanted
+    assert (name == "chain") == any(wanted[1:])
+    assert np.array_equal(engine.values("alive"), run.values("alive"))
+    engine.close()
+
+
+def creeping(p, self):
+    """Values that grow, some of them by less than the tolerance."""
+    p.vertex("pace")
+    p.vertex("x", start=0.0)
+    p.vertex("y", start=0.0)
+
+    @p.over_edges(into="heard", reduce="sum")
+    def spread(src):
+        return src.x
+
+    @p.over_vertices
+    def step(v):
+        return {"y": v.heard, "x": v.x + v.pace}
+
+    p.until_settled(self.tolerance, at_most=50)
+    p.output("y", bound=1e-5)
+
+
+EVERY, TOLERANCE = 3, 0.5  # supersteps between building anew
+
+
+@pytest.mark.parametrize(("pace", "movers"), [(0.3, "half"), (0.3, "all"), (0.6, "all")])
+def test_after_building_anew_sources_have_sent_what_they_are(pace, movers, schedule, emulated, monkeypatch):
+    kind, options = SCHEDULES[schedule]
+    monkeypatch.setitem(SCHEDULES, schedule, (kind, {**options, "rebuild": EVERY}))
+    program_, graph = traced(creeping, "creeping", tolerance_value=TOLERANCE), grid(rows=6, columns=7)
+    paces = np.full(graph.num_vertices, pace, np.float32)
+    paces[: graph.num_vertices // 2 if movers == "half" else 0] = 0.0
+    paces[0] = 0.6  # somebody is always active: nothing is to be confirmed
+    engine = prepared(schedule, program_, graph, 1, emulated)
+    engine.reset(Inputs({"pace": paces}, dict(program_.parameters)))
+    x, sent, dense, far = np.zeros(graph.num_vertices), np.zeros(graph.num_vertices), [], []
+    for superstep in range(10):
+        active = np.abs(x - sent) > TOLERANCE
+        dense.append(nearly_all(graph, active))
+        anew = superstep % EVERY == 0 or dense[-1]
+        sent = np.where(active | anew, x, sent)
+        assert rebuilt(engine, 1) == [anew]
+        wanted = np.bincount(graph.csr.neighbours, sent[graph.csr.row_of_arc], graph.num_vertices)
+        np.testing.assert_allclose(engine.values("y"), wanted, rtol=1e-5)
+        x = x + paces
+        far.append(bool(active.any()))
+    assert any(far)
+    assert any(dense) == (movers == "all")
+    engine.close()
+
+
+@pytest.mark.parametrize("rebuild", [0, 64])
+def test_never_is_never(rebuild, schedule, emulated, monkeypatch):
+    kind, options = SCHEDULES[schedule]
+    monkeypatch.setitem(SCHEDULES, schedule, (kind, {**options, "rebuild": rebuild}))
+    engine = prepared(schedule, program("kcore"), chain(), 1, emulated)
+    engine.reset(Inputs({}))
+    assert rebuilt(engine, 10) == [True, rebuild > 0]
+    assert not engine.values("alive").any()
+    engine.close()
