@@ -24,16 +24,19 @@ if TYPE_CHECKING:
 
     from harness.api import Mapped
 
+# Every virtual node has an edge. Where a loop might have none, what its messages read of the source would be read after
+# the bounds of its edges are known, and not with them.
 PUSH = """
     @kernel
     for (Id n = first + thread_of_grid(); n < last; n += threads_of_grid()) {{
         const Id u = node_source[n];
         @source
         const VirtualNode<{bound}> node(u, node_part[n], out_offsets);
-        for (Arc e = node.first; e < node.last; e += node.stride) {{
+        Arc e = node.first;
+        do {{
             const Id v = out_neighbours[e];
             @edge
-        }}
+        }} while ((e += node.stride) < node.last);
     }}
 """
 NODE_BYTES = 8  # source and part

@@ -40,7 +40,8 @@ MAPPINGS = (
         (
             "for (Id n = first + thread_of_grid(); n < last; n += threads_of_grid()) {",
             "const VirtualNode<{bound}> node(u, node_part[n], out_offsets);",
-            "for (Arc e = node.first; e < node.last; e += node.stride) {",
+            "Arc e = node.first;",
+            "} while ((e += node.stride) < node.last);",
         ),
         ("stride = (degree + BOUND - 1) / BOUND;", "first = start + part;"),
     ),
