@@ -22,18 +22,20 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 
 from harness.language.expressions import Expression, arithmetic, read, substitute, walk
-from harness.language.operators import absolute, any_feature, exp, full, largest, log, total, where
+from harness.language.operators import absolute, exp, full, largest, total, where
 from harness.language.program import EdgeReduce, EdgeUpdate, Program, Property, Role, Stage, VertexStep, reads
 from harness.lowering.accumulators import unused
 
 PARTS = ("log", "zeros", "negatives")
-SELDOM = "seldom"  # the attribute of a ``where`` of which the first side is taken seldom
+SELDOM = "seldom"  # the attribute of a ``where`` of which the first side is taken seldom, and right everywhere
+POSITIVE = "positive"  # that of a logarithm of what is never zero or negative
 
 
 def shares(factor: Expression, parts: Collection[str]) -> tuple[Expression, ...]:
     """What one factor adds to the sums; without *negatives* among them it is nonnegative."""
     zero, signed = factor == 0.0, "negatives" in parts
-    magnitude = log(where(zero, 1.0, absolute(factor) if signed else factor))
+    positive = where(zero, 1.0, absolute(factor) if signed else factor)
+    magnitude = Expression("log", (positive,), shape=positive.shape, attribute=POSITIVE)
     if factor.shape:
         magnitude = magnitude - total(magnitude) * (1.0 / total(full(factor.shape, 1.0)))
     counted = (where(factor < 0.0, 1.0, 0.0),) if signed else ()
@@ -146,7 +148,7 @@ def _read_sums(space: str, parts: Mapping[str, str], like: Expression) -> tuple[
 def _left(sums: Sequence[Expression], taken: Sequence[Expression], masked: Expression, zero: Expression) -> Expression:
     """What is left of a product that is kept masked without a factor, which seldom is ``zero`` anywhere."""
     logs, zeros, *signs = (a - b for a, b in zip(sums, taken, strict=True))
-    sides = where(any_feature(zero), mask(logs, zeros), masked - taken[0])
+    sides = where(zero, mask(logs, zeros), masked - taken[0])
     return _powers(Expression(sides.op, sides.args, shape=sides.shape, attribute=SELDOM), signs)
 
 

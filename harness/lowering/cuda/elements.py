@@ -13,7 +13,7 @@ from harness.language.expressions import ELEMENTWISE, Expression
 from harness.lowering.cuda.accesses import UNROLLED, Access, Accesses, How, Kind
 from harness.lowering.cuda.code import Block, Value
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape
-from harness.lowering.log_products import SELDOM
+from harness.lowering.log_products import POSITIVE, SELDOM
 
 INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==",
@@ -231,12 +231,14 @@ class Elements(ABC):
             self.lower(node)
 
     def seldom(self, node: Expression) -> int | None:
-        """Which argument of a ``where``, of which the whole team takes the same side, need not be computed where the
-        other side is taken: one of which that is known, or a row in memory that nothing has read yet."""
-        if len(node.shape) != 1 or node.args[0].shape or node.dtype != "float" or not self.feature_aware:
+        """Which argument of a ``where`` need not be computed where the other side is taken: one of which that is known,
+        or, where the whole team takes the same side, a row in memory that nothing has read yet."""
+        if len(node.shape) != 1 or node.dtype != "float" or not self.feature_aware:
             return None
         if node.attribute == SELDOM:
             return 1
+        if node.args[0].shape:
+            return None
         for i in (1, 2):
             row = node.args[i]
             if row.op != "read" or row.shape != node.shape or self.home(row).find(row.key) is not None:
@@ -277,6 +279,8 @@ def offset(index: str, stride: int) -> str:
 def scalar_operation(node: Expression, args: list[str]) -> str:
     """The text of an elementwise operation on single elements."""
     op = node.op
+    if op == "log" and node.attribute == POSITIVE:
+        return f"log_of_positive({args[0]})"
     if op in INFIX:
         return f"({args[0]} {INFIX[op]} {args[1]})"
     match op:

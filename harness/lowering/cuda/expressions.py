@@ -133,11 +133,11 @@ class Lowering(Elements):
         return Value("row", text, length)
 
     def _row_seldom(self, node: Expression, rare: int, home: Block, kind: str, name: str) -> Value:
-        """One side of a ``where``, and in its place the other, of which all is read and computed only where it is
-        chosen: how often depends on values, so that no access is noted."""
+        """One side of a ``where``, and in its place the other, of which all is read and computed only where the team,
+        or the lane for any of its features, chooses it: how often depends on values, so that no access is noted."""
         usual, chosen = node.args[3 - rare], node.args[rare]
         (length,) = self.layout.dims(node.shape)
-        condition = self.lower(node.args[0]).text
+        condition = self._chosen_by_lane(node.args[0], home) if node.args[0].shape else self.lower(node.args[0]).text
         self.prepare(usual)
         text = home.declare(kind, name)
         self.loop(node, home, lambda walk: f"{text}[{walk.slot}] = {self.element(usual, walk)};")
@@ -155,6 +155,17 @@ class Lowering(Elements):
         home.lines += inner.lines
         home.line("}")
         return Value("row", text, length)
+
+    def _chosen_by_lane(self, condition: Expression, home: Block) -> str:
+        """A bool variable: whether a condition holds for any feature of the lane's own."""
+        self.prepare(condition)
+        (length,) = self.layout.dims(condition.shape)
+        name = home.declare("bool", self.fresh("chosen"), "false", constant=False)
+        self.loop(
+            condition, home,
+            lambda w: f"{name} |= team.holds({w.slot}, {length}) & ({self.element(condition, w)});",
+        )  # fmt: skip
+        return name
 
     @contextmanager
     def _read_in(self, inner: Block, node: Expression) -> Iterator[None]:

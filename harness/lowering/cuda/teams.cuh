@@ -78,6 +78,26 @@ __device__ inline float minimum(float a, float b) { return a < b || a != a ? a :
 __device__ inline float maximum(float a, float b) { return a > b || a != a ? a : b; }
 #endif
 __device__ inline float square(float a) { return a * a; }
+// The logarithm of x > 0, within 1.2 units in the last place; infinity and NaN stay. Of x = m 2^i with m in [2/3, 4/3) it is
+// i log 2 + log(1 + f), by the polynomial of least relative error. logf has to tell zero and negative numbers apart as well.
+__device__ inline float log_of_positive(float x)
+{
+    const bool subnormal = x < 1.17549435e-38f;
+    const float normal = subnormal ? x * 8388608.0f : x;
+    const int bits = __float_as_int(normal), scale = (bits - 0x3f2aaaab) & int(0xff800000u);
+    const float f = __int_as_float(bits - scale) - 1.0f;
+    float p = 0.138202354f;
+    p = p * f - 0.151221797f;
+    p = p * f + 0.140423089f;
+    p = p * f - 0.164723262f;
+    p = p * f + 0.200079188f;
+    p = p * f - 0.250042379f;
+    p = p * f + 0.333332658f;
+    p = p * f - 0.5f;
+    const float exponent = float(scale) * 1.1920929e-7f + (subnormal ? -23.0f : 0.0f);
+    const float result = exponent * 0.693147181f + (f * (p * f) + f);
+    return unsigned(bits) < 0x7f800000u ? result : normal;
+}
 // Both values are computed, so that lanes that choose differently stay together.
 template <class Value> __device__ inline Value choose(bool first, Value a, Value b) { return first ? a : b; }
 __device__ inline bool differs(float before, float now) { return now != before; }
