@@ -138,19 +138,15 @@ class Lowering(Elements):
         usual, chosen = node.args[3 - rare], node.args[rare]
         (length,) = self.layout.dims(node.shape)
         condition = self._chosen_by_lane(node.args[0], home) if node.args[0].shape else self.lower(node.args[0]).text
-        test, otherwise = (condition, f"!{condition}") if rare == 1 else (f"!{condition}", condition)
+        self.prepare(usual)
         text = home.declare(kind, name)
-        if chosen.op == "read":  # its load is under way, behind those of the other side, while that is computed
-            for row in (one for one in walk(usual) if one.op == "read" and one.shape):
-                self.lower(row)
+        self.loop(node, home, lambda walk: f"{text}[{walk.slot}] = {self.element(usual, walk)};")
+        test = condition if rare == 1 else f"!{condition}"
+        if chosen.op == "read":
             place = self.locate(*chosen.attribute)
             start, stride = self.start(place.array, place.index, chosen), self.layout.stride(chosen.shape)
             home.line(f"if ({test}) {text} = load<{length}, {stride}>(team, {start});")
-            self.prepare(usual)
-            self.loop(node, home, lambda w: f"if ({otherwise}) {text}[{w.slot}] = {self.element(usual, w)};")
             return Value("row", text, length)
-        self.prepare(usual)
-        self.loop(node, home, lambda walk: f"{text}[{walk.slot}] = {self.element(usual, walk)};")
         inner = Block(f"{home.name} seldom", parent=home)
         with self.unnoted(), self._read_in(inner, chosen):
             self.prepare(chosen)
