@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from engines.pushbaseline.gunrock import cuda_engine as gunrock
 from harness.algorithms.pagerank import PageRank
 from harness.contract import No, Phases
 from harness.graph import Graph
@@ -60,15 +61,19 @@ def test_algorithms(name, schedule, features, emulated):
     assert taken.settled == expected.settled or name not in EXACT
 
 
-@pytest.mark.parametrize(("vertices", "features"), [(1500, 1), (2049, 1), (1100, 2)])
-def test_vertices_that_a_thread_reads_ahead(vertices, features, emulated, monkeypatch):
-    """Two blocks of 256 threads take pieces of 1,024 vertices, or of 512, in turns; the last of these is not whole."""
+@pytest.mark.parametrize(
+    ("schedule", "vertices", "features"),
+    [("tigr", 2300, 1), ("tigr", 4097, 1), ("tigr", 1100, 2), ("gunrock", 2100, 1), ("gunrock-merge-path", 1300, 2)],
+)
+def test_vertices_that_a_thread_reads_ahead(schedule, vertices, features, emulated, monkeypatch):
+    """Two blocks of 256 threads take 2,048 vertices at once, or 1,024, and then what is left."""
     monkeypatch.setattr(launches, "MOST_BLOCKS", 2)
+    monkeypatch.setattr(gunrock, "BLOCKS", 2)
     algorithm = PageRank()
     sources = np.arange(vertices - 5)
     graph = Graph.from_edges(sources, (7 * sources + 3) % vertices, num_vertices=vertices, name="strides")
     program, inputs = trace(algorithm), algorithm.inputs(graph, features)
-    engine = prepared("tigr", program, graph, features, emulated)
+    engine = prepared(schedule, program, graph, features, emulated)
     assert f"fetched[{4 // features}];" in engine.source
     run = ReferenceRun(program, graph, features)
     for one in (run, engine):

@@ -89,7 +89,36 @@ COMPUTE = """
     const Id count = vertices_of(sizes[{at}]);
     for (Id i = thread_of_grid(); i < count; i += threads_of_grid()) {{
         const Id v = frontier[i];
-        @vertex
+        @visit
+    }}
+"""
+# A grid's threads apart, so that short frontiers are spread over all of them.
+COMPUTE_AHEAD = """
+    @kernel
+    const Id count = vertices_of(sizes[{at}]);
+    for (size_t base = thread_of_grid(); base < count; base += {ahead} * size_t(threads_of_grid())) {{
+        Id listed[{ahead}];
+        struct {{
+            @fields
+        }} fetched[{ahead}];
+        _Pragma("unroll") for (int n = 0; n < {ahead}; ++n) {{
+            const size_t i = base + n * size_t(threads_of_grid());
+            if (i < count) listed[n] = frontier[i];
+        }}
+        _Pragma("unroll") for (int n = 0; n < {ahead}; ++n) {{
+            const Id v = listed[n];
+            auto& got = fetched[n];
+            if (base + n * size_t(threads_of_grid()) < count) {{
+                @fetch
+            }}
+        }}
+        _Pragma("unroll") for (int n = 0; n < {ahead}; ++n) {{
+            const Id v = listed[n];
+            const auto& got = fetched[n];
+            if (base + n * size_t(threads_of_grid()) < count) {{
+                @visit
+            }}
+        }}
     }}
 """
 COLLECT = """
@@ -163,12 +192,18 @@ class GunrockCudaEngine(ThreadEngine):
             f"filter_{name}", template, [*signature, ("frontier", "list"), ("sizes", "sizes")]
         )  # fmt: skip
         self.launches.append(Launch(filtered.finish(), "vertices", 1))
-        builder = self.builder(name, COMPUTE.format(at=at), [("frontier", "ids"), ("sizes", "sizes")])
-        builder.bind("v", "vertex", "v")
+        builder = self._compute_builder(name, at, self.ahead(group))
+        builder.bind("v", builder.read_in("visit"), "v")
         for step in group.vertex_steps:
-            builder.comment("vertex", step)
-        cuda_write_back(builder, self.tracking, group, "vertex")
+            builder.comment("visit", step)
+        cuda_write_back(builder, self.tracking, group, "visit")
         self._over_frontier(builder.finish())
+
+    def _compute_builder(self, name: str, at: int, ahead: int) -> CudaKernelBuilder:
+        """A builder for a kernel over the vertices of a frontier, of which a thread reads ``ahead`` before it visits
+        any."""
+        template = COMPUTE.format(at=at) if ahead == 1 else COMPUTE_AHEAD.format(at=at, ahead=ahead)
+        return self.builder(name, template, [("frontier", "ids"), ("sizes", "sizes")])
 
     # advance ----------------------------------------------------------------------------------------------------------
     def plan_reduction(self, stage: EdgeReduce) -> None:
@@ -252,11 +287,10 @@ class GunrockCudaEngine(ThreadEngine):
 
     def sent_kernel(self, group: FoldGroup, at: int) -> CudaKernel:
         """Remember what the sources of a frontier have sent."""
-        name = self.tracking.name(group)
-        signature = [("frontier", "ids"), ("sizes", "sizes")]
-        builder = self.builder(f"sent_{name}", COMPUTE.format(at=at), signature)
-        builder.bind("src", "vertex", "v")
-        for source in self.tracking.sources(group):
+        name, sources = self.tracking.name(group), self.tracking.sources(group)
+        builder = self._compute_builder(f"sent_{name}", at, self.ahead_of(sources))
+        builder.bind("src", builder.read_in("visit"), "v")
+        for source in sources:
             node = builder.reading("src", source)
-            builder.store(f"sent_{name}_{source}", "v", node, builder.mapping.lower(node), "vertex")
+            builder.store(f"sent_{name}_{source}", "v", node, builder.mapping.lower(node), "visit")
         return builder.finish()

@@ -75,7 +75,7 @@ def computed(work: Work) -> Iterator[Step]:
     lanes = work.uniform(-(-work.graph.num_vertices // WARP))
     i = WARP * lanes["unit"] + LANE
     lanes = lanes.where(i < work.graph.num_vertices).having(i=i, v=i)
-    yield Step(lanes, (Load("frontier", "i"),), ("vertex",))
+    yield Step(lanes, (Load("frontier", "i"),), ("fetch", "visit"))
 
 
 def _sizes(work: Work) -> Step:
@@ -176,6 +176,15 @@ MAPPINGS = (
             "const Id count = vertices_of(sizes[{at}]);",
             "for (Id i = thread_of_grid(); i < count; i += threads_of_grid()) {",
             "const Id v = frontier[i];",
+        ),
+    ),
+    Mapped(
+        computed,
+        (
+            "const Id count = vertices_of(sizes[{at}]);",
+            "for (size_t base = thread_of_grid(); base < count; base += {ahead} * size_t(threads_of_grid())) {",
+            "const size_t i = base + n * size_t(threads_of_grid());",
+            "if (i < count) listed[n] = frontier[i];",
         ),
     ),
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -165,14 +165,16 @@ class ThreadEngine(CudaEngine):
 
     def ahead(self, group: FoldGroup) -> int:
         """Of how many vertices a thread reads what a group of vertex steps reads or replaces, before it takes the
-        steps of any: as many as fit registers, where no step needs a matrix."""
+        steps of any; one where a step needs a matrix."""
         writes = composed_writes(self.program, group, self.tracking.live(group.stages))
         if any(len(node.shape) == 2 for node in walk(*(value for _, value in writes))):
             return 1
         read = {name for _, value in writes for space, name in reads(value) if space == "v"}
-        floats = sum(
-            math.prod(self.layout.dims(self.program.properties[name].shape)) for name in read | {n for n, _ in writes}
-        )
+        return self.ahead_of(read | {name for name, _ in writes})
+
+    def ahead_of(self, names: Iterable[str]) -> int:
+        """Of how many vertices a thread reads some properties ahead: as many as fit registers."""
+        floats = sum(math.prod(self.layout.dims(self.program.properties[name].shape)) for name in names)
         return next((n for n in (4, 2) if n <= self.most_ahead and n * floats <= MOST_HELD), 1)
 
     def clear_kernel(self, stage: EdgeReduce, *, array: str = "vertex", unless: str = "run->over()") -> CudaKernel:
