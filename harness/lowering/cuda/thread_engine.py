@@ -67,11 +67,7 @@ EDGES = """
         @edge
     }}
 """
-PARTIAL = """
-    @kernel
-    _Pragma("unroll 4") for (Id v = first + thread_of_grid(); v < last; v += threads_of_grid()) {
-        @vertex
-    }
+JOINED = """
     @join
     if (threadIdx.x == 0) {
         @store
@@ -154,9 +150,7 @@ class ThreadEngine(CudaEngine):
     def vertices_builder(self, group: FoldGroup, *, changed: str = "") -> CudaKernelBuilder:
         """The kernel of a group of vertex steps, to be finished: what they do to vertex ``v`` is in block ``visit``.
         ``changed``: see :func:`cuda_write_back`."""
-        ahead = self.ahead(group)
-        template = VERTICES if ahead == 1 else VERTICES_AHEAD.format(ahead=ahead)
-        builder = self.builder(self.tracking.name(group), template)
+        builder = self.builder(self.tracking.name(group), over_vertices(self.ahead(group)))
         builder.bind("v", builder.read_in("visit"), "v")
         for step in group.vertex_steps:
             builder.comment("visit", step)
@@ -165,15 +159,19 @@ class ThreadEngine(CudaEngine):
 
     def ahead(self, group: FoldGroup) -> int:
         """Of how many vertices a thread reads what a group of vertex steps reads or replaces, before it takes the
-        steps of any; one where a step needs a matrix."""
+        steps of any."""
         writes = composed_writes(self.program, group, self.tracking.live(group.stages))
-        if any(len(node.shape) == 2 for node in walk(*(value for _, value in writes))):
+        return self.ahead_of_values([value for _, value in writes], [name for name, _ in writes])
+
+    def ahead_of_values(self, values: Sequence[Expression], names: Iterable[str] = ()) -> int:
+        """Of how many vertices it reads what some values need, and properties ``names``, before it computes them for
+        any; one where they need a matrix."""
+        if any(len(node.shape) == 2 for node in walk(*values)):
             return 1
-        read = {name for _, value in writes for space, name in reads(value) if space == "v"}
-        return self.ahead_of(read | {name for name, _ in writes})
+        return self.ahead_of({name for value in values for space, name in reads(value) if space == "v"} | set(names))
 
     def ahead_of(self, names: Iterable[str]) -> int:
-        """Of how many vertices a thread reads some properties ahead: as many as fit registers."""
+        """Of how many vertices it reads some properties ahead: as many as fit registers."""
         floats = sum(math.prod(self.layout.dims(self.program.properties[name].shape)) for name in names)
         return next((n for n in (4, 2) if n <= self.most_ahead and n * floats <= MOST_HELD), 1)
 
@@ -212,11 +210,13 @@ class ThreadEngine(CudaEngine):
         Each reduction has a ticket of its own: two of them in one kernel are not kept apart by a barrier.
         """
         self.rooms[f"partial_{stage.into}"] = PARTS * self.layout.stride(stage.value.shape)
-        template, ticket = PARTIAL.replace("TICKET", f"ticket_{stage.into}"), (f"ticket_{stage.into}", "list")
-        builder = self.builder(stage.name, template, [("first", "Id"), ("last", "Id"), ticket])
-        builder.bind("v", "vertex", "v")
-        builder.comment("vertex", stage)
-        partial = self._reduced(builder, ("kernel", "vertex", "join"), stage.value, stage.value, stage.reducer)
+        loop, ticket = over_vertices(self.ahead_of_values([stage.value])), f"ticket_{stage.into}"
+        template = loop.rstrip("\n") + JOINED.replace("TICKET", ticket)
+        signature = [("first", "Id"), ("last", "Id"), (ticket, "list")]
+        builder = self.builder(stage.name, template, signature)
+        builder.bind("v", builder.read_in("visit"), "v")
+        builder.comment("visit", stage)
+        partial = self._reduced(builder, ("kernel", "visit", "join"), stage.value, stage.value, stage.reducer)
         builder.store(f"partial_{stage.into}", "blockIdx.x", stage.value, partial, "store")
         builder.bind("partial", "part", "i", "partial_")
         node = builder.reading("partial", stage.into)
@@ -238,6 +238,11 @@ class ThreadEngine(CudaEngine):
         builder.accumulate(total, node, reducer, each)
         combine_threads(builder, total, shaped, reducer, after, "combined_in_block")
         return total
+
+
+def over_vertices(ahead: int) -> str:
+    """The template of a loop over vertices, of which a thread reads ``ahead`` before it visits any."""
+    return VERTICES if ahead == 1 else VERTICES_AHEAD.format(ahead=ahead)
 
 
 def combine_threads(
