@@ -241,7 +241,7 @@ MAPPINGS = (
         gather,
         ("gather<{share}, {depth}, {rounds}>(team, in_offsets, in_neighbours, first, last,",),
         (
-            "for (Id v = begin + threadIdx.x / 32 * PER_WARP + mine; v < stop; v += step) {",
+            "for (Id v = begin + mine; v < stop; v += ROUNDS ? PER_BLOCK : warps_of_grid() * PER_WARP) {",
             "for (Arc e = offsets[v] + part; e < end; e += SHARE * DEPTH) {",
             "u[d] = neighbours[at_most(e + d * SHARE, end - 1)];",
         ),

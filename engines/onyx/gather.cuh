@@ -47,11 +47,11 @@ __device__ inline void gather(const Team& team, const Arc* offsets, const Id* ne
     constexpr Id PER_WARP = TEAMS / SHARE, PER_BLOCK = BLOCK / 32 * PER_WARP;
     const Id mine = team.number / SHARE;
     const int part = team.number % SHARE;
-    const Id begin = first + blockIdx.x * (ROUNDS ? ROUNDS * PER_BLOCK : PER_BLOCK);
-    const Id all = ROUNDS ? at_most(begin + ROUNDS * PER_BLOCK, last) : last;
+    const Id piece = first + blockIdx.x * ROUNDS * PER_BLOCK;
+    const Id begin = ROUNDS ? piece + threadIdx.x / 32 * PER_WARP : first + warp_of_grid() * PER_WARP;
+    const Id all = ROUNDS ? at_most(piece + ROUNDS * PER_BLOCK, last) : last;
     const Id stop = mine < PER_WARP ? all : first;  // left-over teams have no vertex
-    const Id step = ROUNDS ? PER_BLOCK : gridDim.x * PER_BLOCK;
-    for (Id v = begin + threadIdx.x / 32 * PER_WARP + mine; v < stop; v += step) {
+    for (Id v = begin + mine; v < stop; v += ROUNDS ? PER_BLOCK : warps_of_grid() * PER_WARP) {
         if (!owners_want<SHARE>(team, wanted, v)) continue;
         start(v);
         const Arc end = offsets[v + 1];
