@@ -20,9 +20,6 @@
 #define __shared__ static  // blocks run one after another
 #define __launch_bounds__(threads)
 
-struct float2 {
-    float x, y;
-};
 struct float4 {
     float x, y, z, w;
 };
@@ -264,9 +261,6 @@ static unsigned atomicInc(unsigned* target, unsigned last)
     return before;
 }
 static float __ldca(const float* source) { return *source; }
-static float2 make_float2(float x, float y) { return {x, y}; }
-static float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
-template <class Value> static void __stcs(Value* target, Value value) { *target = value; }
 static void __threadfence() {}
 [[noreturn]] static void __trap() { emulated::fail("it trapped"); }
 

@@ -130,25 +130,15 @@ template <int N, int STRIDE, class Value> __device__ inline Row<N, Value> load(c
     return row;
 }
 
-// Written past the caches: what is read meanwhile stays in them, and who reads a whole row again does so in a later kernel.
-__device__ inline void store_chunk(float* target, const float* values)
-{
-#if WIDTH == 4
-    __stcs(reinterpret_cast<float4*>(target), make_float4(values[0], values[1], values[2], values[3]));
-#elif WIDTH == 2
-    __stcs(reinterpret_cast<float2*>(target), make_float2(values[0], values[1]));
-#else
-    *target = *values;
-#endif
-}
-
 template <int N, int STRIDE, class Value>
 __device__ inline void store(const Team& team, Value* start, const Row<N, Value>& row)
 {
     if constexpr (WIDTH > 1 && STRIDE % WIDTH == 0 && sizeof(Value) == 4) {
         _Pragma("unroll UNROLL") for (int slot = 0; slot < slots(N); slot += WIDTH) {
             if (team.holds(slot, N)) {
-                store_chunk(start + team.feature(slot), row.at + slot);
+                Chunk chunk;
+                _Pragma("unroll") for (int i = 0; i < WIDTH; ++i) chunk.at[i] = row[slot + i];
+                *reinterpret_cast<Chunk*>(start + team.feature(slot)) = chunk;
             }
         }
     } else {
