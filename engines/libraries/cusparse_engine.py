@@ -37,29 +37,25 @@ class RowMajorCsr:
 
     def __init__(self, values: Any, columns: Any, offsets: Any, shape: tuple[int, int], algorithm: int) -> None:
         self.shape, self._algorithm = shape, algorithm
-        # more entries than a matrix has room for (parallel edges of few vertices) are refused: rows behind it have none
-        self._rows = max(shape[0], -(-len(columns) // max(1, shape[1])))
-        if self._rows > shape[0]:
-            offsets = cupy.concatenate([offsets, cupy.full(self._rows - shape[0], len(columns), offsets.dtype)])
         self._parts = (cupy.ascontiguousarray(values, np.float32), columns, offsets)  # the descriptor points to them
         self._sizes: dict[int, int] = {}
         self._unused: Any = None  # columns without an entry
         index = cusparse.CUSPARSE_INDEX_32I if columns.dtype == np.int32 else cusparse.CUSPARSE_INDEX_64I
         pointers = [part.data.ptr for part in reversed(self._parts)]
         base = cusparse.CUSPARSE_INDEX_BASE_ZERO
-        self._matrix = cusparse.createCsr(self._rows, shape[1], len(columns), *pointers, index, index, base, _FLOAT32)
+        self._matrix = cusparse.createCsr(*shape, len(columns), *pointers, index, index, base, _FLOAT32)
 
     def __matmul__(self, dense: Any) -> Any:
         """Times ``dense [columns, n]``, float32: ``[rows, n]``."""
         n = dense.shape[1]
         if not len(self._parts[0]) or not n:
             return cupy.zeros((self.shape[0], n), np.float32)
-        dense, result = cupy.ascontiguousarray(dense), cupy.empty((self._rows, n), np.float32)
+        dense, result = cupy.ascontiguousarray(dense), cupy.empty((self.shape[0], n), np.float32)
         if n == 1:
             self._times_vector(dense, result)
         else:
             self._times_matrix(dense, result)
-        return result[: self.shape[0]]
+        return result
 
     def _times_vector(self, dense: Any, result: Any) -> None:
         x, y = (cusparse.createDnVec(a.size, a.data.ptr, _FLOAT32) for a in (dense, result))

@@ -23,7 +23,8 @@ class Pattern:
 
     ``rows``: columns and offsets of every row, empty for hubs. ``kept``: the in-edges in them; None: all. ``runs``: the
     rows of the hubs in runs of at most ``RUN`` entries, those of the in-edges ``split``. ``hubs``: their numbers;
-    ``joined``: the matrix that adds up the runs of each.
+    ``joined``: the matrix that adds up the runs of each. cuSPARSE, and PyTorch upon it, refuse a matrix of more entries
+    than it has room for, as parallel edges of few vertices are: there are rows without entries behind its own then.
     """
 
     csr: Csr
@@ -44,7 +45,7 @@ class Pattern:
         degrees = np.diff(offsets)
         hubs = np.flatnonzero(degrees > run) if run else np.empty(0, np.int64)
         if run is None or not len(hubs):
-            return cls(csr, shape, (arrays.upload(columns), arrays.upload(offsets)))
+            return cls(csr, shape, (arrays.upload(columns), arrays.upload(_with_room(offsets, width))))
         entries = np.repeat(degrees > run, degrees)
         kept, split = np.flatnonzero(~entries), np.flatnonzero(entries)
         pieces = -(-degrees[hubs] // run)
@@ -52,29 +53,38 @@ class Pattern:
         sizes = np.full(int(ends[-1]), run, offsets.dtype)
         sizes[ends - 1] = degrees[hubs] - run * (pieces - 1)
 
-        def cuts(lengths: NDArray[Any]) -> Array:
-            return arrays.upload(np.concatenate([[0], np.cumsum(lengths)]).astype(offsets.dtype))
+        def cuts(lengths: NDArray[Any], width: int) -> Array:
+            found = np.concatenate([[0], np.cumsum(lengths)]).astype(offsets.dtype)
+            return arrays.upload(_with_room(found, width))
 
         each = arrays.upload(np.arange(len(sizes), dtype=columns.dtype))
         ones = arrays.upload(np.ones(len(sizes), np.float32))
         return cls(
             csr,
             shape,
-            (arrays.upload(columns[kept]), cuts(np.where(degrees > run, 0, degrees))),
+            (arrays.upload(columns[kept]), cuts(np.where(degrees > run, 0, degrees), width)),
             arrays.upload(kept),
-            (arrays.upload(columns[split]), cuts(sizes)),
+            (arrays.upload(columns[split]), cuts(sizes, width)),
             arrays.upload(split),
             arrays.upload(hubs),
-            csr(ones, each, cuts(pieces), (len(hubs), len(sizes))),
+            csr(ones, each, cuts(pieces, len(sizes)), (len(hubs), len(sizes))),
         )
 
     def matrix(self, coefficient: Array) -> Matrix:
         """With its values, one for each in-edge."""
         if self.runs is None or self.hubs is None:
-            return Matrix(self.csr(coefficient, *self.rows, self.shape), self)
-        shape = (self.joined.shape[1], self.shape[1])
-        runs = self.csr(coefficient[self.split], *self.runs, shape)
-        return Matrix(self.csr(coefficient[self.kept], *self.rows, self.shape), self, runs)
+            return Matrix(self._csr(coefficient, *self.rows), self)
+        runs = self._csr(coefficient[self.split], *self.runs)
+        return Matrix(self._csr(coefficient[self.kept], *self.rows), self, runs)
+
+    def _csr(self, values: Array, columns: Array, offsets: Array) -> Any:
+        return self.csr(values, columns, offsets, (len(offsets) - 1, self.shape[1]))
+
+
+def _with_room(offsets: NDArray[Any], width: int) -> NDArray[Any]:
+    """Offsets of rows with as many empty ones behind them as a matrix ``width`` wide needs to have room for all."""
+    missing = -(-int(offsets[-1]) // max(1, width)) - (len(offsets) - 1)
+    return np.concatenate([offsets, np.full(max(0, missing), offsets[-1])]).astype(offsets.dtype)
 
 
 @dataclass(frozen=True)
@@ -87,7 +97,8 @@ class Matrix:
 
     def __matmul__(self, dense: Array) -> Array:
         """Times ``dense [columns, n]``: ``[rows, n]``."""
-        total = self.rows @ dense
+        pattern = self.pattern
+        total = (self.rows @ dense)[: pattern.shape[0]]
         if self.runs is not None:
-            total[self.pattern.hubs] = self.pattern.joined @ (self.runs @ dense)
+            total[pattern.hubs] = pattern.joined @ (self.runs @ dense)[: pattern.joined.shape[1]]
         return total
