@@ -177,6 +177,7 @@ class Gather:
         write_back(
             builder,
             engine.tracking,
+            self.group,
             writes,
             "after",
             prefix_of=dict.fromkeys(self.doubled, "next_"),

@@ -86,6 +86,12 @@ class Tracking:
         earlier = self.groups[: self.groups.index(group)]
         return bool({name for g in earlier for s in g.stages for name in s.writes} & set(self.sources(group)))
 
+    def propagates_after(self, group: FoldGroup, writer: FoldGroup) -> bool:
+        """Whether a group propagates what another one writes in the same superstep already: it comes behind that, and
+        goes over the vertices that have been updated."""
+        behind = self.groups.index(group) > self.groups.index(writer)
+        return behind and not self.program.control.alternate
+
     def stale_groups(self, name: str) -> tuple[FoldGroup, ...]:
         """The groups that a change of a vertex's own property makes stale: those that read it, and where several groups
         write it those as well, as they are to write it anew."""

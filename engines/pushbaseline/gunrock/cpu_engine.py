@@ -134,7 +134,7 @@ class GunrockCpuEngine(CpuEngine):
             builder.bind("v", "vertex", "v")
             live = self.tracking.live([step])
             writes = [(written, value) for written, value in step.values if written in live]
-            write_back(builder, self.tracking, writes, "vertex")
+            write_back(builder, self.tracking, group, writes, "vertex")
             self.add_kernel(builder.finish())
         self.steps.append(lambda: self.compute(group))
 

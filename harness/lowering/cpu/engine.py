@@ -129,6 +129,9 @@ class CpuEngine(Engine):
                 array[:] = True
             elif name.startswith("active_"):
                 array[:] = False
+        for group in self.tracking.groups:
+            if self.change_driven and self.tracking.moved_before(group):
+                self.active_sources.all_propagated(group)
 
     def begin_with(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
         """What engines that can :meth:`narrow` do: only ``stale`` vertices are dirty, only ``senders`` active, and

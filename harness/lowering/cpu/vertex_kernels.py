@@ -46,7 +46,7 @@ def vertex_kernel(tracking: Tracking, group: FoldGroup, layout: Layout, *, featu
         builder.flags(f"dirty_{name}")
     builder.bind("v", "vertex", "v")
     writes = composed_writes(tracking.program, group, tracking.live(group.stages))
-    write_back(builder, tracking, writes, "vertex")
+    write_back(builder, tracking, group, writes, "vertex")
     return builder.finish()
 
 

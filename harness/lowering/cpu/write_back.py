@@ -15,13 +15,14 @@ from harness.lowering.tracking import Tracking
 def write_back(
     builder: KernelBuilder,
     tracking: Tracking,
+    group: FoldGroup,
     writes: Sequence[tuple[str, Expression]],
     block: str,
     *,
     prefix_of: Mapping[str, str] | None = None,
     sent_is_current: FoldGroup | None = None,
 ) -> None:
-    """Store new values of vertex ``v`` in ``block`` and note what they change.
+    """Store new values of vertex ``v``, which ``group`` makes in ``block``, and note what they change.
 
     ``prefix_of``: properties that are written to another array, ``prefix + name``, as others still read the old one.
     ``sent_is_current``: a group that has propagated all present values, so that they are what it has sent; the
@@ -34,11 +35,11 @@ def write_back(
     moved = []
     for name, _ in writes:
         if tracking.change_driven:
-            _note_changes(builder, tracking, name, new[name], block, sent_is_current)
+            moved += _note_changes(builder, tracking, group, name, new[name], block, sent_is_current)
         if ("vertex", name) in tracking.watches and not (tracking.change_driven and tracking.listening_groups(name)):
             old = builder.lower(builder.reading("old", name))
             moved.append(builder.differs(old, new[name], block, tolerance=builder.tolerance()))
-    if moved and tracking.change_driven:  # watched, but propagated in another form: as the parts of a product
+    if moved and tracking.change_driven:  # watched, but no more active when the superstep ends
         at.line(f"{builder.argument('watched', 'i64')}[t] += 1 if {' or '.join(moved)} else 0")
     elif moved:
         at.line(f"moved += 1 if {' or '.join(moved)} else 0")
@@ -47,9 +48,17 @@ def write_back(
 
 
 def _note_changes(
-    builder: KernelBuilder, tracking: Tracking, name: str, new: Value, block: str, current: FoldGroup | None
-) -> None:
-    at = builder.blocks[block]
+    builder: KernelBuilder,
+    tracking: Tracking,
+    writer: FoldGroup,
+    name: str,
+    new: Value,
+    block: str,
+    current: FoldGroup | None,
+) -> list[str]:
+    """Flags what a new value asks for. The conditions under which a source has moved that is propagated before the
+    superstep ends, and its active sources are counted."""
+    at, soon = builder.blocks[block], []
     old = builder.reading("old", name)
     stale = tracking.stale_after(name)
     if stale:
@@ -65,10 +74,13 @@ def _note_changes(
         far = builder.mapping.fresh("far")
         at.line(f"{far} = {builder.differs(before, new, block, tolerance=None if exact else builder.tolerance())}")
         _set_flag(builder, f"active_{tracking.name(group)}", far, block, alone=group is current)
+        if ("vertex", name) in tracking.watches and tracking.propagates_after(group, writer):
+            soon.append(far)
         if group is current:
             offsets = builder.argument("out_offsets", "offsets")
             at.line(f"moved += int64({far})")
             at.line(f"arcs += int64({far}) * (at({offsets}, v + 1) - at({offsets}, v))")
+    return soon
 
 
 def _set_flag(builder: KernelBuilder, flag: str, condition: str, block: str, *, alone: bool) -> None:

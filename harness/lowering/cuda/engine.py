@@ -20,6 +20,7 @@ from harness.lowering.cuda.run_state import RUN_FIELDS, Look, RunState
 
 if TYPE_CHECKING:
     from harness.graph import Graph
+    from harness.language.analysis import FoldGroup
 
 LOOK_EVERY = 8  # supersteps queued between two looks at whether the run has settled
 USUAL_SHARED = 48 * 1024  # bytes that a block may have without being asked for
@@ -83,6 +84,9 @@ class CudaEngine(ModelledEngine):
                     array[:] = 0
         for name, blank in self.blanks.items():
             self.memory.arrays[name].fill(blank)
+        for group in self.tracking.propagating() if self.change_driven else ():
+            if self.tracking.moved_before(group):  # by more than what was there before, in the first superstep
+                self._all_propagated(group)
         start = dict.fromkeys(RUN_FIELDS, 0)
         edges = self.graph.num_edges
         start |= {"active": self.graph.num_vertices, "sides": len(self.sides)}
@@ -100,6 +104,13 @@ class CudaEngine(ModelledEngine):
         self.done, self.settled = 0, False
         cupy.cuda.Device().synchronize()
 
+    def _all_propagated(self, group: FoldGroup) -> None:
+        """What sources have sent to a group is what they are."""
+        arrays = self.memory.arrays
+        for source in self.tracking.sent(group):
+            sent = arrays[f"sent_{self.tracking.name(group)}_{source}"]
+            sent[:] = arrays[f"vertex_{source}"][: len(sent)]
+
     def begin_with(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
         """What engines that can :meth:`narrow` do: only ``stale`` vertices are dirty, only ``senders`` active, all has
         been propagated and nothing reduced yet."""
@@ -111,9 +122,7 @@ class CudaEngine(ModelledEngine):
                 arrays[name][: len(senders)].set(senders)
         frontier = np.zeros((MOST_GROUPS, 2), np.int64)
         for number, group in enumerate(self.tracking.propagating()):
-            for source in self.tracking.sent(group):
-                sent = arrays[f"sent_{self.tracking.name(group)}_{source}"]
-                sent[:] = arrays[f"vertex_{source}"][: len(sent)]
+            self._all_propagated(group)
             for stage in group.edge_stages:
                 if f"vertex_{stage.into}" in arrays:
                     arrays[f"vertex_{stage.into}"].fill(IDENTITY[stage.reducer])

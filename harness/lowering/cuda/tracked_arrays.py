@@ -37,5 +37,5 @@ def tracked_arrays(
         for kept in (*tracking.sent(group), *(name for _, name in tracking.edges(group))):
             array, prop = f"sent_{tracking.name(group)}_{kept}", tracking.program.properties[kept]
             if prop.place == "vertex" or array in needed:
-                found[array] = (values_of(prop, graph, layout), np.float32)
+                found[array] = (values_of(prop, graph, layout), np.bool_ if prop.dtype == "bool" else np.float32)
     return found
