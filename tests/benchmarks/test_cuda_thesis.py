@@ -30,12 +30,13 @@ def chosen():
 
 def test_it_measures_what_conf_has(chosen):
     assert [column.label for column in chosen.columns] == [
-        "NFA/NCD", "FA/NCD", "NFA/CD", "FA/CD", "Gunrock", "Tigr", "SIMD-X", "cuSPARSE", "PyTorch",
+        "NFA/NCD", "FA/NCD", "NFA/CD", "FA/CD", "Onyx", "Gunrock", "Tigr", "SIMD-X", "cuSPARSE", "PyTorch",
     ]  # fmt: skip
     fa_cd = chosen.columns[3]
     assert fa_cd.options == {"direction": "push", "feature_aware": True, "change_driven": True, "balance": "warp"}
     assert fa_cd.spec.name == "onyx"
-    assert [column.options for column in chosen.columns[4:]] == [{}] * 5
+    assert [column.options for column in chosen.columns[4:]] == [{}] * 6
+    assert [column.spec.name == "onyx" for column in chosen.columns] == [True] * 5 + [False] * 5
     assert set(chosen.algorithms) == set(ORDER)
     assert chosen.algorithms["ALS"].sides == "all"
     assert not chosen.algorithms["LP"].clamp
