@@ -19,7 +19,7 @@ from tests.emulation.arrays import DeviceArray
 COMPILER = "g++"
 OPTIONS = ("-std=c++17", "-O0", "-w", "-shared", "-fPIC", "-fvisibility=hidden", "-U_FORTIFY_SOURCE")
 BUILT_INS = Path(__file__).with_name("cuda_on_cpu.h")
-KERNEL = re.compile(r'^extern "C" __global__ void (?:__launch_bounds__\(BLOCK\) )?(\w+)\((.*)\)$', re.MULTILINE)
+KERNEL = re.compile(r'^extern "C" __global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\((.*)\)$', re.MULTILINE)
 DYNAMIC_SHARED = re.compile(r"extern __shared__ (\w+) (\w+)\[\];")
 ENTRY = """
 extern "C" __attribute__((visibility("default")))

@@ -18,7 +18,7 @@
 #define __host__
 #define __global__
 #define __shared__ static  // blocks run one after another
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 
 struct float4 {
     float x, y, z, w;

@@ -9,7 +9,9 @@ from harness.graph.generators import grid
 from harness.language import minimum
 from harness.language.reference import ReferenceRun
 from tests.engines import test_changing_edges_on_cuda as on_cuda
-from tests.engines.programs import inputs_for, traced
+from tests.engines.edge_programs import unread
+from tests.engines.programs import arcs_and_loops, inputs_for, traced
+from tests.engines.test_cuda import check_every_superstep
 
 EVERY = 13  # of the cases, one is not marked as full
 TWO_LANES = 5  # features: teams of two lanes, the second of which has little to do
@@ -88,3 +90,10 @@ def test_what_has_settled_is_visited_no_more(schedule, emulated):
 @pytest.mark.parametrize("schedule", ["changes-pull", "changes-push-loops"])
 def test_evidence_that_wakes_nobody_costs_nothing(schedule, emulated):
     on_cuda.test_evidence_that_wakes_nobody_costs_nothing(schedule, emulated)
+
+
+@pytest.mark.parametrize("schedule", ["tigr", "simdx-lists", "pull-edges", "push", "changes-pull"])
+def test_an_update_that_nobody_reads(schedule, emulated):
+    program, graph = traced(unread, "unread"), arcs_and_loops()
+    inputs = inputs_for(program, graph, 3)
+    check_every_superstep(schedule, program, graph, inputs, 3, emulated, 3)

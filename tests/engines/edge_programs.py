@@ -30,6 +30,28 @@ def both_ends(p, self):
     p.output("x", bound=1e-4)
 
 
+def unread(p, self):
+    """An update of what nobody reads; nor is it asked for."""
+    p.vertex("x0", K)
+    p.vertex("x", K, start="x0")
+    p.edge("seen", K, start=0.0)
+
+    @p.over_edges(into="got", reduce="sum")
+    def gather(src):
+        return 0.1 * src.x
+
+    @p.over_vertices
+    def step(v):
+        return {"x": 0.5 * v.x + 0.01 * v.got}
+
+    @p.over_edges(updates="seen")
+    def see(src):
+        return src.x
+
+    p.repeat(3)
+    p.output("x", bound=1e-4)
+
+
 def reads_back(p, self):
     """A reduction over reverse edges and sources, then an update that reads what it made, of the destination."""
     p.edge("weight")

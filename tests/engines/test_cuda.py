@@ -9,7 +9,7 @@ from harness.contract import No, Phases
 from harness.language import Inputs, trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
-from tests.engines import test_warm
+from tests.engines import device_functions, test_warm
 from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
 from tests.engines.programs import PROGRAMS, arcs_and_loops, inputs_for, program_named, two_sides
 
@@ -58,6 +58,19 @@ def test_operations(schedule, name, features, device):
     graph = two_sides() if name in ("sides", "beliefs") else arcs_and_loops()
     inputs = inputs_for(program, graph, features, seed=features)
     check_every_superstep(schedule, program, graph, inputs, features, device, SUPERSTEPS)
+
+
+def test_minima_maxima_and_logarithms(device):
+    import cupy
+
+    a, b = device_functions.arguments()
+    found = cupy.zeros((3, len(a)), cupy.float32)
+    module = cupy.cuda.function.Module()
+    module.load(device_functions.module(f"sm_{cupy.cuda.Device(device.index).compute_capability}").code)
+    blocks = -(-len(a) // device_functions.BLOCK)
+    given = (cupy.asarray(a), cupy.asarray(b), found, np.uint32(len(a)))
+    module.get_function("functions")((blocks,), (device_functions.BLOCK,), given)
+    device_functions.check(a, b, found.get())
 
 
 def algorithms():

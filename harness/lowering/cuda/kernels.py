@@ -222,8 +222,9 @@ class CudaKernelBuilder:
         return name
 
     # the result -------------------------------------------------------------------------------------------------------
-    def finish(self, *, unless: str = "run->over()") -> CudaKernel:
-        """The kernel's source. ``unless``: the condition under which it does nothing."""
+    def finish(self, *, unless: str = "run->over()", at_once: int = 0) -> CudaKernel:
+        """The kernel's source. ``unless``: the condition under which it does nothing. ``at_once``: the threads that a
+        multiprocessor is to hold, whatever registers each would like to have."""
         if any("parameters[" in line for block in self.blocks.values() for line in block.lines):
             self.argument("parameters", "input")
         if self.mapping.tile_floats:
@@ -233,9 +234,10 @@ class CudaKernelBuilder:
         lines = [f"if ({unless}) return;", *chosen, "const Team team;"]
         lines += [f"Count {name} = 0;" for name in self._counters]
         ends = [f"add_counts({target}, {name});" for name, target in self._counters.items()]
+        bounds = f"BLOCK, {at_once} / BLOCK" if at_once else "BLOCK"
         source = "\n".join(
             [
-                f'extern "C" __global__ void __launch_bounds__(BLOCK) {self.name}({arguments})\n{{',
+                f'extern "C" __global__ void __launch_bounds__({bounds}) {self.name}({arguments})\n{{',
                 *(f"    {line}" for line in lines),
                 filled(self.template, self.blocks),
                 *(f"    {line}" for line in ends),

@@ -176,8 +176,9 @@ class PlannedEngine(Engine):
         return dict(pair for both in pairs for pair in both)
 
     def array_names(self) -> set[str]:
-        """The arrays that kernels take."""
-        return {self.twins.get(name, name) for kernel in self.kernels for name in kernel.arguments}
+        """The arrays that kernels take, and those that change places with them."""
+        taken = {self.twins.get(name, name) for kernel in self.kernels for name in kernel.arguments}
+        return taken | {name for launch in self.launches for name in launch.swaps if f"next_{name}" in taken}
 
     def own_arrays(self) -> dict[str, tuple[int, type[np.generic]]]:
         """The arrays beside the graph and the properties, with their lengths and dtypes: rooms, and what change

@@ -78,8 +78,19 @@ __device__ inline float minimum(float a, float b) { return a < b || a != a ? a :
 __device__ inline float maximum(float a, float b) { return a > b || a != a ? a : b; }
 #endif
 __device__ inline float square(float a) { return a * a; }
-// The logarithm of x > 0, within 1.2 units in the last place; infinity and NaN stay. Of x = m 2^i with m in [2/3, 4/3) it is
-// i log 2 + log(1 + f), by the polynomial of least relative error. logf has to tell zero and negative numbers apart as well.
+// The logarithm of what is no positive number, whatever its base: NaN, infinite, or NaN if x is negative.
+__device__ inline float logarithm_of_none(float x)
+{
+#if __CUDA_ARCH__ >= 800
+    float result;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
+#else
+    return logf(x);
+#endif
+}
+// The logarithm of x > 0, within 1.3 units in the last place, and of infinity and NaN; negative numbers give
+// NaN. Of x = m 2^i with m in [2/3, 4/3) it is i log 2 + log(1 + f), by the polynomial of least relative error.
 __device__ inline float log_of_positive(float x)
 {
     const bool subnormal = x < 1.17549435e-38f;
@@ -96,7 +107,7 @@ __device__ inline float log_of_positive(float x)
     p = p * f - 0.5f;
     const float exponent = float(scale) * 1.1920929e-7f + (subnormal ? -23.0f : 0.0f);
     const float result = exponent * 0.693147181f + (f * (p * f) + f);
-    return unsigned(bits) < 0x7f800000u ? result : normal;
+    return unsigned(bits) < 0x7f800000u ? result : logarithm_of_none(normal);
 }
 // Both values are computed, so that lanes that choose differently stay together.
 template <class Value> __device__ inline Value choose(bool first, Value a, Value b) { return first ? a : b; }

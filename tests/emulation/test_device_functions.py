@@ -1,0 +1,24 @@
+"""The device's own functions at hostile values, emulated."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.emulation.arrays import allocated
+from tests.emulation.compiler import Module, library
+from tests.emulation.device import unavailable
+from tests.engines.device_functions import BLOCK, SOURCE, arguments, check, headers_of_teams
+
+pytestmark = pytest.mark.skipif(bool(unavailable()), reason=unavailable())
+
+
+def test_minima_maxima_and_logarithms():
+    a, b = arguments()
+    found = allocated(np.zeros((3, len(a)), np.float32))
+    module = Module()
+    module.load(str(library(SOURCE, headers_of_teams())).encode())
+    blocks = -(-len(a) // BLOCK)
+    given = (allocated(a), allocated(b), found, np.uint32(len(a)))
+    module.get_function("functions")((blocks,), (BLOCK,), given, shared_mem=0)
+    check(a, b, found)
