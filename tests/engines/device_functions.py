@@ -12,7 +12,7 @@ from harness.lowering.cuda.modules import headers
 
 BLOCK = 64
 SOURCE = """
-#define LANES 1
+#define LANES 2
 #define WIDTH 1
 #define BLOCK 64
 #include "teams.cuh"
