@@ -25,10 +25,7 @@ from harness.lowering.cuda.write_back import cuda_write_back
 from harness.lowering.tracking import composed_writes
 
 PARTS = 1024  # blocks of a reduction over the graph, about eight for each multiprocessor; one joins what they found
-
-MOST_HELD = (
-    12  # floats of the vertices that a thread reads ahead: with 32 registers a multiprocessor is full of threads
-)
+MOST_HELD = 12  # floats of vertices read ahead by a thread: with 32 registers each, a multiprocessor is full of threads
 
 VERTICES = """
     @kernel
