@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from engines.onyx.cuda_edge_changes import EdgeChanges, doubled_edges
+from engines.onyx.cuda_panels import panel_of
 from engines.onyx.cuda_pull import PullKernels
 from engines.onyx.cuda_push import PushKernels
 from engines.onyx.cuda_rolled import FIRST_ALONE, last_reader, rolled, update_and_reduce
@@ -22,6 +23,7 @@ from harness.api import (
     KeptAccumulators,
     Launch,
     Program,
+    TeamShape,
     change_driven,
     fold_groups,
     unfolded,
@@ -91,8 +93,13 @@ class OnyxCudaEngine(CudaEngine):
         """Folded as the schedule says. Teams that share a row cannot go on with its vertex steps."""
         self.small_degrees = self._small_degrees()
         self.balance = self.schedule.balance or self._default_balance()
-        segments = self.direction == "pull" and self.balance == "edge" and not self.change_driven
-        self.rolled = rolled(self.program) if segments and self.schedule.fold else None
+        segments = self.direction == "pull" and self.balance == "edge"
+        rolling = segments and self.schedule.fold and not self.change_driven
+        self.rolled = rolled(self.program) if rolling else None
+        in_panels = segments and self.feature_aware and not self.rolled
+        self.panel = panel_of(self.program, self.layout.features) if in_panels else 0
+        if self.panel:
+            self.team = TeamShape.of(self.panel, self.feature_aware, self.team.width)
         together = self.direction == "pull" and self.balance == "warp"
         return (
             fold_groups(self.program, "pull" if together else "push") if self.schedule.fold else unfolded(self.program)

@@ -14,6 +14,7 @@ from harness.api import (
     EdgeUpdate,
     FoldGroup,
     GraphReduce,
+    PanelLayout,
     Stage,
     cuda_write_back,
     reads,
@@ -41,12 +42,14 @@ class Kernels:
         self.tiles = engine.balance == "edge"
 
     def builder(
-        self, name: str, template: str, signature: list[tuple[str, str]], hoisted: tuple[str, ...] = ()
-    ) -> CudaKernelBuilder:
-        """A builder under the engine's mapping."""
+        self, name: str, template: str, signature: list[tuple[str, str]], hoisted: tuple[str, ...] = (),
+        panel: int = 0,
+    ) -> CudaKernelBuilder:  # fmt: skip
+        """A builder under the engine's mapping; ``panel``: it goes over its work once for every so many features."""
         engine = self.engine
+        layout = PanelLayout(self.layout.features, panel) if panel else self.layout
         return CudaKernelBuilder(
-            name, self.program, self.layout, engine.team, template, signature,
+            name, self.program, layout, engine.team, template, signature,
             feature_aware=engine.feature_aware, hoisted=hoisted, flipped=engine.flipped,
         )  # fmt: skip
 

@@ -74,7 +74,8 @@ class PullKernels(Kernels):
 
     def segments(self, group: FoldGroup, run: int, *, unless: str = OVER) -> CudaKernel:
         """Teams walk runs of in-edges, and keep the sum of the present row in registers."""
-        builder = segments_builder(self, self.tracking.name(group), group.edge_stages, run, self.depth(group))
+        name, panel = self.tracking.name(group), self.engine.panel
+        builder = segments_builder(self, name, group.edge_stages, run, self.depth(group), panel)
         for stage in group.edge_stages:
             total = builder.accumulator(f"{stage.into}_total", stage.message, stage.reducer, "start")
             builder.comment("visit", stage)
@@ -84,7 +85,8 @@ class PullKernels(Kernels):
         if not self.tracking.change_driven:
             return builder.finish(unless=unless)
         arcs = f"Count(last - first) * {len(group.edge_stages)}"
-        builder.root.line(f"if (blockIdx.x == 0 && threadIdx.x == 0) run->edges += {arcs};")
+        one = "blockIdx.x == 0 && threadIdx.x == 0" + (" && panel == 0" if panel else "")
+        builder.root.line(f"if ({one}) run->edges += {arcs};")
         return builder.finish(unless=f"{OVER} || run->sparse({self.number(group)})")
 
     def mark(self, group: FoldGroup) -> CudaKernel:
@@ -116,16 +118,19 @@ class PullKernels(Kernels):
         return builder.finish()
 
 
-def segments_builder(kernels: Kernels, name: str, stages: Sequence[Stage], run: int, depth: int) -> CudaKernelBuilder:
+def segments_builder(
+    kernels: Kernels, name: str, stages: Sequence[Stage], run: int, depth: int, panel: int = 0
+) -> CudaKernelBuilder:
     """A kernel whose teams walk runs of ``run`` in-edges and fetch ``depth`` of them ahead: what is reduced starts in
-    the block ``start``, edges are visited in ``visit``, and rows end in ``store``."""
+    the block ``start``, edges are visited in ``visit``, and rows end in ``store``. ``panel``: once for every so many
+    features (:mod:`engines.onyx.cuda_panels`)."""
     paired = any(space == "reverse" for stage in stages for space, _ in reads(stage))
     words = ("true", "reverse") if paired else ("false", "nullptr")
     names = {"run": run, "depth": depth, "abreast": kernels.abreast(stages)}
     template = templates.SEGMENTS.format(**names, reverses=words[0], reverse=words[1])
     template = template.replace("FETCH", templates.fetch("u", "v", ", Id back"))
     signature = [("in_rows", "ids"), ("in_neighbours", "ids"), ("first", "Arc"), ("last", "Arc")]
-    builder = kernels.builder(name, template, signature, ("start",))
+    builder = kernels.builder(name, template, signature, ("start",), panel)
     builder.blocks["start"].parent = builder.root
     builder.blocks["fetch"].parent = builder.blocks["start"]
     builder.blocks["store"].parent = builder.blocks["start"]

@@ -61,6 +61,10 @@ class KernelBehaviour:
     def __add__(self, other: KernelBehaviour) -> KernelBehaviour:
         return KernelBehaviour(self.loads + other.loads, self.atomics + other.atomics)
 
+    def times(self, factor: float) -> KernelBehaviour:
+        """So many times as much."""
+        return KernelBehaviour(self.loads.times(factor), self.atomics.times(factor))
+
 
 @dataclass(frozen=True)
 class Behaviour:

@@ -42,7 +42,7 @@ class Kernel:
         entry.restype = ctypes.c_char_p
 
     def __call__(
-        self, grid: tuple[int], block: tuple[int], arguments: Sequence[Any], shared_mem: int = 0,
+        self, grid: tuple[int, ...], block: tuple[int], arguments: Sequence[Any], shared_mem: int = 0,
         enable_cooperative_groups: bool = False,
     ) -> None:  # fmt: skip
         """Raises EmulationError: see the header, and where a kernel has written beside an array."""
@@ -55,7 +55,7 @@ class Kernel:
         held = [kind(value) for kind, value in zip(kinds, values, strict=True)]
         addresses = (ctypes.c_void_p * len(held))(*map(ctypes.addressof, held))
         sizes = (ctypes.c_uint * len(held))(*map(ctypes.sizeof, held))
-        failure = self._entry((ctypes.c_uint * 3)(*grid, *block, shared_mem), addresses, sizes)
+        failure = self._entry((ctypes.c_uint * 4)(*grid, *(1,) * (2 - len(grid)), *block, shared_mem), addresses, sizes)
         if failure:
             raise EmulationError(f"{self.name}: {failure.decode()}")
         for number, argument in enumerate(arguments):

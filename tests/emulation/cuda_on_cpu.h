@@ -31,7 +31,7 @@ constexpr size_t STACK = 1 << 18, MOST_SHARED = 1 << 18, GUARD = 64;
 constexpr unsigned char POISON = 0xff;  // as floats: NaN
 
 struct Index {
-    unsigned x;
+    unsigned x, y;
 };
 
 struct Barrier {
@@ -142,14 +142,16 @@ static void run_block(unsigned shared, bool descending)
         if (dynamic_shared[shared + i] != POISON) failure = "it wrote behind its dynamic shared memory";
 }
 
-static const char* launch(unsigned blocks, unsigned threads_of_block, unsigned shared, void (*kernel)())
+static const char* launch(unsigned blocks, unsigned rows_of_blocks, unsigned threads_of_block, unsigned shared,
+                          void (*kernel)())
 {
     static unsigned launches = 0;
     if (threads_of_block > MOST_THREADS || shared > MOST_SHARED) return "more threads or shared memory than there are";
     ++launches;
-    threads = threads_of_block, grid_size.x = blocks, body = kernel, failure = nullptr;
-    for (block_index.x = 0; block_index.x < blocks && !failure; ++block_index.x)
-        run_block(shared, (launches + block_index.x) & 1);
+    threads = threads_of_block, grid_size.x = blocks, grid_size.y = rows_of_blocks, body = kernel, failure = nullptr;
+    for (block_index.y = 0; block_index.y < rows_of_blocks; ++block_index.y)
+        for (block_index.x = 0; block_index.x < blocks && !failure; ++block_index.x)
+            run_block(shared, (launches + block_index.x) & 1);
     return failure;
 }
 
@@ -164,7 +166,7 @@ static const char* launch(void (*kernel)(Parameters...), std::index_sequence<Pla
     static void (*chosen)(Parameters...);
     static void** given;
     chosen = kernel, given = arguments;
-    return launch(grid[0], grid[1], grid[2], [] { chosen(*static_cast<Parameters*>(given[Places])...); });
+    return launch(grid[0], grid[1], grid[2], grid[3], [] { chosen(*static_cast<Parameters*>(given[Places])...); });
 }
 template <class... Parameters>
 static const char* launch(void (*kernel)(Parameters...), const unsigned* grid, void** arguments, const unsigned* sizes)

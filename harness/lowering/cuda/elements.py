@@ -127,7 +127,8 @@ class Elements(ABC):
     def start(self, array: str, index: str, node: Expression) -> str:
         """The text of the address of a value."""
         stride = self.layout.stride(node.shape)
-        return f"{array} + {offset(index, stride)}" if index != "0" else array
+        start = f"{array} + {offset(index, stride)}" if index != "0" else array
+        return f"{start} + panel" if node.shape and self.layout.panels > 1 else start
 
     # accesses ---------------------------------------------------------------------------------------------------------
     def note_read(self, node: Expression, how: How, used: Block | None = None) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from harness.language.analysis import FoldGroup
 
 LOOK_EVERY = 8  # supersteps queued between two looks at whether the run has settled
+EARLY_EVERY = 2  # among the first of them, as what is queued behind the end of a short run takes as long as the run
 USUAL_SHARED = 48 * 1024  # bytes that a block may have without being asked for
 
 
@@ -159,7 +160,8 @@ class CudaEngine(ModelledEngine):
         looks: list[Look] = []
         for superstep in range(first, wanted):
             self.launcher.superstep(superstep, past)
-            if (superstep - first) % LOOK_EVERY == LOOK_EVERY - 1:
+            queued = superstep - first + 1
+            if queued % (EARLY_EVERY if queued < LOOK_EVERY else LOOK_EVERY) == 0:
                 looks.append(self.state.look())
                 if len(looks) > 1 and looks.pop(0).settled():
                     return

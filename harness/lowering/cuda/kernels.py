@@ -60,6 +60,7 @@ class CudaKernel:
     accesses: tuple[Access, ...] = ()
     counters: int = 0
     thread_floats: int = 0  # of shared memory that each thread needs for itself
+    panels: int = 1  # it goes over its work so many times, each time with other features (:class:`PanelLayout`)
 
     def called(self, name: str) -> CudaKernel:
         """The same kernel by another name."""
@@ -232,6 +233,8 @@ class CudaKernelBuilder:
         types, chosen = self._buffers()
         arguments = ", ".join(f"{TYPES[kind]} {name}" for name, kind in types.items())
         lines = [f"if ({unless}) return;", *chosen, "const Team team;"]
+        if self.layout.panels > 1:  # a block's features begin there; blocks of the same panel are neighbours
+            lines.append(f"const Id panel = blockIdx.y * {self.layout.features // self.layout.panels};")
         lines += [f"Count {name} = 0;" for name in self._counters]
         ends = [f"add_counts({target}, {name});" for name, target in self._counters.items()]
         bounds = f"BLOCK, {at_once} / BLOCK" if at_once else "BLOCK"
@@ -246,7 +249,7 @@ class CudaKernelBuilder:
         )
         return CudaKernel(
             self.name, in_ascii(source), tuple(types), self.mapping.tile_floats, unless, self._accesses(),
-            len(self._counters), self._stride() if self._shares_scratch() else 0,
+            len(self._counters), self._stride() if self._shares_scratch() else 0, self.layout.panels,
         )  # fmt: skip
 
     def _accesses(self) -> tuple[Access, ...]:

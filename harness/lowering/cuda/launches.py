@@ -52,14 +52,14 @@ class Started:
     """A launch with all that it takes."""
 
     function: Any
-    blocks: int
+    grid: tuple[int, ...]
     threads: int
     arguments: tuple[Any, ...]
     shared: int
 
     def start(self) -> None:
         """Queue it on the present stream."""
-        self.function((self.blocks,), (self.threads,), self.arguments, shared_mem=self.shared)
+        self.function(self.grid, (self.threads,), self.arguments, shared_mem=self.shared)
 
 
 def turned(launches: Sequence[Launch]) -> set[str]:
@@ -112,7 +112,8 @@ class Launcher:
         function, shared = engine.functions[launch.kernel.name], engine.shared_of(launch.kernel)
         at_once = blocks_of_multiprocessor(function, engine.threads, shared) if launch.most == "resident" else 0
         blocks = launch.blocks_over(last - first, engine.threads, engine.multiprocessors, at_once)
-        return Started(function, blocks, engine.threads, arguments, shared)
+        grid = (blocks, launch.kernel.panels) if launch.kernel.panels > 1 else (blocks,)
+        return Started(function, grid, engine.threads, arguments, shared)
 
     def _array(self, name: str, swapped: Collection[str]) -> Any:
         name = self.twins.get(name, name)

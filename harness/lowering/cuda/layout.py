@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.language import Program
-from harness.language.expressions import walk
+from harness.language.expressions import Shape, walk
 from harness.lowering.layout import Layout
 
 WARP = 32
@@ -27,9 +27,35 @@ def device_stride(lanes: int) -> int:
 class DeviceLayout(Layout):
     """The layout of every shape for ``features`` features on a device."""
 
+    @property
+    def panels(self) -> int:
+        """How many times a kernel goes over its work, each time with other features of rows."""
+        return 1
+
     def row_stride(self, lanes: int) -> int:
         """See :func:`device_stride`."""
         return device_stride(lanes)
+
+
+@dataclass(frozen=True)
+class PanelLayout(DeviceLayout):
+    """The same layout as kernels see it that go over their work once for every panel of ``panel`` consecutive features,
+    so that more of the rows that they gather meanwhile stay cached. There are only scalars and rows of all features."""
+
+    panel: int = 0
+
+    @property
+    def panels(self) -> int:
+        """See :class:`DeviceLayout`."""
+        return self.features // self.panel
+
+    def dims(self, shape: Shape) -> tuple[int, ...]:
+        """Those of what a kernel sees at a time."""
+        return (self.panel,) if super().dims(shape) else ()
+
+    def row_stride(self, lanes: int) -> int:
+        """From one whole row to the next one."""
+        return device_stride(self.features)
 
 
 @dataclass(frozen=True)

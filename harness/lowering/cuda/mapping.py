@@ -159,11 +159,11 @@ class Mapping(Lowering):
             return block.declare("bool", name, one(before.text, new.text))
         if before.kind == "walked":  # what has moved mostly shows in the first feature, and the loop looks no further
             self.note_first(old)
-        text = block.declare("bool", name, "false", constant=False)
-        block.line(
-            f"FEATURES(f, {new.length}) {text} |= "
-            f"team.holds(f, {new.length}) & {one(before.element('f'), new.element('f'))};"
-        )
+        text, test = block.declare("bool", name, "false", constant=False), one(before.element("f"), new.element("f"))
+        if not self.feature_aware:
+            block.line(f"FEATURES(f, {new.length}) {text} = {text} || {test};")
+            return text
+        block.line(f"FEATURES(f, {new.length}) {text} |= team.holds(f, {new.length}) & {test};")
         block.line(f"{text} = any(team, {text});")
         return text
 

@@ -81,6 +81,7 @@ def behaviour_of(engine: ModelledEngine, declared: Sequence[Mapped], tables: Map
         if not idle:
             counted = sum((_of_step(step, work) for step in mapped.walk(work)), counted)
             counted += _around(work)
+        counted = counted.times(kernel.panels)  # which start on sectors, and so are alike
         kernels[kernel.name] = kernels.get(kernel.name, KernelBehaviour()) + counted
         looked, whole = looked + work.looked, whole + work.whole
     return Behaviour("model", kernels, looked / whole if whole else 1.0)

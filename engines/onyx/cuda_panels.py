@@ -1,0 +1,32 @@
+"""Onyx on CUDA: long rows gathered panel by panel.
+
+A vertex with 128 features is gathered by its out-neighbours 512 bytes at a time, and few of such rows stay in the cache
+until the next one asks. A pass over the edges for every panel of consecutive features reads what tells of edges again,
+8 bytes each, but of shorter rows more are cached meanwhile. That needs messages without a word of other features.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from harness.api import ELEMENTWISE, EdgeReduce, K, walk
+
+if TYPE_CHECKING:
+    from harness.api import Expression, Program
+
+PANEL = 64  # features: with 32, a quarter of whole rows' 512 bytes at a time, passes took longer than they saved
+OF_FEATURES_ALONE = ELEMENTWISE | {"read", "const", "param", "full", "without"}
+
+
+def panel_of(program: Program, features: int) -> int:
+    """The features of a panel, of which there are several; 0 where the rows that edges read are taken whole."""
+    messages = [stage.message for stage in program.stages if isinstance(stage, EdgeReduce)]
+    several = features > PANEL and features % PANEL == 0
+    return PANEL if several and messages and all(map(_divides, messages)) else 0
+
+
+def _divides(message: Expression) -> bool:
+    """Whether every feature of a message is computed from the same feature of rows, and from single numbers of
+    vertices, edges and the graph."""
+    nodes = walk(message)
+    return message.shape == (K,) and all(n.op in OF_FEATURES_ALONE and n.shape in ((), (K,)) for n in nodes)

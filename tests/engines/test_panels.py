@@ -1,0 +1,52 @@
+"""Long rows that segments gather panel by panel."""
+
+from __future__ import annotations
+
+import pytest
+
+from engines.onyx.cuda_panels import panel_of
+from harness.lowering.cuda.layout import DeviceLayout, PanelLayout
+from tests.engines.cuda_schedules import cuda_engine
+from tests.engines.panels import SCHEDULES, check_panels, divided
+from tests.engines.programs import arcs_and_loops, program_named
+
+
+@pytest.mark.parametrize(("features", "panel"), [(128, 64), (192, 64), (256, 64), (64, 0), (96, 0), (100, 0), (130, 0)])
+def test_panels_divide_rows(features, panel):
+    assert panel_of(program_named("shortest_paths"), features) == panel
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("power_iteration", "its message takes the largest feature"),
+        ("largest_label", "its message is one number"),
+    ],
+)
+def test_rows_are_whole_where_features_meet(name, why):
+    assert panel_of(program_named(name), 128) == 0, why
+
+
+def test_a_panel_lies_within_whole_rows():
+    whole, panels = DeviceLayout(192), PanelLayout(192, 64)
+    assert (whole.panels, panels.panels) == (1, 3)
+    row, number = program_named("shortest_paths").properties["first"].shape, ()
+    assert panels.dims(row) == (64,)
+    assert panels.stride(row) == whole.stride(row) == 192
+    assert (panels.dims(number), panels.stride(number)) == ((), 1)
+
+
+@pytest.mark.parametrize(("schedule", "panels"), [("pull-edges", 2), ("pull-edges-loops", 1), ("pull", 1), ("push", 1)])
+def test_segments_alone_go_over_panels(schedule, panels):
+    engine = cuda_engine(schedule)
+    engine.lower(program_named("own_aggregate"), arcs_and_loops(), 128)
+    assert max(kernel.panels for kernel in engine.kernels) == panels
+    assert all(kernel.panels == 1 or "segments<" in kernel.source for kernel in engine.kernels)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("features", [128, 192])
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("name", divided())
+def test_panels(name, schedule, features, device):
+    check_panels(schedule, name, features, device)
