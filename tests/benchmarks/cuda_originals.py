@@ -27,7 +27,7 @@ from harness.contract import Device, Phases, schedule_from_options
 from harness.graph import Graph
 from harness.language import Algorithm, Inputs, trace
 from harness.lowering.cuda.engine import CudaEngine
-from harness.lowering.cuda.launches import Started
+from harness.lowering.cuda.launches import Launcher
 from harness.plugins import load_plugins
 from tests.benchmarks.cuda_cells import milliseconds, release
 from tests.benchmarks.cuda_graphs import rmat_graph, road_grid
@@ -81,13 +81,13 @@ def whole_run(engine: CudaEngine, inputs: Inputs, limit: int) -> tuple[float, in
 def timed_launches(engine: CudaEngine, into: dict[str, list[float]]) -> Iterator[None]:
     """Every launch waits for the one before it, and its milliseconds are noted under the kernel's name."""
     names = {id(function): name for name, function in engine.functions.items()}
-    start = Started.start
 
-    def timed(launch: Started) -> None:
-        took, _ = milliseconds(lambda: start(launch))
-        into[names[id(launch.function)]].append(took)
+    def timed(launcher: Launcher, number: int, past: Any) -> None:
+        for launch in launcher.launches(number, past):
+            took, _ = milliseconds(launch.start)
+            into[names[id(launch.function)]].append(took)
 
-    with mock.patch.object(Started, "start", timed):
+    with mock.patch.object(Launcher, "superstep", timed):
         yield
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import types
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -64,11 +65,40 @@ class Quiet:
     record = free_all_blocks = synchronize
 
 
+class Graph:
+    """What was launched while a stream was captured."""
+
+    def __init__(self, launches: list[Callable[[], None]]) -> None:
+        self._launches = launches
+
+    def launch(self) -> None:
+        """All of it, in order."""
+        for one in self._launches:
+            one()
+
+
+class Stream(Quiet):
+    """A stream, of which launches are calls, but for those that are captured."""
+
+    captured: ClassVar[list[Callable[[], None]] | None] = None
+
+    def begin_capture(self) -> None:
+        """Launches are kept and not carried out."""
+        assert Stream.captured is None, "a stream is captured already"
+        Stream.captured = []
+
+    def end_capture(self) -> Graph:
+        """What has been kept since."""
+        assert Stream.captured is not None, "no stream is captured"
+        launches, Stream.captured = Stream.captured, None
+        return Graph(launches)
+
+
 def cupy_of(module: type) -> types.ModuleType:
     """The module ``cupy``, as far as engines that generate kernels use it; ``module`` loads compiled ones."""
     cupy = types.ModuleType("cupy")
     cuda = types.SimpleNamespace(
-        Stream=Quiet, Event=Quiet, Device=Quiet, alloc_pinned_memory=bytearray,
+        Stream=Stream, Event=Quiet, Device=Quiet, alloc_pinned_memory=bytearray, get_current_stream=Stream,
         function=types.SimpleNamespace(Module=module),
     )  # fmt: skip
     made = {

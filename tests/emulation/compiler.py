@@ -9,12 +9,12 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from harness.device.compilation import cache_folder
-from tests.emulation.arrays import DeviceArray
+from tests.emulation.arrays import DeviceArray, Stream
 
 COMPILER = "g++"
 OPTIONS = ("-std=c++17", "-O0", "-w", "-shared", "-fPIC", "-fvisibility=hidden", "-U_FORTIFY_SOURCE")
@@ -46,6 +46,16 @@ class Kernel:
         enable_cooperative_groups: bool = False,
     ) -> None:  # fmt: skip
         """Raises EmulationError: see the header, and where a kernel has written beside an array."""
+        if Stream.captured is None:
+            self._run(grid, block, arguments, shared_mem, enable_cooperative_groups)
+        else:
+            given = (grid, block, tuple(arguments), shared_mem, enable_cooperative_groups)
+            Stream.captured.append(partial(self._run, *given))
+
+    def _run(
+        self, grid: tuple[int, ...], block: tuple[int], arguments: Sequence[Any], shared_mem: int,
+        enable_cooperative_groups: bool,
+    ) -> None:  # fmt: skip
         if enable_cooperative_groups and grid != (1,):
             raise EmulationError(f"{self.name}: of blocks that run one after another, {grid[0]} would wait forever")
         values = [a.__array_interface__["data"][0] if isinstance(a, DeviceArray) else a.item() for a in arguments]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 LOOK_EVERY = 8  # supersteps queued between two looks at whether the run has settled
 EARLY_EVERY = 2  # among the first of them, as what is queued behind the end of a short run takes as long as the run
+USUAL_SUPERSTEPS = 1024  # of a run, of which there is room for the records; it grows where one may have more
 USUAL_SHARED = 48 * 1024  # bytes that a block may have without being asked for
 
 
@@ -69,6 +70,7 @@ class CudaEngine(ModelledEngine):
         for name, table in self.tables.items():
             self.memory.arrays[name] = cupy.asarray(table)
         self.state = RunState()
+        self.past = cupy.zeros((USUAL_SUPERSTEPS, 3), np.int64)
         self.launcher = Launcher(self)
         self.stream = cupy.cuda.Stream(non_blocking=True)
 
@@ -136,14 +138,12 @@ class CudaEngine(ModelledEngine):
         Supersteps are queued ahead; whether the run has settled is decided on the device, and looked up without waiting
         for the latest ones.
         """
-        import cupy
-
         statistics = RunStatistics(settled=self.settled)
         if self.settled or max_supersteps < 1:
             return statistics
         first, wanted = self.done, self.done + max_supersteps
         with self.stream:
-            past = cupy.zeros((max_supersteps, 3), np.int64)
+            past = self._past(max_supersteps)
             self.state.note(limit=wanted, first=first)
             self.queue(first, wanted, past)
             self.stream.synchronize()
@@ -153,6 +153,14 @@ class CudaEngine(ModelledEngine):
         statistics.supersteps = [self.superstep_of(*map(int, one)) for one in taken]
         statistics.settled = self.settled
         return statistics
+
+    def _past(self, supersteps: int) -> Any:
+        """Room for the records of so many supersteps: always the same array, as long as it is large enough."""
+        import cupy
+
+        if len(self.past) < supersteps:
+            self.past = cupy.zeros((supersteps, 3), np.int64)
+        return self.past
 
     def queue(self, first: int, wanted: int, past: Any) -> None:
         """Queue supersteps ``first`` to ``wanted - 1``, which are recorded in ``past``; once the run has settled the
@@ -188,6 +196,6 @@ class CudaEngine(ModelledEngine):
     def close(self) -> None:
         """Release the device's memory."""
         if hasattr(self, "memory"):
-            self.launcher.made.clear()  # launches hold arrays, and the launcher's engine holds the launcher
+            self.launcher.forget()
             self.memory.arrays.clear()
             self.memory.cupy.get_default_memory_pool().free_all_blocks()
