@@ -62,6 +62,7 @@ class OnyxCudaEngine(CudaEngine):
         self.dense_share = schedule.share_of("cuda")
         self.width, self.block = schedule.vector_width, schedule.block_size or 256
         self.balance = schedule.balance or "warp"
+        self.most = "few" if self.change_driven and self.direction == "push" else "some"
 
     def refusal(self, program: Program, graph: Graph, features: int) -> str:
         """Why this schedule cannot run the program; empty when it can."""

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from harness.graph import Graph
     from harness.language.analysis import FoldGroup
 
-LOOK_EVERY = 8  # supersteps queued between two looks at whether the run has settled
-EARLY_EVERY = 2  # among the first of them, as what is queued behind the end of a short run takes as long as the run
+# Supersteps queued between two looks at whether the run has settled, behind the first ones, each of which is looked at:
+# what is queued behind the end of a short run would take as long as the run.
+LOOK_EVERY = 8
 USUAL_SUPERSTEPS = 1024  # of a run, of which there is room for the records; it grows where one may have more
 USUAL_SHARED = 48 * 1024  # bytes that a block may have without being asked for
 
@@ -169,7 +170,7 @@ class CudaEngine(ModelledEngine):
         for superstep in range(first, wanted):
             self.launcher.superstep(superstep, past)
             queued = superstep - first + 1
-            if queued % (EARLY_EVERY if queued < LOOK_EVERY else LOOK_EVERY) == 0:
+            if superstep + 1 < wanted and (queued < LOOK_EVERY or queued % LOOK_EVERY == 0):
                 looks.append(self.state.look())
                 if len(looks) > 1 and looks.pop(0).settled():
                     return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from harness.lowering.cuda.engine import CudaEngine
 
 MOST_BLOCKS = 64  # for each multiprocessor; beyond, blocks take several pieces of work
+FEW_BLOCKS = 16  # the same of kernels that often have nothing to do, or little
+Most: TypeAlias = Literal["few", "some", "resident", "all"]
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,9 @@ class Launch:
     *arcs* that leave these, *all* vertices, *all arcs*, the *teams* of ``blocks`` blocks of a launch before, or
     pieces of work of the engine's own (:meth:`CudaEngine.transform`).
     ``lanes``: of each. ``blocks``: so many, whatever the work; 0: as the work asks for. ``most``: these are *some* for
-    each multiprocessor, MOST_BLOCKS at most; the *resident* ones that the device runs at once, which go over the work
-    side by side, so that what neighbours read is still cached for each other; or *all* that the work asks for.
+    each multiprocessor, MOST_BLOCKS at most, or a *few*, FEW_BLOCKS at most; the *resident* ones that the device runs
+    at once, which go over the work side by side, so that what neighbours read is still cached for each other; or *all*
+    that the work asks for.
     """
 
     kernel: CudaKernel
@@ -36,7 +39,7 @@ class Launch:
     lanes: float
     swaps: tuple[str, ...] = ()
     blocks: int = 0
-    most: Literal["some", "resident", "all"] = "some"
+    most: Most = "some"
 
     def blocks_over(self, count: int, threads: int, multiprocessors: int, at_once: int) -> int:
         """How many blocks of ``threads`` there are for ``count`` pieces of work, on so many multiprocessors, each of
@@ -44,7 +47,8 @@ class Launch:
         wanted = self.blocks or max(1, math.ceil(count * self.lanes / threads))
         if self.blocks or self.most == "all":
             return wanted
-        return min(wanted, multiprocessors * max(1, at_once if self.most == "resident" else MOST_BLOCKS))
+        of_multiprocessor = {"few": FEW_BLOCKS, "some": MOST_BLOCKS, "resident": max(1, at_once)}[self.most]
+        return min(wanted, multiprocessors * of_multiprocessor)
 
 
 @dataclass(frozen=True)

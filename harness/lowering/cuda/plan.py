@@ -14,7 +14,7 @@ from harness.language import Program
 from harness.language.analysis import FoldGroup, factors, watched
 from harness.lowering.accumulators import separated
 from harness.lowering.cuda.kernels import CudaKernel
-from harness.lowering.cuda.launches import Launch
+from harness.lowering.cuda.launches import Launch, Most
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape, has_matrices, longest_row
 from harness.lowering.cuda.memory import arrays_of, values_of
 from harness.lowering.cuda.modules import MOST_GROUPS, headers, module_source
@@ -45,6 +45,7 @@ class PlannedEngine(Engine):
     rows_share = 0.5  # of the arcs, from which an edge update goes over all of them
     tracks_edges = False  # changes of edge properties
     accumulators = KeptAccumulators()
+    most: Most = "some"  # blocks of a launch (:class:`Launch`)
     direction: Direction = "pull"
     width: int | None = None  # features a lane loads at once; None: 4, or 1 where it holds columns of matrices
     block = 256
@@ -216,7 +217,8 @@ class PlannedEngine(Engine):
 
     def add(self, kernel: CudaKernel, over: str, lanes: float | None = None, swaps: tuple[str, ...] = ()) -> None:
         """Add a launch, by default of a team for each vertex."""
-        self.launches.append(Launch(kernel, over, self.team.lanes if lanes is None else lanes, swaps))
+        lanes = self.team.lanes if lanes is None else lanes
+        self.launches.append(Launch(kernel, over, lanes, swaps, most=self.most))
 
     def double(self, array: str, rows: int, name: str) -> None:
         """Give an array of a property a second buffer, ``next_<array>``."""

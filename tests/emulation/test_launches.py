@@ -1,0 +1,66 @@
+"""Supersteps that are recorded once and launched many times, and how far ahead of the device they are queued."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.language import trace
+from harness.language.reference import ReferenceRun
+from harness.language.validation import compare
+from harness.lowering.cuda import engine as cuda
+from harness.lowering.cuda.launches import Launcher
+from tests.emulation.arrays import Stream
+from tests.engines.programs import arcs_and_loops, inputs_for, program_named, two_sides
+from tests.engines.test_cuda import algorithms, prepared
+
+
+@pytest.fixture
+def recorded(monkeypatch):
+    """The launches of every graph that is recorded."""
+    found = []
+    end = Stream.end_capture
+
+    def end_capture(stream):
+        graph = end(stream)
+        found.append(graph)
+        return graph
+
+    monkeypatch.setattr(Stream, "end_capture", end_capture)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("schedule", "name", "graphs"), [("pull", "own_aggregate", 2), ("pull", "sides", 2), ("tigr", "own_aggregate", 2)]
+)
+def test_supersteps_are_recorded_once(schedule, name, graphs, recorded, emulated, monkeypatch):
+    """Of either parity; anew where a longer run needs more room for what its supersteps did."""
+    monkeypatch.setattr(cuda, "USUAL_SUPERSTEPS", 5)
+    program, graph = program_named(name), two_sides() if name == "sides" else arcs_and_loops()
+    inputs = inputs_for(program, graph, 3)
+    engine, run = prepared(schedule, program, graph, 3, emulated), ReferenceRun(program, graph, 3)
+    for supersteps, made in ((1, 1), (4, graphs), (5, graphs), (9, 2 * graphs), (2, 2 * graphs)):
+        for one in (engine, run):
+            one.reset(inputs)
+        done = engine.run(supersteps)
+        run.run(supersteps)
+        assert len(done.supersteps) == supersteps
+        assert len(recorded) == made
+        wanted = {output: run.values(output) for output in program.outputs}
+        found = compare(program, {output: engine.values(output) for output in wanted}, wanted)
+        assert found.ok, found.detail
+
+
+def test_little_is_queued_behind_the_end_of_a_short_run(emulated, monkeypatch):
+    queued = []
+    superstep = Launcher.superstep
+    monkeypatch.setattr(Launcher, "superstep", lambda self, n, past: (queued.append(n), superstep(self, n, past)))
+    algorithm, graph = algorithms()["kcore"], arcs_and_loops()
+    graph = algorithm.prepare_graph(graph)
+    engine = prepared("push-edges", trace(algorithm), graph, 1, emulated)
+    engine.reset(algorithm.inputs(graph, 1))
+    done = engine.run(1000)
+    assert done.settled
+    assert len(done.supersteps) < cuda.LOOK_EVERY, "no short run"
+    assert queued == list(range(len(done.supersteps) + 1))
+    assert np.all(engine.values("alive") <= 1)
