@@ -4,11 +4,11 @@
 What ``onyx-harness +experiment=thesis_tables scale=stand_ins`` measures, in one process in the place of 800: the graph
 and the inputs are on the device once for all engines (:mod:`tests.benchmarks.cuda_shared`), and answers are checked by
 other processes meanwhile (:mod:`tests.benchmarks.cuda_checks`). Milliseconds are of whole runs of at most 20
-supersteps, between events on the engine's stream: medians of two rounds at least, in which the engines of a group (a
-graph, an algorithm, k) take turns as far as they fit the device together, after a run that warms up and whose first
-and last superstep are held against float64 at vertices of all degrees (the first and the second, where a run takes
-more than ``SLOW_MS``). Compiling, preprocessing and uploading do not count. What did not fit the time is listed.
-``--only GRAPH ...`` measures some graphs, ``--features 4`` one k, ``--scale-down 64`` smaller graphs.
+supersteps, between events on the engine's stream: medians of three rounds (fewer of long runs, ``ROUNDS_OF_LONG``), in
+which the engines of a group (a graph, an algorithm, k) take turns as far as they fit the device together, after a run
+that warms up and whose first and last superstep are held against float64 at vertices of all degrees (the first and the
+second, where a run takes more than ``SLOW_MS``). Compiling, preprocessing and uploading do not count. What did not fit
+the time is listed. ``--only GRAPH ...`` measures some graphs, ``--features 4`` one k, ``--scale-down 64`` smaller ones.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ from tests.benchmarks.cuda_groups import DeviceLost, guarded
 from tests.benchmarks.cuda_sheet import Budget, Sheet, device_facts
 from tests.benchmarks.thesis_groups import Group
 from tests.benchmarks.thesis_pages import Tables
-from tests.benchmarks.thesis_plan import ORDER, Preset, Size, preset, sizes, weight
+from tests.benchmarks.thesis_plan import ORDER, Preset, Size, preset, sizes
 from tests.benchmarks.thesis_problems import Bench, compile_modules
 
 TITLE = "The thesis's tables 7.2 and 7.4, measured"
 INTRODUCTION = (
     "Written by the command below, not by hand; [what is measured](thesis-tables.md). Graphs are stand-ins of the "
-    "thesis's sizes. Times are milliseconds of whole runs (in brackets of a superstep), medians of two rounds at least "
-    "(¹: one). A cell has a time only if its answer was found right."
+    "thesis's sizes. Times are milliseconds of whole runs (in brackets of a superstep), medians of three rounds, of "
+    "two where a run takes more than 0.3 s (¹: one, of runs of more than 1.5 s, or as the time was up). A cell has a "
+    "time only if its answer was found right."
 )
 LAST_S = 25.0  # kept for the last checks
 FEWER_POINTS = 4  # times, of the mesh that is taken where the large one is not ready
@@ -117,15 +118,11 @@ def measure(bench: Bench, meshes: Meshes, wanted: list[Size], features: tuple[in
 
 def measure_graph(bench: Bench, features: tuple[int, ...], deadline: float) -> None:
     """All groups of a graph: fewer features first, and what takes longest last."""
-    names = [name for name in ORDER if name in bench.preset.algorithms]
-    left = [(k, name) for k in features for name in names]
-    while left:
-        k, name = left[0]
-        share = weight(name, k) / sum(weight(other, n) for n, other in left)
-        now = time.monotonic()
-        Group(bench, name, k, until=now + share * (deadline - now), deadline=deadline).measure()
-        left.pop(0)
-        bench.write()
+    for k in features:
+        for name in ORDER:
+            if name in bench.preset.algorithms:
+                Group(bench, name, k, deadline).measure()
+                bench.write()
 
 
 def run(given: argparse.Namespace, sheet: Sheet, chosen: Preset) -> None:

@@ -22,8 +22,8 @@ from tests.benchmarks.thesis_pages import Entry, Place, failed
 from tests.benchmarks.thesis_plan import EngineColumn
 from tests.benchmarks.thesis_problems import CHECKING, Bench, Problem
 
-ROUNDS = 3  # what time is left over goes to the graphs that come later
-LEAST_ROUNDS = 2
+ROUNDS = 3
+ROUNDS_OF_LONG = ((300.0, 2), (1500.0, 1))  # of runs of more than so many ms, whose times vary least
 SLOW_MS = 1000.0  # a run of about so much is checked by its first two supersteps
 PATIENCE_MS = 6000.0  # no run of more
 GRACE_S = 10.0  # after the end, in which engines that are ready are still timed once
@@ -40,10 +40,10 @@ class Held:
 
 
 class Group:
-    """``until``: the time (monotonic) from which two rounds have to do; ``deadline``: from which nothing is begun."""
+    """``deadline``: the time (monotonic) from which nothing is begun."""
 
-    def __init__(self, bench: Bench, name: str, k: int, until: float, deadline: float) -> None:
-        self.bench, self.name, self.k, self.until, self.deadline = bench, name, k, until, deadline
+    def __init__(self, bench: Bench, name: str, k: int, deadline: float) -> None:
+        self.bench, self.name, self.k, self.deadline = bench, name, k, deadline
         self.algorithm = bench.preset.algorithms[name]
         self.limit = bench.preset.supersteps
         assert bench.graph is not None
@@ -151,9 +151,9 @@ class Group:
     def _rounds(self) -> None:
         """Rounds in which the engines take turns."""
         for round_ in range(ROUNDS):
-            if round_ >= LEAST_ROUNDS and time.monotonic() > self.until:
-                break
             for label, held in self.held.items():
+                if round_ >= rounds(held.entry.samples):
+                    continue
                 # one round has to do where the time of the graph is up
                 last = self.deadline if held.entry.samples else self.bench.end + GRACE_S
                 if held.lost or time.monotonic() > last:
@@ -204,6 +204,11 @@ def timed(engine: Engine, inputs: Inputs, limit: int) -> tuple[float, int]:
     cupy.cuda.Device().synchronize()
     took, done = milliseconds(lambda: engine.run(limit), stream_of(engine))
     return took, len(done.supersteps)
+
+
+def rounds(samples: Sequence[float]) -> int:
+    """How often an engine is timed, from its first times (ms), if there are any."""
+    return min((most for ms, most in ROUNDS_OF_LONG if samples and samples[0] > ms), default=ROUNDS)
 
 
 def stream_of(engine: Engine) -> Any:

@@ -20,9 +20,7 @@ from tests.benchmarks.cuda_shared import OfGraph, Shared
 from tests.engines.cuda_schedules import loaded
 
 MESHES = {"delaunay_16m": 1 << 24}  # points, as conf/graph has it
-# Roughly how long a superstep takes per arc, over label propagation's with four features, for sharing out the time.
-WEIGHTS = {"LP": 1.0, "MML": 2.0, "MMR": 2.0, "BP": 3.0, "ALS": 3.0}
-ORDER = tuple(WEIGHTS)  # of measuring
+ORDER = ("LP", "MML", "MMR", "BP", "ALS")  # of measuring: what takes longest comes last
 
 
 @cache
@@ -125,8 +123,3 @@ def sizes(graphs: tuple[str, ...], down: int = 1) -> Iterator[Size]:
             yield Size(name, rows * columns, int(2.4 * rows * columns), rows, columns)
         else:
             yield Size(name, MESHES[name] // down, 6 * (MESHES[name] // down))
-
-
-def weight(algorithm: str, features: int) -> float:
-    """Of a group in the sharing out of time: matrices grow with the square of the features."""
-    return WEIGHTS[algorithm] * (features / 4) ** (2 if algorithm == "ALS" else 1) + 0.5
