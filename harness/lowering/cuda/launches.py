@@ -144,6 +144,9 @@ def _recorded(launches: Sequence[Started]) -> Any:
 
     stream = cupy.cuda.get_current_stream()
     stream.begin_capture()
-    for launch in launches:
-        launch.start()
-    return stream.end_capture()
+    try:
+        for launch in launches:
+            launch.start()
+    finally:
+        graph = stream.end_capture()
+    return graph
