@@ -30,7 +30,9 @@ class PushKernels(Kernels):
         if not self.tracking.change_driven:
             return builder.finish()
         self.sent_edges.note(builder, group)
-        self.count_edge(builder, len(group.edge_stages), "visit")
+        arcs = "last - first" if self.tiles else "out_offsets[last] - out_offsets[first]"
+        counted = f"run->edges += {len(group.edge_stages)} * Count({arcs});"
+        builder.root.line(f"if (blockIdx.x == 0 && threadIdx.x == 0) {counted}")
         return builder.finish(unless=f"{OVER} || !run->rebuilding")
 
     def changes(self, group: FoldGroup, messages: dict[str, Expression], *, tiles: bool) -> CudaKernel:
