@@ -21,7 +21,7 @@ THREADS = 64  # of a block, where the schedule leaves it to the engine
 # The device is small, and takes its work in small pieces, so that the loops over pieces turn on small graphs as well.
 SIZES = {
     "harness.lowering.cuda.launches.MOST_BLOCKS": 3,
-    "harness.lowering.cuda.launches.FEW_BLOCKS": 2,
+    "harness.lowering.cuda.launches.FEW_THREADS": 2 * THREADS,
     "harness.lowering.cuda.thread_engine.PARTS": 3,
     "engines.onyx.cuda_engine.TILE": 64,
     "engines.onyx.cuda_engine.BLOCKS_OF_REDUCTION": 2,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from harness.contract import Phases
 from harness.language import trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from harness.lowering.cuda import engine as cuda
 from harness.lowering.cuda.launches import Launcher
 from tests.emulation.arrays import Stream
+from tests.engines.cuda_schedules import cuda_engine
 from tests.engines.programs import arcs_and_loops, inputs_for, program_named, two_sides
 from tests.engines.test_cuda import algorithms, prepared
 
@@ -64,3 +66,35 @@ def test_little_is_queued_behind_the_end_of_a_short_run(emulated, monkeypatch):
     assert len(done.supersteps) < cuda.LOOK_EVERY, "no short run"
     assert queued == list(range(len(done.supersteps) + 1))
     assert np.all(engine.values("alive") <= 1)
+
+
+def test_a_launch_that_fails_leaves_the_stream_as_it_was(emulated):
+    program, graph = program_named("own_aggregate"), arcs_and_loops()
+    inputs = inputs_for(program, graph, 3)
+    engine, other = (prepared(schedule, program, graph, 3, emulated) for schedule in ("pull", "push"))
+    for one in (engine, other):
+        one.reset(inputs)
+    last = engine.launches[-1].kernel.name
+    kept = engine.functions[last]
+
+    def failing(*_, **__):
+        raise RuntimeError("too many resources requested for launch")
+
+    engine.functions[last] = failing
+    with pytest.raises(RuntimeError, match="too many resources"):
+        engine.run(2)
+    engine.functions[last] = kept
+    assert len(other.run(2).supersteps) == 2
+    engine.reset(inputs)
+    assert len(engine.run(2).supersteps) == 2
+
+
+def test_an_engine_that_got_no_memory_closes(emulated, monkeypatch):
+    def full(*_, **__):
+        raise MemoryError("the device is full")
+
+    monkeypatch.setattr(cuda.DeviceMemory, "need", full)
+    program, engine = program_named("own_aggregate"), cuda_engine("pull")
+    with pytest.raises(MemoryError, match="full"):
+        engine.prepare(program, arcs_and_loops(), 3, emulated, Phases())
+    engine.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.language import K, where
-from tests.engines.programs import arcs_and_loops, inputs_for, program_named, traced, two_sides
+from tests.engines.programs import arcs_and_loops, graph_for, inputs_for, program_named, traced
 from tests.engines.test_cuda import PAIRED, SUPERSTEPS, check_every_superstep
 
 EVERY = 23  # of the pairs of a schedule and a program, one is not marked as full
@@ -17,7 +17,7 @@ EVERY = 23  # of the pairs of a schedule and a program, one is not marked as ful
 )
 def test_operations(schedule, name, features, emulated):
     program = program_named(name)
-    graph = two_sides() if name in ("sides", "beliefs") else arcs_and_loops()
+    graph = graph_for(name)
     inputs = inputs_for(program, graph, features, seed=features)
     check_every_superstep(schedule, program, graph, inputs, features, emulated, SUPERSTEPS)
 

@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
-from engines.onyx.cuda_panels import panel_of
-from tests.engines.programs import PROGRAMS, arcs_and_loops, inputs_for, program_named, two_sides
-from tests.engines.test_cuda import SUPERSTEPS, check_every_superstep
+from engines.onyx import cuda_panels
+from harness.contract import Device, No
+from tests.engines.cuda_schedules import cuda_engine
+from tests.engines.programs import PROGRAMS, graph_for, inputs_for, program_named
+from tests.engines.test_cuda import SUPERSTEPS, check_every_superstep, prepared
 
 SCHEDULES = ("pull-edges", "pull-edges-unfolded", "changes-pull-edges", "changes-pull-edges-sparse")
+WHOLE = 1024  # features of a panel that no row has
+
+
+def panels_of(schedule, name, features):
+    """How many panels the kernels of a program go over, at most; 0 where the schedule cannot run it."""
+    engine = cuda_engine(schedule)
+    answer = engine.supports(program_named(name), graph_for(name), features, Device("cuda"))
+    return 0 if isinstance(answer, No) else max(kernel.panels for kernel in engine.kernels)
 
 
 def divided():
-    """The names of programs all of whose messages keep features apart."""
-    return [name for name in PROGRAMS if panel_of(program_named(name), 128)]
+    """Schedules and the names of programs that have panels under them."""
+    return [(schedule, name) for schedule in SCHEDULES for name in PROGRAMS if panels_of(schedule, name, 128) > 1]
 
 
 def check_panels(schedule, name, features, device):
     """Every superstep of a run against the float64 reference."""
-    program = program_named(name)
-    graph = two_sides() if name in ("sides", "beliefs") else arcs_and_loops()
+    program, graph = program_named(name), graph_for(name)
+    assert panels_of(schedule, name, features) > 1
     inputs = inputs_for(program, graph, features, seed=features)
     check_every_superstep(schedule, program, graph, inputs, features, device, SUPERSTEPS)
+
+
+def check_statistics(schedule, name, device, monkeypatch):
+    """What is told of a run is the same as with whole rows."""
+    program, graph = program_named(name), graph_for(name)
+    inputs = inputs_for(program, graph, 128, seed=5)
+    told = []
+    for panel in (cuda_panels.PANEL, WHOLE):
+        monkeypatch.setattr(cuda_panels, "PANEL", panel)
+        engine = prepared(schedule, program, graph, 128, device)
+        assert (max(kernel.panels for kernel in engine.kernels) > 1) is (panel != WHOLE)
+        engine.reset(inputs)
+        done = engine.run(6)
+        told.append((done.settled, [(one.active, one.edges, one.direction) for one in done.supersteps]))
+        engine.close()
+    assert told[0] == told[1]

@@ -92,6 +92,11 @@ def two_sides():
     )  # fmt: skip
 
 
+def graph_for(name):
+    """The graph of an example: a bipartite one where sides alternate or arcs have to pair."""
+    return two_sides() if name in ("sides", "sides_settle", "beliefs") else arcs_and_loops()
+
+
 def inputs_for(program, graph, features, seed=0):
     """Random inputs: floats in 0.25..1.25, bools."""
     rng = np.random.default_rng(seed)
@@ -849,3 +854,23 @@ def gathered_twice(p, self):
 
     p.repeat(5)
     p.output("x", bound=1e-4)
+
+
+@example
+def sides_settle(p, self):
+    """Extrema by turns: a side that has not changed has yet to be heard for the first time."""
+    p.edge("weight")
+    p.vertex("x0", K)
+    p.vertex("x", K, start="x0")
+
+    @p.over_edges(into="best", reduce="min")
+    def tell(src, edge):
+        return src.x + edge.weight
+
+    @p.over_vertices
+    def step(v):
+        return {"x": minimum(v.x, v.best)}
+
+    p.alternate_sides()
+    p.until_settled(self.tolerance, at_most=30)
+    p.output("x", bound=1e-5)

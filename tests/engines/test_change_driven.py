@@ -28,7 +28,7 @@ from tests.engines.problems import (
     problem,
     program,
 )
-from tests.engines.programs import PROGRAMS, arcs_and_loops, inputs_for, program_named, traced, two_sides
+from tests.engines.programs import PROGRAMS, arcs_and_loops, graph_for, inputs_for, program_named, traced, two_sides
 
 GRAPHS = dict.fromkeys(ALGORITHMS, tuple(SMALL)) | {
     "als": ("ratings",),
@@ -133,7 +133,7 @@ def test_an_infinity_on_one_side_alone_is_seen():
 def test_what_has_no_change_driven_form_is_unsupported_where_changes_are_pushed(name):
     """For the reason that the analysis of the program gives; pulls recompute whom a change reaches, which needs no
     form."""
-    program_, graph = program_named(name), two_sides() if name in ("sides", "beliefs") else arcs_and_loops()
+    program_, graph = program_named(name), graph_for(name)
     form = change_driven(separated(products_as_sums(program_)))
     for strategy, (engine, options) in CHANGE_DRIVEN.items():
         answer = new_engine(engine, options).supports(program_, graph, 3, Device(threads=2))

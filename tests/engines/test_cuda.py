@@ -11,7 +11,7 @@ from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from tests.engines import device_functions, test_warm
 from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
-from tests.engines.programs import PROGRAMS, arcs_and_loops, inputs_for, program_named, two_sides
+from tests.engines.programs import PROGRAMS, graph_for, inputs_for, program_named, two_sides
 
 pytestmark = pytest.mark.gpu
 FEATURES = (1, 3, 4, 5, 8, 17, 32, 33)
@@ -55,7 +55,7 @@ PAIRED = [
 @pytest.mark.parametrize(("schedule", "name", "features"), PAIRED)
 def test_operations(schedule, name, features, device):
     program = program_named(name)
-    graph = two_sides() if name in ("sides", "beliefs") else arcs_and_loops()
+    graph = graph_for(name)
     inputs = inputs_for(program, graph, features, seed=features)
     check_every_superstep(schedule, program, graph, inputs, features, device, SUPERSTEPS)
 

@@ -35,7 +35,7 @@ from tests.engines.cuda_resources import (
     resources,
     schedule_of,
 )
-from tests.engines.programs import PROGRAMS, arcs_and_loops, program_named, two_sides
+from tests.engines.programs import PROGRAMS, graph_for, program_named
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the compiler for CUDA is installed on Linux alone")
 MEND = "; where that is meant, renew the table with python -m tests.engines.cuda_resources"
@@ -121,7 +121,7 @@ def test_what_reads_reverse_arcs_refuses_more_than_32_bits_can_count(monkeypatch
 @pytest.mark.parametrize("engine", list(DECLARED))
 def test_every_operation_of_the_language_compiles(engine, name):
     declared, program = DECLARED[engine], program_named(name)
-    graph = two_sides() if name in ("sides", "beliefs") else arcs_and_loops()
+    graph = graph_for(name)
     built, refused = 0, set()
     for features, schedule in zip(FEATURES * 4, declared.schedules(), strict=False):
         module = module_of(declared.build(schedule), program, graph, features)

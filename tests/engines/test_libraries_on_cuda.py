@@ -15,7 +15,7 @@ from harness.language import trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from tests.engines.problems import new_engine, outputs_of, problem, program, reference
-from tests.engines.programs import PROGRAMS, arcs_and_loops, inputs_for, program_named, two_sides
+from tests.engines.programs import PROGRAMS, arcs_and_loops, graph_for, inputs_for, program_named
 from tests.engines.test_operations import NO_PRODUCT
 from tests.engines.test_random_programs import random_graph, random_program
 
@@ -61,7 +61,7 @@ def check(engine, program_, run, inputs, supersteps):
 @pytest.mark.parametrize("engine_name", ENGINES)
 def test_operations(engine_name, name):
     program_ = program_named(name)
-    graph = two_sides() if name in ("sides", "beliefs") else arcs_and_loops()
+    graph = graph_for(name)
     for features in FEATURES:
         engine = prepared(engine_name, program_, graph, features)
         if isinstance(engine, No):

@@ -10,7 +10,7 @@ from harness.contract import Device, No, Phases
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from tests.engines.problems import PUSH, new_engine, outputs_of
-from tests.engines.programs import PROGRAMS, arcs_and_loops, inputs_for, program_named, two_sides
+from tests.engines.programs import PROGRAMS, graph_for, inputs_for, program_named
 
 SCHEDULES = {
     "pull": ("onyx", {"dense_share": 1.0}),
@@ -42,20 +42,15 @@ NO_DELTA = {
 NO_PRODUCT = {
     "shortest_paths", "largest_label", "own_aggregate", "reads_destination", "destination_alone", "several_reductions",
     "message_reads_graph", "edge_operations", "tall_messages", "without_own", "beliefs", "products",
-    "matrix_products", "sums_and_products_without", "a_product_of_itself",
+    "matrix_products", "sums_and_products_without", "a_product_of_itself", "sides_settle",
 }  # fmt: skip
 REFUSED = {"scipy": NO_PRODUCT} | dict.fromkeys(("push", "push-loops", "gunrock"), NO_DELTA)
 SUPERSTEPS = 4
 
 
-def graph_of(name):
-    """A bipartite graph for those that alternate its sides or need paired arcs."""
-    return two_sides() if name in ("sides", "beliefs") else arcs_and_loops()
-
-
 @functools.cache
 def expected(name, features):
-    program, graph = program_named(name), graph_of(name)
+    program, graph = program_named(name), graph_for(name)
     run = ReferenceRun(program, graph, features)
     run.reset(inputs_for(program, graph, features))
     found = []
@@ -66,7 +61,7 @@ def expected(name, features):
 
 
 def check(schedule, name, features):
-    program, graph = program_named(name), graph_of(name)
+    program, graph = program_named(name), graph_for(name)
     engine_name, options = SCHEDULES[schedule]
     engine, device = new_engine(engine_name, options), Device(threads=2)
     answer = engine.supports(program, graph, features, device)

@@ -5,10 +5,16 @@ from __future__ import annotations
 import pytest
 
 from engines.onyx.cuda_panels import panel_of
+from harness.algorithms.label_propagation import LabelPropagation
+from harness.graph.generators import rmat
+from harness.language import trace
 from harness.lowering.cuda.layout import DeviceLayout, PanelLayout
+from harness.transactions import Behaviour
 from tests.engines.cuda_schedules import cuda_engine
-from tests.engines.panels import SCHEDULES, check_panels, divided
+from tests.engines.panels import SCHEDULES, check_panels, check_statistics, divided, panels_of
 from tests.engines.programs import arcs_and_loops, program_named
+
+STATISTICS = ("shortest_paths", "aggregate_rewritten", "sides")
 
 
 @pytest.mark.parametrize(("features", "panel"), [(128, 64), (192, 64), (256, 64), (64, 0), (96, 0), (100, 0), (130, 0)])
@@ -44,9 +50,34 @@ def test_segments_alone_go_over_panels(schedule, panels):
     assert all(kernel.panels == 1 or "segments<" in kernel.source for kernel in engine.kernels)
 
 
+def test_products_are_taken_whole():
+    """What is left of them without a factor asks whether any factor is zero."""
+    assert ("pull-edges", "shortest_paths") in divided()
+    assert panels_of("pull-edges", "sums_and_products_without", 128) == 1
+
+
+def test_a_model_counts_every_panel():
+    """Twice the loads of rows of half the length, but for what vertices do."""
+    program, graph = trace(LabelPropagation(seeds="random")), rmat(scale=8, edge_factor=16, seed=2)
+    loaded = {}
+    for features in (64, 128):
+        engine = cuda_engine("pull-edges")
+        found = engine.memory_model(program, graph, features)
+        assert isinstance(found, Behaviour)
+        loaded[features] = found.kernels["spread"].loads
+    assert loaded[128].sectors == pytest.approx(2 * loaded[64].sectors, rel=0.02)
+    assert loaded[128].bytes == pytest.approx(2 * loaded[64].bytes, rel=0.02)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("features", [128, 192])
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("name", divided())
-def test_panels(name, schedule, features, device):
+@pytest.mark.parametrize(("schedule", "name"), divided())
+def test_panels(schedule, name, features, device):
     check_panels(schedule, name, features, device)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("name", STATISTICS)
+def test_statistics(schedule, name, device, monkeypatch):
+    check_statistics(schedule, name, device, monkeypatch)

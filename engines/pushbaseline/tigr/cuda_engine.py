@@ -141,7 +141,9 @@ class TigrCudaEngine(ThreadEngine):
         """All vertices take the steps of a group, and clear the sums that nobody reads after them."""
         builder = self.vertices_builder(group, changed="changed" if self.only_extrema else "")
         if group is self.mover:
-            builder.blocks["visit"].line(f"{builder.argument(self._moved(), 'flag')}[v] = changed;")
+            # where sides alternate, the one that is updated first has yet to be heard
+            unheard = " || run->superstep + 1 < run->sides" if self.program.control.alternate else ""
+            builder.blocks["visit"].line(f"{builder.argument(self._moved(), 'flag')}[v] = changed{unheard};")
         steps = {step.name for step in group.vertex_steps}
         for stage in self.reductions:
             if stage.name not in self.extrema and self.last_readers[stage.name] in steps:

@@ -64,6 +64,7 @@ class CudaEngine(ModelledEngine):
     def _allocate(self) -> None:
         import cupy
 
+        self.launcher = Launcher(self)
         self.memory = DeviceMemory(self.program, self.graph, self.layout, self.arc)
         self.memory.need(self.array_names())
         for name, (values, dtype) in self.own_arrays().items():
@@ -72,7 +73,6 @@ class CudaEngine(ModelledEngine):
             self.memory.arrays[name] = cupy.asarray(table)
         self.state = RunState()
         self.past = cupy.zeros((USUAL_SUPERSTEPS, 3), np.int64)
-        self.launcher = Launcher(self)
         self.stream = cupy.cuda.Stream(non_blocking=True)
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
@@ -198,5 +198,6 @@ class CudaEngine(ModelledEngine):
         """Release the device's memory."""
         if hasattr(self, "memory"):
             self.launcher.forget()
+            self.past = None
             self.memory.arrays.clear()
             self.memory.cupy.get_default_memory_pool().free_all_blocks()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from harness.lowering.cuda.engine import CudaEngine
 
 MOST_BLOCKS = 64  # for each multiprocessor; beyond, blocks take several pieces of work
-FEW_BLOCKS = 16  # the same of kernels that often have nothing to do, or little
+FEW_THREADS = 4096  # for each multiprocessor, of kernels that often have nothing to do, or little
 Most: TypeAlias = Literal["few", "some", "resident", "all"]
 
 
@@ -29,7 +30,7 @@ class Launch:
     *arcs* that leave these, *all* vertices, *all arcs*, the *teams* of ``blocks`` blocks of a launch before, or
     pieces of work of the engine's own (:meth:`CudaEngine.transform`).
     ``lanes``: of each. ``blocks``: so many, whatever the work; 0: as the work asks for. ``most``: these are *some* for
-    each multiprocessor, MOST_BLOCKS at most, or a *few*, FEW_BLOCKS at most; the *resident* ones that the device runs
+    each multiprocessor, MOST_BLOCKS at most, or a *few*, of FEW_THREADS; the *resident* ones that the device runs
     at once, which go over the work side by side, so that what neighbours read is still cached for each other; or *all*
     that the work asks for.
     """
@@ -47,8 +48,8 @@ class Launch:
         wanted = self.blocks or max(1, math.ceil(count * self.lanes / threads))
         if self.blocks or self.most == "all":
             return wanted
-        of_multiprocessor = {"few": FEW_BLOCKS, "some": MOST_BLOCKS, "resident": max(1, at_once)}[self.most]
-        return min(wanted, multiprocessors * of_multiprocessor)
+        of_each = {"few": FEW_THREADS // threads, "some": MOST_BLOCKS, "resident": at_once}[self.most]
+        return min(wanted, multiprocessors * max(1, of_each))
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,8 @@ def _recorded(launches: Sequence[Started]) -> Any:
     try:
         for launch in launches:
             launch.start()
-    finally:
-        graph = stream.end_capture()
-    return graph
+    except BaseException:
+        with contextlib.suppress(Exception):  # what ended the recording is told
+            stream.end_capture()
+        raise
+    return stream.end_capture()
