@@ -7,7 +7,10 @@ import sys
 
 def main() -> int:
     """Run the command; its exit status."""
-    from harness.campaign.application import main as application
+    try:
+        from harness.campaign.application import main as application
+    except KeyboardInterrupt:  # before there is anything to be ended
+        return 130
 
     return application()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -47,5 +48,6 @@ class OnyxSweeper(BasicSweeper):
             asked = [linked_overrides(job, links) for job in jobs]
         compositions = Compositions(loader, self.config)
         plan = plan_sweep((job, compositions(job)) for job in asked)
-        compositions.keep()
+        with contextlib.suppress(OSError):  # they spare time; whoever needs the cache says that it cannot be written
+            compositions.keep()
         run_plan(plan, self.launcher, self.max_batch_size)

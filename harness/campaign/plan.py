@@ -20,7 +20,7 @@ from harness.campaign.leftovers import SWEEP_LOCK, clear_leftovers
 from harness.campaign.lock import file_lock
 from harness.campaign.options import count, truth
 from harness.plugins import Registry, closest, load_plugins
-from harness.records import RECORD_FILE, Record, RecordError, read_record, write_json
+from harness.records import RECORD_FILE, NewerRecord, Record, RecordError, read_record, write_json
 from harness.records.outcome import Outcome
 from harness.report.layout import Layout, LayoutError
 
@@ -50,12 +50,15 @@ class Planned:
         return self.record() if self.known else None
 
     def record(self) -> Record | None:
-        """The record that the cell has, if it can be read."""
+        """The record that the cell has, if it can be read; CampaignError for one of a version still to come, which
+        measuring anew would overwrite."""
         path = self.folder / RECORD_FILE
         try:
             return read_record(path) if path.is_file() else None
+        except NewerRecord as error:
+            raise CampaignError(f"{error}, or give another folder with output=") from error
         except (RecordError, FileNotFoundError):
-            return None  # of a later version of the harness, or half of a restored backup: measured anew
+            return None  # half of a restored backup, say: measured anew
 
 
 @dataclass(frozen=True)
@@ -134,7 +137,7 @@ def plan_sweep(configurations: Iterable[tuple[Sequence[str], Mapping[str, Any]]]
         cells=tuple(Planned(cell, key, asked, folder / key) for key, (cell, asked) in reversed(once.items())),
         output=output,
         rerun=_one_of("rerun", first["rerun"], RERUN),
-        baseline=first["baseline"],
+        baseline=None if first["baseline"] is None else registry.engine(str(first["baseline"])).name,
         layout=_layout(first["layout"]),
         fail_fast=truth("fail_fast", first["fail_fast"]),
         dry_run=truth("dry_run", first["dry_run"]),

@@ -1,20 +1,22 @@
 """What a run of a cell left behind: the schema of a record, the folder that keeps them, what they say together."""
 
 from harness.records.mark import Mark
-from harness.records.rounds import machine_of, merge_rounds
-from harness.records.schema import SCHEMA_VERSION, Record, RecordError, validate
+from harness.records.rounds import machine_of, merge_rounds, superseded
+from harness.records.schema import SCHEMA_VERSION, NewerRecord, Record, RecordError, validate
 from harness.records.store import RECORD_FILE, read_record, read_records, write_json, write_record
 
 __all__ = [
     "RECORD_FILE",
     "SCHEMA_VERSION",
     "Mark",
+    "NewerRecord",
     "Record",
     "RecordError",
     "machine_of",
     "merge_rounds",
     "read_record",
     "read_records",
+    "superseded",
     "validate",
     "write_json",
     "write_record",

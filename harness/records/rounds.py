@@ -29,24 +29,52 @@ def merge_rounds(records: Sequence[Record]) -> list[Record]:
     """One record for all rounds of a cell on one machine, in the place of its first; others as they are.
 
     Its samples are those of all rounds. A cell that failed in any round has failed: the record of that round stands
-    for it.
+    for it. What the same cell left before its code or its graph changed is :func:`superseded`, and left out.
     """
+    return [_merged(sorted(_current(rounds), key=lambda record: record["round"])) for rounds in _cells(records)]
+
+
+def superseded(records: Sequence[Record]) -> list[Record]:
+    """The records of cells that have newer ones, of other code, of a graph of other contents, or of the same round."""
+    current = {id(record) for rounds in _cells(records) for record in _current(rounds)}
+    return [record for record in records if id(record) not in current]
+
+
+def _cells(records: Sequence[Record]) -> list[list[Record]]:
     cells: dict[str, list[Record]] = {}
     for record in records:
         config = {name: value for name, value in record["config"].items() if name != "round"}
         cell = [record["sweep"], config, record["labels"], machine_of(record)]
         cells.setdefault(json.dumps(cell, sort_keys=True), []).append(record)
-    return [_merged(sorted(rounds, key=lambda record: record["round"])) for rounds in cells.values()]
+    return list(cells.values())
+
+
+def _current(rounds: Sequence[Record]) -> list[Record]:
+    """The newest record of every round, of those that share code and graph with the newest of all. A run that failed
+    before it had its graph may have been of any."""
+    newest = max(rounds, key=lambda record: record["started"])
+    graph = _contents(newest)
+    alike = [
+        one
+        for one in rounds
+        if one["sources"] == newest["sources"] and (graph is None or _contents(one) in (graph, None))
+    ]
+    return list({one["round"]: one for one in sorted(alike, key=lambda record: record["started"])}.values())
+
+
+def _contents(record: Record) -> str | None:
+    return record["graph"].get("content_hash") if record["graph"] else None
 
 
 def _merged(rounds: Sequence[Record]) -> Record:
     first = rounds[0]
     if len(rounds) == 1:
         return first
-    failed = next((record for record in rounds if record["outcome"] != Outcome.OK), None)
-    if failed is not None:
+    failures = [record for record in rounds if record["outcome"] != Outcome.OK]
+    if failures:
+        failed, alike = failures[0], len({(one["outcome"], one["reason"]) for one in failures}) == 1
         again = f"in round {failed['round']} of {len(rounds)}: {failed['reason']}"
-        return failed if failed["outcome"] == Outcome.UNSUPPORTED else cast("Record", {**failed, "reason": again})
+        return failed if alike and len(failures) == len(rounds) else cast("Record", {**failed, "reason": again})
     phases = {name: statistics.median(r["phases"].get(name, 0.0) for r in rounds) for name in first["phases"]}
     marks = [mark for mark in Mark if any(mark in record["marks"] for record in rounds)]
     together: dict[str, Any] = {

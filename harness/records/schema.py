@@ -30,6 +30,10 @@ class RecordError(ValueError):
     """Something is not a record of this schema; the message names the field and what was found in it."""
 
 
+class NewerRecord(RecordError):
+    """A record of a version of the schema that is still to come."""
+
+
 class GraphFacts(TypedDict, total=False):
     """The graph that the algorithm ran on; empty when the run did not get so far."""
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.records.schema import NUMBER_FIELDS, Record, RecordError, validate
+from harness.records.schema import NUMBER_FIELDS, NewerRecord, Record, RecordError, validate
 from harness.records.versions import upgraded
 from harness.whole_files import write_whole
 
@@ -76,6 +76,8 @@ def read_record(path: Path) -> Record:
         return validate(upgraded({**data, **{name: _numbers(data.get(name)) for name in NUMBER_FIELDS}}))
     except FileNotFoundError:
         raise
+    except NewerRecord as error:
+        raise NewerRecord(f"{path}: {error}") from error
     except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
         raise RecordError(f"{path}: {error}; delete the file or move it away") from error
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from harness.records.mark import Mark
-from harness.records.schema import SCHEMA_VERSION, RecordError
+from harness.records.schema import SCHEMA_VERSION, NewerRecord, RecordError
 
 # Version 1 had no marks: this much of other work made its table put a star beside the time.
 _BUSY_CORES_OF_1 = 0.2
@@ -19,7 +19,7 @@ def upgraded(data: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(version, int) or isinstance(version, bool) or version < min(_STEPS, default=SCHEMA_VERSION):
         raise RecordError(f"field 'schema' is {version!r}, which is no version of a record")
     if version > SCHEMA_VERSION:
-        raise RecordError(
+        raise NewerRecord(
             f"field 'schema' is {version}, and this harness knows versions up to {SCHEMA_VERSION}; install a newer one"
         )
     made = dict(data)

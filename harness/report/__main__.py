@@ -51,6 +51,9 @@ def _add_folder(parser: argparse.ArgumentParser) -> None:
 
 
 def _baseline(options: argparse.Namespace, results: Results) -> str | None:
+    engines = sorted({record["config"]["engine"] for record in results.records})
+    if options.baseline and options.baseline not in engines:
+        raise NothingFound(f"no record is of the engine {options.baseline!r} (there are: {', '.join(engines)})")
     return options.baseline or results.baseline
 
 

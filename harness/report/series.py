@@ -84,10 +84,14 @@ class Panel:
 
 
 def engine_label(record: Record) -> str:
-    """The engine with the options that were set, and the device where it is not the CPU."""
-    device = record["config"]["device"]["kind"]
-    label = record["labels"]["engine"]
-    return label if device == "cpu" else f"{label} on {device}"
+    """The engine with the options that were set, and the device where it is not the CPU, or not all of its cores."""
+    device, label = record["config"]["device"], record["labels"]["engine"]
+    if device["kind"] != "cpu":
+        return f"{label} on {device['kind']}"
+    threads, cores = device.get("threads"), record["environment"].get("usable_cores")
+    if threads is None or cores is None or threads == cores:
+        return label
+    return f"{label} on {threads} thread{'s' if threads > 1 else ''}"
 
 
 def engines_of(records: Iterable[Record]) -> list[str]:

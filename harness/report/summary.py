@@ -12,11 +12,13 @@ from rich.text import Text
 
 from harness.records import Mark, Record
 from harness.records.outcome import Outcome
+from harness.report.comparison import group_of
 from harness.report.console import as_text, console, literal
 from harness.report.failures import failures
 from harness.report.layout import Layout, layout_table, legend
 from harness.report.memory import memory_legend, memory_table
 from harness.report.progress import outcome_text
+from harness.report.series import engine_label
 from harness.report.table import UNSETTLED_NOTE, comparison_table, unsettled
 from harness.report.warm import NOTE, warm_rows, warm_table
 from harness.whole_files import write_whole
@@ -29,7 +31,7 @@ def show_sweep(records: Sequence[Record], cells: int, baseline: str | None, fold
     """Print the table of a sweep of ``cells`` cells, then every cell that is not ok with its reason."""
     out = console()
     if records:
-        out.print(comparison_table(records, baseline))
+        out.print(comparison_table(records, baseline, out.width))
     for note in _mark_notes(records):
         out.print(Text(f"* {note}"))
     if any(unsettled(record) for record in records):
@@ -117,7 +119,7 @@ def _show_reasons(out: Console, records: Sequence[Record]) -> None:
     for failure in failures(records):
         out.print(Text.assemble(outcome_text(failure.outcome), ": ", literal(failure.reason)))
         for record in failure.records:
-            labels = record["labels"]
-            out.print(literal(f"    {labels['graph']} · {labels['algorithm']} · {labels['engine']}"))
+            graph, algorithm, k, _ = group_of(record)
+            out.print(literal(f"    {graph} · {algorithm} · k={k} · {engine_label(record)}"))
         for line in failure.telling(_OUTPUT_LINES):
             out.print(literal(f"    | {line}", "dim"))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -15,24 +16,48 @@ from harness.report.progress import outcome_text
 from harness.report.series import engine_label
 from harness.report.units import count, quality, seconds, seconds_range
 
+# The columns of names with the least width that each keeps, and of numbers; those that are left out first.
+_NAMES = {"graph": 7, "algorithm": 7, "k": 1, "engine": 7}
+_OUTCOME = 7
+_NUMBERS = ("solve (median)", "interval", "supersteps", "edges visited", "error", "quality")
+_SPARED = ("edges visited", "error", "quality", "supersteps", "interval")
+_ANY_WIDTH = 10_000
+_BREAK = "\n"
 UNSETTLED = "not settled"
 UNSETTLED_NOTE = "not settled: stopped at the limit of supersteps; a quality that only a settled answer has is left out"
 
 
-def comparison_table(records: Sequence[Record], baseline: str | None) -> Table:
-    """One row a record, in groups of one graph, algorithm and k; only a cell that is ok shows a time."""
-    table = Table(title_justify="left", pad_edge=False)
-    for name in ("graph", "algorithm", "k", "engine"):
-        table.add_column(name, justify="right" if name == "k" else "left", overflow="fold")
-    table.add_column("outcome")
-    for name in ("solve (median)", "interval", "supersteps", "edges visited", "error", "quality"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column(f"speed-up over {baseline}" if baseline else "speed-up", justify="right", no_wrap=True)
+def comparison_table(records: Sequence[Record], baseline: str | None, width: int | None = None) -> Table:
+    """One row a record, in groups of one graph, algorithm and k; only a cell that is ok shows a time.
+
+    ``width``: of the terminal, in characters. What does not fit beside names, outcomes, times and speed-ups is left
+    out, and told below the table.
+    """
+    for left_out in range(len(_SPARED) + 1):
+        table = _table(records, baseline, _SPARED[:left_out])
+        if width is None or Console(width=_ANY_WIDTH).measure(table).minimum <= width:
+            break
+    return table
+
+
+def _table(records: Sequence[Record], baseline: str | None, spared: Collection[str]) -> Table:
+    table = Table(title_justify="left", pad_edge=False, caption_justify="left")
+    for name, least in _NAMES.items():
+        table.add_column(name, justify="right" if name == "k" else "left", overflow="fold", min_width=least)
+    table.add_column("outcome", min_width=_OUTCOME)
+    kept = [name for name in _NUMBERS if name not in spared]
+    for name in kept:
+        table.add_column(name.replace(" ", "\n") if spared else name, justify="right", no_wrap=True)
+    over = f"speed-up{_BREAK if spared else ' '}over {baseline}" if baseline else "speed-up"
+    table.add_column(over, justify="right", no_wrap=True)
     for group, members in grouped(records):
         table.add_section()
         base = baseline_of(members, baseline)
         for place, record in enumerate(members):
-            table.add_row(*_group_cells(group, members, first=place == 0), *_cells(record, base))
+            names = _group_cells(group, members, first=place == 0)
+            table.add_row(*names, *_cells(record, base, kept))
+    if spared:
+        table.caption = f"not shown at this width: {', '.join(name for name in _NUMBERS if name in spared)}"
     return table
 
 
@@ -48,24 +73,20 @@ def _group_cells(group: Group, members: Sequence[Record], *, first: bool) -> lis
     return [literal(graph), literal(algorithm), literal(k)]
 
 
-def _cells(record: Record, base: Record | None) -> list[Text]:
-    engine = literal(engine_label(record))
-    solve, validation = record["solve"], record["validation"]
-    cells = [engine, outcome_text(record["outcome"])]
-    ok = record["outcome"] == Outcome.OK
-    if ok and solve is not None:
-        cells += [
-            Text(seconds(solve["median"])),
-            Text(seconds_range(solve["low"], solve["high"], solve["median"]) + _mark(record)),
-        ]
-    else:
-        cells += [Text("-"), Text("-")]
-    steps = record["supersteps"]
-    cells += [_supersteps(record), Text(count(sum(step[1] for step in steps)) if steps else "-")]
-    cells.append(Text("-" if validation is None else f"{validation['error']:.1e}"))
-    cells.append(_quality(record))
-    cells.append(_speed_up(record, base))
-    return cells
+def _cells(record: Record, base: Record | None, kept: Sequence[str]) -> list[Text]:
+    solve, validation, steps = record["solve"], record["validation"], record["supersteps"]
+    timed = solve if record["outcome"] == Outcome.OK else None
+    mark = _mark(record)
+    numbers = {
+        "solve (median)": Text("-" if timed is None else seconds(timed["median"])),
+        "interval": Text("-" if timed is None else seconds_range(timed["low"], timed["high"], timed["median"]) + mark),
+        "supersteps": _supersteps(record),
+        "edges visited": Text(count(sum(step[1] for step in steps)) if steps else "-"),
+        "error": Text("-" if validation is None else f"{validation['error']:.1e}"),
+        "quality": _quality(record),
+    }
+    named = [literal(engine_label(record)), outcome_text(record["outcome"])]
+    return [*named, *(numbers[name] for name in kept), _speed_up(record, base)]
 
 
 def unsettled(record: Record) -> bool:

@@ -273,3 +273,31 @@ def test_an_interruption_ends_the_cell_and_is_recorded(tmp_path, interruptible, 
     assert "interrupted" in output
     assert records(tmp_path)["fake_hangs"]["outcome"] == "interrupted"
     assert all(map(gone, map(int, started)))
+
+
+def test_a_baseline_that_is_no_engine_is_refused(command):
+    done = command("engine=fake_right", "algorithm=fake_spread", "graph=fake_ring", "baseline=scypi")
+    assert done.returncode == 2
+    assert "there is no engine called 'scypi'; did you mean 'scipy'?" in done.stderr
+
+
+def test_a_cache_that_is_no_folder_is_told(command, tmp_path):
+    (tmp_path / "cache").touch()
+    tiny = ("engine=fake_right", "algorithm=fake_spread", "graph=fake_ring")
+    done = command(*tiny, env={"ONYX_HARNESS_CACHE": str(tmp_path / "cache")})
+    assert done.returncode == 2
+    assert "the cache cannot be written" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("rerun", ["none", "failed"])
+def test_a_record_of_a_later_version_is_not_overwritten(command, tmp_path, rerun):
+    cell = (*CELL, "engine=fake_right", "features=1", "measure.budget_s=0.01")
+    assert command(*cell).returncode == 0
+    [path] = (tmp_path / "results").glob("*/*/record.json")
+    later = path.read_text().replace('"schema": ', '"schema": 9')
+    path.write_text(later)
+    done = command(*cell, f"rerun={rerun}")
+    assert done.returncode == 2
+    assert "install a newer one, or give another folder with output=" in done.stderr
+    assert path.read_text() == later

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.records import Mark, merge_rounds
+from harness.records import Mark, merge_rounds, superseded
 from harness.records.statistics import median_interval, rounds_interval, trend
 from tests.records.samples import record
 
@@ -70,3 +70,40 @@ def test_a_trend_is_seen_and_noise_is_none():
     assert trend([1.0, 1.1, 0.9, 1.05, 0.95, 1.02, 0.98, 1.07, 0.93, 1.01, 1.0, 0.99]) == 0.0
     assert trend([1.0, 2.0, 3.0]) == 0.0
     assert trend([1.0] * 50) == 0.0
+
+
+def at(hour, number=1, times=(1.0, 0.9, 1.1), **changes):
+    return in_round(number, times, started=f"2026-01-01T{hour:02}:00:00+00:00", **changes)
+
+
+OTHER_GRAPH = {"graph": {"name": "ring", "vertices": 3, "edges": 3, "content_hash": "another"}}
+
+
+@pytest.mark.parametrize(
+    "older", [{"sources": "o" * 32}, OTHER_GRAPH, {"reason": "it raised", "sources": "o" * 32, "times": None}]
+)
+def test_what_other_code_or_another_graph_left_is_not_put_together(older):
+    before = [at(1, 1, **older), at(2, 2, **older)]
+    now = [at(3, 1, (5.0, 4.9, 5.1)), at(4, 2, (5.2, 5.1, 5.3))]
+    for records in (before + now, now + before):
+        [merged] = merge_rounds(records)
+        assert merged["outcome"] == "ok"
+        assert merged["solve"]["rounds"] == [[4.9, 5.0, 5.1], [5.1, 5.2, 5.3]]
+        assert superseded(records) == before
+
+
+def test_the_newest_record_of_a_round_stands_for_it():
+    [merged] = merge_rounds([at(1, times=None, reason="it raised"), at(2)])
+    assert merged["outcome"] == "ok"
+
+
+def test_a_round_that_never_had_its_graph_counts():
+    [merged] = merge_rounds([at(1, 1), at(2, 2, None, reason="no such file", graph={})])
+    assert merged["reason"] == "in round 2 of 2: no such file"
+
+
+def test_what_fails_in_every_round_alike_is_told_without_one():
+    [merged] = merge_rounds([in_round(n, None, reason="it raised") for n in (1, 2)])
+    assert merged["reason"] == "it raised"
+    [merged] = merge_rounds([in_round(1, None, reason="it raised"), in_round(2, None, reason="it died")])
+    assert merged["reason"] == "in round 1 of 2: it raised"

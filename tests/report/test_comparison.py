@@ -7,7 +7,7 @@ from rich.console import Console
 
 from harness.report.comparison import baseline_of, grouped, ratio
 from harness.report.page import render_page
-from harness.report.series import comparisons
+from harness.report.series import comparisons, engine_label
 from harness.report.summary import show_sweep
 from harness.report.table import comparison_table
 from harness.report.units import count, quality, seconds, seconds_range
@@ -163,8 +163,8 @@ def test_failures_are_told_again_each_reason_once(capsys, tmp_path):
     show_sweep(records, 6, "fast", tmp_path)
     text = capsys.readouterr().out
     assert text.count("invalid_input: features=0") == 1
-    assert "ring · flood · a" in text
-    assert "ring · flood · b" in text
+    assert "ring · flood · k=8 · a" in text
+    assert "ring · flood · k=8 · b" in text
     assert "crashed: died by SIGSEGV" in text
     assert "| two" in text
     assert "2 of 6 cells have not been run" in text
@@ -205,3 +205,32 @@ def test_sweeps_are_compared_with_each_other_only_when_that_is_forced():
     told = "compared across sweeps and machines"
     assert told in render_page(records, "slow", across=True)
     assert told not in render_page(records, "slow")
+
+
+@pytest.mark.parametrize("width", [80, 90, 100, 120, 140, 180])
+def test_names_outcomes_times_and_speed_ups_fit_any_terminal(width):
+    same = {"algorithm": "label_propagation", "graph": "photograph"}
+    records = [
+        record("slow", (1.0, 0.9, 1.1), labels={"engine": "slow", **same}),
+        record("fast", (0.5, 0.45, 0.55), labels={"engine": "gunrock (balance=merge_path)", **same}),
+    ]
+    out = Console(width=width, file=io.StringIO(), highlight=False)
+    out.print(comparison_table(records, "slow", width))
+    lines = out.file.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    text = "\n".join(lines)
+    for told in ("slow", "gunrock", "photogr", "ok", "1 s", "500 ms", "2x"):
+        assert told in text, told
+    everything = width >= 180
+    assert ("not shown at this width" in text) is not everything
+    assert ("edges" in lines[1]) is everything
+
+
+def test_a_part_of_the_cores_is_told():
+    cores = {"cpu": "a processor", "cores": 4, "usable_cores": 4}
+    made = record("fast", environment=cores)
+    labels = []
+    for threads in (1, 2, 4):
+        config = {**made["config"], "device": {"kind": "cpu", "index": 0, "threads": threads}}
+        labels.append(engine_label({**made, "config": config}))
+    assert labels == ["fast on 1 thread", "fast on 2 threads", "fast"]

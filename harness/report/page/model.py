@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.records import Mark, Record, merge_rounds
+from harness.records import Mark, Record, merge_rounds, superseded
 from harness.records.outcome import Outcome
 from harness.report.failures import Failure, failures
 from harness.report.page.cells import COLUMNS, cell_row
@@ -33,6 +33,7 @@ _CLOSE_UPS = 250  # with their charts, 2.5 kB for an engine; the page of a thous
 _OUTPUT_LINES = 40
 _OUTPUT_WIDTH = 400
 _FAILED = "failed"
+_OLDER = "Records on file that newer ones of the same cells stand for, as code or graph have changed: {}."
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ def page_model(records: Sequence[Record], baseline: str | None, cells: int, *, a
     ``across``: compare records of different sweeps and machines, too.
     """
     missing = cells - len(records)
+    older = len(superseded(records))
     records = merge_rounds(records)
     groups = comparisons(records, baseline, forced=across)
     engines = engines_of(records)
@@ -69,7 +71,7 @@ def page_model(records: Sequence[Record], baseline: str | None, cells: int, *, a
         "ok": outcomes.count(Outcome.OK),
         "unsupported": outcomes.count(Outcome.UNSUPPORTED),
         _FAILED: sum(not outcome.acceptable for outcome in outcomes),
-        "marks": _marks(records),
+        "marks": [*_marks(records), *([_OLDER.format(older)] if older else [])],
         "engines": engines,
         "styles": STYLES,
         "standings": [_standing(one) for one in sorted(standings(groups), key=lambda one: -(one.mean or 0))],
