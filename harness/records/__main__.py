@@ -88,6 +88,8 @@ def _regressions(given: argparse.Namespace) -> int:
     (before, here), (after, there) = read_runs(given.before), read_runs(given.after)
     if here != there and not given.force:
         raise RecordError(f"times of {here} are no measure for those of {there}; --force compares them all the same")
+    if given.threshold < 0:
+        raise RecordError(f"--threshold {given.threshold:g}: give a share of 0 or more")
     found = changes(before, after, given.threshold)
     if not found:
         raise RecordError("the two sides have no benchmark in common")

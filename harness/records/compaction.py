@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.records.outcome import Outcome
 from harness.records.schema import Record
 from harness.records.store import read_record, record_files, strict_json
 from harness.whole_files import beside
@@ -30,7 +31,7 @@ COLUMNS = {
     "outcome": "VARCHAR", "reason": "VARCHAR", "stage": "VARCHAR", "seconds": "DOUBLE",
     "vertices": "BIGINT", "edges": "BIGINT", "supersteps": "INTEGER", "edges_visited": "BIGINT", "settled": "BOOLEAN",
     "median": "DOUBLE", "low": "DOUBLE", "high": "DOUBLE", "minimum": "DOUBLE", "confidence": "DOUBLE",
-    "samples": "DOUBLE[]", "error": "DOUBLE", "marks": "VARCHAR[]", "schedule": "JSON", "phases": "JSON",
+    "error": "DOUBLE", "samples": "DOUBLE[]", "marks": "VARCHAR[]", "schedule": "JSON", "phases": "JSON",
     "metrics": "JSON", "environment": "JSON", "record": "JSON",
 }  # fmt: skip
 
@@ -151,7 +152,8 @@ def _rows(folder: Path, paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
 def _row(record: Record) -> dict[str, Any]:
     labels, graph, solve, validation = record["labels"], record["graph"], record["solve"], record["validation"]
     steps = record["supersteps"]
-    timed: Mapping[str, Any] = solve or {}
+    # a wrong answer has no time that a query could take for one; its record keeps it
+    timed: Mapping[str, Any] = solve if solve and record["outcome"] == Outcome.OK else {}
     return {
         **{name: record[name] for name in ("sweep", "cell", "identity", "round", "features", "outcome")},
         "started": record["started"].removesuffix("+00:00"),  # UTC; a zone would make queries need another library

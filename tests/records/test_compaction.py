@@ -154,3 +154,10 @@ def test_the_commands_of_the_readme_work(store, monkeypatch, capsys):
     assert "3 of 3 records are whole" in (told := capsys.readouterr().out)
     assert "graph,engine,features,median" in told
     assert "results/records.parquet" in told
+
+
+def test_a_wrong_answer_has_no_time(tmp_path):
+    write_record(tmp_path / "s" / "a", record("fast", (0.1, 0.1, 0.1), outcome="wrong", reason="off by 0.5"))
+    rows = query(tmp_path, "SELECT engine, outcome, median, minimum, samples FROM records")[1]
+    assert rows == [("fast", "wrong", None, None, None)]
+    assert query(tmp_path, "SELECT record->'$.solve.median' FROM records")[1] == [("0.1",)]
