@@ -154,3 +154,9 @@ def test_other_machines_and_files_without_samples_are_refused(tmp_path, capsys):
     after.write_text("[]")
     assert main(["regressions", "--before", str(before), "--after", str(after)]) == 1
     assert "no file of pytest-benchmark" in capsys.readouterr().err
+
+
+def test_a_threshold_is_a_share(tmp_path, capsys):
+    write_record(tmp_path / "s" / "a", record("fast"))
+    assert main(["regressions", "--before", str(tmp_path), "--after", str(tmp_path), "--threshold", "-1"]) != 0
+    assert "give a share of 0 or more" in capsys.readouterr().err
