@@ -12,7 +12,6 @@ def test_an_interrupt_while_it_is_loading_ends_it_quietly(monkeypatch):
         def find_spec(self, name, *_):
             if name == "harness.campaign.application":
                 raise KeyboardInterrupt
-            return
 
     monkeypatch.delitem(sys.modules, "harness.campaign.application", raising=False)
     monkeypatch.setattr(sys, "meta_path", [Interrupting(), *sys.meta_path])
