@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 
 import hydra
 from hydra.errors import HydraException, MissingConfigException
@@ -28,6 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     With the environment variable HYDRA_FULL_ERROR=1 an error shows where in the code it arose.
     """
+    for stream in ("stdout", "stderr"):
+        if getattr(sys, stream) is None:  # closed by whoever started this; what is opened first takes its number
+            setattr(sys, stream, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open until the end
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if list(arguments) == ["--version"]:
         _say(sys.stdout, f"onyx-harness {__version__}")

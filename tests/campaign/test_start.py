@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
 from harness import __main__
+from harness.records import read_records
 
 
 def test_an_interrupt_while_it_is_loading_ends_it_quietly(monkeypatch):
@@ -16,3 +18,14 @@ def test_an_interrupt_while_it_is_loading_ends_it_quietly(monkeypatch):
     monkeypatch.delitem(sys.modules, "harness.campaign.application", raising=False)
     monkeypatch.setattr(sys, "meta_path", [Interrupting(), *sys.meta_path])
     assert __main__.main() == 130
+
+
+def test_nobody_need_listen(tmp_path, harness_environment):
+    cell = "engine=fake_right algorithm=fake_spread graph=fake_ring features=1 measure.budget_s=0.01"
+    done = subprocess.run(
+        ["sh", "-c", f"exec {sys.executable} -m harness {cell} >&-"],
+        cwd=tmp_path, env=harness_environment, stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    [(_, record)] = read_records(tmp_path / "results")
+    assert record["outcome"] == "ok"
