@@ -859,18 +859,5 @@ def gathered_twice(p, self):
 @example
 def sides_settle(p, self):
     """Extrema by turns: a side that has not changed has yet to be heard for the first time."""
-    p.edge("weight")
-    p.vertex("x0", K)
-    p.vertex("x", K, start="x0")
-
-    @p.over_edges(into="best", reduce="min")
-    def tell(src, edge):
-        return src.x + edge.weight
-
-    @p.over_vertices
-    def step(v):
-        return {"x": minimum(v.x, v.best)}
-
+    shortest_paths(p, self)
     p.alternate_sides()
-    p.until_settled(self.tolerance, at_most=30)
-    p.output("x", bound=1e-5)
