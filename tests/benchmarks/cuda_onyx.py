@@ -63,9 +63,7 @@ ALGORITHMS: tuple[Algorithm, ...] = (
 )  # fmt: skip
 FEATURES = (8, 32, 4, 1, 128, 64, 16, 2)  # what matters most first
 ASKED, REST = (4, 32), (8, 1, 128, 64, 16, 2)  # for feature-aware over not
-# How many times as fast pushing has to be feature-aware as not on the R-MAT graph, by the words of a ratio and k, as it
-# is balanced by default: warps that meet a hub take as long as it does, feature-aware or not.
-BALANCED = "push over tiles"
+# How many times as fast pushing has to be feature-aware as not on the R-MAT graph, by the words of a ratio and k.
 FA_AT_LEAST = {("FA", 4): 2.0, ("FA, single features", 32): 3.0, ("FA", 32): 5.0}
 FOLDED_AT_LEAST, BY_HAND_AT_LEAST = 1.2, 0.95  # folded over unfolded, over kernels written by hand
 LONGEST_MS = 3000.0  # of a superstep that is still measured
@@ -109,7 +107,7 @@ def aggregation(table: Table, graph: Graph, features: tuple[int, ...]) -> None:
             for fast in ("FA, single features", "FA"):
                 words = f"{form}, {fast} over {form}, NFA"
                 slow, quick = found[f"{form}, NFA"], found[f"{form}, {fast}"]
-                table.ratio(graph, k, words, slow, quick, asked.get((fast, k)) if form == BALANCED else None)
+                table.ratio(graph, k, words, slow, quick, asked.get((fast, k)))
         table.ratio(graph, k, "pull, FA over pull, NFA", found["pull, NFA"], found["pull, FA"])
 
 

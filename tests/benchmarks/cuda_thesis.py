@@ -34,7 +34,7 @@ TITLE = "The thesis's tables 7.2 and 7.4, measured"
 INTRODUCTION = (
     "Written by the command below, not by hand; [what is measured](thesis-tables.md). Graphs are stand-ins of the "
     "thesis's sizes. Times are milliseconds of whole runs (in brackets of a superstep), medians of three rounds, of "
-    "two where a run takes more than 0.1 s (¹: one, of runs of more than 0.3 s, or as the time was up). A cell has a "
+    "two where a run takes more than 30 ms (¹: one, of runs of more than 80 ms, or as the time was up). A cell has a "
     "time only if its answer was found right."
 )
 LAST_S = 25.0  # kept for the last checks

@@ -23,8 +23,8 @@ from tests.benchmarks.thesis_plan import EngineColumn
 from tests.benchmarks.thesis_problems import CHECKING, Bench, Problem
 
 ROUNDS = 3
-ROUNDS_OF_LONG = ((100.0, 2), (300.0, 1))  # of runs of more than so many ms, whose times vary least
-SLOW_MS = 300.0  # a run of about so much is checked by its first two supersteps
+ROUNDS_OF_LONG = ((30.0, 2), (80.0, 1))  # of runs of more than so many ms, whose times vary least
+SLOW_MS = 1000.0  # a run of about so much is checked by its first two supersteps
 PATIENCE_MS = 6000.0  # no run of more
 GRACE_S = 10.0  # after the end, in which engines that are ready are still timed once
 

@@ -33,7 +33,7 @@ _CLOSE_UPS = 250  # with their charts, 2.5 kB for an engine; the page of a thous
 _OUTPUT_LINES = 40
 _OUTPUT_WIDTH = 400
 _FAILED = "failed"
-_OLDER = "Records on file that newer ones of the same cells stand for, as code or graph have changed: {}."
+_OLDER = "Left out, as newer records of the same cells are of other code or another graph: {}."
 
 
 @dataclass(frozen=True)
