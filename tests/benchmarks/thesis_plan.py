@@ -75,7 +75,7 @@ class Preset:
 
 
 def preset(registry: Registry | None = None) -> Preset:
-    """As conf/ has it: conf/experiment/thesis_tables.yaml and what it names."""
+    """As conf/ has it: conf/experiment/thesis_tables.yaml and what it names, at scale=stand_ins."""
     registry = registry or load_plugins()
     given: Any = _plain("experiment/thesis_tables")
     swept = given["hydra"]["sweeper"]["params"]
@@ -85,7 +85,7 @@ def preset(registry: Registry | None = None) -> Preset:
         name.removeprefix("thesis_").upper(): _algorithm(name, registry) for name in _words(swept["algorithm"])
     }
     features = tuple(int(word) for word in _words(swept["features"]))
-    graphs = tuple(_words(given["paper_graphs"]["stand_ins"]))
+    graphs = tuple(_words(_plain("paper_graphs/vaz2021")["stand_ins"]))
     return Preset(columns, algorithms, graphs, features, int(given["max_supersteps"]))
 
 
