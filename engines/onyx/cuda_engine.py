@@ -42,6 +42,7 @@ TILE = 2048  # edges that a block stages at once
 FEWEST_EDGES = 4  # of a team's run of segments
 LANE_RUN = 4  # where one lane alone updates edges: their short rows lie together, and are fetched at once
 ROUNDS = 4  # vertices of an owner that lie together
+LONG_GATHER = 640  # bytes of a vertex's neighbours, from which blocks come and go: side by side they drift apart
 EDGES_OF_TEAM = 8  # of a vertex's edges, from which another team shares it
 DENSE_DEGREE = 8  # average degree from which segments are the default
 HUB_DEGREE = 1024  # of one vertex, from which they are as well: one owner would walk it while all others wait
@@ -202,7 +203,9 @@ class OnyxCudaEngine(CudaEngine):
         if self.rounds:
             self.launches.append(Launch(kernel, "vertices", 32 / self.rounds, swaps, most="all"))
             return
-        most: Literal["some", "resident"] = "resident" if self.small_degrees else "some"
+        gathered = 4 * self.layout.features * self.graph.num_edges / max(1, self.graph.num_vertices)
+        short = self.change_driven or gathered < LONG_GATHER
+        most: Literal["some", "resident"] = "resident" if self.small_degrees and short else "some"
         self.launches.append(Launch(kernel, "vertices", share * self.team.lanes, swaps, most=most))
 
     @property
