@@ -197,9 +197,13 @@ class Engine(ABC):
         """Release everything; called once, also after a failure."""
 
 
-def option(default: T, text: str) -> T:
-    """A schedule option: the field of a schedule dataclass with its default and its help text."""
-    made: Any = field(default=default, metadata={"help": text})
+def option(default: T, text: str, planned: tuple[T, ...] = ()) -> T:
+    """A schedule option: the field of a schedule dataclass with its default and its help text.
+
+    ``planned``: values of a ``Literal`` type that the engine knows and refuses by name, as there is no code for them
+    yet. What goes through all schedules leaves them out.
+    """
+    made: Any = field(default=default, metadata={"help": text, "planned": planned})
     return cast("T", made)
 
 

@@ -260,6 +260,7 @@ class TorchEngine(ArrayEngine):
         return super().told(stage).replace("torch.sparse array functions", "torch functions")
 
     def close(self) -> None:
-        """Drop all tensors."""
+        """Drop all tensors, and release the device's memory."""
         super().close()
         self._incidence, self._offsets, self._empty, self._destinations, self._whole = [], [], [], [], []
+        torch.cuda.empty_cache()

@@ -30,7 +30,7 @@ class OnyxCpuEngine(CpuEngine):
 
     def refusal(self, program: Program, graph: Graph, features: int, device: Device) -> str:
         """Why this schedule cannot run the program; empty when it can."""
-        reason = super().refusal(program, graph, features, device)
+        reason = self.schedule.refusal() or super().refusal(program, graph, features, device)
         if reason:
             return reason
         for name in OnyxSchedule.GPU_ONLY:
@@ -84,4 +84,4 @@ class OnyxCpuEngine(CpuEngine):
     def plan(self) -> None:
         """Kernels and steps of the direction."""
         self.gathered = []
-        (cpu_pull if self.schedule.direction == "pull" else cpu_push).plan(self)
+        {"pull": cpu_pull, "push": cpu_push}[self.schedule.direction].plan(self)

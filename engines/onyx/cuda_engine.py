@@ -67,7 +67,7 @@ class OnyxCudaEngine(CudaEngine):
 
     def refusal(self, program: Program, graph: Graph, features: int) -> str:
         """Why this schedule cannot run the program; empty when it can."""
-        reason = super().refusal(program, graph, features)
+        reason = self.schedule.refusal() or super().refusal(program, graph, features)
         if reason:
             return reason
         if self.direction == "pull" and self.schedule.balance == "edge" and _sums_matrices(program):
@@ -117,11 +117,16 @@ class OnyxCudaEngine(CudaEngine):
     def _small_degrees(self) -> bool:
         """Whether all owners of vertices have few edges, and much the same."""
         degree = self.graph.num_edges / max(1, self.graph.num_vertices)
-        return degree < DENSE_DEGREE and int(self.graph.in_degrees.max(initial=0)) < HUB_DEGREE
+        return degree < DENSE_DEGREE and self._largest_degree < HUB_DEGREE
+
+    @property
+    def _largest_degree(self) -> int:
+        """In-edges of the vertex that has most."""
+        return int(self.graph.in_degrees.max(initial=0))
 
     def plan(self) -> None:
         """The launches of a superstep."""
-        kernels = PushKernels(self) if self.direction == "push" else PullKernels(self)
+        kernels = {"push": PushKernels, "pull": PullKernels}[self.direction](self)
         if self.change_driven and self.direction == "push":
             forms = change_driven(self.program)
             assert not isinstance(forms, str)
@@ -227,16 +232,20 @@ class OnyxCudaEngine(CudaEngine):
         return tuple(sorted(written & set(self.tracking.sources(group))))
 
     def _share(self, group: FoldGroup) -> int:
-        """Teams that own a vertex together: a power of two near an eighth of the average degree or above; one where
-        matrices lie in shared memory, or sums in the memory of threads."""
+        """Teams that own a vertex together: a power of two near an eighth of the average degree or above; all of a warp
+        where sums are matrices and a hub would hold its owner up; one where matrices lie in shared memory, or sums in
+        the memory of threads."""
         for stage in group.edge_stages:
             dims = self.layout.dims(stage.message.shape)
             if len(dims) == 2 and self.team.slots(dims[1]) * dims[0] > 64:
                 return 1
         if not self.feature_aware:
             return 1
-        degree, share = self.graph.num_edges / max(1, self.graph.num_vertices), 1
-        while 2 * share <= self.team.teams and EDGES_OF_TEAM * share <= degree:
+        wanted = self.graph.num_edges / max(1, self.graph.num_vertices) / EDGES_OF_TEAM
+        if wanted >= 1 and self._largest_degree >= HUB_DEGREE and _sums_matrices(self.program):
+            wanted = self.team.teams
+        share = 1
+        while 2 * share <= self.team.teams and share <= wanted:
             share *= 2
         return share
 

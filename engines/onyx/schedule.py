@@ -26,7 +26,8 @@ class OnyxSchedule:
       steps after it, whose intermediate values then stay in registers. (Vertex with the edge push after it is not
       folded on the CPU: owners of destinations, not of sources, push.)
     - ``direction``: *pull* gathers over in-edges; *push* scatters over out-edges, each thread into the range of
-      destinations that it owns, so nothing is atomic.
+      destinations that it owns, so nothing is atomic. *adaptive*, to switch inside a run, is a known value that is
+      refused on every device: nothing switches yet.
     - ``rebuild``: in change-driven push, sums are rebuilt from all messages every so many supersteps against drift, and
       before the run has settled (0: never). Extrema do not drift, nor do sums of small whole numbers (the k-core's):
       none of these is rebuilt (``harness.lowering.kept_accumulators``).
@@ -59,7 +60,9 @@ class OnyxSchedule:
     feature_aware: bool = option(True, "one vector value a row (FA), or scalar loops over features (NFA)")
     change_driven: bool = option(True, "propagate only what changed (CD), or everything (NCD)")
     fold: bool = option(True, "consecutive stages in one kernel")
-    direction: Literal["push", "pull"] = option("pull", "push along out-edges or pull along in-edges")
+    direction: Literal["push", "pull", "adaptive"] = option(
+        "pull", "push along out-edges or pull along in-edges (adaptive: not there yet)", planned=("adaptive",)
+    )
     rebuild: int = option(64, "supersteps between rebuilding sums that drift (change-driven push); 0: never")
     dense_share: float | None = option(
         None, "share of arcs from which change-driven pull recomputes everything (None: 0.1 on the CPU, 0.01 on a GPU)"
@@ -77,7 +80,7 @@ class OnyxSchedule:
     }  # fmt: skip
 
     def __post_init__(self) -> None:
-        if self.direction not in ("push", "pull"):
+        if self.direction not in ("push", "pull", "adaptive"):
             raise ScheduleError(f"direction={self.direction!r}: give push or pull")
         if self.rebuild < 0:
             raise ScheduleError(f"rebuild={self.rebuild}: give a number of supersteps, or 0 for never")
@@ -86,6 +89,12 @@ class OnyxSchedule:
         for name, known in self.VALUES.items():
             if getattr(self, name) not in (None, *known):
                 raise ScheduleError(f"{name}={getattr(self, name)!r}: give one of {', '.join(map(str, known))}")
+
+    def refusal(self) -> str:
+        """Why no program runs under this schedule yet; empty where programs do."""
+        if self.direction == "adaptive":
+            return "direction=adaptive: switching by itself is not there yet; give push or pull"
+        return ""
 
     def share_of(self, device: str) -> float:
         """``dense_share``, by default the device's: going over everything costs a GPU far less an arc than following

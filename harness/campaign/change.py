@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from harness.campaign.cell import Cell, Warm, digest
 from harness.campaign.draft import Draft
-from harness.campaign.errors import CampaignError
-from harness.campaign.lock import turn
+from harness.campaign.lock import timed_turn
 from harness.campaign.measurement import Timing, answer_of, measure_engine, reset
 from harness.campaign.problem import Problem
 from harness.campaign.verdict import verdict
@@ -29,40 +28,45 @@ if TYPE_CHECKING:
     from harness.graph import Graph
     from harness.language import Inputs
 
+    Values = Mapping[str, NDArray[Any]]
+    Posed = tuple[Graph, Inputs]
+
 
 @dataclass(frozen=True)
 class ColdRun:
     """Times of cold runs on the changed graph, and the answer of the last."""
 
     timing: Timing
-    values: Mapping[str, NDArray[Any]]
+    values: Values
 
 
-def changed_problem(
-    engine: Engine, cell: Cell, warm: Warm, problem: Problem, draft: Draft, phases: Phases
-) -> Problem | No:
-    """The problem on the changed graph, to be started from the answer that the engine gives on the present one.
-
-    Raises CampaignError when that run does not settle, GraphError or InvalidInput when nothing can be changed so.
-    """
-    answer = engine.supports(problem.program, problem.graph, problem.features, cell.device)
-    if isinstance(answer, No):
-        return answer
+def changed_graph(problem: Problem, warm: Warm) -> Posed:
+    """The changed graph and the inputs on it. Raises GraphError or InvalidInput when nothing can be changed so."""
     graph = change_graph(problem.graph, warm.change, kind=cast("Change", warm.kind), seed=warm.seed)
     fresh = problem.algorithm.inputs(graph, problem.features)
-    inputs = inputs_after(problem.program, problem.inputs, fresh)
+    return graph, inputs_after(problem.program, problem.inputs, fresh)
+
+
+def run_before(engine: Engine, cell: Cell, problem: Problem, draft: Draft, phases: Phases) -> Values | None:
+    """All state after a run on the present graph; None, with the outcome told, when it cannot be run or does not
+    settle."""
+    answer = engine.supports(problem.program, problem.graph, problem.features, cell.device)
+    if isinstance(answer, No):
+        draft.end(Outcome.UNSUPPORTED, answer.reason)
+        return None
     engine.prepare(problem.program, problem.graph, problem.features, cell.device, Phases())
-    with turn(cell, draft, phases):
-        draft.stage("run before the change")
+    with timed_turn(cell, draft, phases):
         reset(engine, problem.inputs)
         settled = engine.run(problem.max_supersteps).settled
     if not settled:
-        raise CampaignError(not_settled("the run before the change", problem))
-    values = answer_of(engine, kept_properties(problem.program))
-    return _after(problem, warm, graph, inputs, values)
+        draft.end(Outcome.INVALID_INPUT, not_settled("the run before the change", problem))
+        return None
+    return answer_of(engine, kept_properties(problem.program))
 
 
-def _after(problem: Problem, warm: Warm, graph: Graph, inputs: Inputs, values: dict[str, Any]) -> Problem:
+def changed_problem(problem: Problem, warm: Warm, changed: Posed, values: Values) -> Problem:
+    """The problem on the changed graph, to be started from the state that a run on the present one has left."""
+    graph, inputs = changed
     fixed_points = problem.algorithm.fixed_points()
     start = warm_start(
         problem.program, problem.features, (problem.graph, problem.inputs), (graph, inputs), values,

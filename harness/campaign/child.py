@@ -11,6 +11,7 @@ import resource
 import sys
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -36,16 +37,25 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from harness.campaign.change import ColdRun
     from harness.campaign.problem import Problem
     from harness.campaign.transitions import Checked
     from harness.contract import Engine
-
-    Values = Mapping[str, NDArray[Any]]
-    Solved = tuple[Values, bool, Checked | None]  # the outputs, whether the run had settled, supersteps on a sample
+    from harness.language.sampled import Sample
 
 T = TypeVar("T")
 
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+
+
+@dataclass(frozen=True)
+class Solved:
+    """The outputs, whether the run had settled, supersteps on a sample, and the cold run beside a warm one."""
+
+    values: Mapping[str, NDArray[Any]]
+    settled: bool
+    checked: Checked | None
+    cold: ColdRun | None
 
 
 def main(arguments: list[str]) -> int:
@@ -100,14 +110,9 @@ def _problem(cell: Cell, registry: Registry, draft: Draft, phases: Phases) -> Pr
     """Graph, program and inputs; None, with the outcome told, when they do not fit each other."""
     from harness.campaign.problem import set_problem
     from harness.campaign.transitions import SAMPLED, not_sampled
-    from harness.graph import GraphError
-    from harness.language import InvalidInput, LanguageError
 
-    try:
-        problem = set_problem(cell, registry, draft, phases)
-    except (GraphError, InvalidInput, LanguageError, CampaignError) as error:
-        traceback.print_exc()
-        draft.end(Outcome.INVALID_INPUT, str(error))
+    problem = _fitting(draft, lambda: set_problem(cell, registry, draft, phases))
+    if problem is None:
         return None
     draft.tell(**problem.told, phases=phases.seconds)
     reason = not_sampled(problem) if cell.validate == SAMPLED else ""
@@ -117,20 +122,48 @@ def _problem(cell: Cell, registry: Registry, draft: Draft, phases: Phases) -> Pr
     return problem
 
 
+def _fitting(draft: Draft, work: Callable[[], T | None]) -> T | None:
+    """What ``work`` makes of graph, program and inputs; that these do not fit each other is the cell's outcome."""
+    from harness.graph import GraphError
+    from harness.language import InvalidInput, LanguageError
+
+    try:
+        return work()
+    except (GraphError, InvalidInput, LanguageError, CampaignError) as error:
+        traceback.print_exc()
+        draft.end(Outcome.INVALID_INPUT, str(error))
+        return None
+
+
 def _solve(
     spec: EngineSpec, cell: Cell, problem: Problem, draft: Draft, phases: Phases, memory_bytes: int, folder: Path
 ) -> Solved | None:
-    """The engine's answer; None, with the outcome told, when there is none."""
+    """The engine's answer; None, with the outcome told, when there is none, or the cold run beside it is wrong."""
+    from harness.campaign.change import compare_cold
+    from harness.campaign.transitions import sample_for
+
+    sample = sample_for(cell, problem, draft, phases)
     draft.stage("engine")
-    return _with_engine(
-        spec, cell, draft, lambda engine: _values(engine, cell, problem, draft, phases, memory_bytes, folder)
-    )
+
+    def work(engine: Engine) -> Solved | None:
+        if not _admitted(engine, cell, problem, draft, memory_bytes):
+            return None
+        return _values(engine, cell, problem, sample, draft, phases, folder)
+
+    solved = _with_engine(spec, cell, draft, phases, work)
+    if solved is None or solved.cold is None:
+        return solved
+    return solved if compare_cold(cell, problem, solved.cold, draft, settled=solved.settled) else None
 
 
-def _with_engine(spec: EngineSpec, cell: Cell, draft: Draft, work: Callable[[Engine], T | None]) -> T | None:
+def _with_engine(
+    spec: EngineSpec, cell: Cell, draft: Draft, phases: Phases, work: Callable[[Engine], T | None]
+) -> T | None:
     """What ``work`` makes of the cell's engine, which is closed then. What the engine raises is the cell's outcome."""
+    from harness.campaign.lock import engine_turn
+
     try:
-        with device_memory(cell, draft):
+        with engine_turn(cell, draft, phases), device_memory(cell, draft):
             engine = finishing(load(spec.factory)(schedule_from_options(spec, cell.schedule)), cell.device)
             try:
                 return work(engine)
@@ -150,25 +183,18 @@ def _changed(
 ) -> Problem | None:
     """The problem on the changed graph, with the start that a run on the present one gives; None, with the outcome
     told, when there is none."""
-    from harness.campaign.change import changed_problem
-    from harness.graph import GraphError
-    from harness.language import InvalidInput
+    from harness.campaign.change import changed_graph, changed_problem, run_before
 
-    draft.stage("run before the change")
+    def work() -> Problem | None:
+        draft.stage("change the graph")
+        changed = changed_graph(problem, warm)
+        draft.stage("run before the change")
+        values = _with_engine(
+            spec, cell, draft, phases, lambda engine: run_before(engine, cell, problem, draft, phases)
+        )
+        return None if values is None else changed_problem(problem, warm, changed, values)
 
-    def run(engine: Engine) -> Problem | None:
-        try:
-            changed = changed_problem(engine, cell, warm, problem, draft, phases)
-        except (GraphError, InvalidInput, CampaignError) as error:
-            traceback.print_exc()
-            draft.end(Outcome.INVALID_INPUT, str(error))
-            return None
-        if isinstance(changed, No):
-            draft.end(Outcome.UNSUPPORTED, changed.reason)
-            return None
-        return changed
-
-    return _with_engine(spec, cell, draft, run)
+    return _fitting(draft, work)
 
 
 def _admitted(engine: Engine, cell: Cell, problem: Problem, draft: Draft, memory_bytes: int) -> bool:
@@ -185,31 +211,29 @@ def _admitted(engine: Engine, cell: Cell, problem: Problem, draft: Draft, memory
 
 
 def _values(
-    engine: Engine, cell: Cell, problem: Problem, draft: Draft, phases: Phases, memory_bytes: int, folder: Path
-) -> Solved | None:
-    from harness.campaign.change import cold_run, compare_cold
+    engine: Engine, cell: Cell, problem: Problem, sample: Sample | None, draft: Draft, phases: Phases, folder: Path
+) -> Solved:
+    """What the engine gives, timed."""
+    from harness.campaign.change import cold_run
     from harness.campaign.environment import Bystanders
     from harness.campaign.gpu import gpu_facts, gpu_marks
-    from harness.campaign.lock import turn
+    from harness.campaign.lock import others_at_rest, timed_turn
     from harness.campaign.measurement import answer_of, marks_of, measure_engine
-    from harness.campaign.transitions import sample_for, transitions
+    from harness.campaign.transitions import transitions
     from harness.language.explain import explain_program
 
-    if not _admitted(engine, cell, problem, draft, memory_bytes):
-        return None
-    sample = sample_for(cell, problem, phases)
     draft.stage("prepare")
     engine.prepare(problem.program, problem.graph, problem.features, cell.device, phases)
     explanation = f"{explain_program(problem.program)}\n\n{engine.explain()}\n"
     with keeping(draft):
         (folder / "explain.txt").write_text(explanation, encoding="utf-8")
-    with turn(cell, draft, phases):
+    with timed_turn(cell, draft, phases):
         bystanders = Bystanders()
         cold = cold_run(engine, cell, problem, draft) if problem.start is not None else None
         draft.stage("solve")
         timing = measure_engine(engine, problem.inputs, problem.max_supersteps, cell.measure, phases, problem.start)
         others = bystanders.cores()
-        gpu = gpu_facts(cell.device.index) if cell.device.kind == "cuda" else None
+        gpu = gpu_facts(cell.device.index, others_at_rest(cell.device)) if cell.device.kind == "cuda" else None
         draft.stage("run for the check")
         checked = transitions(engine, problem, sample, len(timing.statistics.supersteps), phases) if sample else None
     settled = timing.statistics.settled
@@ -218,11 +242,9 @@ def _values(
     draft.tell(
         solve=timing.plain(), settled=told, supersteps=timing.supersteps(), others=others, gpu=gpu, marks=marks
     )  # fmt: skip
-    if cold is not None and not compare_cold(cell, problem, cold, draft, settled=settled):
-        return None
     draft.stage("download")
     with phases("download"):
-        return answer_of(engine, problem.wanted), settled, checked
+        return Solved(answer_of(engine, problem.wanted), settled, checked, cold)
 
 
 def _count_memory(spec: EngineSpec, cell: Cell, problem: Problem, draft: Draft, phases: Phases, folder: Path) -> None:
@@ -239,10 +261,10 @@ def _judge(cell: Cell, problem: Problem, solved: Solved, draft: Draft, phases: P
     """Validate the values, rate them, and keep what they look like."""
     from harness.campaign.verdict import verdict
 
-    values, settled, checked = solved
+    values, settled = solved.values, solved.settled
     draft.stage("validate")
     with phases("validate"):
-        outcome, reason, told = verdict(cell, problem, values, settled=settled, checked=checked)
+        outcome, reason, told = verdict(cell, problem, values, settled=settled, checked=solved.checked)
     draft.tell(**told, phases=phases.seconds)
     if outcome is Outcome.OK and problem.start is None:  # the graph as given, before the change, rates no warm answer
         draft.stage("rate")

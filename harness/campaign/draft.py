@@ -30,6 +30,7 @@ class Draft:
     def __init__(self, file: BinaryIO) -> None:
         """``file`` is not buffered: what has been told must be there whatever becomes of the process."""
         self._file = file
+        self._stage = "start"
 
     def tell(self, **fields: Any) -> None:
         """Add fields of the record."""
@@ -43,6 +44,7 @@ class Draft:
 
     def stage(self, name: str) -> None:
         """Say what is being done now: where a run that never comes back was lost."""
+        self._stage = name
         self.tell(stage=name)
 
     def waits(self, behind: str) -> None:
@@ -50,8 +52,8 @@ class Draft:
         self.tell(stage=WAIT_STAGE, wait_began=time.monotonic(), behind=behind)
 
     def waited(self, seconds: float) -> None:
-        """Say that the wait is over, and for how long the run has waited in all."""
-        self.tell(wait_began=None, waited=seconds)
+        """Say that the wait is over, for how long the run has waited in all, and that it goes on where it was."""
+        self.tell(stage=self._stage, wait_began=None, waited=seconds)
 
     def end(self, outcome: Outcome, reason: str = "") -> None:
         """Say how the run ended."""

@@ -23,10 +23,11 @@ def gpu_uuid(index: int) -> str | None:
         return None if opened is None else str(opened[0].nvmlDeviceGetUUID(opened[1]))
 
 
-def gpu_facts(index: int) -> Gpu | None:
+def gpu_facts(index: int, resting: int = 0) -> Gpu | None:
     """What the driver says of the GPU now; None where NVML or the GPU is not there.
 
-    What a device does not tell (some have no power cap) is left out.
+    What a device does not tell (some have no power cap) is left out. ``resting``: so many of the other processes that
+    it knows there are doing nothing.
     """
     with _opened(index) as opened:
         if opened is None:
@@ -46,7 +47,7 @@ def gpu_facts(index: int) -> Gpu | None:
             "temperature": lambda: int(nvml.nvmlDeviceGetTemperature(gpu, nvml.NVML_TEMPERATURE_GPU)),
             "slowed_by": lambda: _reasons(nvml.nvmlDeviceGetCurrentClocksEventReasons(gpu)),
             # This process is one of them. Their numbers may be those of another process space, so they are counted.
-            "others": lambda: max(0, len(nvml.nvmlDeviceGetComputeRunningProcesses(gpu)) - 1),
+            "others": lambda: max(0, len(nvml.nvmlDeviceGetComputeRunningProcesses(gpu)) - 1 - resting),
         }
         told: dict[str, Any] = {}
         for name, ask in asked.items():

@@ -7,7 +7,7 @@ import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 from harness.campaign.cell import Cell
@@ -51,7 +51,7 @@ def _locked(path: Path, kind: int) -> int:
 
 @contextmanager
 def device_lock(device: Device, holder: str, limit_s: float) -> Iterator[None]:
-    """Hold the device for warm-up and timed runs, so that cells never time each other.
+    """Hold the device, so that cells never time each other.
 
     The processor is one device: cells take turns however few of its cores they use. The lock lies in a local folder of
     this user; a network folder would lock other machines out. ``holder`` is what others are told who wait for it.
@@ -90,6 +90,62 @@ def turn(cell: Cell, draft: Draft, phases: Phases) -> Iterator[None]:
             held.enter_context(device_lock(cell.device, cell.title, cell.limits.time_s))
         draft.waited(phases.seconds["wait"])
         yield
+
+
+def engine_turn(cell: Cell, draft: Draft, phases: Phases) -> AbstractContextManager[None]:
+    """On a GPU, the turn for all that an engine does, as others would miss the memory that it takes and be disturbed by
+    all that it does there; nothing on the processor, where engines are prepared side by side."""
+    return _turn_of_engine(cell, draft, phases) if _one_engine_at_a_time(cell) else nullcontext()
+
+
+@contextmanager
+def _turn_of_engine(cell: Cell, draft: Draft, phases: Phases) -> Iterator[None]:
+    with turn(cell, draft, phases):
+        try:
+            yield
+        finally:
+            rest(cell.device)
+
+
+def timed_turn(cell: Cell, draft: Draft, phases: Phases) -> AbstractContextManager[None]:
+    """The turn for warm-up and timed runs alone; nothing where the engine has its turn already."""
+    return nullcontext() if _one_engine_at_a_time(cell) else turn(cell, draft, phases)
+
+
+def _one_engine_at_a_time(cell: Cell) -> bool:
+    """Whether a cell's device has room for one engine alone, be it timed or not."""
+    return cell.device.kind == "cuda"
+
+
+def rest(device: Device) -> None:
+    """Say that this process is known to the driver of a GPU as one that computes there, which it is until it ends, but
+    does nothing there between its turns."""
+    path = _resting(device, str(os.getpid()))
+    if path not in _HANDLES:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _HANDLES[path] = _locked(path, fcntl.LOCK_EX)  # the system frees it when the process dies
+
+
+def others_at_rest(device: Device) -> int:
+    """How many other processes of this user rest beside a GPU."""
+    mine, found = _resting(device, str(os.getpid())), _resting(device, "*")
+    resting = 0
+    for path in found.parent.glob(found.name):
+        if path == mine:
+            continue
+        try:
+            with file_lock(path, keep=False, wait=False):
+                pass  # nobody's: its process has ended
+        except BlockingIOError:
+            resting += 1
+    return resting
+
+
+_HANDLES: dict[Path, int] = {}
+
+
+def _resting(device: Device, process: str) -> Path:
+    return device_lock_path(device).with_suffix(f".{process}.resting")
 
 
 def _gpu_name(index: int) -> str:

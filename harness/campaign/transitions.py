@@ -6,7 +6,7 @@ what it had before; both are held against float64 (:mod:`harness.language.sample
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from harness.language.warm import kept_properties
 
 if TYPE_CHECKING:
     from harness.campaign.cell import Cell
+    from harness.campaign.draft import Draft
     from harness.campaign.problem import Problem
     from harness.contract import Engine, Phases
 
@@ -28,11 +29,13 @@ SAMPLED = "sampled"
 
 @dataclass(frozen=True)
 class Transition:
-    """What a sample had ``before`` a superstep (None: the start) and ``after`` it."""
+    """What a sample had ``before`` a superstep (None: the start) and ``after`` it, and what was ``reduced`` over the
+    whole graph in it, by name."""
 
     superstep: int
     before: Values | None
     after: Values
+    reduced: Values = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,8 @@ class Checked:
         """The comparison of the worst of the supersteps, and how it was made."""
         compared = []
         for one in self.transitions:
-            found = self.sample.compared(problem.inputs, problem.features, one.before, one.after)
+            given = problem.inputs, problem.features, one.before, one.after
+            found = self.sample.compared(*given, reduced=one.reduced)
             told = found.detail if found.ok else f"superstep {one.superstep}, of the sample: {found.detail}"
             compared.append(Comparison(found.ok, found.error, found.bound, told))
         numbers = " and ".join(str(one.superstep) for one in self.transitions)
@@ -59,10 +63,11 @@ def not_sampled(problem: Problem) -> str:
     return sampled.not_sampled(problem.program)
 
 
-def sample_for(cell: Cell, problem: Problem, phases: Phases) -> Sample | None:
+def sample_for(cell: Cell, problem: Problem, draft: Draft, phases: Phases) -> Sample | None:
     """The sample that a cell is checked on, the same for every engine; None where it is checked otherwise."""
     if cell.validate != SAMPLED:
         return None
+    draft.stage("sample")
     with phases("sample"):
         return Sample.draw(problem.program, problem.graph)
 
@@ -79,14 +84,17 @@ def _transitions(engine: Engine, problem: Problem, sample: Sample, supersteps: i
         found = answer_of(engine, problem.program.outputs)
         return {name: sample.results_of(name, values) for name, values in found.items()}
 
+    def reduced(state: Values | None) -> Values:
+        return sample.reduced(problem.graph, problem.inputs, problem.features, state)
+
     reset(engine, problem.inputs)
     engine.run(1)
-    found = [Transition(1, None, results())]
+    found = [Transition(1, None, results(), reduced(None))]
     if supersteps > 1:
         if supersteps > 2:
             engine.run(supersteps - 2)
         state = answer_of(engine, kept_properties(problem.program))
-        before = {name: sample.part_of(name, values) for name, values in state.items()}
+        before, of_whole = {name: sample.part_of(name, values) for name, values in state.items()}, reduced(state)
         engine.run(1)
-        found.append(Transition(supersteps, before, results()))
+        found.append(Transition(supersteps, before, results(), of_whole))
     return tuple(found)

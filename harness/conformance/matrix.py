@@ -34,8 +34,9 @@ VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
 
 
 def schedules(spec: EngineSpec) -> list[dict[str, Any]]:
-    """Every combination of an engine's options that choose between code paths: bools, and those of a ``Literal`` type.
-    The first is the default; numbers, and options that are None by default, stay as they are."""
+    """Every combination of an engine's options that choose between code paths: bools, and those of a ``Literal`` type
+    but for the values that are planned. The first is the default; numbers, and options that are None by default, stay
+    as they are."""
     hints = typing.get_type_hints(spec.schedule)
     choices: dict[str, list[Any]] = {}
     for field in fields(spec.schedule):
@@ -43,7 +44,8 @@ def schedules(spec: EngineSpec) -> list[dict[str, Any]]:
         if hint is bool:
             choices[field.name] = [field.default, not field.default]
         elif typing.get_origin(hint) is Literal:
-            choices[field.name] = [field.default, *(v for v in typing.get_args(hint) if v != field.default)]
+            left_out = (field.default, *field.metadata.get("planned", ()))
+            choices[field.name] = [field.default, *(v for v in typing.get_args(hint) if v not in left_out)]
         assert not isinstance(hint, types.UnionType) or field.default is None, f"{spec.name}: {field.name}"
     return [dict(zip(choices, values, strict=True)) for values in itertools.product(*choices.values())]
 

@@ -3,13 +3,14 @@ takes hours.
 
 The reference makes the superstep on the part of the graph that the sample hears: its in-neighbours, the arcs from
 these, and where the program reads ``edge.reverse`` those back. What it then has at the sample is what it would have on
-the whole graph, provided that an edge stage reads of its sources what they had before the superstep.
+the whole graph, provided that no output follows from what sources have heard in the same superstep. What the program
+reduces over the whole graph is reduced over all of its vertices, for which no arcs are needed, and given to the part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,13 @@ from numpy.typing import NDArray
 from harness.graph.adjacency import Adjacency
 from harness.graph.graph import Graph
 from harness.language.algorithm import Inputs
-from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, Program, VertexStep, reads
+from harness.language.program import EdgeReduce, GraphReduce, Program, Stage, VertexStep, reads
 from harness.language.reference import ReferenceRun, reads_reverse
 from harness.language.validation import Comparison, compare
 
 Array = NDArray[Any]
+Values = Mapping[str, Array]
+NOTHING: Values = {}
 _OF_THE_GRAPH = ("num_vertices", "num_edges")
 EACH, CLASS_ARCS = 256, 1 << 18
 
@@ -31,18 +34,57 @@ def not_sampled(program: Program) -> str:
     """Why supersteps of a program cannot be checked on a sample; empty when they can."""
     if program.control.alternate:
         return "the program alternates sides"
-    fresh: set[str] = set()  # depends on what other vertices hear in the same superstep
-    for stage in program.stages:
-        if isinstance(stage, GraphReduce):
-            return f"{stage.name} reduces over the whole graph"
-        seen = reads(stage)
+    reduced: set[str] = set()
+    lost: dict[str, str] = {}  # what the part has otherwise than the whole, and by which stage
+    for stage, fresh in _with_fresh(program):
+        seen = tuple(reads(stage))
         if any(name in _OF_THE_GRAPH for _, name in seen):
             return f"{stage.name} reads the size of the graph"
-        if isinstance(stage, (EdgeReduce, EdgeUpdate)) and any(s == "src" and name in fresh for s, name in seen):
-            return f"{stage.name} reads of its sources what they have heard in the same superstep"
-        if isinstance(stage, EdgeReduce) or (isinstance(stage, VertexStep) and fresh & {name for _, name in seen}):
-            fresh |= set(stage.writes)
+        if isinstance(stage, GraphReduce):
+            if _reads_any(stage, fresh):
+                return f"{stage.name} reduces over the whole graph what vertices have heard in the same superstep"
+            if stage.into in reduced:
+                return f"{stage.name} reduces over the whole graph into what was reduced before"
+            reduced.add(stage.into)
+        by = [lost[name] for _, name in seen if name in lost]
+        by += [stage.name for space, name in seen if space in ("src", "reverse") and name in fresh]
+        if by:
+            lost |= dict.fromkeys(stage.writes, by[0])
+    for name in program.outputs:
+        if name in lost:
+            return f"{lost[name]} reads of its sources what they have heard in the same superstep"
     return ""
+
+
+def _with_fresh(program: Program) -> Iterator[tuple[Stage, frozenset[str]]]:
+    """Every stage, and what depends by then on what a vertex, or that which an edge enters, has heard in the same
+    superstep."""
+    fresh: frozenset[str] = frozenset()
+    for stage in program.stages:
+        yield stage, fresh
+        if isinstance(stage, EdgeReduce) or _reads_any(stage, fresh):
+            fresh |= frozenset(stage.writes)
+
+
+def _reads_any(stage: Stage, names: frozenset[str]) -> bool:
+    return any(name in names for _, name in reads(stage))
+
+
+def _unheard(program: Program) -> Program:
+    """What of a program asks nothing of edges: the reductions over the whole graph, and the vertex stages that do not
+    depend on what vertices hear in the same superstep."""
+    stages = tuple(
+        stage
+        for stage, fresh in _with_fresh(program)
+        if isinstance(stage, (GraphReduce, VertexStep)) and not _reads_any(stage, fresh)
+    )
+    written = {name for stage in stages for name in stage.writes}
+    properties = {
+        name: prop
+        for name, prop in program.properties.items()
+        if prop.place != "edge" and (prop.role != "temporary" or name in written)
+    }
+    return replace(program, properties=properties, stages=stages)
 
 
 def of_all_degrees(graph: Graph, each: int = EACH, seed: int = 0, class_arcs: int = CLASS_ARCS) -> Array:
@@ -62,6 +104,14 @@ class PartOfGraph(Graph):
 
     whole_degrees: tuple[Array, Array]
 
+    @classmethod
+    def vertices_of(cls, graph: Graph) -> PartOfGraph:
+        """All vertices of a graph, and none of its arcs."""
+        nothing = Adjacency(np.zeros(graph.num_vertices + 1, np.int64), np.empty(0, np.uint32))
+        part = cls(nothing, name=f"the vertices of {graph.name}", directed=graph.directed)
+        part.whole_degrees = graph.out_degrees, graph.in_degrees
+        return part
+
     @property
     def out_degrees(self) -> Array:
         """Out-arcs of each vertex, int64[V]."""
@@ -71,6 +121,17 @@ class PartOfGraph(Graph):
     def in_degrees(self) -> Array:
         """In-arcs of each vertex, int64[V]."""
         return self.whole_degrees[1]
+
+
+class _PartRun(ReferenceRun):
+    """A run on a part, to which what is ``reduced`` over the whole graph is given, by name."""
+
+    def __init__(self, program: Program, graph: Graph, features: int, reduced: Values) -> None:
+        super().__init__(program, graph, features)
+        self._reduced = reduced
+
+    def _reduce_graph(self, stage: GraphReduce) -> None:
+        self._value[stage.into] = self._reduced[stage.into]
 
 
 @dataclass(frozen=True)
@@ -113,7 +174,7 @@ class Sample:
             directed=graph.directed,
             weights=None if graph.weights is None else graph.weights[arcs],
         )
-        part.__dict__["whole_degrees"] = graph.out_degrees[near], graph.in_degrees[near]
+        part.whole_degrees = graph.out_degrees[near], graph.in_degrees[near]
         return cls(program, vertices, near, arcs, part, np.searchsorted(near, vertices))
 
     def part_of(self, name: str, values: NDArray[np.generic]) -> Array:
@@ -134,19 +195,31 @@ class Sample:
     def _entering(self) -> Array:
         return np.flatnonzero(np.isin(self.graph.csr.neighbours, self.rows))
 
+    def reduced(self, graph: Graph, inputs: Inputs, features: int, before: Values | None) -> dict[str, Array]:
+        """What the program reduces over the whole ``graph`` in a superstep, by name, in float64 from ``before`` it
+        (all state, of the whole; None: from the start)."""
+        program = _unheard(self.program)
+        names = [stage.into for stage in program.stages if isinstance(stage, GraphReduce)]
+        if not names:
+            return {}
+        run = ReferenceRun(program, PartOfGraph.vertices_of(graph), features)
+        run.reset(inputs, {name: values for name, values in (before or {}).items() if name in program.properties})
+        run.superstep()
+        return {name: run.values(name) for name in names}
+
     def compared(
-        self, inputs: Inputs, features: int, before: Mapping[str, Array] | None, after: Mapping[str, Array]
+        self, inputs: Inputs, features: int, before: Values | None, after: Values, *, reduced: Values = NOTHING
     ) -> Comparison:
         """Hold what the sample has ``after`` a superstep (:meth:`results_of`) against float64's, from ``before``
-        (:meth:`part_of` all state; None: from the start)."""
+        (:meth:`part_of` all state; None: from the start) and what was :meth:`reduced` over the whole in it."""
         given = {name: self.part_of(name, values) for name, values in inputs.properties.items()}
-        return self.judged(Inputs(given, inputs.parameters), features, before, after)
+        return self.judged(Inputs(given, inputs.parameters), features, before, after, reduced=reduced)
 
     def judged(
-        self, inputs: Inputs, features: int, before: Mapping[str, Array] | None, after: Mapping[str, Array]
+        self, inputs: Inputs, features: int, before: Values | None, after: Values, *, reduced: Values = NOTHING
     ) -> Comparison:
         """:meth:`compared`, with the inputs of the part alone."""
-        run = ReferenceRun(self.program, self.graph, features)
+        run = _PartRun(self.program, self.graph, features, reduced)
         run.reset(inputs, before or {})
         run.superstep()
         wanted = {}

@@ -7,8 +7,8 @@ reaches that only gathers the same rows in the graph's own order and sums them. 
 matter.
 Below the cells of a group: feature-aware over not (FA, NFA), the best schedule over cuSPARSE, folded over unfolded and
 over kernels written by hand, change-driven over full. What did not fit the time is listed at the end.
-``--seconds 300`` has room for what ratios are asked of, 560 for everything; ``--only cusparse`` measures a part;
-``--markdown FILE`` writes it all as a page.
+``--seconds 300`` has room for what ratios are asked of, 560 for everything; ``--only cusparse`` measures a part,
+``--graphs delaunay`` a graph; ``--markdown FILE`` writes it all as a page.
 """
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ FOLDED: dict[str, dict[str, Any]] = {
 
 WAYS = ("folded", "unfolded")
 PARTS = ("fa", "cusparse", "folding", "cold", "warm", "rest")
+GRAPHS = ("rmat", "grid", "delaunay", "changing")  # of Graphs
 
 
 @dataclass(frozen=True)
@@ -251,15 +252,16 @@ def parts(table: Table, sizes: Sizes) -> Iterator[Part]:
     yield "rest", 1.0, "delaunay", lambda g: aggregation(table, g, (*ASKED, *rest))
 
 
-def measure(table: Table, sizes: Sizes, only: Collection[str] = ()) -> None:
-    """All parts in their order, or those named; these may take as long as there is."""
-    chosen = [part for part in parts(table, sizes) if not only or part[0] in only]
+def measure(table: Table, sizes: Sizes, only: Collection[str] = (), on: Collection[str] = ()) -> None:
+    """All parts in their order, or those named, on all graphs, or those named; these may take as long as there is."""
+    every = parts(table, sizes)
+    chosen = [part for part in every if (not only or part[0] in only) and (not on or part[2] in on)]
     graphs = Graphs(sizes, table.sheet)
     if any(graph == "delaunay" for _, _, graph, _ in chosen):
         _ = graphs.triangulated  # takes a processor some time, while the device has other things to do
     for _, share, name, work in chosen:
         graph = getattr(graphs, name)
-        with table.budget.at_most(1.0 if only else share):
+        with table.budget.at_most(1.0 if only or on else share):
             work(graph)
 
 
@@ -268,19 +270,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.cuda_onyx", description=__doc__)
     parser.add_argument("--seconds", type=float, default=560.0, help="for everything (default 560)")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=[], help="these parts alone")
+    parser.add_argument("--graphs", nargs="+", choices=GRAPHS, default=[], help="these graphs alone")
     parser.add_argument("--quick", action="store_true", help="small graphs, to try the script itself")
     parser.add_argument(
         "--markdown", type=Path, metavar="FILE", help="also write a page (docs/onyx-on-cuda-measured.md)"
     )
     given = parser.parse_args()
-    only = ["--only", *given.only] if given.only else []
-    command = [*parser.prog.split(), "--seconds", f"{given.seconds:g}", *only, *["--quick"] * given.quick]
+    command = [*parser.prog.split(), "--seconds", f"{given.seconds:g}"]
+    command += ["--only", *given.only] if given.only else []
+    command += ["--graphs", *given.graphs] if given.graphs else []
+    command += ["--quick"] * given.quick
     sheet = Sheet(command, given.markdown)
     sheet.describe(**device_facts())
     budget = Budget(given.seconds, 0.2 if given.quick else 1.0)
     note = ""
     try:
-        measure(Table(sheet, budget, Ceilings()), QUICK if given.quick else Sizes(), given.only)
+        measure(Table(sheet, budget, Ceilings()), QUICK if given.quick else Sizes(), given.only, given.graphs)
     except DeviceLost as error:
         note = f"the device is lost, the rest is left out: {error}"
     sheet.close(budget.left_out, note)

@@ -8,7 +8,8 @@ supersteps, between events on the engine's stream: medians of three rounds (fewe
 which the engines of a group (a graph, an algorithm, k) take turns as far as they fit the device together, after a run
 that warms up and whose first and last superstep are held against float64 at vertices of all degrees (the first and the
 second, where a run takes more than ``SLOW_MS``). Compiling, preprocessing and uploading do not count. What did not fit
-the time is listed. ``--only GRAPH ...`` measures some graphs, ``--features 4`` one k, ``--scale-down 64`` smaller ones.
+the time is listed. ``--only GRAPH ...`` measures some graphs, ``--algorithms ALS`` one algorithm, ``--features 4`` one
+k, ``--scale-down 64`` smaller graphs.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 import argparse
 import gc
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.graph import Graph
@@ -160,14 +161,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.cuda_thesis", description=__doc__)
     parser.add_argument("--seconds", type=float, default=560.0, help="for everything (default 560)")
     parser.add_argument("--only", nargs="+", choices=chosen.graphs, default=[], help="these graphs alone")
+    parser.add_argument("--algorithms", nargs="+", choices=ORDER, default=[], help="these alone")
     parser.add_argument("--features", nargs="+", type=int, default=[], help="these numbers of features (default 4 8)")
     parser.add_argument("--scale-down", type=int, default=1, metavar="N", help="graphs N times smaller")
     parser.add_argument(
         "--markdown", type=Path, metavar="FILE", help="also write a page (docs/thesis-tables-measured.md)"
     )
     given = parser.parse_args()
+    if given.algorithms:
+        chosen = replace(chosen, algorithms={name: chosen.algorithms[name] for name in given.algorithms})
     command = [*parser.prog.split(), "--seconds", f"{given.seconds:g}"]
     command += ["--only", *given.only] if given.only else []
+    command += ["--algorithms", *given.algorithms] if given.algorithms else []
     command += ["--features", *map(str, given.features)] if given.features else []
     command += ["--scale-down", str(given.scale_down)] if given.scale_down != 1 else []
     sheet = Sheet(command, given.markdown, TITLE, INTRODUCTION)

@@ -60,7 +60,7 @@ class Size:
     @property
     def work(self) -> float:
         """What a superstep goes through, roughly, and what there is to do for any graph."""
-        return self.arcs + self.vertices / 2 + 4e7
+        return self.arcs + 5 * self.vertices + 6e7
 
 
 @dataclass(frozen=True)

@@ -121,6 +121,7 @@ def test_a_slowed_and_shared_gpu_is_marked_and_what_it_does_not_tell_is_left_out
     assert "power_cap" not in facts
     assert (facts["slowed_by"], facts["others"]) == (["temperature"], 1)
     assert gpu_marks(facts) == [Mark.THROTTLED, Mark.SHARED]
+    assert gpu_marks(gpu_facts(1, resting=1)) == [Mark.THROTTLED]
 
 
 def test_no_gpu_and_no_driver_tell_nothing(driver, monkeypatch):

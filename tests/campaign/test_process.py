@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.campaign.draft import Draft, read_draft, waited_s
+from harness.campaign.draft import WAIT_STAGE, Draft, read_draft, waited_s
 from harness.campaign.environment import Bystanders
 from harness.campaign.lock import file_lock
 from harness.campaign.process import run_process
@@ -149,10 +149,14 @@ def test_waiting_for_the_device_is_told_while_it_lasts_and_after(tmp_path):
     with path.open("wb", buffering=0) as file:
         draft = Draft(file)
         assert waited_s(read_draft(path)) == 0.0
-        draft.waits("process 1: another cell")
-        assert waited_s(read_draft(path)) > 0.0
-        draft.waited(2.5)
-        assert waited_s(read_draft(path)) == 2.5
+        draft.stage("prepare")
+        for already, then in ((0.0, 2.5), (2.5, 4.0)):
+            draft.waits("process 1: another cell")
+            assert waited_s(read_draft(path)) > already
+            assert read_draft(path)["stage"] == WAIT_STAGE
+            draft.waited(then)
+            assert waited_s(read_draft(path)) == then
+            assert read_draft(path)["stage"] == "prepare"
 
 
 def test_a_draft_keeps_what_was_told_last_and_drops_a_line_cut_short(tmp_path):

@@ -36,8 +36,19 @@ def test_a_right_run_is_ok_a_wrong_one_is_not(outcomes):
     assert not validation["ok"]
 
 
+def test_what_is_reduced_over_the_whole_graph_is_checked_too(outcomes):
+    asked = "algorithm=pagerank", "graph=fake_path", "features=2"  # the end of the path has no out-arc
+    found = outcomes("engine=fake_right,fake_wrong", *asked)
+    outcome, reason, validation = found["fake_right", "pagerank"]
+    assert outcome == "ok", reason
+    assert validation["against"].startswith("supersteps 1 and ")
+    assert validation["error"] < 1e-6
+    assert found["fake_wrong", "pagerank"][0] == "wrong"
+
+
 def test_a_program_that_cannot_be_checked_so_is_told(outcomes):
-    found = outcomes("engine=fake_right", "algorithm=pagerank", "graph=fake_ring", "features=1")
-    outcome, reason, _ = found["fake_right", "pagerank"]
+    graph = "graph=ratings_random", "graph.users=9", "graph.items=6", "graph.num_ratings=20"
+    found = outcomes("engine=fake_right", "algorithm=als", *graph, "features=1")
+    outcome, reason, _ = found["fake_right", "als"]
     assert outcome == "invalid_input"
-    assert "dangling reduces over the whole graph; give validate=true or false" in reason
+    assert "the program alternates sides; give validate=true or false" in reason

@@ -8,13 +8,13 @@ import tempfile
 
 import pytest
 
-from harness.campaign.lock import device_holder, device_lock_path, file_lock
+from harness.campaign.lock import device_holder, device_lock_path, file_lock, others_at_rest
 from harness.contract import Device
 from harness.records import read_records
 from harness.report.progress import Progress
 from tests.processes import HANGS_S
 
-CPU = Device("cpu", threads=1)
+CPU, GPU = Device("cpu", threads=1), Device("cuda")
 HOLDER = """
 import sys, threading
 from harness.campaign.lock import device_lock
@@ -22,6 +22,18 @@ from harness.contract import Device
 with device_lock(Device("cpu", threads=1), "a cell that hangs", float(sys.argv[1])):
     print("held", flush=True)
     threading.Event().wait()
+"""
+
+
+RESTING = """
+import threading
+from harness.campaign.lock import others_at_rest, rest
+from harness.contract import Device
+for _ in range(2):  # after every turn
+    rest(Device("cuda"))
+assert others_at_rest(Device("cuda", 1)) == 0
+print(others_at_rest(Device("cuda")), flush=True)
+threading.Event().wait()
 """
 
 
@@ -54,6 +66,20 @@ def test_who_holds_a_device_can_be_asked(locks):
         pass
     holder.kill()
     holder.communicate()
+
+
+def test_processes_that_rest_beside_a_gpu_are_counted_while_they_live(locks):
+    assert others_at_rest(GPU) == 0
+    resting = []
+    for others in range(2):
+        resting.append(subprocess.Popen([sys.executable, "-c", RESTING], stdout=subprocess.PIPE, text=True))
+        assert resting[-1].stdout.readline() == f"{others}\n"  # a process is none of the others
+    assert others_at_rest(GPU) == 2
+    for process in resting:
+        process.kill()
+        process.communicate()
+    assert others_at_rest(GPU) == 0
+    assert not list(locks.rglob("*.resting"))
 
 
 @pytest.mark.slow

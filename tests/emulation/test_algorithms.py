@@ -19,6 +19,7 @@ from tests.engines.programs import inputs_for
 from tests.engines.test_cuda import (
     ALGORITHM_SCHEDULES,
     algorithms,
+    check_hub_of_matrices,
     check_owners_of_few_edges,
     prepared,
     random_network,
@@ -86,6 +87,11 @@ def test_vertices_that_a_thread_reads_ahead(schedule, vertices, features, emulat
 @pytest.mark.parametrize(("schedule", "features"), [("pull", 66), ("pull", 2), ("changes-pull", 66)])
 def test_owners_of_few_edges(schedule, features, emulated):
     check_owners_of_few_edges(schedule, features, emulated)
+
+
+@pytest.mark.parametrize(("schedule", "features"), [("pull", 3), ("changes-pull", 4)])
+def test_a_hub_of_matrices(schedule, features, emulated):
+    check_hub_of_matrices(schedule, features, emulated)
 
 
 @pytest.mark.parametrize("supersteps", [1, 4, 5])

@@ -82,8 +82,12 @@ declare(
     vector_width=(4, 2, 1),
     block_size=(256, 64),
 )
-# The other fusions call the same functions.
-declare("simdx", "engines.pullbaseline.simdx.cuda_engine:SimdxCudaEngine", fusion=("push_pull",))
+declare(
+    "simdx",
+    "engines.pullbaseline.simdx.cuda_engine:SimdxCudaEngine",
+    fusion=("push_pull", "none", "all"),
+    filter=(None, "ballot", "online"),  # None: jit
+)
 declare("tigr", "engines.pushbaseline.tigr.cuda_engine:TigrCudaEngine", degree_bound=(8,))
 declare("gunrock", "engines.pushbaseline.gunrock.cuda_engine:GunrockCudaEngine", balance=("block", "merge_path"))
 

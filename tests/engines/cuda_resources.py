@@ -37,6 +37,7 @@ COLUMNS = {f"k={k} {chip}": (k, chip) for chip, features in CHIPS.items() for k 
 
 # What a kernel may grow by before a test fails: registers of a thread (warps get them by eights), bytes of
 # shared memory of a block, and bytes that a thread spills, of kernels that spill already; no other may begin to.
+# Another version of the compiler is held to spills alone: what spilled nothing may spill no more than that.
 MORE_REGISTERS, MORE_SHARED, MORE_SPILLS = 8, 1024, 32
 
 Row = tuple[str, str, str]  # algorithm, schedule, kernel
@@ -59,8 +60,10 @@ class Resources:
         registers, shared, spills = map(int, text.split("/"))
         return cls(registers, shared, spills)
 
-    def growth(self, now: Resources) -> str:
+    def growth(self, now: Resources, *, same_compiler: bool = True) -> str:
         """What has grown by more than it may; empty when nothing has."""
+        if not same_compiler:
+            return f"spills from 0 to {now.spills} bytes" if not self.spills and now.spills > MORE_SPILLS else ""
         found = []
         if now.registers > self.registers + MORE_REGISTERS:
             found.append(f"registers from {self.registers} to {now.registers}")
@@ -108,6 +111,11 @@ def compiler_of(engine: str) -> str:
     """The version of the compiler that an engine's table was made with."""
     first = path_of(engine).read_text(encoding="utf-8").splitlines()[0]
     return first.removeprefix(HEADING).partition(";")[0]
+
+
+def same_line(one: str, other: str) -> bool:
+    """Whether two versions of the compiler differ in the minor number at most."""
+    return one.partition(".")[0] == other.partition(".")[0]
 
 
 def recorded(engine: str) -> dict[Row, dict[str, Resources]]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from harness.contract import No, Phases
+from harness.graph import Graph
 from harness.language import Inputs, trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
@@ -152,6 +153,35 @@ def check_owners_of_few_edges(schedule, features, device):
 @pytest.mark.parametrize("schedule", ["pull", "pull-unfolded", "changes-pull"])
 def test_owners_of_few_edges(schedule, features, device):
     check_owners_of_few_edges(schedule, features, device)
+
+
+def with_a_hub():
+    """A graph of which a vertex hears all others, and these ten on average."""
+    rng, count = np.random.default_rng(3), 1100
+    spokes = np.stack([np.zeros(count - 1, int), np.arange(1, count)])
+    others = rng.integers(0, count, (2, 4 * count))
+    pairs = np.concatenate([spokes, others], axis=1)
+    pairs = np.unique(np.sort(pairs[:, pairs[0] != pairs[1]], axis=0), axis=1)
+    weights = rng.uniform(0.5, 1.5, pairs.shape[1]).astype(np.float32)
+    return Graph.from_edges(*pairs, num_vertices=count, name="with a hub", symmetrize=True, weights=weights)
+
+
+def check_hub_of_matrices(schedule, features, device):
+    """A hub's sums of matrices are shared by all teams of a warp, whatever the average degree."""
+    algorithm, graph = algorithms()["als"], with_a_hub()
+    program = trace(algorithm)
+    engine = cuda_engine(schedule)
+    engine.lower(program, graph, features)
+    teams = max(share for share in (1, 2, 4, 8, 16, 32) if share <= engine.team.teams)
+    assert any(f"gather<{teams}, " in launch.kernel.source for launch in engine.launches)
+    inputs = algorithm.inputs(graph, features)
+    check_every_superstep(schedule, program, graph, inputs, features, device, 2)
+
+
+@pytest.mark.parametrize("features", [2, 3, 4, 8])
+@pytest.mark.parametrize("schedule", ["pull", "changes-pull"])
+def test_a_hub_of_matrices(schedule, features, device):
+    check_hub_of_matrices(schedule, features, device)
 
 
 @pytest.mark.parametrize("kind", ["insert", "lighter"])

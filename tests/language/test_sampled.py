@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from harness.graph.generators import rmat
-from harness.language import Algorithm, Inputs, K, trace
+from harness.language import Algorithm, Inputs, K, outer, smallest, total, trace, where
 from harness.language.reference import ReferenceRun
 from harness.language.sampled import Sample, not_sampled
 from harness.language.warm import kept_properties
 from tests.engines.problems import program
+from tests.engines.programs import PROGRAMS, inputs_for, program_named
 
 
 def algorithms():
@@ -20,6 +21,7 @@ def algorithms():
     from harness.algorithms.label_propagation import LabelPropagation
     from harness.algorithms.manifold_ranking import ManifoldRanking
     from harness.algorithms.multimodal import Multimodal
+    from harness.algorithms.pagerank import PageRank
 
     return {
         "label_propagation": LabelPropagation(clamp=False, seeds="random"),
@@ -28,18 +30,30 @@ def algorithms():
         "manifold_ranking": ManifoldRanking(),
         "multimodal": Multimodal(seeds="random"),
         "bfs": BFS(),
+        "pagerank": PageRank(personalise="uniform"),
     }
 
 
 def run_of(name, features=3):
     """The algorithm's run on a small graph with its inputs, and a sample of a tenth of the vertices."""
     algorithm = algorithms()[name]
-    traced = trace(algorithm)
-    graph = algorithm.prepare_graph(rmat(scale=8, edge_factor=6, seed=3, symmetric=True, max_weight=4))
-    inputs = algorithm.inputs(graph, features)
+    graph = rmat(scale=8, edge_factor=6, seed=3, symmetric=name != "pagerank", max_weight=4)
+    return posed(trace(algorithm), algorithm.inputs, algorithm.prepare_graph(graph), features)
+
+
+def posed(traced, inputs_on, graph, features=3):
+    inputs = inputs_on(graph, features)
     run = ReferenceRun(traced, graph, features)
     run.reset(inputs)
     return traced, graph, inputs, run, Sample.draw(traced, graph, 4, seed=1)
+
+
+def state(run, traced):
+    return {prop: run.values(prop) for prop in kept_properties(traced)}
+
+
+def parts(sample, values):
+    return {name: sample.part_of(name, whole) for name, whole in values.items()}
 
 
 def results(run, sample, traced):
@@ -48,15 +62,117 @@ def results(run, sample, traced):
 
 @pytest.mark.parametrize("name", list(algorithms()))
 def test_supersteps_of_the_whole_are_those_of_the_sample(name):
-    traced, _, inputs, run, sample = run_of(name)
+    supersteps_are_right(*run_of(name))
+
+
+def supersteps_are_right(traced, graph, inputs, run, sample, features=3):
+    """Four supersteps of the whole, checked at the sample with what is reduced over the whole."""
     assert not not_sampled(traced)
     before = None
     for _ in range(4):
+        reduced = sample.reduced(graph, inputs, features, before)
         run.run(1)
-        found = sample.compared(inputs, 3, before, results(run, sample, traced))
+        given = None if before is None else parts(sample, before)
+        found = sample.compared(inputs, features, given, results(run, sample, traced), reduced=reduced)
         assert found.ok, found.detail
         assert found.error < 1e-9
-        before = {prop: sample.part_of(prop, run.values(prop)) for prop in kept_properties(traced)}
+        before = state(run, traced)
+
+
+def program_of(write):
+    class Small(Algorithm):
+        name = write.__name__
+
+        def build(self, p):
+            write(p)
+
+    return trace(Small())
+
+
+def reduces_much(p):
+    """Reductions over the graph by all reducers, of what vertices make of what they have and of one another; beside
+    state that on vertices which hear nothing would break its promise."""
+    p.edge("weight")
+    p.edge("w", start=1.0)
+    p.vertex("start", K, nonnegative=True)
+    p.vertex("x", K, start="start", nonnegative=True)
+
+    @p.over_vertices
+    def half(v):
+        return {"x": 0.5 * v.x + 0.1 * v.in_degree + 0.01 * v.out_degree}
+
+    @p.over_graph(into="mass", reduce="sum")
+    def mass(v):
+        return v.x
+
+    @p.over_graph(into="top", reduce="max")
+    def top(v, graph):
+        return v.x / graph.mass
+
+    @p.over_graph(into="least", reduce="min")
+    def least(v):
+        return smallest(v.x)
+
+    @p.over_graph(into="odds", reduce="prod")
+    def odds(v):
+        return 1 + 0.001 * v.x
+
+    @p.over_graph(into="moments", reduce="sum")
+    def moments(v):
+        return outer(v.x, v.x)
+
+    @p.over_edges(updates="w")
+    def wear(src, edge, graph):
+        return 0.5 * edge.reverse.w + graph.least * smallest(src.x) + 0.1 * edge.weight
+
+    @p.over_edges(into="best", reduce="max")
+    def best(src, edge):
+        return edge.w * src.x
+
+    @p.over_vertices
+    def step(v, graph):
+        shared = graph.top + graph.odds / (1 + graph.odds) + (graph.moments @ v.x) / total(graph.mass) ** 2
+        return {"x": where(v.in_degree > 0, v.best, 0.0) / (1 + graph.mass) + shared}
+
+    p.repeat(4)
+    p.output("x", bound=1e-4)
+
+
+@pytest.mark.parametrize("name", list(PROGRAMS))
+def test_a_program_is_checked_rightly_or_refused(name):
+    traced = program_named(name)
+    if not not_sampled(traced):
+        graph = rmat(scale=8, edge_factor=6, seed=3, symmetric=True, max_weight=4)
+        supersteps_are_right(*posed(traced, lambda graph, features: inputs_for(traced, graph, features), graph))
+
+
+def random_start(graph, features):
+    return Inputs({"start": np.random.default_rng(1).random((graph.num_vertices, features), np.float32)}, {})
+
+
+def test_what_is_reduced_over_the_whole_is_given_to_the_part():
+    graph = rmat(scale=8, edge_factor=6, seed=3, symmetric=True, max_weight=4)
+    supersteps_are_right(*posed(program_of(reduces_much), random_start, graph))
+
+
+def test_what_is_reduced_over_the_part_alone_is_found_wrong():
+    traced, graph, inputs, run, sample = run_of("pagerank")
+    run.run(1)
+    before, reduced = state(run, traced), sample.reduced(graph, inputs, 3, state(run, traced))
+    run.run(1)
+    assert np.allclose(reduced["dangling"], run.values("dangling"), rtol=1e-12)
+    assert sample.compared(inputs, 3, parts(sample, before), results(run, sample, traced), reduced=reduced).ok
+    part = ReferenceRun(traced, sample.graph, 3)
+    part.reset(Inputs(parts(sample, inputs.properties), inputs.parameters), parts(sample, before))
+    part.superstep()
+    of_part = {"dangling": part.values("dangling")}
+    found = sample.compared(inputs, 3, parts(sample, before), results(run, sample, traced), reduced=of_part)
+    assert not found.ok
+
+
+def test_a_program_without_reductions_over_the_graph_reduces_nothing():
+    _, _, inputs, _, sample = run_of("label_propagation")
+    assert sample.reduced(None, inputs, 3, None) == {}
 
 
 def test_vertices_have_the_degrees_that_they_have_in_the_whole():
@@ -103,7 +219,7 @@ def test_a_wrong_value_in_the_sample_is_found(name):
 def test_a_superstep_that_was_not_made_is_found():
     traced, _, inputs, run, sample = run_of("label_propagation")
     run.run(2)
-    before = {prop: sample.part_of(prop, run.values(prop)) for prop in kept_properties(traced)}
+    before = parts(sample, state(run, traced))
     assert not sample.compared(inputs, 3, before, results(run, sample, traced)).ok
 
 
@@ -123,5 +239,74 @@ def test_hubs_and_others_are_drawn():
 
 
 def test_what_cannot_be_checked_so_is_told():
-    assert "reduces over the whole graph" in not_sampled(program("pagerank"))
     assert "alternates" in not_sampled(program("als"))
+    told = "spread_again reads of its sources what they have heard in the same superstep"
+    assert not_sampled(program_named("gathered_twice")) == told
+
+
+def sends_back_what_was_heard(p):
+    p.vertex("start", K)
+    p.vertex("x", K, start="start")
+    p.edge("w", K, start=1.0)
+    p.over_edges(into="got", reduce="sum")(lambda src, edge: edge.w * src.x)
+    p.over_edges(updates="w")(lambda dst, edge: 0.1 * dst.got + 0.1 * edge.w)
+    p.over_edges(into="back", reduce="sum")(lambda edge: edge.reverse.w)
+    p.over_vertices(lambda v: {"x": v.back})
+    p.repeat(2)
+    p.output("x", bound=1e-4)
+
+
+def reduces_what_was_heard(p):
+    p.vertex("start", K)
+    p.vertex("x", K, start="start")
+
+    @p.over_edges(into="got", reduce="sum")
+    def gather(src):
+        return src.x
+
+    @p.over_vertices
+    def step(v):
+        return {"x": 0.5 * v.got}
+
+    @p.over_graph(into="mass", reduce="sum")
+    def mass(v):
+        return v.x
+
+    @p.over_vertices
+    def scale(v, graph):
+        return {"x": v.x / graph.mass}
+
+    p.repeat(2)
+    p.output("x", bound=1e-4)
+
+
+def reduces_twice(p):
+    p.vertex("start", K)
+    p.vertex("x", K, start="start")
+    for _ in range(2):
+        p.over_graph(into="mass", reduce="sum")(lambda v: v.x)
+        p.over_vertices(lambda v, graph: {"x": v.x / graph.mass})
+    p.repeat(2)
+    p.output("x", bound=1e-4)
+
+
+def counts_vertices(p):
+    p.vertex("start", K)
+    p.vertex("x", K, start="start")
+    p.over_graph(into="mean", reduce="sum")(lambda v, graph: v.x / graph.num_vertices)
+    p.over_vertices(lambda v, graph: {"x": v.x - graph.mean})
+    p.repeat(2)
+    p.output("x", bound=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("write", "told"),
+    [
+        (reduces_what_was_heard, "mass reduces over the whole graph what vertices have heard in the same superstep"),
+        (reduces_twice, "reduces over the whole graph into what was reduced before"),
+        (counts_vertices, "reads the size of the graph"),
+        (sends_back_what_was_heard, "reads of its sources what they have heard in the same superstep"),
+    ],
+)
+def test_programs_that_cannot_be_checked_so_are_told(write, told):
+    assert told in not_sampled(program_of(write))

@@ -1,0 +1,170 @@
+"""What a cell does while it has its turn on its device: on a GPU all that its engine does, else what is timed."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from contextlib import contextmanager, nullcontext
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from harness.campaign import change, child, gpu, lock, transactions, transitions, verdict
+from harness.campaign.cell import resolve_cell
+from harness.campaign.draft import Draft, read_draft, waited_s
+from harness.contract import Phases
+from harness.device import driver
+from harness.device.driver import CudaDevice
+from harness.plugins import load_plugins
+from harness.transactions.profiler import ProfilerError
+from tests.campaign.test_cell import config
+from tests.conftest import FAKES
+
+GIGABYTE = 1 << 30
+DEVICES = {"cpu": "fake_right", "cuda": "fake_cuda"}
+WARM = {"change": 0.05, "kind": "insert", "seed": 1}
+
+
+@pytest.fixture
+def events(registry, monkeypatch):
+    """What happens, in order, each once however often it is done in a row; the GPU is one by name."""
+    told = []
+    held = []
+
+    def tell(event):
+        if told[-1:] != [event]:
+            told.append(event)
+
+    @contextmanager
+    def turn(*_):
+        assert not held, "a turn within a turn waits for ever"
+        held.append(True)
+        tell("turn")
+        try:
+            yield
+        finally:
+            held.clear()
+            tell("over")
+
+    def note(owner, name, event):
+        inner = getattr(owner, name)
+
+        def noted(*arguments, **named):
+            tell(event)
+            return inner(*arguments, **named)
+
+        monkeypatch.setattr(owner, name, noted)
+
+    import onyx_fakes_engines
+
+    monkeypatch.setattr(driver, "describe", lambda _: CudaDevice(0, "A GPU", "GPU-0102", GIGABYTE, "9.0"))
+    monkeypatch.setattr(child, "device_refusal", lambda _: "")
+    monkeypatch.setattr(child, "profiler_refusal", lambda _: "")
+    monkeypatch.setattr(child, "device_memory", lambda *_: nullcontext())
+    monkeypatch.setattr(child, "finishing", lambda engine, _: engine)
+    monkeypatch.setattr(gpu, "gpu_facts", lambda *_: None)
+    for module in (lock, transactions):
+        monkeypatch.setattr(module, "turn", turn)
+    monkeypatch.setattr(lock, "rest", lambda _: tell("rest"))
+    for name in ("prepare", "run", "values", "close"):
+        note(onyx_fakes_engines.Right, name, name)
+    note(child, "memory_refusal", "admitted")
+    note(change, "change_graph", "changed")
+    note(change, "warm_start", "start")
+    note(transitions, "sample_for", "sample")
+    for module in (verdict, change):
+        note(module, "verdict", "judged")
+    return told
+
+
+@pytest.fixture
+def registry(monkeypatch):
+    monkeypatch.syspath_prepend(str(FAKES))
+    plugins = {"fakes": "onyx_fakes", "algorithms": "harness.algorithms"}
+    return load_plugins(found=[EntryPoint(name, value, "onyx_harness") for name, value in plugins.items()])
+
+
+@pytest.fixture
+def ran(registry, events, tmp_path, monkeypatch):
+    """Runs a cell in this process; its draft, and what happened."""
+    monkeypatch.setattr(child, "load_plugins", lambda _: registry)
+
+    def run(kind, **changes):
+        device = {"kind": kind, "index": 0, "threads": 1}
+        cell = resolve_cell(config(engine__name=DEVICES[kind], device=device, **changes), registry)
+        cell = dataclasses.replace(cell, measure=dataclasses.replace(cell.measure, repetitions=1, budget_s=0.0))
+        with (tmp_path / "draft").open("wb", buffering=0) as file:
+            child._run(cell, Draft(file), tmp_path, GIGABYTE)
+        return read_draft(tmp_path / "draft"), events
+
+    return run
+
+
+def test_on_a_gpu_an_engine_has_its_turn_from_admission_to_its_end(ran):
+    told, events = ran("cuda")
+    assert told["outcome"] == "ok", told["reason"]
+    assert events == ["sample", "turn", "admitted", "prepare", "run", "values", "close", "rest", "over", "judged"]
+
+
+def test_on_the_processor_engines_are_prepared_without_a_turn(ran):
+    told, events = ran("cpu")
+    assert told["outcome"] == "ok", told["reason"]
+    assert events == ["sample", "admitted", "prepare", "turn", "run", "over", "values", "close", "judged"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("cuda", ["turn", "admitted", "prepare", "close", "rest", "over"]),
+        ("cpu", ["admitted", "prepare", "turn", "over", "close"]),
+    ],
+)
+def test_an_engine_that_fails_gives_its_turn_back(ran, kind, expected, monkeypatch):
+    def fails(*_):
+        raise RuntimeError
+
+    monkeypatch.setattr("onyx_fakes_engines.Right.run", fails)
+    told, events = ran(kind)
+    assert told["outcome"] == "engine_error"
+    assert events == ["sample", *expected]
+
+
+def test_the_run_before_a_change_has_a_turn_of_its_own(ran):
+    asked = {"algorithm": {"name": "bfs"}, "graph": {"name": "fake_path", "vertices": 12}, "warm": WARM}
+    told, events = ran("cuda", **asked)
+    assert told["outcome"] == "ok", told["reason"]
+    before = ["turn", "prepare", "run", "values", "close", "rest", "over"]
+    timed = ["turn", "admitted", "prepare", "run", "values", "run", "values", "close", "rest", "over"]
+    assert events == ["changed", *before, "start", "sample", *timed, "judged"]
+
+
+def test_the_run_before_a_change_is_alone_on_the_processor_while_it_runs(ran):
+    asked = {"algorithm": {"name": "bfs"}, "graph": {"name": "fake_path", "vertices": 12}, "warm": WARM}
+    told, events = ran("cpu", **asked)
+    assert told["outcome"] == "ok", told["reason"]
+    before = ["prepare", "turn", "run", "over", "values", "close"]
+    timed = ["admitted", "prepare", "turn", "run", "values", "run", "over", "values", "close"]
+    assert events == ["changed", *before, "start", "sample", *timed, "judged"]
+
+
+def test_what_is_counted_has_a_turn_after_that_of_the_engine(ran, monkeypatch):
+    def nothing(*_):
+        raise ProfilerError("no counters here")
+
+    monkeypatch.setattr(transactions, "counted", nothing)
+    told, events = ran("cuda", memory="counters")
+    assert told["outcome"] == "ok", told["reason"]
+    assert events.count("turn") == 2
+
+
+def test_waits_add_up_and_what_was_done_goes_on(registry, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    cell, path, phases = resolve_cell(config(), registry), tmp_path / "draft", Phases()
+    with path.open("wb", buffering=0) as file:
+        draft = Draft(file)
+        for stage in ("run before the change", "prepare"):
+            draft.stage(stage)
+            with lock.turn(cell, draft, phases):
+                told = read_draft(path)
+                assert told["stage"] == stage
+                assert waited_s(told) == phases.seconds["wait"] > 0
