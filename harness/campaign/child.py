@@ -28,6 +28,7 @@ from harness.campaign.refusal import (
     refusal,
 )
 from harness.contract import EngineSpec, No, Phases, schedule_from_options
+from harness.device.errors import DeviceUnavailable
 from harness.device.finishing import finishing
 from harness.plugins import Registry, load_plugins
 from harness.records.outcome import Outcome
@@ -171,6 +172,9 @@ def _with_engine(
                 engine.close()
     except (MemoryError, StoreError, CacheError):
         raise
+    except DeviceUnavailable as error:
+        draft.end(Outcome.UNSUPPORTED, str(error))
+        return None
     except Exception as error:  # noqa: BLE001  whatever an engine raises is this cell's outcome
         traceback.print_exc()
         outcome = Outcome.OUT_OF_MEMORY if ran_out_of_memory(error) else Outcome.ENGINE_ERROR

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from typing import Any
 
-from harness.device.driver import cuda_unavailable
+from harness.device.driver import cuda_unavailable, newest_cuda
 from harness.device.errors import DeviceUnavailable
 
 
@@ -16,6 +16,12 @@ def open_device(index: int) -> Any:
         raise DeviceUnavailable(reason)
     import cupy
 
+    made_for, known = cupy.cuda.runtime.runtimeGetVersion() // 1000, newest_cuda() // 1000
+    if known < made_for:
+        raise DeviceUnavailable(
+            f"the NVIDIA driver is for CUDA {known}, and the CuPy installed for CUDA {made_for}; update the driver, or "
+            f"install CuPy for CUDA {known}"
+        )
     device = cupy.cuda.Device(index)
     device.use()
     return device

@@ -69,6 +69,13 @@ def describe(index: int) -> CudaDevice:
     return CudaDevice(index, name.value.decode(), identifier, memory.value, f"{major.value}.{minor.value}")
 
 
+def newest_cuda() -> int:
+    """The newest CUDA that the driver runs, as it tells it: 13010 is 13.1. Raises DriverError."""
+    version = ctypes.c_int()
+    _ask("cuDriverGetVersion", ctypes.byref(version))
+    return version.value
+
+
 def synchronize(index: int) -> None:
     """Wait until all that this process has given to the device is done, through whatever library.
 

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import sys
+from contextlib import nullcontext
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
+from harness.campaign import child, lock
+from harness.campaign.cell import resolve_cell
+from harness.campaign.draft import Draft, read_draft
 from harness.campaign.refusal import device_refusal, memory_refusal, ran_out_of_memory
 from harness.contract import Device
 from harness.device import driver
 from harness.device.driver import CudaDevice, cuda_unavailable
+from harness.plugins import load_plugins
+from tests.campaign.test_cell import config
+from tests.conftest import FAKES, ROOT
+from tests.device.test_driver import FakeDriver
 
 CUDA = Device("cuda", 1, threads=1)
 GIGABYTE = 1 << 30
@@ -72,6 +86,66 @@ def test_memory_that_runs_out_is_told_from_other_errors(error, expected):
     assert ran_out_of_memory(error) is expected
 
 
+@pytest.fixture
+def told(tmp_path, monkeypatch):
+    """Runs a cell in this process, as a driver of the tests' own lets it; what it tells."""
+    monkeypatch.syspath_prepend(str(FAKES))
+    plugins = {"fakes": "onyx_fakes", "algorithms": "harness.algorithms"}
+    registry = load_plugins(found=[EntryPoint(name, value, "onyx_harness") for name, value in plugins.items()])
+    monkeypatch.setattr(child, "load_plugins", lambda _: registry)
+    monkeypatch.setattr(child, "device_memory", lambda *_: nullcontext())
+    monkeypatch.setattr(lock, "turn", lambda *_: nullcontext())
+    monkeypatch.setattr(lock, "rest", lambda _: None)
+
+    def run(engine, library):
+        monkeypatch.setattr(driver, "_library", lambda: library)
+        device = {"kind": "cuda", "index": 0, "threads": 1}
+        cell = resolve_cell(config(engine={"name": engine}, device=device), registry)
+        with (tmp_path / "draft").open("wb", buffering=0) as file:
+            child._run(cell, Draft(file), tmp_path, GIGABYTE)
+        return read_draft(tmp_path / "draft")
+
+    return run
+
+
+@pytest.mark.parametrize("status", [35, 803])
+def test_under_a_driver_that_is_too_old_a_cell_is_unsupported_and_says_what_to_do(told, status):
+    ended = told("fake_cuda", FakeDriver(init=status))
+    assert ended["outcome"] == "unsupported"
+    assert ended["reason"] == "no CUDA device: the NVIDIA driver is too old for its own library; update it"
+
+
+def test_under_a_driver_that_is_too_old_for_cupy_a_cell_is_unsupported_and_says_what_to_do(told):
+    cupy = pytest.importorskip("cupy")
+    ended = told("fake_uncompiled", FakeDriver(cuda=11080))
+    assert ended["outcome"] == "unsupported"
+    made_for = cupy.cuda.runtime.runtimeGetVersion() // 1000
+    words = f"the NVIDIA driver is for CUDA 11, and the CuPy installed for CUDA {made_for}; update the driver, or"
+    assert ended["reason"] == f"{words} install CuPy for CUDA 11"
+
+
+def shows_what_does_not_compile(reason, stage):
+    """The compiler's words, the generated line, the user's line, and the file that holds the source."""
+    assert reason.startswith("CompilationFailed: ")
+    assert 'identifier "undeclared" is undefined' in reason
+    assert re.search(r"^ *FEATURES.* \+= undeclared \* ", reason, re.MULTILINE)
+    assert re.search(rf"^{stage} is from .*\.py:\d+\n +@p.over_edges\(", reason, re.MULTILINE)
+    (kept,) = re.findall(r"^the generated source: (.*)$", reason, re.MULTILINE)
+    assert "+= undeclared * " in Path(kept).read_text()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the compiler for CUDA is installed on Linux alone")
+def test_a_kernel_that_does_not_compile_ends_a_cell(told, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
+    chosen = SimpleNamespace(compute_capability="90")
+    monkeypatch.setattr("harness.lowering.cuda.engine.open_device", lambda _: chosen)
+    ended = told("fake_uncompiled", FakeDriver())
+    assert ended["outcome"] == "engine_error"
+    assert ended["stage"] == "prepare"
+    shows_what_does_not_compile(ended["reason"], "gather")
+    assert ended["reason"] in capsys.readouterr().err
+
+
 ON_A_GPU = (
     pytest.mark.gpu,
     pytest.mark.skipif(bool(cuda_unavailable(0)), reason=cuda_unavailable(0) or "there is one"),
@@ -79,12 +153,13 @@ ON_A_GPU = (
 
 
 @pytest.fixture
-def ran(tmp_path):
+def ran(tmp_path, monkeypatch):
     """Runs a cell on a GPU in a process of its own; its record."""
-    from harness.campaign.cell import resolve_cell
     from harness.campaign.job import Assignment, run_cell
-    from harness.plugins import load_plugins
     from harness.records import read_record
+
+    monkeypatch.syspath_prepend(str(FAKES))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(FAKES), os.environ.get("PYTHONPATH", "")]))
 
     def run(engine="onyx", algorithm="pagerank", features=8, index=0, scale=10, **limits):
         config = {
@@ -130,6 +205,7 @@ FAILING = {
         "out_of_memory",
         "",
     ),
+    "a kernel that does not compile": ("fake_uncompiled", {}, "engine_error", "share is from "),
 }
 
 
@@ -140,5 +216,8 @@ def test_what_a_gpu_cannot_do_is_an_outcome_and_its_process_ends(ran, case):
     record = ran(engine, **asked)
     assert record["outcome"] == outcome, record["reason"] + record["output"]
     assert words in record["reason"]
+    if engine == "fake_uncompiled":
+        shows_what_does_not_compile(record["reason"], "share")
+        assert "the generated source: " in record["output"]
     left = [process.cmdline() for process in psutil.Process().children(recursive=True)]
     assert not [line for line in left if "harness.campaign.child" in line]

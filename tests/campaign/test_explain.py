@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+
+ADAPTIVE = "direction=adaptive: switching by itself is not there yet; give push or pull"
+
 
 def test_the_program_the_analysis_and_the_kernels_are_shown(command, tmp_path):
     finished = command("explain", "engine=onyx", "algorithm=pagerank", "graph=rmat", "graph.scale=6", "features=3")
@@ -35,6 +41,25 @@ def test_an_engine_that_cannot_run_it_says_why(command):
     finished = command("explain", "engine=scipy", "algorithm=components", "graph=rmat", "graph.scale=6", "features=1")
     assert finished.returncode == 0, finished.stderr
     assert "scipy: unsupported: " in finished.stdout
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_direction_that_switches_by_itself_is_refused(command, device):
+    cell = ("algorithm=pagerank", "graph=rmat", "graph.scale=6", "features=1", f"device={device}")
+    finished = command("explain", "engine=onyx", "engine.direction=adaptive", *cell)
+    assert finished.returncode == 0, finished.stderr
+    assert f"onyx (direction=adaptive): unsupported: {ADAPTIVE}" in finished.stdout
+
+
+def test_a_cell_of_a_direction_that_switches_by_itself_says_what_explain_says(command, tmp_path):
+    cell = ("algorithm=pagerank", "graph=rmat", "graph.scale=6", "features=1")
+    finished = command("engine=onyx", "engine.direction=adaptive", *cell)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    (path,) = tmp_path.glob("results/*/*/record.json")
+    record = json.loads(path.read_text())
+    assert (record["outcome"], record["reason"]) == ("unsupported", ADAPTIVE)
+    assert record["schedule"]["direction"] == "adaptive"
+    assert "lower" not in record["phases"]
 
 
 def test_mistakes_are_told_in_one_line(command):

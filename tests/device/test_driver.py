@@ -15,8 +15,8 @@ IDENTITY = bytes(range(16))
 class FakeDriver:
     """The functions of the CUDA driver that are called, for two devices; one of them may fail."""
 
-    def __init__(self, init=0, count=2, failing="", status=700):
-        self.init, self.count, self.failing, self.status = init, count, failing, status
+    def __init__(self, init=0, count=2, failing="", status=700, cuda=13010):
+        self.init, self.count, self.failing, self.status, self.cuda = init, count, failing, status, cuda
         self.called = []
 
     def __getattr__(self, name):
@@ -34,6 +34,9 @@ class FakeDriver:
 
     def _cuDeviceGetCount(self, count):
         count._obj.value = self.count
+
+    def _cuDriverGetVersion(self, version):
+        version._obj.value = self.cuda
 
     def _cuDeviceGetName(self, name, size, index):
         name.value = b"A GPU"
@@ -92,6 +95,11 @@ def test_a_device_is_described(install):
     assert found.uuid == "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"
     assert found.memory == 80 << 30
     assert found.compute_capability == "9.0"
+
+
+def test_the_newest_cuda_is_told(install):
+    install(FakeDriver(cuda=12080))
+    assert driver.newest_cuda() == 12080
 
 
 def test_waiting_is_for_the_context_that_libraries_share(install):

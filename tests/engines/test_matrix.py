@@ -155,6 +155,11 @@ def test_the_table_names_the_engines_and_nothing_else():
     assert text.startswith(alone.partition("| algorithm")[0])
 
 
+def test_schedules_have_every_value_but_those_that_are_planned():
+    assert {options["direction"] for options in schedules(SPECS["onyx"])} == {"push", "pull"}
+    assert isinstance(ask(SPECS["onyx"], {"direction": "adaptive"}, asked("pagerank", 3), CPU), No)
+
+
 def test_every_algorithm_takes_part():
     assert {algorithm.name for algorithm in ALGORITHMS.values()} == set(registry().algorithms)
     assert {algorithm.name for algorithm in algorithms(registry()).values()} == set(registry().algorithms)

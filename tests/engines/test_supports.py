@@ -207,6 +207,17 @@ def test_options_of_gpus_are_refused_by_name(option, value, direction):
     assert option in answer.reason
 
 
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_a_direction_that_switches_by_itself_is_refused_by_name(kind):
+    reason = "direction=adaptive: switching by itself is not there yet; give push or pull"
+    (graph, _), device = problem("pagerank", "grid", 1), Device(kind, threads=1)
+    engine = new_engine("onyx", {"direction": "adaptive", "balance": "edge"})
+    assert engine.supports(program("pagerank"), graph, 1, device) == No(reason)
+    assert engine.memory_model(program("pagerank"), graph, 1) == No(reason)
+    with pytest.raises(KeyError, match="adaptive"):  # nor is it one of the others for who does not ask
+        engine.generate(program("pagerank"), graph, 1, device)
+
+
 def test_the_balance_of_gunrock_is_refused_by_name():
     graph, _ = problem("pagerank", "grid", 1)
     answer = new_engine("gunrock", {"balance": "merge_path"}).supports(program("pagerank"), graph, 1, Device(threads=1))

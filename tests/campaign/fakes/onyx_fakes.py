@@ -31,6 +31,8 @@ BEHAVIOURS = (
 def onyx_engines() -> list[EngineSpec]:
     from onyx_fakes_schedule import Schedule
 
+    from engines.onyx.schedule import OnyxSchedule
+
     engines = [
         EngineSpec(
             f"fake_{name}", f"an engine that is {name}", Schedule, f"onyx_fakes_engines:{name.title().replace('_', '')}"
@@ -42,7 +44,10 @@ def onyx_engines() -> list[EngineSpec]:
     )
     broken = EngineSpec("fake_broken", "its module is not there", Schedule, "onyx_fakes_engines:Nothing")
     cuda = EngineSpec("fake_cuda", "runs on GPUs", Schedule, "onyx_fakes_engines:Right", devices=("cuda",))
-    return [*engines, absent, broken, cuda]
+    uncompiled = EngineSpec(
+        "fake_uncompiled", "its kernel is no C++", OnyxSchedule, "onyx_fakes_cuda:Uncompiled", devices=("cuda",)
+    )
+    return [*engines, absent, broken, cuda, uncompiled]
 
 
 @hookimpl

@@ -1,0 +1,92 @@
+"""compute-sanitizer over runs of every kernel family on a GPU: ``python -m tests.engines.cuda_sanitizer``.
+
+Tests that are marked ``gpu`` run under its tools memcheck (accesses out of bounds, or misaligned) and racecheck
+(races in shared memory): a program under every schedule of every engine that generates kernels, and some of the tests
+of panels, of SIMD-X's lists, of changing edges, of matrices and of the kernels written by hand. Both take many times as
+long as the tests themselves, so they run side by side in several processes.
+``--tool racecheck`` for one tool, ``--processes 2``. The exit status is 1 where a tool reports something, a test fails
+or none was run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+TOOLS = ("memcheck", "racecheck")
+FAMILIES = (  # a file of tests, a pattern for the names of some, how many of these; 0: all
+    ("tests/engines/test_cuda.py", r"test_operations\[.*-beliefs-", 0),
+    ("tests/engines/test_cuda.py", r"test_algorithms\[(als|multimodal)-.*-32\]", 6),
+    ("tests/engines/test_panels.py", r"test_panels\[", 6),
+    ("tests/engines/test_simdx_on_cuda.py", r"", 10),
+    ("tests/engines/test_changing_edges_on_cuda.py", r"", 6),
+    ("tests/benchmarks/test_hand_written.py", r"", 3),
+)
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider")
+FOUND = 77  # what the sanitizer ends with where it has found something
+_SUMMARY = re.compile(r"(?:ERROR|RACECHECK) SUMMARY: (.*)")
+_ENDED = re.compile(r"^=*\s*(\d+ (?:passed|failed|skipped|error).*?)\s*=*$", re.MULTILINE)
+
+
+def chosen() -> list[str]:
+    """The tests to be run."""
+    told = subprocess.run(
+        [*PYTEST, "--collect-only", *dict.fromkeys(path for path, _, _ in FAMILIES)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    names = [line for line in told.stdout.splitlines() if "::" in line]
+    found: list[str] = []
+    for path, pattern, count in FAMILIES:
+        family = [name for name in names if name.startswith(f"{path}::") and re.search(pattern, name)]
+        if not family:
+            raise LookupError(f"{path} has no tests like {pattern!r}:\n{told.stdout}{told.stderr}")
+        found += spread(family, count or len(family))
+    return list(dict.fromkeys(found))
+
+
+def spread(names: Sequence[str], count: int) -> list[str]:
+    """``count`` of some names at equal distances, or all where there are fewer."""
+    return list(names[:: max(1, len(names) // count)][:count])
+
+
+def checked(tool: str, tests: Sequence[str]) -> tuple[bool, str]:
+    """Whether tests pass under a tool that has nothing to say, and what was said."""
+    tools = ["--tool", tool, "--error-exitcode", str(FOUND), "--target-processes", "all", "--print-limit", "5"]
+    done = subprocess.run(
+        ["compute-sanitizer", *tools, *PYTEST, *tests], capture_output=True, text=True, check=False
+    )  # fmt: skip
+    return judged(done.returncode, done.stdout + done.stderr)
+
+
+def judged(status: int, output: str) -> tuple[bool, str]:
+    """Whether a run of the sanitizer was clean, and its summary; its whole output where it was not."""
+    summary, ended = _SUMMARY.search(output), _ENDED.findall(output)
+    clean = status == 0 and summary is not None and bool(ended) and "passed" in ended[-1]
+    return clean, f"{ended[-1]}; {summary[1]}" if clean and summary is not None else f"status {status}\n{output}"
+
+
+def main() -> int:
+    """Run all and tell what came of it."""
+    parser = argparse.ArgumentParser(prog="python -m tests.engines.cuda_sanitizer", description=__doc__)
+    parser.add_argument("--tool", nargs="+", choices=TOOLS, default=list(TOOLS))
+    parser.add_argument("--processes", type=int, default=4, help="side by side (default 4)")
+    given = parser.parse_args()
+    began, tests = time.monotonic(), chosen()
+    parts = [tests[first :: given.processes] for first in range(given.processes)]
+    jobs = [(tool, part) for tool in given.tool for part in parts if part]
+    fine = True
+    with ThreadPoolExecutor(given.processes) as pool:
+        for (tool, part), (clean, told) in zip(jobs, pool.map(lambda job: checked(*job), jobs), strict=True):
+            print(f"{tool}, {len(part)} tests: {told}", flush=True)
+            fine &= clean
+    print(f"{len(tests)} tests, {'clean' if fine else 'NOT CLEAN'}, {time.monotonic() - began:.0f} s")
+    return 0 if fine else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
