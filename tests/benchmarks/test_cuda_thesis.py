@@ -202,7 +202,21 @@ def test_what_does_not_fit_the_time_is_listed(bench, monkeypatch):
     bench.begin(rmat(scale=6, symmetric=True, max_weight=3), [8])
     Group(bench, "LP", 8, deadline=-1e6).measure()
     assert {entry.outcome for entry in bench.tables.row(8, "LP", "rmat_6").values()} == {"left out"}
-    assert bench.budget.left_out["rmat_6, k = 8"][0] == "LP by FA/CD"
+    assert bench.tables.left_out("rmat_6")[0] == Place(8, "LP", "rmat_6", "FA/CD")
+    assert bench.tables.left_out("rmat_7") == []
+
+
+def test_what_was_left_out_is_measured_once_more_and_nothing_else(bench, monkeypatch):
+    graph = rmat(scale=6, edge_factor=6, symmetric=True, max_weight=3)
+    whole(bench, ["LP"], 4, graph)
+    before = dict(bench.tables.entries)
+    [place] = [at for at in before if at.engine == "FA/CD"]
+    bench.tables.entries[place] = Entry(outcome="left out")
+    bench.begin(graph, [4])
+    Group(bench, "LP", 4, deadline=bench.end).measure()
+    bench.write()
+    assert bench.tables.entries[place].ms is not None
+    assert all(bench.tables.entries[at] is entry for at, entry in before.items() if at != place)
 
 
 def test_what_is_ready_when_the_time_is_up_is_left_out(bench, monkeypatch):
@@ -245,7 +259,7 @@ def test_a_mesh_that_is_not_ready_waits_or_is_a_smaller_one(ready, order, monkey
     meshes = cuda_thesis.Meshes(wanted[0])
     meshes.makers = [Mesh(400, ready[0]), Mesh(100, ready[1])]
     bench = SimpleNamespace(
-        end=time.monotonic() + 100.0, budget=Budget(1e6), sheet=Sheet([]), tables=SimpleNamespace(graphs=[]),
+        end=time.monotonic() + 100.0, budget=Budget(1e6), sheet=Sheet([]), tables=Tables(["FA/CD"], ("LP",), 20),
         begin=lambda graph, _: begun.append(graph.name), done_with_graph=lambda: None,
     )  # fmt: skip
     cuda_thesis.measure(bench, meshes, wanted, (4,))
@@ -254,6 +268,27 @@ def test_a_mesh_that_is_not_ready_waits_or_is_a_smaller_one(ready, order, monkey
     assert bench.budget.left_out == ({} if any(ready) else nothing)
     assert shares == sorted(shares)
     assert len(order) < 2 or shares[-1] == bench.end
+
+
+def test_a_graph_whose_share_was_too_small_comes_once_more(monkeypatch):
+    monkeypatch.setattr(cuda_thesis, "made", lambda size: SimpleNamespace(name=size.name))
+    monkeypatch.setattr(cuda_thesis, "compile_modules", lambda *_: None)
+    wanted, tables, begun = list(sizes(("like_road_usa", "like_soc_orkut"), 1000)), Tables(["FA/CD"], ("LP",), 20), []
+
+    def measure_graph(bench, features, deadline):
+        place = Place(4, "LP", begun[-1], "FA/CD")
+        first = begun == ["like_road_usa"]
+        tables.entries[place] = Entry(outcome="left out") if first else Entry([1.0], 20)
+
+    monkeypatch.setattr(cuda_thesis, "measure_graph", measure_graph)
+    bench = SimpleNamespace(
+        end=time.monotonic() + 100.0, budget=Budget(1e6), sheet=Sheet([]), tables=tables,
+        begin=lambda graph, _: begun.append(graph.name), done_with_graph=lambda: None,
+    )  # fmt: skip
+    cuda_thesis.measure(bench, cuda_thesis.Meshes(None), wanted, (4,))
+    assert begun == ["like_road_usa", "like_soc_orkut", "like_road_usa"]
+    assert tables.graphs == begun[:2]
+    assert not tables.left_out()
 
 
 def test_groups_of_fewer_features_come_first(monkeypatch, chosen):

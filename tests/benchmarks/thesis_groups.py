@@ -18,7 +18,7 @@ from tests.benchmarks.cuda_cells import Unsupported, milliseconds, release
 from tests.benchmarks.cuda_checks import Transition
 from tests.benchmarks.cuda_groups import OUT_OF_MEMORY, guarded
 from tests.benchmarks.cuda_shared import Shared, holds_nan, part_of
-from tests.benchmarks.thesis_pages import Entry, Place, failed
+from tests.benchmarks.thesis_pages import LEFT_OUT, Entry, Place, failed
 from tests.benchmarks.thesis_plan import EngineColumn
 from tests.benchmarks.thesis_problems import CHECKING, Bench, Problem
 
@@ -51,9 +51,13 @@ class Group:
         self.held: dict[str, Held] = {}
 
     def measure(self) -> None:
-        """All engines."""
+        """All engines that have not been measured yet."""
         began = time.monotonic()
-        columns = self.bench.preset.columns
+        known = self.bench.tables.row(self.k, self.name, self.graph)
+        done = {label for label, entry in known.items() if entry.outcome != LEFT_OUT}
+        columns = [column for column in self.bench.preset.columns if column.label not in done]
+        if not columns:
+            return
         if began > self.deadline:
             self._leave_out([column.label for column in columns])
             return
@@ -73,8 +77,7 @@ class Group:
 
     def _leave_out(self, labels: Sequence[str]) -> None:
         for label in labels:
-            self._note(label, Entry(outcome="left out", reason="the time was up"))
-            self.bench.budget.leave_out(f"{self.graph}, k = {self.k}", f"{self.name} by {label}")
+            self._note(label, Entry(outcome=LEFT_OUT, reason="the time was up"))
 
     def _note(self, label: str, entry: Entry) -> None:
         self.bench.tables.entries[Place(self.k, self.name, self.graph, label)] = entry

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from tests.benchmarks.cuda_sheet import Column, Part
 
+LEFT_OUT = "left out"  # the outcome of a cell that the time did not allow
 KINDS = {"social networks": "", "roads": "road", "meshes": "delaunay"}  # by a word in the name of a graph
 
 
@@ -70,6 +71,10 @@ class Tables:
     variants: int = 4
     entries: dict[Place, Entry] = field(default_factory=dict)
     graphs: list[str] = field(default_factory=list)  # in the order of rows
+
+    def left_out(self, graph: str = "") -> list[Place]:
+        """The cells, of one graph or of all, that the time did not allow."""
+        return [at for at, one in self.entries.items() if one.outcome == LEFT_OUT and graph in ("", at.graph)]
 
     def parts(self) -> list[Part]:
         """All tables and lists in which there is something."""

@@ -50,6 +50,7 @@ EQUAL, LEAVES = {("pagerank", "hub")}, 3000
 LONGEST = {("als_all", 1): 6}
 MATRICES = ("als", "als_all", "multimodal")  # what is reduced
 NO_PRODUCT = ("belief_propagation", "belief_propagation_max", "belief_propagation_edge", "bfs", "sssp", "components")
+NO_CONSTANTS = ("manifold_ranking", "multimodal")
 
 
 class Row(NamedTuple):
@@ -66,6 +67,8 @@ def refused(row):
     """A part of the reason for which the engine does not run it; empty where it does."""
     if row.engine == "cusparse" and row.name in NO_PRODUCT:
         return "which is no sparse product"
+    if row.engine == "cusparse" and row.name in NO_CONSTANTS:
+        return "is not a constant of the edge times a value of its source"
     if row.engine == "gunrock" and row.name.startswith("belief"):
         return "updates an edge property, whose changes are not tracked"
     edges = row.options.get("direction") == "pull" and row.options.get("balance") == "edge"
@@ -84,7 +87,7 @@ def graphs_of(name, features):
 
 
 def rows():
-    """Every schedule with every algorithm that it runs; with those of cuSPARSE, which are few, twice.
+    """Every schedule with every algorithm that it runs; with those of cuSPARSE, which are few, thrice.
 
     Of numbers, options and graphs a row takes what its schedule and its algorithm have met least often before.
     """
@@ -98,7 +101,7 @@ def rows():
     for engine, options in [(name, options) for name in ENGINES for options in schedules(SPECS[name])]:
         schedule = (engine, *options.values())
         names = [name for name in ALGORITHMS if not refused(Row(engine, options, name, 3))]
-        for name in names * (2 if engine == "cusparse" else 1):
+        for name in names * (3 if engine == "cusparse" else 1):
             suited = [k for k in FEATURES if not refused(Row(engine, options, name, k))]
             features = least(suited, name, *(() if name in SCALAR else (schedule,)))
             row = Row(engine, options, name, features)
