@@ -24,9 +24,10 @@ from harness.language.validation import compare
 from harness.per_device import PerDevice
 from tests.engines.fresh import SEED, drawn_problem
 from tests.engines.problems import ALGORITHMS, SPECS, new_engine, outputs_of, problem, program
-from tests.engines.test_matrix import GRAPHS, SCALAR, supersteps
+from tests.engines.test_matrix import DOCS, GRAPHS, SCALAR, check_table, supersteps
 
 gpu = pytest.mark.gpu
+TABLE = DOCS / "what-runs-where-cuda.md"
 ENGINES = tuple(name for name, spec in SPECS.items() if "cuda" in spec.devices)
 LIBRARIES = ("cusparse", "torch")
 # Options that the CPU's matrix leaves as they are. Thresholds are low, so that small graphs fill all lists of simdx and
@@ -191,8 +192,8 @@ def test_answers(row, device):
     ],
 )
 def test_a_hub_of_equal_messages(engine, options, in_turn, features, device):
-    """Sums of n float32 numbers one after another may be off by n - 1 roundings (Higham 2002, eq. 4.4), and are by about
-    a third of that where all are equal; PageRank's bound knows nothing of degrees."""
+    """Sums of n float32 numbers one after another may be off by n - 1 roundings (Higham 2002, eq. 4.4), and are by
+    about a third of that where all are equal; PageRank's bound knows nothing of degrees."""
     check(Row(engine, options, "pagerank", features, ("hub",)), device, more=LEAVES * 2.0**-24 if in_turn else 0.0)
 
 
@@ -228,6 +229,17 @@ def test_refusals_of_libraries(engine, device):
 @pytest.mark.parametrize("engine", [engine for engine in ENGINES if engine not in LIBRARIES])
 def test_refusals(engine):
     check_refusals(engine)
+
+
+@gpu
+@pytest.mark.parametrize("engine", LIBRARIES)
+def test_the_table_of_libraries_is_current(engine, device):
+    check_table(TABLE, engine, device)
+
+
+@pytest.mark.parametrize("engine", [engine for engine in ENGINES if engine not in LIBRARIES])
+def test_the_table_is_current(engine):
+    check_table(TABLE, engine, Device("cuda"))
 
 
 def test_the_turns_leave_nothing_out():
