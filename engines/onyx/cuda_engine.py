@@ -233,8 +233,8 @@ class OnyxCudaEngine(CudaEngine):
 
     def _share(self, group: FoldGroup) -> int:
         """Teams that own a vertex together: a power of two near an eighth of the average degree or above; all of a warp
-        where sums are matrices and a hub would hold its owner up; one where matrices lie in shared memory, or sums in
-        the memory of threads."""
+        where that is two or more, sums are matrices and a hub would hold its owner up; one where matrices lie in shared
+        memory, or sums in the memory of threads."""
         for stage in group.edge_stages:
             dims = self.layout.dims(stage.message.shape)
             if len(dims) == 2 and self.team.slots(dims[1]) * dims[0] > 64:

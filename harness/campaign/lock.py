@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import fcntl
 import os
+import secrets
 import tempfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -14,6 +15,7 @@ from harness.campaign.cell import Cell
 from harness.campaign.draft import Draft
 from harness.campaign.gpu import gpu_uuid
 from harness.contract import Device, Phases
+from harness.device.cuda import was_opened
 
 
 @contextmanager
@@ -104,7 +106,8 @@ def _turn_of_engine(cell: Cell, draft: Draft, phases: Phases) -> Iterator[None]:
         try:
             yield
         finally:
-            rest(cell.device)
+            if was_opened(cell.device.index):
+                rest(cell.device)
 
 
 def timed_turn(cell: Cell, draft: Draft, phases: Phases) -> AbstractContextManager[None]:
@@ -120,7 +123,7 @@ def _one_engine_at_a_time(cell: Cell) -> bool:
 def rest(device: Device) -> None:
     """Say that this process is known to the driver of a GPU as one that computes there, which it is until it ends, but
     does nothing there between its turns."""
-    path = _resting(device, str(os.getpid()))
+    path = _resting(device, _THIS)
     if path not in _HANDLES:
         path.parent.mkdir(parents=True, exist_ok=True)
         _HANDLES[path] = _locked(path, fcntl.LOCK_EX)  # the system frees it when the process dies
@@ -128,7 +131,7 @@ def rest(device: Device) -> None:
 
 def others_at_rest(device: Device) -> int:
     """How many other processes of this user rest beside a GPU."""
-    mine, found = _resting(device, str(os.getpid())), _resting(device, "*")
+    mine, found = _resting(device, _THIS), _resting(device, "*")
     resting = 0
     for path in found.parent.glob(found.name):
         if path == mine:
@@ -142,6 +145,7 @@ def others_at_rest(device: Device) -> int:
 
 
 _HANDLES: dict[Path, int] = {}
+_THIS = f"{os.getpid()}-{secrets.token_hex(4)}"  # processes in other spaces have the same numbers
 
 
 def _resting(device: Device, process: str) -> Path:

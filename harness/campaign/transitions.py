@@ -6,9 +6,10 @@ what it had before; both are held against float64 (:mod:`harness.language.sample
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from harness.campaign.measurement import answer_of, reset
@@ -29,13 +30,13 @@ SAMPLED = "sampled"
 
 @dataclass(frozen=True)
 class Transition:
-    """What a sample had ``before`` a superstep (None: the start) and ``after`` it, and what was ``reduced`` over the
-    whole graph in it, by name."""
+    """What a sample had ``before`` a superstep (None: the start) and ``after`` it; ``whole``: what all vertices had
+    before it, where the program reduces over these."""
 
     superstep: int
     before: Values | None
     after: Values
-    reduced: Values = field(default_factory=dict)
+    whole: Values | None = None
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,9 @@ class Checked:
         """The comparison of the worst of the supersteps, and how it was made."""
         compared = []
         for one in self.transitions:
+            reduced = self.sample.reduced(problem.graph, problem.inputs, problem.features, one.whole)
             given = problem.inputs, problem.features, one.before, one.after
-            found = self.sample.compared(*given, reduced=one.reduced)
+            found = self.sample.compared(*given, reduced=reduced)
             told = found.detail if found.ok else f"superstep {one.superstep}, of the sample: {found.detail}"
             compared.append(Comparison(found.ok, found.error, found.bound, told))
         numbers = " and ".join(str(one.superstep) for one in self.transitions)
@@ -84,17 +86,15 @@ def _transitions(engine: Engine, problem: Problem, sample: Sample, supersteps: i
         found = answer_of(engine, problem.program.outputs)
         return {name: sample.results_of(name, values) for name, values in found.items()}
 
-    def reduced(state: Values | None) -> Values:
-        return sample.reduced(problem.graph, problem.inputs, problem.features, state)
-
     reset(engine, problem.inputs)
     engine.run(1)
-    found = [Transition(1, None, results(), reduced(None))]
+    found = [Transition(1, None, results())]
     if supersteps > 1:
         if supersteps > 2:
             engine.run(supersteps - 2)
         state = answer_of(engine, kept_properties(problem.program))
-        before, of_whole = {name: sample.part_of(name, values) for name, values in state.items()}, reduced(state)
+        before = {name: sample.part_of(name, values) for name, values in state.items()}
+        whole = {name: np.array(values) for name, values in state.items()} if sample.reduces else None
         engine.run(1)
-        found.append(Transition(supersteps, before, results(), of_whole))
+        found.append(Transition(supersteps, before, results(), whole))
     return tuple(found)

@@ -12,14 +12,20 @@ from harness.plugins import Registry
 ASKED_FEATURES = 4
 HEAD = """# What runs where: {device}
 
-Made by `python -m harness.conformance --table --device {device}` from the answers of the engines; tests keep it
-current, run every combination that is said to run, and hold that no answer depends on the number of features.
+Made by `python -m harness.conformance --table --device {device}` from the answers of the engines; {held}
 
 - *runs*: under every schedule, that is every combination of the options that choose between code paths;
 - *in part*: not under all of them;
 - *no*: under none. The reasons stand below.
 
 """
+HELD = {
+    "cpu": """tests keep it
+current, run every combination that is said to run, and hold that no answer depends on the number of features.""",
+    "cuda": f"""tests keep it
+current, and run every combination that is said to run, with numbers of features and further options in turns. They are
+asked with {ASKED_FEATURES} features; with many more, matrices may not fit a thread, which is said then.""",
+}
 Answers = dict[str, list[tuple[dict[str, Any], str]]]  # algorithm: every schedule with the reason of a refusal, or ""
 
 
@@ -34,7 +40,9 @@ def page(registry: Registry, device: Device, engines: Sequence[str] | None = Non
     lines += [[label, *(summary(found)[label] for found in told)] for label in rows]
     overview = "".join(f"| {' | '.join(line)} |\n" for line in lines)
     sections = [section(spec, found) for spec, found in zip(specs, told, strict=True)]
-    return HEAD.format(device=device.kind) + overview + "".join(f"\n{text}" for text in sections)
+    return (
+        HEAD.format(device=device.kind, held=HELD[device.kind]) + overview + "".join(f"\n{text}" for text in sections)
+    )
 
 
 def questions(registry: Registry) -> dict[str, Question]:

@@ -24,7 +24,16 @@ def open_device(index: int) -> Any:
         )
     device = cupy.cuda.Device(index)
     device.use()
+    _OPENED.add(index)
     return device
+
+
+_OPENED: set[int] = set()
+
+
+def was_opened(index: int) -> bool:
+    """Whether this process has made device ``index`` the current one, so that the driver knows of it."""
+    return index in _OPENED
 
 
 def allow_shared_memory(function: Any, size: int) -> None:

@@ -195,13 +195,18 @@ class Sample:
     def _entering(self) -> Array:
         return np.flatnonzero(np.isin(self.graph.csr.neighbours, self.rows))
 
+    @property
+    def reduces(self) -> bool:
+        """Whether the program reduces over the whole graph."""
+        return any(isinstance(stage, GraphReduce) for stage in self.program.stages)
+
     def reduced(self, graph: Graph, inputs: Inputs, features: int, before: Values | None) -> dict[str, Array]:
         """What the program reduces over the whole ``graph`` in a superstep, by name, in float64 from ``before`` it
         (all state, of the whole; None: from the start)."""
+        if not self.reduces:
+            return {}
         program = _unheard(self.program)
         names = [stage.into for stage in program.stages if isinstance(stage, GraphReduce)]
-        if not names:
-            return {}
         run = ReferenceRun(program, PartOfGraph.vertices_of(graph), features)
         run.reset(inputs, {name: values for name, values in (before or {}).items() if name in program.properties})
         run.superstep()

@@ -91,7 +91,8 @@ def is_mesh(size: Size) -> bool:
 
 
 def measure(bench: Bench, meshes: Meshes, wanted: list[Size], features: tuple[int, ...]) -> None:
-    """Graph after graph; a mesh as soon as it is ready, at the end in any case. What was left out follows."""
+    """Graph after graph; a mesh as soon as it is ready, at the end in any case. What was left out follows, but for
+    a mesh's."""
     left = list(wanted)
     compiled = False
     while left:
@@ -132,6 +133,12 @@ def measure_graph(bench: Bench, features: tuple[int, ...], deadline: float) -> N
                 bench.write()
 
 
+def note_left_out(tables: Tables, budget: Budget) -> None:
+    """Have the cells that the time did not allow listed at the end."""
+    for at in tables.left_out():
+        budget.leave_out(f"{at.graph}, k = {at.features}", f"{at.algorithm} by {at.engine}")
+
+
 def run(given: argparse.Namespace, sheet: Sheet, chosen: Preset) -> None:
     """Measure, and close the page whatever happens."""
     started = time.monotonic()
@@ -158,8 +165,7 @@ def run(given: argparse.Namespace, sheet: Sheet, chosen: Preset) -> None:
         bench.settle(until=started + given.seconds)
         checker.close()
         bench.write()
-        for at in tables.left_out():
-            budget.leave_out(f"{at.graph}, k = {at.features}", f"{at.algorithm} by {at.engine}")
+        note_left_out(tables, budget)
         sheet.close(budget.left_out, note)
 
 

@@ -270,6 +270,14 @@ def test_a_mesh_that_is_not_ready_waits_or_is_a_smaller_one(ready, order, monkey
     assert len(order) < 2 or shares[-1] == bench.end
 
 
+def test_what_was_left_out_is_listed():
+    tables, budget = Tables(["FA/CD", "Tigr"], ("LP",), 20), Budget(1e6)
+    for engine, entry in (("FA/CD", Entry([1.0], 20)), ("Tigr", Entry(outcome="left out"))):
+        tables.entries[Place(8, "LP", "rmat_6", engine)] = entry
+    cuda_thesis.note_left_out(tables, budget)
+    assert budget.left_out == {"rmat_6, k = 8": ["LP by Tigr"]}
+
+
 def test_a_graph_whose_share_was_too_small_comes_once_more(monkeypatch):
     monkeypatch.setattr(cuda_thesis, "made", lambda size: SimpleNamespace(name=size.name))
     monkeypatch.setattr(cuda_thesis, "compile_modules", lambda *_: None)

@@ -66,6 +66,7 @@ def events(registry, monkeypatch):
     for module in (lock, transactions):
         monkeypatch.setattr(module, "turn", turn)
     monkeypatch.setattr(lock, "rest", lambda _: tell("rest"))
+    monkeypatch.setattr(lock, "was_opened", lambda _: True)
     for name in ("prepare", "run", "values", "close"):
         note(onyx_fakes_engines.Right, name, name)
     note(child, "memory_refusal", "admitted")
@@ -104,6 +105,12 @@ def test_on_a_gpu_an_engine_has_its_turn_from_admission_to_its_end(ran):
     told, events = ran("cuda")
     assert told["outcome"] == "ok", told["reason"]
     assert events == ["sample", "turn", "admitted", "prepare", "run", "values", "close", "rest", "over", "judged"]
+
+
+def test_what_never_opened_a_gpu_does_not_rest_there(ran, monkeypatch):
+    monkeypatch.setattr(lock, "was_opened", lambda _: False)
+    _, events = ran("cuda")
+    assert "rest" not in events
 
 
 def test_on_the_processor_engines_are_prepared_without_a_turn(ran):

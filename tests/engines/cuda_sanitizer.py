@@ -29,7 +29,7 @@ FAMILIES = (  # a file of tests, a pattern for the names of some, how many of th
 )
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider")
 FOUND = 77  # what the sanitizer ends with where it has found something
-_SUMMARY = re.compile(r"(?:ERROR|RACECHECK) SUMMARY: (.*)")
+_SUMMARY = re.compile(r"(?:ERROR|RACECHECK) SUMMARY: (\d+)(.*)")
 _ENDED = re.compile(r"^=*\s*(\d+ (?:passed|failed|skipped|error).*?)\s*=*$", re.MULTILINE)
 
 
@@ -64,10 +64,12 @@ def checked(tool: str, tests: Sequence[str]) -> tuple[bool, str]:
 
 
 def judged(status: int, output: str) -> tuple[bool, str]:
-    """Whether a run of the sanitizer was clean, and its summary; its whole output where it was not."""
-    summary, ended = _SUMMARY.search(output), _ENDED.findall(output)
-    clean = status == 0 and summary is not None and bool(ended) and "passed" in ended[-1]
-    return clean, f"{ended[-1]}; {summary[1]}" if clean and summary is not None else f"status {status}\n{output}"
+    """Whether a run of the sanitizer was clean, in all of its processes, and its summary; its whole output where it was
+    not."""
+    summaries, ended = _SUMMARY.findall(output), _ENDED.findall(output)
+    silent = bool(summaries) and all(int(count) == 0 for count, _ in summaries)
+    clean = status == 0 and silent and bool(ended) and "passed" in ended[-1]
+    return clean, f"{ended[-1]}; {''.join(summaries[-1])}" if clean else f"status {status}\n{output}"
 
 
 def main() -> int:

@@ -167,7 +167,7 @@ def with_a_hub():
 
 
 def check_hub_of_matrices(schedule, features, device):
-    """A hub's sums of matrices are shared by all teams of a warp, whatever the average degree."""
+    """Sums of matrices are shared by all teams of a warp where there is a hub, and eight edges or more on average."""
     algorithm, graph = algorithms()["als"], with_a_hub()
     program = trace(algorithm)
     engine = cuda_engine(schedule)

@@ -29,6 +29,8 @@ def test_some_names_are_taken_from_all_over():
     [
         (0, CLEAN, True),
         (77, CLEAN, False),  # something was found
+        (0, CLEAN.replace("0 hazards displayed", "3 hazards displayed (0 errors, 3 warnings)"), False),
+        (0, CLEAN + "========= RACECHECK SUMMARY: 5 hazards displayed\n", False),  # of another process
         (1, CLEAN.replace("14 passed", "1 failed, 13 passed"), False),
         (0, CLEAN.replace("14 passed, 1 skipped", "15 skipped"), False),
         (0, CLEAN.partition("=====")[0], False),  # the tool never came to an end

@@ -18,13 +18,15 @@ import numpy as np
 import pytest
 
 from harness.conformance.matrix import FEATURES, schedules
+from harness.conformance.page import page
 from harness.contract import Device, No, Phases, Yes
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from harness.per_device import PerDevice
+from harness.plugins import Registry
 from tests.engines.fresh import SEED, drawn_problem
 from tests.engines.problems import ALGORITHMS, SPECS, new_engine, outputs_of, problem, program
-from tests.engines.test_matrix import DOCS, GRAPHS, SCALAR, check_table, supersteps
+from tests.engines.test_matrix import DOCS, GRAPHS, SCALAR, check_table, registry, supersteps
 
 gpu = pytest.mark.gpu
 TABLE = DOCS / "what-runs-where-cuda.md"
@@ -193,8 +195,8 @@ def test_answers(row, device):
 )
 def test_a_hub_of_equal_messages(engine, options, in_turn, features, device):
     """Sums of n float32 numbers one after another may be off by n - 1 roundings (Higham 2002, eq. 4.4), and are by
-    about a third of that where all are equal; PageRank's bound knows nothing of degrees."""
-    check(Row(engine, options, "pagerank", features, ("hub",)), device, more=LEAVES * 2.0**-24 if in_turn else 0.0)
+    less than half of that where all are equal; PageRank's bound knows nothing of degrees."""
+    check(Row(engine, options, "pagerank", features, ("hub",)), device, more=LEAVES / 2 * 2.0**-24 if in_turn else 0.0)
 
 
 # Not marked gpu, as ``-m gpu`` would run it.
@@ -235,6 +237,12 @@ def test_refusals(engine):
 @pytest.mark.parametrize("engine", LIBRARIES)
 def test_the_table_of_libraries_is_current(engine, device):
     check_table(TABLE, engine, device)
+
+
+def test_the_table_names_the_engines_and_nothing_else():
+    text, onyx = TABLE.read_text(), Registry(engines={"onyx": SPECS["onyx"]}, algorithms=registry().algorithms)
+    assert [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")] == sorted(ENGINES)
+    assert text.startswith(page(onyx, Device("cuda")).partition("| algorithm")[0])
 
 
 @pytest.mark.parametrize("engine", [engine for engine in ENGINES if engine not in LIBRARIES])
