@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
 TOOLS = ("memcheck", "racecheck")
 FAMILIES = (  # a file of tests, a pattern for the names of some, how many of these; 0: all
@@ -83,7 +83,9 @@ def main() -> int:
     jobs = [(tool, part) for tool in given.tool for part in parts if part]
     fine = True
     with ThreadPoolExecutor(given.processes) as pool:
-        for (tool, part), (clean, told) in zip(jobs, pool.map(lambda job: checked(*job), jobs), strict=True):
+        running = {pool.submit(checked, tool, part): (tool, part) for tool, part in jobs}
+        for ended in as_completed(running):
+            (tool, part), (clean, told) = running[ended], ended.result()
             print(f"{tool}, {len(part)} tests: {told}", flush=True)
             fine &= clean
     print(f"{len(tests)} tests, {'clean' if fine else 'NOT CLEAN'}, {time.monotonic() - began:.0f} s")
