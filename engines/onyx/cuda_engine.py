@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -46,6 +47,7 @@ LONG_GATHER = 640  # bytes of a vertex's neighbours, from which blocks come and 
 EDGES_OF_TEAM = 8  # of a vertex's edges, from which another team shares it
 DENSE_DEGREE = 8  # average degree from which segments are the default
 HUB_DEGREE = 1024  # of one vertex, from which they are as well: one owner would walk it while all others wait
+MOST_JOINED = 64  # floats of a lane that the teams of a vertex bring together
 
 
 class OnyxCudaEngine(CudaEngine):
@@ -55,6 +57,7 @@ class OnyxCudaEngine(CudaEngine):
     templates = Path(__file__).parent
     tracks_edges = True
     rebuild_share = 0.9  # whole messages are then no more work than changes, for which two values are read
+    hub_edges = 256  # of each team that would own a vertex, from which a block owns it
 
     def __init__(self, schedule: OnyxSchedule) -> None:
         super().__init__(schedule)
@@ -187,22 +190,46 @@ class OnyxCudaEngine(CudaEngine):
         # a block takes a tile of `run` edges for each of its teams
         self.add(kernels.segments(group, run, unless=unless), "in arcs", 32 / self.team.teams / run)
         if self.change_driven:
-            share = self._share(group)
-            self._add_gather(kernels.gather(group, share, (), dirty_only=True), share)
+            self._plan_owners(kernels, group, (), dirty_only=True)
 
     def _plan_gather(self, kernels: PullKernels, group: FoldGroup) -> None:
         doubled = self._doubled(group)
         for name in doubled:
             self.double(f"vertex_{name}", self.graph.num_vertices, name)
-        share = self._share(group)
         if not self.change_driven:
-            swaps = tuple(f"vertex_{name}" for name in doubled)
-            self._add_gather(kernels.gather(group, share, doubled), share, swaps)
+            self._plan_owners(kernels, group, doubled, tuple(f"vertex_{name}" for name in doubled))
             return
         self._plan_marks(kernels, group)
-        self._add_gather(kernels.gather(group, share, doubled), share)
+        self._plan_owners(kernels, group, doubled)
         if doubled:
             self.add(kernels.commit(group, doubled), "vertices", 1)
+
+    def _plan_owners(
+        self, kernels: PullKernels, group: FoldGroup, doubled: tuple[str, ...], swaps: tuple[str, ...] = (), *,
+        dirty_only: bool = False,
+    ) -> None:  # fmt: skip
+        """Hubs first, by blocks, then all others by owners of a few teams."""
+        share = self._share(group)
+        hub = self._hub if self._largest_degree >= self._hub and self._joins(group) else 0
+        if hub:
+            kernel = kernels.gather_hubs(group, doubled, dirty_only=dirty_only)
+            self.launches.append(Launch(kernel, "hubs", self.block))
+        self._add_gather(kernels.gather(group, share, doubled, hub=hub, dirty_only=dirty_only), share, swaps)
+
+    @property
+    def _hub(self) -> int:
+        """In-edges from which a block owns a vertex."""
+        return self.hub_edges * self._near(self._teams_by_degree)
+
+    def transform(self) -> dict[str, NDArray[Any]]:
+        """The vertices that blocks own, ascending (uint32), where there are any."""
+        if all(launch.over != "hubs" for launch in self.launches):
+            return {}
+        hubs = np.flatnonzero(self.graph.in_degrees >= self._hub).astype(np.uint32)
+        self.pieces["hubs"] = [
+            (int(np.searchsorted(hubs, first)), int(np.searchsorted(hubs, last))) for first, last in self.sides
+        ]
+        return {"hubs": hubs}
 
     def _add_gather(self, kernel: CudaKernel, share: int, swaps: tuple[str, ...] = ()) -> None:
         if self.rounds:
@@ -233,17 +260,32 @@ class OnyxCudaEngine(CudaEngine):
 
     def _share(self, group: FoldGroup) -> int:
         """Teams that own a vertex together: a power of two near an eighth of the average degree or above; all of a warp
-        where that is two or more, sums are matrices and a hub would hold its owner up; one where matrices lie in shared
-        memory, or sums in the memory of threads."""
-        for stage in group.edge_stages:
-            dims = self.layout.dims(stage.message.shape)
-            if len(dims) == 2 and self.team.slots(dims[1]) * dims[0] > 64:
-                return 1
-        if not self.feature_aware:
+        where that is two or more, sums are matrices and a hub would hold its owner up; one where parts cannot be
+        joined."""
+        if not self._joins(group) or not self.feature_aware:
             return 1
-        wanted = self.graph.num_edges / max(1, self.graph.num_vertices) / EDGES_OF_TEAM
+        wanted = self._teams_by_degree
         if wanted >= 1 and self._largest_degree >= HUB_DEGREE and _sums_matrices(self.program):
             wanted = self.team.teams
+        return self._near(wanted)
+
+    def _joins(self, group: FoldGroup) -> bool:
+        """Whether several teams can have parts of a sum: not of matrices in shared memory or in the memory of threads,
+        nor of rows so long that they are there too."""
+        for stage in group.edge_stages:
+            dims = self.layout.dims(stage.message.shape)
+            if dims and self.team.slots(dims[-1]) * math.prod(dims[:-1]) > MOST_JOINED:
+                return False
+            if len(dims) == 2 and not self.feature_aware:
+                return False
+        return True
+
+    @property
+    def _teams_by_degree(self) -> float:
+        return self.graph.num_edges / max(1, self.graph.num_vertices) / EDGES_OF_TEAM
+
+    def _near(self, wanted: float) -> int:
+        """A power of two that is no more than the teams of a warp, and more than those wanted if it can."""
         share = 1
         while 2 * share <= self.team.teams and share <= wanted:
             share *= 2

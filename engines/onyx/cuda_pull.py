@@ -19,25 +19,52 @@ OPERATION = {"sum": "Add", "min": "Min", "max": "Max"}
 class PullKernels(Kernels):
     """Makes the kernels of an engine that pulls."""
 
-    def gather(self, group: FoldGroup, share: int, doubled: tuple[str, ...], *, dirty_only: bool = False) -> CudaKernel:
-        """The owner of a vertex gathers over its in-edges and goes on with its vertex steps. ``dirty_only``:
-        another kernel gathers where everything is to be gathered."""
-        name, number = self.tracking.name(group), 0
-        wanted, flags = self.wanted(group)
+    def gather(
+        self, group: FoldGroup, share: int, doubled: tuple[str, ...], *, hub: int = 0, dirty_only: bool = False
+    ) -> CudaKernel:
+        """The owners of a vertex, ``share`` teams, gather over its in-edges and go on with its vertex steps. ``hub``:
+        vertices of so many in-edges are left to :meth:`gather_hubs`; 0: none are. ``dirty_only``: another kernel
+        gathers where everything is to be gathered."""
+        rounds = self.engine.rounds
+        name, across = self.tracking.name(group), f"across_teams<{share}" if share > 1 else ""
+        mapped = f"gather<{share}, {self._depth_of_owner(group, share)}, {rounds}, {hub}>", "in_offsets, in_neighbours"
+        builder = self._gathering(f"{name}_dirty" if dirty_only else name, group, mapped, across, doubled)
+        if self.tracking.change_driven:
+            builder.root.line("if (dense && blockIdx.x == 0 && threadIdx.x == 0) ++run->dense;")
+        return builder.finish(unless=self._unless(group, dirty_only=dirty_only))
+
+    def gather_hubs(self, group: FoldGroup, doubled: tuple[str, ...], *, dirty_only: bool = False) -> CudaKernel:
+        """The same for the engine's ``hubs``, each of which a block owns."""
+        share = 1 << (self.engine.team.teams.bit_length() - 1)
+        mapped = f"gather_hubs<{share}, {self.depth(group)}>", "hubs, in_offsets, in_neighbours"
+        across, name = f"across_block<{share}", f"{self.tracking.name(group)}_hubs"
+        builder = self._gathering(name, group, mapped, across, doubled, [("hubs", "ids")])
+        return builder.finish(unless=self._unless(group, dirty_only=dirty_only))
+
+    def _depth_of_owner(self, group: FoldGroup, share: int) -> int:
+        """How many edges a team of an owner fetches before it computes on the first."""
         graph = self.engine.graph
         edges = max(1, -(-graph.num_edges // max(1, graph.num_vertices * share)))  # of a team, on average
         depth = min(self.depth(group), edges)
-        if self.engine.small_degrees:
-            depth = -(-edges // -(-edges // depth))  # all rounds alike
-        template = templates.GATHER.format(share=share, depth=depth, rounds=self.engine.rounds)
-        template = template.replace("WANTED", wanted)
-        template = template.replace("FETCH", templates.fetch("u", "v"))
-        signature = [("in_offsets", "arcs"), ("in_neighbours", "ids"), *templates.RANGE, *flags]
-        builder = self.builder(f"{name}_dirty" if dirty_only else name, template, signature, ("start",))
+        return -(-edges // -(-edges // depth)) if self.engine.small_degrees else depth  # all rounds alike
+
+    def _unless(self, group: FoldGroup, *, dirty_only: bool) -> str:
+        return f"{OVER} || !run->sparse({self.number(group)})" if dirty_only else OVER
+
+    def _gathering(
+        self, kernel: str, group: FoldGroup, mapped: tuple[str, str], across: str, doubled: tuple[str, ...],
+        more: Sequence[tuple[str, str]] = (),
+    ) -> CudaKernelBuilder:  # fmt: skip
+        """``mapped``: the function that gathers and what it walks; ``across``: the one that joins the parts of an
+        owner's teams, if there are several; ``more``: parameters."""
+        name = self.tracking.name(group)
+        wanted, flags = self.wanted(group)
+        template = templates.GATHER.format(map=mapped[0], walked=mapped[1])
+        template = template.replace("WANTED", wanted).replace("FETCH", templates.fetch("u", "v"))
+        signature = [*more, ("in_offsets", "arcs"), ("in_neighbours", "ids"), *templates.RANGE, *flags]
+        builder = self.builder(kernel, template, signature, ("start",))
         if flags:
-            number = self.number(group)
-            builder.root.line(f"const bool dense = !run->sparse({number});")
-            builder.root.line("if (dense && blockIdx.x == 0 && threadIdx.x == 0) ++run->dense;")
+            builder.root.line(f"const bool dense = !run->sparse({self.number(group)});")
             builder.blocks["finish"].line(f"if (team.leads()) dirty_{name}[v] = false;")
             visited = builder.counter("visited", "&run->edges")
             arcs = f"{len(group.edge_stages)} * Count(in_offsets[v + 1] - in_offsets[v])"
@@ -45,14 +72,14 @@ class PullKernels(Kernels):
             if doubled:
                 fresh = builder.argument(f"fresh_{name}", "flag")
                 builder.blocks["finish"].line(f"if (team.leads() && !dense) {fresh}[v] = true;")
-        self._gather_body(builder, group, share)
+        self._gather_body(builder, group, across)
         live = self.tracking.live(group.stages)
         reduced = [(s.into, builder.reading("v", s.into)) for s in group.edge_stages if s.into in live]
         prefixes = dict.fromkeys(doubled, "next_vertex_")
         cuda_write_back(builder, self.tracking, group, "finish", reduced=reduced, prefix_of=prefixes)
-        return builder.finish(unless=f"{OVER} || !run->sparse({number})" if dirty_only else OVER)
+        return builder
 
-    def _gather_body(self, builder: CudaKernelBuilder, group: FoldGroup, share: int) -> None:
+    def _gather_body(self, builder: CudaKernelBuilder, group: FoldGroup, across: str) -> None:
         builder.blocks["start"].parent = builder.root
         builder.blocks["fetch"].parent = builder.blocks["start"]
         builder.blocks["finish"].parent = builder.blocks["start"]
@@ -65,8 +92,8 @@ class PullKernels(Kernels):
             total = builder.accumulator(f"{stage.into}_total", stage.message, stage.reducer, "start")
             builder.comment("visit", stage)
             builder.accumulate(total, stage.message, stage.reducer, "visit")
-            if share > 1:
-                joined = f"across_teams<{share}, {OPERATION[stage.reducer]}>(team, {total.text})"
+            if across:
+                joined = f"{across}, {OPERATION[stage.reducer]}>(team, {total.text})"
                 builder.blocks["join"].line(f"{total.text} = {joined};")
             builder.bind_value("v", stage.into, "finish", total)
         for step in group.vertex_steps:

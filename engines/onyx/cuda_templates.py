@@ -29,7 +29,7 @@ EDGES = """
 """
 GATHER = """
     @kernel
-    gather<{share}, {depth}, {rounds}>(team, in_offsets, in_neighbours, first, last, WANTED,
+    {map}(team, {walked}, first, last, WANTED,
         [&](Id v) {{
       @start
         }},

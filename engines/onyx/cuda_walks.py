@@ -133,7 +133,7 @@ def nothing(work: Work) -> Iterator[Step]:
 
 # gather.cuh -----------------------------------------------------------------------------------------------------------
 def gather(work: Work) -> Iterator[Step]:
-    """``share`` teams of a warp own a vertex, and each takes its edges in turn."""
+    """``share`` teams of a warp own a vertex, unless it is a hub, and each takes its edges in turn."""
     share, depth, offsets = work.number("share"), work.number("depth"), work.graph.csc.offsets
     owners = work.team.teams // share
     ends = np.append(np.arange(work.first, work.last, owners), work.last)
@@ -141,13 +141,38 @@ def gather(work: Work) -> Iterator[Step]:
     mine, part = np.divmod(work.team_number, share)
     v = work.first + warps["unit"] * owners + mine
     lanes = warps.where((mine < owners) & (v < work.last)).having(v=v, next=v + 1)
-    size = work.arc
-    loads = Load("in_offsets", "next", size), Load("in_offsets", "v", size)
-    yield Step(lanes, (*work.flags("v"), *loads), ("start",))
+    yield Step(lanes, (*work.flags("v"), *_bounds(work)))
     begin, end = arc_range(offsets, lanes, "v")
+    if work.number("hub"):
+        lanes = lanes.where(end - begin < work.number("hub"))
+    yield Step(lanes, blocks=("start",))
     chunks = repeated(lanes.having(last=end - 1), "chunk", begin + part, end, share * depth)
     yield from _fetched_ahead(work, chunks, share, depth, work.graph.csc, (Load("in_neighbours", "e"),))
     yield Step(lanes.where(part == 0), blocks=("finish",))
+
+
+def gather_hubs(work: Work) -> Iterator[Step]:
+    """A block owns a hub, and the ``share`` first teams of its warps take its edges in turn."""
+    share, depth, offsets = work.number("share"), work.number("depth"), work.graph.csc.offsets
+    hubs = work.tables["hubs"].astype(np.int64)
+    blocks = work.picked(np.diff(offsets)[hubs[work.first : work.last]])
+    work.busy_blocks = work.last - work.first
+    place, of_block = work.first + blocks["unit"], work.block // WARP
+    blocks = blocks.having(place=place, v=hubs[place], next=hubs[place] + 1)
+    warps = repeated(blocks, "warp", np.int64(0), np.int64(of_block))
+    yield Step(warps, (Load("hubs", "place"), *work.flags("v"), *_bounds(work)), ("start",))
+    number = work.team_number
+    lanes = warps.where(number < share)
+    begin, end = arc_range(offsets, lanes, "v")
+    stride = of_block * share
+    parts = begin + lanes["warp"] * share + number
+    chunks = repeated(lanes.having(last=end - 1), "chunk", parts, end, stride * depth)
+    yield from _fetched_ahead(work, chunks, stride, depth, work.graph.csc, (Load("in_neighbours", "e"),))
+    yield Step(lanes.where((lanes["warp"] == 0) & (number == 0)), blocks=("finish",))
+
+
+def _bounds(work: Work) -> tuple[Load, ...]:
+    return Load("in_offsets", "next", work.arc), Load("in_offsets", "v", work.arc)
 
 
 # segments.cuh ---------------------------------------------------------------------------------------------------------
@@ -222,6 +247,10 @@ def _side(work: Work) -> tuple[str, Adjacency]:
     return side, work.graph.csc if side == "in" else work.graph.csr
 
 
+_EDGES = (
+    "for (Arc e = begin; e < end; e += STRIDE * DEPTH) {",
+    "u[d] = neighbours[at_most(e + d * STRIDE, end - 1)];",
+)
 _VISITS = (
     "for (int first = 0; first < count; first += TEAMS * DEPTH) {",
     "const int there = lane < count && some >> lane & 1u ? lane : count - 1;",
@@ -239,11 +268,22 @@ MAPPINGS = (
     ),
     Mapped(
         gather,
-        ("gather<{share}, {depth}, {rounds}>(team, in_offsets, in_neighbours, first, last,",),
+        ("gather<{share}, {depth}, {rounds}, {hub}>(team, in_offsets, in_neighbours, first, last,",),
         (
+            *_EDGES,
             "for (Id v = begin + mine; v < stop; v += ROUNDS ? PER_BLOCK : warps_of_grid() * PER_WARP) {",
-            "for (Arc e = offsets[v] + part; e < end; e += SHARE * DEPTH) {",
-            "u[d] = neighbours[at_most(e + d * SHARE, end - 1)];",
+            "if (HUB && end - edge >= HUB) continue;",
+            "visit_edges<SHARE, DEPTH>(v, edge + part, end, neighbours, fetch, visit);",
+        ),
+    ),
+    Mapped(
+        gather_hubs,
+        ("gather_hubs<{share}, {depth}>(team, hubs, in_offsets, in_neighbours, first, last,",),
+        (
+            *_EDGES,
+            "const int part = threadIdx.x / 32 * SHARE + team.number;",
+            "for (Id i = first + blockIdx.x; i < last; i += gridDim.x) {",
+            "if (team.number < SHARE) visit_edges<STRIDE, DEPTH>(v, offsets[v] + part, end, neighbours, fetch, visit);",
         ),
     ),
     Mapped(

@@ -1,4 +1,5 @@
 // Pull with balance=warp: SHARE teams of a warp own a vertex, gather over its in-edges, and go on with its vertex steps.
+// A block owns a hub.
 #pragma once
 
 #include "vertexmap.cuh"
@@ -37,10 +38,61 @@ __device__ inline Matrix<M, N> across_teams(const Team& team, Matrix<M, N> matri
     return matrix;
 }
 
+// Adds up what the SHARE first teams of every warp of a block have; the first team of the block knows the result. All
+// threads of the block take part.
+template <int SHARE, class Operation, int N> __device__ inline Row<N> across_block(const Team& team, Row<N> row)
+{
+    __shared__ float sums[BLOCK / 32][slots(N)][LANES];
+    if (team.number < SHARE) row = across_teams<SHARE, Operation>(team, row);
+    if (team.number == 0) FEATURES(slot, N) sums[threadIdx.x / 32][slot][team.member] = row[slot];
+    __syncthreads();
+    if (team.number == 0 && threadIdx.x < 32)
+        for (int warp = 1; warp < BLOCK / 32; ++warp)
+            FEATURES(slot, N) row[slot] = Operation()(row[slot], sums[warp][slot][team.member]);
+    __syncthreads();
+    return row;
+}
+template <int SHARE, class Operation> __device__ inline float across_block(const Team& team, float value)
+{
+    __shared__ float sums[BLOCK / 32][LANES];
+    if (team.number < SHARE) value = across_teams<SHARE, Operation>(team, value);
+    if (team.number == 0) sums[threadIdx.x / 32][team.member] = value;
+    __syncthreads();
+    if (team.number == 0 && threadIdx.x < 32)
+        for (int warp = 1; warp < BLOCK / 32; ++warp) value = Operation()(value, sums[warp][team.member]);
+    __syncthreads();
+    return value;
+}
+template <int SHARE, class Operation, int M, int N>
+__device__ inline Matrix<M, N> across_block(const Team& team, Matrix<M, N> matrix)
+{
+    ROWS(i, M) matrix.row[i] = across_block<SHARE, Operation>(team, matrix.row[i]);
+    return matrix;
+}
+
+// visit(got, u, v, e) for the edges e of v from `begin` on, STRIDE apart, DEPTH of which are fetched before the first is
+// visited.
+template <int STRIDE, int DEPTH, class Fetch, class Visit>
+__device__ inline void visit_edges(Id v, Arc begin, Arc end, const Id* neighbours, Fetch fetch, Visit visit)
+{
+    for (Arc e = begin; e < end; e += STRIDE * DEPTH) {
+        // none of these loads waits for another's answer, as it would behind a branch: the last edge stands in for those
+        // that are not there
+        Id u[DEPTH];
+        decltype(fetch(v, v, e)) got[DEPTH];
+        _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) u[d] = neighbours[at_most(e + d * STRIDE, end - 1)];
+        _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) got[d] = fetch(u[d], v, at_most(e + d * STRIDE, end - 1));
+        _Pragma("unroll") for (int d = 0; d < DEPTH; ++d)
+            if (e + d * STRIDE < end) visit(got[d], u[d], v, e + d * STRIDE);
+    }
+}
+
 // For the wanted vertices: start(v); visit(got, u, v, e) for its in-edges, each team of its own ones; join() brings the
-// teams' sums together; finish(v) by one team. The vertices of ROUNDS rounds of a block lie together, and there are as
-// many blocks as that takes; ROUNDS = 0: they lie the whole grid apart, and any number of blocks will do.
-template <int SHARE, int DEPTH, int ROUNDS, class Wanted, class Start, class Fetch, class Visit, class Join, class Finish>
+// teams' sums together; finish(v) by one team. Vertices of HUB edges or more are left to gather_hubs; HUB = 0: none are.
+// The vertices of ROUNDS rounds of a block lie together, and there are as many blocks as that takes; ROUNDS = 0: they lie
+// the whole grid apart, and any number of blocks will do.
+template <int SHARE, int DEPTH, int ROUNDS, Arc HUB,
+          class Wanted, class Start, class Fetch, class Visit, class Join, class Finish>
 __device__ inline void gather(const Team& team, const Arc* offsets, const Id* neighbours, Id first, Id last,
                               Wanted wanted, Start start, Fetch fetch, Visit visit, Join join, Finish finish)
 {
@@ -53,19 +105,30 @@ __device__ inline void gather(const Team& team, const Arc* offsets, const Id* ne
     const Id stop = mine < PER_WARP ? all : first;  // left-over teams have no vertex
     for (Id v = begin + mine; v < stop; v += ROUNDS ? PER_BLOCK : warps_of_grid() * PER_WARP) {
         if (!owners_want<SHARE>(team, wanted, v)) continue;
+        const Arc edge = offsets[v], end = offsets[v + 1];
+        if (HUB && end - edge >= HUB) continue;
         start(v);
-        const Arc end = offsets[v + 1];
-        for (Arc e = offsets[v] + part; e < end; e += SHARE * DEPTH) {
-            // none of these loads waits for another's answer, as it would behind a branch: the last edge stands in for
-            // those that are not there
-            Id u[DEPTH];
-            decltype(fetch(v, v, e)) got[DEPTH];
-            _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) u[d] = neighbours[at_most(e + d * SHARE, end - 1)];
-            _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) got[d] = fetch(u[d], v, at_most(e + d * SHARE, end - 1));
-            _Pragma("unroll") for (int d = 0; d < DEPTH; ++d)
-                if (e + d * SHARE < end) visit(got[d], u[d], v, e + d * SHARE);
-        }
+        visit_edges<SHARE, DEPTH>(v, edge + part, end, neighbours, fetch, visit);
         join();
         if (part == 0) finish(v);
+    }
+}
+
+// The same for the wanted ones of `hubs`, by a block each: the SHARE first teams of its warps gather.
+template <int SHARE, int DEPTH, class Wanted, class Start, class Fetch, class Visit, class Join, class Finish>
+__device__ inline void gather_hubs(const Team& team, const Id* hubs, const Arc* offsets, const Id* neighbours,
+                                   Id first, Id last, Wanted wanted, Start start, Fetch fetch, Visit visit, Join join,
+                                   Finish finish)
+{
+    constexpr int STRIDE = BLOCK / 32 * SHARE;
+    const int part = threadIdx.x / 32 * SHARE + team.number;
+    for (Id i = first + blockIdx.x; i < last; i += gridDim.x) {
+        const Id v = hubs[i];
+        if (!wanted(v)) continue;  // all threads have looked when join() is over, and the flag is taken back behind it
+        start(v);
+        const Arc end = offsets[v + 1];
+        if (team.number < SHARE) visit_edges<STRIDE, DEPTH>(v, offsets[v] + part, end, neighbours, fetch, visit);
+        join();
+        if (part == 0 && team.number == 0) finish(v);
     }
 }

@@ -6,7 +6,7 @@ import pytest
 
 from harness.language import K, where
 from tests.engines.programs import arcs_and_loops, graph_for, inputs_for, program_named, traced
-from tests.engines.test_cuda import PAIRED, SUPERSTEPS, check_every_superstep
+from tests.engines.test_cuda import PAIRED, PULLED, SUPERSTEPS, check_every_superstep, check_hubs
 
 EVERY = 23  # of the pairs of a schedule and a program, one is not marked as full
 
@@ -20,6 +20,14 @@ def test_operations(schedule, name, features, emulated):
     graph = graph_for(name)
     inputs = inputs_for(program, graph, features, seed=features)
     check_every_superstep(schedule, program, graph, inputs, features, emulated, SUPERSTEPS)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "name", "features"),
+    [pytest.param(*row, marks=() if i % EVERY == 0 else (pytest.mark.full,)) for i, row in enumerate(PULLED)],
+)
+def test_hubs(schedule, name, features, emulated, monkeypatch):
+    check_hubs(schedule, name, features, emulated, monkeypatch)
 
 
 def a_number_beside_a_vector(p, self):

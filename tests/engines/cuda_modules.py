@@ -42,11 +42,13 @@ def registry() -> Registry:
 
 @dataclass(frozen=True)
 class Declared:
-    """An engine that generates CUDA C++; ``options``: the values of every schedule option that are compiled."""
+    """An engine that generates CUDA C++; ``options``: the values of every schedule option that are compiled;
+    ``attributes``: what is set on the engine, so that small graphs ask for all of its kernels."""
 
     engine: str
     factory: str
     options: Mapping[str, tuple[Any, ...]]
+    attributes: Mapping[str, Any]
 
     def build(self, schedule: Schedule) -> CudaEngine:
         """The engine under a schedule."""
@@ -54,6 +56,8 @@ class Declared:
         made: CudaEngine = getattr(importlib.import_module(module), attribute)(
             registry().engine(self.engine).schedule(**dict(schedule))
         )
+        for name, value in self.attributes.items():
+            setattr(made, name, value)
         return made
 
     def schedules(self) -> Iterator[Schedule]:
@@ -65,14 +69,15 @@ class Declared:
 DECLARED: dict[str, Declared] = {}
 
 
-def declare(engine: str, factory: str, **options: tuple[Any, ...]) -> None:
+def declare(engine: str, factory: str, attributes: Mapping[str, Any] | None = None, **options: tuple[Any, ...]) -> None:
     """Have the kernels of an engine compiled; ``factory`` is ``"package.module:Class"``."""
-    DECLARED[engine] = Declared(engine, factory, options)
+    DECLARED[engine] = Declared(engine, factory, options, attributes or {})
 
 
 declare(
     "onyx",
     "engines.onyx.cuda_engine:OnyxCudaEngine",
+    {"hub_edges": 1},
     feature_aware=(True, False),
     change_driven=(False, True),
     fold=(True, False),

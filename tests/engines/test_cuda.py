@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.contract import No, Phases
+from engines.onyx.cuda_engine import OnyxCudaEngine
+from harness.contract import No, Phases, Yes
 from harness.graph import Graph
 from harness.language import Inputs, trace
 from harness.language.reference import ReferenceRun
@@ -53,12 +54,34 @@ PAIRED = [
 ]
 
 
+PULLED = [row for row in PAIRED if "pull" in row[0] and row[0] not in ("pull-edges", "pull-edges-loops")]
+
+
 @pytest.mark.parametrize(("schedule", "name", "features"), PAIRED)
 def test_operations(schedule, name, features, device):
     program = program_named(name)
     graph = graph_for(name)
     inputs = inputs_for(program, graph, features, seed=features)
     check_every_superstep(schedule, program, graph, inputs, features, device, SUPERSTEPS)
+
+
+def check_hubs(schedule, name, features, device, monkeypatch):
+    """Blocks own vertices of three edges already: more than half of all, on either side."""
+    monkeypatch.setattr(OnyxCudaEngine, "_hub", 3)
+    program, graph = program_named(name), graph_for(name)
+    engine = cuda_engine(schedule)
+    if isinstance(engine.supports(program, graph, features, device), Yes):
+        gathers = [launch for launch in engine.launches if "gather<" in launch.kernel.source]
+        hubs = [launch for launch in engine.launches if "gather_hubs<" in launch.kernel.source]
+        assert len(hubs) == sum(", 3>(team" in launch.kernel.source for launch in gathers)
+        assert hubs or not gathers or features > 17 or not engine.feature_aware
+    inputs = inputs_for(program, graph, features, seed=features)
+    check_every_superstep(schedule, program, graph, inputs, features, device, SUPERSTEPS)
+
+
+@pytest.mark.parametrize(("schedule", "name", "features"), PULLED)
+def test_hubs(schedule, name, features, device, monkeypatch):
+    check_hubs(schedule, name, features, device, monkeypatch)
 
 
 def test_minima_maxima_and_logarithms(device):

@@ -70,6 +70,18 @@ def test_pushed_rows_lie_a_stride_apart_with_features_in_a_loop():
     assert atomics == Atomics(2 * 8, 2 * 8 * 32, 2 * 8 * 9)
 
 
+def test_a_block_owns_a_hub():
+    kernels = behaviour("onyx", star(1024, inwards=True), 8, **PULL, balance="warp", fold=False).kernels
+    loads = kernels["spread_hubs"].loads + ENTERED.times(-1)
+    # eight warps look at the hub and its bounds; each has 16 teams of two lanes, which take eight edges of it each:
+    # neighbours and weights side by side, and rows of 32 bytes
+    once, edges = Loads(3, 3, 3 * 4), Loads(3, 2 + 2 + 16, 64 + 64 + 512)
+    assert loads == once.times(8) + edges.times(8 * 8)
+    # the others have no edges: 65 warps of 16 owners look at both bounds of each; nine blocks of them are entered
+    loads = kernels["spread"].loads + ENTERED.times(-9)
+    assert (loads.requests, loads.bytes) == (65 * 2, 2 * (64 * 64 + 4))
+
+
 def test_rows_whose_features_are_no_power_of_two_are_padded():
     loads, atomics = spread("onyx", ring(64), 5, **PUSH, balance="edge")
     # rows of 5 lie 8 apart: two lanes of which the second takes 16 bytes too, of one feature and padding
@@ -197,8 +209,8 @@ def test_a_mapping_that_is_out_of_date_is_refused():
     kernel, declared = engine.kernels[0], engine.mappings()
     text = "\n".join(walks_headers(engine))
     assert walks.mapping_of(kernel, declared, text)[0].walk.__name__ == "gather"
-    changed = text.replace("e += SHARE * DEPTH", "e += SHARE")
-    with pytest.raises(MappingError, match="the line 'for \\(Arc e = offsets.*gather"):
+    changed = text.replace("e += STRIDE * DEPTH", "e += STRIDE")
+    with pytest.raises(MappingError, match="the line 'for \\(Arc e = begin.*gather"):
         walks.mapping_of(kernel, declared, changed)
     with pytest.raises(MappingError, match="no declared mapping describes"):
         walks.mapping_of(dataclasses.replace(kernel, source="void other() {}"), declared, text)
