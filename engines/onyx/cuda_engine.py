@@ -57,7 +57,7 @@ class OnyxCudaEngine(CudaEngine):
     templates = Path(__file__).parent
     tracks_edges = True
     rebuild_share = 0.9  # whole messages are then no more work than changes, for which two values are read
-    hub_edges = 256  # of each team that would own a vertex, from which a block owns it
+    hub_edges = (256, 64)  # of each team that would own a vertex, from which a block does: of rows, of matrices
 
     def __init__(self, schedule: OnyxSchedule) -> None:
         super().__init__(schedule)
@@ -96,6 +96,7 @@ class OnyxCudaEngine(CudaEngine):
 
     def groups(self) -> tuple[FoldGroup, ...]:
         """Folded as the schedule says. Teams that share a row cannot go on with its vertex steps."""
+        self.largest_degree = int(self.graph.in_degrees.max(initial=0))
         self.small_degrees = self._small_degrees()
         self.balance = self.schedule.balance or self._default_balance()
         segments = self.direction == "pull" and self.balance == "edge"
@@ -120,12 +121,7 @@ class OnyxCudaEngine(CudaEngine):
     def _small_degrees(self) -> bool:
         """Whether all owners of vertices have few edges, and much the same."""
         degree = self.graph.num_edges / max(1, self.graph.num_vertices)
-        return degree < DENSE_DEGREE and self._largest_degree < HUB_DEGREE
-
-    @property
-    def _largest_degree(self) -> int:
-        """In-edges of the vertex that has most."""
-        return int(self.graph.in_degrees.max(initial=0))
+        return degree < DENSE_DEGREE and self.largest_degree < HUB_DEGREE
 
     def plan(self) -> None:
         """The launches of a superstep."""
@@ -210,22 +206,22 @@ class OnyxCudaEngine(CudaEngine):
     ) -> None:  # fmt: skip
         """Hubs first, by blocks, then all others by owners of a few teams."""
         share = self._share(group)
-        hub = self._hub if self._largest_degree >= self._hub and self._joins(group) else 0
+        hub = self.hub if self.largest_degree >= self.hub and self._joins(group) else 0
         if hub:
             kernel = kernels.gather_hubs(group, doubled, dirty_only=dirty_only)
             self.launches.append(Launch(kernel, "hubs", self.block))
         self._add_gather(kernels.gather(group, share, doubled, hub=hub, dirty_only=dirty_only), share, swaps)
 
     @property
-    def _hub(self) -> int:
+    def hub(self) -> int:
         """In-edges from which a block owns a vertex."""
-        return self.hub_edges * self._near(self._teams_by_degree)
+        return self.hub_edges[_sums_matrices(self.program)] * self._near(self._teams_by_degree)
 
     def transform(self) -> dict[str, NDArray[Any]]:
         """The vertices that blocks own, ascending (uint32), where there are any."""
         if all(launch.over != "hubs" for launch in self.launches):
             return {}
-        hubs = np.flatnonzero(self.graph.in_degrees >= self._hub).astype(np.uint32)
+        hubs = np.flatnonzero(self.graph.in_degrees >= self.hub).astype(np.uint32)
         self.pieces["hubs"] = [
             (int(np.searchsorted(hubs, first)), int(np.searchsorted(hubs, last))) for first, last in self.sides
         ]
@@ -259,15 +255,9 @@ class OnyxCudaEngine(CudaEngine):
         return tuple(sorted(written & set(self.tracking.sources(group))))
 
     def _share(self, group: FoldGroup) -> int:
-        """Teams that own a vertex together: a power of two near an eighth of the average degree or above; all of a warp
-        where that is two or more, sums are matrices and a hub would hold its owner up; one where parts cannot be
-        joined."""
-        if not self._joins(group) or not self.feature_aware:
-            return 1
-        wanted = self._teams_by_degree
-        if wanted >= 1 and self._largest_degree >= HUB_DEGREE and _sums_matrices(self.program):
-            wanted = self.team.teams
-        return self._near(wanted)
+        """Teams that own a vertex together: a power of two near an eighth of the average degree or above; one where
+        parts cannot be joined."""
+        return self._near(self._teams_by_degree) if self.feature_aware and self._joins(group) else 1
 
     def _joins(self, group: FoldGroup) -> bool:
         """Whether several teams can have parts of a sum: not of matrices in shared memory or in the memory of threads,

@@ -173,13 +173,15 @@ class SharedMemory(DeviceMemory):
 
 class OfGraph(CudaEngine):
     """To be mixed into an engine that generates kernels: what it makes of a graph once, which no kernel writes, is kept
-    with the graph for the next of its kind."""
+    with the graph for the next of its kind that goes over the same."""
 
     def transform(self) -> dict[str, Any]:
         import cupy
 
         assert isinstance(self.graph, DeviceGraph)
-        kept, key = self.graph.kept, (type(self).__name__, self.schedule)
+        gone_over = frozenset(launch.over for launch in self.launches)
+        kept = self.graph.kept
+        key = (type(self).__name__, self.schedule, gone_over, tuple(self.sides), getattr(self, "hub", 0))
         if key not in kept:
             before = dict(self.pieces)
             tables = {name: cupy.asarray(table) for name, table in super().transform().items()}

@@ -38,7 +38,7 @@ INTRODUCTION = (
     "two where a run takes more than 30 ms (¹: one, of runs of more than 80 ms, or as the time was up). A cell has a "
     "time only if its answer was found right."
 )
-LAST_S = 15.0  # kept for the last checks
+LAST_S = 8.0  # kept for the last checks
 FEWER_POINTS = 4  # times, of the mesh that is taken where the large one is not ready
 WAIT = 0.3  # of the time left at the end, for a triangulation that is not ready
 WORKERS = 8

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from engines.onyx.cuda_engine import OnyxCudaEngine
 from harness.contract import Device
 from harness.graph.generators import rmat
 from tests.benchmarks import cuda_thesis, thesis_groups
@@ -176,8 +177,11 @@ def test_every_engine_is_right_and_timed(bench):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("k", [4, 8])
-def test_all_algorithms(bench, k):
+@pytest.mark.parametrize(("k", "hub_edges"), [(4, (2, 1)), (8, None)])
+def test_all_algorithms(bench, k, hub_edges, monkeypatch):
+    """Where there are hubs, which ones are depends on what is reduced."""
+    if hub_edges:
+        monkeypatch.setattr(OnyxCudaEngine, "hub_edges", hub_edges)
     found = whole(bench, ORDER, k)
     for name in ORDER:
         row = found.row(k, name, "rmat_6")

@@ -77,7 +77,7 @@ def declare(engine: str, factory: str, attributes: Mapping[str, Any] | None = No
 declare(
     "onyx",
     "engines.onyx.cuda_engine:OnyxCudaEngine",
-    {"hub_edges": 1},
+    {"hub_edges": (1, 1)},
     feature_aware=(True, False),
     change_driven=(False, True),
     fold=(True, False),

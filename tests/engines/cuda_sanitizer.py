@@ -2,10 +2,10 @@
 
 Tests that are marked ``gpu`` run under its tools memcheck (accesses out of bounds, or misaligned) and racecheck
 (races in shared memory): a program under every schedule of every engine that generates kernels, and some of the tests
-of panels, of SIMD-X's lists, of changing edges, of matrices and of the kernels written by hand. Both take many times as
-long as the tests themselves, so they run side by side in several processes.
-``--tool racecheck`` for one tool, ``--processes 2``. The exit status is 1 where a tool reports something, a test fails
-or none was run.
+of hubs, of panels, of SIMD-X's lists, of changing edges, of matrices and of the kernels written by hand. Both take many
+times as long as the tests themselves, so they run side by side in several processes.
+``--tool racecheck`` for one tool, ``--only test_hubs`` for tests of such names, ``--processes 2``. The exit status is 1
+where a tool reports something, a test fails or none was run.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ TOOLS = ("memcheck", "racecheck")
 FAMILIES = (  # a file of tests, a pattern for the names of some, how many of these; 0: all
     ("tests/engines/test_cuda.py", r"test_operations\[.*-beliefs-", 0),
     ("tests/engines/test_cuda.py", r"test_algorithms\[(als|multimodal)-.*-32\]", 6),
+    ("tests/engines/test_cuda.py", r"test_hubs\[", 10),
     ("tests/engines/test_panels.py", r"test_panels\[", 6),
     ("tests/engines/test_simdx_on_cuda.py", r"", 10),
     ("tests/engines/test_changing_edges_on_cuda.py", r"", 6),
@@ -76,9 +77,10 @@ def main() -> int:
     """Run all and tell what came of it."""
     parser = argparse.ArgumentParser(prog="python -m tests.engines.cuda_sanitizer", description=__doc__)
     parser.add_argument("--tool", nargs="+", choices=TOOLS, default=list(TOOLS))
+    parser.add_argument("--only", default="", metavar="PATTERN", help="tests whose names match, of those above")
     parser.add_argument("--processes", type=int, default=4, help="side by side (default 4)")
     given = parser.parse_args()
-    began, tests = time.monotonic(), chosen()
+    began, tests = time.monotonic(), [test for test in chosen() if re.search(given.only, test)]
     parts = [tests[first :: given.processes] for first in range(given.processes)]
     jobs = [(tool, part) for tool in given.tool for part in parts if part]
     fine = True
@@ -88,6 +90,7 @@ def main() -> int:
             (tool, part), (clean, told) = running[ended], ended.result()
             print(f"{tool}, {len(part)} tests: {told}", flush=True)
             fine &= clean
+    fine &= bool(tests)
     print(f"{len(tests)} tests, {'clean' if fine else 'NOT CLEAN'}, {time.monotonic() - began:.0f} s")
     return 0 if fine else 1
 

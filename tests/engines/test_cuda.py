@@ -67,7 +67,7 @@ def test_operations(schedule, name, features, device):
 
 def check_hubs(schedule, name, features, device, monkeypatch):
     """Blocks own vertices of three edges already: more than half of all, on either side."""
-    monkeypatch.setattr(OnyxCudaEngine, "_hub", 3)
+    monkeypatch.setattr(OnyxCudaEngine, "hub", 3)
     program, graph = program_named(name), graph_for(name)
     engine = cuda_engine(schedule)
     if isinstance(engine.supports(program, graph, features, device), Yes):
@@ -190,13 +190,14 @@ def with_a_hub():
 
 
 def check_hub_of_matrices(schedule, features, device):
-    """Sums of matrices are shared by all teams of a warp where there is a hub, and eight edges or more on average."""
+    """Where sums are matrices, too, a block owns a hub, and the others are owned by as many teams as the average degree
+    asks for."""
     algorithm, graph = algorithms()["als"], with_a_hub()
     program = trace(algorithm)
     engine = cuda_engine(schedule)
     engine.lower(program, graph, features)
-    teams = max(share for share in (1, 2, 4, 8, 16, 32) if share <= engine.team.teams)
-    assert any(f"gather<{teams}, " in launch.kernel.source for launch in engine.launches)
+    assert [launch.over for launch in engine.launches if "gather" in launch.kernel.source] == ["hubs", "vertices"]
+    assert list(engine.transform()["hubs"]) == [0]
     inputs = algorithm.inputs(graph, features)
     check_every_superstep(schedule, program, graph, inputs, features, device, 2)
 
