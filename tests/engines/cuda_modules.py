@@ -85,7 +85,7 @@ declare(
     direction=("pull", "push"),
     balance=("warp", "edge"),
     vector_width=(4, 2, 1),
-    block_size=(256, 64),
+    block_size=(256, 64, 512),
 )
 declare(
     "simdx",
