@@ -217,9 +217,18 @@ class OnyxCudaEngine(CudaEngine):
         """In-edges from which a block owns a vertex."""
         return self.hub_edges[_sums_matrices(self.program)] * self._near(self._teams_by_degree)
 
+    def bytes_needed(self) -> int:
+        """With the list of hubs."""
+        hubs = np.count_nonzero(self.graph.in_degrees >= self.hub) if self._owns_hubs else 0
+        return super().bytes_needed() + 4 * int(hubs)
+
+    @property
+    def _owns_hubs(self) -> bool:
+        return any(launch.over == "hubs" for launch in self.launches)
+
     def transform(self) -> dict[str, NDArray[Any]]:
         """The vertices that blocks own, ascending (uint32), where there are any."""
-        if all(launch.over != "hubs" for launch in self.launches):
+        if not self._owns_hubs:
             return {}
         hubs = np.flatnonzero(self.graph.in_degrees >= self.hub).astype(np.uint32)
         self.pieces["hubs"] = [

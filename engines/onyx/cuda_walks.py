@@ -160,9 +160,10 @@ def gather_hubs(work: Work) -> Iterator[Step]:
     place, of_block = work.first + blocks["unit"], work.block // WARP
     blocks = blocks.having(place=place, v=hubs[place], next=hubs[place] + 1)
     warps = repeated(blocks, "warp", np.int64(0), np.int64(of_block))
-    yield Step(warps, (Load("hubs", "place"), *work.flags("v"), *_bounds(work)), ("start",))
+    yield Step(warps, (Load("hubs", "place"), *work.flags("v"), *_bounds(work)))
     number = work.team_number
     lanes = warps.where(number < share)
+    yield Step(lanes, blocks=("start",))
     begin, end = arc_range(offsets, lanes, "v")
     stride = of_block * share
     parts = begin + lanes["warp"] * share + number
@@ -283,6 +284,7 @@ MAPPINGS = (
             *_EDGES,
             "const int part = threadIdx.x / 32 * SHARE + team.number;",
             "for (Id i = first + blockIdx.x; i < last; i += gridDim.x) {",
+            "if (team.number < SHARE) start(v);",
             "if (team.number < SHARE) visit_edges<STRIDE, DEPTH>(v, offsets[v] + part, end, neighbours, fetch, visit);",
         ),
     ),

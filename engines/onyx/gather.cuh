@@ -38,11 +38,18 @@ __device__ inline Matrix<M, N> across_teams(const Team& team, Matrix<M, N> matri
     return matrix;
 }
 
+// Room for a sum of every warp of a block, the same for all that asks for as many slots.
+template <int SLOTS> __device__ inline float (&sums_of_warps())[BLOCK / 32][SLOTS][LANES]
+{
+    __shared__ float sums[BLOCK / 32][SLOTS][LANES];
+    return sums;
+}
+
 // Adds up what the SHARE first teams of every warp of a block have; the first team of the block knows the result. All
 // threads of the block take part.
 template <int SHARE, class Operation, int N> __device__ inline Row<N> across_block(const Team& team, Row<N> row)
 {
-    __shared__ float sums[BLOCK / 32][slots(N)][LANES];
+    auto& sums = sums_of_warps<slots(N)>();
     if (team.number < SHARE) row = across_teams<SHARE, Operation>(team, row);
     if (team.number == 0) FEATURES(slot, N) sums[threadIdx.x / 32][slot][team.member] = row[slot];
     __syncthreads();
@@ -54,12 +61,12 @@ template <int SHARE, class Operation, int N> __device__ inline Row<N> across_blo
 }
 template <int SHARE, class Operation> __device__ inline float across_block(const Team& team, float value)
 {
-    __shared__ float sums[BLOCK / 32][LANES];
+    auto& sums = sums_of_warps<1>();
     if (team.number < SHARE) value = across_teams<SHARE, Operation>(team, value);
-    if (team.number == 0) sums[threadIdx.x / 32][team.member] = value;
+    if (team.number == 0) sums[threadIdx.x / 32][0][team.member] = value;
     __syncthreads();
     if (team.number == 0 && threadIdx.x < 32)
-        for (int warp = 1; warp < BLOCK / 32; ++warp) value = Operation()(value, sums[warp][team.member]);
+        for (int warp = 1; warp < BLOCK / 32; ++warp) value = Operation()(value, sums[warp][0][team.member]);
     __syncthreads();
     return value;
 }
@@ -125,8 +132,8 @@ __device__ inline void gather_hubs(const Team& team, const Id* hubs, const Arc* 
     for (Id i = first + blockIdx.x; i < last; i += gridDim.x) {
         const Id v = hubs[i];
         if (!wanted(v)) continue;  // all threads have looked when join() is over, and the flag is taken back behind it
-        start(v);
         const Arc end = offsets[v + 1];
+        if (team.number < SHARE) start(v);  // left-over lanes have no room of their own for what that computes
         if (team.number < SHARE) visit_edges<STRIDE, DEPTH>(v, offsets[v] + part, end, neighbours, fetch, visit);
         join();
         if (part == 0 && team.number == 0) finish(v);

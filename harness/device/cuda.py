@@ -37,7 +37,8 @@ def was_opened(index: int) -> bool:
 
 
 def allow_shared_memory(function: Any, size: int) -> None:
-    """Let blocks of a kernel take ``size`` bytes of dynamic shared memory, where that is more than the usual 48 KiB."""
+    """Let blocks of a kernel take ``size`` bytes of dynamic shared memory; without it, these may be 48 KiB at most
+    together with what the kernel names itself."""
     from cupy_backends.cuda.api import driver
 
     driver.funcSetAttribute(function.ptr, driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, size)

@@ -98,3 +98,13 @@ def test_an_engine_that_got_no_memory_closes(emulated, monkeypatch):
     with pytest.raises(MemoryError, match="full"):
         engine.prepare(program, arcs_and_loops(), 3, emulated, Phases())
     engine.close()
+
+
+def test_shared_memory_of_launches_is_asked_for(emulated, monkeypatch):
+    """However little it is: the usual 48 KiB are for what kernels name themselves as well."""
+    asked = []
+    monkeypatch.setattr(cuda, "allow_shared_memory", lambda _, size: asked.append(size))
+    engine = prepared("pull", program_named("tall_matrices"), arcs_and_loops(), 41, emulated)
+    assert asked == [engine.shared_of(kernel) for kernel in engine.kernels if engine.shared_of(kernel)] != []
+    assert max(asked) < 48 << 10
+    engine.close()

@@ -6,7 +6,7 @@ import pytest
 
 from harness.language import K, where
 from tests.engines.programs import arcs_and_loops, graph_for, inputs_for, program_named, traced
-from tests.engines.test_cuda import PAIRED, PULLED, SUPERSTEPS, check_every_superstep, check_hubs
+from tests.engines.test_cuda import GATHERED, LEFT_OVER, PAIRED, SUPERSTEPS, check_every_superstep, check_hubs
 
 EVERY = 23  # of the pairs of a schedule and a program, one is not marked as full
 
@@ -24,10 +24,15 @@ def test_operations(schedule, name, features, emulated):
 
 @pytest.mark.parametrize(
     ("schedule", "name", "features"),
-    [pytest.param(*row, marks=() if i % EVERY == 0 else (pytest.mark.full,)) for i, row in enumerate(PULLED)],
+    [pytest.param(*row, marks=() if i % EVERY == 0 else (pytest.mark.full,)) for i, row in enumerate(GATHERED)],
 )
 def test_hubs(schedule, name, features, emulated, monkeypatch):
     check_hubs(schedule, name, features, emulated, monkeypatch)
+
+
+@pytest.mark.parametrize(("schedule", "features"), LEFT_OVER)
+def test_hubs_and_left_over_lanes(schedule, features, emulated, monkeypatch):
+    check_hubs(schedule, "inverse_of_a_destination", features, emulated, monkeypatch)
 
 
 def a_number_beside_a_vector(p, self):

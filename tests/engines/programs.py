@@ -861,3 +861,22 @@ def sides_settle(p, self):
     """Extrema by turns: a side that has not changed has yet to be heard for the first time."""
     shortest_paths(p, self)
     p.alternate_sides()
+
+
+@example
+def inverse_of_a_destination(p, self):
+    """A matrix of the destination alone, which is inverted before its edges are visited."""
+    p.vertex("b", K)
+    p.vertex("x0", K)
+    p.vertex("x", K, start="x0")
+
+    @p.over_edges(into="s", reduce="sum")
+    def spread(src, dst):
+        return src.x * (inverse(outer(dst.b, dst.b) + eye(K)) @ dst.b)
+
+    @p.over_vertices
+    def keep(v):
+        return {"x": 0.1 * v.s + 0.5 * v.x}
+
+    p.repeat(4)
+    p.output("x", bound=1e-4)

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from harness.contract import Device, Yes
+from harness.language import K
 from harness.language.analysis import change_driven
 from harness.lowering.accumulators import separated
 from harness.lowering.log_products import products_as_sums
@@ -36,7 +37,7 @@ from tests.engines.cuda_resources import (
     same_line,
     schedule_of,
 )
-from tests.engines.programs import PROGRAMS, graph_for, program_named
+from tests.engines.programs import PROGRAMS, arcs_and_loops, graph_for, program_named, traced
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the compiler for CUDA is installed on Linux alone")
 MEND = "; where that is meant, renew the table with python -m tests.engines.cuda_resources"
@@ -106,6 +107,30 @@ def test_positions_of_64_bits(engine, monkeypatch):
         assert isinstance(module, Module)
         assert "typedef long long Arc;" in module.source
         assert resources(module, "sm_90")
+
+
+def three_reducers(p, self):
+    p.vertex("x0", K)
+    p.vertex("x", K, start="x0")
+    for reducer in ("sum", "min", "max"):
+        p.over_edges(into=reducer, reduce=reducer)(lambda src: src.x)
+
+    @p.over_vertices
+    def step(v):
+        return {"x": 0.1 * v.sum + 0.1 * v.min + 0.1 * v.max}
+
+    p.repeat(2)
+    p.output("x", bound=1e-4)
+
+
+def test_sums_of_a_hub_of_several_reducers_share_their_room():
+    schedule = {"change_driven": False, "balance": "warp", "block_size": 512}
+    engine = DECLARED["onyx"].build(tuple(schedule.items()))
+    module = module_of(engine, traced(three_reducers, "three reducers"), arcs_and_loops(), 256)
+    assert isinstance(module, Module)
+    hubs = [found for name, found in resources(module, "sm_90").items() if name.endswith("_hubs")]
+    assert len(hubs) == 1
+    assert 16 << 10 <= hubs[0].shared < 17 << 10
 
 
 def test_what_reads_reverse_arcs_refuses_more_than_32_bits_can_count(monkeypatch):

@@ -82,6 +82,26 @@ def test_a_block_owns_a_hub():
     assert (loads.requests, loads.bytes) == (65 * 2, 2 * (64 * 64 + 4))
 
 
+def test_a_side_without_hubs_launches_nothing_for_them():
+    for swapped in (False, True):
+        ends = [np.zeros(300, np.int64), 1 + np.arange(300) % 299]
+        if swapped:
+            ends = [299 - end for end in ends]
+        graph = Graph.from_edges(
+            *ends, num_vertices=300, bipartite=(299, 1) if swapped else (1, 299), symmetrize=True, duplicates="keep",
+            name="sides",
+        )  # fmt: skip
+        engine = engine_of("onyx", **PULL, balance="warp").on(Device("cuda"))
+        engine.lower(trace(ALS()), graph, 4)
+        tables = engine.transform()
+        found = memory_model.behaviour_of(engine, engine.mappings(), tables).kernels
+        assert [*tables["hubs"]] == [299 if swapped else 0]
+        assert any(name.endswith("_hubs") for name in found) is not swapped
+        hubs = engine.bytes_needed()
+        engine.launches = [launch for launch in engine.launches if launch.over != "hubs"]
+        assert hubs == engine.bytes_needed() + 4
+
+
 def test_rows_whose_features_are_no_power_of_two_are_padded():
     loads, atomics = spread("onyx", ring(64), 5, **PUSH, balance="edge")
     # rows of 5 lie 8 apart: two lanes of which the second takes 16 bytes too, of one feature and padding

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 # what is queued behind the end of a short run would take as long as the run.
 LOOK_EVERY = 8
 USUAL_SUPERSTEPS = 1024  # of a run, of which there is room for the records; it grows where one may have more
-USUAL_SHARED = 48 * 1024  # bytes that a block may have without being asked for
 
 
 class CudaEngine(ModelledEngine):
@@ -58,7 +57,7 @@ class CudaEngine(ModelledEngine):
         }
         for kernel in self.kernels:
             needed = self.shared_of(kernel)
-            if needed > USUAL_SHARED:
+            if needed:  # which may be more than the usual 48 KiB with what the kernel names itself
                 allow_shared_memory(self.functions[kernel.name], needed)
 
     def _allocate(self) -> None:

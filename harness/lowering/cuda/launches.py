@@ -111,7 +111,7 @@ class Launcher:
         swapped = turned(launches) if number % 2 else set()
         found = []
         for launch in launches:
-            if launch.over not in self.engine.pieces or len(range(*self.engine.pieces[launch.over][side])):
+            if self.engine.is_launched(launch, side):
                 found.append(self._started(launch, swapped, side))
             swapped = swapped ^ set(launch.swaps)
         end = self.engine.functions["end_of_superstep"]

@@ -69,6 +69,8 @@ def behaviour_of(engine: ModelledEngine, declared: Sequence[Mapped], tables: Map
     kernels: dict[str, KernelBehaviour] = {}
     looked = whole = 0.0
     for launch in engine.modelled_launches():
+        if not engine.is_launched(launch, 0):
+            continue
         kernel = launch.kernel
         mapped, captured = mapping_of(kernel, declared, text)
         first, last = engine.range_of(launch.over, 0)

@@ -170,6 +170,10 @@ class PlannedEngine(Engine):
             return self.pieces[over][side]
         return 0, int(over.removeprefix("teams ")) * self.threads // 32 * self.team.teams
 
+    def is_launched(self, launch: Launch, side: int) -> bool:
+        """Whether a launch has anything to go over where a superstep updates a side: pieces of its own may be none."""
+        return launch.over not in self.pieces or bool(range(*self.pieces[launch.over][side]))
+
     @property
     def twins(self) -> dict[str, str]:
         """The arrays behind the two buffers that kernels name."""
