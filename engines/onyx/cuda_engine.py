@@ -215,7 +215,7 @@ class OnyxCudaEngine(CudaEngine):
     @property
     def hub(self) -> int:
         """In-edges from which a block owns a vertex."""
-        return self.hub_edges[_sums_matrices(self.program)] * self._near(self._teams_by_degree)
+        return self.hub_edges[_sums_matrices(self.program)] * self._teams_of_vertex
 
     def bytes_needed(self) -> int:
         """With the list of hubs."""
@@ -266,7 +266,7 @@ class OnyxCudaEngine(CudaEngine):
     def _share(self, group: FoldGroup) -> int:
         """Teams that own a vertex together: a power of two near an eighth of the average degree or above; one where
         parts cannot be joined."""
-        return self._near(self._teams_by_degree) if self.feature_aware and self._joins(group) else 1
+        return self._teams_of_vertex if self._joins(group) else 1
 
     def _joins(self, group: FoldGroup) -> bool:
         """Whether several teams can have parts of a sum: not of matrices in shared memory or in the memory of threads,
@@ -280,13 +280,10 @@ class OnyxCudaEngine(CudaEngine):
         return True
 
     @property
-    def _teams_by_degree(self) -> float:
-        return self.graph.num_edges / max(1, self.graph.num_vertices) / EDGES_OF_TEAM
-
-    def _near(self, wanted: float) -> int:
-        """A power of two that is no more than the teams of a warp, and more than those wanted if it can."""
-        share = 1
-        while 2 * share <= self.team.teams and share <= wanted:
+    def _teams_of_vertex(self) -> int:
+        """Of a warp, by the average degree; with features in a loop, a thread."""
+        wanted, share = self.graph.num_edges / max(1, self.graph.num_vertices) / EDGES_OF_TEAM, 1
+        while self.feature_aware and 2 * share <= self.team.teams and share <= wanted:
             share *= 2
         return share
 

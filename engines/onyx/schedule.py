@@ -46,8 +46,9 @@ class OnyxSchedule:
       (``balance=warp``).
     - ``direction``: a *push* adds into destinations atomically, 8 or 16 bytes at once where the chip can (sm_90).
     - ``balance``: *warp* shares the edges of 32 vertices among the lanes of a warp (push), or lets teams of a warp
-      own a vertex (pull): the thesis's balancing. *edge* cuts the edges into equal tiles whatever the degrees: a hub
-      can hold nobody up, and a pull takes 128 features and more in panels of 64 (``engines.onyx.cuda_panels``).
+      own a vertex, and a block a hub (pull): the thesis's balancing. *edge* cuts the edges into equal tiles whatever
+      the degrees: a hub can hold nobody up, and a pull takes 128 features and more in panels of 64
+      (``engines.onyx.cuda_panels``).
       Left at None: *edge*, but *warp* where features are walked, matrices are added up, or a vertex that pulls has
       few edges.
     - ``pipeline``: the next edges are searched and fetched while the present ones are computed on (fig. 5.3).
