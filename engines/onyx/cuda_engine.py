@@ -231,9 +231,7 @@ class OnyxCudaEngine(CudaEngine):
         if not self._owns_hubs:
             return {}
         hubs = np.flatnonzero(self.graph.in_degrees >= self.hub).astype(np.uint32)
-        self.pieces["hubs"] = [
-            (int(np.searchsorted(hubs, first)), int(np.searchsorted(hubs, last))) for first, last in self.sides
-        ]
+        self.pieces["hubs"] = self.by_side(hubs)
         return {"hubs": hubs}
 
     def _add_gather(self, kernel: CudaKernel, share: int, swaps: tuple[str, ...] = ()) -> None:

@@ -124,9 +124,7 @@ class SimdxCudaEngine(TaskEngine):
         lists = {}
         for size, mask in zip(SIZES, self.by_degree(self.graph.in_degrees), strict=True):
             listed = np.flatnonzero(mask).astype(np.uint32)
-            self.pieces[size] = [
-                (int(np.searchsorted(listed, first)), int(np.searchsorted(listed, last))) for first, last in self.sides
-            ]
+            self.pieces[size] = self.by_side(listed)
             lists[f"{size}_vertices"] = listed
         return lists
 

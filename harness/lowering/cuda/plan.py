@@ -170,6 +170,12 @@ class PlannedEngine(Engine):
             return self.pieces[over][side]
         return 0, int(over.removeprefix("teams ")) * self.threads // 32 * self.team.teams
 
+    def by_side(self, vertices: NDArray[np.unsignedinteger[Any]]) -> list[tuple[int, int]]:
+        """First and last + 1 of every side's among some vertices, ascending: pieces of them."""
+        return [
+            (int(np.searchsorted(vertices, first)), int(np.searchsorted(vertices, last))) for first, last in self.sides
+        ]
+
     def is_launched(self, launch: Launch, side: int) -> bool:
         """Whether a launch has anything to go over where a superstep updates a side: pieces of its own may be none."""
         return launch.over not in self.pieces or bool(range(*self.pieces[launch.over][side]))
