@@ -50,7 +50,7 @@ class EdgeChanges:
     def plan(self) -> None:
         """The launches of a superstep."""
         engine = self.engine
-        if any(self._through_flags(name) for name in self.tracking.sources(self.group)):
+        if any(self.tracking.flagged(self.group, name) for name in self.tracking.sources(self.group)):
             engine.add(self.mark(), "all", 1)
         engine.add(self.count(), "all", 1)
         turns = (False, True) if self.kernels.tiles else (False,)
@@ -61,10 +61,6 @@ class EdgeChanges:
         for kernel, tiles in kernels:
             over, lanes = ("all arcs", engine.team.lanes) if tiles else ("all", 1)
             engine.add(kernel, over, lanes, (self.dirty,) if kernel is kernels[-1][0] else ())
-
-    def _through_flags(self, name: str) -> bool:
-        """Whether a vertex is active for the update when this property has moved; else its row is dirty at once."""
-        return not self.tracking.exact(self.group, name) or name in self.tracking.destinations(self.group)
 
     # which rows -------------------------------------------------------------------------------------------------------
     def mark(self) -> CudaKernel:
@@ -79,13 +75,16 @@ class EdgeChanges:
         builder.argument(f"active_{self.name}", "flag")
         builder.argument(self.dirty, "flag")
         self.kernels.note_sent(builder, self.group)
-        return builder.finish()
+        return builder.finish(unless=self.kernels.unless_untracked())
 
     def count(self) -> CudaKernel:
         """Count the edges of dirty rows; where a value of the graph that the update reads has changed, too many."""
         signature = [("out_offsets", "arcs"), *templates.RANGE]
-        template = templates.COUNT_ROWS.format(dirty=self.dirty)
+        later = "untracked" if self.tracking.pauses else "false"
+        template = templates.COUNT_ROWS.format(dirty=self.dirty, later=later)
         builder = self.kernels.builder(f"count_{self.name}", template, signature)
+        if self.tracking.pauses:
+            builder.untracked()
         builder.argument(self.dirty, "flag")
         builder.argument(f"next_{self.dirty}", "flag")
         edges = builder.counter("edges", f"&run->frontier[{self.number}][run->superstep & 1]")
@@ -135,7 +134,7 @@ class EdgeChanges:
             body.line("team.sync();  // lanes may read what others of the team are about to write")
         body.line(f"if ({far}) {{")
         builder.store(target, self.own, value, new, "visit")
-        body.line("if (team.leads()) {")
+        body.line(f"if (team.leads(){f' && !{builder.untracked()}' if self.tracking.pauses else ''}) {{")
         self._tell(builder)
         body.line("}")
         if self.doubled and far != "true":
@@ -166,14 +165,26 @@ class EdgeChanges:
         moved = builder.moved("edge", self.stage.updates, new, "visit")
         count = builder.counter("moved", "&run->moved")
         builder.blocks["visit"].line(f"if (team.leads() && {moved}) ++{count};")
-        if self.stage.updates not in self.tracking.factors or moved == "true":
+        is_factor = self.stage.updates in self.tracking.factors
+        if moved == "true" or not (is_factor or self.tracking.pauses):
             return moved
-        node = builder.reading("edge", self.stage.updates)
-        share = self._share_of_tolerance(builder)
-        beyond = builder.mapping.differs(node, new, builder.blocks["visit"], share, relative=True)
-        return builder.blocks["visit"].declare("bool", builder.mapping.fresh("far"), f"{moved} || {beyond}")
+        body, far = builder.blocks["visit"], builder.mapping.fresh("far")
+        if not self.tracking.pauses:
+            return body.declare("bool", far, f"{moved} || {self._beyond_share(builder, new, 'visit')}")
+        untracked = builder.untracked()
+        body.declare("bool", far, f"{untracked} || {moved}", constant=False)
+        if is_factor:
+            with builder.where(f"!{untracked}", "visit", called="visit") as noting:
+                beyond = self._beyond_share(builder, new, noting)
+                builder.blocks[noting].line(f"{far} = {far} || {beyond};")
+        return far
 
-    def _share_of_tolerance(self, builder: CudaKernelBuilder) -> str:
+    def _beyond_share(self, builder: CudaKernelBuilder, new: Value, block: str) -> str:
+        """A bool variable: whether a factor is not where it was, by its share of the tolerance."""
+        node, share = builder.reading("edge", self.stage.updates), self._share_of_tolerance(builder, block)
+        return builder.mapping.differs(node, new, builder.blocks[block], share, relative=True)
+
+    def _share_of_tolerance(self, builder: CudaKernelBuilder, block: str) -> str:
         """A variable: the tolerance divided by the number of factors of the products that an edge is in."""
         offsets = builder.argument("in_offsets", "arcs")
         readers = self.tracking.edge_readers(self.stage.updates)
@@ -182,7 +193,7 @@ class EdgeChanges:
         for vertex in ("v", "u")[: 1 + reverse]:
             count = f"fmaxf({count}, float({offsets}[{vertex} + 1] - {offsets}[{vertex}]))"
         name = builder.mapping.fresh("margin")
-        return builder.blocks["visit"].declare("float", name, f"{builder.tolerance()} / {count}")
+        return builder.blocks[block].declare("float", name, f"{builder.tolerance()} / {count}")
 
     def _tell(self, builder: CudaKernelBuilder) -> None:
         """What an edge that moves sets at those who read it: at the row of the edge for which it is read, in the vertex

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -57,6 +58,8 @@ class OnyxCudaEngine(CudaEngine):
     templates = Path(__file__).parent
     tracks_edges = True
     rebuild_share = 0.9  # whole messages are then no more work than changes, for which two values are read
+    tracked_rows = 3.0  # of edges, whose work tracking takes of a vertex: what was sent is read, compared and written
+    tracked_edges = 0.5  # of the arcs, from which tracking them costs more than it spares where edges change
     hub_edges = (256, 64)  # of each team that would own a vertex, from which a block does: of rows, of matrices
 
     def __init__(self, schedule: OnyxSchedule) -> None:
@@ -125,12 +128,15 @@ class OnyxCudaEngine(CudaEngine):
 
     def plan(self) -> None:
         """The launches of a superstep."""
-        kernels = {"push": PushKernels, "pull": PullKernels}[self.direction](self)
         if self.change_driven and self.direction == "push":
             forms = change_driven(self.program)
             assert not isinstance(forms, str)
             self.messages = {form.reduction.name: form.message for form in forms}
             self.accumulators = KeptAccumulators.of(self.program, self.graph, forms, self.schedule.rebuild)
+            if self.accumulators.rebuild:
+                self.untracked_share = self._untracked_share()
+                self.tracking = replace(self.tracking, pauses=True)
+        kernels = {"push": PushKernels, "pull": PullKernels}[self.direction](self)
         for group in self.tracking.groups if self.change_driven else ():  # every kernel has to know of these buffers
             doubled = (*(f"vertex_{name}" for name in self._doubled(group)), *doubled_edges(self, group))
             self.flipped |= {array: f"flips_{array}" for array in doubled}  # which several groups may flip
@@ -147,6 +153,13 @@ class OnyxCudaEngine(CudaEngine):
                 self._plan_segments(kernels, group)
             else:
                 self._plan_gather(kernels, group)
+
+    def _untracked_share(self) -> float:
+        """Of the arcs, from which changes are not worth tracking: the fewer edges a vertex has, the sooner."""
+        vertices = self.graph.num_vertices / max(1, self.graph.num_edges)
+        share = max(0.1, self.rebuild_share - self.tracked_rows * vertices)
+        changing = any(self.tracking.edges(group) for group in self.tracking.propagating())
+        return min(share, self.tracked_edges) if changing else share
 
     def mappings(self) -> Sequence[Mapped]:
         """Those of the traversals in the templates."""

@@ -92,18 +92,19 @@ class Kernels:
             return EVERY, []
         dirty = f"dirty_{self.tracking.name(group)}"
         values = [f"changed_{name}" for name in self.tracking.of_graph(group)]
-        dense = "dense || " if group.edge_stages else ""
+        dense = "dense || " if group.edge_stages else "untracked || " if self.tracking.pauses else ""
         tests = [f"{dense}{dirty}[v]", *(f"{value}[0]" for value in values)]
         signature = [(name, "flag") for name in (dirty, *values)]
         return f"[&](Id v) {{ return {' || '.join(tests)}; }}", signature
 
-    def make_stale(self, builder: CudaKernelBuilder, stage: EdgeReduce, block: str) -> None:
-        """Whoever reads at ``v`` what ``stage`` reduces is to do so again."""
+    def make_stale(self, builder: CudaKernelBuilder, stage: EdgeReduce, block: str, where: str = "") -> None:
+        """Whoever reads at ``v`` what ``stage`` reduces is to do so again; ``where``: if that is to be known."""
         readers = self.tracking.stale_groups(stage.into) if self.tracking.change_driven else ()
         for reader in readers:
             flag = builder.argument(f"dirty_{self.tracking.name(reader)}", "flag")
             # most find it set, and reading is cheaper than writing what others write too
-            builder.blocks[block].line(f"if (team.leads() && !{flag}[v]) {flag}[v] = true;")
+            tests = " && ".join(test for test in ("team.leads()", where, f"!{flag}[v]") if test)
+            builder.blocks[block].line(f"if ({tests}) {flag}[v] = true;")
 
     def number(self, group: FoldGroup) -> int:
         """The place of a group's frontier in the run."""
@@ -116,11 +117,12 @@ class Kernels:
         name = self.tracking.name(group)
         wanted, flags = self.wanted(group)
         builder = self.builder(name, templates.VERTEX.replace("WANTED", wanted), [*RANGE, *flags])
+        later = builder.untracked() if self.tracking.pauses else "false"  # all are to be dirty when that is over
         builder.bind("v", "vertex", "v")
         for step in group.vertex_steps:
             builder.comment("vertex", step)
         if flags:
-            builder.blocks["vertex"].line(f"if (team.leads()) dirty_{name}[v] = false;")
+            builder.blocks["vertex"].line(f"if (team.leads()) dirty_{name}[v] = {later};")
         cuda_write_back(builder, self.tracking, group, "vertex")
         for stage in last_read:
             blank = builder.accumulator(f"{stage.into}_blank", stage.message, stage.reducer, "kernel")
@@ -136,7 +138,7 @@ class Kernels:
         blank = builder.accumulator("blank", stage.message, stage.reducer, "kernel")
         if dense:
             builder.root.line("if (blockIdx.x == 0 && threadIdx.x == 0) ++run->dense;")
-        self.make_stale(builder, stage, "vertex")
+        self.make_stale(builder, stage, "vertex", f"!{builder.untracked()}" if self.tracking.pauses else "")
         if dense:
             builder.blocks["vertex"].line(f"if (team.leads()) {builder.argument(dense, 'flag')}[v] = false;")
         if run:
@@ -183,6 +185,10 @@ class Kernels:
         """When a kernel over single rows, or over ``tiles``, does nothing: the other one does, as few edges are to be
         followed, or many, if the schedule balances edges."""
         return f"{OVER} || {'' if tiles else '!'}run->sparse({self.number(group)})" if self.tiles else OVER
+
+    def unless_untracked(self, unless: str = OVER) -> str:
+        """When a kernel does nothing that serves change tracking alone."""
+        return f"{unless} || run->untracked" if self.tracking.pauses else unless
 
     def count_edge(self, builder: CudaKernelBuilder, values: int, block: str) -> None:
         """Count the messages, or new values, of one edge."""

@@ -99,7 +99,7 @@ MARK_ROWS = """
 """
 COUNT_ROWS = """
     @kernel
-    edges += count_edges(out_offsets, first, last, {dirty}, next_{dirty});
+    edges += count_edges(out_offsets, first, last, {dirty}, next_{dirty}, {later});
 """
 JOIN = """
     @kernel

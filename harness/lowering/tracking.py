@@ -44,6 +44,7 @@ class Tracking:
     watches: tuple[Watched, ...]
     factors: frozenset[str] = frozenset()  # edge properties that the program's products are made of
     keeps_sent: bool = True  # False: any change at all is propagated to reductions, and nobody asks what was sent
+    pauses: bool = False  # where nearly everything moves, supersteps go untracked
 
     @staticmethod
     def name(group: FoldGroup) -> str:
@@ -83,8 +84,16 @@ class Tracking:
 
     def moved_before(self, group: FoldGroup) -> bool:
         """Whether groups that run earlier in a superstep may move what a group reads from the sources of edges."""
+        return bool(self._written_before(group) & set(self.sources(group)))
+
+    def hears_at_once(self, group: FoldGroup) -> bool:
+        """Whether what moves a group's sources, or the edges that it reads, runs earlier in the same superstep."""
+        heard = {*self.sources(group), *(name for _, name in self.edges(group))}
+        return bool(self._written_before(group) & heard) and not self.program.control.alternate
+
+    def _written_before(self, group: FoldGroup) -> set[str]:
         earlier = self.groups[: self.groups.index(group)]
-        return bool({name for g in earlier for s in g.stages for name in s.writes} & set(self.sources(group)))
+        return {name for g in earlier for stage in g.stages for name in stage.writes}
 
     def propagates_after(self, group: FoldGroup, writer: FoldGroup) -> bool:
         """Whether a group propagates what another one writes in the same superstep already: it comes behind that, and
@@ -131,6 +140,11 @@ class Tracking:
         """Whether any change at all of a property that a group reads from the ends of edges has to be propagated: where
         an edge update reads a part of a product."""
         return group.kind == "update" and ("vertex", name) not in self.watches
+
+    def flagged(self, group: FoldGroup, name: str) -> bool:
+        """Whether a vertex is *active* for a group when a property that the group reads from the ends of edges has
+        moved; else its row is dirty at once."""
+        return not self.exact(group, name) or name in self.destinations(group)
 
     def sent(self, group: FoldGroup) -> tuple[str, ...]:
         """The properties of vertices of which is kept what was last propagated to a group; of the others any change at

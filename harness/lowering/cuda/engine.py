@@ -98,6 +98,8 @@ class CudaEngine(ModelledEngine):
         start["dense_arcs"] = int(self.dense_share * edges)
         start["dense_rows"] = int(max(self.dense_share, self.rows_share) * edges)
         start["rebuild_arcs"] = int(self.rebuild_share * edges / len(self.sides)) if self.accumulators.rebuild else 0
+        if self.tracking.pauses:
+            start |= self._pauses()
         if not self.change_driven:
             start |= {"always": self._edges(0), "always_odd": self._edges(-1)}
         # at first all sources are active: of either side, where sides alternate
@@ -106,6 +108,17 @@ class CudaEngine(ModelledEngine):
         self.state.set(frontier, **start)
         self.done, self.settled = 0, False
         cupy.cuda.Device().synchronize()
+
+    def _pauses(self) -> dict[str, int]:
+        """When supersteps go untracked: by the arcs of sources that moved, over all reductions and sides."""
+        groups = self.tracking.propagating()
+        reducing = [number for number, group in enumerate(groups) if group.edge_stages]
+        at_once = [number for number in reducing if self.tracking.hears_at_once(groups[number])]
+        return {
+            "untracked_arcs": max(1, int(self.untracked_share * self.graph.num_edges * len(reducing))),
+            "reductions": sum(1 << number for number in reducing),
+            "at_once": sum(1 << number for number in at_once),
+        }
 
     def _all_propagated(self, group: FoldGroup) -> None:
         """What sources have sent to a group is what they are."""

@@ -9,15 +9,16 @@ Names cannot meet: arrays are ``vertex_lp``, ``csc_weight``, ...; variables end 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as MappingOf
-from collections.abc import Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from harness.language.expressions import Expression, parameter, read
 from harness.language.program import Program, Reducer, Stage, reads
 from harness.lowering.cuda.accesses import Access
-from harness.lowering.cuda.code import Value
+from harness.lowering.cuda.code import Block, Value
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape
 from harness.lowering.cuda.mapping import Location, Mapping
 from harness.lowering.cuda.names import in_ascii, kernel_name
@@ -216,6 +217,26 @@ class CudaKernelBuilder:
         """The program's tolerance; 0 where it has none."""
         name = self.program.control.tolerance
         return "0.0f" if name is None else self.mapping.lower(parameter(name, "float")).text
+
+    def untracked(self) -> str:
+        """A bool variable: whether this superstep propagates everything and tracks no changes."""
+        line = "const bool untracked = run->untracked;"
+        if line not in self.root.lines:
+            self.root.lines.insert(0, line)
+        return "untracked"
+
+    @contextmanager
+    def where(self, test: str, block: str, *, called: str) -> Iterator[str]:
+        """Statements that run where ``test`` holds, at the end of a block; the name for them to go by. ``called``: what
+        they are taken for where accesses are counted."""
+        inner = Block(called, self.blocks[block])
+        name = f"{block} where {test}"
+        self.blocks[name] = inner
+        yield name
+        if inner.lines:
+            self.blocks[block].line(f"if ({test}) {{")
+            self.blocks[block].lines += [f"    {line}" for line in inner.lines]
+            self.blocks[block].line("}")
 
     def counter(self, name: str, target: str) -> str:
         """A variable of every thread, whose sum over all threads is added to ``target`` in the end."""

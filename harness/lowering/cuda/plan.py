@@ -42,6 +42,7 @@ class PlannedEngine(Engine):
     change_driven = False
     dense_share = 0.0  # of the arcs, from which a frontier goes over everything
     rebuild_share = 0.0  # of the arcs, from which building kept sums anew is no more work; 0: it always is
+    untracked_share = 0.0  # of the arcs, from which tracking changes costs more than it spares; 0: it never does
     rows_share = 0.5  # of the arcs, from which an edge update goes over all of them
     tracks_edges = False  # changes of edge properties
     accumulators = KeptAccumulators()

@@ -17,12 +17,23 @@ struct Run {
     Count rebuilding;  // this superstep builds kept accumulators anew from all messages
     Count confirming;  // no source is active; accumulators are built anew to see whether that stays
 
+    Count untracked;  // turns left, this one among them, in which everything is propagated and no changes are tracked
+    Count resuming;   // the turn behind these: everything is propagated once more, and tracked again
+    Count crowded;    // turns one after another in which nearly everything moved
+    Count stretch;    // turns that went untracked last time
+    Count found;      // arcs of sources that moved, in this turn so far
+    Count movers;     // what moved in this turn so far
+    Count usual;      // what moved in the first of the untracked turns
+
     Count sides;       // 2: supersteps alternate the sides of a bipartite graph
     Count settles;     // whether the program ends when nothing moves
     Count rebuild;     // supersteps of a side between building accumulators anew; 0: never
     Count dense_arcs;  // a frontier with more arcs than these goes over everything
     Count dense_rows;  // an edge update whose dirty rows have more arcs than these goes over everything
     Count rebuild_arcs;  // one with as many as these has accumulators built anew, which is no more work; 0: never so
+    Count untracked_arcs;  // sources that moved have so many in a turn: nearly everything moves; 0: never untracked
+    Count reductions;  // a bit for every edge stage that reduces
+    Count at_once;     // of those, the ones whose sources moved in the same superstep
     Count always[2];   // arcs that a superstep of each side visits whatever happens
     Count frontier[GROUPS][2];  // arcs that leave the active sources of an edge stage: in even and odd supersteps
 
@@ -50,10 +61,41 @@ struct Past {
     Count active, edges, dense;
 };
 
+const Count SHORT_STRETCH = 8, LONG_STRETCH = 32;  // turns without tracking
+
+// A turn is over, in which every side has been updated. Where nearly everything moves, noting and comparing what was
+// sent costs more than it spares: after two such turns the next ones go untracked, as a full propagation does, until
+// half as much moves or some turns have passed. Then flags say that everything is dirty and active, and a turn that
+// propagates it all notes what was sent.
+__device__ inline void end_turn(Run* run)
+{
+    run->resuming = 0;
+    if (run->untracked) {
+        if (run->usual == 0) run->usual = run->movers;
+        run->untracked -= 1;
+        if (2 * run->movers < run->usual) run->untracked = 0;
+        run->resuming = run->untracked == 0;
+        run->crowded = 0;
+    } else if (run->untracked_arcs == 0 || run->found < run->untracked_arcs) {
+        run->crowded = run->stretch = 0;
+    } else if (++run->crowded == 2) {
+        run->stretch = run->stretch == 0 ? SHORT_STRETCH : run->stretch < LONG_STRETCH ? 2 * run->stretch : LONG_STRETCH;
+        run->untracked = run->stretch;
+        run->usual = 0;
+    }
+    run->found = run->movers = 0;
+}
+
 __device__ inline void end_superstep(Run* run, Past* past)
 {
-    past[run->superstep - run->first] = {run->active, run->edges + run->always[run->superstep % run->sides], run->dense};
-    for (int group = 0; group < GROUPS; ++group) run->frontier[group][run->superstep & 1] = 0;
+    const Count visited = run->edges + run->always[run->superstep % run->sides];
+    past[run->superstep - run->first] = {run->active, visited, run->dense + (run->untracked > 0)};
+    for (int group = 0; group < GROUPS; ++group) {
+        const Count at_once = run->at_once >> group & 1;
+        if (run->reductions >> group & 1) run->found += run->frontier[group][(run->superstep + 1 - at_once) & 1];
+        run->frontier[group][run->superstep & 1] = 0;
+    }
+    run->movers += run->moved;
     run->active = run->moved;
     run->moved = run->edges = run->dense = 0;
     run->superstep += 1;
@@ -62,8 +104,12 @@ __device__ inline void end_superstep(Run* run, Past* past)
         if (run->rebuild == 0 || run->rebuilding) run->settled = 1;
         run->confirming = 1;
     }
+    if (run->superstep % run->sides == 0) end_turn(run);
     const Count turn = run->superstep / run->sides;
-    run->rebuilding = turn == 0 || run->confirming || (run->rebuild > 0 && turn % run->rebuild == 0);
-    for (int group = 0; group < GROUPS; ++group)
+    const bool everything = run->untracked || run->resuming;
+    run->rebuilding = turn == 0 || run->confirming || (run->rebuild > 0 && turn % run->rebuild == 0) || everything;
+    for (int group = 0; group < GROUPS; ++group) {
+        if (everything) run->frontier[group][run->superstep & 1] = run->dense_rows + 1;
         if (run->rebuild_arcs && run->frontier[group][run->superstep & 1] >= run->rebuild_arcs) run->rebuilding = 1;
+    }
 }

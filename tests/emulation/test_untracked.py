@@ -1,0 +1,46 @@
+"""Supersteps of Onyx that track nothing, emulated."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engines import test_untracked_on_cuda as on_cuda
+from tests.engines.test_untracked_on_cuda import _schedules  # noqa: F401  a fixture
+
+EVERY = 7  # of the cases, one is not marked as full
+
+
+@pytest.mark.parametrize(
+    ("schedule", "name", "features"),
+    [pytest.param(*row, marks=() if i % EVERY == 0 else (pytest.mark.full,)) for i, row in enumerate(on_cuda.CASES)],
+)
+def test_operations(schedule, name, features, emulated, monkeypatch):
+    on_cuda.test_operations(schedule, name, features, emulated, monkeypatch)
+
+
+@pytest.mark.parametrize("case", on_cuda.PUSHED)
+@pytest.mark.parametrize("schedule", on_cuda.PAUSING)
+def test_programs_that_update_edges(schedule, case, emulated, monkeypatch):
+    on_cuda.test_programs_that_update_edges(schedule, case, emulated, monkeypatch)
+
+
+@pytest.mark.parametrize("name", on_cuda.ALGORITHMS)
+@pytest.mark.parametrize("schedule", on_cuda.PAUSING)
+def test_algorithms(schedule, name, emulated, monkeypatch):
+    on_cuda.test_algorithms(schedule, name, emulated, monkeypatch)
+
+
+@pytest.mark.parametrize("schedule", on_cuda.PAUSING)
+def test_tracking_goes_on_when_half_as_much_moves(schedule, emulated):
+    on_cuda.test_tracking_goes_on_when_half_as_much_moves(schedule, emulated)
+
+
+@pytest.mark.parametrize("schedule", on_cuda.PAUSING)
+def test_stretches_grow_where_everything_moves_for_long(schedule, emulated):
+    on_cuda.test_stretches_grow_where_everything_moves_for_long(schedule, emulated)
+
+
+@pytest.mark.parametrize("movers", [0.0, 0.5])
+@pytest.mark.parametrize("schedule", on_cuda.PAUSING)
+def test_never_where_little_moves_or_sums_are_never_built_anew(schedule, movers, emulated, monkeypatch):
+    on_cuda.test_never_where_little_moves_or_sums_are_never_built_anew(schedule, movers, emulated, monkeypatch)

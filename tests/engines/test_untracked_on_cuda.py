@@ -1,0 +1,191 @@
+"""Onyx pushing changes where nearly everything moves: supersteps that track nothing, and how tracking goes on."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from engines.onyx.cuda_engine import OnyxCudaEngine
+from harness.graph.generators import grid
+from harness.language import Inputs, where
+from harness.language.reference import ReferenceRun
+from harness.language.validation import compare
+from tests.engines.changing_edges import check_every_superstep
+from tests.engines.cuda_schedules import SCHEDULES
+from tests.engines.edge_programs import EDGE_PROGRAMS
+from tests.engines.problems import outputs_of, problem, program
+from tests.engines.programs import PROGRAMS, graph_for, inputs_for, program_named, traced
+from tests.engines.test_changing_edges_on_cuda import ROUNDING
+from tests.engines.test_cuda import prepared
+
+pytestmark = pytest.mark.gpu
+PAUSING = {
+    "pausing": ("onyx", {"direction": "push"}),
+    "pausing-warps": ("onyx", {"direction": "push", "balance": "warp"}),
+    "pausing-loops": ("onyx", {"direction": "push", "feature_aware": False, "fold": False}),
+}
+SHORT, LONG = 8, 32  # turns that go untracked at first, and in the end
+BOTH = 12  # supersteps in which there are some of either kind, and some behind the untracked ones
+
+
+@pytest.fixture(autouse=True)
+def _schedules(monkeypatch):
+    for name, made in PAUSING.items():
+        monkeypatch.setitem(SCHEDULES, name, made)
+
+
+def whenever_anything_moves(monkeypatch):
+    """Tracking pauses then."""
+    monkeypatch.setattr(OnyxCudaEngine, "_untracked_share", lambda self: 1e-9)
+
+
+def check(engine, program_, graph, inputs, features, supersteps):
+    """Superstep by superstep against the reference; whether each was untracked, which the record tells."""
+    run = ReferenceRun(program_, graph, features)
+    run.reset(inputs)
+    engine.reset(inputs)
+    found = []
+    for superstep in range(supersteps):
+        found.append(bool(engine.state.fields()["untracked"]))
+        expected, taken = run.run(1), engine.run(1)
+        compared = compare(program_, outputs_of(engine, program_), outputs_of(run, program_))
+        assert compared.ok, f"after superstep {superstep}: {compared.detail}"
+        if expected.settled or taken.settled:
+            break
+        assert [step.direction for step in taken.supersteps] == ["dense" if found[-1] else "push"]
+    return found
+
+
+CASES = [
+    (schedule, name, (1, 3, 8, 33)[(i + j) % 4])
+    for i, schedule in enumerate(PAUSING)
+    for j, name in enumerate(PROGRAMS)
+]
+
+
+@pytest.mark.parametrize(("schedule", "name", "features"), CASES)
+def test_operations(schedule, name, features, device, monkeypatch):
+    whenever_anything_moves(monkeypatch)
+    program_, graph = program_named(name), graph_for(name)
+    engine = prepared(schedule, program_, graph, features, device)
+    inputs = inputs_for(program_, graph, features, seed=features)
+    found = check(engine, program_, graph, inputs, features, BOTH)
+    if engine.tracking.pauses and not any(found):  # nothing moved in two supersteps, one after another
+        engine.reset(inputs)
+        moved = [step.active > 0 for step in engine.run(BOTH).supersteps[1:]]
+        assert not any(both == (True, True) for both in pairwise(moved))
+    engine.close()
+
+
+PUSHED = [case for case in EDGE_PROGRAMS if case != "largest flow"]
+
+
+@pytest.mark.parametrize("case", PUSHED)
+@pytest.mark.parametrize("schedule", PAUSING)
+def test_programs_that_update_edges(schedule, case, device, monkeypatch):
+    whenever_anything_moves(monkeypatch)
+    build, make, names = EDGE_PROGRAMS[case]
+    program_, graph, k = traced(build, build.__name__), make(), 5
+    engine = prepared(schedule, program_, graph, k, device)
+    inputs = inputs_for(program_, graph, k, seed=2)
+    check_every_superstep(engine, program_, graph, inputs, k, names, 2 * ROUNDING, supersteps=BOTH)
+
+
+ALGORITHMS = {
+    "label_propagation": "rmat",
+    "pagerank": "rmat",
+    "als": "ratings",
+    "belief_propagation": "picture",
+    "multimodal": "rmat",
+    "manifold_ranking": "rmat",
+}
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("schedule", PAUSING)
+def test_algorithms(schedule, name, device, monkeypatch):
+    whenever_anything_moves(monkeypatch)
+    k = 3
+    program_, (graph, inputs) = program(name), problem(name, ALGORITHMS[name], k)
+    engine = prepared(schedule, program_, graph, k, device)
+    sides = 2 if program_.control.alternate else 1
+    found = check(engine, program_, graph, inputs, k, 16)
+    wanted = [False] * 2 * sides + [True] * SHORT * sides + [False] * 2 * sides + [True] * 16
+    assert found == wanted[: len(found)]
+    assert any(found)
+    engine.close()
+
+
+def counting_down(p, self):
+    """Values that move until a vertex's clock has run out."""
+    p.vertex("given")
+    p.vertex("hours", start="given")
+    p.vertex("x", start=0.0)
+    p.vertex("y", start=0.0)
+
+    @p.over_edges(into="heard", reduce="sum")
+    def spread(src):
+        return src.x
+
+    @p.over_vertices
+    def step(v):
+        return {"y": v.heard, "hours": v.hours - 1.0, "x": where(v.hours > 0.0, v.x + 0.25, v.x)}
+
+    p.until_settled(self.tolerance, at_most=200)
+    p.output("y", bound=1e-5)
+
+
+def tracked(stretches, supersteps):
+    """Whether supersteps are untracked: two that are tracked, then a stretch that is not, and so on."""
+    found = [flag for stretch in stretches for flag in [False, False] + [True] * stretch]
+    return (found + [False] * supersteps)[:supersteps]
+
+
+@pytest.mark.parametrize("schedule", PAUSING)
+def test_tracking_goes_on_when_half_as_much_moves(schedule, device):
+    program_, graph = traced(counting_down, "counting_down", tolerance_value=0.01), grid(rows=8, columns=9)
+    hours = np.full(graph.num_vertices, 20.0, np.float32)
+    hours[:7] = 60.0
+    engine = prepared(schedule, program_, graph, 1, device)
+    inputs = Inputs({"given": hours}, dict(program_.parameters))
+    found = check(engine, program_, graph, inputs, 1, 70)
+    # 2 + 8 + 2 supersteps, and of 16 untracked ones the ninth is the first in which little moves
+    assert found == tracked((SHORT, 9), len(found))
+    assert 60 < len(found) < 65  # a clock, and what is confirmed
+    engine.reset(inputs)
+    taken = engine.run(70)
+    assert taken.settled
+    dense = [step.direction == "dense" for step in taken.supersteps]
+    assert dense in (found, [*found, False])  # which ends with the reference, and confirms nothing
+    few = [step.edges for step in taken.supersteps[30:59]]
+    assert max(few) == int(graph.out_degrees[:7].sum())
+    engine.close()
+
+
+@pytest.mark.parametrize("schedule", PAUSING)
+def test_stretches_grow_where_everything_moves_for_long(schedule, device):
+    program_, graph = traced(counting_down, "counting_down", tolerance_value=0.01), grid(rows=8, columns=9)
+    hours = np.full(graph.num_vertices, 150.0, np.float32)
+    engine = prepared(schedule, program_, graph, 1, device)
+    found = check(engine, program_, graph, Inputs({"given": hours}, dict(program_.parameters)), 1, 120)
+    assert found == tracked((SHORT, 2 * SHORT, LONG, LONG, LONG), 120)
+    engine.close()
+
+
+@pytest.mark.parametrize("schedule", PAUSING)
+@pytest.mark.parametrize("movers", [0.0, 0.5])
+def test_never_where_little_moves_or_sums_are_never_built_anew(schedule, movers, device, monkeypatch):
+    program_, graph = traced(counting_down, "counting_down", tolerance_value=0.01), grid(rows=8, columns=9)
+    hours = np.full(graph.num_vertices, 20.0, np.float32)
+    if movers:
+        hours[: graph.num_vertices // 20] = 0.0
+        kind, options = SCHEDULES[schedule]
+        monkeypatch.setitem(SCHEDULES, schedule, (kind, {**options, "rebuild": 0}))
+    else:
+        hours[5:] = 0.0
+    engine = prepared(schedule, program_, graph, 1, device)
+    found = check(engine, program_, graph, Inputs({"given": hours}, dict(program_.parameters)), 1, 20)
+    assert not any(found)
+    engine.close()
