@@ -58,6 +58,7 @@ class OnyxCudaEngine(CudaEngine):
     templates = Path(__file__).parent
     tracks_edges = True
     rebuild_share = 0.9  # whole messages are then no more work than changes, for which two values are read
+    pulled_share = 0.1  # of the arcs, from which a pull that goes over everything need not note what moves
     tracked_rows = 3.0  # of edges, whose work tracking takes of a vertex: what was sent is read, compared and written
     tracked_edges = 0.5  # of the arcs, from which tracking them costs more than it spares where edges change
     hub_edges = (256, 64)  # of each team that would own a vertex, from which a block does: of rows, of matrices
@@ -133,9 +134,9 @@ class OnyxCudaEngine(CudaEngine):
             assert not isinstance(forms, str)
             self.messages = {form.reduction.name: form.message for form in forms}
             self.accumulators = KeptAccumulators.of(self.program, self.graph, forms, self.schedule.rebuild)
-            if self.accumulators.rebuild:
-                self.untracked_share = self._untracked_share()
-                self.tracking = replace(self.tracking, pauses=True)
+        pauses = self.change_driven and (self.direction == "pull" or self.accumulators.rebuild > 0)
+        self.tracking = replace(self.tracking, pauses=pauses)
+        self.untracked_share = self._untracked_share() if pauses else 0.0
         kernels = {"push": PushKernels, "pull": PullKernels}[self.direction](self)
         for group in self.tracking.groups if self.change_driven else ():  # every kernel has to know of these buffers
             doubled = (*(f"vertex_{name}" for name in self._doubled(group)), *doubled_edges(self, group))
@@ -155,7 +156,10 @@ class OnyxCudaEngine(CudaEngine):
                 self._plan_gather(kernels, group)
 
     def _untracked_share(self) -> float:
-        """Of the arcs, from which changes are not worth tracking: the fewer edges a vertex has, the sooner."""
+        """Of the arcs, from which changes are not worth tracking. Pulls go over everything far sooner. In a push, the
+        fewer edges a vertex has, the sooner."""
+        if self.direction == "pull":
+            return max(self.pulled_share, self.dense_share)
         vertices = self.graph.num_vertices / max(1, self.graph.num_edges)
         share = max(0.1, self.rebuild_share - self.tracked_rows * vertices)
         changing = any(self.tracking.edges(group) for group in self.tracking.propagating())

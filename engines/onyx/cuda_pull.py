@@ -126,7 +126,7 @@ class PullKernels(Kernels):
         builder.argument(names["dirty"], "flag")
         builder.counter("followed", "&run->edges")
         self.note_sent(builder, group)
-        return builder.finish()
+        return builder.finish(unless=self.unless_untracked())
 
     def commit(self, group: FoldGroup, doubled: tuple[str, ...]) -> CudaKernel:
         """Copy fresh rows from the second buffer, or let the buffers change places if it holds everything."""

@@ -18,8 +18,7 @@ def test_operations(schedule, name, features, emulated, monkeypatch):
     on_cuda.test_operations(schedule, name, features, emulated, monkeypatch)
 
 
-@pytest.mark.parametrize("case", on_cuda.PUSHED)
-@pytest.mark.parametrize("schedule", on_cuda.PAUSING)
+@pytest.mark.parametrize(("schedule", "case"), on_cuda.EDGE_CASES)
 def test_programs_that_update_edges(schedule, case, emulated, monkeypatch):
     on_cuda.test_programs_that_update_edges(schedule, case, emulated, monkeypatch)
 
@@ -40,7 +39,11 @@ def test_stretches_grow_where_everything_moves_for_long(schedule, emulated):
     on_cuda.test_stretches_grow_where_everything_moves_for_long(schedule, emulated)
 
 
-@pytest.mark.parametrize("movers", [0.0, 0.5])
 @pytest.mark.parametrize("schedule", on_cuda.PAUSING)
-def test_never_where_little_moves_or_sums_are_never_built_anew(schedule, movers, emulated, monkeypatch):
-    on_cuda.test_never_where_little_moves_or_sums_are_never_built_anew(schedule, movers, emulated, monkeypatch)
+def test_never_where_little_moves(schedule, emulated):
+    on_cuda.test_never_where_little_moves(schedule, emulated)
+
+
+@pytest.mark.parametrize("schedule", on_cuda.PUSHED)
+def test_never_where_sums_are_never_built_anew(schedule, emulated, monkeypatch):
+    on_cuda.test_never_where_sums_are_never_built_anew(schedule, emulated, monkeypatch)
