@@ -27,14 +27,13 @@ __device__ inline void edgemap_listed(const Team& team, const Arc* offsets, cons
     });
 }
 
-// The edges in the lists of dirty vertices, as far as this thread has counted them. In the next superstep all are dirty,
-// or as yet none: `later`.
-__device__ inline Count count_edges(const Arc* offsets, Id first, Id last, const bool* dirty, bool* next, bool later)
+// The edges in the lists of dirty vertices, as far as this thread has counted them; the next superstep's flags are blank.
+__device__ inline Count count_edges(const Arc* offsets, Id first, Id last, const bool* dirty, bool* next)
 {
     Count edges = 0;
     for (Id u = first + 32 * warp_of_grid() + lane_id(); u < last; u += 32 * warps_of_grid()) {
         if (dirty[u]) edges += offsets[u + 1] - offsets[u];
-        next[u] = later;
+        next[u] = false;
     }
     return edges;
 }

@@ -50,7 +50,7 @@ class EdgeChanges:
     def plan(self) -> None:
         """The launches of a superstep."""
         engine = self.engine
-        if any(self.tracking.flagged(self.group, name) for name in self.tracking.sources(self.group)):
+        if any(self._through_flags(name) for name in self.tracking.sources(self.group)):
             engine.add(self.mark(), "all", 1)
         engine.add(self.count(), "all", 1)
         turns = (False, True) if self.kernels.tiles else (False,)
@@ -62,6 +62,10 @@ class EdgeChanges:
             over, lanes = ("all arcs", engine.team.lanes) if tiles else ("all", 1)
             engine.add(kernel, over, lanes, (self.dirty,) if kernel is kernels[-1][0] else ())
 
+    def _through_flags(self, name: str) -> bool:
+        """Whether a vertex is active for the update when this property has moved; else its row is dirty at once."""
+        return not self.tracking.exact(self.group, name) or name in self.tracking.destinations(self.group)
+
     # which rows -------------------------------------------------------------------------------------------------------
     def mark(self) -> CudaKernel:
         """Rows of active vertices are dirty, and those that lead to them where destinations are read."""
@@ -70,21 +74,19 @@ class EdgeChanges:
             mark = f"if (run->sparse_rows({self.number})) "
             mark += f"mark(in_offsets, in_neighbours, first, last, active_{self.name}, {self.dirty});"
             signature = [("in_offsets", "arcs"), ("in_neighbours", "ids"), *signature]
-        template = templates.MARK_ROWS.format(mark=mark, active=f"active_{self.name}", dirty=self.dirty)
+        names = {"active": f"active_{self.name}", "dirty": self.dirty, "resuming": self.kernels.or_resuming}
+        template = templates.MARK_ROWS.format(mark=mark, **names)
         builder = self.kernels.builder(f"mark_{self.name}", template, signature)
         builder.argument(f"active_{self.name}", "flag")
         builder.argument(self.dirty, "flag")
         self.kernels.note_sent(builder, self.group)
-        return builder.finish(unless=self.kernels.unless_untracked())
+        return builder.finish()
 
     def count(self) -> CudaKernel:
         """Count the edges of dirty rows; where a value of the graph that the update reads has changed, too many."""
         signature = [("out_offsets", "arcs"), *templates.RANGE]
-        later = "untracked" if self.tracking.pauses else "false"
-        template = templates.COUNT_ROWS.format(dirty=self.dirty, later=later)
+        template = templates.COUNT_ROWS.format(dirty=self.dirty)
         builder = self.kernels.builder(f"count_{self.name}", template, signature)
-        if self.tracking.pauses:
-            builder.untracked()
         builder.argument(self.dirty, "flag")
         builder.argument(f"next_{self.dirty}", "flag")
         edges = builder.counter("edges", f"&run->frontier[{self.number}][run->superstep & 1]")
@@ -95,10 +97,12 @@ class EdgeChanges:
         return builder.finish()
 
     # edges ------------------------------------------------------------------------------------------------------------
-    def _edges(self, stem: str, depth: int, wanted: str, listed: str, *, tiles: bool) -> CudaKernelBuilder:
+    def _edges(
+        self, stem: str, depth: int, wanted: str, listed: str, *, tiles: bool, either: bool = False
+    ) -> CudaKernelBuilder:
         """An edgemap over rows, with edge ``e`` at ``own`` and its reverse at ``back``."""
         name = f"{stem}{'_tiles' if tiles else ''}"
-        builder = self.kernels.edges(name, "csr", depth, wanted=wanted, listed=listed, tiles=tiles)
+        builder = self.kernels.edges(name, "csr", depth, wanted=wanted, listed=listed, tiles=tiles, either=either)
         builder.argument(self.dirty, "flag")
         builder.argument("places" if self.order == "csc" else "reverse", "ids")
         own, back = ("places[e]", "e") if self.order == "csc" else ("e", "reverse[e]")
@@ -134,7 +138,7 @@ class EdgeChanges:
             body.line("team.sync();  // lanes may read what others of the team are about to write")
         body.line(f"if ({far}) {{")
         builder.store(target, self.own, value, new, "visit")
-        body.line(f"if (team.leads(){f' && !{builder.untracked()}' if self.tracking.pauses else ''}) {{")
+        body.line("if (team.leads()) {")
         self._tell(builder)
         body.line("}")
         if self.doubled and far != "true":
@@ -147,7 +151,7 @@ class EdgeChanges:
         flips, far = f"flips_{self.array}", f"far_{self.name}"
         wanted = f"[&](Id u) {{ return {self.dirty}[u]; }}"
         listed = f"[&](Id u, Arc e) {{ return {self.dirty}[u] && {far}[e]; }}"
-        builder = self._edges(f"commit_{self.name}", 1, wanted, listed, tiles=tiles)
+        builder = self._edges(f"commit_{self.name}", 1, wanted, listed, tiles=tiles, either=True)
         builder.argument(flips, "counts")
         builder.argument(far, "flag")
         builder.root.line(f"if (!run->sparse_rows({self.number})) {{")
@@ -165,26 +169,14 @@ class EdgeChanges:
         moved = builder.moved("edge", self.stage.updates, new, "visit")
         count = builder.counter("moved", "&run->moved")
         builder.blocks["visit"].line(f"if (team.leads() && {moved}) ++{count};")
-        is_factor = self.stage.updates in self.tracking.factors
-        if moved == "true" or not (is_factor or self.tracking.pauses):
+        if self.stage.updates not in self.tracking.factors or moved == "true":
             return moved
-        body, far = builder.blocks["visit"], builder.mapping.fresh("far")
-        if not self.tracking.pauses:
-            return body.declare("bool", far, f"{moved} || {self._beyond_share(builder, new, 'visit')}")
-        untracked = builder.untracked()
-        body.declare("bool", far, f"{untracked} || {moved}", constant=False)
-        if is_factor:
-            with builder.where(f"!{untracked}", "visit", called="visit") as noting:
-                beyond = self._beyond_share(builder, new, noting)
-                builder.blocks[noting].line(f"{far} = {far} || {beyond};")
-        return far
+        node = builder.reading("edge", self.stage.updates)
+        share = self._share_of_tolerance(builder)
+        beyond = builder.mapping.differs(node, new, builder.blocks["visit"], share, relative=True)
+        return builder.blocks["visit"].declare("bool", builder.mapping.fresh("far"), f"{moved} || {beyond}")
 
-    def _beyond_share(self, builder: CudaKernelBuilder, new: Value, block: str) -> str:
-        """A bool variable: whether a factor is not where it was, by its share of the tolerance."""
-        node, share = builder.reading("edge", self.stage.updates), self._share_of_tolerance(builder, block)
-        return builder.mapping.differs(node, new, builder.blocks[block], share, relative=True)
-
-    def _share_of_tolerance(self, builder: CudaKernelBuilder, block: str) -> str:
+    def _share_of_tolerance(self, builder: CudaKernelBuilder) -> str:
         """A variable: the tolerance divided by the number of factors of the products that an edge is in."""
         offsets = builder.argument("in_offsets", "arcs")
         readers = self.tracking.edge_readers(self.stage.updates)
@@ -193,7 +185,7 @@ class EdgeChanges:
         for vertex in ("v", "u")[: 1 + reverse]:
             count = f"fmaxf({count}, float({offsets}[{vertex} + 1] - {offsets}[{vertex}]))"
         name = builder.mapping.fresh("margin")
-        return builder.blocks[block].declare("float", name, f"{builder.tolerance()} / {count}")
+        return builder.blocks["visit"].declare("float", name, f"{builder.tolerance()} / {count}")
 
     def _tell(self, builder: CudaKernelBuilder) -> None:
         """What an edge that moves sets at those who read it: at the row of the edge for which it is read, in the vertex

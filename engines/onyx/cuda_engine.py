@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from engines.onyx.cuda_edge_changes import EdgeChanges, doubled_edges
+from engines.onyx.cuda_edge_changes import EdgeChanges, doubled_edges, order_of
 from engines.onyx.cuda_panels import panel_of
 from engines.onyx.cuda_pull import PullKernels
 from engines.onyx.cuda_push import PushKernels
@@ -49,6 +49,13 @@ EDGES_OF_TEAM = 8  # of a vertex's edges, from which another team shares it
 DENSE_DEGREE = 8  # average degree from which segments are the default
 HUB_DEGREE = 1024  # of one vertex, from which they are as well: one owner would walk it while all others wait
 MOST_JOINED = 64  # floats of a lane that the teams of a vertex bring together
+# Of the arcs, from which tracking changes costs more than it spares: in a push, where vertices have hardly an edge, and
+# what is added where they have very many, falling to half with so many vertices an arc; in a push of edges that change;
+# in a pull, which goes over everything far sooner.
+FEW_EDGES_SHARE, MANY_EDGES_SHARE, HALF_WAY = 0.55, 0.4, 0.05
+CHANGING_EDGES_SHARE = 0.5
+PULL_SHARE = 0.1
+PATIENCE, PATIENCE_WITH_EXTREMA = 2, 8  # turns in which so much moves, before tracking pauses; extrema come in waves
 
 
 class OnyxCudaEngine(CudaEngine):
@@ -58,9 +65,6 @@ class OnyxCudaEngine(CudaEngine):
     templates = Path(__file__).parent
     tracks_edges = True
     rebuild_share = 0.9  # whole messages are then no more work than changes, for which two values are read
-    pulled_share = 0.1  # of the arcs, from which a pull that goes over everything need not note what moves
-    tracked_rows = 3.0  # of edges, whose work tracking takes of a vertex: what was sent is read, compared and written
-    tracked_edges = 0.5  # of the arcs, from which tracking them costs more than it spares where edges change
     hub_edges = (256, 64)  # of each team that would own a vertex, from which a block does: of rows, of matrices
 
     def __init__(self, schedule: OnyxSchedule) -> None:
@@ -70,7 +74,6 @@ class OnyxCudaEngine(CudaEngine):
         self.dense_share = schedule.share_of("cuda")
         self.width, self.block = schedule.vector_width, schedule.block_size or 256
         self.balance = schedule.balance or "warp"
-        self.most = "few" if self.change_driven and self.direction == "push" else "some"
 
     def refusal(self, program: Program, graph: Graph, features: int) -> str:
         """Why this schedule cannot run the program; empty when it can."""
@@ -128,42 +131,58 @@ class OnyxCudaEngine(CudaEngine):
         return degree < DENSE_DEGREE and self.largest_degree < HUB_DEGREE
 
     def plan(self) -> None:
-        """The launches of a superstep."""
+        """The launches of a superstep. Where tracking may pause, each stage has those of full propagation as well: one
+        half or the other does nothing."""
         if self.change_driven and self.direction == "push":
             forms = change_driven(self.program)
             assert not isinstance(forms, str)
             self.messages = {form.reduction.name: form.message for form in forms}
             self.accumulators = KeptAccumulators.of(self.program, self.graph, forms, self.schedule.rebuild)
-        pauses = self.change_driven and (self.direction == "pull" or self.accumulators.rebuild > 0)
-        self.tracking = replace(self.tracking, pauses=pauses)
-        self.untracked_share = self._untracked_share() if pauses else 0.0
-        kernels = {"push": PushKernels, "pull": PullKernels}[self.direction](self)
         for group in self.tracking.groups if self.change_driven else ():  # every kernel has to know of these buffers
             doubled = (*(f"vertex_{name}" for name in self._doubled(group)), *doubled_edges(self, group))
             self.flipped |= {array: f"flips_{array}" for array in doubled}  # which several groups may flip
+        self._allow_pauses()
+        made = {"push": PushKernels, "pull": PullKernels}[self.direction]
+        kernels = made(self)
+        untracked = made(self, untracked=True) if self.tracking.pauses else None
         for group in self.tracking.groups:
-            if group.kind == "vertex":
-                self.add(kernels.vertices(group, self._last_read(group)), "vertices")
-            elif group.kind == "graph":
+            if group.kind == "graph":
                 self._plan_reductions(kernels, group)
-            elif group.kind == "update":
-                self._plan_updates(kernels, group)
-            elif isinstance(kernels, PushKernels):
-                self._plan_scatter(kernels, group)
-            elif self.balance == "edge":
-                self._plan_segments(kernels, group)
-            else:
-                self._plan_gather(kernels, group)
+                continue
+            if untracked:  # first: what holds a superstep's values alone changes places behind either half
+                self._plan_group(untracked, group)
+            self._plan_group(kernels, group)
+
+    def _allow_pauses(self) -> None:
+        """Whether tracking pauses while nearly everything moves, and when: not where sums are never built anew."""
+        if not self.change_driven or (self.direction == "push" and not self.accumulators.rebuild):
+            return
+        self.tracking = replace(self.tracking, pauses=True)
+        self.untracked_share = self._untracked_share()
+        reducers = {stage.reducer for group in self.tracking.groups for stage in group.edge_stages}
+        self.patience = PATIENCE if reducers & {"sum", "prod"} else PATIENCE_WITH_EXTREMA
 
     def _untracked_share(self) -> float:
-        """Of the arcs, from which changes are not worth tracking. Pulls go over everything far sooner. In a push, the
-        fewer edges a vertex has, the sooner."""
+        """Of the arcs, from which changes are not worth tracking."""
         if self.direction == "pull":
-            return max(self.pulled_share, self.dense_share)
+            return max(PULL_SHARE, self.dense_share)
+        if any(self.tracking.edges(group) for group in self.tracking.propagating()):
+            return CHANGING_EDGES_SHARE
         vertices = self.graph.num_vertices / max(1, self.graph.num_edges)
-        share = max(0.1, self.rebuild_share - self.tracked_rows * vertices)
-        changing = any(self.tracking.edges(group) for group in self.tracking.propagating())
-        return min(share, self.tracked_edges) if changing else share
+        return FEW_EDGES_SHARE + MANY_EDGES_SHARE / (1 + vertices / HALF_WAY)
+
+    def _plan_group(self, kernels: PushKernels | PullKernels, group: FoldGroup) -> None:
+        self.most = "few" if kernels.tracking.change_driven and self.direction == "push" else "some"
+        if group.kind == "vertex":
+            self.add(kernels.vertices(group, self._last_read(group)), "vertices")
+        elif group.kind == "update":
+            self._plan_updates(kernels, group)
+        elif isinstance(kernels, PushKernels):
+            self._plan_scatter(kernels, group)
+        elif self.balance == "edge":
+            self._plan_segments(kernels, group)
+        else:
+            self._plan_gather(kernels, group)
 
     def mappings(self) -> Sequence[Mapped]:
         """Those of the traversals in the templates."""
@@ -178,11 +197,12 @@ class OnyxCudaEngine(CudaEngine):
 
     def _plan_scatter(self, kernels: PushKernels, group: FoldGroup) -> None:
         over, lanes = ("arcs", self.team.lanes) if kernels.tiles else ("sources", 1)
-        rebuilding = " || !run->rebuilding" if self.change_driven else ""
+        tracked = kernels.tracking.change_driven
+        rebuilding = " || !run->rebuilding" if tracked else ""
         for stage in group.edge_stages:
             self.add(kernels.clear(stage, unless=f"run->over(){rebuilding}"), "vertices")
         self.add(kernels.scatter(group), over, lanes)
-        if self.change_driven:
+        if tracked:
             self.add(kernels.changes(group, self.messages, tiles=False), "sources", 1)
             if kernels.tiles:
                 self.add(kernels.changes(group, self.messages, tiles=True), over, lanes)
@@ -191,9 +211,9 @@ class OnyxCudaEngine(CudaEngine):
                 self.add(kernels.sent(group), "sources", 1)
 
     def _plan_segments(self, kernels: PullKernels, group: FoldGroup) -> None:
-        run, dense = self._run_of_team(), ""
+        run, dense, tracked = self._run_of_team(), "", kernels.tracking.change_driven
         unless = FIRST_ALONE if self.rolled else "run->over()"
-        if self.change_driven:
+        if tracked:
             unless += f" || run->sparse({kernels.number(group)})"
             dense = f"dirty_{self.tracking.name(group)}"
             self._plan_marks(kernels, group)
@@ -202,7 +222,7 @@ class OnyxCudaEngine(CudaEngine):
             self.add(kernels.clear(stage, run=within, unless=unless, dense=dense), "vertices")
         # a block takes a tile of `run` edges for each of its teams
         self.add(kernels.segments(group, run, unless=unless), "in arcs", 32 / self.team.teams / run)
-        if self.change_driven:
+        if tracked:
             self._plan_owners(kernels, group, (), dirty_only=True)
 
     def _plan_gather(self, kernels: PullKernels, group: FoldGroup) -> None:
@@ -211,6 +231,9 @@ class OnyxCudaEngine(CudaEngine):
             self.double(f"vertex_{name}", self.graph.num_vertices, name)
         if not self.change_driven:
             self._plan_owners(kernels, group, doubled, tuple(f"vertex_{name}" for name in doubled))
+            return
+        if kernels.untracked:
+            self._plan_owners(kernels, group, doubled)
             return
         self._plan_marks(kernels, group)
         self._plan_owners(kernels, group, doubled)
@@ -227,7 +250,7 @@ class OnyxCudaEngine(CudaEngine):
         if hub:
             kernel = kernels.gather_hubs(group, doubled, dirty_only=dirty_only)
             self.launches.append(Launch(kernel, "hubs", self.block))
-        self._add_gather(kernels.gather(group, share, doubled, hub=hub, dirty_only=dirty_only), share, swaps)
+        self._add_gather(kernels, kernels.gather(group, share, doubled, hub=hub, dirty_only=dirty_only), share, swaps)
 
     @property
     def hub(self) -> int:
@@ -251,20 +274,21 @@ class OnyxCudaEngine(CudaEngine):
         self.pieces["hubs"] = self.by_side(hubs)
         return {"hubs": hubs}
 
-    def _add_gather(self, kernel: CudaKernel, share: int, swaps: tuple[str, ...] = ()) -> None:
-        if self.rounds:
-            self.launches.append(Launch(kernel, "vertices", 32 / self.rounds, swaps, most="all"))
+    def _add_gather(self, kernels: PullKernels, kernel: CudaKernel, share: int, swaps: tuple[str, ...]) -> None:
+        rounds = self.rounds(kernels)
+        if rounds:
+            self.launches.append(Launch(kernel, "vertices", 32 / rounds, swaps, most="all"))
             return
         gathered = 4 * self.layout.features * self.graph.num_edges / max(1, self.graph.num_vertices)
-        short = self.change_driven or gathered < LONG_GATHER
+        short = kernels.tracking.change_driven or gathered < LONG_GATHER
         most: Literal["some", "resident"] = "resident" if self.small_degrees and short else "some"
         self.launches.append(Launch(kernel, "vertices", share * self.team.lanes, swaps, most=most))
 
-    @property
-    def rounds(self) -> int:
+    def rounds(self, kernels: PullKernels) -> int:
         """Consecutive vertices of each owner of a gather, where rows are so long that a warp has one at a time: blocks
         begin in order, so that rows of neighbours are still cached. 0: owners stay side by side, all the grid long."""
-        return ROUNDS if self.team.teams == 1 and self.small_degrees and not self.change_driven else 0
+        long_rows = self.team.teams == 1 and self.small_degrees
+        return ROUNDS if long_rows and not kernels.tracking.change_driven else 0
 
     def _plan_marks(self, kernels: PullKernels, group: FoldGroup) -> None:
         if self.tracking.sources(group):
@@ -307,10 +331,10 @@ class OnyxCudaEngine(CudaEngine):
         return max(FEWEST_EDGES, TILE // (self.block // 32 * self.team.teams))
 
     def _plan_updates(self, kernels: Kernels, group: FoldGroup) -> None:
-        if self.change_driven:
+        if kernels.tracking.change_driven:
             EdgeChanges(kernels, group).plan()
             return
-        order = "csc" if self.direction == "pull" else "csr"
+        order = order_of(self)
         if self.rolled:
             update, reductions = self.rolled
             self.double(f"csc_{update.updates}", self.graph.num_edges, update.updates)
@@ -322,9 +346,13 @@ class OnyxCudaEngine(CudaEngine):
             return
         for stage in group.stages:
             assert isinstance(stage, EdgeUpdate)
-            self.double(f"{order}_{stage.updates}", self.graph.num_edges, stage.updates)
+            array = f"{order}_{stage.updates}"
             over, lanes = ("all arcs", self.team.lanes) if kernels.tiles else ("all", 1)
-            self.add(kernels.update(stage, order), over, lanes, (f"{order}_{stage.updates}",))
+            if kernels.untracked:
+                self.add(kernels.update(stage, order, in_place=array not in self.flipped), over, lanes)
+                continue
+            self.double(array, self.graph.num_edges, stage.updates)
+            self.add(kernels.update(stage, order), over, lanes, (array,))
 
     def _plan_reductions(self, kernels: Kernels, group: FoldGroup) -> None:
         for stage in group.stages:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engines.onyx import cuda_templates as templates
@@ -32,25 +33,31 @@ OVER = "run->over()"
 
 
 class Kernels:
-    """Makes the kernels of one engine's plan."""
+    """Makes the kernels of one engine's plan; ``untracked``: of those supersteps of a change-driven one that track
+    nothing, which are those of full propagation."""
 
-    def __init__(self, engine: OnyxCudaEngine) -> None:
+    def __init__(self, engine: OnyxCudaEngine, *, untracked: bool = False) -> None:
         self.engine, self.program, self.layout = engine, engine.program, engine.layout
-        self.tracking = engine.tracking
+        self.untracked, pauses = untracked, engine.tracking.pauses
+        self.tracking = replace(engine.tracking, change_driven=False) if untracked else engine.tracking
+        self.idle = "!run->untracked" if untracked else "run->untracked" if pauses else ""
+        self.or_resuming = " || run->resuming" if pauses else ""
         schedule = engine.schedule
         self.pipeline = schedule.pipeline is not False
         self.tiles = engine.balance == "edge"
 
     def builder(
         self, name: str, template: str, signature: list[tuple[str, str]], hoisted: tuple[str, ...] = (),
-        panel: int = 0,
+        panel: int = 0, *, either: bool = False,
     ) -> CudaKernelBuilder:  # fmt: skip
-        """A builder under the engine's mapping; ``panel``: it goes over its work once for every so many features."""
+        """A builder under the engine's mapping; ``panel``: it goes over its work once for every so many features;
+        ``either``: in tracked and untracked supersteps."""
         engine = self.engine
         layout = PanelLayout(self.layout.features, panel) if panel else self.layout
         return CudaKernelBuilder(
-            name, self.program, layout, engine.team, template, signature,
+            f"{name}_untracked" if self.untracked else name, self.program, layout, engine.team, template, signature,
             feature_aware=engine.feature_aware, hoisted=hoisted, flipped=engine.flipped,
+            idle="" if either else self.idle,
         )  # fmt: skip
 
     def depth(self, group: FoldGroup) -> int:
@@ -92,19 +99,18 @@ class Kernels:
             return EVERY, []
         dirty = f"dirty_{self.tracking.name(group)}"
         values = [f"changed_{name}" for name in self.tracking.of_graph(group)]
-        dense = "dense || " if group.edge_stages else "untracked || " if self.tracking.pauses else ""
+        dense = "dense || " if group.edge_stages else "resuming || " if self.tracking.pauses else ""
         tests = [f"{dense}{dirty}[v]", *(f"{value}[0]" for value in values)]
         signature = [(name, "flag") for name in (dirty, *values)]
         return f"[&](Id v) {{ return {' || '.join(tests)}; }}", signature
 
-    def make_stale(self, builder: CudaKernelBuilder, stage: EdgeReduce, block: str, where: str = "") -> None:
-        """Whoever reads at ``v`` what ``stage`` reduces is to do so again; ``where``: if that is to be known."""
+    def make_stale(self, builder: CudaKernelBuilder, stage: EdgeReduce, block: str) -> None:
+        """Whoever reads at ``v`` what ``stage`` reduces is to do so again."""
         readers = self.tracking.stale_groups(stage.into) if self.tracking.change_driven else ()
         for reader in readers:
             flag = builder.argument(f"dirty_{self.tracking.name(reader)}", "flag")
             # most find it set, and reading is cheaper than writing what others write too
-            tests = " && ".join(test for test in ("team.leads()", where, f"!{flag}[v]") if test)
-            builder.blocks[block].line(f"if ({tests}) {flag}[v] = true;")
+            builder.blocks[block].line(f"if (team.leads() && !{flag}[v]) {flag}[v] = true;")
 
     def number(self, group: FoldGroup) -> int:
         """The place of a group's frontier in the run."""
@@ -117,12 +123,13 @@ class Kernels:
         name = self.tracking.name(group)
         wanted, flags = self.wanted(group)
         builder = self.builder(name, templates.VERTEX.replace("WANTED", wanted), [*RANGE, *flags])
-        later = builder.untracked() if self.tracking.pauses else "false"  # all are to be dirty when that is over
+        if flags and self.tracking.pauses:
+            builder.root.line("const bool resuming = run->resuming;")
         builder.bind("v", "vertex", "v")
         for step in group.vertex_steps:
             builder.comment("vertex", step)
         if flags:
-            builder.blocks["vertex"].line(f"if (team.leads()) dirty_{name}[v] = {later};")
+            builder.blocks["vertex"].line(f"if (team.leads()) dirty_{name}[v] = false;")
         cuda_write_back(builder, self.tracking, group, "vertex")
         for stage in last_read:
             blank = builder.accumulator(f"{stage.into}_blank", stage.message, stage.reducer, "kernel")
@@ -138,7 +145,7 @@ class Kernels:
         blank = builder.accumulator("blank", stage.message, stage.reducer, "kernel")
         if dense:
             builder.root.line("if (blockIdx.x == 0 && threadIdx.x == 0) ++run->dense;")
-        self.make_stale(builder, stage, "vertex", f"!{builder.untracked()}" if self.tracking.pauses else "")
+        self.make_stale(builder, stage, "vertex")
         if dense:
             builder.blocks["vertex"].line(f"if (team.leads()) {builder.argument(dense, 'flag')}[v] = false;")
         if run:
@@ -151,8 +158,9 @@ class Kernels:
 
     # edges ------------------------------------------------------------------------------------------------------------
     def edges(
-        self, name: str, order: str, depth: int, *, wanted: str = EVERY, listed: str = "", tiles: bool = False
-    ) -> CudaKernelBuilder:
+        self, name: str, order: str, depth: int, *, wanted: str = EVERY, listed: str = "", tiles: bool = False,
+        either: bool = False,
+    ) -> CudaKernelBuilder:  # fmt: skip
         """An edgemap over out-edges (order csr) or in-edges (csc) of wanted vertices, warp- or edge-balanced;
         ``listed``: a test of single edges, which tiles take instead of one of vertices."""
         side, row, other = ("out", "u", "v") if order == "csr" else ("in", "v", "u")
@@ -166,7 +174,8 @@ class Kernels:
             map_, wanted = ("edgemap_listed", f"{wanted}, {listed}") if listed else ("edgemap", wanted)
             mapped, walked = f"{map_}<{pipeline}, {depth}>", f"{side}_offsets, {side}_neighbours"
         template = templates.EDGES.format(map=mapped, walked=walked, row=row, other=other).replace("WANTED", wanted)
-        builder = self.builder(name, template.replace("FETCH", templates.fetch(row, other)), signature)
+        filled = template.replace("FETCH", templates.fetch(row, other))
+        builder = self.builder(name, filled, signature, either=either)
         builder.bind("src", "fetch", "u")
         builder.bind("dst", "fetch", "v")
         builder.bind("edge", "fetch", "e", f"{order}_")
@@ -186,33 +195,33 @@ class Kernels:
         followed, or many, if the schedule balances edges."""
         return f"{OVER} || {'' if tiles else '!'}run->sparse({self.number(group)})" if self.tiles else OVER
 
-    def unless_untracked(self, unless: str = OVER) -> str:
-        """When a kernel does nothing that serves change tracking alone."""
-        return f"{unless} || run->untracked" if self.tracking.pauses else unless
-
     def count_edge(self, builder: CudaKernelBuilder, values: int, block: str) -> None:
         """Count the messages, or new values, of one edge."""
         visited = builder.counter("visited", "&run->edges")
         builder.blocks[block].line(f"if (team.leads()) {visited} += {values};")
 
-    def update(self, stage: EdgeUpdate, order: str) -> CudaKernel:
-        """New values of an edge property into the buffer that nobody reads."""
+    def update(self, stage: EdgeUpdate, order: str, *, in_place: bool = False) -> CudaKernel:
+        """New values of an edge property into the buffer that nobody reads, or ``in_place``."""
         builder = self.edges(stage.name, order, self.depth_of_update(stage), tiles=self.tiles)
         builder.argument("reverse", "ids")
         builder.bind("reverse", "fetch", "reverse[e]", f"{order}_")
         builder.comment("visit", stage)
-        self.updated(builder, stage, order)
+        self.updated(builder, stage, order, in_place=in_place)
         return builder.finish()
 
-    def updated(self, builder: CudaKernelBuilder, stage: EdgeUpdate, order: str) -> None:
-        """Store the new value of an edge into the buffer that nobody reads, and count an edge that moved."""
+    def updated(self, builder: CudaKernelBuilder, stage: EdgeUpdate, order: str, *, in_place: bool = False) -> None:
+        """Store the new value of an edge into the buffer that nobody reads, or ``in_place``, and count an edge that
+        moved."""
         new = builder.mapping.kept(stage.value)
         if ("edge", stage.updates) in self.tracking.watches:
             builder.bind("old", "fetch", "e", f"{order}_")
             moved = builder.moved("old", stage.updates, new, "visit")
             count = builder.counter("moved", "&run->moved")
             builder.blocks["visit"].line(f"if (team.leads() && {moved}) ++{count};")
-        builder.store(f"next_{order}_{stage.updates}", "e", stage.value, new, "visit")
+        if in_place and len(stage.value.shape) == 2:
+            builder.blocks["visit"].line("team.sync();  // lanes may read what others of the team are about to write")
+        target = f"{order}_{stage.updates}" if in_place else f"next_{order}_{stage.updates}"
+        builder.store(target, "e", stage.value, new, "visit")
 
     # sources ----------------------------------------------------------------------------------------------------------
     def note_sent(self, builder: CudaKernelBuilder, group: FoldGroup) -> None:
@@ -225,7 +234,7 @@ class Kernels:
     # the graph --------------------------------------------------------------------------------------------------------
     def reduction(self, stage: GraphReduce) -> CudaKernel:
         """One value for every team of the grid, over its vertices; :meth:`joined` brings them together."""
-        builder = self.builder(stage.name, templates.PARTIAL, RANGE)
+        builder = self.builder(stage.name, templates.PARTIAL, RANGE, either=True)
         builder.bind("v", "vertex", "v")
         builder.comment("kernel", stage)
         total = builder.accumulator("total", stage.value, stage.reducer, "kernel")
@@ -238,7 +247,7 @@ class Kernels:
 
     def joined(self, stage: GraphReduce) -> CudaKernel:
         """The value for the graph, by one team in float32 over partial values of many vertices each."""
-        builder = self.builder(f"join_{stage.into}", templates.JOIN, RANGE)
+        builder = self.builder(f"join_{stage.into}", templates.JOIN, RANGE, either=True)
         builder.bind("partial", "vertex", "v", "partial_")
         total = builder.accumulator("total", stage.value, stage.reducer, "kernel")
         builder.accumulate(total, builder.reading("partial", stage.into), stage.reducer, "vertex")

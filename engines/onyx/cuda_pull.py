@@ -25,7 +25,7 @@ class PullKernels(Kernels):
         """The owners of a vertex, ``share`` teams, gather over its in-edges and go on with its vertex steps. ``hub``:
         vertices of so many in-edges are left to :meth:`gather_hubs`; 0: none are. ``dirty_only``: another kernel
         gathers where everything is to be gathered."""
-        rounds = self.engine.rounds
+        rounds = self.engine.rounds(self)
         name, across = self.tracking.name(group), f"across_teams<{share}" if share > 1 else ""
         mapped = f"gather<{share}, {self._depth_of_owner(group, share)}, {rounds}, {hub}>", "in_offsets, in_neighbours"
         builder = self._gathering(f"{name}_dirty" if dirty_only else name, group, mapped, across, doubled)
@@ -121,12 +121,13 @@ class PullKernels(Kernels):
         name = self.tracking.name(group)
         names = {"number": self.number(group), "active": f"active_{name}", "dirty": f"dirty_{name}"}
         signature = [("out_offsets", "arcs"), ("out_neighbours", "ids"), *templates.RANGE]
-        builder = self.builder(f"mark_{name}", templates.MARK.format(**names), signature)
+        template = templates.MARK.format(**names, resuming=self.or_resuming)
+        builder = self.builder(f"mark_{name}", template, signature)
         builder.argument(names["active"], "flag")
         builder.argument(names["dirty"], "flag")
         builder.counter("followed", "&run->edges")
         self.note_sent(builder, group)
-        return builder.finish(unless=self.unless_untracked())
+        return builder.finish()
 
     def commit(self, group: FoldGroup, doubled: tuple[str, ...]) -> CudaKernel:
         """Copy fresh rows from the second buffer, or let the buffers change places if it holds everything."""
@@ -134,7 +135,7 @@ class PullKernels(Kernels):
         flips = [f"flips_vertex_{written}" for written in doubled]
         flip = " ".join(f"++{count}[0];" for count in flips)
         names = {"number": self.number(group), "flip": flip, "fresh": f"fresh_{name}"}
-        builder = self.builder(f"commit_{name}", templates.COMMIT.format(**names), templates.RANGE)
+        builder = self.builder(f"commit_{name}", templates.COMMIT.format(**names), templates.RANGE, either=True)
         for count in flips:
             builder.argument(count, "counts")
         builder.argument(names["fresh"], "flag")

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class PushKernels(Kernels):
     """Makes the kernels of an engine that pushes; ``sent_edges``: for reductions that read changing edges."""
 
-    def __init__(self, engine: OnyxCudaEngine) -> None:
-        super().__init__(engine)
+    def __init__(self, engine: OnyxCudaEngine, *, untracked: bool = False) -> None:
+        super().__init__(engine, untracked=untracked)
         self.sent_edges = SentEdges(self)
 
     def scatter(self, group: FoldGroup) -> CudaKernel:
@@ -29,7 +29,7 @@ class PushKernels(Kernels):
             builder.reduce_into(f"vertex_{stage.into}", "v", stage.message, stage.reducer, "visit")
         if not self.tracking.change_driven:
             return builder.finish()
-        self.sent_edges.note(builder, group, everything=True)
+        self.sent_edges.note(builder, group)
         arcs = "last - first" if self.tiles else "out_offsets[last] - out_offsets[first]"
         counted = f"run->edges += {len(group.edge_stages)} * Count({arcs});"
         builder.root.line(f"if (blockIdx.x == 0 && threadIdx.x == 0) {counted}")
@@ -60,4 +60,4 @@ class PushKernels(Kernels):
         builder = self.builder(f"sent_{name}", templates.SENT.format(active=f"active_{name}"), templates.RANGE)
         builder.argument(f"active_{name}", "flag")
         self.note_sent(builder, group)
-        return builder.finish(unless=self.unless_untracked())
+        return builder.finish()

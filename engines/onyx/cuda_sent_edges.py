@@ -43,10 +43,11 @@ class SentEdges:
         listed = f"[&](Id u, Arc e) {{ return {either}; }}"
         return wanted, listed if tiles or self.tracking.edges(group) else ""
 
-    def note(self, builder: CudaKernelBuilder, group: FoldGroup, *, everything: bool = False) -> None:
-        """In the visit of edge ``e``: it has propagated what it has now; ``everything`` does, tracked or not."""
-        if self._at_once(group):
-            self._store(builder, group, f"!{builder.untracked()}" if everything and self.tracking.pauses else "")
+    def note(self, builder: CudaKernelBuilder, group: FoldGroup) -> None:
+        """In the visit of edge ``e``: it has propagated what it has now."""
+        if not self.tracking.change_driven or not self._at_once(group):
+            return
+        self._store(builder, group)
 
     def plan(self, group: FoldGroup, over: str, lanes: float) -> None:
         """The launches after those that propagate."""
@@ -60,7 +61,7 @@ class SentEdges:
         rows = f"rows_{self.tracking.name(group)}"
         builder = kernels.builder(f"forget_{rows}", templates.FORGET.format(rows=rows), templates.RANGE)
         builder.argument(rows, "flag")
-        engine.add(builder.finish(unless=kernels.unless_untracked()), "all", 1)
+        engine.add(builder.finish(), "all", 1)
 
     def _at_once(self, group: FoldGroup) -> bool:
         spaces = {space for space, _ in self.tracking.edges(group)}
@@ -76,19 +77,12 @@ class SentEdges:
         builder.argument(f"rows_{name}", "flag")
         kernels.bind_reverse(builder, group.stages, "csr")
         self._store(builder, group)
-        return builder.finish(unless=kernels.unless_untracked(kernels.unless(group, tiles=tiles)))
+        return builder.finish(unless=kernels.unless(group, tiles=tiles))
 
-    def _store(self, builder: CudaKernelBuilder, group: FoldGroup, where: str = "") -> None:
-        name, body = self.tracking.name(group), builder.blocks["visit"]
-        kept = []
+    def _store(self, builder: CudaKernelBuilder, group: FoldGroup) -> None:
+        name = self.tracking.name(group)
         for space, read in self.tracking.edges(group):
             node, index = builder.reading(space, read), "e" if space == "edge" else "reverse[e]"
-            kept.append((f"sent_{name}_{read}", index, node, builder.mapping.lower(node)))
+            builder.store(f"sent_{name}_{read}", index, node, builder.mapping.lower(node), "visit")
         flag = builder.argument(f"moved_{name}", "flag")
-        if where:
-            body.line(f"if ({where}) {{")
-        for array, index, node, value in kept:
-            builder.store(array, index, node, value, "visit")
-        body.line(f"if (team.leads()) {flag}[e] = false;")
-        if where:
-            body.line("}")
+        builder.blocks["visit"].line(f"if (team.leads()) {flag}[e] = false;")

@@ -61,7 +61,7 @@ SEGMENTS = """
 MARK = """
     @kernel
     if (run->sparse({number})) followed = mark(out_offsets, out_neighbours, first, last, {active}, {dirty});
-    vertexmap(team, first, last, [&](Id u) {{ return {active}[u]; }}, [&](Id u) {{
+    vertexmap(team, first, last, [&](Id u) {{ return {active}[u]{resuming}; }}, [&](Id u) {{
         @source
         {active}[u] = false;
     }});
@@ -91,7 +91,7 @@ FORGET = """
 MARK_ROWS = """
     @kernel
     {mark}
-    vertexmap(team, first, last, [&](Id u) {{ return {active}[u]; }}, [&](Id u) {{
+    vertexmap(team, first, last, [&](Id u) {{ return {active}[u]{resuming}; }}, [&](Id u) {{
         @source
         {dirty}[u] = true;
         {active}[u] = false;
@@ -99,7 +99,7 @@ MARK_ROWS = """
 """
 COUNT_ROWS = """
     @kernel
-    edges += count_edges(out_offsets, first, last, {dirty}, next_{dirty}, {later});
+    edges += count_edges(out_offsets, first, last, {dirty}, next_{dirty});
 """
 JOIN = """
     @kernel

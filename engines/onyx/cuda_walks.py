@@ -261,7 +261,7 @@ MAPPINGS = (
     Mapped(nothing, ("if (!run->{sparse}({number})) {", "return;")),
     Mapped(
         count_edges,
-        ("count_edges(out_offsets, first, last, dirty_{group}, next_dirty_{group_too}, {later});",),
+        ("count_edges(out_offsets, first, last, dirty_{group}, next_dirty_{group_too});",),
         (
             "for (Id u = first + 32 * warp_of_grid() + lane_id(); u < last; u += 32 * warps_of_grid()) {",
             "if (dirty[u]) edges += offsets[u + 1] - offsets[u];",

@@ -44,7 +44,7 @@ class Tracking:
     watches: tuple[Watched, ...]
     factors: frozenset[str] = frozenset()  # edge properties that the program's products are made of
     keeps_sent: bool = True  # False: any change at all is propagated to reductions, and nobody asks what was sent
-    pauses: bool = False  # where nearly everything moves, supersteps go untracked
+    pauses: bool = False  # where nearly everything moves, supersteps go untracked, by kernels of their own
 
     @staticmethod
     def name(group: FoldGroup) -> str:
@@ -140,11 +140,6 @@ class Tracking:
         """Whether any change at all of a property that a group reads from the ends of edges has to be propagated: where
         an edge update reads a part of a product."""
         return group.kind == "update" and ("vertex", name) not in self.watches
-
-    def flagged(self, group: FoldGroup, name: str) -> bool:
-        """Whether a vertex is *active* for a group when a property that the group reads from the ends of edges has
-        moved; else its row is dirty at once."""
-        return not self.exact(group, name) or name in self.destinations(group)
 
     def sent(self, group: FoldGroup) -> tuple[str, ...]:
         """The properties of vertices of which is kept what was last propagated to a group; of the others any change at

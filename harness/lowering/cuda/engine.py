@@ -110,7 +110,8 @@ class CudaEngine(ModelledEngine):
         cupy.cuda.Device().synchronize()
 
     def _pauses(self) -> dict[str, int]:
-        """When supersteps go untracked: by the arcs of sources that moved, over all reductions and sides."""
+        """When supersteps go untracked, by the arcs of sources that moved, over all reductions and sides; and the arcs
+        that those then visit."""
         groups = self.tracking.propagating()
         reducing = [number for number, group in enumerate(groups) if group.edge_stages]
         at_once = [number for number in reducing if self.tracking.hears_at_once(groups[number])]
@@ -118,6 +119,9 @@ class CudaEngine(ModelledEngine):
             "untracked_arcs": max(1, int(self.untracked_share * self.graph.num_edges * len(reducing))),
             "reductions": sum(1 << number for number in reducing),
             "at_once": sum(1 << number for number in at_once),
+            "patience": self.patience,
+            "full": self._edges(0),
+            "full_odd": self._edges(-1),
         }
 
     def _all_propagated(self, group: FoldGroup) -> None:

@@ -9,16 +9,15 @@ Names cannot meet: arrays are ``vertex_lp``, ``csc_weight``, ...; variables end 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as MappingOf
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from harness.language.expressions import Expression, parameter, read
 from harness.language.program import Program, Reducer, Stage, reads
 from harness.lowering.cuda.accesses import Access
-from harness.lowering.cuda.code import Block, Value
+from harness.lowering.cuda.code import Value
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape
 from harness.lowering.cuda.mapping import Location, Mapping
 from harness.lowering.cuda.names import in_ascii, kernel_name
@@ -82,7 +81,7 @@ class CudaKernelBuilder:
 
     The blocks of a template are ``kernel`` and those named by its other placeholders; a block's parent is the last one
     before it at a smaller indentation. What ``fetch`` reads is kept in ``got`` and computed on in ``visit``; ``holds``:
-    so are rows that a thread walks, which are short.
+    so are rows that a thread walks, which are short. ``idle``: a condition under which the kernel does nothing.
     ``flipped``: arrays whose two buffers change places as a run goes on, by the name of the count of their flips.
     """
 
@@ -100,7 +99,9 @@ class CudaKernelBuilder:
         scratch: Scratch = "global",
         flipped: MappingOf[str, str] | None = None,
         holds: bool = False,
+        idle: str = "",
     ) -> None:
+        self.idle = idle
         self.name, self.program, self.layout, self.template = kernel_name(name), program, layout, template
         self.team, self.flipped, self.scratch = team, flipped or {}, scratch
         self.blocks = blocks_of(template, hoisted)
@@ -218,26 +219,6 @@ class CudaKernelBuilder:
         name = self.program.control.tolerance
         return "0.0f" if name is None else self.mapping.lower(parameter(name, "float")).text
 
-    def untracked(self) -> str:
-        """A bool variable: whether this superstep propagates everything and tracks no changes."""
-        line = "const bool untracked = run->untracked;"
-        if line not in self.root.lines:
-            self.root.lines.insert(0, line)
-        return "untracked"
-
-    @contextmanager
-    def where(self, test: str, block: str, *, called: str) -> Iterator[str]:
-        """Statements that run where ``test`` holds, at the end of a block; the name for them to go by. ``called``: what
-        they are taken for where accesses are counted."""
-        inner = Block(called, self.blocks[block])
-        name = f"{block} where {test}"
-        self.blocks[name] = inner
-        yield name
-        if inner.lines:
-            self.blocks[block].line(f"if ({test}) {{")
-            self.blocks[block].lines += [f"    {line}" for line in inner.lines]
-            self.blocks[block].line("}")
-
     def counter(self, name: str, target: str) -> str:
         """A variable of every thread, whose sum over all threads is added to ``target`` in the end."""
         self._counters[name] = target
@@ -245,12 +226,13 @@ class CudaKernelBuilder:
 
     # the result -------------------------------------------------------------------------------------------------------
     def finish(self, *, unless: str = "run->over()", at_once: int = 0) -> CudaKernel:
-        """The kernel's source. ``unless``: the condition under which it does nothing. ``at_once``: the threads that a
-        multiprocessor is to hold, whatever registers each would like to have."""
+        """The kernel's source. ``unless``: another condition under which it does nothing. ``at_once``: the threads that
+        a multiprocessor is to hold, whatever registers each would like to have."""
         if any("parameters[" in line for block in self.blocks.values() for line in block.lines):
             self.argument("parameters", "input")
         if self.mapping.tile_floats:
             self.root.lines.insert(0, self._tiles())
+        unless = f"{unless} || {self.idle}" if self.idle else unless
         types, chosen = self._buffers()
         arguments = ", ".join(f"{TYPES[kind]} {name}" for name, kind in types.items())
         lines = [f"if ({unless}) return;", *chosen, "const Team team;"]

@@ -43,6 +43,7 @@ class PlannedEngine(Engine):
     dense_share = 0.0  # of the arcs, from which a frontier goes over everything
     rebuild_share = 0.0  # of the arcs, from which building kept sums anew is no more work; 0: it always is
     untracked_share = 0.0  # of the arcs, from which tracking changes costs more than it spares; 0: it never does
+    patience = 0  # turns in which so much moves, before tracking pauses
     rows_share = 0.5  # of the arcs, from which an edge update goes over all of them
     tracks_edges = False  # changes of edge properties
     accumulators = KeptAccumulators()

@@ -18,12 +18,13 @@ struct Run {
     Count confirming;  // no source is active; accumulators are built anew to see whether that stays
 
     Count untracked;  // turns left, this one among them, in which everything is propagated and no changes are tracked
-    Count resuming;   // the turn behind these: everything is propagated once more, and tracked again
+    Count resuming;   // the turn behind these: everything counts as dirty and active, and is tracked again
     Count crowded;    // turns one after another in which nearly everything moved
     Count stretch;    // turns that went untracked last time
     Count found;      // arcs of sources that moved, in this turn so far
     Count movers;     // what moved in this turn so far
     Count usual;      // what moved in the first of the untracked turns
+    Count entered;    // arcs of sources that had moved in the turn before these
 
     Count sides;       // 2: supersteps alternate the sides of a bipartite graph
     Count settles;     // whether the program ends when nothing moves
@@ -34,6 +35,8 @@ struct Run {
     Count untracked_arcs;  // sources that moved have so many in a turn: nearly everything moves; 0: never untracked
     Count reductions;  // a bit for every edge stage that reduces
     Count at_once;     // of those, the ones whose sources moved in the same superstep
+    Count patience;    // turns in which nearly everything moved, before some go untracked
+    Count full[2];     // arcs that an untracked superstep of each side visits
     Count always[2];   // arcs that a superstep of each side visits whatever happens
     Count frontier[GROUPS][2];  // arcs that leave the active sources of an edge stage: in even and odd supersteps
 
@@ -64,23 +67,24 @@ struct Past {
 const Count SHORT_STRETCH = 8, LONG_STRETCH = 32;  // turns without tracking
 
 // A turn is over, in which every side has been updated. Where nearly everything moves, noting and comparing what was
-// sent costs more than it spares: after two such turns the next ones go untracked, as a full propagation does, until
-// half as much moves or some turns have passed. Then flags say that everything is dirty and active, and a turn that
-// propagates it all notes what was sent.
+// sent costs more than it spares: after some such turns the next ones go untracked, as a full propagation does, until
+// less seems to move or a stretch of turns has passed. Then a turn takes everything for dirty and active, and notes what it
+// sends.
 __device__ inline void end_turn(Run* run)
 {
     run->resuming = 0;
     if (run->untracked) {
         if (run->usual == 0) run->usual = run->movers;
         run->untracked -= 1;
-        if (2 * run->movers < run->usual) run->untracked = 0;
+        if (double(run->entered) * run->movers < double(run->untracked_arcs) * run->usual) run->untracked = 0;
         run->resuming = run->untracked == 0;
         run->crowded = 0;
     } else if (run->untracked_arcs == 0 || run->found < run->untracked_arcs) {
         run->crowded = run->stretch = 0;
-    } else if (++run->crowded == 2) {
+    } else if (++run->crowded == run->patience) {
         run->stretch = run->stretch == 0 ? SHORT_STRETCH : run->stretch < LONG_STRETCH ? 2 * run->stretch : LONG_STRETCH;
         run->untracked = run->stretch;
+        run->entered = run->found;
         run->usual = 0;
     }
     run->found = run->movers = 0;
@@ -88,7 +92,8 @@ __device__ inline void end_turn(Run* run)
 
 __device__ inline void end_superstep(Run* run, Past* past)
 {
-    const Count visited = run->edges + run->always[run->superstep % run->sides];
+    const Count* const more = run->untracked ? run->full : run->always;
+    const Count visited = run->edges + more[run->superstep % run->sides];
     past[run->superstep - run->first] = {run->active, visited, run->dense + (run->untracked > 0)};
     for (int group = 0; group < GROUPS; ++group) {
         const Count at_once = run->at_once >> group & 1;

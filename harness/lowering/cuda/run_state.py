@@ -12,9 +12,9 @@ from harness.lowering.cuda.modules import MOST_GROUPS
 
 RUN_FIELDS = (
     "superstep", "limit", "first", "settled", "active", "moved", "edges", "dense", "rebuilding", "confirming",
-    "untracked", "resuming", "crowded", "stretch", "found", "movers", "usual",
+    "untracked", "resuming", "crowded", "stretch", "found", "movers", "usual", "entered",
     "sides", "settles", "rebuild", "dense_arcs", "dense_rows", "rebuild_arcs",
-    "untracked_arcs", "reductions", "at_once", "always", "always_odd",
+    "untracked_arcs", "reductions", "at_once", "patience", "full", "full_odd", "always", "always_odd",
 )  # fmt: skip
 FIELD = {name: place for place, name in enumerate(RUN_FIELDS)}
 

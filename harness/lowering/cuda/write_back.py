@@ -6,7 +6,7 @@ threads may set one at once, as they all write the same, and none of that is ato
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from harness.language.analysis import FoldGroup
 from harness.language.expressions import Expression
@@ -33,22 +33,17 @@ def cuda_write_back(
     Counts the vertices that moved into ``run->moved``.
     """
     writes = [*reduced, *composed_writes(tracking.program, group, tracking.live(group.stages))]
+    builder.bind("old", builder.read_in(block), "v")
     new = {name: builder.mapping.kept(value) for name, value in writes}
-    if tracking.pauses:
-        untracked = builder.untracked()
-        with builder.where(f"!{untracked}", block, called=block) as noting:
-            builder.bind("old", noting, "v")
-            _note_changes(builder, tracking, group, new, noting)
-        with builder.where(untracked, block, called="untracked") as counting:
-            builder.bind("before", counting, "v")
-            _count_moved(builder, tracking, new, counting, "before")
-            _flag_all(builder, tracking, new, counting)
-    else:
-        builder.bind("old", builder.read_in(block), "v")
+    moved = []
+    for name, _ in writes:
         if tracking.change_driven:
-            _note_changes(builder, tracking, group, new, block)
-        else:
-            _count_moved(builder, tracking, new, block)
+            _note_changes(builder, tracking, group, name, new[name], block)
+        if ("vertex", name) in tracking.watches and not (tracking.change_driven and tracking.listening_groups(name)):
+            moved.append(builder.moved("old", name, new[name], block))
+    if moved:
+        count = builder.counter("moved", "&run->moved")
+        builder.blocks[block].line(f"if (team.leads() && ({' || '.join(moved)})) ++{count};")
     if changed:
         differ = [builder.moved("old", name, new[name], block, exact=True) for name, _ in writes]
         builder.blocks[block].line(f"const bool {changed} = {' || '.join(differ) or 'false'};")
@@ -60,38 +55,6 @@ def cuda_write_back(
 
 
 def _note_changes(
-    builder: CudaKernelBuilder, tracking: Tracking, group: FoldGroup, new: Mapping[str, Value], block: str
-) -> None:
-    """What each property's new value asks of those who read it; what is watched and nobody listens to is counted."""
-    for name, value in new.items():
-        _note_change(builder, tracking, group, name, value, block)
-    silent = [name for name in new if not tracking.listening_groups(name)]
-    _count_moved(builder, tracking, {name: new[name] for name in silent}, block)
-
-
-def _count_moved(
-    builder: CudaKernelBuilder, tracking: Tracking, new: Mapping[str, Value], block: str, space: str = "old"
-) -> None:
-    """Count the vertices of which something that is watched moved from what ``space`` holds."""
-    watched = {name: value for name, value in new.items() if ("vertex", name) in tracking.watches}
-    moved = [builder.moved(space, name, value, block) for name, value in watched.items()]
-    if moved:
-        count = builder.counter("moved", "&run->moved")
-        builder.blocks[block].line(f"if (team.leads() && ({' || '.join(moved)})) ++{count};")
-
-
-def _flag_all(builder: CudaKernelBuilder, tracking: Tracking, written: Iterable[str], block: str) -> None:
-    """Where nothing is tracked, whoever reads this vertex is to find it moved once changes are tracked again."""
-    listening = ((reader, name) for name in written for reader in tracking.listening_groups(name))
-    flags = dict.fromkeys(
-        f"active_{tracking.name(reader)}" for reader, name in listening if tracking.flagged(reader, name)
-    )
-    if flags:
-        told = " ".join(f"{builder.argument(flag, 'flag')}[v] = true;" for flag in flags)
-        builder.blocks[block].line(f"if (team.leads()) {{ {told} }}")
-
-
-def _note_change(
     builder: CudaKernelBuilder, tracking: Tracking, group: FoldGroup, name: str, new: Value, block: str
 ) -> None:
     at = builder.blocks[block]
@@ -104,11 +67,11 @@ def _note_change(
         space, exact = f"sent_{tracking.name(reader)}", tracking.exact(reader, name)
         builder.bind(space, builder.read_in(block), "v", f"{space}_")
         far = builder.moved("old" if exact else space, name, new, block, exact=exact)
-        if tracking.flagged(reader, name):
-            make_active(builder, tracking, group, reader, far, block, counts=not exact)
-        else:
+        if exact and name not in tracking.destinations(reader):
             flag = builder.argument(f"dirty_{tracking.name(reader)}", "flag")
             at.line(f"if (team.leads() && {far}) {flag}[v] = true;")
+        else:
+            make_active(builder, tracking, group, reader, far, block, counts=not exact)
 
 
 def make_active(
