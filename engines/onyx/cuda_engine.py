@@ -149,8 +149,10 @@ class OnyxCudaEngine(CudaEngine):
             if group.kind == "graph":
                 self._plan_reductions(kernels, group)
                 continue
-            if untracked:  # first: what holds a superstep's values alone changes places behind either half
+            if untracked:  # first: buffers change places behind either half
+                planned = len(self.launches)
                 self._plan_group(untracked, group)
+                self.launches[planned:] = [replace(launch, untracked=True) for launch in self.launches[planned:]]
             self._plan_group(kernels, group)
 
     def _allow_pauses(self) -> None:

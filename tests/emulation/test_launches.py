@@ -56,7 +56,9 @@ def test_supersteps_are_recorded_once(schedule, name, graphs, recorded, emulated
 def test_little_is_queued_behind_the_end_of_a_short_run(emulated, monkeypatch):
     queued = []
     superstep = Launcher.superstep
-    monkeypatch.setattr(Launcher, "superstep", lambda self, n, past: (queued.append(n), superstep(self, n, past)))
+    monkeypatch.setattr(
+        Launcher, "superstep", lambda self, n, past, **how: (queued.append(n), superstep(self, n, past, **how))
+    )
     algorithm, graph = algorithms()["kcore"], arcs_and_loops()
     graph = algorithm.prepare_graph(graph)
     engine = prepared("push-edges", trace(algorithm), graph, 1, emulated)

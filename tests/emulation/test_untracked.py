@@ -40,6 +40,11 @@ def test_stretches_grow_where_everything_moves_for_long(schedule, emulated):
 
 
 @pytest.mark.parametrize("schedule", on_cuda.PAUSING)
+def test_pauses_that_nothing_suggested_at_first(schedule, emulated):
+    on_cuda.test_pauses_that_nothing_suggested_at_first(schedule, emulated)
+
+
+@pytest.mark.parametrize("schedule", on_cuda.PAUSING)
 def test_never_where_little_moves(schedule, emulated):
     on_cuda.test_never_where_little_moves(schedule, emulated)
 

@@ -184,6 +184,56 @@ def test_stretches_grow_where_everything_moves_for_long(schedule, device):
     engine.close()
 
 
+def waking_late(p, self):
+    """Values that move from an hour on, until another."""
+    p.vertex("dawn")
+    p.vertex("hour", start=0.0)
+    p.vertex("x", start=0.0)
+    p.vertex("y", start=0.0)
+
+    @p.over_edges(into="heard", reduce="sum")
+    def spread(src):
+        return src.x
+
+    @p.over_vertices
+    def step(v):
+        awake = (v.hour >= v.dawn) & (v.hour < v.dawn + 60.0)
+        return {"y": v.heard, "hour": v.hour + 1.0, "x": where(awake, v.x + 0.25, v.x)}
+
+    p.until_settled(self.tolerance, at_most=200)
+    p.output("y", bound=1e-5)
+
+
+@pytest.mark.parametrize("schedule", PAUSING)
+def test_pauses_that_nothing_suggested_at_first(schedule, device):
+    """One vertex moves early and keeps the run going; the device may not pause when all others wake, until the host
+    has heard of it, which then queues both halves of a superstep again. Answers are the same all along."""
+    program_, graph = traced(waking_late, "waking_late", tolerance_value=0.01), grid(rows=8, columns=9)
+    dawn = np.full(graph.num_vertices, 40.0, np.float32)
+    dawn[0] = 0.0
+    engine = prepared(schedule, program_, graph, 1, device)
+    inputs = Inputs({"dawn": dawn}, dict(program_.parameters))
+    found = check(engine, program_, graph, inputs, 1, 90)
+    assert not any(found[:43])
+    assert sum(found[43:90]) > 30
+    assert engine.pauses.both
+    for steps in (90, 17):  # at once, and by looks between
+        engine.reset(inputs)
+        taken = []
+        while len(taken) < 90:
+            taken += engine.run(min(steps, 90 - len(taken))).supersteps
+        run = ReferenceRun(program_, graph, 1)
+        run.reset(inputs)
+        run.run(90)
+        compared = compare(program_, outputs_of(engine, program_), outputs_of(run, program_))
+        assert compared.ok, compared.detail
+        if schedule in PUSHED:
+            dense = [step.direction == "dense" for step in taken]
+            assert not any(dense[:43])
+            assert sum(dense[43:90]) > 15
+    engine.close()
+
+
 @pytest.mark.parametrize("schedule", PAUSING)
 def test_never_where_little_moves(schedule, device):
     program_, graph = traced(counting_down, "counting_down", tolerance_value=0.01), grid(rows=8, columns=9)

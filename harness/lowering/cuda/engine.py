@@ -16,6 +16,7 @@ from harness.lowering.cuda.launches import Launcher, turned
 from harness.lowering.cuda.memory import DeviceMemory
 from harness.lowering.cuda.memory_model import ModelledEngine
 from harness.lowering.cuda.modules import MOST_GROUPS, compiled_module, headers
+from harness.lowering.cuda.pauses import Pauses
 from harness.lowering.cuda.run_state import RUN_FIELDS, Look, RunState
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ USUAL_SUPERSTEPS = 1024  # of a run, of which there is room for the records; it 
 
 class CudaEngine(ModelledEngine):
     """Runs on a device what a subclass plans (:class:`harness.lowering.cuda.plan.PlannedEngine`)."""
+
+    pauses: Pauses | None = None  # where tracking may pause
 
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Lower, compile, upload. Raises DeviceUnavailable, CompilationFailed, MemoryError."""
@@ -98,7 +101,8 @@ class CudaEngine(ModelledEngine):
         start["dense_arcs"] = int(self.dense_share * edges)
         start["dense_rows"] = int(max(self.dense_share, self.rows_share) * edges)
         start["rebuild_arcs"] = int(self.rebuild_share * edges / len(self.sides)) if self.accumulators.rebuild else 0
-        if self.tracking.pauses:
+        self.pauses = Pauses(self.state, self.patience, begin=True) if self.tracking.pauses else None
+        if self.pauses:
             start |= self._pauses()
         if not self.change_driven:
             start |= {"always": self._edges(0), "always_odd": self._edges(-1)}
@@ -119,6 +123,7 @@ class CudaEngine(ModelledEngine):
             "untracked_arcs": max(1, int(self.untracked_share * self.graph.num_edges * len(reducing))),
             "reductions": sum(1 << number for number in reducing),
             "at_once": sum(1 << number for number in at_once),
+            "may_pause": 1,
             "patience": self.patience,
             "full": self._edges(0),
             "full_odd": self._edges(-1),
@@ -147,7 +152,10 @@ class CudaEngine(ModelledEngine):
                 if f"vertex_{stage.into}" in arrays:
                     arrays[f"vertex_{stage.into}"].fill(IDENTITY[stage.reducer])
             frontier[number, : len(self.sides)] = int(np.diff(self.graph.csr.offsets)[senders].sum())
-        self.state.set(frontier, active=int(np.count_nonzero(stale | senders)), rebuilding=0)
+        if self.pauses:  # little is active
+            self.pauses = Pauses(self.state, self.patience, begin=False)
+        active = int(np.count_nonzero(stale | senders))
+        self.state.set(frontier, active=active, rebuilding=0, may_pause=0)
 
     def run(self, max_supersteps: int) -> RunStatistics:
         """Run until settled or for ``max_supersteps`` more supersteps.
@@ -165,6 +173,8 @@ class CudaEngine(ModelledEngine):
             self.queue(first, wanted, past)
             self.stream.synchronize()
             found = self.state.fields()
+            if self.pauses:
+                self.pauses.heard(found, found["superstep"])
         self.done, self.settled = found["superstep"], bool(found["settled"])
         taken = past[: self.done - first].get()
         statistics.supersteps = [self.superstep_of(*map(int, one)) for one in taken]
@@ -184,12 +194,16 @@ class CudaEngine(ModelledEngine):
         rest may be left out."""
         looks: list[Look] = []
         for superstep in range(first, wanted):
-            self.launcher.superstep(superstep, past)
+            self.launcher.superstep(superstep, past, tracked=self.pauses is not None and not self.pauses.both)
             queued = superstep - first + 1
             if superstep + 1 < wanted and (queued < LOOK_EVERY or queued % LOOK_EVERY == 0):
                 looks.append(self.state.look())
-                if len(looks) > 1 and looks.pop(0).settled():
-                    return
+                if len(looks) > 1:
+                    news = looks.pop(0).fields()
+                    if news["settled"]:
+                        return
+                    if self.pauses:
+                        self.pauses.heard(news, superstep + 1)
 
     def superstep_of(self, active: int, edges: int, dense: int) -> Superstep:
         """What is told of a superstep, from its record."""

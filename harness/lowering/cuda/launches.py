@@ -32,7 +32,7 @@ class Launch:
     ``lanes``: of each. ``blocks``: so many, whatever the work; 0: as the work asks for. ``most``: these are *some* for
     each multiprocessor, MOST_BLOCKS at most, or a *few*, of FEW_THREADS; the *resident* ones that the device runs
     at once, which go over the work side by side, so that what neighbours read is still cached for each other; or *all*
-    that the work asks for.
+    that the work asks for. ``untracked``: it does nothing where changes are tracked.
     """
 
     kernel: CudaKernel
@@ -41,6 +41,7 @@ class Launch:
     swaps: tuple[str, ...] = ()
     blocks: int = 0
     most: Most = "some"
+    untracked: bool = False
 
     def blocks_over(self, count: int, threads: int, multiprocessors: int, at_once: int) -> int:
         """How many blocks of ``threads`` there are for ``count`` pieces of work, on so many multiprocessors, each of
@@ -86,18 +87,18 @@ class Launcher:
     def __init__(self, engine: CudaEngine) -> None:
         self.engine = engine
         self.twins = engine.twins
-        self.made: dict[tuple[int, int], Any] = {}
+        self.made: dict[tuple[int, int, bool], Any] = {}
         self.past: Any = None
 
-    def superstep(self, number: int, past: Any) -> None:
+    def superstep(self, number: int, past: Any, *, tracked: bool = False) -> None:
         """Queue superstep ``number``, which is recorded in ``past``, on the present stream, which is not the default
-        one."""
+        one; ``tracked``: changes are tracked for sure."""
         if past is not self.past:
             self.forget()
             self.past = past
-        key = (number % 2, number % len(self.engine.sides))
+        key = (number % 2, number % len(self.engine.sides), tracked)
         if key not in self.made:
-            self.made[key] = _recorded(self.launches(number, past))
+            self.made[key] = _recorded(self.launches(number, past, tracked=tracked))
         self.made[key].launch()
 
     def forget(self) -> None:
@@ -105,13 +106,13 @@ class Launcher:
         self.made.clear()
         self.past = None
 
-    def launches(self, number: int, past: Any) -> list[Started]:
+    def launches(self, number: int, past: Any, *, tracked: bool = False) -> list[Started]:
         """The launches of superstep ``number``, one after another."""
         launches, side = self.engine.launches, number % len(self.engine.sides)
         swapped = turned(launches) if number % 2 else set()
         found = []
         for launch in launches:
-            if self.engine.is_launched(launch, side):
+            if self.engine.is_launched(launch, side) and not (tracked and launch.untracked):
                 found.append(self._started(launch, swapped, side))
             swapped = swapped ^ set(launch.swaps)
         end = self.engine.functions["end_of_superstep"]

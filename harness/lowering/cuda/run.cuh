@@ -32,6 +32,7 @@ struct Run {
     Count dense_arcs;  // a frontier with more arcs than these goes over everything
     Count dense_rows;  // an edge update whose dirty rows have more arcs than these goes over everything
     Count rebuild_arcs;  // one with as many as these has accumulators built anew, which is no more work; 0: never so
+    Count may_pause;   // whether supersteps may go untracked: else the kernels that they take are not queued
     Count untracked_arcs;  // sources that moved have so many in a turn: nearly everything moves; 0: never untracked
     Count reductions;  // a bit for every edge stage that reduces
     Count at_once;     // of those, the ones whose sources moved in the same superstep
@@ -81,7 +82,7 @@ __device__ inline void end_turn(Run* run)
         run->crowded = 0;
     } else if (run->untracked_arcs == 0 || run->found < run->untracked_arcs) {
         run->crowded = run->stretch = 0;
-    } else if (++run->crowded == run->patience) {
+    } else if (++run->crowded >= run->patience && run->may_pause) {
         run->stretch = run->stretch == 0 ? SHORT_STRETCH : run->stretch < LONG_STRETCH ? 2 * run->stretch : LONG_STRETCH;
         run->untracked = run->stretch;
         run->entered = run->found;

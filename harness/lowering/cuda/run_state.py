@@ -14,7 +14,7 @@ RUN_FIELDS = (
     "superstep", "limit", "first", "settled", "active", "moved", "edges", "dense", "rebuilding", "confirming",
     "untracked", "resuming", "crowded", "stretch", "found", "movers", "usual", "entered",
     "sides", "settles", "rebuild", "dense_arcs", "dense_rows", "rebuild_arcs",
-    "untracked_arcs", "reductions", "at_once", "patience", "full", "full_odd", "always", "always_odd",
+    "may_pause", "untracked_arcs", "reductions", "at_once", "patience", "full", "full_odd", "always", "always_odd",
 )  # fmt: skip
 FIELD = {name: place for place, name in enumerate(RUN_FIELDS)}
 
@@ -26,10 +26,10 @@ class Look:
     host: NDArray[np.int64]
     arrived: Any  # an event of CuPy's
 
-    def settled(self) -> bool:
-        """Whether the run had settled; waits for the copy."""
+    def fields(self) -> dict[str, int]:
+        """All fields; waits for the copy."""
         self.arrived.synchronize()
-        return bool(self.host[FIELD["settled"]])
+        return dict(zip(RUN_FIELDS, map(int, self.host), strict=False))
 
 
 class RunState:

@@ -1,0 +1,42 @@
+"""Which halves of a superstep the host queues where tracking may pause: see ``end_turn`` of ``run.cuh``.
+
+The device decides when tracking pauses, superstep by superstep, and kernels of the half whose turn it is not do
+nothing. Even so each takes the time of a launch. While nothing suggests a pause the device may not make one, and the
+tracked half is queued alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from harness.lowering.cuda.run_state import RunState
+
+TRIAL = 8  # supersteps in which a pause may begin, before it is forbidden as nothing suggests one
+
+
+class Pauses:
+    """What the host allows and queues. ``begin``: pauses are allowed at the start, where all sources are active."""
+
+    def __init__(self, state: RunState, patience: int, *, begin: bool) -> None:
+        self.state, self.patience = state, patience
+        self.allowed = self.both = begin
+        self.since = 0
+
+    def heard(self, news: Mapping[str, int], queued: int) -> None:
+        """Decide by the state of the run after some of the ``queued`` supersteps."""
+        paused = news["untracked"] or news["resuming"]
+        if self.allowed:
+            if not paused and news["crowded"] == 0 and news["superstep"] - self.since >= TRIAL:
+                self._allow(False, queued)
+        elif self.both:
+            if not paused and news["superstep"] > self.since:  # after one in which none could begin
+                self.both = False
+        elif news["crowded"] >= self.patience:
+            self._allow(True, queued)
+            self.both = True
+
+    def _allow(self, allowed: bool, queued: int) -> None:
+        self.state.note(may_pause=int(allowed))
+        self.allowed, self.since = allowed, queued
