@@ -200,10 +200,15 @@ class OnyxCudaEngine(CudaEngine):
     def _plan_scatter(self, kernels: PushKernels, group: FoldGroup) -> None:
         over, lanes = ("arcs", self.team.lanes) if kernels.tiles else ("sources", 1)
         tracked = kernels.tracking.change_driven
-        rebuilding = " || !run->rebuilding" if tracked else ""
+        either = self.tracking.pauses and not self.tracking.edges(group)  # what edges have sent, nobody notes
+        if either and kernels.untracked:
+            return
+        rebuilding, most = " || !run->rebuilding" if tracked else "", self.most
+        self.most = "some" if either else most
         for stage in group.edge_stages:
-            self.add(kernels.clear(stage, unless=f"run->over(){rebuilding}"), "vertices")
-        self.add(kernels.scatter(group), over, lanes)
+            self.add(kernels.clear(stage, unless=f"run->over(){rebuilding}", either=either), "vertices")
+        self.add(kernels.scatter(group, either=either), over, lanes)
+        self.most = most
         if tracked:
             self.add(kernels.changes(group, self.messages, tiles=False), "sources", 1)
             if kernels.tiles:

@@ -136,12 +136,15 @@ class Kernels:
             builder.store(f"vertex_{stage.into}", "v", stage.message, blank, "vertex")
         return builder.finish()
 
-    def clear(self, stage: EdgeReduce, *, run: int = 0, unless: str = OVER, dense: str = "") -> CudaKernel:
+    def clear(
+        self, stage: EdgeReduce, *, run: int = 0, unless: str = OVER, dense: str = "", either: bool = False
+    ) -> CudaKernel:
         """Set an accumulator in memory to the reducer's identity. ``run``: where segments of so many edges do not store
         it, and where there are no edges only once, as nobody else writes it (:mod:`harness.lowering.accumulators`).
         ``dense``: this superstep goes over everything though changes are tracked, by these flags, which it takes
-        back."""
-        builder = self.builder(f"clear_{stage.into}", templates.VERTEX.replace("WANTED", EVERY), RANGE)
+        back. ``either``: in tracked and untracked supersteps."""
+        template = templates.VERTEX.replace("WANTED", EVERY)
+        builder = self.builder(f"clear_{stage.into}", template, RANGE, either=either)
         blank = builder.accumulator("blank", stage.message, stage.reducer, "kernel")
         if dense:
             builder.root.line("if (blockIdx.x == 0 && threadIdx.x == 0) ++run->dense;")

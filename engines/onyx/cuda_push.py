@@ -20,9 +20,9 @@ class PushKernels(Kernels):
         super().__init__(engine, untracked=untracked)
         self.sent_edges = SentEdges(self)
 
-    def scatter(self, group: FoldGroup) -> CudaKernel:
-        """Every edge sends its messages to its destination."""
-        builder = self.edges(self.tracking.name(group), "csr", self.depth(group), tiles=self.tiles)
+    def scatter(self, group: FoldGroup, *, either: bool = False) -> CudaKernel:
+        """Every edge sends its messages to its destination; ``either``: in tracked and untracked supersteps."""
+        builder = self.edges(self.tracking.name(group), "csr", self.depth(group), tiles=self.tiles, either=either)
         self.bind_reverse(builder, group.stages, "csr")
         for stage in group.edge_stages:
             builder.comment("visit", stage)
@@ -32,7 +32,8 @@ class PushKernels(Kernels):
         self.sent_edges.note(builder, group)
         arcs = "last - first" if self.tiles else "out_offsets[last] - out_offsets[first]"
         counted = f"run->edges += {len(group.edge_stages)} * Count({arcs});"
-        builder.root.line(f"if (blockIdx.x == 0 && threadIdx.x == 0) {counted}")
+        tracked = " && !run->untracked" if either else ""
+        builder.root.line(f"if (blockIdx.x == 0 && threadIdx.x == 0{tracked}) {counted}")
         return builder.finish(unless=f"{OVER} || !run->rebuilding")
 
     def changes(self, group: FoldGroup, messages: dict[str, Expression], *, tiles: bool) -> CudaKernel:
