@@ -24,7 +24,7 @@ typedef {arc} Arc;  // a position among the edges
 """
 END = """extern "C" __global__ void end_of_superstep(Run* run, Past* past)
 {
-    if (!run->over()) end_superstep(run, past);
+    if (!run->over()) end_or_pause(run, past);
 }
 """
 

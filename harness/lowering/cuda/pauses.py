@@ -1,4 +1,4 @@
-"""Which halves of a superstep the host queues where tracking may pause: see ``end_turn`` of ``run.cuh``.
+"""Which halves of a superstep the host queues where tracking may pause: see ``pauses.cuh``.
 
 The device decides when tracking pauses, superstep by superstep, and kernels of the half whose turn it is not do
 nothing. Even so each takes the time of a launch. While nothing suggests a pause the device may not make one, and the

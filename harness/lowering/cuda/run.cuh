@@ -65,43 +65,10 @@ struct Past {
     Count active, edges, dense;
 };
 
-const Count SHORT_STRETCH = 8, LONG_STRETCH = 32;  // turns without tracking
-
-// A turn is over, in which every side has been updated. Where nearly everything moves, noting and comparing what was
-// sent costs more than it spares: after some such turns the next ones go untracked, as a full propagation does, until
-// less seems to move or a stretch of turns has passed. Then a turn takes everything for dirty and active, and notes what it
-// sends.
-__device__ inline void end_turn(Run* run)
-{
-    run->resuming = 0;
-    if (run->untracked) {
-        if (run->usual == 0) run->usual = run->movers;
-        run->untracked -= 1;
-        if (double(run->entered) * run->movers < double(run->untracked_arcs) * run->usual) run->untracked = 0;
-        run->resuming = run->untracked == 0;
-        run->crowded = 0;
-    } else if (run->untracked_arcs == 0 || run->found < run->untracked_arcs) {
-        run->crowded = run->stretch = 0;
-    } else if (++run->crowded >= run->patience && run->may_pause) {
-        run->stretch = run->stretch == 0 ? SHORT_STRETCH : run->stretch < LONG_STRETCH ? 2 * run->stretch : LONG_STRETCH;
-        run->untracked = run->stretch;
-        run->entered = run->found;
-        run->usual = 0;
-    }
-    run->found = run->movers = 0;
-}
-
 __device__ inline void end_superstep(Run* run, Past* past)
 {
-    const Count* const more = run->untracked ? run->full : run->always;
-    const Count visited = run->edges + more[run->superstep % run->sides];
-    past[run->superstep - run->first] = {run->active, visited, run->dense + (run->untracked > 0)};
-    for (int group = 0; group < GROUPS; ++group) {
-        const Count at_once = run->at_once >> group & 1;
-        if (run->reductions >> group & 1) run->found += run->frontier[group][(run->superstep + 1 - at_once) & 1];
-        run->frontier[group][run->superstep & 1] = 0;
-    }
-    run->movers += run->moved;
+    past[run->superstep - run->first] = {run->active, run->edges + run->always[run->superstep % run->sides], run->dense};
+    for (int group = 0; group < GROUPS; ++group) run->frontier[group][run->superstep & 1] = 0;
     run->active = run->moved;
     run->moved = run->edges = run->dense = 0;
     run->superstep += 1;
@@ -110,12 +77,8 @@ __device__ inline void end_superstep(Run* run, Past* past)
         if (run->rebuild == 0 || run->rebuilding) run->settled = 1;
         run->confirming = 1;
     }
-    if (run->superstep % run->sides == 0) end_turn(run);
     const Count turn = run->superstep / run->sides;
-    const bool everything = run->untracked || run->resuming;
-    run->rebuilding = turn == 0 || run->confirming || (run->rebuild > 0 && turn % run->rebuild == 0) || everything;
-    for (int group = 0; group < GROUPS; ++group) {
-        if (everything) run->frontier[group][run->superstep & 1] = run->dense_rows + 1;
+    run->rebuilding = turn == 0 || run->confirming || (run->rebuild > 0 && turn % run->rebuild == 0);
+    for (int group = 0; group < GROUPS; ++group)
         if (run->rebuild_arcs && run->frontier[group][run->superstep & 1] >= run->rebuild_arcs) run->rebuilding = 1;
-    }
 }

@@ -1,0 +1,50 @@
+// Change tracking pauses where nearly everything moves.
+#pragma once
+
+#include "run.cuh"
+
+constexpr Count SHORT_STRETCH = 8, LONG_STRETCH = 32;  // turns without tracking
+
+// A turn is over, in which every side has been updated. Where nearly everything moves, noting and comparing what was
+// sent costs more than it spares: after some such turns the next ones go untracked, as a full propagation does, until
+// less seems to move or a stretch of turns has passed. Then a turn takes everything for dirty and active, and notes what it
+// sends.
+__device__ inline void end_turn(Run* run)
+{
+    run->resuming = 0;
+    if (run->untracked) {
+        if (run->usual == 0) run->usual = run->movers;
+        run->untracked -= 1;
+        if (double(run->entered) * run->movers < double(run->untracked_arcs) * run->usual) run->untracked = 0;
+        run->resuming = run->untracked == 0;
+        run->crowded = 0;
+    } else if (run->found < run->untracked_arcs) {
+        run->crowded = run->stretch = 0;
+    } else if (++run->crowded >= run->patience && run->may_pause) {
+        run->stretch = run->stretch == 0 ? SHORT_STRETCH : run->stretch < LONG_STRETCH ? 2 * run->stretch : LONG_STRETCH;
+        run->untracked = run->stretch;
+        run->entered = run->found;
+        run->usual = 0;
+    }
+    run->found = run->movers = 0;
+}
+
+// The end of a superstep that may have been untracked.
+__device__ inline void end_or_pause(Run* run, Past* past)
+{
+    if (run->untracked_arcs == 0) return end_superstep(run, past);
+    if (run->untracked) {
+        run->edges += run->full[run->superstep % run->sides];
+        run->dense += 1;
+    }
+    for (int group = 0; group < GROUPS; ++group) {
+        const Count at_once = run->at_once >> group & 1;
+        if (run->reductions >> group & 1) run->found += run->frontier[group][(run->superstep + 1 - at_once) & 1];
+    }
+    run->movers += run->moved;
+    end_superstep(run, past);
+    if (run->superstep % run->sides == 0) end_turn(run);
+    if (!run->untracked && !run->resuming) return;
+    run->rebuilding = 1;
+    for (int group = 0; group < GROUPS; ++group) run->frontier[group][run->superstep & 1] = run->dense_rows + 1;
+}
