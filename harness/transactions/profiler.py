@@ -63,7 +63,8 @@ def profile(command: Sequence[str], log: Path, timeout_s: float | None = None) -
     ]  # fmt: skip
     finished = subprocess.run(whole, capture_output=True, text=True, errors="replace", timeout=timeout_s, check=False)
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-    told = "\n".join((finished.stdout + finished.stderr + text).splitlines()[-_LAST_LINES:])
+    words = [line for line in (text + finished.stdout + finished.stderr).splitlines() if not line.startswith('"')]
+    told = "\n".join(words[-_LAST_LINES:])  # the command's last: what it failed of
     if "ERR_NVGPUCTRPERM" in told + text:
         raise ProfilerError(
             "the driver lets only an administrator read hardware counters (ERR_NVGPUCTRPERM): run as root, or load the "

@@ -17,7 +17,8 @@ from typing import Any
 
 from harness.campaign.cell import Cell, Limits, Measure, load
 from harness.campaign.profiled import PROFILER_LOG, counted
-from harness.contract import Device, schedule_from_options
+from harness.contract import Device, No, schedule_from_options
+from harness.graph import Graph
 from harness.graph.named import open_graph
 from harness.language import trace
 from harness.plugins import Registry, load_plugins
@@ -59,14 +60,26 @@ def cells(algorithm: str, columns: list[str], features: list[int]) -> Iterator[t
             )  # fmt: skip
 
 
-def modelled(cell: Cell, registry: Registry, graph: Any) -> Behaviour:
+def modelled(cell: Cell, registry: Registry, graph: Graph) -> Behaviour:
     """The model's answer for a cell."""
-    spec = registry.engine(cell.engine)
-    engine = load(spec.factory)(schedule_from_options(spec, cell.schedule))
-    algorithm = load(registry.algorithm(cell.algorithm).factory)(**cell.parameters)
+    engine, algorithm = made(cell, registry)
     found = engine.memory_model(trace(algorithm), algorithm.prepare_graph(graph), cell.features)
     assert isinstance(found, Behaviour), found
     return found
+
+
+def refusal(cell: Cell, registry: Registry, graph: Graph) -> str:
+    """Why an engine does not run a cell; empty where it does."""
+    engine, algorithm = made(cell, registry)
+    answer = engine.supports(trace(algorithm), algorithm.prepare_graph(graph), cell.features, Device("cuda"))
+    return answer.reason if isinstance(answer, No) else ""
+
+
+def made(cell: Cell, registry: Registry) -> tuple[Any, Any]:
+    """The engine and the algorithm of a cell."""
+    spec = registry.engine(cell.engine)
+    engine = load(spec.factory)(schedule_from_options(spec, cell.schedule))
+    return engine, load(registry.algorithm(cell.algorithm).factory)(**cell.parameters)
 
 
 def line(name: str, k: str, model: KernelBehaviour, counters: KernelBehaviour) -> str:
@@ -89,20 +102,27 @@ def main() -> None:
     parser.add_argument("--kernels", action="store_true", help="tell kernels apart")
     given = parser.parse_args()
     folder = given.folder or Path(tempfile.mkdtemp())
+    folder.mkdir(parents=True, exist_ok=True)
     log = folder / PROFILER_LOG
+    registry = load_plugins(())
+    graph = open_graph(registry.graph("rmat"), GRAPH)
     asked = list(cells(given.algorithm, given.columns, given.features))
+    refused = {number: reason for number, (_, cell) in enumerate(asked) if (reason := refusal(cell, registry, graph))}
+    for number, reason in refused.items():
+        print(f"{asked[number][0]}, k = {asked[number][1].features}: unsupported: {reason}")
+    asked = [one for number, one in enumerate(asked) if number not in refused]
     if log.exists():
         found = read_counters(log.read_text(encoding="utf-8"))
     else:
         found = counted([cell for _, cell in asked], folder)
     if not given.count_only:
-        show(asked, found, kernels=given.kernels)
+        show(asked, found, registry, graph, kernels=given.kernels)
 
 
-def show(asked: list[tuple[str, Cell]], found: list[Behaviour], *, kernels: bool) -> None:
+def show(
+    asked: list[tuple[str, Cell]], found: list[Behaviour], registry: Registry, graph: Graph, *, kernels: bool
+) -> None:
     """Print the counters of every cell beside the model."""
-    registry = load_plugins(())
-    graph = open_graph(registry.graph("rmat"), GRAPH)
     print(f"{graph.num_vertices:,} vertices, {graph.num_edges:,} arcs; model, counters and their ratio:")
     print(f"{'':30}load efficiency, %              | sectors loaded                 | atomic transactions")
     for (name, cell), counters in zip(asked, found, strict=True):
