@@ -26,6 +26,7 @@ FAMILIES = (  # a file of tests, a pattern for the names of some, how many of th
     ("tests/engines/test_panels.py", r"test_panels\[", 6),
     ("tests/engines/test_simdx_on_cuda.py", r"", 10),
     ("tests/engines/test_changing_edges_on_cuda.py", r"", 6),
+    ("tests/engines/test_untracked_on_cuda.py", r"test_(programs|algorithms)", 8),
     ("tests/benchmarks/test_hand_written.py", r"", 3),
 )
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider")
