@@ -356,7 +356,8 @@ class OnyxCudaEngine(CudaEngine):
             array = f"{order}_{stage.updates}"
             over, lanes = ("all arcs", self.team.lanes) if kernels.tiles else ("all", 1)
             if kernels.untracked:
-                self.add(kernels.update(stage, order, in_place=array not in self.flipped), over, lanes)
+                in_place = array not in doubled_edges(self, group)  # as this group writes where changes are tracked
+                self.add(kernels.update(stage, order, in_place=in_place), over, lanes)
                 continue
             self.double(array, self.graph.num_edges, stage.updates)
             self.add(kernels.update(stage, order), over, lanes, (array,))

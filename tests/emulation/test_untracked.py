@@ -44,6 +44,12 @@ def test_pauses_that_nothing_suggested_at_first(schedule, emulated):
     on_cuda.test_pauses_that_nothing_suggested_at_first(schedule, emulated)
 
 
+@pytest.mark.parametrize("build", [on_cuda.cycling, on_cuda.cycling_sides])
+@pytest.mark.parametrize("schedule", on_cuda.PAUSING)
+def test_what_is_again_what_it_was_before_a_pause_has_moved(schedule, build, emulated):
+    on_cuda.test_what_is_again_what_it_was_before_a_pause_has_moved(schedule, build, emulated)
+
+
 @pytest.mark.parametrize("schedule", on_cuda.PAUSING)
 def test_never_where_little_moves(schedule, emulated):
     on_cuda.test_never_where_little_moves(schedule, emulated)

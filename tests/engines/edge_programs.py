@@ -211,6 +211,33 @@ def products_of_edges(p, self):
     p.output("x", bound=1e-4)
 
 
+def mixed_updates(p, self):
+    """Two updates of one property, of which the first alone reads its reverse's old value."""
+    p.edge("weight")
+    p.vertex("x0", K)
+    p.vertex("x", K, start="x0")
+    p.edge("flow", K, start=0.5)
+
+    @p.over_edges(updates="flow")
+    def exchange(src, edge):
+        return 0.25 * edge.flow + 0.5 * edge.reverse.flow + 0.125 * edge.weight * src.x
+
+    @p.over_edges(into="got", reduce="sum")
+    def gather(edge):
+        return edge.flow
+
+    @p.over_edges(updates="flow")
+    def send(src, edge):
+        return 0.5 * edge.flow + 0.25 * src.x
+
+    @p.over_vertices
+    def step(v):
+        return {"x": 0.25 * v.x + 0.5 * normalize(v.got)}
+
+    p.repeat(40)
+    p.output("x", bound=1e-4)
+
+
 def reduced_for_later(p, self):
     """A reduction that is read behind the update, and by the next superstep before it is reduced anew."""
     p.vertex("x0", K)
@@ -242,6 +269,7 @@ EDGE_PROGRAMS = {
     "both ends": (both_ends, two_sides, ("x", "flow")),
     "reads back": (reads_back, two_sides, ("x", "flow")),
     "two updates": (two_updates, arcs_and_loops, ("x", "flow", "trust")),
+    "mixed updates": (mixed_updates, two_sides, ("x", "flow")),
     "overwritten": (overwritten, arcs_and_loops, ("x", "flow")),
     "tables": (tables, arcs_and_loops, ("x", "table")),
     "largest flow": (largest_flow, arcs_and_loops, ("x", "flow")),

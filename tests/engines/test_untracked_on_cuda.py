@@ -16,7 +16,7 @@ from tests.engines.changing_edges import check_every_superstep
 from tests.engines.cuda_schedules import SCHEDULES
 from tests.engines.edge_programs import EDGE_PROGRAMS
 from tests.engines.problems import outputs_of, problem, program
-from tests.engines.programs import PROGRAMS, graph_for, inputs_for, program_named, traced
+from tests.engines.programs import PROGRAMS, graph_for, inputs_for, program_named, traced, two_sides
 from tests.engines.test_changing_edges_on_cuda import ROUNDING
 from tests.engines.test_cuda import prepared
 
@@ -231,6 +231,45 @@ def test_pauses_that_nothing_suggested_at_first(schedule, device):
             dense = [step.direction == "dense" for step in taken]
             assert not any(dense[:43])
             assert sum(dense[43:90]) > 15
+    engine.close()
+
+
+def cycling(p, self):
+    """Values that go 0, 1, 2, 0, ..., heard at once where sides do not alternate."""
+    p.vertex("x", start=0.0)
+    p.vertex("y", start=0.0)
+
+    @p.over_vertices
+    def turn(v):
+        return {"x": where(v.x > 1.5, 0.0, v.x + 1.0)}
+
+    @p.over_edges(into="heard", reduce="sum")
+    def spread(src):
+        return src.x
+
+    @p.over_vertices
+    def add(v):
+        return {"y": 0.5 * v.y + v.heard}
+
+    p.until_settled(self.tolerance, at_most=200)
+    p.output("y", bound=1e-4)
+
+
+def cycling_sides(p, self):
+    """The same by turns."""
+    cycling(p, self)
+    p.alternate_sides()
+
+
+@pytest.mark.parametrize("build", [cycling, cycling_sides])
+@pytest.mark.parametrize("schedule", PAUSING)
+def test_what_is_again_what_it_was_before_a_pause_has_moved(schedule, build, device):
+    """Nine turns lie between what was sent before a pause and what is compared with it behind: a multiple of three."""
+    program_, graph = traced(build, build.__name__, tolerance_value=0.01), two_sides()
+    engine = prepared(schedule, program_, graph, 1, device)
+    found = check(engine, program_, graph, Inputs({}, dict(program_.parameters)), 1, 60)
+    assert len(found) == 60
+    assert any(found)
     engine.close()
 
 

@@ -175,6 +175,7 @@ class CudaEngine(ModelledEngine):
             found = self.state.fields()
             if self.pauses:
                 self.pauses.heard(found, found["superstep"])
+                self.stream.synchronize()  # before anybody else writes to the state
         self.done, self.settled = found["superstep"], bool(found["settled"])
         taken = past[: self.done - first].get()
         statistics.supersteps = [self.superstep_of(*map(int, one)) for one in taken]

@@ -7,8 +7,8 @@ constexpr Count SHORT_STRETCH = 8, LONG_STRETCH = 32;  // turns without tracking
 
 // A turn is over, in which every side has been updated. Where nearly everything moves, noting and comparing what was
 // sent costs more than it spares: after some such turns the next ones go untracked, as a full propagation does, until
-// less seems to move or a stretch of turns has passed. Then a turn takes everything for dirty and active, and notes what it
-// sends.
+// less seems to move or a stretch of turns has passed. Then a turn takes everything for dirty and active, and notes
+// what it sends.
 __device__ inline void end_turn(Run* run)
 {
     run->resuming = 0;
@@ -39,10 +39,17 @@ __device__ inline void end_or_pause(Run* run, Past* past)
     }
     for (int group = 0; group < GROUPS; ++group) {
         const Count at_once = run->at_once >> group & 1;
+        // (of these, whose sources move at once, a resuming turn does not know how many did: it takes all, the next one looks)
         if (run->reductions >> group & 1) run->found += run->frontier[group][(run->superstep + 1 - at_once) & 1];
     }
     run->movers += run->moved;
+    const Count confirming = run->confirming;
     end_superstep(run, past);
+    if (run->resuming) {
+        // What had been sent was from before the pause. A value that has come back to it counts as still, and is not.
+        run->settled = 0;
+        run->confirming = confirming;
+    }
     if (run->superstep % run->sides == 0) end_turn(run);
     if (!run->untracked && !run->resuming) return;
     run->rebuilding = 1;

@@ -20,7 +20,7 @@ struct Run {
     Count untracked;  // turns left, this one among them, in which everything is propagated and no changes are tracked
     Count resuming;   // the turn behind these: everything counts as dirty and active, and is tracked again
     Count crowded;    // turns one after another in which nearly everything moved
-    Count stretch;    // turns that went untracked last time
+    Count stretch;    // turns of the last stretch that went untracked, or were to
     Count found;      // arcs of sources that moved, in this turn so far
     Count movers;     // what moved in this turn so far
     Count usual;      // what moved in the first of the untracked turns
