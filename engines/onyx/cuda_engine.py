@@ -156,8 +156,10 @@ class OnyxCudaEngine(CudaEngine):
             self._plan_group(kernels, group)
 
     def _allow_pauses(self) -> None:
-        """Whether tracking pauses while nearly everything moves, and when: not where sums are never built anew."""
-        if not self.change_driven or (self.direction == "push" and not self.accumulators.rebuild):
+        """Whether tracking pauses while nearly everything moves, and when. Not in a push whose sums are never built
+        anew, or are exact: whole numbers move a few times, and all at once if at all."""
+        kept = self.accumulators
+        if not self.change_driven or (self.direction == "push" and not (kept.rebuild and kept.whole is None)):
             return
         self.tracking = replace(self.tracking, pauses=True)
         self.untracked_share = self._untracked_share()

@@ -40,7 +40,7 @@ class OnyxSchedule:
       active sources have more than ``dense_share`` of all arcs goes over everything. An update of edges goes over
       the dirty rows of sources, or over everything where these have more than half of the arcs (or ``dense_share``, if
       that is more). Tracking pauses while nearly everything moves: supersteps are then those of full propagation, but
-      for now and then one that looks again (``pauses.cuh``; in push, not with ``rebuild=0``).
+      for now and then one that looks again (``pauses.cuh``; in push, not with ``rebuild=0``, nor for exact sums).
     - ``rebuild``: as on the CPU. Sums are rebuilt as well where the active sources have nearly all arcs, as whole
       messages are no more work than changes there (exact sums too; not with ``rebuild=0``).
     - ``fold``: as on the CPU; a pull goes on with the vertex steps where one owner has all in-edges
