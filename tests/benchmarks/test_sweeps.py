@@ -6,8 +6,10 @@ Processor time stands beside the wall-clock time, because on a machine that othe
 from __future__ import annotations
 
 import resource
+import statistics
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -57,12 +59,16 @@ def test_overhead_of_a_cell(benchmark, command, tmp_path):
     began = processor_seconds()
     benchmark.pedantic(lambda: command(*ten), rounds=3)
     of_ten = (processor_seconds() - began) / 3
-    began = processor_seconds()
-    assert command(*one).returncode == 0
+    began, taken = processor_seconds(), []
+    for _ in range(3):
+        started = time.perf_counter()
+        assert command(*one).returncode == 0
+        taken.append(time.perf_counter() - started)
+    of_one = (processor_seconds() - began) / 3
     solves = [sum(record["solve"]["samples"]) for _, record in read_records(tmp_path / "results")]
     benchmark.group = "sweeps"
-    benchmark.extra_info["processor_s_a_cell"] = (of_ten - (processor_seconds() - began)) / 9 - max(solves)
-    benchmark.extra_info["wall_s_a_cell_at_most"] = benchmark.stats.stats.median / 10
+    benchmark.extra_info["processor_s_a_cell"] = (of_ten - of_one) / 9 - max(solves)
+    benchmark.extra_info["wall_s_a_cell"] = (benchmark.stats.stats.median - statistics.median(taken)) / 9 - max(solves)
 
 
 def test_a_thousand_cells_on_record(benchmark, command, tmp_path, harness_environment):
