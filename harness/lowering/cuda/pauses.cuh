@@ -39,7 +39,7 @@ __device__ inline void end_or_pause(Run* run, Past* past)
     }
     for (int group = 0; group < GROUPS; ++group) {
         const Count at_once = run->at_once >> group & 1;
-        // (of these, whose sources move at once, a resuming turn does not know how many did: it takes all, the next one looks)
+        // where sources are heard at once, a resuming turn takes all for moved; the next one looks
         if (run->reductions >> group & 1) run->found += run->frontier[group][(run->superstep + 1 - at_once) & 1];
     }
     run->movers += run->moved;
