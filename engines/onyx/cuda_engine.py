@@ -205,12 +205,11 @@ class OnyxCudaEngine(CudaEngine):
         either = self.tracking.pauses and not self.tracking.edges(group)  # what edges have sent, nobody notes
         if either and kernels.untracked:
             return
-        rebuilding, most = " || !run->rebuilding" if tracked else "", self.most
-        self.most = "some" if either else most
+        rebuilding = " || !run->rebuilding" if tracked else ""
+        most: Literal["some"] | None = "some" if either else None  # they have all edges to do, as a rule
         for stage in group.edge_stages:
-            self.add(kernels.clear(stage, unless=f"run->over(){rebuilding}", either=either), "vertices")
-        self.add(kernels.scatter(group, either=either), over, lanes)
-        self.most = most
+            self.add(kernels.clear(stage, unless=f"run->over(){rebuilding}", either=either), "vertices", most=most)
+        self.add(kernels.scatter(group, either=either), over, lanes, most=most)
         if tracked:
             self.add(kernels.changes(group, self.messages, tiles=False), "sources", 1)
             if kernels.tiles:

@@ -39,7 +39,8 @@ class Kernels:
     def __init__(self, engine: OnyxCudaEngine, *, untracked: bool = False) -> None:
         self.engine, self.program, self.layout = engine, engine.program, engine.layout
         self.untracked, pauses = untracked, engine.tracking.pauses
-        self.tracking = replace(engine.tracking, change_driven=False) if untracked else engine.tracking
+        full = replace(engine.tracking, change_driven=False, pauses=False)
+        self.tracking = full if untracked else engine.tracking
         self.idle = "!run->untracked" if untracked else "run->untracked" if pauses else ""
         self.or_resuming = " || run->resuming" if pauses else ""
         schedule = engine.schedule

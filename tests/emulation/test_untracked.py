@@ -30,8 +30,8 @@ def test_algorithms(schedule, name, emulated, monkeypatch):
 
 
 @pytest.mark.parametrize("schedule", on_cuda.PAUSING)
-def test_tracking_goes_on_when_half_as_much_moves(schedule, emulated):
-    on_cuda.test_tracking_goes_on_when_half_as_much_moves(schedule, emulated)
+def test_tracking_goes_on_when_little_moves(schedule, emulated):
+    on_cuda.test_tracking_goes_on_when_little_moves(schedule, emulated)
 
 
 @pytest.mark.parametrize("schedule", on_cuda.PAUSING)

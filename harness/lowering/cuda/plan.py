@@ -227,10 +227,13 @@ class PlannedEngine(Engine):
         """Add launches (:meth:`add`), to ``self.rooms`` the floats of arrays of the engine's own, and to
         ``self.blanks`` the arrays that a run begins with full of one number."""
 
-    def add(self, kernel: CudaKernel, over: str, lanes: float | None = None, swaps: tuple[str, ...] = ()) -> None:
-        """Add a launch, by default of a team for each vertex."""
+    def add(
+        self, kernel: CudaKernel, over: str, lanes: float | None = None, swaps: tuple[str, ...] = (), *,
+        most: Most | None = None,
+    ) -> None:  # fmt: skip
+        """Add a launch, by default of a team for each vertex, and of ``self.most`` blocks."""
         lanes = self.team.lanes if lanes is None else lanes
-        self.launches.append(Launch(kernel, over, lanes, swaps, most=self.most))
+        self.launches.append(Launch(kernel, over, lanes, swaps, most=most or self.most))
 
     def double(self, array: str, rows: int, name: str) -> None:
         """Give an array of a property a second buffer, ``next_<array>``."""
