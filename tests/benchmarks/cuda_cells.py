@@ -7,6 +7,7 @@ run has settled are part of them.
 from __future__ import annotations
 
 import gc
+import os
 import statistics
 import sys
 import time
@@ -139,7 +140,7 @@ def compile_ahead(cells: Sequence[Cell], graph: Graph) -> None:
         if not isinstance(engine.supports(cell.program, graph, cell.features, Device("cuda")), No):
             compiled(engine.source, headers(engine.templates), chip)
 
-    with ThreadPoolExecutor(12) as pool:
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for future in [pool.submit(one, cell) for cell in cells]:
             error = future.exception()
             if error is not None and not isinstance(error, CompilationFailed):

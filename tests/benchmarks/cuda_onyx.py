@@ -36,7 +36,7 @@ from harness.graph import Graph
 from harness.language import Algorithm, Inputs
 from harness.lowering.cuda.layout import DeviceLayout, has_matrices
 from tests.benchmarks import cuda_runs
-from tests.benchmarks.cuda_cells import Ceilings, Cell, Timed
+from tests.benchmarks.cuda_cells import Ceilings, Cell, Timed, compile_ahead
 from tests.benchmarks.cuda_graphs import DelaunayMaker, rmat_graph, road_grid
 from tests.benchmarks.cuda_groups import DeviceLost, Table, best, measured
 from tests.benchmarks.cuda_products import FEATURES as PRODUCT_FEATURES
@@ -99,11 +99,12 @@ def aggregation(table: Table, graph: Graph, features: tuple[int, ...]) -> None:
     """One weighted aggregation with normalisation: what each part of a schedule is good for."""
     table.title(f"weighted aggregation on {graph.name}")
     asked = FA_AT_LEAST if graph.name.startswith("rmat") else {}
-    for k in features:
+    cells = {k: [Cell(label, Aggregation(), k, options) for label, options in AGGREGATION.items()] for k in features}
+    compile_ahead([cell for group in cells.values() for cell in group], graph)
+    for k, group in cells.items():
         if not table.budget.allows(f"aggregation on {graph.name}", f"k={k}", 6.0):
             continue
-        cells = [Cell(label, Aggregation(), k, options) for label, options in AGGREGATION.items()]
-        found = measured(table, graph, cells)
+        found = measured(table, graph, group)
         for form in ("push", "push over tiles"):
             for fast in ("FA, single features", "FA"):
                 words = f"{form}, {fast} over {form}, NFA"
@@ -162,18 +163,18 @@ def every_algorithm(table: Table, graph: Graph, features: tuple[int, ...]) -> No
     """A superstep of every algorithm at every k, pulled and folded."""
     table.title(f"every algorithm on {graph.name}, pull, FA, folded")
     known: dict[str, dict[int, float]] = {algorithm.name: {} for algorithm in ALGORITHMS}
-    for k in features:
-        for algorithm in ALGORITHMS:
-            cell, what = Cell(algorithm.name, algorithm, k), f"{algorithm.name} on {graph.name}"
-            if k > 1 and not depends_on_features(cell):
-                continue
-            expected = predicted_ms(cell, known[algorithm.name])
-            if expected > LONGEST_MS:
-                table.budget.leave_out(what, f"k={k} (about {expected / 1000:.0f} s a superstep)")
-            elif table.budget.allows(what, f"k={k}", 2.0 + k / 32 + 5 * expected / 1000):
-                found = measured(table, graph, [cell])[cell.label]
-                if isinstance(found, Timed):
-                    known[algorithm.name][k] = found.ms
+    every = (Cell(algorithm.name, algorithm, k) for k in features for algorithm in ALGORITHMS)
+    cells = [cell for cell in every if cell.features == 1 or depends_on_features(cell)]
+    compile_ahead(cells, graph)
+    for cell in cells:
+        what, k = f"{cell.label} on {graph.name}", cell.features
+        expected = predicted_ms(cell, known[cell.label])
+        if expected > LONGEST_MS:
+            table.budget.leave_out(what, f"k={k} (about {expected / 1000:.0f} s a superstep)")
+        elif table.budget.allows(what, f"k={k}", 1.0 + k / 32 + 5 * expected / 1000):
+            found = measured(table, graph, [cell])[cell.label]
+            if isinstance(found, Timed):
+                known[cell.label][k] = found.ms
 
 
 def predicted_ms(cell: Cell, known: dict[int, float]) -> float:

@@ -71,7 +71,8 @@ def without_a_device(monkeypatch):
     monkeypatch.setattr(cuda_onyx, "measured", measured_as)
     monkeypatch.setattr(cuda_onyx, "by_hand", lambda *_: {"by hand": None})
     monkeypatch.setattr(cuda_onyx, "against_cusparse", lambda table, graph, ks: table.title(f"cuSPARSE {graph.name}"))
-    monkeypatch.setattr(cuda_runs, "compile_ahead", lambda *_: None)
+    for module in (cuda_onyx, cuda_runs):
+        monkeypatch.setattr(module, "compile_ahead", lambda *_: None)
     monkeypatch.setattr(cuda_runs, "_cold", lambda *_: run)
     monkeypatch.setattr(cuda_runs, "_changed", lambda algorithm, graph, k: (graph, None, None))
     monkeypatch.setattr(cuda_runs, "_warm", lambda *_: run)
