@@ -224,7 +224,7 @@ class Elements(ABC):
             self.lower(node)
         elif node.op in INLINE or node.op == "full":
             for arg in node.args:
-                if self._tree(arg) > LARGEST_TREE or (arg.op in LONG and arg.shape and self.feature_aware):
+                if self._tree(arg) > LARGEST_TREE or (arg.op in LONG and arg.shape and self._fits(arg)):
                     self.lower(arg)
                 else:
                     self.prepare(arg)
@@ -234,11 +234,11 @@ class Elements(ABC):
     def seldom(self, node: Expression) -> int | None:
         """Which argument of a ``where`` need not be computed where the other side is taken: one of which that is known,
         or, where the whole team takes the same side, a row in memory that nothing has read yet."""
-        if len(node.shape) != 1 or node.dtype != "float" or not self.feature_aware:
+        if len(node.shape) != 1 or node.dtype != "float" or not self._fits(node):
             return None
         if node.attribute == SELDOM:
             return 1
-        if node.args[0].shape:
+        if node.args[0].shape or not self.feature_aware:
             return None
         for i in (1, 2):
             row = node.args[i]
@@ -248,6 +248,10 @@ class Elements(ABC):
             if place.value is None and place.block.fields is None and place.block is not self.root:
                 return i
         return None
+
+    def _fits(self, node: Expression) -> bool:
+        """Whether what a lane has of a row stays in registers until it is read again."""
+        return self.feature_aware or self.stays(node)
 
     def _tree(self, node: Expression) -> int:
         if not node.shape or node.op not in INLINE or self.home(node).find(node.key) is not None:
