@@ -13,7 +13,7 @@ from engines.onyx.cuda_edge_changes import EdgeChanges, doubled_edges, order_of
 from engines.onyx.cuda_panels import panel_of
 from engines.onyx.cuda_pull import PullKernels
 from engines.onyx.cuda_push import PushKernels
-from engines.onyx.cuda_rolled import FIRST_ALONE, last_reader, rolled, update_and_reduce
+from engines.onyx.cuda_rolled import last_reader, reduces_alone, rolled, update_and_reduce
 from engines.onyx.schedule import OnyxSchedule
 from harness.api import (
     CudaEngine,
@@ -107,11 +107,12 @@ class OnyxCudaEngine(CudaEngine):
         self.small_degrees = self._small_degrees()
         self.balance = self.schedule.balance or self._default_balance()
         segments = self.direction == "pull" and self.balance == "edge"
-        rolling = segments and self.schedule.fold and not self.change_driven
-        self.rolled = rolled(self.program) if rolling else None
-        in_panels = segments and self.feature_aware and not self.rolled
+        self.rolled = rolled(self.program) if segments and self.schedule.fold else None
+        rolls_alone = self.rolled and not self.change_driven  # else in untracked supersteps, where there are no panels
+        in_panels = segments and self.feature_aware and not rolls_alone
         self.panel = panel_of(self.program, self.layout.features) if in_panels else 0
         if self.panel:
+            self.rolled = None
             self.team = TeamShape.of(self.panel, self.feature_aware, self.team.width)
         together = self.direction == "pull" and self.balance == "warp"
         return (
@@ -178,7 +179,7 @@ class OnyxCudaEngine(CudaEngine):
     def _plan_group(self, kernels: PushKernels | PullKernels, group: FoldGroup) -> None:
         self.most = "few" if kernels.tracking.change_driven and self.direction == "push" else "some"
         if group.kind == "vertex":
-            self.add(kernels.vertices(group, self._last_read(group)), "vertices")
+            self.add(kernels.vertices(group, self._last_read(kernels, group)), "vertices")
         elif group.kind == "update":
             self._plan_updates(kernels, group)
         elif isinstance(kernels, PushKernels):
@@ -194,9 +195,9 @@ class OnyxCudaEngine(CudaEngine):
 
         return MAPPINGS
 
-    def _last_read(self, group: FoldGroup) -> list[EdgeReduce]:
+    def _last_read(self, kernels: Kernels, group: FoldGroup) -> list[EdgeReduce]:
         """What nobody reads after these vertex steps and the update that is rolled reduces into anew."""
-        reductions = self.rolled[1] if self.rolled else ()
+        reductions = kernels.rolled[1] if kernels.rolled else ()
         return [stage for stage in reductions if last_reader(stage, self.tracking.groups) is group]
 
     def _plan_scatter(self, kernels: PushKernels, group: FoldGroup) -> None:
@@ -220,7 +221,7 @@ class OnyxCudaEngine(CudaEngine):
 
     def _plan_segments(self, kernels: PullKernels, group: FoldGroup) -> None:
         run, dense, tracked = self._run_of_team(), "", kernels.tracking.change_driven
-        unless = FIRST_ALONE if self.rolled else "run->over()"
+        unless = reduces_alone(kernels)
         if tracked:
             unless += f" || run->sparse({kernels.number(group)})"
             dense = f"dirty_{self.tracking.name(group)}"
@@ -343,14 +344,8 @@ class OnyxCudaEngine(CudaEngine):
             EdgeChanges(kernels, group).plan()
             return
         order = order_of(self)
-        if self.rolled:
-            update, reductions = self.rolled
-            self.double(f"csc_{update.updates}", self.graph.num_edges, update.updates)
-            run = LANE_RUN if self.team.lanes == 1 else self._run_of_team()
-            at_once = self.team.lanes == 1 and self.feature_aware and kernels.pipeline
-            depth = run if at_once else kernels.depth_of_update(update)
-            kernel = update_and_reduce(kernels, update, reductions, run, depth)
-            self.add(kernel, "in arcs", 32 / self.team.teams / run, (f"csc_{update.updates}",))
+        if kernels.rolled:
+            self._plan_rolled(kernels, *kernels.rolled)
             return
         for stage in group.stages:
             assert isinstance(stage, EdgeUpdate)
@@ -362,6 +357,20 @@ class OnyxCudaEngine(CudaEngine):
                 continue
             self.double(array, self.graph.num_edges, stage.updates)
             self.add(kernels.update(stage, order), over, lanes, (array,))
+
+    def _plan_rolled(self, kernels: Kernels, update: EdgeUpdate, reductions: tuple[EdgeReduce, ...]) -> None:
+        """The update, and the reductions of the next superstep with it."""
+        array = f"csc_{update.updates}"
+        in_place = kernels.untracked and array not in self.flipped  # as where changes are tracked
+        run = LANE_RUN if self.team.lanes == 1 else self._run_of_team()
+        at_once = self.team.lanes == 1 and self.feature_aware and kernels.pipeline
+        depth = run if at_once else kernels.depth_of_update(update)
+        kernel = update_and_reduce(kernels, update, reductions, run, depth, in_place=in_place)
+        swaps: tuple[str, ...] = ()
+        if not kernels.untracked:  # the tracked half has the second buffer, and has it change places
+            self.double(array, self.graph.num_edges, update.updates)
+            swaps = (array,)
+        self.add(kernel, "in arcs", 32 / self.team.teams / run, swaps)
 
     def _plan_reductions(self, kernels: Kernels, group: FoldGroup) -> None:
         for stage in group.stages:

@@ -41,6 +41,7 @@ class Kernels:
         self.untracked, pauses = untracked, engine.tracking.pauses
         full = replace(engine.tracking, change_driven=False, pauses=False)
         self.tracking = full if untracked else engine.tracking
+        self.rolled = None if self.tracking.change_driven else engine.rolled
         self.idle = "!run->untracked" if untracked else "run->untracked" if pauses else ""
         self.or_resuming = " || run->resuming" if pauses else ""
         schedule = engine.schedule

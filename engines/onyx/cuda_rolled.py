@@ -3,13 +3,14 @@
 In belief propagation a superstep reduces messages at vertices and then updates them. The new message of an arc is in
 registers when it is stored, so the pass that updates it also adds its share to the sums of its destination, and the
 reduction of the next superstep has nothing left to read: foldmap (thesis fig. 6.3) across the end of a superstep. Only
-the first superstep reduces by itself.
+the first superstep reduces by itself, and where changes are tracked the first of every stretch without tracking.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from engines.onyx.cuda_kernels import OVER
 from engines.onyx.cuda_pull import segments_builder
 from harness.api import EdgeUpdate, Program, read, reads, substitute, unfolded
 
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from engines.onyx.cuda_kernels import Kernels
     from harness.api import CudaKernel, CudaKernelBuilder, EdgeReduce, Expression, FoldGroup, Value
 
-FIRST_ALONE = "run->over() || run->superstep"  # a kernel that does nothing after the first superstep
+FIRST_ALONE = f"{OVER} || run->superstep"  # a kernel that does nothing after the first superstep
+FIRST_OF_STRETCH = f"{OVER} || run->untracked != run->stretch"  # or the first untracked one
 AT_ONCE = 1024  # threads, of 64 registers each: with fewer of them belief propagation takes a tenth longer
 NEW = "new"  # the space of what an update has just made
 
@@ -59,13 +61,14 @@ def _outlives(program: Program, reduction: EdgeReduce, update: EdgeUpdate) -> bo
 
 
 def update_and_reduce(
-    kernels: Kernels, update: EdgeUpdate, reductions: tuple[EdgeReduce, ...], run: int, depth: int
+    kernels: Kernels, update: EdgeUpdate, reductions: tuple[EdgeReduce, ...], run: int, depth: int, *, in_place: bool
 ) -> CudaKernel:
-    """New values of an edge property into the buffer that nobody reads, and their sums for the next superstep, reduced
-    into what the :func:`last_reader` has left blank. ``depth``: edges of a run that are fetched ahead."""
+    """New values of an edge property into the buffer that nobody reads, or ``in_place``, and their sums for the next
+    superstep, reduced into what the :func:`last_reader` has left blank. ``depth``: edges of a run that are fetched
+    ahead."""
     builder = segments_builder(kernels, update.name, (update,), run, depth)
     builder.comment("visit", update)
-    kernels.updated(builder, update, "csc")
+    kernels.updated(builder, update, "csc", in_place=in_place)
     builder.bind_value(NEW, update.updates, "visit", builder.mapping.kept(update.value))
     for stage in reductions:
         builder.comment("visit", stage)
@@ -94,6 +97,13 @@ def _counts(stage: EdgeReduce) -> bool:
     """Whether a reduction counts the edges of which something holds."""
     message = stage.message
     return stage.reducer == "sum" and message.op == "where" and message.args[2].attribute == 0.0
+
+
+def reduces_alone(kernels: Kernels) -> str:
+    """The condition under which kernels that only reduce do nothing: what is rolled has reduced already."""
+    if not kernels.rolled:
+        return OVER
+    return FIRST_OF_STRETCH if kernels.untracked else FIRST_ALONE
 
 
 def last_reader(stage: EdgeReduce, groups: Sequence[FoldGroup]) -> FoldGroup:

@@ -23,6 +23,12 @@ def test_programs_that_update_edges(schedule, case, emulated, monkeypatch):
     on_cuda.test_programs_that_update_edges(schedule, case, emulated, monkeypatch)
 
 
+@pytest.mark.parametrize("features", [1, 5, 33])
+@pytest.mark.parametrize("case", ["handed on", "handed back"])
+def test_an_update_reduces_for_the_next_superstep(case, features, emulated, monkeypatch):
+    on_cuda.test_an_update_reduces_for_the_next_superstep(case, features, emulated, monkeypatch)
+
+
 @pytest.mark.parametrize("name", on_cuda.ALGORITHMS)
 @pytest.mark.parametrize("schedule", on_cuda.PAUSING)
 def test_algorithms(schedule, name, emulated, monkeypatch):

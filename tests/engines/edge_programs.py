@@ -265,6 +265,56 @@ def reduced_for_later(p, self):
     p.output("x", bound=1e-4)
 
 
+def handed_on(p, self):
+    """An update behind a reduction of nothing but what it makes, which may share a pass with it."""
+    p.edge("weight")
+    p.vertex("x0", K)
+    p.vertex("x", K, start="x0")
+    p.edge("flow", K, start=1.0)
+
+    @p.over_edges(into="got", reduce="sum")
+    def gather(edge):
+        return edge.weight * edge.flow
+
+    @p.over_vertices
+    def step(v):
+        return {"x": where(total(v.x) > 2.0, v.x, 0.25 * v.x + 0.5 * normalize(v.got))}
+
+    @p.over_edges(updates="flow")
+    def hand_on(src, edge):
+        return where(edge.weight < 0.5, edge.flow, 0.5 * src.x + 0.25 * edge.flow)
+
+    p.repeat(10)
+    p.output("x", bound=1e-4)
+
+
+def handed_back(p, self):
+    """The same of reverse edges' old values; two reductions, one of which counts."""
+    p.edge("weight")
+    p.vertex("x0", K)
+    p.vertex("x", K, start="x0")
+    p.edge("flow", K, start=0.5)
+
+    @p.over_edges(into="got", reduce="sum")
+    def gather(edge):
+        return edge.flow
+
+    @p.over_edges(into="large", reduce="sum")
+    def count(edge):
+        return where(edge.weight > 0.75, 1.0, 0.0)
+
+    @p.over_vertices
+    def step(v):
+        return {"x": 0.25 * v.x + 0.5 * normalize(v.got) + 0.01 * v.large}
+
+    @p.over_edges(updates="flow")
+    def hand_back(src, edge):
+        return 0.5 * edge.reverse.flow + 0.125 * edge.weight * src.x
+
+    p.repeat(10)
+    p.output("x", bound=1e-4)
+
+
 EDGE_PROGRAMS = {
     "both ends": (both_ends, two_sides, ("x", "flow")),
     "reads back": (reads_back, two_sides, ("x", "flow")),
@@ -275,4 +325,6 @@ EDGE_PROGRAMS = {
     "largest flow": (largest_flow, arcs_and_loops, ("x", "flow")),
     "products": (products_of_edges, two_sides, ("x", "sign")),
     "reduced for later": (reduced_for_later, arcs_and_loops, ("x", "flow")),
+    "handed on": (handed_on, arcs_and_loops, ("x", "flow")),
+    "handed back": (handed_back, two_sides, ("x", "flow")),
 }

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from engines.onyx.cuda_engine import OnyxCudaEngine
+from engines.onyx.cuda_rolled import FIRST_OF_STRETCH
 from harness.graph.generators import grid
 from harness.language import Inputs, where
 from harness.language.reference import ReferenceRun
@@ -101,6 +102,28 @@ def test_programs_that_update_edges(schedule, case, device, monkeypatch):
     engine = prepared(schedule, program_, graph, k, device)
     inputs = inputs_for(program_, graph, k, seed=2)
     check_every_superstep(engine, program_, graph, inputs, k, names, ROUNDING, supersteps=BOTH)
+
+
+@pytest.mark.parametrize("features", [1, 5, 33])
+@pytest.mark.parametrize("case", ["handed on", "handed back"])
+def test_an_update_reduces_for_the_next_superstep(case, features, device, monkeypatch):
+    """Two stretches without tracking, in each of which only the first superstep reduces by itself."""
+    whenever_anything_moves(monkeypatch)
+    build, make, names = EDGE_PROGRAMS[case]
+    program_, graph = traced(build, build.__name__), make()
+    engine = prepared("pausing-pull-edges", program_, graph, features, device)
+    alone = {kernel.name for kernel in engine.kernels if kernel.unless.startswith(FIRST_OF_STRETCH)}
+    assert alone == {f"{stage}_untracked" for stage in ("gather", *(f"clear_{s.into}" for s in engine.rolled[1]))}
+    inputs = inputs_for(program_, graph, features, seed=features)
+    untracked = []
+    engine.reset(Inputs(inputs.properties, {**inputs.parameters, "tolerance": 0.0}))
+    for _ in range(34):
+        untracked.append(bool(engine.state.fields()["untracked"]))
+        engine.run(1)
+    begun = sum(now and not before for before, now in pairwise(untracked))
+    assert begun >= 2, untracked
+    assert sum(untracked) > SHORT + begun
+    check_every_superstep(engine, program_, graph, inputs, features, names, ROUNDING, supersteps=34)
 
 
 ALGORITHMS = {

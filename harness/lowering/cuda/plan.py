@@ -204,6 +204,10 @@ class PlannedEngine(Engine):
         lines = [f"schedule {self.schedule!r}, teams of {self.team.lanes} lanes, {self.team.width} features at once"]
         for group in self.tracking.groups:
             lines.append(f"kernel {self.tracking.name(group)}: {', '.join(stage.name for stage in group.stages)}")
+        if self.tracking.pauses:
+            lines.append(
+                "tracking pauses while nearly everything moves: kernels *_untracked take the place of the others"
+            )
         return "\n".join(lines) + f"\n\n{self.source}"
 
     # for subclasses ---------------------------------------------------------------------------------------------------
