@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from harness.graph.adjacency import Adjacency, Array, frozen, transpose
 from harness.graph.errors import GraphError
+from harness.graph.slices import taken
 
 Duplicates = Literal["error", "sum", "min", "keep"]
 
@@ -101,7 +102,7 @@ class Graph:
     @cached_property
     def in_weights(self) -> NDArray[np.float32] | None:
         """The weights in CSC order, float32[E], or None."""
-        return None if self.weights is None else frozen(np.take(self.weights, self.in_edge_ids))
+        return None if self.weights is None else frozen(taken(self.weights, self.in_edge_ids))
 
     @property
     def in_edge_ids(self) -> Array:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from harness.graph.slices import in_slices
 from harness.language.evaluation import concrete
 from harness.language.expressions import Shape
 
@@ -58,7 +59,12 @@ class Layout:
         dtype = np.bool_ if values.dtype == np.bool_ else np.float32
         flat = aligned_zeros(count * self.stride(shape), dtype)
         inner = (*dims[:-1], self.row_stride(dims[-1])) if dims else ()
-        flat.reshape(count, *inner)[..., : dims[-1] if dims else None] = values
+        rows = flat.reshape(count, *inner)[..., : dims[-1] if dims else None]
+
+        def fill(part: slice) -> None:
+            rows[part] = values[part]
+
+        in_slices(fill, count)
         return flat
 
     def unpack(self, flat: NDArray[np.generic], shape: Shape) -> NDArray[np.generic]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.graph.slices import taken
 from harness.language import Inputs, Program
 from harness.language.program import Property
 from harness.language.start import Start
@@ -113,5 +114,5 @@ class Memory:
             if values is self.graph.weights and order == "csc":
                 ordered = self.graph.in_weights
             else:
-                ordered = values if order == "csr" else values[self.graph.csc.edge_ids]
+                ordered = values if order == "csr" else taken(values, self.graph.in_edge_ids)
             self._set(f"{order}_{prop.name}", np.asarray(ordered), prop)

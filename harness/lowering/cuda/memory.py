@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.graph.slices import taken
 from harness.language import Inputs, Program
 from harness.language.program import Property
 from harness.language.start import Start
@@ -104,7 +105,10 @@ class DeviceMemory:
     def _give(self, name: str, prop: Property, start: Start) -> None:
         """Set a property to what the host has for it."""
         given = start.of(prop)
-        self._set(name, given[self.graph.csc.edge_ids] if name.startswith("csc_") else given, prop)
+        if name.startswith("csc_"):
+            weights = self.graph.weights
+            given = taken(given, self.graph.in_edge_ids) if given is not weights else np.asarray(self.graph.in_weights)
+        self._set(name, given, prop)
 
     def _copy(self, name: str, prop: Property) -> bool:
         """Set a property to the input that it starts as, where that is on the device."""
@@ -129,7 +133,9 @@ class DeviceMemory:
 
     def _set(self, name: str, values: Array, prop: Property) -> None:
         kind = np.bool_ if prop.dtype == "bool" else np.float32
-        self._upload(name, self.layout.pack(values.astype(kind, copy=False), prop.shape))
+        values = values.astype(kind, copy=False)
+        padded = values.size != len(values) * self.layout.stride(prop.shape)
+        self._upload(name, self.layout.pack(values, prop.shape) if padded else np.ascontiguousarray(values).ravel())
 
     def _upload(self, name: str, values: Array) -> None:
         array = self.arrays.get(name)

@@ -31,6 +31,7 @@ _CONDITIONS: tuple[tuple[str, bool, set[str]], ...] = (
     (r"run->over\(\)", False, {"settled", "superstep", "limit"}),
     (r"run->rebuilding", True, {"rebuilding"}),
     (r"run->untracked", False, {"untracked"}),
+    (r"run->untracked != run->stretch", False, {"untracked", "stretch"}),
     (r"run->resuming", False, {"resuming"}),
     (r"run->sparse\(\d+\)", False, {"superstep", "frontier", "dense_arcs"}),
     (r"run->sparse_rows\(\d+\)", False, {"superstep", "frontier", "dense_rows"}),
