@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from harness.algorithms.starting_vertices import starting_vertices
 from harness.algorithms.views import affinities, joined_views, number_of_views
-from harness.graph.slices import in_slices
 from harness.language import (
     Algorithm,
     Expression,
@@ -98,13 +97,7 @@ class ManifoldRanking(Algorithm):
         feature = np.arange(features)
         query = np.zeros((graph.num_vertices, features), np.float32)
         query[self._queries(graph, features)[feature // number_of_views(self.views)], feature] = 1.0
-        of_views = affinities(graph, self.views, self.seed)
-        affinity = np.empty((graph.num_edges, features), np.float32)
-
-        def spread(part: slice) -> None:
-            affinity[part] = of_views[part][:, feature % number_of_views(self.views)]
-
-        in_slices(spread, graph.num_edges)
+        affinity = affinities(graph, self.views, self.seed)[:, feature % number_of_views(self.views)]
         return Inputs({"query": query, "affinity": affinity}, self.parameter_values())
 
     def default_features(self, graph: Graph) -> int | None:

@@ -9,12 +9,9 @@ import numpy as np
 
 from harness.algorithms.seeding import choose_seeds, label_accuracy, number_of_labels
 from harness.algorithms.views import affinities, joined_views, number_of_views
-from harness.graph.slices import in_slices
 from harness.language import Algorithm, Expression, Inputs, InvalidInput, K, ProgramBuilder, Reader, outer, stack
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from harness.graph import Graph
     from harness.language.algorithm import FixedPoints, Values
 
@@ -93,13 +90,15 @@ class Multimodal(Algorithm):
     def inputs(self, graph: Graph, features: int) -> Inputs:
         if not 0.0 < self.alpha < 1.0:
             raise InvalidInput(f"alpha={self.alpha}: the share taken from the neighbours lies in (0, 1)")
-        affinity = np.array(affinities(graph, self.views, self.seed))
+        affinity = affinities(graph, self.views, self.seed).astype(np.float64)
+        source, destination = graph.csr.row_of_arc, graph.csr.neighbours
         for view in affinity.T:
-            _normalise(view, graph)
+            out, into = (np.bincount(ends, view, graph.num_vertices) for ends in (source, destination))
+            view /= np.sqrt(np.maximum(out[source] * into[destination], np.finfo(np.float64).tiny))
         label = choose_seeds(self.seeds, graph, features, self.fraction, self.seed)
         known = np.zeros((graph.num_vertices, features), np.float32)
         known[label >= 0, label[label >= 0]] = 1.0
-        return Inputs({"known": known, "affinity": affinity}, self.parameter_values())
+        return Inputs({"known": known, "affinity": affinity.astype(np.float32)}, self.parameter_values())
 
     def default_features(self, graph: Graph) -> int | None:
         return number_of_labels(graph)
@@ -107,15 +106,3 @@ class Multimodal(Algorithm):
     def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
         """``accuracy``: share of the vertices with a true label, seeds left out, that got it (none was not got)."""
         return label_accuracy(values["mmode"], self.seeds, graph, self.fraction, self.seed)
-
-
-def _normalise(weights: NDArray[np.float32], graph: Graph) -> None:
-    """Divide the weight of every arc by the roots of the totals at both its ends."""
-    source, destination = graph.csr.row_of_arc, graph.csr.neighbours
-    out, into = (np.bincount(ends, weights, graph.num_vertices) for ends in (source, destination))
-
-    def divide(part: slice) -> None:
-        totals = out[source[part]] * into[destination[part]]
-        weights[part] = weights[part] / np.sqrt(np.maximum(totals, np.finfo(np.float64).tiny))
-
-    in_slices(divide, graph.num_edges)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from harness.algorithms.hashed_pairs import hashed_pairs
 from harness.graph import Graph
-from harness.graph.slices import in_slices
 from harness.language import InvalidInput
 
 if TYPE_CHECKING:
@@ -79,15 +78,9 @@ def affinities(graph: Graph, views: str, seed: int) -> NDArray[np.float32]:
     weights = np.ones(graph.num_edges, np.float32) if graph.weights is None else graph.weights
     if len(weights) and float(weights.min()) < 0:
         raise InvalidInput(f"affinities are >= 0; graph {graph.name!r} has negative weights")
-    found = np.empty((graph.num_edges, number_of_views(views)), np.float32)
-    for view in range(found.shape[1]):
-        hashes = hashed_pairs(graph, seed, 1 + view)
-
-        def draw(part: slice, view: int = view, hashes: NDArray[np.uint64] = hashes) -> None:
-            found[part, view] = weights[part] * (0.5 + hashes[part] / 2.0**64)
-
-        in_slices(draw, graph.num_edges)
-    return found
+    hashes = [hashed_pairs(graph, seed, 1 + view) for view in range(number_of_views(views))]
+    drawn = 0.5 + np.stack(hashes, axis=1) / 2.0**64
+    return (weights[:, None] * drawn).astype(np.float32)
 
 
 def _view(graph: Graph, name: str, seed: int) -> NDArray[np.float64]:

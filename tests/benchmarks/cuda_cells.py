@@ -36,7 +36,7 @@ CHUNK = 1 << 26  # values drawn at once
 SAMPLE_MS = 30.0  # that a timing takes at least, with up to MOST_STEPS supersteps
 MOST_STEPS = 64
 ROUNDS = 5
-GROUP_S = 4.0  # beyond, a group of cells takes fewer rounds, two at least
+GROUP_S = 4.0  # beyond, a group of cells takes fewer rounds, two at least; a superstep beyond it is measured once
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,12 +161,14 @@ def milliseconds(work: Callable[[], Any], stream: Any = None) -> tuple[float, An
     return float(cupy.cuda.get_elapsed_time(start, stop)), result
 
 
-def superstep_ms(engine: OnyxCudaEngine, steps: int) -> float:
-    """Milliseconds of one superstep, over ``steps``; a run that has settled begins anew."""
+def superstep_ms(engine: OnyxCudaEngine, steps: int) -> tuple[float, int]:
+    """Milliseconds of one superstep, over ``steps``, and the edges that it visits; a run that has settled begins
+    anew."""
     if engine.settled:
         engine.reset(Inputs({}, {}))
     took, statistics_ = milliseconds(lambda: engine.run(steps), engine.stream)
-    return took / max(1, len(statistics_.supersteps))
+    done = max(1, len(statistics_.supersteps))
+    return took / done, statistics_.edges // done
 
 
 def by_hand_ms(kernels: Any, steps: int) -> float:
@@ -186,32 +188,27 @@ class Timed:
 
 def side_by_side(runners: dict[str, Any]) -> dict[str, Timed]:
     """Engines and others (:func:`by_hand_ms`) in turns, round by round."""
-    once: dict[str, Callable[[int], float]] = {
-        label: (lambda n, r=r: superstep_ms(r, n) if isinstance(r, OnyxCudaEngine) else by_hand_ms(r, n))
+    once: dict[str, Callable[[int], tuple[float, int]]] = {
+        label: (lambda n, r=r: superstep_ms(r, n) if isinstance(r, OnyxCudaEngine) else (by_hand_ms(r, n), 0))
         for label, r in runners.items()
     }
-    steps = {}
-    for label, work in once.items():
-        first = work(1)
-        again = work(1) if first < 10 * SAMPLE_MS else first
-        steps[label] = int(min(MOST_STEPS, max(1, SAMPLE_MS // max(again, 1e-3))))
+    steps: dict[str, int] = {}
+    edges: dict[str, int] = {}
     samples: dict[str, list[float]] = {label: [] for label in once}
+    for label, work in once.items():
+        first, edges[label] = work(1)
+        if first > 1000 * GROUP_S:
+            samples[label].append(first)
+            continue
+        again = work(1)[0] if first < 10 * SAMPLE_MS else first
+        steps[label] = int(min(MOST_STEPS, max(1, SAMPLE_MS // max(again, 1e-3))))
     start = time.monotonic()
     for round_ in range(ROUNDS):
         if round_ >= 2 and time.monotonic() - start > GROUP_S:
             break
-        for label, work in once.items():
-            samples[label].append(work(steps[label]))
-    edges = {label: _edges(runner) for label, runner in runners.items()}
+        for label, count in steps.items():
+            samples[label].append(once[label](count)[0])
     return {label: Timed(statistics.median(taken), edges[label]) for label, taken in samples.items()}
-
-
-def _edges(runner: Any) -> int:
-    if not isinstance(runner, OnyxCudaEngine):
-        return 0
-    if runner.settled:
-        runner.reset(Inputs({}, {}))
-    return int(runner.run(1).edges)
 
 
 # what times are held against ------------------------------------------------------------------------------------------

@@ -21,10 +21,11 @@ from harness.algorithms.sssp import SSSP
 from harness.contract import RunStatistics
 from harness.graph import Graph
 from harness.graph.changes import change_graph
-from harness.language import Algorithm, Inputs
+from harness.language import Algorithm, Inputs, trace
 from harness.language.warm import WarmStart, inputs_after, kept_properties, warm_start
 from tests.benchmarks.cuda_cells import Cell, compile_ahead, milliseconds, prepared, release
 from tests.benchmarks.cuda_groups import Table, guarded
+from tests.benchmarks.cuda_shared import DeviceGraph, Shared, posed
 from tests.benchmarks.cuda_sheet import Column, Ratio, Sheet
 
 FEATURES = 8
@@ -97,16 +98,19 @@ def line(sheet: Sheet, graph: Graph, algorithm: Algorithm, k: int, schedule: str
 def cold(table: Table, graph: Graph, limit: int) -> None:
     """Change-driven against full, from a cold start."""
     table.sheet.part(f"whole runs on {graph.name} from a cold start, at most {limit} supersteps", COLUMNS)
+    on_device = DeviceGraph(graph)
     for algorithm, k in algorithms():
         if not table.budget.allows(f"whole runs on {graph.name}", algorithm.name, 12.0):
             continue
-        posed = guarded(lambda a=algorithm, n=k: _posed(a, graph, n))
-        if isinstance(posed, str):
-            table.sheet.row([graph.name, algorithm.name, str(k), "the inputs"], posed)
+        shared = guarded(lambda a=algorithm, n=k: Shared(trace(a), *posed(a, on_device, n), n))
+        if isinstance(shared, str):
+            table.sheet.row([graph.name, algorithm.name, str(k), "the inputs"], shared)
             continue
-        chosen, inputs = posed
-        compile_ahead([Cell(name, algorithm, k, options) for name, options in SCHEDULES.items()], chosen)
-        runs = _each(table.sheet, chosen, algorithm, k, "", lambda c, g=chosen, i=inputs: _cold(c, g, i, limit))
+        release([])  # what making the inputs took
+        compile_ahead([Cell(name, algorithm, k, options) for name, options in SCHEDULES.items()], shared.graph)
+        runs = _each(table.sheet, shared.graph, algorithm, k, "", lambda c, s=shared: _cold(c, s, limit))
+        shared = None
+        release([])
         for form, at_least in COLD_AT_LEAST.items():
             full, driven = runs[f"{form}, full"], runs[f"{form}, change-driven"]
             if isinstance(full, Run) and isinstance(driven, Run):
@@ -133,10 +137,11 @@ def _posed(algorithm: Algorithm, graph: Graph, k: int) -> tuple[Graph, Inputs]:
     return chosen, algorithm.inputs(chosen, k)
 
 
-def _cold(cell: Cell, graph: Graph, inputs: Inputs, limit: int) -> Run:
-    engine = prepared(cell, graph, inputs)
+def _cold(cell: Cell, shared: Shared, limit: int) -> Run:
+    with shared.memory():
+        engine = prepared(cell, shared.graph, shared.inputs)
     try:
-        return whole(engine, lambda: engine.reset(inputs), min(limit, cell.program.max_supersteps))
+        return whole(engine, lambda: engine.reset(shared.inputs), min(limit, cell.program.max_supersteps))
     finally:
         release([engine])
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -21,7 +23,7 @@ from engines.libraries.array_engine import ArrayEngine
 from harness.contract import Engine
 from harness.graph import Graph
 from harness.graph.adjacency import Adjacency
-from harness.language import Inputs, Program
+from harness.language import Algorithm, Inputs, Program
 from harness.language.program import Property
 from harness.language.start import Start
 from harness.lowering.cuda import engine as cuda_engine
@@ -142,6 +144,36 @@ def unpadded(flat: Array, prop: Property, graph: Graph, layout: DeviceLayout) ->
         return flat
     inner = (*dims[:-1], layout.row_stride(dims[-1]))
     return flat.reshape(len(flat) // layout.stride(prop.shape), *inner)[..., : dims[-1]]
+
+
+def posed(
+    algorithm: Algorithm, graph: DeviceGraph, k: int, ahead: Future[list[Path]] | None = None
+) -> tuple[DeviceGraph, Inputs]:
+    """The algorithm's own graph and inputs. What it computes along edges it computes on the device, as CuPy takes over
+    from NumPy there; where it cannot, on the host, which takes longer, and is told. ``ahead``: the files of inputs that
+    have been made."""
+    import cupy
+
+    try:
+        prepared = algorithm.prepare_graph(graph)
+        assert isinstance(prepared, DeviceGraph)
+        if ahead is not None:
+            return prepared, Inputs(dict(map(_read, ahead.result())), algorithm.parameter_values())
+        return prepared, algorithm.inputs(prepared, k)
+    except (TypeError, ValueError, AttributeError, NotImplementedError) as error:
+        print(f"  (inputs of {algorithm.name} are made on the host: {type(error).__name__}: {error})", flush=True)
+    on_host = algorithm.prepare_graph(graph.host)
+    assert on_host.num_edges == graph.num_edges
+    weights = on_host.weights if on_host is not graph.host else None
+    prepared = graph if weights is None else graph.with_weights(cupy.asarray(weights))
+    return prepared, algorithm.inputs(on_host, k)
+
+
+def _read(path: Path) -> tuple[str, NDArray[Any]]:
+    """A property by its name; its file is gone then."""
+    values = np.load(path)
+    path.unlink()
+    return path.stem, values
 
 
 class SharedMemory(DeviceMemory):

@@ -11,9 +11,9 @@ import pytest
 from harness.graph.generators import rmat
 from harness.language import trace
 from tests.benchmarks.cuda_checks import Checker
-from tests.benchmarks.cuda_shared import DeviceGraph
+from tests.benchmarks.cuda_shared import DeviceGraph, posed
 from tests.benchmarks.thesis_plan import ORDER, preset
-from tests.benchmarks.thesis_problems import AHEAD, posed
+from tests.benchmarks.thesis_problems import AHEAD
 
 
 class OfDevice(np.lib.mixins.NDArrayOperatorsMixin):

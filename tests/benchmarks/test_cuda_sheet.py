@@ -73,6 +73,10 @@ def without_a_device(monkeypatch):
     monkeypatch.setattr(cuda_onyx, "against_cusparse", lambda table, graph, ks: table.title(f"cuSPARSE {graph.name}"))
     for module in (cuda_onyx, cuda_runs):
         monkeypatch.setattr(module, "compile_ahead", lambda *_: None)
+    for module in (cuda_onyx, cuda_runs):
+        monkeypatch.setattr(module, "DeviceGraph", lambda graph: graph)
+    monkeypatch.setattr(cuda_runs, "posed", lambda algorithm, graph, k: (graph, None))
+    monkeypatch.setattr(cuda_runs, "release", lambda *_: None)
     monkeypatch.setattr(cuda_runs, "_cold", lambda *_: run)
     monkeypatch.setattr(cuda_runs, "_changed", lambda algorithm, graph, k: (graph, None, None))
     monkeypatch.setattr(cuda_runs, "_warm", lambda *_: run)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from harness.graph import Graph
@@ -18,7 +17,7 @@ from harness.language.reference import reads_reverse
 from harness.language.sampled import Sample, not_sampled, of_all_degrees
 from tests.benchmarks.cuda_cells import Cell, Unsupported, compile_ahead, release
 from tests.benchmarks.cuda_checks import CLASS_ARCS, EACH, Checker, Verdict
-from tests.benchmarks.cuda_shared import DeviceGraph, Shared, taken
+from tests.benchmarks.cuda_shared import DeviceGraph, Shared, posed, taken
 from tests.benchmarks.cuda_sheet import Budget, Sheet
 from tests.benchmarks.thesis_pages import Entry, Tables
 from tests.benchmarks.thesis_plan import EngineColumn, Preset
@@ -146,32 +145,3 @@ class Problem:
             parts[name] = taken(values if index is None else shared.given(name), index)
         release([])  # what making the inputs took
         return cls(algorithm, shared, sample, bench.checker.problem(sample, Inputs(parts, inputs.parameters)))
-
-
-def posed(
-    algorithm: Algorithm, graph: DeviceGraph, k: int, ahead: Future[list[Path]] | None = None
-) -> tuple[DeviceGraph, Inputs]:
-    """The algorithm's own graph and inputs. What it computes along edges it computes on the device, as CuPy takes over
-    from NumPy there; where it cannot, on the host, which takes longer, and is told. ``ahead``: the files of inputs that
-    have been made."""
-    import cupy
-
-    try:
-        prepared = algorithm.prepare_graph(graph)
-        assert isinstance(prepared, DeviceGraph)
-        if ahead is not None:
-            return prepared, Inputs(dict(map(_read, ahead.result())), algorithm.parameter_values())
-        return prepared, algorithm.inputs(prepared, k)
-    except (TypeError, ValueError, AttributeError, NotImplementedError) as error:
-        print(f"  (inputs of {algorithm.name} are made on the host: {type(error).__name__}: {error})", flush=True)
-    on_host = algorithm.prepare_graph(graph.host)
-    weights = on_host.weights if on_host is not graph.host else None
-    prepared = graph if weights is None else graph.with_weights(cupy.asarray(weights))
-    return prepared, algorithm.inputs(on_host, k)
-
-
-def _read(path: Path) -> tuple[str, NDArray[Any]]:
-    """A property by its name; its file is gone then."""
-    values = np.load(path)
-    path.unlink()
-    return path.stem, values
