@@ -164,6 +164,7 @@ class OnyxCudaEngine(CudaEngine):
             return
         self.tracking = replace(self.tracking, pauses=True)
         self.untracked_share = self._untracked_share()
+        self.begins_untracked = self._edges_change()
         reducers = {stage.reducer for group in self.tracking.groups for stage in group.edge_stages}
         self.patience = PATIENCE if reducers & {"sum", "prod"} else PATIENCE_WITH_EXTREMA
 
@@ -171,10 +172,14 @@ class OnyxCudaEngine(CudaEngine):
         """Of the arcs, from which changes are not worth tracking."""
         if self.direction == "pull":
             return max(PULL_SHARE, self.dense_share)
-        if any(self.tracking.edges(group) for group in self.tracking.propagating()):
+        if self._edges_change():
             return CHANGING_EDGES_SHARE
         vertices = self.graph.num_vertices / max(1, self.graph.num_edges)
         return FEW_EDGES_SHARE + MANY_EDGES_SHARE / (1 + vertices / HALF_WAY)
+
+    def _edges_change(self) -> bool:
+        """Whether anything reads edges that change. From a cold start they all do, for a while."""
+        return any(self.tracking.edges(group) for group in self.tracking.propagating())
 
     def _plan_group(self, kernels: PushKernels | PullKernels, group: FoldGroup) -> None:
         self.most = "few" if kernels.tracking.change_driven and self.direction == "push" else "some"

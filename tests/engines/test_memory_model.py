@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from engines.onyx.cuda_engine import OnyxCudaEngine
 from harness.algorithms.als import ALS
 from harness.algorithms.belief_propagation import BeliefPropagation
 from harness.algorithms.label_propagation import LabelPropagation
@@ -168,7 +169,20 @@ def test_rows_that_cross_runs_are_reduced_and_others_stored():
     assert across.atomics == Atomics(2 * 8, 2 * 8 * 16, 2 * 8 * 16)
 
 
-def test_under_change_tracking_edges_of_dirty_rows_are_counted_and_buffers_change_places():
+def test_a_run_that_begins_without_tracking_loads_what_full_propagation_does():
+    graph, program = BeliefPropagation().prepare_graph(ring(64)), trace(BeliefPropagation())
+    kernels = behaviour("onyx", graph, 4, program=program, balance="edge").kernels
+    full = behaviour("onyx", graph, 4, program=program, **PULL, balance="edge").kernels
+    # eight warps each look whether the superstep is untracked, and which of the messages' buffers is the present one
+    more = {"message": Loads(16, 16, 16 * 8), "gather_log_copy": Loads(8, 8, 8 * 8)}
+    for name, looked in more.items():
+        assert kernels[f"{name}_untracked"].loads == full[name].loads + looked
+        assert kernels[f"{name}_untracked"].atomics == full[name].atomics
+        assert kernels[name].loads.bytes == kernels[name].loads.requests * 8  # and what is tracked does nothing
+
+
+def test_under_change_tracking_edges_of_dirty_rows_are_counted_and_buffers_change_places(monkeypatch):
+    monkeypatch.setattr(OnyxCudaEngine, "_edges_change", lambda self: False)  # tracked from the first superstep on
     graph = BeliefPropagation().prepare_graph(ring(64))
     program = trace(BeliefPropagation())
     kernels = behaviour("onyx", graph, 4, program=program, direction="push", balance="warp").kernels

@@ -16,7 +16,7 @@ from harness.lowering.cuda.launches import Launcher, turned
 from harness.lowering.cuda.memory import DeviceMemory
 from harness.lowering.cuda.memory_model import ModelledEngine
 from harness.lowering.cuda.modules import MOST_GROUPS, compiled_module, headers
-from harness.lowering.cuda.pauses import Pauses
+from harness.lowering.cuda.pauses import SHORT_STRETCH, Pauses
 from harness.lowering.cuda.run_state import RUN_FIELDS, Look, RunState
 
 if TYPE_CHECKING:
@@ -104,6 +104,8 @@ class CudaEngine(ModelledEngine):
         self.pauses = Pauses(self.state, self.patience, begin=True) if self.tracking.pauses else None
         if self.pauses:
             start |= self._pauses()
+            if self.begins_untracked and not state:
+                start |= self._first_stretch()
         if not self.change_driven:
             start |= {"always": self._edges(0), "always_odd": self._edges(-1)}
         # at first all sources are active: of either side, where sides alternate
@@ -128,6 +130,12 @@ class CudaEngine(ModelledEngine):
             "full": self._edges(0),
             "full_odd": self._edges(-1),
         }
+
+    def _first_stretch(self) -> dict[str, int]:
+        """A run begins without tracking, and what moves is held against all edges, each of which may."""
+        edges = self.graph.num_edges
+        reducing = sum(bool(group.edge_stages) for group in self.tracking.propagating())
+        return {"untracked": SHORT_STRETCH, "stretch": SHORT_STRETCH, "entered": reducing * edges, "usual": edges}
 
     def _all_propagated(self, group: FoldGroup) -> None:
         """What sources have sent to a group is what they are."""

@@ -27,10 +27,11 @@ ARCS = 1 << 19  # looked at in every kernel, roughly
 MULTIPROCESSORS, THREADS_AT_ONCE = 132, 2048
 # Conditions on the state of a run, what they come to in a superstep over everything, the first one, and the fields of
 # ``Run`` that they look at.
+UNTRACKED = r"run->untracked"  # holds where a run begins without tracking
 _CONDITIONS: tuple[tuple[str, bool, set[str]], ...] = (
     (r"run->over\(\)", False, {"settled", "superstep", "limit"}),
     (r"run->rebuilding", True, {"rebuilding"}),
-    (r"run->untracked", False, {"untracked"}),
+    (UNTRACKED, False, {"untracked"}),
     (r"run->untracked != run->stretch", False, {"untracked", "stretch"}),
     (r"run->resuming", False, {"resuming"}),
     (r"run->sparse\(\d+\)", False, {"superstep", "frontier", "dense_arcs"}),
@@ -82,7 +83,7 @@ def behaviour_of(engine: ModelledEngine, declared: Sequence[Mapped], tables: Map
             kernel, engine.graph, engine.team, engine.threads, blocks, first, last, captured, tables,
             np.dtype(engine.arc).itemsize, ARCS,
         )  # fmt: skip
-        idle, counted = _entered(work)
+        idle, counted = _entered(work, untracked=engine.tracking.pauses and engine.begins_untracked)
         if not idle:
             counted = sum((_of_step(step, work) for step in mapped.walk(work)), counted)
             counted += _around(work)
@@ -111,12 +112,12 @@ def _addresses(lanes: Lanes, element: Load) -> NDArray[np.int64]:
     return lanes[element.index] * element.size
 
 
-def _entered(work: Work) -> tuple[bool, KernelBehaviour]:
+def _entered(work: Work, *, untracked: bool) -> tuple[bool, KernelBehaviour]:
     """Whether a kernel has anything to do in a superstep over everything, and what its threads read to know that."""
     fields: set[str] = set()
     idle = False
     for term in work.kernel.unless.split("||"):
-        value, looked = _condition(work.kernel, term.strip())
+        value, looked = _condition(work.kernel, term.strip(), untracked=untracked)
         fields |= looked
         if value:
             idle = True
@@ -135,9 +136,10 @@ def _met(pattern: str, kernel: CudaKernel) -> bool:
     return re.search(rf"(?<!\|\| ){pattern}", kernel.source) is not None
 
 
-def _condition(kernel: CudaKernel, term: str) -> tuple[bool, set[str]]:
-    for pattern, value, fields in _CONDITIONS:
+def _condition(kernel: CudaKernel, term: str, *, untracked: bool) -> tuple[bool, set[str]]:
+    for pattern, usual, fields in _CONDITIONS:
         if re.fullmatch(f"!?{pattern}", term):
+            value = untracked if pattern == UNTRACKED else usual
             return value != term.startswith("!"), fields
     raise MappingError(f"kernel {kernel.name!r} does nothing if {term!r}, a condition of which the model knows nothing")
 

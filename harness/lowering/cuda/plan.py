@@ -44,6 +44,7 @@ class PlannedEngine(Engine):
     rebuild_share = 0.0  # of the arcs, from which building kept sums anew is no more work; 0: it always is
     untracked_share = 0.0  # of the arcs, from which tracking changes costs more than it spares; 0: it never does
     patience = 0  # turns in which so much moves, before tracking pauses
+    begins_untracked = False  # a run from a cold start, in which nearly everything moves at first
     rows_share = 0.5  # of the arcs, from which an edge update goes over all of them
     tracks_edges = False  # changes of edge properties
     accumulators = KeptAccumulators()
