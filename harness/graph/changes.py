@@ -147,7 +147,7 @@ def _changed(graph: Graph, drawn: dict[str, Array], rng: np.random.Generator) ->
 
 def _new_pairs(graph: Graph, count: int, rng: np.random.Generator) -> tuple[Array, Array]:
     """Up to ``count`` pairs of vertices without an arc, each once (ordered, where arcs are pairs)."""
-    taken = np.unique(_arc_keys(graph))
+    taken = _arc_keys(graph)  # ascending
     found: Any = np.empty(0, np.int64)
     left = graph.num_vertices if graph.bipartite is None else graph.bipartite[0]
     for _ in range(ROUNDS):
@@ -159,8 +159,8 @@ def _new_pairs(graph: Graph, count: int, rng: np.random.Generator) -> tuple[Arra
         if graph.has_reverse_edges:
             u, v = np.minimum(u, v), np.maximum(u, v)
         keys = (u * graph.num_vertices + v)[(u != v) & (v < graph.num_vertices)]
-        keys = np.setdiff1d(keys, taken)
-        found = np.union1d(found, keys)
+        at = np.minimum(np.searchsorted(taken, keys), len(taken) - 1)
+        found = np.union1d(found, keys[taken[at] != keys])
     if count and not len(found):
         raise GraphError(f"graph {graph.name!r} has no pair of vertices left that an arc could join")
     found = rng.permutation(found)[:count]
