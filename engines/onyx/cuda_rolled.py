@@ -52,12 +52,13 @@ def rolled(program: Program) -> tuple[EdgeUpdate, tuple[EdgeReduce, ...]] | None
 
 
 def _outlives(program: Program, reduction: EdgeReduce, update: EdgeUpdate) -> bool:
-    """Whether nobody wants what is reduced, or somebody behind the update, or in the next superstep before it is
-    reduced anew."""
+    """Whether nobody wants what is reduced, or somebody behind the update: in the next superstep before it is reduced
+    anew, or of a run's state."""
     order = list(program.stages).index
     readers = [stage for stage in program.stages if reduction.into in {name for _, name in reads(stage)}]
     between = all(order(reduction) < order(stage) < order(update) for stage in readers)
-    return reduction.into in program.outputs or not readers or not between
+    kept = reduction.into in program.outputs or program.properties[reduction.into].role == "state"
+    return kept or not readers or not between
 
 
 def update_and_reduce(

@@ -78,6 +78,9 @@ def test_what_was_reduced_is_not_wanted_behind_the_update():
     def of(*names):
         return rolled(dataclasses.replace(program, stages=tuple(steps[name] for name in names)))
 
+    assert of("gather", "before", "move") is None  # of a run's state
+    passing = dataclasses.replace(program.properties["got"], role="temporary", start=None)
+    program = dataclasses.replace(program, properties={**program.properties, "got": passing})
     assert of("gather", "before", "move") is not None
     assert of("gather", "move", "after") is None
     assert of("before", "gather", "move") is None

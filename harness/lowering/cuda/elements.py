@@ -84,6 +84,7 @@ class Elements(ABC):
     ) -> None:
         self.layout, self.team, self.locate, self.root = layout, team, locate, root
         self.parameters, self.feature_aware, self.computed, self.holds = parameters, feature_aware, computed, holds
+        self.spent: frozenset[tuple[str, str]] = frozenset()  # accumulators that one solution alone reads, and ends
         self.tile_floats = 0
         self.accesses = Accesses()
         self._loop: tuple[str, int] | None = None  # the block of the loop being written, and its number
@@ -271,7 +272,7 @@ class Elements(ABC):
         if len(dims) == 1:
             block.line(f"FEATURES(f, {dims[0]}) {text}")
             return
-        rows = "LOOP" if tile or not self.feature_aware else "ROWS"
+        rows = "LOOP" if not self.feature_aware else "STRIP" if tile else "ROWS"
         before = " ".join(walk.before)
         block.line(f"{rows}(i, {dims[0]}) {{ {before} FEATURES(f, {dims[1]}) {text} }}".replace("{  ", "{ "))
 

@@ -300,7 +300,12 @@ class Lowering(Elements):
         return target
 
     def _own_matrix(self, node: Expression, home: Block) -> Value:
-        """A matrix that may be overwritten."""
+        """A matrix that may be overwritten: that of an accumulator which nobody reads again, or a new one."""
+        for read in walk(node):
+            held = self.locate(*read.attribute).value if read.op == "read" and read.attribute in self.spent else None
+            if held is not None and held.kind == "tile":
+                self.prepare(node)
+                return held if read is node else self._filled(node, held, home)
         target = self.room_after(node, home, self.fresh("own"))
         return self._filled(node, target, home)
 

@@ -145,21 +145,38 @@ template <int N> __device__ inline Row<N> solve_spd(const Team& team, Matrix<N, 
     }
     return x;
 }
-// The same in memory. Only the upper triangle is kept up: step p changes columns i.. of rows i > p.
+// The same in memory. Only the upper triangle is kept up: step p changes columns i.. of rows i > p. Several pivot rows are
+// made ready in registers, and then taken from each row below them together, which is loaded and stored once.
 template <int N, int STRIDE> __device__ inline Row<N> solve_spd(const Team& team, Tile<N, N, STRIDE>& a, Row<N> b)
 {
+    constexpr int PIVOTS = 4;
     team.sync();
-    LOOP(p, N) {
-        const float inverse = 1.0f / a.element(team, p, p);
-        const float right = pick(team, b, p) * inverse;
-        const Row<N> pivot = a.whole(team, p);
-        LOOP(below, N - 1 - p) {
-            const int i = p + 1 + below;
-            const float factor = a.element(team, p, i) * inverse;
-            FEATURES(slot, N)
-                if (team.feature(slot) >= i && team.holds(slot, N)) a(team, i, slot) -= factor * pivot[slot];
+    for (int first = 0; first < N; first += PIVOTS) {
+        Row<N> pivot[PIVOTS];
+        float inverse[PIVOTS];
+        _Pragma("unroll") for (int q = 0; q < PIVOTS; ++q) {
+            const int p = first + q;
+            if (p >= N) break;
+            pivot[q] = a.whole(team, p);
+            _Pragma("unroll") for (int r = 0; r < q; ++r) {
+                const float factor = a.element(team, first + r, p) * inverse[r];
+                FEATURES(slot, N) pivot[q][slot] -= factor * pivot[r][slot];
+            }
+            FEATURES(slot, N) if (team.feature(slot) >= p && team.holds(slot, N)) a(team, p, slot) = pivot[q][slot];
+            team.sync();
+            inverse[q] = 1.0f / a.element(team, p, p);
+            const float right = pick(team, b, p) * inverse[q];
+            FEATURES(slot, N) if (team.feature(slot) > p) b[slot] -= pivot[q][slot] * right;
         }
-        FEATURES(slot, N) if (team.feature(slot) > p) b[slot] -= pivot[slot] * right;
+        _Pragma("unroll 2") for (int i = first + PIVOTS; i < N; ++i) {
+            float factor[PIVOTS];
+            _Pragma("unroll") for (int q = 0; q < PIVOTS; ++q) factor[q] = a.element(team, first + q, i) * inverse[q];
+            FEATURES(slot, N) if (team.feature(slot) >= i && team.holds(slot, N)) {
+                float left = a(team, i, slot);
+                _Pragma("unroll") for (int q = 0; q < PIVOTS; ++q) left -= factor[q] * pivot[q][slot];
+                a(team, i, slot) = left;
+            }
+        }
         team.sync();
     }
     Row<N> x = filled<N>(0.0f);

@@ -22,6 +22,7 @@ constexpr int UNROLL = LANES == 1 && WIDTH == 1 ? 16 : 64;  // longer rows are w
 #define FEATURES(slot, n) _Pragma("unroll UNROLL") for (int slot = 0; slot < slots(n); ++slot)
 #define ROWS(i, n) _Pragma("unroll") for (int i = 0; i < (n); ++i)
 #define LOOP(i, n) _Pragma("unroll 1") for (int i = 0; i < (n); ++i)
+#define STRIP(i, n) _Pragma("unroll 4") for (int i = 0; i < (n); ++i)  // rows in memory, some at a time
 
 __device__ inline int lane_id() { return threadIdx.x & 31; }
 

@@ -12,6 +12,7 @@ from harness.language.analysis import FoldGroup
 from harness.language.expressions import Expression
 from harness.lowering.cuda.code import Value
 from harness.lowering.cuda.kernels import CudaKernelBuilder
+from harness.lowering.cuda.spent import spent
 from harness.lowering.tracking import Tracking, composed_writes
 
 
@@ -33,6 +34,7 @@ def cuda_write_back(
     Counts the vertices that moved into ``run->moved``.
     """
     writes = [*reduced, *composed_writes(tracking.program, group, tracking.live(group.stages))]
+    builder.mapping.spent = spent([value for _, value in writes])
     builder.bind("old", builder.read_in(block), "v")
     new = {name: builder.mapping.kept(value) for name, value in writes}
     moved = []

@@ -1,0 +1,13 @@
+"""Systems solved where their matrices were summed up, emulated."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engines import test_solved_in_place as on_cuda
+
+
+@pytest.mark.parametrize("build", on_cuda.TILES, ids=[build.__name__ for build in on_cuda.TILES])
+@pytest.mark.parametrize(("schedule", "features"), [("pull", 33), ("pull-single-features", on_cuda.FEATURES)])
+def test_answers(schedule, features, build, emulated):
+    on_cuda.test_answers(schedule, features, build, emulated)

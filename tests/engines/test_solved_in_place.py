@@ -1,0 +1,129 @@
+"""Systems whose matrix is what a kernel has summed up: solved where it lies if nobody reads it again."""
+
+from __future__ import annotations
+
+import pytest
+
+from engines.onyx.cuda_engine import OnyxCudaEngine
+from engines.onyx.schedule import OnyxSchedule
+from harness.contract import Device, Yes
+from harness.language import K, eye, outer, solve_spd, total
+from tests.engines.programs import arcs_and_loops, inputs_for, traced
+from tests.engines.test_cuda import check_every_superstep
+
+FEATURES = 40  # of which a warp's registers hold no matrix
+
+
+def normal_equations(p, self):
+    """The matrix is read once, by the system."""
+    _sums(p)
+
+    @p.over_vertices
+    def solve(v):
+        return {"x": solve_spd(v.gram + 2.0 * eye(K), v.score)}
+
+    _ends(p)
+
+
+def scaled(p, self):
+    """More is done with what was summed up, element by element, and the other side is no sum alone."""
+    _sums(p)
+
+    @p.over_vertices
+    def solve(v):
+        return {"x": solve_spd(2.0 * eye(K) + v.gram * 0.5, v.score + v.x0)}
+
+    _ends(p)
+
+
+def read_again(p, self):
+    """Something else reads the sum, too."""
+    _sums(p)
+
+    @p.over_vertices
+    def solve(v):
+        return {"x": solve_spd(v.gram + 2.0 * eye(K), v.score) / (1.0 + total(v.gram))}
+
+    _ends(p)
+
+
+def solved_twice(p, self):
+    """One matrix, two systems."""
+    _sums(p)
+
+    @p.over_vertices
+    def solve(v):
+        shifted = v.gram + 2.0 * eye(K)
+        return {"x": 0.5 * solve_spd(shifted, v.score) + 0.5 * solve_spd(shifted, v.x0)}
+
+    _ends(p)
+
+
+def asked_for(p, self):
+    """The sum is part of the answer."""
+    p.vertex("gram", (K, K), start=0.0)
+    _sums(p)
+
+    @p.over_vertices
+    def solve(v):
+        return {"x": solve_spd(v.gram + 2.0 * eye(K), v.score)}
+
+    _ends(p)
+    p.output("gram", bound=1e-4)
+
+
+def read_later(p, self):
+    """The step behind reads it."""
+    _sums(p)
+
+    @p.over_vertices
+    def solve(v):
+        return {"x": solve_spd(v.gram + 2.0 * eye(K), v.score)}
+
+    @p.over_vertices
+    def shrink(v):
+        return {"x": v.x / (1.0 + total(v.gram))}
+
+    _ends(p)
+
+
+def _sums(p):
+    p.vertex("x0", K)
+    p.vertex("x", K, start="x0")
+
+    @p.over_edges(into="gram", reduce="sum")
+    def multiply(src):
+        return outer(src.x, src.x)
+
+    @p.over_edges(into="score", reduce="sum")
+    def add(src):
+        return src.x
+
+
+def _ends(p):
+    p.repeat(3)
+    p.output("x", bound=1e-4)
+
+
+# How many tiles a team has: for the sum, for each system that overwrites one, and for what is kept until it is stored.
+TILES = {
+    normal_equations: 1, scaled: 1, read_again: 2, solved_twice: 3, asked_for: 3, read_later: 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("build", "tiles"), TILES.items(), ids=[build.__name__ for build in TILES])
+def test_a_second_tile_is_taken_where_the_matrix_is_read_again(build, tiles):
+    program, graph = traced(build, build.__name__), arcs_and_loops()
+    engine = OnyxCudaEngine(OnyxSchedule(change_driven=False, balance="warp"))
+    assert isinstance(engine.supports(program, graph, FEATURES, Device("cuda")), Yes)
+    tile = FEATURES * -(-FEATURES // 32) * 32
+    assert max(kernel.tile_floats for kernel in engine.kernels) == tiles * tile
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("build", TILES, ids=[build.__name__ for build in TILES])
+@pytest.mark.parametrize(("schedule", "features"), [("pull", 33), ("pull", 70), ("pull-single-features", FEATURES)])
+def test_answers(schedule, features, build, device):
+    program, graph = traced(build, build.__name__), arcs_and_loops()
+    inputs = inputs_for(program, graph, features, seed=features)
+    check_every_superstep(schedule, program, graph, inputs, features, device, 3)
