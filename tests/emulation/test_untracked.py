@@ -23,10 +23,11 @@ def test_programs_that_update_edges(schedule, case, emulated, monkeypatch):
     on_cuda.test_programs_that_update_edges(schedule, case, emulated, monkeypatch)
 
 
+@pytest.mark.parametrize("tracked_first", [False, True])
 @pytest.mark.parametrize("features", [1, 5, 33])
 @pytest.mark.parametrize("case", ["handed on", "handed back"])
-def test_an_update_reduces_for_the_next_superstep(case, features, emulated, monkeypatch):
-    on_cuda.test_an_update_reduces_for_the_next_superstep(case, features, emulated, monkeypatch)
+def test_an_update_reduces_for_the_next_superstep(case, features, tracked_first, emulated, monkeypatch):
+    on_cuda.test_an_update_reduces_for_the_next_superstep(case, features, tracked_first, emulated, monkeypatch)
 
 
 @pytest.mark.parametrize("name", on_cuda.ALGORITHMS)

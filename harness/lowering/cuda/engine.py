@@ -16,7 +16,7 @@ from harness.lowering.cuda.launches import Launcher, turned
 from harness.lowering.cuda.memory import DeviceMemory
 from harness.lowering.cuda.memory_model import ModelledEngine
 from harness.lowering.cuda.modules import MOST_GROUPS, compiled_module, headers
-from harness.lowering.cuda.pauses import SHORT_STRETCH, Pauses
+from harness.lowering.cuda.pauses import ENDLESS, Pauses
 from harness.lowering.cuda.run_state import RUN_FIELDS, Look, RunState
 
 if TYPE_CHECKING:
@@ -132,10 +132,10 @@ class CudaEngine(ModelledEngine):
         }
 
     def _first_stretch(self) -> dict[str, int]:
-        """A run begins without tracking, and what moves is held against all edges, each of which may."""
+        """A run begins without tracking, and what moves is held against all edges, each of which may move."""
         edges = self.graph.num_edges
         reducing = sum(bool(group.edge_stages) for group in self.tracking.propagating())
-        return {"untracked": SHORT_STRETCH, "stretch": SHORT_STRETCH, "entered": reducing * edges, "usual": edges}
+        return {"untracked": ENDLESS, "stretch": ENDLESS, "entered": reducing * edges, "usual": edges}
 
     def _all_propagated(self, group: FoldGroup) -> None:
         """What sources have sent to a group is what they are."""

@@ -4,18 +4,22 @@
 #include "run.cuh"
 
 constexpr Count SHORT_STRETCH = 8, LONG_STRETCH = 32;  // turns without tracking
+constexpr Count FALLING = 3;  // what moves is less than one in so many of what moved a turn before
 
 // A turn is over, in which every side has been updated. Where nearly everything moves, noting and comparing what was
 // sent costs more than it spares: after some such turns the next ones go untracked, as a full propagation does, until
 // less seems to move or a stretch of turns has passed. Then a turn takes everything for dirty and active, and notes
-// what it sends.
+// what it sends. A run may begin with a stretch without an end of its own: there what moves is known for sure. While it
+// falls so fast that the run is nearly over, such a turn would not pay.
 __device__ inline void end_turn(Run* run)
 {
     run->resuming = 0;
     if (run->untracked) {
         if (run->usual == 0) run->usual = run->movers;
         run->untracked -= 1;
-        if (double(run->entered) * run->movers < double(run->untracked_arcs) * run->usual) run->untracked = 0;
+        const bool few = double(run->entered) * run->movers < double(run->untracked_arcs) * run->usual;
+        const bool ending = run->stretch > LONG_STRETCH && FALLING * run->movers < run->before;
+        if (few && !ending) run->untracked = 0;
         run->resuming = run->untracked == 0;
         run->crowded = 0;
     } else if (run->found < run->untracked_arcs) {
@@ -26,6 +30,7 @@ __device__ inline void end_turn(Run* run)
         run->entered = run->found;
         run->usual = 0;
     }
+    run->before = run->movers;
     run->found = run->movers = 0;
 }
 

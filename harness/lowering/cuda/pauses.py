@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from harness.lowering.cuda.run_state import RunState
 
 TRIAL = 8  # supersteps in which a pause may begin, before it is forbidden as nothing suggests one
-SHORT_STRETCH = 8  # turns without tracking, as in pauses.cuh
+ENDLESS = 1 << 40  # turns of a stretch without tracking that ends by what moves alone
 
 
 class Pauses:

@@ -25,6 +25,7 @@ struct Run {
     Count movers;     // what moved in this turn so far
     Count usual;      // what moved in the first of the untracked turns
     Count entered;    // arcs of sources that had moved in the turn before these
+    Count before;     // what moved in the turn before
 
     Count sides;       // 2: supersteps alternate the sides of a bipartite graph
     Count settles;     // whether the program ends when nothing moves
