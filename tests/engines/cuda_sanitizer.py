@@ -2,8 +2,8 @@
 
 Tests that are marked ``gpu`` run under its tools memcheck (accesses out of bounds, or misaligned) and racecheck
 (races in shared memory): a program under every schedule of every engine that generates kernels, and some of the tests
-of hubs, of panels, of SIMD-X's lists, of changing edges, of matrices and of the kernels written by hand. Both take many
-times as long as the tests themselves, so they run side by side in several processes.
+of hubs, of panels, of SIMD-X's lists, of changing edges, of matrices, of systems and of the kernels written by hand.
+Both take many times as long as the tests themselves, so they run side by side in several processes.
 ``--tool racecheck`` for one tool, ``--only test_hubs`` for tests of such names, ``--processes 2``. The exit status is 1
 where a tool reports something, a test fails or none was run.
 """
@@ -26,7 +26,8 @@ FAMILIES = (  # a file of tests, a pattern for the names of some, how many of th
     ("tests/engines/test_panels.py", r"test_panels\[", 6),
     ("tests/engines/test_simdx_on_cuda.py", r"", 10),
     ("tests/engines/test_changing_edges_on_cuda.py", r"", 6),
-    ("tests/engines/test_untracked_on_cuda.py", r"test_(programs|algorithms)", 8),
+    ("tests/engines/test_untracked_on_cuda.py", r"test_(programs|algorithms|an_update)", 10),
+    ("tests/engines/test_solved_in_place.py", r"", 3),
     ("tests/benchmarks/test_hand_written.py", r"", 3),
 )
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider")
