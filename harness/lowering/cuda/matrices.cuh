@@ -145,12 +145,29 @@ template <int N> __device__ inline Row<N> solve_spd(const Team& team, Matrix<N, 
     }
     return x;
 }
-// The same in memory. Only the upper triangle is kept up: step p changes columns i.. of rows i > p. Several pivot rows are
-// made ready in registers, and then taken from each row below them together, which is loaded and stored once.
-template <int N, int STRIDE> __device__ inline Row<N> solve_spd(const Team& team, Tile<N, N, STRIDE>& a, Row<N> b)
+// Elimination in memory. Only the upper triangle is kept up: step p changes columns i.. of rows i > p. One pivot at a time,
+// as a thread alone has no registers for several rows.
+template <int N, int STRIDE> __device__ inline void eliminate(const Team& team, Tile<N, N, STRIDE>& a, Row<N>& b)
+{
+    LOOP(p, N) {
+        const float inverse = 1.0f / a.element(team, p, p);
+        const float right = pick(team, b, p) * inverse;
+        const Row<N> pivot = a.whole(team, p);
+        LOOP(below, N - 1 - p) {
+            const int i = p + 1 + below;
+            const float factor = a.element(team, p, i) * inverse;
+            FEATURES(slot, N)
+                if (team.feature(slot) >= i && team.holds(slot, N)) a(team, i, slot) -= factor * pivot[slot];
+        }
+        FEATURES(slot, N) if (team.feature(slot) > p) b[slot] -= pivot[slot] * right;
+        team.sync();
+    }
+}
+// The same by a team: several pivot rows are made ready in registers, and then taken from each row below them together,
+// which is loaded and stored once.
+template <int N, int STRIDE> __device__ inline void eliminate_several(const Team& team, Tile<N, N, STRIDE>& a, Row<N>& b)
 {
     constexpr int PIVOTS = 4;
-    team.sync();
     for (int first = 0; first < N; first += PIVOTS) {
         Row<N> pivot[PIVOTS];
         float inverse[PIVOTS];
@@ -179,6 +196,13 @@ template <int N, int STRIDE> __device__ inline Row<N> solve_spd(const Team& team
         }
         team.sync();
     }
+}
+// The solution where the matrix is in memory.
+template <int N, int STRIDE> __device__ inline Row<N> solve_spd(const Team& team, Tile<N, N, STRIDE>& a, Row<N> b)
+{
+    team.sync();
+    if constexpr (LANES > 1) eliminate_several(team, a, b);
+    else eliminate(team, a, b);
     Row<N> x = filled<N>(0.0f);
     LOOP(back, N) {
         const int p = N - 1 - back;
