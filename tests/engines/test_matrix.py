@@ -56,8 +56,12 @@ REAL = {
     "als_all": ("digits",),
     "sssp": ("rome99",),
 }
-# Thresholds are low, so that small graphs fill all three lists of simdx.
-NUMBERS = {"simdx": {"warp_degree": 3, "block_degree": 9}, "tigr": {"degree_bound": 3}}
+# Thresholds are low, so that small graphs fill all three lists of simdx. Sums of changes that are built anew every 64
+# supersteps, as by default, drift farther than PageRank's bound where so many are asked for: by 5.6e-5 on "digits", as
+# docs/onyx-on-cuda.md has it.
+NUMBERS = {
+    "simdx": {"warp_degree": 3, "block_degree": 9}, "tigr": {"degree_bound": 3}, "gunrock": {"rebuild": 8},
+}  # fmt: skip
 # With all sides at once and one feature, ALS itself drifts from a neighbouring run: in float64, on "scattered", what
 # starts 1e-6 apart is 5e-5 apart after 12 supersteps and 2e-3 after 30, more than the bound of 1.5e-3. With more
 # features it stays within 3e-5.
