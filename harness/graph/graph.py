@@ -104,6 +104,11 @@ class Graph:
         """The weights in CSC order, float32[E], or None."""
         return None if self.weights is None else frozen(taken(self.weights, self.in_edge_ids))
 
+    def in_csc_order(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values of arcs, ``[E, ...]`` in CSR order, in CSC order; the weights are ordered once."""
+        weights = self.in_weights if values is self.weights else None
+        return taken(values, self.in_edge_ids) if weights is None else weights
+
     @property
     def in_edge_ids(self) -> Array:
         """CSR position of each arc in CSC order, [E]."""

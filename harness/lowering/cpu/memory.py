@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.graph.slices import taken
 from harness.language import Inputs, Program
 from harness.language.program import Property
 from harness.language.start import Start
@@ -111,8 +110,5 @@ class Memory:
             return
         values = start.of(prop)
         for order in wanted:
-            if values is self.graph.weights and order == "csc":
-                ordered = self.graph.in_weights
-            else:
-                ordered = values if order == "csr" else taken(values, self.graph.in_edge_ids)
-            self._set(f"{order}_{prop.name}", np.asarray(ordered), prop)
+            ordered = values if order == "csr" else self.graph.in_csc_order(values)
+            self._set(f"{order}_{prop.name}", ordered, prop)

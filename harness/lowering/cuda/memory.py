@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.graph.slices import taken
 from harness.language import Inputs, Program
 from harness.language.program import Property
 from harness.language.start import Start
@@ -105,10 +104,7 @@ class DeviceMemory:
     def _give(self, name: str, prop: Property, start: Start) -> None:
         """Set a property to what the host has for it."""
         given = start.of(prop)
-        if name.startswith("csc_"):
-            weights = self.graph.weights
-            given = taken(given, self.graph.in_edge_ids) if given is not weights else np.asarray(self.graph.in_weights)
-        self._set(name, given, prop)
+        self._set(name, self.graph.in_csc_order(given) if name.startswith("csc_") else given, prop)
 
     def _copy(self, name: str, prop: Property) -> bool:
         """Set a property to the input that it starts as, where that is on the device."""
