@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -36,6 +37,19 @@ def _pending(pid: int) -> int:
     """The signals that wait for a process, as bits."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1], 16) for line in lines if line.startswith("ShdPnd"))
+
+
+def waits_for_lock(path: Path, thread: threading.Thread) -> None:
+    """Return when somebody waits for the lock of a file, or the thread has ended."""
+    inode, until = path.stat().st_ino, time.monotonic() + HANGS_S
+    while thread.is_alive() and not _waiters(inode):
+        assert time.monotonic() < until, f"nobody waits for {path}"
+        os.sched_yield()
+
+
+def _waiters(inode: int) -> list[str]:
+    lines = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    return [line[5] for line in lines if line[1] == "->" and line[6].rpartition(":")[2] == str(inode)]
 
 
 def never_ending(pids: Iterable[int]) -> list[int]:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.campaign.errors import CampaignError
+
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
@@ -37,12 +39,21 @@ def lasting(overrides: Sequence[str]) -> list[str]:
 
 
 def described(path: Path) -> list[dict[str, Any]]:
-    """The cells in a description of a sweep; none where there is no whole one."""
+    """Return the cells in a description of a sweep, none if there is no such file.
+
+    Raises CampaignError for a file that is no description: it is only ever replaced as a whole.
+    """
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        return [cell for cell in told["cells"] if isinstance(cell["cell"], str)]
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        well_formed = [isinstance(cell["cell"], str) and isinstance(cell["overrides"], list) for cell in cells]
+        if isinstance(cells, list) and all(well_formed):
+            return cells
+        met = "a cell without its name or its overrides"
+    except FileNotFoundError:
         return []
+    except (ValueError, KeyError, TypeError) as error:
+        met = f"{type(error).__name__}: {error}"
+    raise CampaignError(f"{path} lists no cells of a sweep ({met}); restore the file, or move it away to begin again")
 
 
 def _of_manner(override: Override) -> bool:

@@ -115,26 +115,32 @@ def plan_sweep(configurations: Iterable[tuple[Sequence[str], Mapping[str, Any]]]
     """The plan for resolved configurations (plain data), each with the overrides that made it.
 
     Every cell is checked before any runs; raises CampaignError, UnknownName or ScheduleError for the first that cannot
-    be meant. Cells asked for twice are run once. The rounds come one after the other, each with all cells.
+    be meant. Cells asked for twice are run once. The rounds come one after the other, each with all cells that have so
+    many.
     """
     machine = environment_key()
     registry: Registry | None = None
     first: Mapping[str, Any] = {}
-    cells: list[tuple[Cell, tuple[str, ...]]] = []
+    cells: list[tuple[Cell, int, tuple[str, ...]]] = []
     for overrides, config in configurations:
         if registry is None:
             registry, first = load_plugins(config["plugins"]["block"]), config
-        cells.append((resolve_cell({**config, "round": 1}, registry), tuple(overrides)))
+        cell = resolve_cell({**config, "round": 1}, registry)
+        cells.append((cell, count("rounds", config["rounds"]), tuple(overrides)))
     if registry is None:
         raise CampaignError("the command asks for no cell at all")
-    rounds = range(1, count("rounds", first["rounds"]) + 1)
-    interleaved = [(dataclasses.replace(cell, round=turn), asked) for turn in rounds for cell, asked in cells]
-    once = {cell.key(machine): (cell, asked) for cell, asked in reversed(interleaved)}
-    identity, output = _identity(first, [cell for cell, _ in cells]), Path(first["output"]).expanduser()
+    interleaved = [
+        (dataclasses.replace(cell, round=turn), requested)
+        for turn in range(1, max(rounds for _, rounds, _ in cells) + 1)
+        for cell, rounds, requested in cells
+        if turn <= rounds
+    ]
+    once = {cell.key(machine): (cell, requested) for cell, requested in reversed(interleaved)}
+    identity, output = _identity(first, [cell for cell, *_ in cells]), Path(first["output"]).expanduser()
     folder = output / identity
     return Plan(
         identity=identity,
-        cells=tuple(Planned(cell, key, asked, folder / key) for key, (cell, asked) in reversed(once.items())),
+        cells=tuple(Planned(cell, key, requested, folder / key) for key, (cell, requested) in reversed(once.items())),
         output=output,
         rerun=_one_of("rerun", first["rerun"], RERUN),
         baseline=None if first["baseline"] is None else registry.engine(str(first["baseline"])).name,
@@ -170,19 +176,23 @@ def _one_of(key: str, value: Any, choices: Sequence[str]) -> str:
 
 
 def prepare_output(plan: Plan) -> None:
-    """Make the sweep's folder and describe the sweep in it; CampaignError when that cannot be done.
+    """Make the sweep's folder and add the plan's cells to its description; CampaignError when that cannot be done.
 
-    A sweep with an id of its own keeps the cells that earlier commands asked for.
+    The cells that earlier commands planned stay planned, whether or not they have begun. A cell without a folder gives
+    way to one that asks for the same under another key, because its code or its machine has changed.
     """
     description = plan.folder / SWEEP_FILE
     try:
         (plan.folder / WORK_FOLDER).mkdir(parents=True, exist_ok=True)
         with file_lock(plan.folder / WORK_FOLDER / SWEEP_LOCK):
             clear_leftovers(plan.folder)
-            cells = {
-                planned.key: {"cell": planned.key, "overrides": lasting(planned.overrides)} for planned in plan.cells
+            cells = {planned.key: _description(planned) for planned in plan.cells}
+            requested = {cell["request"] for cell in cells.values()}
+            earlier = {
+                cell["cell"]: cell
+                for cell in described(description)
+                if cell.get("request") not in requested or (plan.folder / cell["cell"]).is_dir()
             }
-            earlier = {cell["cell"]: cell for cell in described(description) if (plan.folder / cell["cell"]).is_dir()}
             layout = plan.layout.plain() if plan.layout else None
             told = {"sweep": plan.identity, "baseline": plan.baseline, "layout": layout}
             write_json(description, {**told, "cells": list((earlier | cells).values())})
@@ -192,6 +202,12 @@ def prepare_output(plan: Plan) -> None:
     if free < _BYTES_A_CELL * len(plan.cells):
         met = f"only {free:,} bytes are free in output folder {plan.output}, for {len(plan.cells)} cells"
         raise CampaignError(f"{met}; make room there or choose another with output=FOLDER")
+
+
+def _description(planned: Planned) -> dict[str, Any]:
+    """Return the cell as the description of a sweep lists it; ``request`` is the same on any machine, for any code."""
+    request = digest(planned.cell.asked())
+    return {"cell": planned.key, "request": request, "overrides": lasting(planned.overrides)}
 
 
 def with_defaults(

@@ -1,10 +1,26 @@
 from __future__ import annotations
 
+import threading
+from importlib.metadata import EntryPoint
+
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from harness.campaign.plan import linked_overrides, with_defaults
+from harness.campaign import plan as plans
+from harness.campaign.continuation import SWEEP_FILE, continued, described
+from harness.campaign.errors import CampaignError
+from harness.campaign.job import WORK_FOLDER
+from harness.campaign.leftovers import SWEEP_LOCK
+from harness.campaign.plan import linked_overrides, plan_sweep, prepare_output, with_defaults
+from harness.plugins import load_plugins
+from tests.campaign.test_cell import config
+from tests.conftest import FAKES
+from tests.processes import waits_for_lock
 
+SETTINGS = {
+    "sweep": {"id": "mine"}, "output": "results", "rerun": "failed", "baseline": None, "layout": None,
+    "fail_fast": False, "dry_run": False,
+}  # fmt: skip
 LINKS = [{"when": {"graph": "photo"}, "set": {"features": 8, "max_supersteps": 100}}]
 
 
@@ -32,3 +48,83 @@ def test_a_link_is_in_force_until_one_of_its_keys_is_said(given, in_force):
 def test_linked_settings_go_with_their_value_alone():
     assert linked_overrides(["graph=photo"], LINKS) == ["graph=photo", "features=8", "max_supersteps=100"]
     assert linked_overrides(["graph=digits"], LINKS) == ["graph=digits"]
+
+
+@pytest.fixture
+def planned(tmp_path, monkeypatch):
+    """Plan one cell for each number of features, of the sweep ``mine`` in the folder of the test."""
+    monkeypatch.syspath_prepend(str(FAKES))
+    registry = load_plugins(found=[EntryPoint("fakes", "onyx_fakes", "onyx_harness")])
+    monkeypatch.setattr(plans, "load_plugins", lambda _: registry)
+
+    def plan(*features, rounds=1):
+        settings = {**SETTINGS, "output": str(tmp_path), "rounds": rounds}
+        return plan_sweep(
+            ([f"features={k}", f"rounds={rounds}", "sweep.id=mine"], {**config(features=k), **settings})
+            for k in features
+        )
+
+    return plan
+
+
+def listed(folder):
+    return [cell["cell"] for cell in described(folder / "mine" / SWEEP_FILE)]
+
+
+def test_cells_that_have_not_begun_stay_planned(planned, tmp_path):
+    first, second = planned(1, 2, 3, 4, 5, 6), planned(7)
+    prepare_output(first)
+    for cell in first.cells[:2]:  # it was killed after two
+        cell.folder.mkdir()
+    prepare_output(second)
+    assert listed(tmp_path) == [cell.key for cell in (*first.cells, *second.cells)]
+    resumed = continued(parse("sweep.id=mine"), str(tmp_path))
+    assert [overrides[0] for overrides in resumed] == [f"features={k}" for k in range(1, 8)]
+
+
+def test_two_commands_that_start_together_keep_the_cells_of_both(planned, tmp_path, monkeypatch):
+    write = plans.write_json
+    second = threading.Thread(target=prepare_output, args=(planned(2),))
+
+    def while_another_starts(path, data):
+        if threading.current_thread() is not second and not second.ident:
+            second.start()  # now the first has read the cells, and not written them
+            waits_for_lock(tmp_path / "mine" / WORK_FOLDER / SWEEP_LOCK, second)
+            assert not path.exists()
+        write(path, data)
+
+    monkeypatch.setattr(plans, "write_json", while_another_starts)
+    first = planned(1)
+    prepare_output(first)
+    second.join()
+    assert listed(tmp_path) == [first.cells[0].key, planned(2).cells[0].key]
+
+
+def test_every_cell_keeps_its_own_number_of_rounds(planned, tmp_path):
+    prepare_output(planned(1))
+    prepare_output(planned(2, rounds=2))
+    together = plan_sweep(
+        (overrides, {**config(features=int(overrides[0][-1])), **SETTINGS, "rounds": int(overrides[1][-1])})
+        for overrides in continued(parse("sweep.id=mine"), str(tmp_path))
+    )
+    assert [(one.cell.features, one.cell.round) for one in together.cells] == [(1, 1), (2, 1), (2, 2)]
+
+
+def test_a_cell_that_has_not_begun_gives_way_to_the_same_with_other_code(planned, tmp_path, monkeypatch):
+    before = planned(1, 2)
+    prepare_output(before)
+    before.cells[0].folder.mkdir()
+    monkeypatch.setattr(plans, "environment_key", lambda: "other code or another machine")
+    after = planned(1, 2)
+    prepare_output(after)
+    assert listed(tmp_path) == [before.cells[0].key, *(cell.key for cell in after.cells)]
+
+
+@pytest.mark.parametrize("content", ["{", '{"cells": [{"cell": 1}]}', '{"cells": {}}', "[]"])
+def test_a_damaged_description_is_refused_and_stays(planned, tmp_path, content):
+    plan = planned(1)
+    plan.folder.mkdir()
+    (plan.folder / SWEEP_FILE).write_text(content)
+    with pytest.raises(CampaignError, match=r"mine/sweep\.json lists no cells of a sweep"):
+        prepare_output(plan)
+    assert (plan.folder / SWEEP_FILE).read_text() == content
