@@ -24,11 +24,11 @@ from harness.api import (
     VertexStep,
     Yes,
     initial_values,
+    segment_reduce,
 )  # fmt: skip
 
 Array = NDArray[Any]
-REDUCERS = {"sum": np.add, "min": np.minimum, "max": np.maximum}
-START = {"sum": 0.0, "min": np.inf, "max": -np.inf}
+REDUCERS = ("sum", "min", "max")
 
 
 class ExampleEngine(Engine):
@@ -87,10 +87,11 @@ class ExampleEngine(Engine):
             }
             self.value |= new
             return 0
-        reduce = REDUCERS[stage.reducer]
         if isinstance(stage, GraphReduce):
             evaluate = Evaluator(lambda _, name: self.value[name], self.parameters, self.features, np.float32)
-            self.value[stage.into] = reduce.reduce(evaluate(stage.value), axis=0, keepdims=True)
+            rows = evaluate(stage.value)
+            rows = np.broadcast_to(rows, (self.graph.num_vertices, *rows.shape[1:]))
+            self.value[stage.into] = _reduced(rows, np.array([0, len(rows)]), stage.reducer)
             return 0
         parts = [self._pull(stage, first, last) for first, last in zip(self.bounds, self.bounds[1:], strict=False)]
         self.value[stage.into] = np.concatenate(parts)
@@ -106,15 +107,15 @@ class ExampleEngine(Engine):
 
         messages = Evaluator(read, self.parameters, self.features, np.float32)(stage.message)
         messages = np.broadcast_to(messages, (arcs.stop - arcs.start, *messages.shape[1:]))
-        result = np.full((last - first, *messages.shape[1:]), START[stage.reducer], np.float32)
-        filled = self.graph.in_degrees[first:last] > 0
-        if filled.any():
-            starts = (offsets[first:last] - arcs.start)[filled]
-            result[filled] = REDUCERS[stage.reducer].reduceat(messages, starts, axis=0)
-        return result
+        return _reduced(messages, offsets[first : last + 1] - arcs.start, stage.reducer)
 
     @staticmethod
     def _moved(old: Array, new: Array, tolerance: float, relative: bool) -> bool:
         with np.errstate(invalid="ignore"):
             limit = tolerance * np.abs(new) if relative else tolerance
             return bool((np.abs(new - old) > limit).any())
+
+
+def _reduced(rows: Array, offsets: Array, reducer: Any) -> Array:
+    """Reduce runs of rows, float32; sums are accumulated in float64, since a float32 sum of many rows loses digits."""
+    return segment_reduce(rows, offsets, reducer).astype(np.float32)
