@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 
 from harness.cache import CacheError
 from harness.records.outcome import Outcome
+from harness.records.text import bounded
 
 DRAFT_FILE = "draft.jsonl"
 WAIT_STAGE = "wait"
@@ -33,8 +34,8 @@ class Draft:
         self._stage = "start"
 
     def tell(self, **fields: Any) -> None:
-        """Add fields of the record."""
-        line = (json.dumps(fields) + "\n").encode()
+        """Add fields of the record, with their texts shortened."""
+        line = (json.dumps(bounded(fields)) + "\n").encode()
         try:
             written = self._file.write(line)
         except OSError as error:

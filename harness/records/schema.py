@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from harness.records.mark import Mark
 from harness.records.outcome import Outcome
+from harness.records.text import REASON_LIMIT
 
 # Raised whenever a field is added, taken away or changes its meaning; `harness.records.versions` then learns the step.
 SCHEMA_VERSION = 6
@@ -182,7 +183,8 @@ class Environment(TypedDict, total=False):
 class Record(TypedDict):
     """One run of one cell. Times are in seconds; what the run did not get far enough to know is null or empty.
 
-    Numbers that are not finite are the strings "Infinity", "-Infinity" and "NaN" in a file.
+    Numbers that are not finite are the strings "Infinity", "-Infinity" and "NaN" in a file. A text is at most 20,000
+    characters long; a longer one ends in how many characters were left out.
     """
 
     schema: Annotated[int, Meta(description="version of this schema")]
@@ -191,7 +193,7 @@ class Record(TypedDict):
     identity: Annotated[str | None, Meta(description="hash of what was run: also trace, graph content and inputs")]
     round: Annotated[int, Meta(ge=1, description="which of the interleaved rounds of the sweep")]
     outcome: Annotated[Outcome, Meta(description="how the run ended")]
-    reason: Annotated[str, Meta(description="one or two sentences when the outcome is not ok")]
+    reason: Annotated[str, Meta(description=f"why the outcome is not ok; at most {REASON_LIMIT:,} characters")]
     stage: Annotated[str, Meta(description="the last stage entered")]
     started: Annotated[str, Meta(description="UTC, ISO 8601")]
     seconds: Annotated[float, Meta(description="wall-clock of the whole process")]

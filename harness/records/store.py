@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.records.schema import NUMBER_FIELDS, NewerRecord, Record, RecordError, validate
+from harness.records.text import bounded
 from harness.records.versions import upgraded
 from harness.whole_files import write_whole
 
@@ -19,9 +20,12 @@ _NOT_FINITE = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 
 
 def write_record(folder: Path, data: Mapping[str, Any]) -> Path:
-    """Check ``data`` and keep it as ``folder/record.json``; RecordError before anything is written."""
+    """Check ``data``, with its texts shortened, and write it to ``folder/record.json``.
+
+    Raises RecordError before anything is written.
+    """
     path = folder / RECORD_FILE
-    write_json(path, validate(data))
+    write_json(path, validate(bounded(data)))
     return path
 
 
@@ -67,13 +71,15 @@ def sync_folder(folder: Path) -> None:
 
 
 def read_record(path: Path) -> Record:
-    """The record in one file, in the present version of the schema whichever it was written in.
+    """Return the record in one file, in the present version of the schema whichever it was written in.
+
+    Texts longer than :mod:`harness.records.text` allows are shortened: earlier versions wrote them whole.
 
     RecordError names the file when it holds no record or cannot be read; FileNotFoundError when there is none.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        return validate(upgraded({**data, **{name: _numbers(data.get(name)) for name in NUMBER_FIELDS}}))
+        return validate(upgraded(bounded({**data, **{name: _numbers(data.get(name)) for name in NUMBER_FIELDS}})))
     except FileNotFoundError:
         raise
     except NewerRecord as error:

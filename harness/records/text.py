@@ -1,0 +1,37 @@
+"""The length of the texts in a record: an engine may raise an exception whose message has any length."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+REASON_LIMIT = 2_000  # characters of a record's reason
+TEXT_LIMIT = 20_000  # characters of any other text of a record
+
+
+def shortened(text: str, limit: int) -> str:
+    """Return at most ``limit`` characters: the beginning of a longer text, and how many characters are left out."""
+    if len(text) <= limit:
+        return text
+    room = limit - len(_note(len(text)))
+    return text[:room] + _note(len(text) - room)
+
+
+def bounded(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a record with every text, at any depth, shortened to its limit."""
+    limits = {"reason": REASON_LIMIT}
+    return {_bounded(name): _bounded(value, limits.get(name, TEXT_LIMIT)) for name, value in fields.items()}
+
+
+def _bounded(value: Any, limit: int = TEXT_LIMIT) -> Any:
+    if isinstance(value, str):
+        return shortened(value, limit)
+    if isinstance(value, Mapping):
+        return {_bounded(key): _bounded(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_bounded(item) for item in value]
+    return value
+
+
+def _note(left_out: int) -> str:
+    return f" [... {left_out:,} characters left out]"
