@@ -51,4 +51,4 @@ def test_a_child_tells_no_long_text(tmp_path):
     with (tmp_path / "draft").open("wb", buffering=0) as file:
         Draft(file).end(Outcome.ENGINE_ERROR, LONG)
     assert (tmp_path / "draft").stat().st_size < 3_000
-    assert read_draft(tmp_path / "draft")["reason"].endswith(" [... 4,998,035 characters left out]")
+    assert read_draft(tmp_path / "draft")["reason"].endswith(" [... 4,998,036 characters left out]")
