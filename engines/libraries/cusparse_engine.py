@@ -1,19 +1,26 @@
 """cuSPARSE through CuPy: sparse matrix times dense features on a CUDA device, formulas by CuPy's kernels.
 
-``csr_matrix @ dense`` of CuPy wants the dense matrix by columns and copies it to be so; here cuSPARSE's generic
-routines are called directly with features stored by rows (:mod:`engines.libraries.cusparse_matrix`).
+``csr_matrix @ dense`` of CuPy supports one way only; here cuSPARSE's generic routines are called directly, in the way
+that is fastest for the matrix (:mod:`engines.libraries.cusparse_matrix`).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import cupy
+import numpy as np
 
 from engines.libraries.array_engine import ArrayEngine
 from engines.libraries.cupy_arrays import CupyArrays
-from engines.libraries.schedules import MOST_OF_FIRST, CusparseSchedule
-from harness.api import Device, cuda_unavailable
+from engines.libraries.matrix import RUN, Matrix, Pattern
+from engines.libraries.products import Product
+from engines.libraries.schedules import CusparseSchedule
+from harness.api import Device, Graph, Phases, Program, concrete, cuda_unavailable
+
+if TYPE_CHECKING:
+    from engines.libraries.cusparse_matrix import Choices, Way
 
 
 class CusparseEngine(ArrayEngine):
@@ -21,28 +28,100 @@ class CusparseEngine(ArrayEngine):
 
     library = "cuSPARSE"
     schedule: CusparseSchedule
+    choices: Choices
+    splits: list[str]
 
     def open(self, device: Device) -> None:
         """CuPy's arrays on the device."""
+        from engines.libraries.cusparse_matrix import Choices
+
         cupy.cuda.Device(device.index).use()
         self.arrays = CupyArrays()
+        self.choices, self.splits = Choices(self._allowed), []
 
     def refused_device(self, device: Device) -> str:
         """A processor, or a machine without a device."""
         return cuda_unavailable(device.index) if device.kind == "cuda" else "cuSPARSE runs on CUDA devices only"
 
+    def _allowed(self, way: Way) -> bool:
+        """Whether the schedule allows a way."""
+        schedule = self.schedule
+        return (
+            schedule.algorithm in (0, way.algorithm)
+            and schedule.order in ("auto", way.order)
+            and schedule.preprocess in ("auto", "yes" if way.preprocess else "no")
+        )
+
     def csr(self, values: Any, columns: Any, offsets: Any, shape: tuple[int, int]) -> Any:
         """A CSR matrix of cuSPARSE."""
-        from engines.libraries.cusparse_matrix import RowMajorCsr
+        from engines.libraries.cusparse_matrix import CsrMatrix
 
-        return RowMajorCsr(values, columns, offsets, shape, self.schedule.algorithm)
+        return CsrMatrix(values, columns, offsets, shape, self.choices)
+
+    # the choice -------------------------------------------------------------------------------------------------------
+    def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
+        """Upload the structure of the matrices, and choose how to multiply."""
+        super().prepare(program, graph, features, device, phases)
+        if self.products and graph.num_edges:
+            with phases("tune"):
+                widths = [self.width(product) for product in self.products.values()]
+                csc = graph.csc
+                for at, side in enumerate(self.sides):
+                    columns = csc.neighbours[side.arcs].astype(self.index)
+                    self._patterns[at] = self._fastest(columns, side.offsets, self._patterns[at], widths)
+
+    def width(self, product: Product) -> int:
+        """The columns of a product's dense operand."""
+        return int(np.prod(concrete(product.dense.shape, self.features), dtype=np.int64))
+
+    def _fastest(self, columns: Any, offsets: Any, split: Pattern, widths: Sequence[int]) -> Pattern:
+        """The pattern whose products take the least time in all: with long rows cut into runs, or whole."""
+        if split.runs is None:
+            return split
+        whole = Pattern.of(columns, offsets.astype(self.index), split.shape[1], self.arrays, self.csr, None)
+        candidates = {"yes": split, "no": whole}
+        asked = self.schedule.split
+        ms = {
+            name: sum(self._milliseconds(pattern, len(columns), n) for n in widths)
+            for name, pattern in candidates.items()
+            if asked in ("auto", name)
+        }
+        best = min(ms, key=ms.__getitem__)
+        told = ", ".join(f"{name} {taken:.3g} ms" for name, taken in ms.items())
+        self.splits.append(f"rows of more than {RUN} entries cut into runs: {best} ({told})")
+        return candidates[best]
+
+    def _milliseconds(self, pattern: Pattern, entries: int, n: int) -> float:
+        """What a product takes with a matrix of ones, in the fastest way for each of its parts."""
+        from engines.libraries.cusparse_matrix import Way, timed
+
+        matrix = pattern.matrix(cupy.ones(entries, np.float32))
+        dense = cupy.random.random((pattern.shape[1], n), dtype=np.float32)
+        any_way = Way("SpMM", 0)  # each part chooses its own
+        return timed([any_way], lambda _: matrix @ dense)[any_way]
+
+    def _filled(self, product: Product) -> list[Matrix]:
+        """A product's matrix for each side, for which cuSPARSE has done what it does beforehand."""
+        made = super()._filled(product)
+        for matrix in made:
+            for part in (matrix.rows, matrix.runs):
+                if part is not None:
+                    part.ready(self.width(product))
+        return made
+
+    # ------------------------------------------------------------------------------------------------------------------
+    def explain(self) -> str:
+        """Which path each stage takes, and how cuSPARSE multiplies."""
+        chosen = [
+            f"  {rows:,} x {columns:,} with {entries:,} entries times {n} columns: {choice}"
+            for ((rows, columns), entries, n), choice in self.choices.made.items()
+        ]
+        return "\n".join([super().explain(), *(f"  {line}" for line in self.splits), *chosen])
 
     def told(self, stage: Any) -> str:
         """The path of one stage."""
         if stage.name in self.products:
-            chosen = self.schedule.algorithm or f"1 up to {MOST_OF_FIRST} features and 2 beyond"
-            width = f"SpMM, algorithm {chosen} of CSR, or SpMV for one feature"
-            return f"{super().told(stage)}: {width}"
+            return super().told(stage)
         return "kernels that CuPy generates, one a formula, and its reductions"
 
     def close(self) -> None:

@@ -1,96 +1,315 @@
-"""Products of a CSR matrix and dense features stored by rows, by cuSPARSE's generic routines.
+"""Products of a CSR matrix and dense features by cuSPARSE's generic routines, in every way that cuSPARSE offers.
+
+Which way is fastest depends on the matrix and on the number of features, by up to a factor of three. :class:`Choices`
+times all of them on the matrix at hand and keeps the fastest.
 
 Importing this loads cuSPARSE, which a machine without a GPU need not have.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import ctypes
+import functools
+import itertools
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import cupy
 import numpy as np
 from cupy.cuda import cusparse
 from cupy.cuda.device import get_cusparse_handle
 
-from engines.libraries.schedules import MOST_OF_FIRST
+Array: TypeAlias = Any  # cupy.ndarray
+Order = Literal["row", "column"]
 
 # Of cusparse.h and library_types.h; CuPy has no names for them.
 _FLOAT32 = 0  # CUDA_R_32F
-_BY_ROWS = 2  # CUSPARSE_ORDER_ROW
-_CSR_ALGORITHMS = {1: 4, 2: 6, 3: 12}  # CUSPARSE_SPMM_CSR_ALG1, 2, 3
+_ORDERS: dict[Order, int] = {"column": 1, "row": 2}  # CUSPARSE_ORDER_COL, CUSPARSE_ORDER_ROW
+_MATRIX_ALGORITHMS = {1: 4, 2: 6, 3: 12}  # CUSPARSE_SPMM_CSR_ALG1, 2, 3
+_VECTOR_ALGORITHMS = {1: 2, 2: 3}  # CUSPARSE_SPMV_CSR_ALG1, 2
 _PLAIN = cusparse.CUSPARSE_OPERATION_NON_TRANSPOSE
 _ONE, _ZERO = np.array(1.0, np.float32), np.array(0.0, np.float32)
 
 
-class RowMajorCsr:
-    """A CSR matrix on the device, float32, that multiplies dense matrices stored by rows.
+class PreprocessUnavailable(RuntimeError):
+    """cuSPARSE has no such routine, or refused to analyse the matrix."""
 
-    ``algorithm``: of the product, 1, 2 or 3; 0: by the number of features.
+
+UNSUPPORTED = (cusparse.CuSparseError, PreprocessUnavailable, cupy.cuda.memory.OutOfMemoryError)
+ROUNDS = 5  # timings of each way, in turns
+LONG_MS = 50.0  # a way that takes longer is timed twice only
+
+
+class Way(NamedTuple):
+    """One way to compute a product.
+
+    ``routine``: SpMV takes one feature, SpMM any number. ``algorithm``: of CSR, 1 to 3 (SpMV: 1 or 2). ``order``: how
+    SpMM reads the dense operand and writes the result. ``preprocess``: cuSPARSE analyses the matrix once beforehand.
     """
 
-    def __init__(self, values: Any, columns: Any, offsets: Any, shape: tuple[int, int], algorithm: int) -> None:
-        self.shape, self._algorithm = shape, algorithm
-        self._parts = (cupy.ascontiguousarray(values, np.float32), columns, offsets)  # the descriptor points to them
-        self._sizes: dict[int, int] = {}
-        self._unused: Any = None  # columns without an entry
-        index = cusparse.CUSPARSE_INDEX_32I if columns.dtype == np.int32 else cusparse.CUSPARSE_INDEX_64I
-        pointers = [part.data.ptr for part in reversed(self._parts)]
-        base = cusparse.CUSPARSE_INDEX_BASE_ZERO
-        self._matrix = cusparse.createCsr(*shape, len(columns), *pointers, index, index, base, _FLOAT32)
+    routine: Literal["SpMM", "SpMV"]
+    algorithm: int
+    order: Order = "row"
+    preprocess: bool = False
 
-    def __matmul__(self, dense: Any) -> Any:
-        """Times ``dense [columns, n]``, float32: ``[rows, n]``."""
+    def __str__(self) -> str:
+        order = f", by {self.order}s" if self.routine == "SpMM" else ""
+        return f"{self.routine} algorithm {self.algorithm}{order}{', preprocessed' * self.preprocess}"
+
+
+def all_ways(features: int) -> tuple[Way, ...]:
+    """Every way to multiply with ``features`` columns. Preprocessing has no effect on SpMM algorithm 2."""
+    orders: tuple[Order, ...] = ("row", "column") if features > 1 else ("row",)
+    ways = [Way("SpMM", *one) for one in itertools.product((1, 2, 3), orders, (False, True))]
+    ways = [way for way in ways if not (way.algorithm == 2 and way.preprocess)]
+    if features == 1:
+        ways += [Way("SpMV", number, "row", preprocess) for number in (1, 2) for preprocess in (False, True)]
+    return tuple(ways)
+
+
+@dataclass
+class _Ready:
+    """What cuSPARSE keeps for one way and width: a descriptor of the matrix and a work space."""
+
+    matrix: int
+    buffer: Array
+
+
+class CsrMatrix:
+    """A CSR matrix on the device, float32 ``[rows, columns]``.
+
+    ``columns`` and ``offsets`` are int32 or int64 arrays of the device. Rows without entries give 0, also where the
+    dense operand holds values that are not finite in rows that no entry multiplies.
+    """
+
+    def __init__(
+        self, values: Array, columns: Array, offsets: Array, shape: tuple[int, int], choices: Choices | None = None
+    ) -> None:
+        self.shape, self.choices = shape, choices or Choices()
+        self._parts = (cupy.ascontiguousarray(values, np.float32), columns, offsets)  # the descriptors point to them
+        self._ready: dict[tuple[Way, int], _Ready] = {}
+        self._descriptors: list[int] = []
+
+    @property
+    def entries(self) -> int:
+        """The number of stored entries."""
+        return len(self._parts[0])
+
+    @functools.cached_property
+    def empty(self) -> Array:
+        """The rows without entries."""
+        return cupy.flatnonzero(cupy.diff(self._parts[2]) == 0)
+
+    def unused(self) -> Array:
+        """The columns without entries."""
+        used = cupy.zeros(self.shape[1], np.bool_)
+        used[self._parts[1]] = True
+        return cupy.flatnonzero(~used)
+
+    def __matmul__(self, dense: Array) -> Array:
+        """Times ``dense [columns, n]``, float32, stored by rows: ``[rows, n]``, stored by rows, in the fastest way."""
         n = dense.shape[1]
-        if not len(self._parts[0]) or not n:
+        if not self.entries or not n:
             return cupy.zeros((self.shape[0], n), np.float32)
-        dense, result = cupy.ascontiguousarray(dense), cupy.empty((self.shape[0], n), np.float32)
-        if n == 1:
-            self._times_vector(dense, result)
-        else:
-            self._times_matrix(dense, result)
-        return result
+        choice = self.choices.of(self, n)
+        return self.product(dense, choice.way, cleared=choice.way in choice.cleared)
 
-    def _times_vector(self, dense: Any, result: Any) -> None:
-        x, y = (cusparse.createDnVec(a.size, a.data.ptr, _FLOAT32) for a in (dense, result))
-        algorithm = cusparse.CUSPARSE_MV_ALG_DEFAULT
+    def ready(self, n: int) -> None:
+        """Choose the way for ``n`` features and let cuSPARSE prepare for it, so that products need not."""
+        if self.entries and n:
+            way = self.choices.of(self, n).way
+            self._prepared(way, cupy.zeros((self.shape[1], n), np.float32), cupy.zeros((self.shape[0], n), np.float32))
+
+    def product(self, dense: Array, way: Way, *, cleared: bool) -> Array:
+        """The product in a given way, from and to arrays stored by rows; other orders are converted.
+
+        ``cleared``: rows without entries are set to 0 afterwards.
+        """
+        dense = cupy.asfortranarray(dense) if way.order == "column" else cupy.ascontiguousarray(dense)
+        result = cupy.empty((self.shape[0], dense.shape[1]), np.float32, order="F" if way.order == "column" else "C")
+        self.multiply(dense, result, way)
+        if cleared:
+            result[self.empty] = 0.0
+        return cupy.ascontiguousarray(result)
+
+    def multiply(self, dense: Array, result: Array, way: Way) -> None:
+        """Queue ``result = A @ dense`` without conversions: both are stored in the order of the way.
+
+        Raises CUSparseError where cuSPARSE does not support the way.
+        """
+        ready = self._prepared(way, dense, result)
+        with _Operands(way, dense, result) as (b, c):
+            self._call(way, "", ready.matrix, b, c, ready.buffer)
+
+    def _prepared(self, way: Way, dense: Array, result: Array) -> _Ready:
+        """The descriptor and the work space for a way, made at its first use."""
+        key = (way, dense.shape[1])
+        if key not in self._ready:
+            descriptor = self._descriptor()
+            with _Operands(way, dense, result) as (b, c):
+                buffer = cupy.empty(self._call(way, "_bufferSize", descriptor, b, c), np.int8)
+                if way.preprocess:
+                    self._call(way, "_preprocess", descriptor, b, c, buffer)
+            self._ready[key] = _Ready(descriptor, buffer)
+        return self._ready[key]
+
+    def _descriptor(self) -> int:
+        values, columns, offsets = self._parts
+        index = cusparse.CUSPARSE_INDEX_32I if columns.dtype == np.int32 else cusparse.CUSPARSE_INDEX_64I
+        pointers = (part.data.ptr for part in (offsets, columns, values))
+        base = cusparse.CUSPARSE_INDEX_BASE_ZERO
+        self._descriptors.append(cusparse.createCsr(*self.shape, self.entries, *pointers, index, index, base, _FLOAT32))
+        return self._descriptors[-1]
+
+    def _call(self, way: Way, suffix: str, matrix: int, b: int, c: int, buffer: Array | None = None) -> int:
+        """One of cuSPARSE's calls for a product; the size of the work space where that is what was asked."""
+        of_vectors = way.routine == "SpMV"
+        algorithm = (_VECTOR_ALGORITHMS if of_vectors else _MATRIX_ALGORITHMS)[way.algorithm]
+        operations = (_PLAIN,) if of_vectors else (_PLAIN, _PLAIN)
         alpha, beta = _ONE.ctypes.data, _ZERO.ctypes.data
-        common = (get_cusparse_handle(), _PLAIN, alpha, self._matrix, x, beta, y, _FLOAT32, algorithm)
-        try:
-            if 1 not in self._sizes:
-                self._sizes[1] = cusparse.spMV_bufferSize(*common)
-            cusparse.spMV(*common, cupy.empty(self._sizes[1], np.int8).data.ptr)
-        finally:
-            cusparse.destroyDnVec(x)
-            cusparse.destroyDnVec(y)
-
-    def _times_matrix(self, dense: Any, result: Any) -> None:
-        n = dense.shape[1]
-        dense = self._numbers(dense)
-        b, c = (cusparse.createDnMat(len(a), n, n, a.data.ptr, _FLOAT32, _BY_ROWS) for a in (dense, result))
-        alpha, beta = _ONE.ctypes.data, _ZERO.ctypes.data
-        algorithm = _CSR_ALGORITHMS[self._algorithm or (1 if n <= MOST_OF_FIRST else 2)]
-        common = (get_cusparse_handle(), _PLAIN, _PLAIN, alpha, self._matrix, b, beta, c, _FLOAT32, algorithm)
-        try:
-            if n not in self._sizes:
-                self._sizes[n] = cusparse.spMM_bufferSize(*common)
-            cusparse.spMM(*common, cupy.empty(self._sizes[n], np.int8).data.ptr)
-        finally:
-            cusparse.destroyDnMat(b)
-            cusparse.destroyDnMat(c)
-
-    def _numbers(self, dense: Any) -> Any:
-        """``dense`` with 0 in the rows that no entry is multiplied with, which need not be numbers (a rank over no
-        out-edges): algorithm 1 gave NaN for rows of the matrix that are empty where the first of these was NaN."""
-        if self._unused is None:
-            used = cupy.zeros(self.shape[1], np.bool_)
-            used[self._parts[1]] = True
-            self._unused = cupy.flatnonzero(~used)
-        if not len(self._unused):
-            return dense
-        dense = dense.copy()
-        dense[self._unused] = 0.0
-        return dense
+        arguments = (get_cusparse_handle(), *operations, alpha, matrix, b, beta, c, _FLOAT32, algorithm)
+        if suffix == "_preprocess":
+            assert buffer is not None
+            _preprocess(way.routine, arguments, buffer.data.ptr)
+            return 0
+        call = getattr(cusparse, f"sp{way.routine[2:]}{suffix}")
+        return int(call(*arguments) if buffer is None else call(*arguments, buffer.data.ptr) or 0)
 
     def __del__(self) -> None:
-        if hasattr(self, "_matrix"):
-            cusparse.destroySpMat(self._matrix)
+        for descriptor in self.__dict__.get("_descriptors", ()):
+            cusparse.destroySpMat(descriptor)
+
+
+class _Operands:
+    """cuSPARSE's descriptors of the dense operand and the result."""
+
+    def __init__(self, way: Way, dense: Array, result: Array) -> None:
+        self.of_vectors = way.routine == "SpMV"
+        self.made = tuple(self._made(way, array) for array in (dense, result))
+
+    def _made(self, way: Way, array: Array) -> int:
+        if self.of_vectors:
+            return int(cusparse.createDnVec(array.size, array.data.ptr, _FLOAT32))
+        rows, columns = array.shape
+        stride = columns if way.order == "row" else rows
+        return int(cusparse.createDnMat(rows, columns, stride, array.data.ptr, _FLOAT32, _ORDERS[way.order]))
+
+    def __enter__(self) -> tuple[int, ...]:
+        return self.made
+
+    def __exit__(self, *_: object) -> None:
+        for one in self.made:
+            (cusparse.destroyDnVec if self.of_vectors else cusparse.destroyDnMat)(one)
+
+
+# the choice -----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Choice:
+    """The fastest way for a matrix and a number of features, with the milliseconds of all that were tried.
+
+    ``refused``: the reason, for ways that cuSPARSE does not support or that give wrong answers. ``cleared``: the ways
+    whose rows without entries have to be set to 0, which is part of their time.
+    """
+
+    way: Way
+    ms: dict[Way, float]
+    refused: dict[Way, str] = field(default_factory=dict)
+    cleared: frozenset[Way] = frozenset()
+
+    def __str__(self) -> str:
+        tried = ", ".join(f"{way} {ms:.3g} ms" for way, ms in sorted(self.ms.items(), key=lambda pair: pair[1]))
+        refused = "".join(f"; {way} refused: {reason}" for way, reason in self.refused.items())
+        return f"{self.way} (tried: {tried}{refused})"
+
+
+@dataclass
+class Choices:
+    """The choices that were made, by the shape of a matrix, its entries and the number of features.
+
+    ``allowed``: whether a way may be taken at all.
+    """
+
+    allowed: Callable[[Way], bool] = lambda way: True
+    made: dict[tuple[tuple[int, int], int, int], Choice] = field(default_factory=dict)
+
+    def of(self, matrix: CsrMatrix, n: int) -> Choice:
+        """The choice for products of a matrix with ``n`` features; made by timing at the first one.
+
+        Raises RuntimeError where cuSPARSE supports none of the allowed ways.
+        """
+        key = (matrix.shape, matrix.entries, n)
+        if key not in self.made:
+            self.made[key] = self._chosen(matrix, n)
+        return self.made[key]
+
+    def _chosen(self, matrix: CsrMatrix, n: int) -> Choice:
+        dense = cupy.random.random((matrix.shape[1], n), dtype=np.float32)
+        dense[matrix.unused()] = np.nan  # a rank over no out-edges, say
+        refused: dict[Way, str] = {}
+        cleared: set[Way] = set()
+        for way in filter(self.allowed, all_ways(n)):
+            try:
+                strange = cupy.isnan(matrix.product(dense, way, cleared=False)).any(axis=1)
+            except UNSUPPORTED as error:
+                refused[way] = str(error)
+                continue
+            if strange.any():
+                cleared.add(way)
+                strange[matrix.empty] = False
+            if strange.any():
+                refused[way] = "the result depends on operands that no entry multiplies"
+        ways = [way for way in all_ways(n) if self.allowed(way) and way not in refused]
+        if not ways:
+            raise RuntimeError(f"cuSPARSE supports none of the ways that the schedule allows: {refused}")
+        ms = timed(ways, lambda way: matrix.product(dense, way, cleared=way in cleared))
+        return Choice(min(ms, key=ms.__getitem__), ms, refused, frozenset(cleared))
+
+
+def timed(ways: Sequence[Way], work: Callable[[Way], object]) -> dict[Way, float]:
+    """The median milliseconds of ``work`` in every way, timed in turns after a run to warm up."""
+    samples: dict[Way, list[float]] = {way: [] for way in ways}
+    for way in ways:
+        work(way)
+    for _ in range(ROUNDS):
+        for way, taken in samples.items():
+            if len(taken) < 2 or taken[0] < LONG_MS:
+                taken.append(_milliseconds(functools.partial(work, way)))
+    return {way: statistics.median(taken) for way, taken in samples.items()}
+
+
+def _milliseconds(work: Callable[[], object]) -> float:
+    start, stop = cupy.cuda.Event(), cupy.cuda.Event()
+    start.record()
+    work()
+    stop.record()
+    stop.synchronize()
+    return float(cupy.cuda.get_elapsed_time(start, stop))
+
+
+# what CuPy has no name for --------------------------------------------------------------------------------------------
+def _preprocess(routine: str, arguments: Iterable[int], buffer: int) -> None:
+    """``cusparseSpMM_preprocess`` or ``cusparseSpMV_preprocess``."""
+    function = getattr(_library(), f"cusparse{routine}_preprocess", None)
+    if function is None:
+        raise PreprocessUnavailable(f"this version of cuSPARSE has no cusparse{routine}_preprocess")
+    handle, *rest = arguments
+    operations = 1 if routine == "SpMV" else 2
+    pointer, number = ctypes.c_void_p, ctypes.c_int
+    kinds = [number] * operations + [pointer] * 5 + [number] * 2
+    given = [kind(value) for kind, value in zip(kinds, rest, strict=True)]
+    status = function(pointer(handle), *given, pointer(buffer))
+    if status:
+        raise PreprocessUnavailable(f"cusparse{routine}_preprocess failed with status {status}")
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    """The cuSPARSE that CuPy has loaded into this process."""
+    get_cusparse_handle()
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        found = {line.split(maxsplit=5)[5].strip() for line in maps if "libcusparse.so" in line}
+    if len(found) != 1:
+        raise PreprocessUnavailable(f"expected one loaded libcusparse.so, found {sorted(found) or 'none'}")
+    return ctypes.CDLL(found.pop())

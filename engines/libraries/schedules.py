@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from harness.api import ScheduleError, option
-
-# Of 37 M in-edges of 1 M vertices with hubs of 200,000, on an H100, algorithms 1 / 2 / 3 take 1.23 / 2.02 / 2.95 ms for
-# 4 features, 2.22 / 2.33 / 3.44 for 8 and 9.11 / 3.02 / 3.89 for 32; SpMV takes 0.35 ms.
-MOST_OF_FIRST = 8
 
 
 @dataclass(frozen=True)
@@ -18,13 +15,23 @@ class ScipySchedule:
 
 @dataclass(frozen=True)
 class CusparseSchedule:
-    """Which of cuSPARSE's algorithms multiplies."""
+    """How cuSPARSE multiplies.
 
-    algorithm: int = option(0, "of cuSPARSE's for CSR times dense: 1, 2 or 3; 0 takes the fastest for the features")
+    Every option at its default is chosen by timing all values on the matrix and the number of features at hand, once,
+    in the phase *tune*; ``explain`` lists the times. A given value restricts the choice.
+    """
+
+    algorithm: int = option(0, "of cuSPARSE's for CSR: 1, 2 or 3; 0: the fastest")
+    order: Literal["auto", "row", "column"] = option("auto", "how dense operands are stored during a product")
+    preprocess: Literal["auto", "yes", "no"] = option("auto", "whether cuSPARSE analyses the matrix beforehand")
+    split: Literal["auto", "yes", "no"] = option("auto", "whether rows of many entries are cut into runs")
 
     def __post_init__(self) -> None:
         if self.algorithm not in (0, 1, 2, 3):
-            raise ScheduleError(f"algorithm={self.algorithm} of cuSPARSE does not exist; take 1, 2, 3, or 0 for any")
+            raise ScheduleError(f"algorithm={self.algorithm} of cuSPARSE does not exist; give 1, 2, 3, or 0 for any")
+        for name, values in {"order": ("row", "column"), "preprocess": ("yes", "no"), "split": ("yes", "no")}.items():
+            if getattr(self, name) not in ("auto", *values):
+                raise ScheduleError(f"{name}={getattr(self, name)!r} is not known; give auto, {' or '.join(values)}")
 
 
 @dataclass(frozen=True)

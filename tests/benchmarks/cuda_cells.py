@@ -1,4 +1,4 @@
-"""Cells of benchmarks on a CUDA device: an engine that is filled and timed there, ceilings.
+"""Cells of benchmarks on a CUDA device: an engine that is filled and timed there.
 
 Times are of CUDA events on the engine's stream around a call of ``run``: launches, waiting and the look at whether the
 run has settled are part of them.
@@ -30,7 +30,6 @@ from harness.language.start import Start
 from harness.lowering.cuda.layout import DeviceLayout
 from harness.lowering.cuda.memory import arrays_of, values_of
 from harness.lowering.cuda.modules import headers
-from tests.benchmarks.hand_written.kernels import RESIDENT, HandWritten
 
 CHUNK = 1 << 26  # values drawn at once
 SAMPLE_MS = 30.0  # that a timing takes at least, with up to MOST_STEPS supersteps
@@ -178,12 +177,15 @@ def by_hand_ms(kernels: Any, steps: int) -> float:
 
 @dataclass
 class Timed:
-    """The median of several rounds, in milliseconds a superstep, and edges visited in one; cells of a group that took
-    turns with each other have the same ``turn``."""
+    """The median of several rounds, in milliseconds a superstep, and edges visited and kernels launched in one.
+
+    Cells of a group that took turns with each other have the same ``turn``.
+    """
 
     ms: float
     edges: int
     turn: int = 0
+    launches: int = 1
 
 
 def side_by_side(runners: dict[str, Any]) -> dict[str, Timed]:
@@ -208,7 +210,17 @@ def side_by_side(runners: dict[str, Any]) -> dict[str, Timed]:
             break
         for label, count in steps.items():
             samples[label].append(once[label](count)[0])
-    return {label: Timed(statistics.median(taken), edges[label]) for label, taken in samples.items()}
+    return {
+        label: Timed(statistics.median(taken), edges[label], launches=launches_of(runners[label]))
+        for label, taken in samples.items()
+    }
+
+
+def launches_of(runner: Any) -> int:
+    """Kernels that a superstep launches; of what is no engine of ours, one."""
+    if not isinstance(runner, OnyxCudaEngine):
+        return 1
+    return 1 + sum(runner.is_launched(launch, 0) for launch in runner.launches)
 
 
 # what times are held against ------------------------------------------------------------------------------------------
@@ -229,44 +241,3 @@ def bytes_of_superstep(program: Program, graph: Graph, features: int) -> int:
         along += size(stage.updates) if isinstance(stage, EdgeUpdate) else 0
     state = sum(size(p.name) for p in program.properties.values() if p.role == "state" and p.place == "vertex")
     return graph.num_edges * along + graph.num_vertices * (8 + 2 * state)
-
-
-class Replay(HandWritten):
-    """Gathers rows in the graph's own column order and sums them."""
-
-    def __init__(self, graph: Graph, features: int) -> None:
-        super().__init__("replay", ("replay",), graph, features)
-        size = graph.num_vertices * features
-        self.x = self.cupy.empty(size, np.float32)
-        for first in range(0, size, CHUNK):
-            self.x[first : first + CHUNK] = np.float32(0.5)
-        self.blocks = RESIDENT * self.multiprocessors
-        self.out = self.cupy.empty(self.blocks * 256, np.float32)
-
-    def superstep(self) -> None:
-        """One pass over all arcs."""
-        self.launch("replay", self.blocks, (self.neighbours, self.x, np.uint32(self.graph.num_edges), self.out))
-
-
-class Ceilings:
-    """Milliseconds of the replay on graphs for numbers of features, measured once each; None: it does not fit."""
-
-    def __init__(self) -> None:
-        self.known: dict[tuple[str, int], float | None] = {}
-
-    def ms(self, graph: Graph, features: int) -> float | None:
-        """The replay's time; k is rounded up to a power of two."""
-        import cupy
-
-        k = 1 << (features - 1).bit_length()
-        key = (graph.name, k)
-        if key not in self.known:
-            try:
-                replay = Replay(graph, k)
-                by_hand_ms(replay, 2)
-                self.known[key] = statistics.median(by_hand_ms(replay, 3) for _ in range(ROUNDS))
-                del replay
-            except cupy.cuda.memory.OutOfMemoryError:
-                self.known[key] = None
-            cupy.get_default_memory_pool().free_all_blocks()
-        return self.known[key]

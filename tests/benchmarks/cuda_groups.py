@@ -11,7 +11,6 @@ from harness.device.errors import CompilationFailed
 from harness.graph import Graph
 from harness.records.outcome import Outcome
 from tests.benchmarks.cuda_cells import (
-    Ceilings,
     Cell,
     Timed,
     Unsupported,
@@ -21,6 +20,7 @@ from tests.benchmarks.cuda_cells import (
     release,
     side_by_side,
 )
+from tests.benchmarks.cuda_floors import Yardsticks
 from tests.benchmarks.cuda_sheet import Budget, Column, Ratio, Sheet
 
 OUT_OF_MEMORY = Outcome.OUT_OF_MEMORY.value
@@ -28,7 +28,7 @@ OUT_OF_MEMORY = Outcome.OUT_OF_MEMORY.value
 Found = Timed | str  # a time, or why there is none
 COLUMNS = (
     Column("graph", 17, "<"), Column("k", 4), Column(" what", 47, "<"), Column("ms/superstep", 12), Column("GB/s", 6),
-    Column("ceiling", 8), Column("edges/superstep", 16),
+    Column("floor", 6), Column("replay", 7), Column("edges/superstep", 16),
 )  # fmt: skip
 
 
@@ -42,7 +42,7 @@ class Table:
 
     sheet: Sheet
     budget: Budget
-    ceilings: Ceilings
+    yardsticks: Yardsticks
 
     def title(self, text: str) -> None:
         """A part of the table begins."""
@@ -55,9 +55,10 @@ class Table:
             self.sheet.row(start, found)
             return
         rate = bytes_of_superstep(cell.program, graph, cell.features) / found.ms / 1e6
-        replay = self.ceilings.ms(graph, cell.features)
-        share = f"{replay / found.ms:.0%}" if replay else "-"
-        self.sheet.row([*start, f"{found.ms:.3f}", f"{rate:.0f}", share, f"{found.edges:,}" if found.edges else "-"])
+        replay = self.yardsticks.replay_ms(graph, cell.features)
+        floor = self.yardsticks.floor_ms(cell, graph, found)
+        shares = [f"{floor / found.ms:.0%}", f"{replay / found.ms:.0%}" if replay else "-"]
+        self.sheet.row([*start, f"{found.ms:.3f}", f"{rate:.0f}", *shares, f"{found.edges:,}" if found.edges else "-"])
 
     def ratio(
         self, graph: Graph, features: int, words: str, slow: Found | None, fast: Found | None,

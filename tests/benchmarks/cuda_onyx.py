@@ -3,7 +3,9 @@
 An R-MAT graph of 91 M arcs, a road-like grid of 24 M vertices and a Delaunay graph; every algorithm; k = 1, 2, 4 .. 128
 (what does not fit shows *out_of_memory*). Milliseconds of a superstep are medians of rounds in which the cells of a
 group take turns (one beyond 4 s is measured once); GB/s counts the bytes that a superstep goes through at least;
-*ceiling* is the share of what a kernel reaches that only gathers the same rows in the graph's own order and sums them.
+*floor* is a lower bound from the device's rates over the time, *replay* the time of a kernel that only gathers the
+same rows in the graph's own order and sums them, over the time; the replay is no bound
+(:mod:`tests.benchmarks.cuda_floors`).
 Values are random where they do not matter.
 Below the cells of a group: feature-aware over not (FA, NFA), the best schedule over cuSPARSE, folded over unfolded and
 over kernels written by hand, change-driven over full. What did not fit the time is listed at the end.
@@ -36,7 +38,8 @@ from harness.graph import Graph
 from harness.language import Algorithm, Inputs
 from harness.lowering.cuda.layout import DeviceLayout, has_matrices
 from tests.benchmarks import cuda_runs
-from tests.benchmarks.cuda_cells import Ceilings, Cell, Timed, compile_ahead
+from tests.benchmarks.cuda_cells import Cell, Timed, compile_ahead
+from tests.benchmarks.cuda_floors import Yardsticks
 from tests.benchmarks.cuda_graphs import DelaunayMaker, rmat_graph, road_grid
 from tests.benchmarks.cuda_groups import DeviceLost, Table, best, measured
 from tests.benchmarks.cuda_products import FEATURES as PRODUCT_FEATURES
@@ -288,7 +291,7 @@ def main() -> None:
     budget = Budget(given.seconds, 0.2 if given.quick else 1.0)
     note = ""
     try:
-        measure(Table(sheet, budget, Ceilings()), QUICK if given.quick else Sizes(), given.only, given.graphs)
+        measure(Table(sheet, budget, Yardsticks()), QUICK if given.quick else Sizes(), given.only, given.graphs)
     except DeviceLost as error:
         note = f"the device is lost, the rest is left out: {error}"
     sheet.close(budget.left_out, note)

@@ -20,6 +20,7 @@ from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from harness.algorithms.bfs import BFS
 from harness.algorithms.pagerank import PageRank
@@ -82,8 +83,8 @@ def timed_launches(engine: CudaEngine, into: dict[str, list[float]]) -> Iterator
     """Every launch waits for the one before it, and its milliseconds are noted under the kernel's name."""
     names = {id(function): name for name, function in engine.functions.items()}
 
-    def timed(launcher: Launcher, number: int, past: Any) -> None:
-        for launch in launcher.launches(number, past):
+    def timed(launcher: Launcher, number: int, past: Any, *, tracked: bool = False) -> None:
+        for launch in launcher.launches(number, past, tracked=tracked):
             took, _ = milliseconds(launch.start)
             into[names[id(launch.function)]].append(took)
 
@@ -92,7 +93,7 @@ def timed_launches(engine: CudaEngine, into: dict[str, list[float]]) -> Iterator
 
 
 def by_kernel(engine: CudaEngine, inputs: Inputs, limit: int) -> dict[str, float]:
-    """Milliseconds of a run by kernel, each on its own."""
+    """Milliseconds of a run by kernel, each on its own; empty where a single launch does the whole run."""
     found: dict[str, list[float]] = defaultdict(list)
     engine.reset(inputs)
     with timed_launches(engine, found):
@@ -102,31 +103,19 @@ def by_kernel(engine: CudaEngine, inputs: Inputs, limit: int) -> dict[str, float
 
 # answers --------------------------------------------------------------------------------------------------------------
 def expected(algorithm: Algorithm, graph: Graph, inputs: Inputs) -> NDArray[np.float64]:
-    """The answer in float64, by sparse products on the device."""
-    import cupy
-    from cupyx.scipy.sparse import csr_matrix
-
-    csc, count = graph.csc, graph.num_vertices
-    ones = cupy.ones(graph.num_edges, np.float64)
-    columns, offsets = cupy.asarray(csc.neighbours.astype(np.int32)), cupy.asarray(csc.offsets.astype(np.int32))
-    matrix = csr_matrix((ones, columns, offsets), shape=(count, count))
+    """The answer in float64, ``[V]``, by SciPy."""
     if isinstance(algorithm, BFS):
-        level = cupy.asarray(inputs.properties["source"][:, 0], np.float64)
-        front, depth = (level == 0).astype(np.float64), 0
-        while front.any():
-            depth += 1
-            new = (matrix @ front > 0) & cupy.isinf(level)
-            level[new] = depth
-            front = new.astype(np.float64)
-        return np.asarray(level.get())
-    degree = cupy.asarray(graph.out_degrees, np.float64)
-    teleport = cupy.asarray(inputs.properties["teleport"][:, 0], np.float64)
+        return np.asarray(algorithm.settled_answer(graph, 1).values["level"][:, 0])
+    ones, count = np.ones(graph.num_edges), graph.num_vertices
+    matrix = csr_array((ones, graph.csc.neighbours, graph.csc.offsets), shape=(count, count))
+    degree = graph.out_degrees.astype(np.float64)
+    teleport = inputs.properties["teleport"][:, 0].astype(np.float64)
     rank, alpha = teleport.copy(), inputs.parameters["alpha"]
     for _ in range(SUPERSTEPS):
-        share = cupy.where(degree > 0, rank / cupy.maximum(degree, 1), 0.0)
+        share = np.where(degree > 0, rank / np.maximum(degree, 1), 0.0)
         leaked = 0.0 if isinstance(algorithm, PageRankOfOriginals) else rank[degree == 0].sum()
         rank = (1 - alpha + alpha * leaked) * teleport + alpha * (matrix @ share)
-    return np.asarray(rank.get())
+    return rank
 
 
 def check(engine: CudaEngine, algorithm: Algorithm, wanted: NDArray[np.float64]) -> str:
@@ -161,12 +150,14 @@ def lines(kind: str, graph: Graph, styles: Sequence[str], *, kernels: bool) -> I
             ms, supersteps = whole_run(engine, inputs, limit)
             alone = by_kernel(engine, inputs, limit)
             original = ORIGINALS[kind, "bfs" if isinstance(algorithm, BFS) else "pagerank"][STYLES[style][0]]
+            kernels_ms = f"{sum(alone.values()):.2f}" if alone else "fused"
             yield (
-                f"{graph.name:<10} {algorithm.name:<21} {style:<20} {ms:>8.2f} {sum(alone.values()):>8.2f} "
+                f"{graph.name:<10} {algorithm.name:<21} {style:<20} {ms:>8.2f} {kernels_ms:>8} "
                 f"{supersteps:>10} {original:>8.2f} {ms / original:.2f}x  {told}"
             )
             if kernels:
-                yield "    " + ", ".join(f"{name} {took:.2f}" for name, took in alone.items())
+                each = ", ".join(f"{name} {took:.2f}" for name, took in alone.items())
+                yield f"    {each or 'one launch for the whole run'}"
             release([engine])
 
 

@@ -1,4 +1,4 @@
-// The ceiling of an aggregation: gather the rows of x in the graph's own column order, and sum them; nothing is balanced,
+// A replay of an aggregation: gather the rows of x in the graph's own column order, and sum them; nothing is balanced,
 // weighted, reduced by destination or stored. Column ids are loaded by whole warps and handed round by shuffles.
 #include "rows.cuh"
 
