@@ -8,12 +8,13 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import os
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+
+from harness import clock
 
 if TYPE_CHECKING:
     import numpy as np
@@ -102,11 +103,11 @@ class Phases:
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
-        start = time.perf_counter()
+        start = clock.perf_counter()
         try:
             yield
         finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+            self.seconds[name] = self.seconds.get(name, 0.0) + clock.perf_counter() - start
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from harness.campaign.cell import Cell, Warm, load
 from harness.campaign.device_memory import device_memory
 from harness.campaign.draft import STORE_STATUS, Draft, StoreError, keeping
 from harness.campaign.errors import CampaignError
+from harness.campaign.guarded_engine import GuardedEngine, MalformedAnswer, checked_metrics
 from harness.campaign.refusal import (
     device_refusal,
     memory_refusal,
@@ -30,6 +31,7 @@ from harness.campaign.refusal import (
 from harness.contract import EngineSpec, No, Phases, schedule_from_options
 from harness.device.errors import DeviceUnavailable
 from harness.device.finishing import finishing
+from harness.plain_text import describe_error, message_of, printable
 from harness.plugins import Registry, load_plugins
 from harness.records.outcome import Outcome
 
@@ -67,15 +69,22 @@ def main(arguments: list[str]) -> int:
     with Path(arguments[1]).open("wb", buffering=0) as file:
         draft = Draft(file)
         try:
-            with keeping(draft, _DISK_FULL):
-                _run(cell, draft, Path(request["folder"]), request["memory_bytes"])
-        except StoreError:
-            traceback.print_exc()
+            run_cell(cell, draft, Path(request["folder"]), request["memory_bytes"])
+        except StoreError as error:
+            print_traceback(error)
             return STORE_STATUS
-        except MemoryError as error:
-            traceback.print_exc()
-            draft.end(Outcome.OUT_OF_MEMORY, f"memory ran out: {error}" if str(error) else "memory ran out")
     return 0
+
+
+def run_cell(cell: Cell, draft: Draft, folder: Path, memory_bytes: int) -> None:
+    """Run a cell, its artefacts in ``folder``; the draft says how it ended. Raises StoreError when it has no room."""
+    try:
+        with keeping(draft, _DISK_FULL):
+            _run(cell, draft, folder, memory_bytes)
+    except MemoryError as error:
+        print_traceback(error)
+        message = message_of(error)
+        draft.end(Outcome.OUT_OF_MEMORY, f"memory ran out: {message}" if message else "memory ran out")
 
 
 def _limit_memory(cell: Cell, memory_bytes: int) -> None:
@@ -132,7 +141,7 @@ def _fitting(draft: Draft, work: Callable[[], T | None]) -> T | None:
         return work()
     except (GraphError, InvalidInput, LanguageError, CampaignError) as error:
         traceback.print_exc()
-        draft.end(Outcome.INVALID_INPUT, str(error))
+        draft.end(Outcome.INVALID_INPUT, message_of(error))
         return None
 
 
@@ -165,21 +174,41 @@ def _with_engine(
 
     try:
         with engine_turn(cell, draft, phases), device_memory(cell, draft):
-            engine = finishing(load(spec.factory)(schedule_from_options(spec, cell.schedule)), cell.device)
+            made = load(spec.factory)(schedule_from_options(spec, cell.schedule))
+            engine = GuardedEngine(finishing(made, cell.device))
             try:
-                return work(engine)
-            finally:
-                engine.close()
+                result = work(engine)
+            except BaseException:
+                _close_failed(engine)
+                raise
+            engine.close()
+            return result
     except (MemoryError, StoreError, CacheError):
         raise
     except DeviceUnavailable as error:
-        draft.end(Outcome.UNSUPPORTED, str(error))
+        draft.end(Outcome.UNSUPPORTED, message_of(error))
         return None
-    except Exception as error:  # noqa: BLE001  whatever an engine raises is this cell's outcome
-        traceback.print_exc()
+    except BaseException as error:  # noqa: BLE001  SystemExit and KeyboardInterrupt, too, are this cell's outcome
+        print_traceback(error)
         outcome = Outcome.OUT_OF_MEMORY if ran_out_of_memory(error) else Outcome.ENGINE_ERROR
-        draft.end(outcome, f"{type(error).__name__}: {error}")
+        draft.end(outcome, describe_error(error))
         return None
+
+
+def _close_failed(engine: Engine) -> None:
+    """Close an engine that has failed; a second failure is printed and does not replace the first."""
+    try:
+        engine.close()
+    except BaseException as error:  # noqa: BLE001  the first failure is the outcome
+        print_traceback(error)
+
+
+def print_traceback(error: BaseException) -> None:
+    """Print the traceback of an error, also of one whose ``__str__`` fails."""
+    try:
+        traceback.print_exception(error)
+    except BaseException as failure:  # noqa: BLE001  __str__ and __repr__ are the plugin's code
+        print(f"no traceback of {type(error).__name__}: {describe_error(failure)}", file=sys.stderr)
 
 
 def _changed(
@@ -272,12 +301,28 @@ def _judge(cell: Cell, problem: Problem, solved: Solved, draft: Draft, phases: P
     draft.tell(**told, phases=phases.seconds)
     if outcome is Outcome.OK and problem.start is None:  # the graph as given, before the change, rates no warm answer
         draft.stage("rate")
+        fault = _rate(problem, values, draft, folder, settled=settled)
+        if fault:
+            outcome, reason = Outcome.INVALID_INPUT, f"algorithm {cell.algorithm!r}: {fault}"
+    draft.end(outcome, printable(reason))
+
+
+def _rate(problem: Problem, values: Mapping[str, NDArray[Any]], draft: Draft, folder: Path, *, settled: bool) -> str:
+    """Tell the metrics of an answer and keep its artefacts; return what the algorithm's own code raised, or ""."""
+    try:
         rated = settled or not problem.algorithm.rated_when_settled
-        metrics = problem.algorithm.metrics(problem.given, values) if rated else {}
+        metrics = checked_metrics(problem.algorithm.metrics(problem.given, values)) if rated else {}
         with keeping(draft):
             problem.algorithm.artefacts(problem.given, values, folder)
-        draft.tell(metrics={name: float(value) for name, value in metrics.items()})
-    draft.end(outcome, reason)
+    except (MemoryError, StoreError, CacheError):
+        raise
+    except MalformedAnswer as error:
+        return message_of(error)
+    except BaseException as error:  # noqa: BLE001  whatever an algorithm raises is this cell's outcome
+        print_traceback(error)
+        return describe_error(error)
+    draft.tell(metrics=metrics)
+    return ""
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import importlib.util
 
 from harness.campaign.cell import Cell
 from harness.contract import Device, EngineSpec
+from harness.plain_text import message_of
 
 
 def refusal(spec: EngineSpec, cell: Cell) -> str:
@@ -65,4 +66,4 @@ _OUT_OF_MEMORY = ("cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY", "_STA
 
 def ran_out_of_memory(error: BaseException) -> bool:
     """Whether an error is a device's memory running out."""
-    return isinstance(error, MemoryError) or any(name in str(error) for name in _OUT_OF_MEMORY)
+    return isinstance(error, MemoryError) or any(name in message_of(error) for name in _OUT_OF_MEMORY)

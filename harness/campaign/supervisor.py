@@ -43,20 +43,26 @@ def main(arguments: list[str]) -> None:
 
 
 def _watch_over(child: int) -> int:
-    """Wait for the child or for SIGTERM, then kill every descendant; the child's wait status."""
+    """Wait for the child or for SIGTERM, then kill every descendant; return the child's wait status, or SIGTERM.
+
+    SIGINT is ignored: a cell has a session of its own, so Ctrl-C never reaches it, and only the cell's own code sends
+    SIGINT to its group.
+    """
     status: int | None = None
-    while status is None:
-        if signal.sigwait(_SIGNALS) != signal.SIGCHLD:
-            break
-        status = _reap(child)
+    terminated = False
+    while status is None and not terminated:
+        met = signal.sigwait(_SIGNALS)
+        terminated = met == signal.SIGTERM
+        if met == signal.SIGCHLD:
+            status = _reap(child)
     while family := descendants():
         for process in family:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
         time.sleep(0.001)  # the dead are reaped in the next round, and the orphans of the dead become ours
-        met = _reap(child)
-        status = met if status is None else status
-    return signal.SIGTERM if status is None else status
+        reaped = _reap(child)
+        status = reaped if status is None else status
+    return signal.SIGTERM if terminated or status is None else status
 
 
 def _reap(child: int) -> int | None:

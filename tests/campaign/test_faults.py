@@ -35,10 +35,11 @@ def test_engines_that_misbehave_beside_their_answer(command, tmp_path):
     found = records(tmp_path / "results")
     assert {name: record["outcome"] for name, record in found.items()} == {
         "fake_verbose": "ok", "fake_binary": "crashed", "fake_straying": "ok", "fake_deserting": "ok",
-        "fake_misshapen": "wrong", "fake_listing": "engine_error",
+        "fake_misshapen": "engine_error", "fake_listing": "engine_error",
     }  # fmt: skip
-    assert "x has shape (11, 3), not (12, 3)" in found["fake_misshapen"]["reason"]
-    assert "gave a list; it must be an array of numbers" in found["fake_listing"]["reason"]
+    misshapen = "values('x') is an array of dtype float32 and shape (11, 3); it must be of dtype float32 and shape (12, 3)"
+    assert misshapen in found["fake_misshapen"]["reason"]
+    assert "of type list; it must be a NumPy array" in found["fake_listing"]["reason"]
     assert "with exit status 3" in found["fake_binary"]["reason"]
     assert "\x1b" not in finished.stdout  # junk is shown without its effects
     assert "picture.txt" in found["fake_straying"]["artefacts"]

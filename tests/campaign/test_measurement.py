@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gc
 import random
-from types import SimpleNamespace
 
 import pytest
 
@@ -21,7 +20,7 @@ def _clock(monkeypatch):
         now[0] += draw.uniform(1e-6, 3e-6)
         return now[0]
 
-    monkeypatch.setattr("harness.campaign.measurement.time", SimpleNamespace(perf_counter=perf_counter))
+    monkeypatch.setattr("harness.clock.perf_counter", perf_counter)
 
 
 class Counting(Engine):

@@ -63,6 +63,19 @@ def test_the_signal_is_told_by_name(module):
     assert "Segmentation fault" in output
 
 
+def test_a_signal_that_a_child_sends_to_its_group_is_not_mistaken_for_lack_of_memory(module):
+    interrupt = """
+import os, signal, sys
+signal.signal(signal.SIGINT, lambda *_: sys.exit(5))
+os.killpg(os.getpgrp(), signal.SIGINT)
+signal.pause()
+"""
+    ending, _ = module(interrupt)
+    assert (ending.status, ending.signal_name) == (5, None)
+    ending, _ = module("import os, signal; os.killpg(os.getpgrp(), signal.SIGTERM); signal.pause()")
+    assert ending.signal_name == "SIGTERM"
+
+
 def test_a_child_that_does_not_end_is_ended_with_all_that_it_started(module):
     source = "import os, threading\nos.fork()\nos.write(1, b'%d ' % os.getpid())\nthreading.Event().wait()"
     ending, output = module(source, time_s=1.0)

@@ -1,0 +1,222 @@
+"""The border between the harness and an engine: every answer of an engine is checked before it is used.
+
+A malformed answer raises MalformedAnswer, which names the field, what was met and what is allowed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness import clock
+from harness.contract import Device, Direction, Engine, No, Phases, RunStatistics, Superstep, Yes
+from harness.language.evaluation import concrete
+from harness.plain_text import printable
+
+if TYPE_CHECKING:
+    from harness.graph import Graph
+    from harness.language import Inputs, Program
+
+DIRECTIONS = get_args(Direction)
+# Records keep counts as 64-bit integers.
+MOST = 2**63 - 1
+# The phases that the harness times itself.
+RESERVED_PHASES = frozenset(
+    ("open", "trace", "inputs", "sample", "wait", "warm_up", "check", "download", "memory", "validate", "fingerprint")
+)
+_SHOWN = 60  # characters of a value that a message quotes
+
+
+class MalformedAnswer(TypeError):
+    """An engine returned something that the contract does not allow; the message names the field."""
+
+
+def malformed(field: str, met: object, allowed: str) -> MalformedAnswer:
+    """Return the error for a ``field`` that holds ``met`` where only ``allowed`` is allowed."""
+    try:
+        shown = printable(repr(met))
+    except BaseException as failure:  # noqa: BLE001  __repr__ is the plugin's code
+        shown = f"(its __repr__ raised {printable(type(failure).__name__)})"
+    if len(shown) > _SHOWN:
+        shown = shown[:_SHOWN] + "..."
+    return MalformedAnswer(f"{field} is {shown} of type {printable(type(met).__name__)}; it must be {allowed}")
+
+
+def guarded(engine: Engine) -> GuardedEngine:
+    """Return the engine behind a :class:`GuardedEngine`."""
+    return engine if isinstance(engine, GuardedEngine) else GuardedEngine(engine)
+
+
+class GuardedEngine(Engine):
+    """Passes every call on to an engine and checks what it returns. Raises MalformedAnswer."""
+
+    def __init__(self, engine: object) -> None:
+        if not isinstance(engine, Engine):
+            raise malformed("the factory's result", engine, "an instance of a subclass of harness.api.Engine")
+        super().__init__(getattr(engine, "schedule", None))
+        self._engine = engine
+        self._problem: tuple[Program, Graph, int] | None = None
+
+    def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
+        """Return a Yes with a count of bytes or a No with a reason."""
+        answer: object = self._engine.supports(program, graph, features, device)
+        if isinstance(answer, Yes):
+            return Yes(_count("supports(): Yes.bytes_needed", answer.bytes_needed))
+        if isinstance(answer, No):
+            return No(_text("supports(): No.reason", answer.reason))
+        raise malformed("supports()", answer, "a Yes or a No")
+
+    def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
+        """Prepare the engine with phases of its own; add them to ``phases`` once they are checked."""
+        self._problem = program, graph, features
+        own = Phases()
+        self._engine.prepare(program, graph, features, device, own)
+        for name, seconds in checked_phases(own).items():
+            phases.seconds[name] = phases.seconds.get(name, 0.0) + seconds
+
+    def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
+        """Reset the engine."""
+        self._engine.reset(inputs, state)
+
+    def narrow(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
+        """Narrow the start of a warm run."""
+        self._engine.narrow(stale, senders)
+
+    def run(self, max_supersteps: int) -> RunStatistics:
+        """Run, and return checked statistics."""
+        return self._checked_statistics(self._engine.run(max_supersteps), max_supersteps)
+
+    def timed_run(self, max_supersteps: int) -> tuple[float, RunStatistics]:
+        """Run, and return the seconds that the engine's own ``run`` took, and its checked statistics."""
+        began = clock.perf_counter()
+        statistics = self._engine.run(max_supersteps)
+        seconds = clock.perf_counter() - began
+        return seconds, self._checked_statistics(statistics, max_supersteps)
+
+    def values(self, name: str) -> NDArray[Any]:
+        """Return the engine's array as a plain array of the dtype and the shape that the program declares."""
+        value: object = self._engine.values(name)
+        field = f"values({name!r})"
+        if not isinstance(value, np.ndarray):
+            raise malformed(field, value, "a NumPy array")
+        found: NDArray[Any] = np.asarray(value)  # a masked array or a matrix loses its own rules of comparison
+        if self._problem is None:
+            return found
+        program, graph, features = self._problem
+        declared = program.properties[name]
+        dtype = np.dtype(np.bool_ if declared.dtype == "bool" else np.float32)
+        count = {"vertex": (graph.num_vertices,), "edge": (graph.num_edges,)}.get(declared.place, ())
+        shape = (*count, *concrete(declared.shape, features))
+        if found.dtype != dtype or found.shape != shape:
+            met = f"an array of dtype {found.dtype} and shape {found.shape}"
+            raise MalformedAnswer(f"{field} is {met}; it must be of dtype {dtype} and shape {shape}")
+        return found
+
+    def explain(self) -> str:
+        """Return the engine's explanation, printable."""
+        return _text("explain()", self._engine.explain())
+
+    def close(self) -> None:
+        """Close the engine."""
+        self._engine.close()
+
+    def _checked_statistics(self, statistics: object, max_supersteps: int) -> RunStatistics:
+        fixed = self._problem is not None and not self._problem[0].control.settles
+        return checked_statistics(statistics, max_supersteps, fixed=fixed)
+
+
+def checked_statistics(statistics: object, max_supersteps: int, *, fixed: bool = False) -> RunStatistics:
+    """Return what ``run(max_supersteps)`` returned, as plain Python numbers.
+
+    ``fixed``: the program runs a fixed number of supersteps. A run that has not settled took all the supersteps that
+    it was allowed. Raises MalformedAnswer.
+    """
+    if not isinstance(statistics, RunStatistics):
+        raise malformed("run()", statistics, "a RunStatistics")
+    settled, steps = statistics.settled, statistics.supersteps
+    if not isinstance(settled, (bool, np.bool_)):
+        raise malformed("run(): RunStatistics.settled", settled, "a bool")
+    if not isinstance(steps, (list, tuple)):
+        raise malformed("run(): RunStatistics.supersteps", steps, "a list of Superstep")
+    if len(steps) > max_supersteps:
+        allowed = f"at most the {max_supersteps} that run() was called with"
+        raise MalformedAnswer(f"run(): RunStatistics.supersteps has {len(steps)} supersteps; it must have {allowed}")
+    checked = [_superstep(number, step) for number, step in enumerate(steps)]
+    if len(steps) < max_supersteps and (fixed or not settled):
+        why = "the program runs a fixed number of supersteps" if fixed else "the run has not settled"
+        met = f"run({max_supersteps}): RunStatistics.supersteps has {len(steps)} supersteps and {why}"
+        raise MalformedAnswer(f"{met}; it must have {max_supersteps}")
+    return RunStatistics(bool(settled), checked)
+
+
+def checked_phases(phases: Phases) -> dict[str, float]:
+    """Return the seconds of the phases that an engine has timed. Raises MalformedAnswer."""
+    seconds: object = phases.seconds
+    if not isinstance(seconds, dict):
+        raise malformed("prepare(): Phases.seconds", seconds, "a dict")
+    checked = {}
+    for name, value in seconds.items():
+        if not isinstance(name, str) or not name.isprintable() or name in RESERVED_PHASES:
+            allowed = f"printable text other than the harness's own phases ({', '.join(sorted(RESERVED_PHASES))})"
+            raise malformed("prepare(): the name of a phase", name, allowed)
+        field = f"prepare(): Phases.seconds[{name!r}]"
+        checked[name] = _finite(field, value, "a finite number of seconds, 0 or more")
+        if checked[name] < 0:
+            raise malformed(field, value, "a finite number of seconds, 0 or more")
+    return checked
+
+
+def checked_metrics(metrics: object) -> dict[str, float]:
+    """Return what ``Algorithm.metrics`` returned as plain numbers. Raises MalformedAnswer."""
+    if not isinstance(metrics, Mapping):
+        raise malformed("metrics()", metrics, "a mapping of names to numbers")
+    checked = {}
+    for name, value in metrics.items():
+        if not isinstance(name, str) or not name.isprintable():
+            raise malformed("metrics(): a name", name, "printable text")
+        if not _is_number(value):
+            raise malformed(f"metrics()[{name!r}]", value, "a number")
+        checked[name] = float(value)
+    return checked
+
+
+def _superstep(number: int, step: object) -> Superstep:
+    field = f"run(): RunStatistics.supersteps[{number}]"
+    if not isinstance(step, Superstep):
+        raise malformed(field, step, "a Superstep")
+    if not isinstance(step.direction, str) or step.direction not in DIRECTIONS:
+        raise malformed(f"{field}.direction", step.direction, f"one of {', '.join(DIRECTIONS)}")
+    return Superstep(_count(f"{field}.active", step.active), _count(f"{field}.edges", step.edges), step.direction)
+
+
+def _count(field: str, value: object) -> int:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or not 0 <= value <= MOST:
+        raise malformed(field, value, "an integer from 0 to 2**63 - 1")
+    return int(value)
+
+
+def _finite(field: str, value: object, allowed: str) -> float:
+    if not _is_number(value) or not math.isfinite(value):  # type: ignore[arg-type]
+        raise malformed(field, value, allowed)
+    return float(value)  # type: ignore[arg-type]
+
+
+def _is_number(value: object) -> bool:
+    """Return whether a value is a real number that fits a float."""
+    if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, bool):
+        return False
+    try:
+        float(value)
+    except OverflowError:
+        return False
+    return True
+
+
+def _text(field: str, value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise malformed(field, value, "text, not empty")
+    return printable(str.__str__(value))

@@ -1,0 +1,67 @@
+"""Run one cell in this process, as its child process does, and make its record, as the parent does."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import datetime as dt
+import os
+import sys
+from contextlib import nullcontext
+from importlib.metadata import EntryPoint
+from types import ModuleType
+
+import pytest
+
+from harness.campaign import child, job
+from harness.campaign.cell import resolve_cell
+from harness.campaign.draft import Draft, read_draft
+from harness.plugins import load_plugins
+from harness.records import read_record
+from tests.campaign.test_cell import CONFIG
+from tests.conftest import FAKES
+
+_MODULE = "onyx_engine_under_test"
+_GIGABYTE = 1 << 30
+
+
+@pytest.fixture
+def record_of(monkeypatch, tmp_path):
+    """``record_of(Engine, key=value, ...)``: the record of a cell whose engine is the given class."""
+    monkeypatch.syspath_prepend(str(FAKES))
+    # The process that computes references imports the same plugins.
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(FAKES), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setattr("harness.campaign.lock.timed_turn", lambda *_: nullcontext())
+    registry = load_plugins(found=[_fakes()])
+    spec = registry.engine("fake_right")
+    registry.engines["fake_right"] = dataclasses.replace(spec, factory=f"{_MODULE}:Engine")
+    module = ModuleType(_MODULE)
+    monkeypatch.setitem(sys.modules, _MODULE, module)
+    monkeypatch.setattr(child, "load_plugins", lambda *_, **__: registry)
+    config = copy.deepcopy(CONFIG)
+    config["measure"] = {"repetitions": 2, "budget_s": 1e-6, "warmup_s": 1e-6}
+    config["device"]["threads"] = 1
+    known = resolve_cell(config, load_plugins(found=[_fakes()]))
+    number = 0
+
+    def run(engine, **changes):
+        nonlocal number
+        number += 1
+        folder = tmp_path / f"cell-{number}"
+        (folder / "made").mkdir(parents=True)
+        module.Engine = engine
+        cell = dataclasses.replace(known, **changes)
+        with (folder / "draft.jsonl").open("wb", buffering=0) as file:
+            child.run_cell(cell, Draft(file), folder / "made", _GIGABYTE)
+        assignment = job.Assignment(cell, "sweep", "key", folder, "none")
+        fields = read_draft(folder / "draft.jsonl")
+        job._write(assignment, folder / "made", fields, dt.datetime.now(dt.UTC), 1.0, 0)
+        return read_record(folder / "made" / "record.json")
+
+    yield run
+    for name in [name for name in sys.modules if name.startswith("onyx_fakes")]:
+        del sys.modules[name]
+
+
+def _fakes():
+    return EntryPoint(name="fakes", value="onyx_fakes", group="onyx_harness")

@@ -1,0 +1,148 @@
+"""Malformed answers of an engine: each is an engine_error that names the field, what was met and what is allowed."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from harness.contract import No, RunStatistics, Superstep, Yes
+from tests.campaign.one_cell import record_of  # noqa: F401  a fixture
+from tests.conftest import FAKES
+
+sys.path.insert(0, str(FAKES))
+from onyx_fakes_engines import Right as _Right  # noqa: E402
+
+sys.path.remove(str(FAKES))
+
+
+class Right(_Right):
+    def close(self):
+        pass
+
+
+def answering(method, change):
+    """An engine one of whose methods returns ``change(right answer)``."""
+
+    def answer(self, *arguments):
+        return change(getattr(Right, method)(self, *arguments))
+
+    return type("Misbehaving", (Right,), {method: answer})
+
+
+def statistics(settled=False, active=12, edges=12, direction="pull", **_):
+    return RunStatistics(settled, [Superstep(active, edges, direction)] * 10)
+
+
+class NamesNothing(Exception):
+    def __str__(self):
+        raise RuntimeError("no message")
+
+
+def raising(method, error):
+    def fail(self, *_):
+        raise error
+
+    return type("Raising", (Right,), {method: fail})
+
+
+def phases_of(**seconds):
+    def prepare(self, program, graph, features, device, phases):
+        Right.prepare(self, program, graph, features, device, phases)
+        phases.seconds.update(seconds)
+
+    return type("Phased", (Right,), {"prepare": prepare})
+
+
+MALFORMED = {
+    "supports() is True of type bool; it must be a Yes or a No": answering("supports", lambda _: True),
+    "supports(): Yes.bytes_needed is 1000000.0 of type float; it must be an integer from 0 to 2**63 - 1": answering(
+        "supports", lambda _: Yes(bytes_needed=1e6)
+    ),
+    "supports(): No.reason is None of type NoneType; it must be text, not empty": answering("supports", lambda _: No(None)),
+    "prepare(): Phases.seconds['compile'] is nan of type float; it must be a finite": phases_of(compile=float("nan")),
+    "prepare(): Phases.seconds['lower'] is -1 of type int; it must be a finite": phases_of(lower=-1),
+    "prepare(): the name of a phase is 'wait' of type str; it must be printable text": phases_of(wait=1.0),
+    "explain() is b'fast' of type bytes; it must be text": answering("explain", lambda _: b"fast"),
+    "run() is None of type NoneType; it must be a RunStatistics": answering("run", lambda _: None),
+    "run(): RunStatistics.settled is 1 of type int; it must be a bool": answering("run", lambda _: statistics(settled=1)),
+    "run(): RunStatistics.supersteps is 3 of type int": answering("run", lambda _: RunStatistics(True, 3)),
+    "run(): RunStatistics.supersteps[0] is (1, 2, 'pull') of type tuple": answering(
+        "run", lambda _: RunStatistics(True, [(1, 2, "pull")])
+    ),
+    "run(): RunStatistics.supersteps[0].edges is 24000.0 of type float; it must be an integer": answering(
+        "run", lambda found: RunStatistics(False, [Superstep(12, 24000.0, "push")] * len(found.supersteps))
+    ),
+    "run(): RunStatistics.supersteps[0].active is -1 of type int; it must be an integer": answering(
+        "run", lambda found: RunStatistics(False, [Superstep(-1, 1, "push")] * len(found.supersteps))
+    ),
+    "run(): RunStatistics.supersteps[0].direction is 'up' of type str; it must be one of push, pull, dense": answering(
+        "run", lambda found: RunStatistics(False, [Superstep(1, 1, "up")] * len(found.supersteps))
+    ),
+    "it must have at most the": answering("run", lambda _: RunStatistics(True, [Superstep(1, 1, "push")] * 99)),
+    "the program runs a fixed number of supersteps": answering(
+        "run", lambda found: RunStatistics(True, found.supersteps[:-1])
+    ),
+    "values('x') is an array of dtype float64 and shape (12, 4); it must be of dtype float32": answering(
+        "values", lambda found: found.astype(np.float64)
+    ),
+    "values('x') is an array of dtype object": answering("values", lambda found: found.astype(object)),
+    "values('x') is an array of dtype float32 and shape (11, 4)": answering("values", lambda found: found[:-1]),
+    "values('x') is [[": answering("values", lambda found: found.tolist()),
+    "NamesNothing: (no message: its __str__ raised RuntimeError)": raising("run", NamesNothing()),
+    "SystemExit: 0": raising("run", SystemExit(0)),
+    "KeyboardInterrupt: ": raising("prepare", KeyboardInterrupt()),
+    "RuntimeError: half \ufffd of it": raising("reset", RuntimeError("half \ud800 of it")),
+    "RuntimeError: \ufffd[31mred": raising("explain", RuntimeError("\x1b[31mred")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("reason", MALFORMED)
+def test_a_malformed_answer_is_an_engine_error_that_names_the_field(record_of, reason):  # noqa: F811
+    record = record_of(MALFORMED[reason])
+    assert (record["outcome"], reason in record["reason"]) == ("engine_error", True), record["reason"]
+
+
+def test_numbers_of_numpy_are_taken_for_numbers(record_of):  # noqa: F811
+    def numpy_numbers(found):
+        steps = [Superstep(np.int32(s.active), np.uint64(s.edges), s.direction) for s in found.supersteps]
+        return RunStatistics(np.bool_(found.settled), steps)
+
+    record = record_of(answering("run", numpy_numbers))
+    assert record["outcome"] == "ok", record["reason"]
+    assert record["supersteps"] == [[12, 12, "pull"]] * 10
+
+
+@pytest.mark.parametrize(
+    ("metrics", "told"),
+    [
+        (lambda *_: {"accuracy": "high"}, "metrics()['accuracy'] is 'high' of type str; it must be a number"),
+        (lambda *_: [1.0], "metrics() is [1.0] of type list; it must be a mapping"),
+        (lambda *_: {3: 1.0}, "metrics(): a name is 3 of type int"),
+        (lambda *_: {"accuracy": 10**400}, "it must be a number"),
+        (lambda *_: 1 / 0, "ZeroDivisionError: division by zero"),
+    ],
+)
+def test_malformed_metrics_are_the_algorithms_fault(record_of, monkeypatch, metrics, told):  # noqa: F811
+    monkeypatch.setattr("onyx_fakes_problem.Spread.metrics", metrics)
+    record = record_of(Right)
+    assert record["outcome"] == "invalid_input"
+    assert record["reason"].startswith("algorithm 'fake_spread': ")
+    assert told in record["reason"]
+
+
+def test_a_first_failure_is_not_replaced_by_that_of_close(record_of):  # noqa: F811
+    engine = raising("run", RuntimeError("first"))
+    engine.close = raising("close", SystemExit("second")).close
+    record = record_of(engine)
+    assert (record["outcome"], record["reason"]) == ("engine_error", "RuntimeError: first")
+
+
+def test_a_patched_clock_does_not_change_the_times(record_of, monkeypatch):  # noqa: F811
+    """An engine module that replaces ``time.perf_counter`` meets a harness that has its own."""
+    monkeypatch.setattr(time, "perf_counter", lambda: 42.0)
+    record = record_of(Right)
+    assert record["outcome"] == "ok"
+    assert min(record["solve"]["samples"]) > 0
