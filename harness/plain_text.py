@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-# Control characters, surrogates and the characters that reorder text (Unicode categories Cc, Cs, Cf but for joiners).
+# Control characters and surrogates; and, of the category Cf, the characters that reorder text.
 _UNSAFE = frozenset(("Cc", "Cs"))
 _REORDERING = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
@@ -26,16 +26,16 @@ def one_line(text: str) -> str:
 
 
 def message_of(error: BaseException) -> str:
-    """Return the message of an error, printable; also of an error whose ``__str__`` fails."""
+    """Return the message of an error, as it stands; also of an error whose ``__str__`` fails."""
     try:
-        return printable(str.__str__(str(error)))
+        return str.__str__(str(error))
     except BaseException as failure:  # noqa: BLE001  __str__ is the plugin's code
-        return f"(no message: its __str__ raised {printable(type(failure).__name__)})"
+        return f"(no message: its __str__ raised {type(failure).__name__})"
 
 
 def describe_error(error: BaseException) -> str:
-    """Return ``Type: message`` of an error, printable."""
-    return f"{printable(type(error).__name__)}: {message_of(error)}"
+    """Return ``Type: message`` of an error, as it stands."""
+    return f"{type(error).__name__}: {message_of(error)}"
 
 
 def _unsafe(sign: str) -> bool:

@@ -31,7 +31,7 @@ from harness.campaign.refusal import (
 from harness.contract import EngineSpec, No, Phases, schedule_from_options
 from harness.device.errors import DeviceUnavailable
 from harness.device.finishing import finishing
-from harness.plain_text import describe_error, message_of, printable
+from harness.plain_text import describe_error, message_of
 from harness.plugins import Registry, load_plugins
 from harness.records.outcome import Outcome
 
@@ -304,7 +304,7 @@ def _judge(cell: Cell, problem: Problem, solved: Solved, draft: Draft, phases: P
         fault = _rate(problem, values, draft, folder, settled=settled)
         if fault:
             outcome, reason = Outcome.INVALID_INPUT, f"algorithm {cell.algorithm!r}: {fault}"
-    draft.end(outcome, printable(reason))
+    draft.end(outcome, reason)
 
 
 def _rate(problem: Problem, values: Mapping[str, NDArray[Any]], draft: Draft, folder: Path, *, settled: bool) -> str:

@@ -1,9 +1,11 @@
-"""The length of the texts in a record: an engine may raise an exception whose message has any length."""
+"""The texts in a record: an engine may raise an exception whose message has any length and any characters."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+
+from harness.plain_text import printable
 
 REASON_LIMIT = 2_000  # characters of a record's reason
 TEXT_LIMIT = 20_000  # characters of any other text of a record
@@ -18,14 +20,14 @@ def shortened(text: str, limit: int) -> str:
 
 
 def bounded(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a record with every text, at any depth, shortened to its limit."""
+    """Return the fields of a record with every text, at any depth, printable and shortened to its limit."""
     limits = {"reason": REASON_LIMIT}
     return {_bounded(name): _bounded(value, limits.get(name, TEXT_LIMIT)) for name, value in fields.items()}
 
 
 def _bounded(value: Any, limit: int = TEXT_LIMIT) -> Any:
     if isinstance(value, str):
-        return shortened(value, limit)
+        return printable(shortened(value, limit))
     if isinstance(value, Mapping):
         return {_bounded(key): _bounded(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
