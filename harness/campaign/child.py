@@ -208,7 +208,7 @@ def print_traceback(error: BaseException) -> None:
     try:
         traceback.print_exception(error)
     except BaseException as failure:  # noqa: BLE001  __str__ and __repr__ are the plugin's code
-        print(f"no traceback of {type(error).__name__}: {describe_error(failure)}", file=sys.stderr)
+        sys.stderr.write(f"no traceback of {type(error).__name__}: {describe_error(failure)}\n")
 
 
 def _changed(

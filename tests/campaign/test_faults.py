@@ -37,7 +37,9 @@ def test_engines_that_misbehave_beside_their_answer(command, tmp_path):
         "fake_verbose": "ok", "fake_binary": "crashed", "fake_straying": "ok", "fake_deserting": "ok",
         "fake_misshapen": "engine_error", "fake_listing": "engine_error",
     }  # fmt: skip
-    misshapen = "values('x') is an array of dtype float32 and shape (11, 3); it must be of dtype float32 and shape (12, 3)"
+    misshapen = (
+        "values('x') is an array of dtype float32 and shape (11, 3); it must be of dtype float32 and shape (12, 3)"
+    )
     assert misshapen in found["fake_misshapen"]["reason"]
     assert "of type list; it must be a NumPy array" in found["fake_listing"]["reason"]
     assert "with exit status 3" in found["fake_binary"]["reason"]

@@ -13,7 +13,7 @@ from tests.campaign.one_cell import record_of  # noqa: F401  a fixture
 from tests.conftest import FAKES
 
 sys.path.insert(0, str(FAKES))
-from onyx_fakes_engines import Right as _Right  # noqa: E402
+from onyx_fakes_engines import Right as _Right
 
 sys.path.remove(str(FAKES))
 
@@ -30,10 +30,6 @@ def answering(method, change):
         return change(getattr(Right, method)(self, *arguments))
 
     return type("Misbehaving", (Right,), {method: answer})
-
-
-def statistics(settled=False, active=12, edges=12, direction="pull", **_):
-    return RunStatistics(settled, [Superstep(active, edges, direction)] * 10)
 
 
 class NamesNothing(Exception):
@@ -67,7 +63,9 @@ MALFORMED = {
     "prepare(): the name of a phase is 'wait' of type str; it must be printable text": phases_of(wait=1.0),
     "explain() is b'fast' of type bytes; it must be text": answering("explain", lambda _: b"fast"),
     "run() is None of type NoneType; it must be a RunStatistics": answering("run", lambda _: None),
-    "run(): RunStatistics.settled is 1 of type int; it must be a bool": answering("run", lambda _: statistics(settled=1)),
+    "run(): RunStatistics.settled is 1 of type int; it must be a bool": answering(
+        "run", lambda found: RunStatistics(1, found.supersteps)
+    ),
     "run(): RunStatistics.supersteps is 3 of type int": answering("run", lambda _: RunStatistics(True, 3)),
     "run(): RunStatistics.supersteps[0] is (1, 2, 'pull') of type tuple": answering(
         "run", lambda _: RunStatistics(True, [(1, 2, "pull")])
