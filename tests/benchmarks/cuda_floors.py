@@ -4,7 +4,8 @@ The *replay* is a kernel that gathers the same rows in the graph's own order and
 destinations or stores. It is no limit: a kernel that reads neighbouring rows while they are cached can be faster.
 
 The *floor* is a lower bound: the largest of the bytes that a superstep moves at least over the rate of a copy, its
-atomic operations over the rate of atomic operations on consecutive addresses, and its launches times an empty launch.
+atomic operations over the rate of atomic operations on consecutive addresses that stay in the L2 cache, and its
+launches times an empty launch.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tests.benchmarks.cuda_cells import CHUNK, ROUNDS, Cell, Timed, by_hand_ms, 
 from tests.benchmarks.hand_written.kernels import RESIDENT, HandWritten
 
 COPIED = 1 << 30  # bytes of an array that is copied to measure the memory
+REPEATED = 50  # passes of atomic operations over a quarter of the cache
 LAUNCHES = 200  # empty ones, in one CUDA graph
 _ATOMICS = r"""
 typedef long long Count;
@@ -90,8 +92,8 @@ def atomic_operations(cell: Cell, graph: Graph) -> tuple[int, bool]:
 @dataclass(frozen=True)
 class Rates:
     """Of a device: bytes a millisecond of a copy (read and written) in memory and in the L2 cache of ``cache`` bytes,
-    atomic operations a millisecond on consecutive addresses (of one float32 and of four), and the milliseconds of an
-    empty launch within a CUDA graph."""
+    atomic operations a millisecond on consecutive addresses in the L2 cache (of one float32 and of four), and the
+    milliseconds of an empty launch within a CUDA graph."""
 
     cache: int
     bytes_per_ms: float
@@ -115,8 +117,13 @@ class Rates:
             return statistics.median(milliseconds(work)[0] for _ in range(ROUNDS))
 
         def adding(name: str, width: int) -> float:
-            kernel, count = module.get_function(name), COPIED // 4 // width
-            return count / median(lambda: kernel((blocks,), (256,), (target, np.int64(count))))
+            kernel, count = module.get_function(name), cache // 4 // 4 // width
+
+            def work() -> None:
+                for _ in range(REPEATED):
+                    kernel((blocks,), (256,), (target, np.int64(count)))
+
+            return REPEATED * count / median(work)
 
         def copying(size: int) -> float:
             part, repeats = slice(0, size // 4), max(1, COPIED // size)
