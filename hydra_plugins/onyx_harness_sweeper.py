@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.types import RunMode
 
 
 class OnyxSweeper(BasicSweeper):
@@ -31,7 +33,7 @@ class OnyxSweeper(BasicSweeper):
         """Run the sweep that the command line asks for; SystemExit when not every cell ended well."""
         from harness.campaign.composition import Compositions
         from harness.campaign.continuation import continued
-        from harness.campaign.plan import linked_overrides, plan_sweep, with_defaults
+        from harness.campaign.plan import plan_sweep
         from harness.campaign.sweep import run_plan
 
         assert self.config is not None
@@ -39,15 +41,37 @@ class OnyxSweeper(BasicSweeper):
         assert self.launcher is not None
         loader = self.hydra_context.config_loader
         assert isinstance(loader, ConfigLoaderImpl)
-        parser = OverridesParser.create(config_loader=loader)
-        given, defaults = parser.parse_overrides(arguments), parser.parse_overrides(self._parse_config())
-        asked = continued(given, self.config.output)
-        if asked is None:
-            overrides, links = with_defaults(given, defaults, self.linked)
-            [jobs] = self.split_arguments(overrides, None)
-            asked = [linked_overrides(job, links) for job in jobs]
+        given = OverridesParser.create(config_loader=loader).parse_overrides(arguments)
+        jobs = continued(given, self.config.output) or list(self._jobs(loader, given))
         compositions = Compositions(loader, self.config)
-        plan = plan_sweep((job, compositions(job)) for job in asked)
+        plan = plan_sweep((job, compositions(job)) for job in jobs)
         with contextlib.suppress(OSError):  # they spare time; whoever needs the cache says that it cannot be written
             compositions.keep()
         run_plan(plan, self.launcher, self.max_batch_size)
+
+    def _jobs(self, loader: ConfigLoaderImpl, given: list[Override]) -> Iterator[list[str]]:
+        """Yield the overrides of every job, each swept preset with its own sweep parameters."""
+        from harness.campaign.expansion import (
+            linked_overrides,
+            parameters,
+            repository_of,
+            set_in_files,
+            swept_presets,
+            variants,
+            with_defaults,
+        )
+
+        config: Any = self.config
+        parser = OverridesParser.create(config_loader=loader)
+        name, own = config.hydra.job.config_name, list(config.hydra.overrides.hydra)
+        presets = swept_presets(given, repository_of(loader, config), parameters(config)[0])
+        for lines in variants(given, presets):
+            master = loader.load_configuration(name, [*own, *lines], RunMode.MULTIRUN) if presets else config
+            params, linked = parameters(master)
+            defaults = parser.parse_overrides([f"{key}={value}" for key, value in params.items()])
+            swept = [one for one in given if one.is_sweep_override() and one not in presets]
+            asked = [*parser.parse_overrides(lines), *swept]
+            overrides, links = with_defaults(asked, defaults, linked, set_in_files(loader, name, [*own, *lines]))
+            [jobs] = self.split_arguments(overrides, None)
+            for job in jobs:
+                yield linked_overrides(job, links)

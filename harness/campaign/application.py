@@ -13,7 +13,8 @@ from hydra.errors import HydraException, MissingConfigException
 from omegaconf.errors import OmegaConfBaseException
 
 from harness import __version__
-from harness.campaign.configuration import register_configuration
+from harness.campaign.command_line import check_arguments, check_overrides
+from harness.campaign.configuration import GROUPS, describe_choices, register_configuration
 from harness.campaign.errors import CampaignError
 from harness.campaign.sweep import INTERRUPTED_STATUS, run_job
 from harness.contract import ScheduleError
@@ -21,11 +22,28 @@ from harness.plugins import PluginWarning, Registry, UnknownName, closest, load_
 
 MISUSE_STATUS = 2
 _FULL_ERROR = "HYDRA_FULL_ERROR"
+EXPLAIN_HELP = """\
+onyx-harness explain KEY=VALUE ...
+
+Show what an engine would do with one cell, and run nothing: the program, its analysis, the schedule, the fast paths
+missed and why, the source of the generated kernels. Takes the keys of a cell, one value each:
+
+onyx-harness explain engine=onyx algorithm=pagerank graph=rmat features=8
+onyx-harness explain engine=onyx algorithm=label_propagation graph=digits device=cuda    (no GPU needed)
+
+onyx-harness list [engine] [algorithm] [graph] shows what there is; onyx-harness --help shows every key."""
+# Flags that choose what Hydra does; every other command line is a sweep.
+_HYDRA_COMMANDS = (
+    "--help", "-h", "--hydra-help", "--version", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc",
+    "--multirun", "-m", "--run", "-r",
+)  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; 0 when every cell was ok or unsupported, 1 when one was not, 2 when nothing could be run,
-    130 when it was interrupted.
+    """Run the command and return its exit status.
+
+    0: every cell was ok or unsupported, and at least one was ok (or ``allow_unsupported=true``). 1: another outcome.
+    2: a mistake in the command. 130: interrupted.
 
     With the environment variable HYDRA_FULL_ERROR=1 an error shows where in the code it arose.
     """
@@ -37,20 +55,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say(sys.stdout, f"onyx-harness {__version__}")
         return 0
     with warnings.catch_warnings():
-        register_configuration(_registry())
+        registry = _registry()
+        register_configuration(registry)
         warnings.simplefilter("ignore", PluginWarning)  # each has been told once
+        if arguments[:1] == ["list"]:
+            return _list(registry, arguments[1:])
         return _explain(arguments[1:]) if arguments[:1] == ["explain"] else _run(arguments)
 
 
 def _run(arguments: Sequence[str]) -> int:
     """Hand over to Hydra, and put into words what it or our own checks refuse."""
-    # Hydra tries a composition to find out about hydra.mode; should that fail over a wrong name, it would blame the
-    # commas. Said outright, the mode is not looked for.
-    plain_command = not any(argument.startswith("-") for argument in arguments)
-    sys.argv = ["onyx-harness", *arguments, *(["--multirun"] if plain_command else [])]
+    # Without --multirun Hydra composes once to find hydra.mode, and reports a wrong name as a fault of the commas.
+    shows = any(argument.partition("=")[0] in _HYDRA_COMMANDS for argument in arguments)
+    sys.argv = ["onyx-harness", *arguments, *([] if shows else ["--multirun"])]
     traceback_wanted = os.environ.get(_FULL_ERROR) == "1"
     os.environ[_FULL_ERROR] = "1"  # Hydra then passes errors on, and it is us who put them into words
     try:
+        check_arguments(arguments)
         hydra.main(config_path=None, config_name="config", version_base="1.3")(run_job)()
     except (HydraException, OmegaConfBaseException, CampaignError, UnknownName, ScheduleError) as error:
         if traceback_wanted:
@@ -66,8 +87,23 @@ def _run(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _list(registry: Registry, arguments: Sequence[str]) -> int:
+    """Print every engine, algorithm and graph, or those of the groups that are named."""
+    arguments = [argument for argument in arguments if argument not in ("--help", "-h")]
+    unknown = [name for name in arguments if name not in GROUPS]
+    if unknown:
+        hint = closest(unknown[0], GROUPS)
+        _say(sys.stderr, f"onyx-harness: error: list takes the groups {', '.join(GROUPS)}, not {unknown[0]!r}{hint}")
+        return MISUSE_STATUS
+    _say(sys.stdout, describe_choices(registry, arguments or GROUPS))
+    return 0
+
+
 def _explain(overrides: Sequence[str]) -> int:
     """Print what an engine would do with one cell."""
+    if any(override in ("--help", "-h") for override in overrides):
+        _say(sys.stdout, EXPLAIN_HELP)
+        return 0
     from harness.cache import CacheError
     from harness.campaign.explanation import explanation
     from harness.graph import GraphError
@@ -75,6 +111,7 @@ def _explain(overrides: Sequence[str]) -> int:
 
     refused = (HydraException, OmegaConfBaseException, CampaignError, UnknownName, ScheduleError)
     try:
+        check_overrides(overrides)
         _say(sys.stdout, explanation(overrides))
     except (*refused, CacheError, GraphError, InvalidInput, LanguageError) as error:
         _say(sys.stderr, f"onyx-harness: error: {in_words(error)}")

@@ -26,7 +26,7 @@ MEMORY = ("off", "model", "counters")  # transactions: none, modelled, modelled 
 
 @dataclass(frozen=True)
 class Measure:
-    """How a cell is timed: one run to warm up, cut short after ``warmup_s`` seconds; then ``repetitions`` or more.
+    """How a cell is timed: one run to warm up, cut short after ``warmup_s`` seconds (0: none); then ``repetitions``.
 
     There are no more once the 95 % interval of the median is narrower than ``width``, relative to the median, or the
     runs have taken ``budget_s`` seconds.
@@ -241,7 +241,8 @@ def _measure(section: Mapping[str, Any]) -> Measure:
     given = checked("measure", "setting", section, dataclasses.asdict(Measure()))
     measure = Measure(**given)
     count("measure.repetitions", measure.repetitions)
-    positive("measure.warmup_s", measure.warmup_s)
+    if measure.warmup_s != 0:  # 0: no run beforehand
+        positive("measure.warmup_s", measure.warmup_s)
     positive("measure.budget_s", measure.budget_s)
     positive("measure.width", measure.width)
     return measure

@@ -17,6 +17,7 @@ from typing import Any
 
 import hydra
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.config_repository import CachingConfigRepository
 from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
@@ -26,10 +27,13 @@ from harness import __version__
 from harness.cache import cache_folder
 from harness.campaign.cell import digest
 from harness.campaign.errors import CampaignError
+from harness.campaign.expansion import repository_of
+from harness.plugins import closest
 from harness.whole_files import write_whole
 
 _MOST_BYTES = 50_000_000  # of one file of kept compositions; it is begun anew beyond
 # A resolver, or a reference to Hydra's own part: what it gives may change although no file did.
+_PRESETS = ("experiment",)  # groups whose files set values of the whole configuration
 _CHANGING = re.compile(r"\$\{(?:[^}]*:|hydra)")
 
 
@@ -38,11 +42,14 @@ class Compositions:
 
     def __init__(self, loader: ConfigLoaderImpl, master: DictConfig) -> None:
         self._loader, self._master = loader, master
+        self._repository = repository_of(loader, master)
         self._parser = OverridesParser.create(config_loader=loader)
         self._begun: dict[tuple[str, ...], tuple[DictConfig, bool]] = {}
-        self._kept_in = cache_folder() / "compositions" / f"{_sources(loader, master)}.json"
+        self._kept_in = cache_folder() / "compositions" / f"{_sources(self._repository, master)}.json"
         self._kept: dict[str, dict[str, Any]] = _read(self._kept_in)
         self._new: dict[str, dict[str, Any]] = {}
+        primary = self._repository.load_config("config")
+        self._known = [str(key) for key in primary.config if key not in ("defaults", "hydra")] if primary else []
 
     def __call__(self, overrides: Sequence[str]) -> dict[str, Any]:
         """The configuration as resolved plain data, without Hydra's own part."""
@@ -54,6 +61,7 @@ class Compositions:
         lasting, config = self._chosen([str(one.input_line) for one in parsed if one not in values])
         ConfigLoaderImpl._apply_overrides_to_config(values, config)
         made = plain(config)
+        self._refuse_unread(made)
         if lasting and not any("${" in str(override.input_line) for override in values):
             self._new[name] = made
         return made
@@ -72,11 +80,25 @@ class Compositions:
         OmegaConf.set_struct(config, True)
         return lasting, config
 
+    def _refuse_unread(self, config: Mapping[str, Any]) -> None:
+        """Raise CampaignError for a top-level key that nothing reads, which a preset can misspell or misplace."""
+        for key in config:
+            if key in _PRESETS:
+                raise CampaignError(
+                    f"a file of the group {key!r} sets values under {key!r}, where nothing reads them; "
+                    "begin the file with the line '# @package _global_'"
+                )
+            if key not in self._known and not key.startswith("_") and not self._repository.group_exists(key):
+                raise CampaignError(
+                    f"the configuration has no key {key!r}{closest(key, self._known)} (there are: "
+                    f"{', '.join(self._known)}; a value of your own to refer to begins with an underscore)"
+                )
+
     def _sets_a_value(self, override: Override) -> bool:
         """Whether an override only changes a value that is there, which is done last of all in a composition."""
         key = override.key_or_group
         changes = override.is_add() or override.is_force_add() or override.is_delete() or override.package is not None
-        return not (changes or key.partition(".")[0] == "hydra" or self._loader.repository.group_exists(key))
+        return not (changes or key.partition(".")[0] == "hydra" or self._repository.group_exists(key))
 
     def keep(self) -> None:
         """Keep what is new for the next sweep. Raises OSError when the cache cannot be written."""
@@ -108,13 +130,13 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
     return kept if isinstance(kept, dict) else {}
 
 
-def _sources(loader: ConfigLoaderImpl, master: DictConfig) -> str:
+def _sources(repository: CachingConfigRepository, master: DictConfig) -> str:
     """A hash of everything that compositions are made from."""
     hashed = hashlib.sha256(f"{__version__} {hydra.__version__} {master.hydra.job.config_name}".encode())
     hashed.update(repr(list(master.hydra.overrides.hydra)).encode())
-    for element in loader.get_search_path().get_path():
-        hashed.update(f"{element.provider} {element.path}\n".encode())
-        for path in _files(str(element.path)):
+    for source in repository.get_sources():
+        hashed.update(f"{source.provider} {source.full_path()}\n".encode())
+        for path in _files(source.full_path()):
             hashed.update(str(path).encode() + path.read_bytes())
     for line in _stored(ConfigStore.instance().repo):
         hashed.update(line.encode())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from harness.plugins import PluginWarning, Registry
 
+GROUPS = ("engine", "algorithm", "graph")
 _PLAIN = (bool, int, float, str, type(None))
 
 
@@ -54,19 +56,18 @@ def register_configuration(registry: Registry) -> None:
     }
     store.store(group="hydra/sweeper", name="onyx", node=sweeper)
     Plugins.instance().register(_search_path(registry.config_folders))
-    help_text = describe_choices(registry)
+    help_text = describe_choices(registry).replace("$", "$$")  # string.Template reads it, where $ begins a name
     OmegaConf.register_new_resolver("onyx_choices", lambda: help_text, replace=True)
 
 
-def describe_choices(registry: Registry) -> str:
-    """Every engine, algorithm and graph with its line of help, for ``--help``."""
+def describe_choices(registry: Registry, groups: Sequence[str] = GROUPS) -> str:
+    """List the engines, algorithms and graphs, each with its line of help."""
     lines: list[str] = []
-    for group in ("engine", "algorithm", "graph"):
+    for group in groups:
         table: dict[str, Any] = getattr(registry, f"{group}s")
         lines.append(f"{group}=")
         lines += [f"  {name:<18} {table[name].help}" for name in sorted(table)] or ["  (none installed)"]
-    # The text goes through string.Template, where a dollar sign begins a name.
-    return "\n".join(lines).replace("$", "$$")
+    return "\n".join(lines)
 
 
 def _choice(name: str, options: dict[str, Any]) -> DictConfig:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 SWEEP_FILE = "sweep.json"  # of a sweep's folder: its cells, each with the overrides that asked for it
 # Keys that say how a sweep is carried out, not what its cells are.
-_ONCE = {"sweep.id", "output", "rerun", "fail_fast", "dry_run"}
+_ONCE = {"sweep.id", "output", "rerun", "fail_fast", "dry_run", "allow_unsupported"}
 _MANNER = {*_ONCE, "baseline", "rounds"}
 
 

@@ -140,7 +140,12 @@ def reset(engine: Engine, inputs: Inputs, start: WarmStart | None = None) -> Non
 def _warm_up(
     engine: Engine, inputs: Inputs, max_supersteps: int, limit_s: float, start: WarmStart | None = None
 ) -> None:
-    """One run, given up between supersteps once ``limit_s`` have passed: a long run warms up long before its end."""
+    """One run, given up between supersteps once ``limit_s`` have passed: a long run warms up long before its end.
+
+    A limit of 0 means no run.
+    """
+    if limit_s == 0:
+        return
     reset(engine, inputs, start)
     began = clock.perf_counter()
     for done in range(0, max_supersteps, _WARM_UP_STEPS):

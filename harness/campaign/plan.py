@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.campaign.cell import Cell, digest, resolve_cell
 from harness.campaign.continuation import SWEEP_FILE, described, lasting
@@ -23,9 +23,6 @@ from harness.plugins import Registry, closest, load_plugins
 from harness.records import RECORD_FILE, NewerRecord, Record, RecordError, read_record, write_json
 from harness.records.outcome import Outcome
 from harness.report.layout import Layout, LayoutError
-
-if TYPE_CHECKING:
-    from hydra.core.override_parser.types import Override
 
 RERUN = ("all", "failed", "none")
 _BYTES_A_CELL = 100_000  # a record with its explanation
@@ -73,6 +70,7 @@ class Plan:
     layout: Layout | None
     fail_fast: bool
     dry_run: bool
+    allow_unsupported: bool
     registry: Registry
 
     @property
@@ -147,6 +145,7 @@ def plan_sweep(configurations: Iterable[tuple[Sequence[str], Mapping[str, Any]]]
         layout=_layout(first["layout"]),
         fail_fast=truth("fail_fast", first["fail_fast"]),
         dry_run=truth("dry_run", first["dry_run"]),
+        allow_unsupported=truth("allow_unsupported", first["allow_unsupported"]),
         registry=registry,
     )
 
@@ -208,26 +207,3 @@ def _description(planned: Planned) -> dict[str, Any]:
     """Return the cell as the description of a sweep lists it; ``request`` is the same on any machine, for any code."""
     request = digest(planned.cell.asked())
     return {"cell": planned.key, "request": request, "overrides": lasting(planned.overrides)}
-
-
-def with_defaults(
-    given: Sequence[Override], defaults: Sequence[Override], linked: Sequence[Mapping[str, Mapping[str, Any]]]
-) -> tuple[list[Override], list[Mapping[str, Mapping[str, Any]]]]:
-    """The overrides to expand, and the links that stay in force.
-
-    A default gives way to a key given on the command line; a link is in force as long as none of its keys is given.
-    """
-    keys = {override.get_key_element() for override in given}
-    kept = [override for override in defaults if override.get_key_element() not in keys]
-    links = [link for link in linked if not keys & {*link["when"], *link["set"]}]
-    return [*kept, *given], links
-
-
-def linked_overrides(overrides: Sequence[str], links: Sequence[Mapping[str, Mapping[str, Any]]]) -> list[str]:
-    """One job's overrides with what the links add: ``{when: {graph: photo}, set: {features: 8}}``."""
-    chosen = dict(override.split("=", 1) for override in overrides if "=" in override)
-    added: list[str] = []
-    for link in links:
-        if all(chosen.get(key) == str(value) for key, value in link["when"].items()):
-            added += [f"{key}={value}" for key, value in link["set"].items()]
-    return [*overrides, *added]

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from harness.campaign.cell import resolve_cell
@@ -42,9 +41,9 @@ class Terminated(KeyboardInterrupt):
 
 
 def run_plan(plan: Plan, launcher: Launcher, batch: int | None) -> None:
-    """Run what is unfinished and show the sweep; SystemExit with status 1 when a cell failed, 130 or 143 when stopped.
+    """Run what is unfinished and show the sweep. A dry run shows what would be run.
 
-    A dry run shows what would be run.
+    Raises SystemExit: status 1 when a cell failed or when every cell is unsupported, 130 or 143 when stopped.
     """
     if plan.dry_run:
         show_forecast(plan.identity, [forecast(plan, planned, planned.record()) for planned in plan.cells])
@@ -58,7 +57,11 @@ def run_plan(plan: Plan, launcher: Launcher, batch: int | None) -> None:
         records = _show(plan)
     if status:
         sys.exit(status)
-    if len(records) < len(plan.cells) or not all(Outcome(record["outcome"]).acceptable for record in records):
+    outcomes = {Outcome(record["outcome"]) for record in records}
+    if len(records) < len(plan.cells) or not all(outcome.acceptable for outcome in outcomes):
+        sys.exit(1)
+    if outcomes == {Outcome.UNSUPPORTED} and not plan.allow_unsupported:
+        sys.stderr.write("onyx-harness: nothing ran: every cell is unsupported (allow_unsupported=true accepts that)\n")
         sys.exit(1)
 
 
@@ -127,8 +130,7 @@ def run_job(config: DictConfig) -> str:
     settings: dict[str, Any] = plain(config)
     place = settings["sweep"]
     if place["cell"] is None:
-        mode = HydraConfig.get().mode
-        raise CampaignError(f"hydra.mode={mode} runs a job without its sweep; leave hydra.mode alone")
+        raise CampaignError("a job was started without its sweep; leave hydra.mode and hydra/sweeper as they are")
     end_with(place["owner"])
     os.chdir(place["directory"])
     journal = Journal(Path(place["journal"]))

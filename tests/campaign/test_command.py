@@ -191,10 +191,22 @@ def test_input_that_does_not_fit_is_told_once_for_all_cells(command, tmp_path, a
     assert all(record["solve"] is None and record["identity"] is None for record in records(tmp_path).values())
 
 
-def test_unsupported_alone_is_no_failure(command):
+def test_an_unsupported_cell_beside_an_ok_one_is_no_failure(command):
     finished = command(*CELL, "engine=fake_right,fake_refuses")
     assert finished.returncode == 0
+    assert not finished.stderr
     assert "unsupported: this engine takes no sums" in finished.stdout
+
+
+def test_a_sweep_in_which_nothing_ran_fails_unless_that_is_allowed(command):
+    sweep = (*CELL, "engine=fake_refuses,fake_absent")
+    finished = command(*sweep)
+    assert finished.returncode == 1
+    assert finished.stderr.startswith("onyx-harness: nothing ran: every cell is unsupported (allow_unsupported=true")
+    again = command(*sweep, "allow_unsupported=true")
+    assert again.returncode == 0
+    assert "2 cells, 2 on record" in again.stdout
+    assert not again.stderr
 
 
 def test_blocked_plugins_are_gone(command):

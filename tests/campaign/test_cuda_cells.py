@@ -40,7 +40,7 @@ def gpu(monkeypatch):
 @pytest.mark.skipif(not cuda_unavailable(0), reason="there is a CUDA device")
 def test_without_a_device_a_cell_is_unsupported_and_says_why(command, tmp_path):
     finished = command("engine=fake_cuda", "algorithm=fake_spread", "graph=fake_ring", "features=1", "device=cuda")
-    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert finished.returncode == 1, finished.stdout + finished.stderr
     (path,) = tmp_path.glob("results/*/*/record.json")
     record = json.loads(path.read_text())
     assert record["outcome"] == "unsupported"

@@ -60,6 +60,12 @@ def measured(engine, supersteps=20, **measure):
     return timing, phases
 
 
+def test_a_warm_up_of_no_length_is_left_out():
+    engine = Counting(8)
+    measured(engine, repetitions=1, warmup_s=0, budget_s=1e-9)
+    assert engine.calls == ["reset", 20]
+
+
 def test_every_timed_run_starts_anew_and_runs_whole():
     engine = Counting(length=6)
     timing, _ = measured(engine, repetitions=3, budget_s=0.5, width=1e9)

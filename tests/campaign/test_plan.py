@@ -9,9 +9,10 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from harness.campaign import plan as plans
 from harness.campaign.continuation import SWEEP_FILE, continued, described
 from harness.campaign.errors import CampaignError
+from harness.campaign.expansion import linked_overrides, with_defaults
 from harness.campaign.job import WORK_FOLDER
 from harness.campaign.leftovers import SWEEP_LOCK
-from harness.campaign.plan import linked_overrides, plan_sweep, prepare_output, with_defaults
+from harness.campaign.plan import plan_sweep, prepare_output
 from harness.plugins import load_plugins
 from tests.campaign.test_cell import config
 from tests.conftest import FAKES
@@ -19,7 +20,7 @@ from tests.processes import waits_for_lock
 
 SETTINGS = {
     "sweep": {"id": "mine"}, "output": "results", "rerun": "failed", "baseline": None, "layout": None,
-    "fail_fast": False, "dry_run": False,
+    "fail_fast": False, "dry_run": False, "allow_unsupported": False,
 }  # fmt: skip
 LINKS = [{"when": {"graph": "photo"}, "set": {"features": 8, "max_supersteps": 100}}]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from harness.campaign import application
 from harness.campaign.configuration import configuration_folder
 from harness.graph import load_graph
 from harness.records import read_records
@@ -52,19 +51,6 @@ TASKS = {  # a preset: what makes it small, the qualities that its table ends wi
     "network": (["graph.path=network.uai"], {"marginal_error": (0.0, 1e-5), "mean_marginal_error": (0.0, 1e-5)}),
     "roads": (["graph=grid", "graph.rows=32", "graph.columns=32"], {"reached": (0.7, 1.0), "farthest": (20.0, 99.0)}),
 }
-
-
-@pytest.fixture
-def plan(monkeypatch):
-    """What a command would run: ``plan("+experiment=stereo").cells``."""
-
-    def compose(*arguments):
-        plans = []
-        monkeypatch.setattr("harness.campaign.sweep.run_plan", lambda made, *_: plans.append(made))
-        assert application.main(arguments) == 0
-        return plans[0]
-
-    return compose
 
 
 @pytest.mark.parametrize("name", sorted(TASKS))

@@ -1,0 +1,68 @@
+"""Check a command line before Hydra reads it, so that a mistake is one line that says what to write."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hydra._internal.utils import get_args_parser
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+
+from harness.campaign.errors import CampaignError
+from harness.plugins import closest
+
+if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override
+
+COMMANDS = ("explain", "list")
+# Each of these groups holds one choice; Hydra would merge a list of choices into one configuration.
+_ONE_CHOICE = ("engine", "algorithm", "graph", "device", "scale")
+_SWEEPER = "onyx"
+
+
+def check_arguments(arguments: Sequence[str]) -> None:
+    """Raise CampaignError for arguments that Hydra would misread or report in its own terms."""
+    check_overrides(get_args_parser().parse_args(list(arguments)).overrides)
+
+
+def check_overrides(texts: Sequence[str]) -> None:
+    """Raise CampaignError for the first text that is not an override, or not one that a sweep can honour."""
+    parser = OverridesParser.create()
+    for text in texts:
+        if "=" not in text and not text.startswith("~"):
+            raise CampaignError(
+                f"{text!r} is neither KEY=VALUE nor a command{closest(text, COMMANDS)} (commands: "
+                f"{', '.join(COMMANDS)}, each the first word; see --help)"
+            )
+        try:
+            override = parser.parse_override(text)
+        except HydraException as error:
+            raise CampaignError(
+                f"{text!r} cannot be read: {_cause(error)}; quote text, as in \"key='a, b'\""
+            ) from error
+        _check(override, text)
+
+
+def _check(override: Override, text: str) -> None:
+    """Raise CampaignError for an override that would be merged, ignored or passed to another sweeper."""
+    key = override.key_or_group
+    value = None if override.is_sweep_override() or override.is_delete() else override.value()
+    if key in _ONE_CHOICE and isinstance(value, list):
+        every = ",".join(str(choice) for choice in value)
+        raise CampaignError(f"{text} would merge its choices into one; write {key}={every} to run each")
+    if key == "hydra.mode" and value != "MULTIRUN":
+        raise CampaignError(f"every command is a sweep, of one cell too; leave {text} out and give every key one value")
+    if key == "hydra/sweeper" and value != _SWEEPER:
+        raise CampaignError(
+            f"{text} cannot run cells: only the sweeper {_SWEEPER!r} checks, resumes and shows them; leave it out "
+            "(values with commas are swept)"
+        )
+
+
+def _cause(error: HydraException) -> str:
+    """Return the parser's own words without its exception name, the text repeated, and links."""
+    lines = str(error).splitlines()
+    told = next((line for line in lines if " at " in line or "token" in line), lines[0])
+    return re.sub(r"^\w+Exception: ", "", told).strip()

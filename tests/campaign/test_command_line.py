@@ -1,0 +1,71 @@
+"""Mistakes in a command line are one line each, found before Hydra composes anything."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.campaign import application
+from harness.campaign.command_line import COMMANDS, check_overrides
+from harness.campaign.errors import CampaignError
+
+MISTAKES = {
+    "engine=[scipy,onyx]": "write engine=scipy,onyx to run each",
+    "graph=[digits]": "write graph=digits to run each",
+    "hydra.mode=RUN": "leave hydra.mode=RUN out",
+    "hydra/sweeper=basic": "only the sweeper 'onyx' checks, resumes and shows them; leave it out",
+    "lst": "neither KEY=VALUE nor a command; did you mean 'list'?",
+    "features=[3": "'features=[3' cannot be read: no viable alternative at input '[3'",
+    "graph.path=a{b": "'graph.path=a{b' cannot be read: mismatched input '{'",
+}
+MEANT = ["hydra.mode=MULTIRUN", "hydra/sweeper=onyx", "engine=a,b", "+experiment=[a,b]", "~features", "sources=[1,2]"]
+
+
+@pytest.mark.parametrize(("argument", "told"), MISTAKES.items())
+def test_a_mistake_is_one_line_that_says_what_to_write(capsys, argument, told):
+    assert application.main(["features=1", argument]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("onyx-harness: error: ")
+    assert told in line
+    assert "Exception" not in line
+    assert "http" not in line
+
+
+@pytest.mark.parametrize("argument", MEANT)
+def test_what_a_sweep_can_honour_passes(argument):
+    check_overrides([argument])
+
+
+def test_every_override_of_several_is_checked():
+    with pytest.raises(CampaignError, match=r"leave hydra\.mode=RUN out"):
+        check_overrides(["engine=a", "hydra.mode=RUN"])
+
+
+@pytest.mark.parametrize("argument", ["engine=[a,b]", "features=[3", "lst"])
+def test_explain_checks_its_keys_too(capsys, argument):
+    assert application.main(["explain", argument]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_explain_and_list_have_help(capsys):
+    assert application.main(["explain", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"onyx-harness {command}" in shown for command in COMMANDS)
+    assert application.main(["list"]) == 0
+    listed = capsys.readouterr().out
+    assert all(f"\n  {name} " in listed for name in ("scipy", "pagerank", "rmat"))
+    assert application.main(["list", "engine"]) == 0
+    assert "pagerank" not in capsys.readouterr().out
+    assert application.main(["list", "engines"]) == 2
+    assert "did you mean 'engine'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flag", ["hydra/launcher=basic", "--config-dir"])
+def test_a_flag_for_configuration_leaves_a_command_a_sweep(plan, tmp_path, flag):
+    given = [flag, str(tmp_path)] if flag.startswith("-") else [flag]
+    assert len(plan(*given, "engine=scipy,tigr", "graph=grid").cells) == 2
+
+
+def test_no_warm_up_can_be_asked_for(plan):
+    [planned] = plan("engine=scipy", "graph=grid", "measure.warmup_s=0").cells
+    assert planned.cell.measure.warmup_s == 0
+    assert application.main(["measure.warmup_s=-1"]) == 2
