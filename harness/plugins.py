@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import os
+import signal
+import threading
 import tomllib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from pathlib import Path
+from types import FrameType
 from typing import Any, TypeVar
 
 import pluggy
 
 from harness import hookspecs
 from harness.contract import AlgorithmSpec, EngineSpec, GraphSpec
+from harness.import_watch import import_watch
+from harness.plain_text import describe_error, one_line, printable
 
 GROUP = "onyx_harness"
 DISTRIBUTION = "onyx-harness"
 BLOCK_VARIABLE = "ONYX_HARNESS_BLOCK"
+_MOST_REASON = 2_000  # characters of what a plugin raises that its warning quotes
 
 Spec = TypeVar("Spec", EngineSpec, AlgorithmSpec, GraphSpec)
 
@@ -79,11 +87,17 @@ def blocked_names(configured: Iterable[str] = ()) -> frozenset[str]:
     return frozenset(name.strip() for name in (*configured, *from_environment) if name.strip())
 
 
-def load_plugins(block: Iterable[str] = (), found: Iterable[EntryPoint] | None = None) -> Registry:
+def load_plugins(
+    block: Iterable[str] = (),
+    found: Iterable[EntryPoint] | None = None,
+    importing: Callable[[str], None] = lambda name: None,
+) -> Registry:
     """Load every installed plugin but those blocked, one by one.
 
-    One that cannot be imported, is not a valid plugin, or offers a name already taken is reported by a PluginWarning
-    and does no harm to the others. ``found`` replaces the search for entry points.
+    A plugin that cannot be imported, ends the process at import (SystemExit), is not a valid plugin, or offers a name
+    already taken is reported by a PluginWarning and does not affect the others. ``found`` replaces the search for entry
+    points. ``importing`` is called with the name of each plugin before its import. A message on standard error names a
+    plugin whose import takes long.
     """
     blocked = blocked_names(block)
     manager = pluggy.PluginManager(hookspecs.PROJECT)
@@ -91,6 +105,7 @@ def load_plugins(block: Iterable[str] = (), found: Iterable[EntryPoint] | None =
     registry = Registry()
     for entry in _in_order(_installed() if found is None else found):
         if entry.name not in blocked and entry.name not in registry.plugins:
+            importing(printable(entry.name))
             _load(entry, manager, registry)
     return registry
 
@@ -118,24 +133,52 @@ def _distribution_of(entry: EntryPoint) -> str:
 
 def _load(entry: EntryPoint, manager: pluggy.PluginManager, registry: Registry) -> None:
     """Import one plugin and take over what it offers, or quarantine it."""
-    try:
-        module = entry.load()
-        manager.register(module, name=entry.name)
-        manager.check_pending()
-        offered = {name: _offered(manager, module, name) for name in _TABLES}
-        folders = _offered(manager, module, "onyx_config_folders")
-    except Exception as error:  # noqa: BLE001  somebody else's module may fail in any way at import
-        manager.set_blocked(entry.name)
-        if manager.get_plugin(entry.name) is not None:
-            manager.unregister(name=entry.name)
-        registry.quarantined[entry.name] = f"{type(error).__name__}: {error}"
-        _warn(entry, f"is left out: {type(error).__name__}: {error}")
-        return
+    hint = f"{BLOCK_VARIABLE}={entry.name} in the environment leaves it out"
+    with _interrupts() as interrupted:
+        try:
+            with import_watch(f"plugin {entry.name!r} of distribution {_distribution_of(entry)!r}", hint):
+                module = entry.load()
+                manager.register(module, name=entry.name)
+                manager.check_pending()
+                offered = {name: _offered(manager, module, name) for name in _TABLES}
+                folders = _offered(manager, module, "onyx_config_folders")
+        except BaseException as error:  # a plugin may fail in any way at import, by SystemExit too
+            if interrupted:
+                raise
+            manager.set_blocked(entry.name)
+            if manager.get_plugin(entry.name) is not None:
+                manager.unregister(name=entry.name)
+            reason = one_line(describe_error(error)[:_MOST_REASON])
+            registry.quarantined[entry.name] = reason
+            _warn(entry, f"is left out: {reason}")
+            return
     registry.plugins[entry.name] = _distribution_of(entry)
     registry.config_folders.extend(str(folder) for folder in folders)
     for hook, specs in offered.items():
         _, table = _TABLES[hook]
         _add(entry, specs, table(registry))
+
+
+@contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """Collect the SIGINTs that arrive: they tell Ctrl-C from a KeyboardInterrupt that a plugin raises."""
+    met: list[int] = []
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    ):
+        yield met
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        met.append(number)
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield met
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 _TABLES: dict[str, tuple[type, Callable[[Registry], dict[str, Any]]]] = {
@@ -153,7 +196,20 @@ def _offered(manager: pluggy.PluginManager, module: object, hook: str) -> list[A
     for answer in answers:
         if not isinstance(answer, list) or not all(isinstance(item, wanted) for item in answer):
             raise TypeError(f"{hook} must return a list of {wanted.__name__}, not {answer!r}")
-    return [item for answer in answers for item in answer]
+    return [_checked(hook, item) for answer in answers for item in answer]
+
+
+def _checked(hook: str, item: Any) -> Any:
+    """Return a specification with a printable line of help; TypeError where a field is of the wrong type."""
+    if isinstance(item, str):
+        return item
+    for name in ("name", "factory"):
+        text = getattr(item, name)
+        if not isinstance(text, str) or not text or not text.isprintable():
+            raise TypeError(f"{hook}: {name} is {text!r}; it must be printable text, not empty")
+    if not isinstance(item.help, str):
+        raise TypeError(f"{hook}: help of {item.name!r} is {item.help!r}; it must be text")
+    return item if item.help.isprintable() else dataclasses.replace(item, help=one_line(item.help))
 
 
 def _add(entry: EntryPoint, specs: list[Any], table: dict[str, Any]) -> None:

@@ -20,10 +20,13 @@ ALLOWED: dict[str, set[str]] = {
     # The graph, the language, the transactions and NumPy for type checkers only.
     "harness.contract": {"harness.clock", "harness.graph", "harness.language", "harness.transactions", "numpy"},
     "harness.clock": set(),
+    "harness.import_watch": {"harness.plain_text"},
     "harness.plain_text": set(),
     "harness.per_device": LIGHT_PARTS | {"harness.graph", "harness.language", "harness.transactions", "numpy"},
     "harness.hookspecs": {"harness.contract", "pluggy"},
-    "harness.plugins": {"harness", "harness.hookspecs", "harness.contract", "harness.plain_text", "pluggy"},
+    "harness.plugins": {
+        "harness", "harness.contract", "harness.hookspecs", "harness.import_watch", "harness.plain_text", "pluggy",
+    },
     "harness.api": LIGHT_PARTS | {
         "harness.hookspecs", "harness.per_device", "harness.graph", "harness.language", "harness.lowering",
         "harness.device", "harness.transactions",
@@ -48,9 +51,9 @@ ALLOWED: dict[str, set[str]] = {
         "harness.device", "harness.graph", "harness.language", "harness.plugins", "psutil", "pytest",
     },
     "harness.campaign": NUMERICAL | LIGHT_PARTS | {
-        "harness", "harness.cache", "harness.clock", "harness.device", "harness.graph", "harness.language",
-        "harness.plain_text", "harness.plugins", "harness.records", "harness.report", "harness.transactions",
-        "harness.whole_files", "hydra", "omegaconf", "psutil", "pynvml",
+        "harness", "harness.cache", "harness.clock", "harness.device", "harness.graph", "harness.import_watch",
+        "harness.language", "harness.plain_text", "harness.plugins", "harness.records", "harness.report",
+        "harness.transactions", "harness.whole_files", "hydra", "omegaconf", "psutil", "pynvml",
     },
     "harness.records": {"harness.plain_text", "harness.whole_files", "msgspec", "duckdb"},
     "harness.report": {"harness.records", "harness.whole_files", "rich", "jinja2", "matplotlib"},

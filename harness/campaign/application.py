@@ -18,6 +18,7 @@ from harness.campaign.configuration import GROUPS, describe_choices, register_co
 from harness.campaign.errors import CampaignError
 from harness.campaign.sweep import INTERRUPTED_STATUS, run_job
 from harness.contract import ScheduleError
+from harness.plain_text import printable
 from harness.plugins import PluginWarning, Registry, UnknownName, closest, load_plugins
 
 MISUSE_STATUS = 2
@@ -146,4 +147,4 @@ def _registry() -> Registry:
 
 
 def _say(stream: object, text: str) -> None:
-    print(text, file=stream)  # type: ignore[call-overload]
+    print(printable(text), file=stream)  # type: ignore[call-overload]

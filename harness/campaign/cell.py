@@ -17,6 +17,8 @@ from harness.campaign.options import checked, count, positive
 from harness.campaign.sources import source_hash
 from harness.contract import AlgorithmSpec, Device, schedule_from_options
 from harness.graph.changes import Change
+from harness.import_watch import import_watch
+from harness.plain_text import describe_error, message_of
 from harness.plugins import Registry, closest
 
 DEVICE_KINDS = ("cpu", "cuda")
@@ -198,9 +200,13 @@ def load(factory: str) -> Any:
     """What ``package.module:name`` names; CampaignError when the module cannot be imported or lacks the name."""
     module, _, name = factory.partition(":")
     try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise CampaignError(f"{factory!r}, which a plugin names, cannot be loaded: {error}") from error
+        with import_watch(f"module {module!r}, which a plugin names,"):
+            return getattr(importlib.import_module(module), name)
+    except MemoryError:
+        raise
+    except (Exception, SystemExit) as error:
+        met = message_of(error) if isinstance(error, (ImportError, AttributeError)) else describe_error(error)
+        raise CampaignError(f"{factory!r}, which a plugin names, cannot be loaded: {met}") from error
 
 
 def label(name: str, values: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:

@@ -95,7 +95,7 @@ def _limit_memory(cell: Cell, memory_bytes: int) -> None:
 
 def _run(cell: Cell, draft: Draft, folder: Path, memory_bytes: int) -> None:
     draft.stage("plugins")
-    registry = load_plugins(cell.block)
+    registry = load_plugins(cell.block, importing=lambda name: draft.stage(f"import of plugin {name}"))
     spec = registry.engine(cell.engine)
     reason = refusal(spec, cell) or device_refusal(cell.device) or profiler_refusal(cell)
     if reason:

@@ -92,7 +92,7 @@ def told(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(FAKES))
     plugins = {"fakes": "onyx_fakes", "algorithms": "harness.algorithms"}
     registry = load_plugins(found=[EntryPoint(name, value, "onyx_harness") for name, value in plugins.items()])
-    monkeypatch.setattr(child, "load_plugins", lambda _: registry)
+    monkeypatch.setattr(child, "load_plugins", lambda *_, **__: registry)
     monkeypatch.setattr(child, "device_memory", lambda *_: nullcontext())
     monkeypatch.setattr(lock, "turn", lambda *_: nullcontext())
     monkeypatch.setattr(lock, "rest", lambda _: None)

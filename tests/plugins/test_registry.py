@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from importlib.metadata import EntryPoint
 from types import ModuleType
 
@@ -100,6 +102,84 @@ def test_a_name_already_taken_is_refused_and_the_rest_of_the_plugin_kept(plugin)
         registry = load_plugins(found=[second, first])
     assert registry.engine("fast").factory == "first:Engine"
     assert "other" in registry.engines
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (SystemExit(3), "SystemExit: 3"),
+        (KeyboardInterrupt(), "KeyboardInterrupt"),
+        (type("Mute", (Exception,), {"__str__": lambda _: None})(), "Mute: (no message: its __str__ raised TypeError)"),
+        (RuntimeError("\x1b[2J" + "x" * 50_000), "RuntimeError: \ufffd[2Jxxx"),
+    ],
+)
+def test_a_plugin_that_ends_the_process_or_cannot_say_why_is_left_out(monkeypatch, plugin, error, told):
+    def fail(name, *_):
+        if name == "ending_plugin":
+            raise error
+
+    monkeypatch.setattr(sys, "meta_path", [type("Finder", (), {"find_spec": staticmethod(fail)}), *sys.meta_path])
+    ending = EntryPoint(name="ending", value="ending_plugin", group="onyx_harness")
+    with pytest.warns(PluginWarning, match="'ending'.*left out"):
+        registry = load_plugins(found=[ending, plugin("good", onyx_engines=lambda: [engine("fast")])])
+    assert list(registry.engines) == ["fast"]
+    assert registry.quarantined["ending"].startswith(told)
+    assert len(registry.quarantined["ending"]) <= 2_000
+
+
+def test_a_real_interrupt_ends_the_loading_of_plugins(plugin, monkeypatch):
+    monkeypatch.setattr(signal, "getsignal", lambda _: signal.default_int_handler)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            load_plugins(found=[plugin("slow", onyx_engines=lambda: signal.raise_signal(signal.SIGINT))])
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_plugin_that_is_long_in_being_imported_is_named(plugin, monkeypatch):
+    """The import goes on when the message has been written: here it waits for that."""
+    written = threading.Event()
+    said = []
+
+    def say(message):
+        said.append(message)
+        written.set()
+
+    def engines():
+        assert written.wait(60)
+        return [engine("fast")]
+
+    monkeypatch.setattr("harness.import_watch.PATIENCE_S", 0.001)
+    monkeypatch.setattr("harness.import_watch._to_stderr", say)
+    registry = load_plugins(found=[plugin("slow", onyx_engines=engines)])
+    assert list(registry.engines) == ["fast"]
+    [message] = said
+    assert "plugin 'slow' of distribution 'onyx-harness' is still being imported after 0.001 s" in message
+    assert "ONYX_HARNESS_BLOCK=slow" in message
+
+
+def test_each_plugin_is_announced_before_its_import(plugin):
+    announced = []
+    plugins = [plugin("a", onyx_engines=lambda: announced.append("hook of a") or []), plugin("b")]
+    load_plugins(found=plugins, importing=announced.append)
+    assert announced == ["a", "hook of a", "b"]
+
+
+@pytest.mark.parametrize("kind", [EngineSpec, AlgorithmSpec, GraphSpec])
+@pytest.mark.parametrize(("field", "value"), [("name", "a\x1b[2Jb"), ("name", 3), ("factory", None), ("help", b"help")])
+def test_a_specification_with_a_malformed_field_leaves_its_plugin_out(plugin, kind, field, value):
+    values = {"name": "n", "help": "h", "factory": "a:b", **({"schedule": Nothing} if kind is EngineSpec else {})}
+    hook = {EngineSpec: "onyx_engines", AlgorithmSpec: "onyx_algorithms", GraphSpec: "onyx_graphs"}[kind]
+    with pytest.warns(PluginWarning, match="'bad'.*left out"):
+        registry = load_plugins(found=[plugin("bad", **{hook: lambda: [kind(**{**values, field: value})]})])
+    assert registry.quarantined["bad"].startswith(f"TypeError: {hook}: {field}")
+
+
+def test_control_characters_in_a_line_of_help_are_replaced(plugin):
+    spec = EngineSpec("fast", "\x1b[31mred\nand green", Nothing, "a:b")
+    registry = load_plugins(found=[plugin("one", onyx_engines=lambda: [spec])])
+    assert registry.engine("fast").help == "\ufffd[31mred and green"
 
 
 @pytest.mark.parametrize("blocked_by", ["argument", "environment"])
