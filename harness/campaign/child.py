@@ -5,20 +5,21 @@ REQUEST is a JSON file with the cell and the folder for its artefacts; DRAFT rec
 
 from __future__ import annotations
 
-import errno
+import contextlib
 import json
+import os
 import resource
 import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from harness.cache import CacheError
 from harness.campaign.cell import Cell, Warm, load
 from harness.campaign.device_memory import device_memory
-from harness.campaign.draft import STORE_STATUS, Draft, StoreError, keeping
+from harness.campaign.draft import STORE_STATUS, Draft, DraftDamaged, StoreError, keeping
 from harness.campaign.errors import CampaignError
 from harness.campaign.guarded_engine import GuardedEngine, MalformedAnswer, checked_metrics
 from harness.campaign.refusal import (
@@ -48,8 +49,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
-
 
 @dataclass(frozen=True)
 class Solved:
@@ -66,7 +65,7 @@ def main(arguments: list[str]) -> int:
     request = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
     cell = Cell.from_plain(request["cell"])
     _limit_memory(cell, request["memory_bytes"])
-    with Path(arguments[1]).open("wb", buffering=0) as file:
+    with Path(arguments[1]).open("ab", buffering=0) as file:
         draft = Draft(file)
         try:
             run_cell(cell, draft, Path(request["folder"]), request["memory_bytes"])
@@ -79,7 +78,7 @@ def main(arguments: list[str]) -> int:
 def run_cell(cell: Cell, draft: Draft, folder: Path, memory_bytes: int) -> None:
     """Run a cell, its artefacts in ``folder``; the draft says how it ended. Raises StoreError when it has no room."""
     try:
-        with keeping(draft, _DISK_FULL):
+        with keeping(draft):
             _run(cell, draft, folder, memory_bytes)
     except MemoryError as error:
         print_traceback(error)
@@ -183,7 +182,7 @@ def _with_engine(
                 raise
             engine.close()
             return result
-    except (MemoryError, StoreError, CacheError):
+    except (MemoryError, StoreError, DraftDamaged, CacheError):
         raise
     except DeviceUnavailable as error:
         draft.end(Outcome.UNSUPPORTED, message_of(error))
@@ -314,7 +313,7 @@ def _rate(problem: Problem, values: Mapping[str, NDArray[Any]], draft: Draft, fo
         metrics = checked_metrics(problem.algorithm.metrics(problem.given, values)) if rated else {}
         with keeping(draft):
             problem.algorithm.artefacts(problem.given, values, folder)
-    except (MemoryError, StoreError, CacheError):
+    except (MemoryError, StoreError, DraftDamaged, CacheError):
         raise
     except MalformedAnswer as error:
         return message_of(error)
@@ -325,5 +324,20 @@ def _rate(problem: Problem, values: Mapping[str, NDArray[Any]], draft: Draft, fo
     return ""
 
 
+def _end_with(arguments: list[str]) -> NoReturn:
+    """Run a cell and end the process at once: threads or exit handlers of an engine could delay it for ever."""
+    status: Any = 1
+    try:
+        status = main(arguments)
+    except SystemExit as error:
+        status = error.code
+    except BaseException as error:  # noqa: BLE001  the interpreter would print it too, and then wait for threads
+        print_traceback(error)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # an engine may have closed or replaced it
+            stream.flush()
+    os._exit(status if isinstance(status, int) else int(status is not None))
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    _end_with(sys.argv[1:])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import stat
 import time
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,16 +19,22 @@ from harness.records.text import bounded
 DRAFT_FILE = "draft.jsonl"
 WAIT_STAGE = "wait"
 STORE_STATUS = 74  # of a process that could keep no draft: EX_IOERR of sysexits.h
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+_MOST_BYTES = 100_000_000  # of a draft; that of a million supersteps has 20 MB
 
 
 class StoreError(Exception):
     """What a cell leaves behind could not be kept, which is no fault of the cell's."""
 
 
+class DraftDamaged(Exception):
+    """The draft cannot be written any more, because the engine has closed it."""
+
+
 class Draft:
     """Fields of the record to be, written one after the other; a field written again replaces the one before.
 
-    StoreError when there is no room for them.
+    Raises StoreError when there is no room for them, DraftDamaged when the file has been closed.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -39,7 +48,9 @@ class Draft:
         try:
             written = self._file.write(line)
         except OSError as error:
-            raise StoreError(str(error)) from error
+            if error.errno in _DISK_ERRORS:
+                raise StoreError(str(error)) from error
+            raise DraftDamaged(f"{error}: an engine or a library has closed a file that it did not open") from error
         if written != len(line):
             raise StoreError(f"only {written} of {len(line)} bytes were written: the disk is full")
 
@@ -62,35 +73,58 @@ class Draft:
 
 
 @contextmanager
-def keeping(draft: Draft, only: Container[int | None] | None = None) -> Iterator[None]:
-    """Tell what a disk refuses from what an engine raises: of all errors or of those with the numbers ``only``, and
-    that the cache cannot be written."""
+def keeping(draft: Draft) -> Iterator[None]:
+    """Turn the errors of a full or unwritable disk or cache into a StoreError, and tell them; no fault of the cell's.
+
+    Any other OSError passes.
+    """
     try:
         yield
     except CacheError as error:
         draft.tell(cache_error=str(error))
         raise StoreError(str(error)) from error
     except OSError as error:
-        if only is not None and error.errno not in only:
+        if error.errno not in _DISK_ERRORS:
             raise
         draft.tell(store_error=str(error))
         raise StoreError(str(error)) from error
 
 
 def waited_s(fields: Mapping[str, Any]) -> float:
-    """How long a run has waited for its device so far; the clock is the same for all processes of a machine."""
-    began, before = fields.get("wait_began"), float(fields.get("waited", 0.0))
-    return before if began is None else before + time.monotonic() - began
+    """Return how long a run has waited for its device so far; the clock is the same for all processes of a machine."""
+    began, before = fields.get("wait_began"), fields.get("waited")
+    seconds = before if isinstance(before, float) else 0.0
+    return seconds + time.monotonic() - began if isinstance(began, float) else seconds
 
 
 def read_draft(path: Path) -> dict[str, Any]:
-    """All fields told so far; a last line cut short by a crash is left out."""
-    fields: dict[str, Any] = {}
+    """Return all fields told so far; none if there is no such file, or something else than a file in its place."""
     try:
-        told = path.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:  # nothing has been told yet, or the cell has just ended and its folder is gone
-        return fields
-    for line in told.splitlines(keepends=True):
-        if line.endswith("\n"):
-            fields.update(json.loads(line))
-    return fields
+        # An engine may put a pipe there, which must not be waited for.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            return parse_draft(file)[0] if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else {}
+    except OSError:  # nothing has been told yet, or the cell has just ended and its folder is gone
+        return {}
+
+
+def parse_draft(file: BinaryIO) -> tuple[dict[str, Any], bool]:
+    """Return the fields in a draft, and whether it holds lines that are none.
+
+    A last line that a crash cut short is left out.
+    """
+    fields: dict[str, Any] = {}
+    content = file.read(_MOST_BYTES + 1)
+    damaged = len(content) > _MOST_BYTES
+    for line in [] if damaged else content.split(b"\n")[:-1]:
+        try:
+            fields.update(_fields(line))
+        except (ValueError, RecursionError):
+            damaged = True
+    return fields, damaged
+
+
+def _fields(line: bytes) -> dict[str, Any]:
+    told = json.loads(line)
+    if not isinstance(told, dict):
+        raise ValueError(f"{told!r} is no object")
+    return told

@@ -60,4 +60,4 @@ class Follower:
         for key in running:
             told = read_draft(work_folder(self._cells[key].folder) / DRAFT_FILE)
             waits = told.get("stage") == WAIT_STAGE
-            self._progress.waiting(key, waited_s(told) if waits else 0.0, told.get("behind", ""))
+            self._progress.waiting(key, waited_s(told) if waits else 0.0, str(told.get("behind", "")))

@@ -14,20 +14,23 @@ from typing import Any
 
 from harness.cache import CacheError
 from harness.campaign.cell import Cell
-from harness.campaign.draft import DRAFT_FILE, STORE_STATUS, WAIT_STAGE, read_draft, waited_s
+from harness.campaign.draft import DRAFT_FILE, STORE_STATUS, WAIT_STAGE, waited_s
 from harness.campaign.environment import environment, memory_total
 from harness.campaign.errors import CampaignError
 from harness.campaign.lock import file_lock
 from harness.campaign.process import Ending, run_process
-from harness.records import RECORD_FILE, SCHEMA_VERSION, write_record
+from harness.campaign.work_folder import OUTPUT_FILE, WorkFolder
+from harness.records import RECORD_FILE, SCHEMA_VERSION, RecordError, write_record
 from harness.records.outcome import Outcome
 from harness.records.statistics import BOOTSTRAP_SEED
 from harness.records.store import replace_folder, restore_folder
+from harness.records.text import TEXT_LIMIT
 
 WORK_FOLDER = ".running"  # of a sweep: cells that are being run, locks, journals
 _GB = 1_000_000_000
 _MEMORY_SHARE = 0.8
-_TAIL_LINES, _TAIL_SIGNS = 60, 20_000
+_ROOM_BYTES = 1_000_000  # a disk with less is full
+_TAIL_LINES, _TAIL_BYTES = 60, 4 * TEXT_LIMIT  # a character has 4 bytes at most
 # fields of a draft that are none of a record
 _BETWEEN_US = ("others", "gpu", "gpu_peak_bytes", "wait_began", "waited", "behind")
 _NONE = "none"  # the stamp of a record that is not there
@@ -86,14 +89,11 @@ def run_cell(assignment: Assignment) -> Path:
                 known = assignment.known
             if known not in (assignment.known, _NONE):
                 return folder / RECORD_FILE
-            shutil.rmtree(work, ignore_errors=True)
-            (work / "made").mkdir(parents=True)
+            place = WorkFolder(work)
             try:
-                _attempt(assignment, work)
+                _attempt(assignment, place)
             finally:
-                if (work / "made" / RECORD_FILE).exists():
-                    replace_folder(work / "made", folder, work / "aside")
-                shutil.rmtree(work, ignore_errors=True)
+                place.close()
     except CacheError as error:
         raise CampaignError(f"{error}; what is on record stays") from error
     except OSError as error:
@@ -101,24 +101,48 @@ def run_cell(assignment: Assignment) -> Path:
     return folder / RECORD_FILE
 
 
-def _attempt(assignment: Assignment, work: Path) -> None:
-    """Run the cell; its record, output and artefacts are then in ``work/made``."""
-    made, draft_file = work / "made", work / DRAFT_FILE
+def _attempt(assignment: Assignment, work: WorkFolder) -> None:
+    """Run the cell and put its record, its output and its artefacts in their place."""
     started = dt.datetime.now(dt.UTC)
     began = time.monotonic()
     try:
-        ending = _run_child(assignment, work, draft_file)
+        ending = _run_child(assignment, work)
     except KeyboardInterrupt:
-        fields = read_draft(draft_file) | {"outcome": Outcome.INTERRUPTED, "reason": "interrupted from outside"}
-        _write(assignment, made, fields, started, time.monotonic() - began, 0)
+        fields = work.told()[0] | {"outcome": Outcome.INTERRUPTED, "reason": "interrupted from outside"}
+        _keep(assignment, work, fields, started, Ending(0, None, time.monotonic() - began, 0))
         raise
-    fields = read_draft(draft_file)
+    fields, damaged = work.told()
     if "cache_error" in fields:
         raise CacheError(fields["cache_error"])
-    if "store_error" in fields or ending.status == STORE_STATUS:
+    # An engine may end with that status too, while the disk has room.
+    full = ending.status == STORE_STATUS and shutil.disk_usage(assignment.folder.parent).free < _ROOM_BYTES
+    if full or "store_error" in fields:
         raise OSError(fields.get("store_error", "what the cell tells could not be kept"))
-    fields = _concluded(fields, ending, assignment)
-    _write(assignment, made, fields, started, ending.seconds, ending.peak_bytes)
+    _keep(assignment, work, _concluded(fields, ending, assignment, damaged=damaged), started, ending)
+
+
+def _keep(
+    assignment: Assignment, work: WorkFolder, fields: dict[str, Any], started: dt.datetime, ending: Ending
+) -> None:
+    """Write the record and put it in its place, beside the artefacts; a damaged work folder is the cell's outcome."""
+    made, damage = work.collect()
+    if damage:
+        fields = _damaged(fields, "; ".join(damage))
+    try:
+        _write(assignment, work, made, fields, started, ending)
+    except (RecordError, TypeError) as error:
+        told = _damaged({"stage": str(fields.get("stage", "start"))}, f"told what is no record: {error}")
+        _write(assignment, work, made, told, started, ending)
+    replace_folder(made, assignment.folder, work.aside)
+
+
+def _damaged(fields: dict[str, Any], damage: str) -> dict[str, Any]:
+    """Return the fields of a cell that damaged its work folder, which is its outcome unless its process was ended."""
+    reason = f"the engine, or another plugin, {damage}"
+    told = fields.get("outcome")
+    if told in (Outcome.CRASHED, Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY, Outcome.INTERRUPTED):
+        return fields | {"reason": f"{fields.get('reason', '')}; {reason}"}
+    return fields | {"outcome": Outcome.ENGINE_ERROR, "reason": reason}
 
 
 def unwritable(output: Path, error: OSError) -> CampaignError:
@@ -127,20 +151,20 @@ def unwritable(output: Path, error: OSError) -> CampaignError:
     return CampaignError(f"{met}; make room there or choose another with output=FOLDER: what is on record stays")
 
 
-def _run_child(assignment: Assignment, work: Path, draft_file: Path) -> Ending:
+def _run_child(assignment: Assignment, work: WorkFolder) -> Ending:
     cell = assignment.cell
     request = {
         "cell": cell.plain(),
-        "folder": str((work / "made").absolute()),
+        "folder": str(work.made.absolute()),
         "memory_bytes": memory_bytes(cell),
     }
     # Not the strict JSON of records: a parameter may be infinite.
-    (work / "request.json").write_text(json.dumps(request), encoding="utf-8")
+    work.request.write_text(json.dumps(request), encoding="utf-8")
     threads = str(cell.device.threads)
     return run_process(
         "harness.campaign.child",
-        [str((work / "request.json").absolute()), str(draft_file.absolute())],
-        output=work / "made" / "output.txt",
+        [str(work.request.absolute()), str(work.draft.absolute())],
+        output=work.output,
         # Libraries size their pools when they are loaded, so this has to be said before the process begins.
         environment={
             "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # the order in which the driver lists them, too
@@ -149,7 +173,7 @@ def _run_child(assignment: Assignment, work: Path, draft_file: Path) -> Ending:
         },
         time_s=cell.limits.time_s,
         memory_bytes=memory_bytes(cell),
-        forgiven_s=lambda: min(waited_s(read_draft(draft_file)), cell.limits.wait_s),
+        forgiven_s=lambda: min(waited_s(work.told()[0]), cell.limits.wait_s),
     )
 
 
@@ -160,9 +184,13 @@ def memory_bytes(cell: Cell) -> int:
     return int(memory_total() * _MEMORY_SHARE)
 
 
-def _concluded(fields: dict[str, Any], ending: Ending, assignment: Assignment) -> dict[str, Any]:
-    """The draft with the outcome that the child could not tell, where it was ended or died."""
+def _concluded(fields: dict[str, Any], ending: Ending, assignment: Assignment, *, damaged: bool) -> dict[str, Any]:
+    """Return the draft with its outcome. What the child has told stands, however its process ended after that."""
     limits, stage = assignment.cell.limits, fields.get("stage", "start")
+    if damaged:
+        return _damaged(fields, f"damaged {DRAFT_FILE}, in which the cell tells its results")
+    if "outcome" in fields:
+        return fields
     if ending.limit is Outcome.TIMEOUT and stage == WAIT_STAGE:
         reason = f"waited {waited_s(fields):.0f} s for the {assignment.cell.device.kind}, behind {fields['behind']}"
         return fields | {"outcome": Outcome.TIMEOUT, "reason": f"{reason}; end that, or raise limits.wait_s"}
@@ -173,21 +201,19 @@ def _concluded(fields: dict[str, Any], ending: Ending, assignment: Assignment) -
         met = f"{ending.peak_bytes / _GB:.2f} GB resident in stage {stage!r}"
         reason = f"{met}, and the limit is {memory_bytes(assignment.cell) / _GB:.2f} GB; raise limits.memory_gb"
         return fields | {"outcome": Outcome.OUT_OF_MEMORY, "reason": reason}
-    if ending.status != 0 or "outcome" not in fields:
-        how = f"by {ending.signal_name}" if ending.signal_name else f"with exit status {ending.status}"
-        if ending.signal_name == "SIGKILL":
-            how += ", as by the system when memory runs out,"
-        return fields | {"outcome": Outcome.CRASHED, "reason": f"the process died {how} in stage {stage!r}"}
-    return fields
+    how = f"by {ending.signal_name}" if ending.signal_name else f"with exit status {ending.status}"
+    if ending.signal_name == "SIGKILL":
+        how += ", as by the system when memory runs out,"
+    return fields | {"outcome": Outcome.CRASHED, "reason": f"the process died {how} in stage {stage!r}"}
 
 
 def _write(
     assignment: Assignment,
+    work: WorkFolder,
     made: Path,
     fields: Mapping[str, Any],
     started: dt.datetime,
-    seconds: float,
-    peak_bytes: int,
+    ending: Ending,
 ) -> None:
     cell = assignment.cell
     told = {name: value for name, value in fields.items() if name not in _BETWEEN_US}
@@ -199,7 +225,6 @@ def _write(
         if isinstance(values.get("seed"), int)
     }
     failed = fields["outcome"] != Outcome.OK
-    output = made / "output.txt"
     record = (
         _EMPTY
         | told
@@ -208,30 +233,28 @@ def _write(
             "sweep": assignment.sweep,
             "cell": assignment.key,
             "started": started.isoformat(timespec="seconds"),
-            "seconds": seconds,
+            "seconds": ending.seconds,
             "config": config,
             "labels": cell.labels,
             "round": cell.round,
             "schedule": cell.schedule,
             "sources": cell.sources,
             "seeds": {"bootstrap": BOOTSTRAP_SEED, **seeds},
-            "artefacts": sorted(path.name for path in made.iterdir() if path.name != output.name),
+            "artefacts": sorted(path.name for path in made.iterdir() if path.name != OUTPUT_FILE),
             "environment": {
                 **environment(),
                 "threads": cell.device.threads,
                 "other_cores": fields.get("others"),
-                "peak_bytes": peak_bytes,
+                "peak_bytes": ending.peak_bytes,
                 "gpu_peak_bytes": fields.get("gpu_peak_bytes"),
                 "gpu": fields.get("gpu"),
             },
-            "output": _tail(output) if failed else "",
+            "output": _tail(work) if failed else "",
         }
     )
     write_record(made, record)
 
 
-def _tail(path: Path) -> str:
-    if not path.exists():
-        return ""
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL_LINES:]
-    return "\n".join(lines)[-_TAIL_SIGNS:]
+def _tail(work: WorkFolder) -> str:
+    lines = work.printed(_TAIL_BYTES).splitlines()[-_TAIL_LINES:]
+    return "\n".join(lines)[-TEXT_LIMIT:]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 from pathlib import Path
 
 from harness.campaign.job import WORK_FOLDER
 from harness.campaign.lock import file_lock
+from harness.campaign.work_folder import discard
 from harness.records.store import restore_folder
 
 SWEEP_LOCK = "sweep.lock"  # held while a sweep is described
@@ -28,4 +28,4 @@ def clear_leftovers(folder: Path) -> None:
     for cell in sorted(cells - {Path(SWEEP_LOCK).stem}):
         with contextlib.suppress(BlockingIOError), file_lock(work / f"{cell}.lock", keep=False, wait=False):
             restore_folder(folder / cell, work / cell / "aside")
-            shutil.rmtree(work / cell, ignore_errors=True)
+            discard(work / cell)

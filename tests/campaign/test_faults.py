@@ -51,6 +51,58 @@ def test_engines_that_misbehave_beside_their_answer(command, tmp_path):
     assert (folder / "output.txt").stat().st_size >= 2_000_000
 
 
+WAYS = {  # of damaging a work folder -> the outcome, and what the reason says
+    "record": ("engine_error", "the engine, or another plugin, left a record.json, a name that is the harness's"),
+    "garbage": ("engine_error", "damaged draft.jsonl"),
+    "truncated": ("engine_error", "told what is no record"),
+    "fifo": ("ok", ""),
+    "removed": ("engine_error", "removed or replaced its work folder"),
+    "linked": ("engine_error", "removed or replaced its work folder"),
+    "unmade": ("engine_error", "removed or replaced the folder of its artefacts"),
+    "links": ("engine_error", "left link, which is neither a file nor a folder"),
+    "closing": ("crashed", "with exit status 1 in stage 'download'"),
+    "full": ("crashed", "with exit status 74"),
+}
+
+
+@pytest.mark.slow
+def test_an_engine_that_damages_its_work_folder_fails_in_its_own_cell_alone(command, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "made").mkdir(parents=True)
+    (elsewhere / "made" / "mine").touch()
+    ways = f"engine.direction={','.join(WAYS)}"
+    finished = command(*CELL, "engine=fake_damaging", ways, env={"FAKE_ELSEWHERE": str(elsewhere)})
+    assert finished.returncode == 1, finished.stderr
+    found = {record["schedule"]["direction"]: record for _, record in read_records(tmp_path / "results")}
+    assert found.keys() == WAYS.keys()
+    for way, (outcome, reason) in WAYS.items():
+        assert (found[way]["outcome"], reason in found[way]["reason"]) == (outcome, True), (way, found[way]["reason"])
+    assert "on the way out" in found["removed"]["output"]
+    assert sorted(path.name for path in elsewhere.rglob("*")) == ["made", "mine", "picture.txt"]
+    [folder] = (tmp_path / "results").iterdir()
+    assert [path.name for path in (folder / ".running").iterdir()] == ["sweep.lock"]
+    page = (folder / "report.html").read_text()
+    assert all(f"direction={way}" in finished.stdout and f"direction={way}" in page for way in WAYS)
+
+
+@pytest.mark.slow
+def test_a_validated_answer_stands_whatever_keeps_its_process(command, tmp_path):
+    finished = command(*CELL, "engine=fake_lingering", "limits.time_s=60")
+    assert finished.returncode == 0, finished.stdout
+    assert records(tmp_path / "results")["fake_lingering"]["seconds"] < 60
+
+
+@pytest.mark.slow
+def test_an_error_of_fifty_megabytes_is_shortened(command, tmp_path):
+    finished = command(*CELL, "engine=fake_verbose_error")
+    assert len(finished.stdout) < 30_000
+    [(path, record)] = read_records(tmp_path / "results")
+    assert record["reason"].startswith("RuntimeError: xxx")
+    assert record["reason"].endswith(" characters left out]")
+    assert path.stat().st_size < 50_000
+    assert (path.parents[1] / "report.html").stat().st_size < 200_000
+
+
 @pytest.mark.slow
 def test_an_engine_that_prints_without_end_is_ended_and_fills_no_disk(command, tmp_path):
     finished = command(*CELL, "engine=fake_shouting", "limits.time_s=4")

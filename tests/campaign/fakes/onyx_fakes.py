@@ -24,6 +24,9 @@ BEHAVIOURS = (
     "deserting",
     "misshapen",
     "listing",
+    "lingering",
+    "damaging",
+    "verbose_error",
 )
 
 

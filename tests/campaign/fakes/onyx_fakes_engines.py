@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import atexit
 import mmap
 import os
+import shutil
 import signal
+import sys
 import threading
 from pathlib import Path
 
@@ -155,3 +158,63 @@ class Misshapen(Right):
 class Listing(Right):
     def values(self, name):
         return super().values(name).tolist()
+
+
+class Lingering(Right):
+    """Leaves a thread and an exit handler that never end."""
+
+    def close(self):
+        threading.Thread(target=threading.Event().wait).start()
+        atexit.register(threading.Event().wait)
+
+
+class VerboseError(Right):
+    def run(self, max_supersteps):
+        raise RuntimeError("x" * 50_000_000)
+
+
+class Damaging(Right):
+    """Damages its work folder in the way that its option names."""
+
+    def __init__(self, schedule):
+        super().__init__(schedule)
+        self.way = getattr(self, schedule.direction)
+
+    def close(self):
+        work = Path(sys.argv[1]).parent
+        self.way(work, work / "made", work / "draft.jsonl")
+
+    def record(self, work, made, draft):
+        (made / "record.json").mkdir()
+
+    def garbage(self, work, made, draft):
+        with draft.open("ab") as file:
+            file.write(b"\xff\x00 garbage\n[1]\n")
+
+    def truncated(self, work, made, draft):
+        os.truncate(draft, 0)
+
+    def fifo(self, work, made, draft):
+        draft.unlink()
+        os.mkfifo(draft)
+
+    def removed(self, work, made, draft):
+        print("on the way out", flush=True)
+        shutil.rmtree(work)
+
+    def linked(self, work, made, draft):
+        shutil.rmtree(work)
+        work.symlink_to(os.environ["FAKE_ELSEWHERE"])
+
+    def unmade(self, work, made, draft):
+        shutil.rmtree(made)
+
+    def links(self, work, made, draft):
+        (made / "link").symlink_to("/")
+        (made / "closed").mkdir(0)
+
+    def closing(self, work, made, draft):
+        os.closerange(3, 100)
+
+    def full(self, work, made, draft):
+        os._exit(74)

@@ -1,0 +1,125 @@
+"""The folder in which a cell runs. Its engine may damage it; the cell's record is complete all the same."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from harness.campaign.draft import DRAFT_FILE, parse_draft
+from harness.records import RECORD_FILE
+
+OUTPUT_FILE = "output.txt"
+_OWN_FILES = (RECORD_FILE, OUTPUT_FILE)
+
+
+class WorkFolder:
+    """A new folder at ``path``, in the place of whatever is there.
+
+    ``made`` takes the cell's artefacts, ``request`` says what to run, ``draft`` and ``output`` receive what the cell
+    tells and prints. The last two stay readable here when the engine removes or replaces them. Raises OSError when the
+    folder cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        discard(path)
+        self.path = path
+        self.request, self.draft, self.output = path / "request.json", path / DRAFT_FILE, path / OUTPUT_FILE
+        self.made, self.aside = path / "made", path / "aside"
+        self.made.mkdir(parents=True)
+        self._folders = {folder: os.lstat(folder) for folder in (self.path, self.made)}
+        self._draft, self._output = self.draft.open("xb+"), self.output.open("xb+")
+
+    def told(self) -> tuple[dict[str, Any], bool]:
+        """Return the fields that the cell has told, and whether its draft holds anything else."""
+        self._draft.seek(0)
+        return parse_draft(self._draft)
+
+    def printed(self, most_bytes: int) -> str:
+        """Return the end of what the cell has printed."""
+        self._output.seek(max(0, os.fstat(self._output.fileno()).st_size - most_bytes))
+        return self._output.read().decode("utf-8", errors="replace")
+
+    def collect(self) -> tuple[Path, list[str]]:
+        """Return a new folder with the artefacts and the output, and what the engine has damaged, for the reason.
+
+        Called once, after the last process of the cell has ended. Artefacts are files and folders, no links.
+        """
+        damage = []
+        if not self._intact(self.path):
+            damage.append("removed or replaced its work folder")
+            discard(self.path)
+        self.path.mkdir(exist_ok=True)
+        self.path.chmod(0o700)
+        kept = self.path / "kept"
+        for unexpected in (kept, self.aside):
+            discard(unexpected)
+        kept.mkdir()
+        if self._intact(self.made):
+            damage += _move_artefacts(self.made, kept)
+        elif not damage:
+            damage.append("removed or replaced the folder of its artefacts")
+        self._keep_output(kept / OUTPUT_FILE)
+        return kept, damage
+
+    def close(self) -> None:
+        """Delete the folder."""
+        self._draft.close()
+        self._output.close()
+        discard(self.path)
+
+    def _intact(self, folder: Path) -> bool:
+        with contextlib.suppress(OSError):
+            return os.path.samestat(self._folders[folder], os.lstat(folder))
+        return False
+
+    def _keep_output(self, place: Path) -> None:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            if os.path.samestat(os.fstat(self._output.fileno()), os.lstat(self.output)):
+                os.rename(self.output, place)
+                return
+        with place.open("xb") as file:
+            _copy(self._output, file)
+
+
+def discard(path: Path) -> None:
+    """Delete what is at ``path``, a folder with everything in it; a link is deleted, and not followed.
+
+    Raises OSError when something cannot be deleted.
+    """
+    try:
+        kind = os.lstat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    if not stat.S_ISDIR(kind):
+        path.unlink()
+        return
+    for folder, _, _ in os.walk(path):  # top-down: each is listed once it can be read
+        os.chmod(folder, 0o700)
+    shutil.rmtree(path)
+
+
+def _move_artefacts(made: Path, kept: Path) -> list[str]:
+    """Move the artefacts of a cell; return what it left that cannot be kept."""
+    damage = []
+    made.chmod(0o700)
+    with os.scandir(made) as entries:
+        for entry in sorted(entries, key=lambda one: one.name):
+            name = ascii(entry.name)[1:-1]
+            if entry.name in _OWN_FILES:
+                damage.append(f"left a {name}, a name that is the harness's")
+            elif name != entry.name and not entry.name.isprintable():
+                damage.append(f"left an artefact whose name, {name}, is no text")
+            elif entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False):
+                os.rename(entry.path, kept / entry.name)
+            else:
+                damage.append(f"left {name}, which is neither a file nor a folder")
+    return damage
+
+
+def _copy(source: BinaryIO, target: BinaryIO) -> None:
+    source.seek(0)
+    shutil.copyfileobj(source, target)
