@@ -12,7 +12,7 @@ from pathlib import Path
 
 from harness.records.benchmarks import exported
 from harness.records.compaction import QueryError, compact, query
-from harness.records.regressions import THRESHOLD, changes, read_runs
+from harness.records.regressions import THRESHOLD, changes, read_turns
 from harness.records.schema import RecordError, json_schema
 from harness.records.store import read_record, read_records, record_files
 
@@ -47,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument("sql", help='such as "SELECT engine, median FROM records WHERE features = 8"')
     regressions = commands.add_parser("regressions", help="what became slower, beyond a threshold and beyond chance")
     for name in ("before", "after"):
-        text = "saved by pytest-benchmark with its samples, or folders of records; each is a round"
+        text = "saved by pytest-benchmark with its samples, or folders of records; each is one turn"
         regressions.add_argument(f"--{name}", type=Path, nargs="+", required=True, metavar="SOURCE", help=text)
     regressions.add_argument("--threshold", type=float, default=THRESHOLD, help="share that is let pass (%(default)s)")
     regressions.add_argument("--force", action="store_true", help="compare different machines all the same")
@@ -85,7 +85,7 @@ def _benchmark(given: argparse.Namespace) -> int:
 
 
 def _regressions(given: argparse.Namespace) -> int:
-    (before, here), (after, there) = read_runs(given.before), read_runs(given.after)
+    (before, here), (after, there) = read_turns(given.before), read_turns(given.after)
     if here != there and not given.force:
         raise RecordError(f"times of {here} are no measure for those of {there}; --force compares them all the same")
     if given.threshold < 0:
@@ -94,11 +94,16 @@ def _regressions(given: argparse.Namespace) -> int:
     if not found:
         raise RecordError("the two sides have no benchmark in common")
     for change in found:
-        ratio = f"{change.ratio:6.3f} ({change.low:.3f} to {change.high:.3f})"
-        sys.stdout.write(f"{change.verdict:<20} {ratio:<26} {change.name}\n")
+        one = change.ratio
+        ratio = "" if one is None else f"{one.median:6.3f}"
+        ratio += f" ({one.low:.3f} to {one.high:.3f})" if one is not None and one.sufficient else ""
+        doubt = f": {change.doubt}" if change.doubt else ""
+        sys.stdout.write(f"{change.verdict:<20} {ratio:<26} {change.name}{doubt}\n")
     slower = sum(change.verdict == "slower" for change in found)
+    undecided = sum(change.verdict == "cannot tell" for change in found)
     missing = len(before.keys() ^ after.keys())
-    sys.stdout.write(f"{slower} of {len(found)} became slower; {missing} are on one side only\n")
+    told = f"{slower} of {len(found)} became slower; {undecided} cannot be told; {missing} are on one side only"
+    sys.stdout.write(f"{told}\n")
     return 1 if slower else 0
 
 

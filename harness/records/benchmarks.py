@@ -98,6 +98,7 @@ def _benchmark(record: Record, alone: bool) -> dict[str, Any]:
             "marks": [str(mark) for mark in record["marks"]],
             "sweep": record["sweep"],
             "rounds": solve["rounds"],
+            "contents": record["graph"].get("content_hash"),
         },
         "options": {"disable_gc": False, "timer": "perf_counter", "min_rounds": 1, "warmup": True},
         "stats": _stats(solve["samples"]),
@@ -130,6 +131,7 @@ def read_benchmarks(source: Path) -> dict[str, Any]:
         return exported(record for _, record in read_records(source))
     try:
         data: dict[str, Any] = json.loads(source.read_text(encoding="utf-8"))
+        _ = data["machine_info"], data["datetime"]
         missing = [one["fullname"] for one in data["benchmarks"] if "data" not in one["stats"]]
     except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
         raise RecordError(f"{source} is no file of pytest-benchmark ({type(error).__name__}: {error})") from error

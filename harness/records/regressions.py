@@ -1,77 +1,135 @@
-"""What became slower between two states of the code: by more than a threshold, and by more than chance explains."""
+"""Which benchmarks became slower between two states of the code, by more than a threshold and more than chance.
+
+Each source (a file of pytest-benchmark, a folder of records) is one turn of one state. The two states must be measured
+in turns: the i-th turn of one is paired with the i-th of the other, so that what drifts over minutes cancels in the
+ratio of a pair. The pairs are the samples: repetitions within a turn share its load and its memory layout, and say
+nothing about another turn (Kalibera & Jones, "Rigorous benchmarking in reasonable time", ISMM 2013).
+"""
 
 from __future__ import annotations
 
+import datetime as dt
+import itertools
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from harness.records.benchmarks import read_benchmarks
+from harness.records.mark import Mark
 from harness.records.schema import RecordError
-from harness.records.statistics import Interval, rounds_interval
+from harness.records.statistics import CONFIDENCE, FEWEST_SAMPLES, Interval, median_interval
 
-Verdict = Literal["slower", "faster", "no difference", "within the threshold"]
-Rounds = dict[str, list[list[float]]]
+Verdict = Literal["slower", "faster", "no difference", "within the threshold", "cannot tell"]
 THRESHOLD = 0.05
+_DISTURBED = frozenset({Mark.BUSY, Mark.THROTTLED, Mark.SHARED})
+
+
+@dataclass(frozen=True)
+class Turn:
+    """The samples (seconds) of one benchmark in one turn, when it ended, and what disturbed it.
+
+    ``contents``: hash of the contents of its graph, or None where it is not known.
+    """
+
+    samples: tuple[float, ...]
+    ended: dt.datetime
+    marks: frozenset[str] = frozenset()
+    contents: str | None = None
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether other work or a lower clock took part in the times."""
+        return not _DISTURBED.isdisjoint(self.marks)
+
+
+Turns = dict[str, list[Turn]]
 
 
 @dataclass(frozen=True)
 class Change:
-    """A benchmark before and after; ``ratio`` above 1 is slower, between ``low`` and ``high``."""
+    """A benchmark before and after: the median of the ratios of its pairs, above 1 for slower, with its interval.
+
+    ``ratio`` is None where there is no pair. ``doubt``: why there is no verdict, or empty.
+    """
 
     name: str
-    before: Interval
-    after: Interval
+    ratio: Interval | None
     threshold: float
-
-    @property
-    def ratio(self) -> float:
-        """Median after over median before."""
-        return self.after.median / self.before.median
-
-    @property
-    def low(self) -> float:
-        """The least ratio that both intervals allow."""
-        return self.after.low / self.before.high
-
-    @property
-    def high(self) -> float:
-        """The greatest ratio that both intervals allow."""
-        return self.after.high / self.before.low
+    doubt: str = ""
 
     @property
     def verdict(self) -> Verdict:
-        """*No difference* where the intervals overlap, whatever the medians; then the threshold decides."""
-        if self.before.overlaps(self.after):
+        """*No difference* where the interval includes 1; otherwise the threshold decides."""
+        if self.doubt or self.ratio is None:
+            return "cannot tell"
+        if self.ratio.low <= 1.0 <= self.ratio.high:
             return "no difference"
-        if self.ratio > 1.0 + self.threshold:
+        if self.ratio.median > 1.0 + self.threshold:
             return "slower"
-        return "faster" if self.ratio < 1.0 / (1.0 + self.threshold) else "within the threshold"
+        return "faster" if self.ratio.median < 1.0 / (1.0 + self.threshold) else "within the threshold"
 
 
-def changes(before: Rounds, after: Rounds, threshold: float = THRESHOLD) -> list[Change]:
-    """Every benchmark that both have, worst first; each with the samples of one or more runs."""
-    both = [name for name in before if name in after]
-    found = [Change(name, rounds_interval(before[name]), rounds_interval(after[name]), threshold) for name in both]
-    return sorted(found, key=lambda change: -change.ratio)
+def changes(before: Turns, after: Turns, threshold: float = THRESHOLD) -> list[Change]:
+    """Return a change for every benchmark that both sides have, slowest first, those without a pair last."""
+    found = [_change(name, before[name], after[name], threshold) for name in before if name in after]
+    return sorted(found, key=lambda change: -change.ratio.median if change.ratio else 0.0)
 
 
-def read_runs(sources: Sequence[Path]) -> tuple[Rounds, str]:
-    """The samples of every benchmark, a round for each source that has it, and the machine that they are of.
+def _change(name: str, before: Sequence[Turn], after: Sequence[Turn], threshold: float) -> Change:
+    if len({turn.contents for turn in (*before, *after)} - {None}) > 1:
+        return Change(name, None, threshold, "the contents of its graph changed")
+    pairs = list(
+        zip(sorted(before, key=lambda turn: turn.ended), sorted(after, key=lambda turn: turn.ended), strict=False)
+    )
+    quiet = [pair for pair in pairs if not any(turn.disturbed for turn in pair)]
+    if not quiet:
+        return Change(name, None, threshold, f"all {len(pairs)} pairs of turns are marked as disturbed")
+    ratio = median_interval([_ratio(b, a) for b, a in quiet], CONFIDENCE)
+    if not _in_turns(pairs):
+        return Change(name, ratio, threshold, "the two sides were not measured in turns")
+    if not ratio.sufficient:
+        lost = f", {len(pairs) - len(quiet)} more were disturbed" if len(quiet) < len(pairs) else ""
+        return Change(name, ratio, threshold, f"{len(quiet)} of {FEWEST_SAMPLES} pairs of turns{lost}")
+    return Change(name, ratio, threshold)
 
-    Raises RecordError when they are not of one machine.
+
+def _ratio(before: Turn, after: Turn) -> float:
+    return statistics.median(after.samples) / statistics.median(before.samples)
+
+
+def _in_turns(pairs: Sequence[tuple[Turn, Turn]]) -> bool:
+    """Return whether every pair was over before the next one ended, so that the two sides alternate."""
+    return all(
+        max(turn.ended for turn in first) < min(turn.ended for turn in second)
+        for first, second in itertools.pairwise(pairs)
+    )
+
+
+def read_turns(sources: Sequence[Path]) -> tuple[Turns, str]:
+    """Return the turns of every benchmark, one for each source that has it, and the machine that they were run on.
+
+    Raises RecordError when they are of several machines.
     """
     runs = [read_benchmarks(source) for source in sources]
     machines = {_machine(run["machine_info"]) for run in runs}
     if len(machines) > 1:
         raise RecordError(f"times of several machines cannot be taken together: {' | '.join(sorted(machines))}")
-    rounds: Rounds = {}
+    turns: Turns = {}
     for run in runs:
+        ended = _utc(run["datetime"])
         for one in run["benchmarks"]:
-            by_round = one["extra_info"].get("rounds") or [one["stats"]["data"]]
-            rounds.setdefault(one["fullname"], []).extend(by_round)
-    return rounds, machines.pop()
+            told = one["extra_info"]
+            turn = Turn(tuple(one["stats"]["data"]), ended, frozenset(told.get("marks", ())), told.get("contents"))
+            turns.setdefault(one["fullname"], []).append(turn)
+    return turns, machines.pop()
+
+
+def _utc(text: str) -> dt.datetime:
+    """Return a time of a benchmark file, which is UTC where it names no zone."""
+    time = dt.datetime.fromisoformat(text)
+    return time.replace(tzinfo=dt.UTC) if time.tzinfo is None else time
 
 
 def _machine(info: Mapping[str, Any]) -> str:
