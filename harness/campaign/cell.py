@@ -30,14 +30,16 @@ MEMORY = ("off", "model", "counters")  # transactions: none, modelled, modelled 
 class Measure:
     """How a cell is timed: one run to warm up, cut short after ``warmup_s`` seconds (0: none); then ``repetitions``.
 
-    There are no more once the 95 % interval of the median is narrower than ``width``, relative to the median, or the
-    runs have taken ``budget_s`` seconds.
+    There are no more once the interval of the median is narrower than ``width``, relative to the median, or the runs
+    have taken ``budget_s`` seconds. There are fewer only where six would take more than ``cap_s`` seconds: then one run
+    is timed, and no verdict is shown.
     """
 
-    repetitions: int = 3
-    warmup_s: float = 0.3
-    budget_s: float = 1.0
+    repetitions: int = 7
+    warmup_s: float = 0.1
+    budget_s: float = 0.5
     width: float = 0.05
+    cap_s: float = 60.0
 
 
 @dataclass(frozen=True)
@@ -251,6 +253,7 @@ def _measure(section: Mapping[str, Any]) -> Measure:
         positive("measure.warmup_s", measure.warmup_s)
     positive("measure.budget_s", measure.budget_s)
     positive("measure.width", measure.width)
+    positive("measure.cap_s", measure.cap_s)
     return measure
 
 

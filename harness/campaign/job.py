@@ -22,7 +22,6 @@ from harness.campaign.process import Ending, run_process
 from harness.campaign.work_folder import OUTPUT_FILE, WorkFolder
 from harness.records import RECORD_FILE, SCHEMA_VERSION, RecordError, write_record
 from harness.records.outcome import Outcome
-from harness.records.statistics import BOOTSTRAP_SEED
 from harness.records.store import replace_folder, restore_folder
 from harness.records.text import TEXT_LIMIT
 
@@ -239,7 +238,7 @@ def _write(
             "round": cell.round,
             "schedule": cell.schedule,
             "sources": cell.sources,
-            "seeds": {"bootstrap": BOOTSTRAP_SEED, **seeds},
+            "seeds": seeds,
             "artefacts": sorted(path.name for path in made.iterdir() if path.name != OUTPUT_FILE),
             "environment": {
                 **environment(),

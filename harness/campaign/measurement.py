@@ -12,7 +12,7 @@ from harness.campaign.cell import Measure
 from harness.campaign.guarded_engine import guarded
 from harness.contract import Engine, Phases, RunStatistics
 from harness.records import Mark
-from harness.records.statistics import Interval, median_interval, trend
+from harness.records.statistics import FEWEST_SAMPLES, Interval, median_interval, trend
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,13 +20,10 @@ if TYPE_CHECKING:
     from harness.language import Inputs
     from harness.language.warm import WarmStart
 
-# Three times that happen to be close say nothing about the interval; and since looking at it takes longer than a short
-# run, it is looked at when there are half as many samples again.
-_FIRST_LOOK, _GROWTH = 6, 1.5
+# Each look at the interval is a chance to stop at one that is narrow by luck, so looks become rarer.
+_FIRST_LOOK, _GROWTH = FEWEST_SAMPLES, 1.5
 _MOST_SAMPLES = 1000
 _WARM_UP_STEPS = 4
-# The fewest repetitions may take this many budgets: three runs of a whole budget each are worth having.
-_PATIENCE = 3
 # Below this the system's own work and the granularity of its clock cannot be told from a disturbance.
 _DISTURBING_CORES = 0.2
 
@@ -70,9 +67,10 @@ def measure_engine(
 ) -> Timing:
     """Warm up, then time ``run``; every run starts from the same inputs (and warm ``start``), set outside the clock.
 
-    There are ``measure.repetitions`` samples at least, unless they take three times the budget; and no more once the
-    interval is narrow enough or the budget is spent. To stop at a narrow interval is to favour those narrow by luck: of
-    2,400 simulated cells whose log-normal times spread by 2 to 30 %, 90 to 93 % of the intervals held the true median.
+    There are at least ``measure.repetitions`` samples, and no more once the interval is narrow enough or the budget is
+    spent. The hard cap ``measure.cap_s`` alone ends it earlier, see :func:`_enough`. To stop at a narrow interval is to
+    favour those narrow by luck, for which the intervals are wide enough: of 3,000 simulated cells for each of nine
+    log-normal spreads of 1 to 30 %, 97 to 98 % of the intervals held the true median.
     """
     checked = guarded(engine)
     with phases("warm_up"):
@@ -114,9 +112,14 @@ def answer_of(engine: Engine, names: Iterable[str]) -> dict[str, NDArray[Any]]:
 
 
 def _enough(samples: Sequence[float], measure: Measure, *, look: bool) -> Stop | None:
-    """Why there should be no further sample; None when there should be. ``look``: whether to look at the interval."""
+    """Return why there should be no further sample; None when there should be.
+
+    ``look``: whether to look at the interval. Where the fewest samples that allow a verdict do not fit into the cap,
+    there is one sample, since a few more would not allow a verdict either.
+    """
     spent = sum(samples)
-    if spent + spent / len(samples) > _PATIENCE * measure.budget_s:
+    wanted = max(len(samples) + 1, min(measure.repetitions, FEWEST_SAMPLES))
+    if spent / len(samples) * wanted > measure.cap_s:
         return "budget"
     if len(samples) < measure.repetitions:
         return None

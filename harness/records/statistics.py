@@ -1,22 +1,22 @@
-"""Times of repeated runs: the median with an interval, the rounds of a sweep taken together, ratios, trends.
+"""Times of repeated runs: medians with distribution-free intervals, rounds of a sweep merged, trends.
 
-Pure Python, since the process that shows the table loads no numerical library and the samples are few.
+Pure Python: the process that shows the table loads no numerical library, and samples are few.
 """
 
 from __future__ import annotations
 
 import math
-import random
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
+# An interval that holds with less than CONFIDENCE is withheld, and so is every verdict that rests on it.
 CONFIDENCE = 0.95
-BOOTSTRAP_SEED = 20260101
-_RESAMPLES = 2000
-# The range of n samples holds the median with probability 1 - 2 / 2^n: 0.969 from six samples on, 0.75 for three.
-# A bootstrap of fewer than six cannot promise 95 %, so the whole range is given together with what it does promise.
-_FEWEST_FOR_BOOTSTRAP = 6
+# An interval of a single median holds with at least this, so that both intervals of a ratio hold with CONFIDENCE.
+MEDIAN_CONFIDENCE = 0.975
+# The range of n samples holds the median with probability 1 - 2 / 2^n: 0.969 for six.
+FEWEST_SAMPLES = 6
 _FEWEST_FOR_TREND = 10  # below this the normal approximation of the test does not hold
 _TREND_QUANTILE = 2.576  # of the normal distribution, both sides together 1 %
 
@@ -35,53 +35,53 @@ class Interval:
         """Width of the interval relative to the median; 0 for a median of 0."""
         return (self.high - self.low) / self.median if self.median else 0.0
 
-    def overlaps(self, other: Interval) -> bool:
-        """Whether the intervals share a point, so that the two cannot be told apart.
-
-        A single sample is no interval, and says nothing about any difference.
-        """
-        if not self.confidence or not other.confidence:
-            return True
-        return self.low <= other.high and other.low <= self.high
+    @property
+    def sufficient(self) -> bool:
+        """Whether the interval holds with at least ``CONFIDENCE``, so that a verdict may rest on it."""
+        return self.confidence >= CONFIDENCE
 
 
-def median_interval(samples: Sequence[float], seed: int = BOOTSTRAP_SEED) -> Interval:
-    """The median of ``samples`` (at least one) and its percentile-bootstrap interval (Efron 1979), with a fixed seed.
+def median_interval(samples: Sequence[float], confidence: float = MEDIAN_CONFIDENCE) -> Interval:
+    """Return the median of ``samples`` (at least one) with an interval between two order statistics.
 
-    With fewer than six samples the interval is their range, and its true confidence is given.
+    The interval is the narrowest symmetric one that holds with at least ``confidence``, or the whole range where there
+    are too few samples for that. Its own confidence is exact for independent samples of any continuous distribution
+    (Conover, "Practical Nonparametric Statistics", 3rd ed., section 3.2). Raises ValueError without samples.
     """
     if not samples:
         raise ValueError("the median of no samples is not defined; measure at least one repetition")
-    median = statistics.median(samples)
-    count = len(samples)
-    if count < _FEWEST_FOR_BOOTSTRAP:
-        return Interval(median, min(samples), max(samples), 1.0 - 2.0 ** (1 - count))
-    draw = random.Random(seed)
-    low, high = _ends([statistics.median(draw.choices(samples, k=count)) for _ in range(_RESAMPLES)])
-    return Interval(median, low, high, CONFIDENCE)
+    ordered = sorted(samples)
+    rank, held = _rank(len(ordered), confidence)
+    return Interval(statistics.median(ordered), ordered[rank], ordered[-1 - rank], held)
 
 
-def rounds_interval(rounds: Sequence[Sequence[float]], seed: int = BOOTSTRAP_SEED) -> Interval:
-    """The median of the medians of several rounds, with an interval that also covers what differs between rounds.
+@lru_cache(maxsize=256)
+def _rank(count: int, wanted: float) -> tuple[int, float]:
+    """Return how many samples lie below the interval of the median of ``count`` samples, and its confidence."""
+    outside, found = 1, (0, 1.0 - 2.0 ** (1 - count))  # outside: 2^count times the probability of one tail
+    for rank in range(1, count // 2):
+        outside += math.comb(count, rank)
+        confidence = 1.0 - 2 * outside / 2**count
+        if confidence < wanted:
+            break
+        found = (rank, confidence)
+    return found
 
-    Rounds and the samples in each are drawn anew (a bootstrap of two levels, after Kalibera & Jones, "Rigorous
-    benchmarking in reasonable time", ISMM 2013). Fewer than six rounds say little about what lies between them, so
-    there the interval reaches at least over the medians of all rounds, and its confidence is what their range promises.
+
+def rounds_interval(rounds: Sequence[Sequence[float]]) -> Interval:
+    """Return the median of the medians of several rounds with an interval.
+
+    From six rounds on, the medians of the rounds are the samples, so that the confidence covers what differs between
+    rounds (Kalibera & Jones, "Rigorous benchmarking in reasonable time", ISMM 2013). Fewer rounds cannot tell that: as
+    for one round, the confidence is that of all samples taken together, and the interval is widened to include the
+    median of every round.
     """
-    if len(rounds) == 1:
-        return median_interval(rounds[0], seed)
     medians = [statistics.median(samples) for samples in rounds]
-    draw = random.Random(seed)
-
-    def drawn() -> float:
-        chosen = draw.choices(rounds, k=len(rounds))
-        return statistics.median(statistics.median(draw.choices(samples, k=len(samples))) for samples in chosen)
-
-    low, high = _ends([drawn() for _ in range(_RESAMPLES)])
-    if len(rounds) >= _FEWEST_FOR_BOOTSTRAP:
-        return Interval(statistics.median(medians), low, high, CONFIDENCE)
-    confidence = 1.0 - 2.0 ** (1 - len(rounds))
-    return Interval(statistics.median(medians), min(low, *medians), max(high, *medians), confidence)
+    if len(rounds) >= FEWEST_SAMPLES:
+        return median_interval(medians)
+    pooled = median_interval([sample for samples in rounds for sample in samples])
+    low, high = min(pooled.low, *medians), max(pooled.high, *medians)
+    return Interval(statistics.median(medians), low, high, pooled.confidence)
 
 
 def trend(samples: Sequence[float]) -> float:
@@ -98,10 +98,3 @@ def trend(samples: Sequence[float]) -> float:
         return 0.0
     earlier, later_half = statistics.median(samples[: count // 2]), statistics.median(samples[(count + 1) // 2 :])
     return later_half / earlier - 1.0 if earlier else 0.0
-
-
-def _ends(resampled: list[float]) -> tuple[float, float]:
-    """The values that leave half of the remaining probability on either side."""
-    resampled.sort()
-    tail = round(len(resampled) * (1.0 - CONFIDENCE) / 2.0)
-    return resampled[tail], resampled[-1 - tail]

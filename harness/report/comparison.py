@@ -2,56 +2,153 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.records import Record, machine_of
 from harness.records.outcome import Outcome
 from harness.records.schema import Solve
-from harness.records.statistics import Interval
+from harness.records.statistics import CONFIDENCE, FEWEST_SAMPLES
+from harness.report.units import seconds_range
 
 Group = tuple[str, str, str, str]
+UNEQUAL_CONVERGENCE = "not comparable: did not converge"
+_HASH_LENGTH = 8  # characters of a content hash that are shown
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times faster than the baseline, between ``low`` and ``high``; ``distinct`` when the intervals of the
-    two times do not overlap, ``single`` when a time is of one run alone, which has no interval."""
+    """How many times faster than the baseline, between ``low`` and ``high`` with at least ``confidence``.
+
+    ``sufficient``: both times have enough samples for a verdict. Where they have not, no interval is shown either.
+    """
 
     value: float
     low: float
     high: float
-    distinct: bool
-    single: bool = False
+    confidence: float
+    sufficient: bool
+
+    @property
+    def decided(self) -> bool:
+        """Whether the interval holds with enough confidence and excludes 1."""
+        return self.sufficient and not self.low <= 1.0 <= self.high
 
     @property
     def doubt(self) -> str:
-        """Why no ratio is shown, where the two are not distinct."""
-        return "cannot tell from one run" if self.single else "no difference"
+        """Why the ratio is not decided."""
+        return "no difference" if self.sufficient else "too few samples"
 
 
-def group_of(record: Record) -> Group:
-    """What records must share to stand in one group: graph, algorithm, features, limit of supersteps."""
+def sufficient(solve: Solve) -> bool:
+    """Return whether a time has enough samples for an interval and a verdict."""
+    return solve["confidence"] >= CONFIDENCE
+
+
+def interval_text(solve: Solve) -> str:
+    """Return the interval of a time in the unit of its median, or why it is withheld."""
+    if not sufficient(solve):
+        return f"{len(solve['samples'])} of {FEWEST_SAMPLES} samples"
+    return seconds_range(solve["low"], solve["high"], solve["median"])
+
+
+def confidence_note(records: Sequence[Record]) -> str:
+    """Return a sentence with the least confidence of the intervals of some records; empty where they have none."""
+    solves = [record["solve"] for record in records if record["outcome"] == Outcome.OK]
+    shown = [solve["confidence"] for solve in solves if solve and sufficient(solve)]
+    few = sum(solve is not None and not sufficient(solve) for solve in solves)
+    told = []
+    if shown:
+        one, both = _percent(min(shown)), _percent(min(shown) ** 2)
+        told.append(f"Intervals hold the true median with at least {one} confidence, those of speed-ups with {both}.")
+    if few:
+        told.append(
+            f"{few} of {len(solves)} times have fewer than {FEWEST_SAMPLES} samples: no interval and no verdict is "
+            "shown for them (measure.cap_s ended their measurement, or measure.repetitions asked for no more)."
+        )
+    return " ".join(told)
+
+
+def _percent(share: float) -> str:
+    """Return a share in per cent with one decimal, rounded down."""
+    return f"{math.floor(1000 * share) / 10:.1f} %"
+
+
+def contents_of(record: Record) -> str | None:
+    """Return the hash of the contents of a record's graph; None for a run that did not get so far."""
+    return record["graph"].get("content_hash") if record["graph"] else None
+
+
+def changed_graphs(records: Sequence[Record]) -> dict[str, list[str]]:
+    """Return the graphs of which the records hold several contents, each with the hashes of its contents."""
+    found: dict[str, dict[str, None]] = {}
+    for record in records:
+        contents = contents_of(record)
+        if contents is not None:
+            found.setdefault(record["labels"]["graph"], {})[contents] = None
+    return {graph: list(hashes) for graph, hashes in found.items() if len(hashes) > 1}
+
+
+def changed_graph_notes(records: Sequence[Record]) -> list[str]:
+    """Return a sentence for each graph whose contents changed between the records."""
+    return [
+        f"graph {graph!r} had {len(hashes)} different contents ({', '.join(map(_short, hashes))}): it changed between "
+        "cells, and cells are compared only within one of them"
+        for graph, hashes in changed_graphs(records).items()
+    ]
+
+
+def graph_name(record: Record, name: str, changed: Collection[str]) -> str:
+    """Return ``name``, with the contents of the record's graph where the graph is among the ``changed`` ones."""
+    contents = contents_of(record)
+    if contents is None or record["labels"]["graph"] not in changed:
+        return name
+    return f"{name} (contents {_short(contents)})"
+
+
+def _short(contents: str) -> str:
+    return contents[:_HASH_LENGTH]
+
+
+def group_of(record: Record, changed: Collection[str] = ()) -> Group:
+    """Return what records of one group share: graph, algorithm, features, limit of supersteps.
+
+    ``changed``: graphs of several contents, which are part of the name there.
+    """
     labels, config = record["labels"], record["config"]
     k = record["features"] if record["features"] is not None else config["features"]
-    return labels["graph"], labels["algorithm"], "auto" if k is None else str(k), str(config["max_supersteps"])
+    graph = graph_name(record, labels["graph"], changed)
+    return graph, labels["algorithm"], "auto" if k is None else str(k), str(config["max_supersteps"])
 
 
 def grouped(records: Sequence[Record]) -> list[tuple[Group, list[Record]]]:
-    """Records by group, both in the order met.
+    """Return records by group, both in the order met.
 
-    A record that failed before its features were known joins the group that agrees in everything else.
+    A record that failed before its features, or the contents of its graph, were known joins the first group that
+    agrees in everything else.
     """
+    changed = changed_graphs(records)
     groups: dict[Group, list[Record]] = {}
-    for record in sorted(records, key=lambda record: record["features"] is None):
-        wanted = group_of(record)
-        if wanted[2] == "auto":
-            wanted = next((group for group in groups if (*group[:2], group[3]) == (*wanted[:2], wanted[3])), wanted)
+    incomplete = {id(record): record["features"] is None or contents_of(record) is None for record in records}
+    for record in sorted(records, key=lambda record: incomplete[id(record)]):
+        wanted = group_of(record, changed)
+        if incomplete[id(record)]:
+            wanted = next((group for group in groups if _may_join(record, wanted, group, changed)), wanted)
         groups.setdefault(wanted, []).append(record)
     order = {id(record): place for place, record in enumerate(records)}
     for members in groups.values():
         members.sort(key=lambda record: order[id(record)])
     return sorted(groups.items(), key=lambda item: order[id(item[1][0])])
+
+
+def _may_join(record: Record, wanted: Group, group: Group, changed: Mapping[str, Sequence[str]]) -> bool:
+    """Return whether a record of an unknown k or unknown contents may stand in a group."""
+    graph = record["labels"]["graph"]
+    names = {graph, *(f"{graph} (contents {_short(contents)})" for contents in changed.get(graph, ()))}
+    same_graph = group[0] == wanted[0] or (contents_of(record) is None and group[0] in names)
+    same_features = group[2] == wanted[2] or wanted[2] == "auto"
+    return same_graph and same_features and (group[1], group[3]) == (wanted[1], wanted[3])
 
 
 def baseline_of(records: Sequence[Record], engine: str | None) -> Record | None:
@@ -61,33 +158,47 @@ def baseline_of(records: Sequence[Record], engine: str | None) -> Record | None:
 
 
 def ratio(record: Record, baseline: Record | None, *, forced: bool = False) -> Ratio | None:
-    """The speed-up of a record over the baseline; None unless both are ok, of one sweep and of one machine.
+    """Return the speed-up of a record over the baseline; None where there is none, see :func:`obstacle`.
 
-    ``forced`` compares times of different sweeps and machines all the same.
+    ``forced`` compares times of different sweeps and machines too.
     """
-    if baseline is None or record is baseline or not (forced or _comparable(record, baseline)):
+    if baseline is None or record is baseline or obstacle(record, baseline):
+        return None
+    if not (forced or _of_one_sweep(record, baseline)):
         return None
     mine, theirs = record["solve"], baseline["solve"]
     return ratio_of(mine, theirs) if _both_ok(record, baseline) and mine and theirs else None
 
 
+def obstacle(record: Record, baseline: Record | None) -> str:
+    """Return why two answers do not allow a speed-up although both are right; empty where they do.
+
+    A run that converged did other work than one that stopped at its limit of supersteps, and so did runs on different
+    contents of a graph.
+    """
+    if baseline is None or not _both_ok(record, baseline):
+        return ""
+    if contents_of(record) != contents_of(baseline):
+        return "not comparable: another content of the graph"
+    return UNEQUAL_CONVERGENCE if {record["settled"], baseline["settled"]} == {True, False} else ""
+
+
 def ratio_of(mine: Solve, theirs: Solve) -> Ratio | None:
-    """How many times faster than ``theirs``; None where ``mine`` is too short for the clock."""
+    """Return how many times faster ``mine`` is than ``theirs``; None where ``mine`` is too short for the clock.
+
+    The samples of both are independent, so both intervals hold with the product of their confidences, and the interval
+    of the ratio at least then.
+    """
     if not mine["low"] or not mine["median"]:
         return None
     low, high = theirs["low"] / mine["high"], theirs["high"] / mine["low"]
-    distinct = not _interval(mine).overlaps(_interval(theirs))
-    single = not (mine["confidence"] and theirs["confidence"])
-    return Ratio(theirs["median"] / mine["median"], low, high, distinct, single)
-
-
-def _interval(solve: Solve) -> Interval:
-    return Interval(solve["median"], solve["low"], solve["high"], solve["confidence"])
+    confidence = mine["confidence"] * theirs["confidence"]
+    return Ratio(theirs["median"] / mine["median"], low, high, confidence, sufficient(mine) and sufficient(theirs))
 
 
 def _both_ok(record: Record, other: Record) -> bool:
     return record["outcome"] == Outcome.OK and other["outcome"] == Outcome.OK
 
 
-def _comparable(record: Record, other: Record) -> bool:
+def _of_one_sweep(record: Record, other: Record) -> bool:
     return record["sweep"] == other["sweep"] and machine_of(record) == machine_of(other)

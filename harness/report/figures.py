@@ -151,7 +151,7 @@ def phases_figure(group: Comparison) -> Figure:
 
 
 def speed_up_figure(groups: Sequence[Comparison], engines: list[str], baseline: str) -> Figure:
-    """The heat map: a row a comparison, a column an engine; ``~`` where no difference is shown."""
+    """The heat map: a row a comparison, a column an engine; ``~``: no difference, ``?``: too few samples."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(1.6 + 0.85 * len(engines), 0.9 + 0.26 * len(groups)), layout="constrained")
@@ -179,9 +179,9 @@ def _speed_up(group: Comparison, record: Record) -> tuple[str, float | None]:
         return "1", 0.5
     found = group.ratio(record)
     if found is None:
-        return "", None
-    if not found.distinct:
-        return "~", 0.5
+        return "n/c" if group.obstacle(record) else "", None
+    if not found.decided:
+        return "~" if found.sufficient else "?", 0.5
     # Half of the colour map on either side, without its darkest ends, on which black is hard to read.
     return f"{found.value:.3g}", 0.5 + 0.36 * max(-1.0, min(1.0, math.log2(found.value) / 2))
 

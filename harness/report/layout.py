@@ -3,7 +3,7 @@
 A layout is plain data, the key ``layout`` of a configuration::
 
     title: what stands above it
-    kind: table, lines (over features), bars (over graphs) or memory (transactions, over graphs)
+    kind: table, lines (over features), dots (over graphs) or memory (transactions, over graphs)
     columns:
       NAME: {engine: onyx, change_driven: false}   # the engine, and the schedule options that make it this column
     first: NAME     # its times, the other columns being so many times as fast; null: times in every column
@@ -21,13 +21,14 @@ from rich.text import Text
 
 from harness.records import Record
 from harness.records.outcome import Outcome
-from harness.report.comparison import ratio
+from harness.report.comparison import changed_graphs, graph_name, obstacle, ratio
 from harness.report.console import literal
 from harness.report.units import seconds
 
-KINDS = ("table", "lines", "bars", "memory")
+KINDS = ("table", "lines", "dots", "memory")
+_RENAMED_KINDS = {"bars": "dots"}  # in sweeps of earlier versions
 _KEYS = ("title", "kind", "columns", "first", "names")
-OUT_OF_MEMORY, NO_DIFFERENCE, NOTHING = "X", "~", "-"
+OUT_OF_MEMORY, NO_DIFFERENCE, TOO_FEW, NOT_COMPARABLE, NOTHING = "X", "~", "?", "n/c", "-"
 
 
 class LayoutError(ValueError):
@@ -50,7 +51,7 @@ class Layout:
         if not isinstance(data, Mapping) or set(data) - set(_KEYS):
             raise LayoutError(f"layout is {data!r}; it must have the keys {', '.join(_KEYS)} and no others")
         layout = cls(
-            str(data.get("title", "")), data.get("kind", "table"), data.get("columns") or {}, data.get("first"),
+            str(data.get("title", "")), _kind(data.get("kind", "table")), data.get("columns") or {}, data.get("first"),
             data.get("names") or {},
         )  # fmt: skip
         if layout.kind not in KINDS:
@@ -88,6 +89,10 @@ class Layout:
         return str(self.names.get(record["config"][what], record["labels"][what]))
 
 
+def _kind(value: Any) -> Any:
+    return _RENAMED_KINDS.get(value, value) if isinstance(value, str) else value
+
+
 @dataclass(frozen=True)
 class Row:
     """The records of one algorithm on one graph with k features, by column."""
@@ -101,14 +106,17 @@ class Row:
 def rows_of(layout: Layout, records: Sequence[Record]) -> list[Row]:
     """The rows, those of one algorithm together, otherwise in the order met.
 
-    A cell that failed before its features were known stands in the row of the others.
+    A cell that failed before its features were known stands in the row of the others. A graph whose contents changed
+    between the records has a row for each of its contents.
     """
+    changed = changed_graphs(records)
     cells: dict[tuple[str, str, str], dict[str, Record]] = {}
     for record in sorted(records, key=lambda record: record["features"] is None):
         column = layout.column_of(record)
         if column is None:
             continue
-        algorithm, graph = layout.name_of(record, "algorithm"), layout.name_of(record, "graph")
+        algorithm = layout.name_of(record, "algorithm")
+        graph = graph_name(record, layout.name_of(record, "graph"), changed)
         k = record["features"] or record["config"]["features"]
         key = (algorithm, graph, "auto" if k is None else str(k))
         if k is None:
@@ -133,7 +141,7 @@ def layout_table(layout: Layout, records: Sequence[Record]) -> Table:
         if row.algorithm != algorithm:
             table.add_section()
         best = _fastest(row)
-        texts = [_cell(layout, row, name) for name in layout.columns]
+        texts = [Text(cell_text(layout, row, name)) for name in layout.columns]
         for name, text in zip(layout.columns, texts, strict=True):
             if name == best:
                 text.stylize("bold")
@@ -145,10 +153,12 @@ def layout_table(layout: Layout, records: Sequence[Record]) -> Table:
 
 def legend(layout: Layout, records: Sequence[Record]) -> list[str]:
     """What the signs in the table mean, of those that stand in it."""
-    shown = {str(_cell(layout, row, name)) for row in rows_of(layout, records) for name in layout.columns}
+    shown = {cell_text(layout, row, name) for row in rows_of(layout, records) for name in layout.columns}
     told = {
         OUT_OF_MEMORY: f"{OUT_OF_MEMORY}: out of memory",
         NO_DIFFERENCE: f"{NO_DIFFERENCE}: no difference shown",
+        TOO_FEW: f"{TOO_FEW}: too few samples for a verdict",
+        NOT_COMPARABLE: f"{NOT_COMPARABLE}: not comparable, only one of the two runs converged",
         NOTHING: f"{NOTHING}: not run",
     }
     return [text for sign, text in told.items() if sign in shown]
@@ -159,16 +169,19 @@ def outcome_sign(record: Record) -> str:
     return OUT_OF_MEMORY if record["outcome"] == Outcome.OUT_OF_MEMORY else str(record["outcome"])
 
 
-def _cell(layout: Layout, row: Row, name: str) -> Text:
+def cell_text(layout: Layout, row: Row, name: str) -> str:
+    """Return what stands in a column of a row: a time, a speed-up over the first column, or a sign."""
     record, first = row.cells.get(name), row.cells.get(layout.first or "")
     if record is None:
-        return Text(NOTHING)
+        return NOTHING
     if record["outcome"] != Outcome.OK or record["solve"] is None:
-        return Text(outcome_sign(record))
+        return outcome_sign(record)
     found = ratio(record, first)
     if found is None:
-        return Text(seconds(record["solve"]["median"]))
-    return Text(f"{found.value:.3g}x" if found.distinct else NO_DIFFERENCE)
+        return NOT_COMPARABLE if obstacle(record, first) else seconds(record["solve"]["median"])
+    if not found.sufficient:
+        return TOO_FEW
+    return f"{found.value:.3g}x" if found.decided else NO_DIFFERENCE
 
 
 def _fastest(row: Row) -> str | None:
@@ -178,4 +191,4 @@ def _fastest(row: Row) -> str | None:
         return None
     best = min(timed, key=lambda name: timed[name]["solve"]["median"])  # type: ignore[index]
     others = [ratio(timed[best], record) for name, record in timed.items() if name != best]
-    return best if all(found is not None and found.distinct for found in others) else None
+    return best if all(found is not None and found.decided for found in others) else None

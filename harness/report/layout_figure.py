@@ -1,4 +1,4 @@
-"""A layout as a figure: lines over features, bars over graphs, memory transactions (with Matplotlib, the extra
+"""A layout as a figure: lines over features, dots over graphs, memory transactions (with Matplotlib, the extra
 ``figures``)."""
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from harness.records import Record
 from harness.records.outcome import Outcome
+from harness.report.comparison import sufficient
 from harness.report.figures import logarithmic, over_features, settings, style
-from harness.report.layout import Layout, Row, outcome_sign, rows_of
+from harness.report.layout import Layout, Row, cell_text, legend, outcome_sign, rows_of
 from harness.report.memory import Pair, count, pairs_of
 from harness.report.memory_figure import draw_memory
 
@@ -34,7 +35,7 @@ def write_layout_figure(stem: Path, layout: Layout, records: Sequence[Record]) -
         if layout.kind == "memory":
             figure = _memory(layout, list(pairs_of(layout, records)))
         else:
-            figure = _lines(layout, rows) if layout.kind == "lines" else _bars(layout, rows)
+            figure = _lines(layout, rows) if layout.kind == "lines" else _dots(layout, rows)
         paths = [stem.with_suffix(f".{suffix}") for suffix in ("svg", "png")]
         for path in paths:
             metadata = {"Date": None} if path.suffix == ".svg" else None
@@ -57,9 +58,13 @@ def _lines(layout: Layout, rows: Sequence[Row]) -> Figure:
         own.sort(key=lambda row: int(row.features))
         for number, name in enumerate(layout.columns):
             colour, marker = style(number)
-            points = [(int(row.features), _milliseconds(row.cells.get(name))) for row in own]
-            timed = [(k, time) for k, time in points if time is not None]
-            axes.plot(*zip(*timed, strict=True) if timed else ([], []), color=colour, marker=marker, ms=4, label=name)
+            timed = [row for row in own if _milliseconds(row.cells.get(name)) is not None]
+            spread = _spread([row.cells[name] for row in timed])
+            features, times = (
+                [int(row.features) for row in timed],
+                [_milliseconds(row.cells[name]) or 0.0 for row in timed],
+            )
+            axes.errorbar(features, times, yerr=spread, color=colour, marker=marker, ms=4, capsize=2, label=name)
             lost = [int(row.features) for row in own if name in row.cells and _milliseconds(row.cells[name]) is None]
             for k in lost:
                 axes.annotate("X", (k, 0.97 - 0.08 * number), xycoords=("data", "axes fraction"), color=colour)
@@ -99,8 +104,12 @@ def _atomic_transactions(record: Record | None) -> float | None:
     return None if counted is None else float(counted["atomics"]["transactions"])
 
 
-def _bars(layout: Layout, rows: Sequence[Row]) -> Figure:
-    """A panel an algorithm: milliseconds, logarithmic, a group of bars a graph; the outcome where there is no time."""
+def _dots(layout: Layout, rows: Sequence[Row]) -> Figure:
+    """Draw a panel for each algorithm: milliseconds, logarithmic, as dots with intervals, a group for each graph.
+
+    Dots, since the length of a bar means nothing on an axis without a zero. Above each dot stands what the table says
+    of it: the speed-up over the first column, or why there is none. The outcome stands where there is no time.
+    """
     panels: dict[str, list[Row]] = {}
     for row in rows:
         panels.setdefault(row.algorithm, []).append(row)
@@ -108,20 +117,32 @@ def _bars(layout: Layout, rows: Sequence[Row]) -> Figure:
     width = 0.8 / len(layout.columns)
     for axes, (algorithm, own) in zip(places, panels.items(), strict=True):
         for number, name in enumerate(layout.columns):
-            colour, _ = style(number)
-            at = [place + width * (number - (len(layout.columns) - 1) / 2) for place in range(len(own))]
-            times = [_milliseconds(row.cells.get(name)) for row in own]
-            axes.bar(at, [time or 0.0 for time in times], width, color=colour, label=name)
-            for x, time, row in zip(at, times, own, strict=True):
-                if time is None and name in row.cells:
-                    sign = outcome_sign(row.cells[name])
-                    axes.annotate(
-                        sign, (x, 0.02), xycoords=("data", "axes fraction"), rotation=90, ha="center", color=colour
-                    )
+            offset = width * (number - (len(layout.columns) - 1) / 2)
+            _column_of_dots(axes, layout, own, name, offset)
         axes.set(title=algorithm, ylabel="ms")
         _logarithmic(axes, own)
+        axes.margins(x=0.1, y=0.25)
         axes.set_xticks(range(len(own)), [row.graph for row in own], rotation=30, ha="right")
-    return _with_legend(figure, places)
+    return _with_legend(figure, places, notes=legend(layout, [one for row in rows for one in row.cells.values()]))
+
+
+def _column_of_dots(axes: Axes, layout: Layout, rows: Sequence[Row], name: str, offset: float) -> None:
+    """Draw the times of one column, ``offset`` beside the places of the rows, with intervals and signs."""
+    colour, marker = style(list(layout.columns).index(name))
+    axes.plot([], [], color=colour, marker=marker, ls="", label=name)
+    for place, row in enumerate(rows):
+        record, x = row.cells.get(name), place + offset
+        time = _milliseconds(record)
+        if record is None:
+            continue
+        if time is None:
+            at: Any = {"xycoords": ("data", "axes fraction"), "rotation": 90, "ha": "center", "color": colour}
+            axes.annotate(outcome_sign(record), (x, 0.02), **at)
+            continue
+        axes.errorbar([x], [time], yerr=_spread([record]), color=colour, marker=marker, ms=4, capsize=2, ls="")
+        if layout.first is not None and name != layout.first:
+            sign = cell_text(layout, row, name)
+            axes.annotate(sign, (x, time), xytext=(0, 7), textcoords="offset points", ha="center", fontsize=7)
 
 
 def _memory(layout: Layout, pairs: Sequence[Pair]) -> Figure:
@@ -142,6 +163,17 @@ def _logarithmic(axes: Axes, rows: Sequence[Row]) -> None:
         logarithmic(axes)
 
 
+def _spread(records: Sequence[Record]) -> list[list[float]]:
+    """Return how far the intervals of timed records reach below and above their medians; 0 where one is withheld."""
+    ends: list[list[float]] = [[], []]
+    for record in records:
+        solve = record["solve"]
+        shown = solve is not None and sufficient(solve)
+        ends[0].append(1e3 * (solve["median"] - solve["low"]) if solve and shown else 0.0)
+        ends[1].append(1e3 * (solve["high"] - solve["median"]) if solve and shown else 0.0)
+    return ends
+
+
 def _milliseconds(record: Record | None) -> float | None:
     if record is None or record["outcome"] != Outcome.OK or record["solve"] is None:
         return None
@@ -159,7 +191,11 @@ def _panels(layout: Layout, count: int, panel: tuple[float, float] = _PANEL) -> 
     return figure, places
 
 
-def _with_legend(figure: Figure, places: Sequence[Axes], *, across: int | None = None) -> Figure:
+def _with_legend(
+    figure: Figure, places: Sequence[Axes], *, across: int | None = None, notes: Sequence[str] = ()
+) -> Figure:
+    if notes:
+        figure.supxlabel("; ".join(notes), fontsize=7)
     if places:
         handles, labels = places[0].get_legend_handles_labels()
         figure.legend(

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from harness.records import Record
 from harness.records.outcome import Outcome
-from harness.report.comparison import Ratio, baseline_of, grouped, ratio
+from harness.records.schema import Solve
+from harness.report.comparison import Ratio, baseline_of, grouped, obstacle, ratio, sufficient
 
 # The way of one run, so that bars of different engines stack in the same order; an engine's own phases come before
 # the warm-up.
@@ -41,6 +42,10 @@ class Comparison:
         """The speed-up of one of the records over the baseline."""
         return ratio(record, self.baseline, forced=self.forced)
 
+    def obstacle(self, record: Record) -> str:
+        """Return why a record that is ok has no speed-up; empty where nothing forbids it."""
+        return "" if record is self.baseline else obstacle(record, self.baseline)
+
     def fastest(self) -> Record | None:
         """The one whose time is below all others with intervals that do not overlap; None where there is none such."""
         timed = [one for one in self.records if one["outcome"] == Outcome.OK and one["solve"] is not None]
@@ -48,20 +53,25 @@ class Comparison:
             return None
         first, *others = sorted(timed, key=_median)
         found = [ratio(first, other, forced=self.forced) for other in others]
-        return first if all(one is not None and one.distinct for one in found) else None
+        return first if all(one is not None and one.decided for one in found) else None
 
 
 @dataclass(frozen=True)
 class Standing:
-    """An engine over a whole sweep. ``mean`` is the geometric mean of its ``compared`` speed-ups (1 where it is the
-    baseline), which lie between ``lowest`` and ``highest``; ``fastest`` counts the comparisons in which it is faster
-    than every other."""
+    """An engine over a whole sweep.
+
+    ``mean``: geometric mean of its ``compared`` speed-ups, which are all those with an interval, and 1 where it is the
+    baseline; they lie between ``lowest`` and ``highest``. ``undecided`` of them have an interval that includes 1: they
+    count, since leaving out ties would exaggerate the mean. Speed-ups of too few samples do not count. ``fastest``:
+    the number of comparisons in which it is faster than every other.
+    """
 
     engine: str
     ok: int
     cells: int
     fastest: int
     compared: int
+    undecided: int
     mean: float | None
     lowest: float | None
     highest: float | None
@@ -69,7 +79,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Line:
-    """An engine's times in seconds: (features, median, low, high), by features."""
+    """An engine's times in seconds: (features, median, low, high), by features; all three equal without an interval."""
 
     engine: str
     points: tuple[tuple[int, float, float, float], ...]
@@ -140,18 +150,13 @@ def standings(groups: Sequence[Comparison]) -> list[Standing]:
 
 def _standing(name: str, groups: Sequence[Comparison], fastest: int) -> Standing:
     own = [(group, record) for group in groups for record in group.records if engine_label(record) == name]
-    ratios = [found for group, record in own if (found := _speed_up(group, record)) is not None]
+    found = [one for group, record in own if (one := group.ratio(record)) is not None and one.sufficient]
+    ratios = [*(one.value for one in found), *(1.0 for group, record in own if record is group.baseline)]
+    undecided = sum(not one.decided for one in found)
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else None
     ok = sum(record["outcome"] == Outcome.OK for _, record in own)
     lowest, highest = min(ratios, default=None), max(ratios, default=None)
-    return Standing(name, ok, len(own), fastest, len(ratios), mean, lowest, highest)
-
-
-def _speed_up(group: Comparison, record: Record) -> float | None:
-    if record is group.baseline:
-        return 1.0
-    found = group.ratio(record)
-    return found.value if found is not None else None
+    return Standing(name, ok, len(own), fastest, len(ratios), undecided, mean, lowest, highest)
 
 
 def feature_panels(groups: Sequence[Comparison]) -> list[Panel]:
@@ -172,7 +177,12 @@ def feature_panels(groups: Sequence[Comparison]) -> list[Panel]:
 
 def _points(by_k: dict[int, Record]) -> tuple[tuple[int, float, float, float], ...]:
     solves = [(k, record["solve"]) for k, record in sorted(by_k.items())]
-    return tuple((k, solve["median"], solve["low"], solve["high"]) for k, solve in solves if solve is not None)
+    return tuple(_point(k, solve) for k, solve in solves if solve is not None)
+
+
+def _point(k: int, solve: Solve) -> tuple[int, float, float, float]:
+    low, high = (solve["low"], solve["high"]) if sufficient(solve) else (solve["median"], solve["median"])
+    return k, solve["median"], low, high
 
 
 def active_vertices(record: Record, most: int | None = None) -> list[tuple[int, int]]:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from harness.records import Mark, Record
 from harness.records.outcome import Outcome
-from harness.report.comparison import group_of
+from harness.report.comparison import changed_graph_notes, confidence_note, group_of
 from harness.report.console import as_text, console, literal
 from harness.report.failures import failures
 from harness.report.layout import Layout, layout_table, legend
@@ -32,8 +32,12 @@ def show_sweep(records: Sequence[Record], cells: int, baseline: str | None, fold
     out = console()
     if records:
         out.print(comparison_table(records, baseline, out.width))
+    for note in changed_graph_notes(records):
+        out.print(literal(f"! {note}"))
     for note in _mark_notes(records):
         out.print(Text(f"* {note}"))
+    if confidence := confidence_note(records):
+        out.print(Text(confidence))
     if any(unsettled(record) for record in records):
         out.print(Text(UNSETTLED_NOTE))
     rows = warm_rows(records)
@@ -82,6 +86,7 @@ def show_layout(records: Sequence[Record], layout: Layout, folder: Path) -> None
     table = memory_table(layout, records) if of_memory else layout_table(layout, records)
     title = literal(layout.title)
     lines = memory_legend(layout, records) if of_memory else [*legend(layout, records), *_mark_notes(records)]
+    lines += changed_graph_notes(records)
     told = Text("\n").join(map(Text, lines))
     shown = Group(title, table, *([told] if told else []))
     out.print(shown)

@@ -10,11 +10,11 @@ from rich.text import Text
 
 from harness.records import Record
 from harness.records.outcome import Outcome
-from harness.report.comparison import Group, baseline_of, grouped, ratio
+from harness.report.comparison import Group, baseline_of, grouped, interval_text, obstacle, ratio
 from harness.report.console import literal
 from harness.report.progress import outcome_text
 from harness.report.series import engine_label
-from harness.report.units import count, quality, seconds, seconds_range
+from harness.report.units import count, quality, seconds
 
 # The columns of names with the least width that each keeps, and of numbers; those that are left out first.
 _NAMES = {"graph": 7, "algorithm": 7, "k": 1, "engine": 7}
@@ -79,7 +79,7 @@ def _cells(record: Record, base: Record | None, kept: Sequence[str]) -> list[Tex
     mark = _mark(record)
     numbers = {
         "solve (median)": Text("-" if timed is None else seconds(timed["median"])),
-        "interval": Text("-" if timed is None else seconds_range(timed["low"], timed["high"], timed["median"]) + mark),
+        "interval": Text("-" if timed is None else interval_text(timed) + mark),
         "supersteps": _supersteps(record),
         "edges visited": Text(count(sum(step[1] for step in steps)) if steps else "-"),
         "error": Text("-" if validation is None else f"{validation['error']:.1e}"),
@@ -118,7 +118,7 @@ def _speed_up(record: Record, base: Record | None) -> Text:
         return Text("1 (baseline)")
     found = ratio(record, base)
     if found is None:
-        return Text("-")
-    if not found.distinct:
+        return Text(obstacle(record, base) or "-")
+    if not found.decided:
         return Text(found.doubt)
     return Text(f"{found.value:.3g}x [{found.low:.3g}, {found.high:.3g}]", "green" if found.value > 1 else "red")

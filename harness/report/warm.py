@@ -35,7 +35,7 @@ def _row(record: Record) -> tuple[str, ...]:
         raise ValueError(f"record {record['identity']} is of no warm run that was timed")
     graph, algorithm, k, _ = group_of(record)
     found = ratio_of(mine, warm["cold"])
-    over = "-" if found is None else f"{found.value:.3g}x" if found.distinct else found.doubt
+    over = "-" if found is None else f"{found.value:.3g}x" if found.decided else found.doubt
     steps, cold = record["supersteps"], warm["cold_supersteps"]
     edges = (count(sum(step[1] for step in run)) for run in (steps, cold))
     return (

@@ -111,14 +111,26 @@ def test_the_record_gets_every_sample():
     assert plain["samples"] == timing.samples
     assert plain["minimum"] == min(timing.samples)
     assert plain["low"] <= plain["median"] <= plain["high"]
-    assert plain["confidence"] == 0.95
+    assert plain["confidence"] == 0.96875
     assert plain["stopped"] == "precise"
 
 
-def test_a_run_as_long_as_the_patience_is_not_repeated():
-    timing, _ = measured(Counting(length=1), repetitions=5, budget_s=1e-9)
+def test_the_budget_ends_the_measurement_only_after_the_fewest_samples():
+    timing, _ = measured(Counting(length=1), repetitions=7, budget_s=1e-9)
+    assert len(timing.samples) == 7
+    assert timing.stopped == "budget"
+
+
+def test_runs_of_which_six_do_not_fit_into_the_cap_are_not_repeated():
+    timing, _ = measured(Counting(length=1), repetitions=7, cap_s=1e-6)
     assert len(timing.samples) == 1
     assert timing.stopped == "budget"
+    assert not timing.interval.sufficient
+
+
+def test_by_default_every_cell_gets_enough_samples_for_a_verdict():
+    timing, _ = measured(Counting(length=1))
+    assert timing.interval.sufficient
 
 
 @pytest.mark.parametrize(

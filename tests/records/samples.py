@@ -5,23 +5,33 @@ from __future__ import annotations
 from typing import Any
 
 from harness.records import SCHEMA_VERSION, Record, validate
+from harness.records.statistics import median_interval
+
+
+def solved(samples: list[float]) -> dict[str, Any]:
+    """The ``solve`` field of a record with these samples."""
+    found = median_interval(samples)
+    return {
+        "samples": samples,
+        "median": found.median,
+        "low": found.low,
+        "high": found.high,
+        "minimum": min(samples),
+        "confidence": found.confidence,
+        "stopped": "precise",
+        "rounds": None,
+    }
 
 
 def record(engine: str = "fast", times: tuple[float, float, float] | None = (1.0, 0.9, 1.1), **changes: Any) -> Record:
-    """A record of one cell; ``times`` is median, low and high in seconds, and any field can be given."""
+    """A record of one cell with seven samples; ``times`` is their median, least and greatest in seconds.
+
+    Any field can be given.
+    """
     solve = None
     if times is not None:
         median, low, high = times
-        solve = {
-            "samples": [low, median, high],
-            "median": median,
-            "low": low,
-            "high": high,
-            "minimum": low,
-            "confidence": 0.75,
-            "stopped": "precise",
-            "rounds": None,
-        }
+        solve = solved([low, low, low, median, high, high, high])
     fields: dict[str, Any] = {
         "schema": SCHEMA_VERSION,
         "sweep": "0123456789ab",

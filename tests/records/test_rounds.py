@@ -13,13 +13,14 @@ def in_round(number, times=(1.0, 0.9, 1.1), engine="fast", **changes):
 
 
 def test_the_rounds_of_a_cell_become_one_record():
-    [merged] = merge_rounds([in_round(1), in_round(2, (1.2, 1.1, 1.3)), in_round(3, (1.1, 1.0, 1.2))])
-    assert merged["solve"]["rounds"] == [[0.9, 1.0, 1.1], [1.1, 1.2, 1.3], [1.0, 1.1, 1.2]]
-    assert sorted(merged["solve"]["samples"]) == [0.9, 1.0, 1.0, 1.1, 1.1, 1.1, 1.2, 1.2, 1.3]
+    rounds = [in_round(1), in_round(2, (1.2, 1.1, 1.3)), in_round(3, (1.1, 1.0, 1.2))]
+    [merged] = merge_rounds(rounds)
+    assert merged["solve"]["rounds"] == [one["solve"]["samples"] for one in rounds]
+    assert sorted(merged["solve"]["samples"]) == sorted(sample for one in rounds for sample in one["solve"]["samples"])
     assert merged["solve"]["median"] == 1.1
     assert merged["solve"]["low"] <= 1.0
     assert merged["solve"]["high"] >= 1.2
-    assert merged["solve"]["confidence"] == 0.75
+    assert merged["solve"]["confidence"] == median_interval([1.0] * 21).confidence
     assert merged["seconds"] == pytest.approx(4.5)
 
 
@@ -61,7 +62,15 @@ def test_what_differs_between_rounds_widens_the_interval():
     found = rounds_interval(rounds)
     assert found.median == pytest.approx(1.3)
     assert found.high - found.low > pooled.high - pooled.low
-    assert found.confidence == 0.95
+    assert (found.low, found.high, found.confidence) == (1.0, 1.6, 0.984375)  # the range of seven medians
+
+
+def test_a_few_rounds_are_never_narrower_than_their_medians():
+    steady = [1.0] * 7
+    rounds = [[factor * sample for sample in steady] for factor in (1.0, 1.1, 1.2)]
+    found = rounds_interval(rounds)
+    assert (found.low, found.high) == (1.0, 1.2)
+    assert found.confidence >= 0.975
 
 
 def test_a_trend_is_seen_and_noise_is_none():
@@ -88,7 +97,7 @@ def test_what_other_code_or_another_graph_left_is_not_put_together(older):
     for records in (before + now, now + before):
         [merged] = merge_rounds(records)
         assert merged["outcome"] == "ok"
-        assert merged["solve"]["rounds"] == [[4.9, 5.0, 5.1], [5.1, 5.2, 5.3]]
+        assert [min(samples) for samples in merged["solve"]["rounds"]] == [4.9, 5.1]
         assert superseded(records) == before
 
 

@@ -6,8 +6,10 @@ import statistics
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom
 
-from harness.records.statistics import Interval, median_interval
+from harness.campaign.cell import Measure
+from harness.records.statistics import CONFIDENCE, Interval, median_interval
 
 TIMES = st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=40)
 
@@ -31,23 +33,42 @@ def test_the_interval_scales_with_the_times(samples, factor):
     assert scaled.high == pytest.approx(factor * found.high)
 
 
-@pytest.mark.parametrize(("count", "confidence"), [(1, 0.0), (2, 0.5), (3, 0.75), (5, 0.9375)])
-def test_few_samples_give_their_range_and_what_it_is_worth(count, confidence):
+@pytest.mark.parametrize(
+    ("count", "confidence"), [(1, 0.0), (2, 0.5), (3, 0.75), (5, 0.9375), (6, 0.96875), (7, 0.984375)]
+)
+def test_few_samples_give_their_range_with_its_real_confidence(count, confidence):
     samples = [float(value) for value in range(1, count + 1)]
-    assert median_interval(samples) == Interval(statistics.median(samples), 1.0, float(count), confidence)
+    found = median_interval(samples)
+    assert found == Interval(statistics.median(samples), 1.0, float(count), confidence)
+    assert found.sufficient is (count >= 6)
 
 
-def test_the_interval_covers_the_true_median_about_as_often_as_it_says():
+@pytest.mark.parametrize("count", [10, 15, 40, 300])
+def test_the_confidence_is_the_share_of_signs_that_the_interval_covers(count):
+    """The interval misses the median when too few samples are on one side of it: a binomial tail, from SciPy."""
+    samples = [float(value) for value in range(count)]
+    found = median_interval(samples)
+    left_out = int(found.low)
+    assert found.high == count - 1 - left_out
+    assert found.confidence == pytest.approx(1 - 2 * binom.cdf(left_out, count, 0.5))
+    assert 1 - 2 * binom.cdf(left_out + 1, count, 0.5) < 0.975 <= found.confidence
+
+
+@pytest.mark.parametrize("spread", [0.02, 0.5])
+@pytest.mark.parametrize("count", [3, 6, 7, 12])
+def test_the_interval_covers_the_true_median_as_often_as_it_says(count, spread):
     draw = random.Random(7)
+    trials = 2000
     covered = 0
-    for _ in range(200):
-        found = median_interval([draw.lognormvariate(0.0, 0.5) for _ in range(15)])
+    for _ in range(trials):
+        found = median_interval([draw.lognormvariate(0.0, spread) for _ in range(count)])
         covered += found.low <= 1.0 <= found.high
-    assert 0.88 <= covered / 200 <= 1.0
+    deviation = (found.confidence * (1 - found.confidence) / trials) ** 0.5
+    assert covered / trials == pytest.approx(found.confidence, abs=4 * deviation)
 
 
-def test_one_sample_tells_no_difference():
-    assert median_interval([1.0]).overlaps(median_interval([5.0] * 9))
+def test_the_confidence_of_the_default_number_of_samples_holds_for_a_ratio():
+    assert median_interval([1.0] * Measure().repetitions).confidence ** 2 >= CONFIDENCE
 
 
 def test_the_median_of_nothing_is_refused():
@@ -55,8 +76,6 @@ def test_the_median_of_nothing_is_refused():
         median_interval([])
 
 
-def test_overlap_and_width():
-    one = Interval(1.0, 0.9, 1.1, 0.95)
-    assert one.width == pytest.approx(0.2)
-    assert one.overlaps(Interval(1.2, 1.1, 1.3, 0.95))
-    assert not one.overlaps(Interval(1.3, 1.2, 1.4, 0.95))
+def test_the_width_is_relative_to_the_median():
+    assert Interval(1.0, 0.9, 1.1, 0.95).width == pytest.approx(0.2)
+    assert Interval(0.0, 0.0, 0.0, 0.95).width == 0.0

@@ -7,11 +7,12 @@ from rich.console import Console
 
 from harness.report.comparison import baseline_of, grouped, ratio
 from harness.report.page import render_page
-from harness.report.series import comparisons, engine_label
+from harness.report.series import comparisons, engine_label, standings
 from harness.report.summary import show_sweep
 from harness.report.table import comparison_table
 from harness.report.units import count, quality, seconds, seconds_range
-from tests.records.samples import record, warm_record
+from tests.records.samples import record, solved, warm_record
+from tests.report.sweeps import cell
 
 
 def shown(records, baseline="slow"):
@@ -32,7 +33,8 @@ def test_the_speed_up_is_over_the_baseline_with_an_interval():
     assert found.value == 4.0
     assert found.low == pytest.approx(3.6 / 1.1)
     assert found.high == pytest.approx(4.4 / 0.9)
-    assert found.distinct
+    assert found.decided
+    assert found.confidence == pytest.approx(0.984375**2)
     text = shown([fast, slow])
     assert "4x [3.27, 4.89]" in row(text, "fast")
     assert "1 (baseline)" in row(text, "slow")
@@ -43,14 +45,85 @@ def test_overlapping_intervals_show_no_difference():
     assert "no difference" in row(shown(close), "fast")
 
 
-def test_one_run_cannot_tell():
-    slow = record("slow", (4.0, 3.6, 4.4))
-    once = record("fast", (1.0, 1.0, 1.0))
-    once["solve"] |= {"samples": [1.0], "confidence": 0.0}
-    for records in ([once, slow], [record("fast"), slow | {"solve": slow["solve"] | {"confidence": 0.0}}]):
-        assert "cannot tell from one run" in row(shown(records), "fast")
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_too_few_samples_get_neither_interval_nor_verdict(count, capsys, tmp_path):
+    few, slow = record("fast", solve=solved([1.0] * count)), record("slow", (4.0, 3.6, 4.4))
+    for records in ([few, slow], [record("fast"), record("slow", solve=solved([4.0] * count))]):
+        line = row(shown(records), "fast")
+        assert "too few samples" in line
+        assert "x [" not in line
+        assert f"{count} of 6 samples" in shown(records)
         assert "no difference" not in shown(records)
-        assert "cannot tell from one run; 1 s" in render_page(records, "slow")
+        assert "too few samples; 1 s" in render_page(records, "slow")
+        assert "4×" not in render_page(records, "slow")
+    show_sweep([few, slow], 2, "slow", tmp_path)
+    told = " ".join(capsys.readouterr().out.split())
+    assert "1 of 2 times have fewer than 6 samples" in told
+    assert "at least 98.4 % confidence" in told
+
+
+def test_six_samples_decide_and_the_least_confidence_is_shown(capsys, tmp_path):
+    six, seven = record("fast", solve=solved([1.0] * 6)), record("slow", (4.0, 3.6, 4.4))
+    assert "4x [3.6, 4.4]" in row(shown([six, seven]), "fast")
+    show_sweep([six, seven], 2, "slow", tmp_path)
+    assert "at least 96.8 % confidence, those of speed-ups with 93.8 %" in " ".join(capsys.readouterr().out.split())
+    assert "95&nbsp;%" not in render_page([six, seven], "slow")
+
+
+def test_a_converged_run_is_not_compared_with_one_that_did_not():
+    done, stopped, fixed = record("done"), record("slow", settled=False), record("fixed", settled=None)
+    told = "not comparable: did not converge"
+    assert told in row(shown([done, stopped]), "done")
+    assert ratio(done, stopped) is None
+    assert told in render_page([done, stopped], "slow")
+    also_stopped = record("also", settled=False)
+    assert ratio(also_stopped, stopped) is not None
+    assert ratio(done, fixed) is not None
+
+
+CONTENTS = [{"name": "ring", "vertices": 1000, "edges": 20_000, "content_hash": f"{letter * 16}"} for letter in "ab"]
+
+
+def test_contents_of_a_graph_are_compared_apart_and_the_change_is_told(capsys, tmp_path):
+    """The file of a graph changed between the cells of a sweep."""
+    slow, fast = record("slow", (4.0, 3.6, 4.4), graph=CONTENTS[0]), record("fast", graph=CONTENTS[1])
+    lost = record("lost", None, graph={})
+    assert ratio(fast, slow) is None
+    assert ratio(fast, slow, forced=True) is None
+    records = [slow, fast, lost]
+    assert [[one["labels"]["engine"] for one in members] for _, members in grouped(records)] == [
+        ["slow", "lost"],
+        ["fast"],
+    ]
+    text = shown(records)
+    assert "x [" not in text
+    assert "ring (contents aaaaaaaa)" in text
+    assert "ring (contents bbbbbbbb)" in text
+    show_sweep(records, 3, "slow", tmp_path)
+    note = "graph 'ring' had 2 different contents (aaaaaaaa, bbbbbbbb)"
+    assert note in " ".join(capsys.readouterr().out.split())
+    page = render_page(records, "slow")
+    assert "had 2 different contents" in page
+    assert "4×" not in page
+    assert "(contents" not in shown([slow, record("fast", graph=CONTENTS[0])])
+
+
+def test_means_are_of_all_speed_ups_with_an_interval_and_say_how_many():
+    """A tie counts as the tie that it is; a ratio of too few samples does not count."""
+    groups = [(8.0, 1.0), (1.01, 1.0)]
+    records = [
+        cell(engine, "ring", "flood", k, time)
+        for k, times in enumerate(groups, start=1)
+        for engine, time in zip(("slow", "fast"), times, strict=True)
+    ]
+    few = [cell("slow", "ring", "flood", 9, 9.0), cell("fast", "ring", "flood", 9, 1.0, solve=solved([1.0] * 5))]
+    [slow, fast] = standings(comparisons([*records, *few], "slow"))
+    assert (fast.compared, fast.undecided) == (2, 1)
+    assert fast.mean == pytest.approx((8.0 * 1.01) ** 0.5)
+    assert (fast.lowest, fast.highest) == (1.01, 8.0)
+    assert (slow.compared, slow.undecided, slow.mean) == (3, 0, 1.0)
+    page = render_page([*records, *few], "slow")
+    assert '<td class="number strong">2.84×</td><td class="number">2 (1 undecided)</td>' in page
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from PIL import Image
 from harness.records import write_json, write_record
 from harness.report.__main__ import main
 from harness.report.console import as_text
-from harness.report.layout import Layout, LayoutError, layout_table, legend
-from harness.report.layout_figure import write_layout_figure
+from harness.report.layout import Layout, LayoutError, layout_table, legend, rows_of
+from harness.report.layout_figure import _dots, write_layout_figure
 from harness.report.memory import memory_legend, memory_table
-from tests.records.samples import record
+from tests.records.samples import record, solved
 
 COLUMNS = {
     "NFA": {"engine": "onyx", "aware": False},
@@ -88,7 +88,7 @@ def test_numbers_of_features_are_told_apart():
     assert " k" in text
 
 
-@pytest.mark.parametrize("kind", ["lines", "bars"])
+@pytest.mark.parametrize("kind", ["lines", "dots"])
 def test_figures_are_drawn_with_what_failed(tmp_path, kind):
     many = [cell("onyx", aware, "flood", "ring", 0.01 * k * (1 + aware), k) for k in (1, 8) for aware in (False, True)]
     lost = cell("other", None, "flood", "ring", None, outcome="out_of_memory")
@@ -120,8 +120,43 @@ def test_atomic_transactions_stand_on_the_right_where_there_are_any(tmp_path):
     assert told not in drawn("not asked", None, None, None, None)
 
 
+def test_the_figure_says_what_the_table_says_with_intervals_and_no_bars(tmp_path):
+    layout = Layout.from_plain({**SPEED_UPS, "kind": "dots"})
+    rows = [
+        cell("onyx", False, "flood", "road_usa", 0.695), cell("onyx", True, "flood", "road_usa", 0.130),
+        cell("onyx", False, "drain", "road_usa", 0.1), cell("onyx", True, "drain", "road_usa", 0.102),
+        cell("onyx", False, "drain", "ring", 0.695),
+        {**cell("onyx", True, "drain", "ring", 0.130), "solve": solved([0.130] * 3)},
+    ]  # fmt: skip
+    path, _ = write_layout_figure(tmp_path / "layout", layout, rows)
+    text = [part.strip() for part in ET.parse(path).getroot().itertext() if part.strip()]
+    signs = [part for part in text if part in ("5.35x", "~", "?")]
+    assert sorted(signs) == ["5.35x", "?", "~"]
+    assert "~: no difference shown; ?: too few samples for a verdict" in " ".join(text)
+    table = as_text(layout_table(layout, rows))
+    assert all(sign in table for sign in signs)
+    figure = _dots(layout, rows_of(layout, rows))
+    assert all(not axes.patches for axes in figure.axes)  # a bar would begin where the axis happens to be cut off
+    spreads = [whiskers.get_segments() for axes in figure.axes for whiskers in axes.collections]
+    assert len(spreads) == len(rows)
+    heights = [abs(ends[1][1] - ends[0][1]) for [ends] in spreads]
+    assert sum(height > 0 for height in heights) == len(rows) - 1  # none for the time of three samples
+
+
+def test_a_layout_of_an_earlier_sweep_keeps_its_figure():
+    assert Layout.from_plain({**TIMES, "kind": "bars"}).kind == "dots"
+
+
+def test_contents_of_a_graph_have_rows_of_their_own():
+    rows = [cell("onyx", False, "flood", "ring", 0.8), cell("onyx", True, "flood", "ring", 0.2)]
+    rows[1]["graph"] = {**rows[1]["graph"], "content_hash": "another1"}
+    text = as_text(layout_table(Layout.from_plain(SPEED_UPS), rows))
+    assert "4x" not in text
+    assert "(contents another1)" in text
+
+
 def test_a_figure_of_failures_alone_is_drawn(tmp_path):
-    layout = Layout.from_plain({**TIMES, "kind": "bars"})
+    layout = Layout.from_plain({**TIMES, "kind": "dots"})
     paths = write_layout_figure(
         tmp_path / "layout", layout, [cell("onyx", True, "flood", "ring", None, outcome="wrong")]
     )

@@ -9,9 +9,10 @@ from typing import Any
 
 from harness.records import Record
 from harness.records.outcome import Outcome
+from harness.report.comparison import interval_text
 from harness.report.series import Comparison, edges_per_second, engine_label
 from harness.report.table import UNSETTLED, disturbed, unsettled
-from harness.report.units import count, quality, seconds, seconds_range, times
+from harness.report.units import count, quality, seconds, times
 
 
 @dataclass(frozen=True)
@@ -79,14 +80,16 @@ def _times_of(group: Comparison, record: Record, outcome: Outcome) -> list[Entry
     if outcome is not Outcome.OK or solve is None:
         return [_ABSENT, _ABSENT]
     mark = " *" if disturbed(record) else ""
-    interval = seconds_range(solve["low"], solve["high"], solve["median"]) + mark
-    time = Entry(seconds(solve["median"]), solve["median"], interval)
+    time = Entry(seconds(solve["median"]), solve["median"], interval_text(solve) + mark)
     if record is group.baseline:
         return [time, Entry("1×", 1.0, "baseline")]
     found = group.ratio(record)
     if found is None:
-        return [time, _ABSENT]
-    if not found.distinct:
+        told = group.obstacle(record)
+        return [time, Entry("n/c", aside=told) if told else _ABSENT]
+    if not found.sufficient:
+        return [time, Entry("?", aside=found.doubt)]
+    if not found.decided:
         return [time, Entry("≈", found.value, f"[{found.low:.3g}, {found.high:.3g}]")]
     style = "gain" if found.value > 1 else "loss"
     return [time, Entry(times(found.value), found.value, f"[{found.low:.3g}, {found.high:.3g}]", style)]

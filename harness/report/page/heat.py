@@ -56,8 +56,10 @@ def _heat_of(group: Comparison, record: Record) -> Heat:
         return Heat(time, "base", "the baseline")
     found = group.ratio(record)
     if found is None:
-        return Heat(time, "plain", "nothing to compare it with")
-    if not found.distinct:
+        return Heat(time, "plain", group.obstacle(record) or "nothing to compare it with")
+    if not found.sufficient:
+        return Heat("?", "same", f"{found.doubt}; {time}")
+    if not found.decided:
         return Heat(f"≈ {times(found.value)}", "same", f"{found.doubt}; {time}, {_interval(found)}")
     return Heat(times(found.value), _shade(found.value), f"{time}, {_interval(found)}")
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.records import Mark, Record, merge_rounds, superseded
 from harness.records.outcome import Outcome
+from harness.report.comparison import changed_graph_notes, confidence_note
 from harness.report.failures import Failure, failures
 from harness.report.page.cells import COLUMNS, cell_row
 from harness.report.page.charts import BarChart, LineChart, over_features, over_phases, over_supersteps, phase_style
@@ -71,7 +72,8 @@ def page_model(records: Sequence[Record], baseline: str | None, cells: int, *, a
         "ok": outcomes.count(Outcome.OK),
         "unsupported": outcomes.count(Outcome.UNSUPPORTED),
         _FAILED: sum(not outcome.acceptable for outcome in outcomes),
-        "marks": [*_marks(records), *([_OLDER.format(older)] if older else [])],
+        "marks": [*changed_graph_notes(records), *_marks(records), *([_OLDER.format(older)] if older else [])],
+        "confidence": confidence_note(records),
         "engines": engines,
         "styles": STYLES,
         "standings": [_standing(one) for one in sorted(standings(groups), key=lambda one: -(one.mean or 0))],
@@ -117,7 +119,7 @@ def _standing(standing: Standing) -> dict[str, Any]:
         "fastest": standing.fastest,
         "mean": times(standing.mean) if standing.mean is not None else "–",
         "range": f"{times(standing.lowest or 0)} to {times(standing.highest or 0)}" if compared else "–",
-        "compared": standing.compared,
+        "compared": str(standing.compared) + (f" ({standing.undecided} undecided)" if standing.undecided else ""),
     }
 
 
@@ -138,7 +140,7 @@ def _close(group: Comparison, styles: Mapping[str, int], several: bool) -> Close
         verdict = "no single fastest engine"
     else:
         found = group.ratio(best)
-        over = f", {times(found.value)} over the baseline" if found is not None and found.distinct else ""
+        over = f", {times(found.value)} over the baseline" if found is not None and found.decided else ""
         verdict = f"fastest: {engine_label(best)}{over}"
     title = f"{block_title(group.block, several)} · k = {group.features}"
     return Close(title, verdict, over_supersteps(group.records, styles), over_phases(group.records))
