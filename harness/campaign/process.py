@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import site
 import subprocess
@@ -23,6 +24,7 @@ from harness.records.outcome import Outcome
 _WATCH_INTERVAL_S = 0.1
 # Finding descendants reads every process of the machine (2 ms for a hundred), which would disturb what is timed.
 _LOOKS_A_CENSUS = 10
+_GRACE_S = 5.0  # for a supervisor to end its descendants; it takes milliseconds
 
 
 @dataclass(frozen=True)
@@ -83,9 +85,7 @@ def run_process(
     finally:
         watch.stop()
         try:
-            # Interrupted while it runs, the supervisor first kills what left its group, which only it can find.
-            os.kill(child.pid, signal.SIGTERM)
-            _wait_for(child.pid)
+            _end(child.pid)
         finally:
             _kill_group(child.pid)
             status = child.wait()
@@ -96,6 +96,31 @@ def run_process(
 def _wait_for(process: int) -> None:
     """Wait without reaping: as long as the child's number is taken, so is that of its group."""
     os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
+
+
+def _end(supervisor: int) -> None:
+    """End a supervisor with all its descendants; it need not have been waited for, and is not reaped.
+
+    The supervisor does it itself, unless it has been stopped or cannot run: after `_GRACE_S` it is killed, its
+    descendants first. They are its own until then, wherever they moved.
+    """
+    watched = os.pidfd_open(supervisor)
+    try:
+        readiness = select.poll()
+        readiness.register(watched, select.POLLIN)
+        for number in (signal.SIGTERM, signal.SIGCONT):
+            signal.pidfd_send_signal(watched, number)
+        if readiness.poll(1000 * _GRACE_S):
+            return
+        signal.pidfd_send_signal(watched, signal.SIGSTOP)  # it adopts orphans, and does nothing else
+        while alive := [one for one in _family(supervisor) if _alive(one)]:
+            for process in alive:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+        signal.pidfd_send_signal(watched, signal.SIGKILL)
+        readiness.poll()
+    finally:
+        os.close(watched)
 
 
 def _python_path() -> str:
@@ -137,8 +162,7 @@ class _Watch(threading.Thread):
                 deadline = began + self._time_s + self._forgiven_s()
                 self.limit = Outcome.TIMEOUT if time.monotonic() >= deadline else None
             if self.limit is not None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(self._group, signal.SIGTERM)  # to the supervisor, which ends everything else
+                _end(self._group)
                 return
 
     def stop(self) -> None:
@@ -152,6 +176,13 @@ def _family(pid: int) -> list[psutil.Process]:
         return list(psutil.Process(pid).children(recursive=True))
     except psutil.NoSuchProcess:
         return []
+
+
+def _alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _resident_bytes(processes: Sequence[psutil.Process]) -> int:

@@ -15,7 +15,9 @@ import pytest
 
 from harness.campaign import child, job
 from harness.campaign.cell import resolve_cell
-from harness.campaign.draft import Draft, read_draft
+from harness.campaign.draft import Draft
+from harness.campaign.process import Ending
+from harness.campaign.work_folder import WorkFolder
 from harness.plugins import load_plugins
 from harness.records import read_record
 from tests.campaign.test_cell import CONFIG
@@ -47,16 +49,16 @@ def record_of(monkeypatch, tmp_path):
     def run(engine, **changes):
         nonlocal number
         number += 1
-        folder = tmp_path / f"cell-{number}"
-        (folder / "made").mkdir(parents=True)
+        work = WorkFolder(tmp_path / f"cell-{number}")
         module.Engine = engine
         cell = dataclasses.replace(known, **changes)
-        with (folder / "draft.jsonl").open("wb", buffering=0) as file:
-            child.run_cell(cell, Draft(file), folder / "made", _GIGABYTE)
-        assignment = job.Assignment(cell, "sweep", "key", folder, "none")
-        fields = read_draft(folder / "draft.jsonl")
-        job._write(assignment, folder / "made", fields, dt.datetime.now(dt.UTC), 1.0, 0)
-        return read_record(folder / "made" / "record.json")
+        with work.draft.open("ab", buffering=0) as file:
+            child.run_cell(cell, Draft(file), work.made, _GIGABYTE)
+        assignment = job.Assignment(cell, "sweep", "key", work.path, "none")
+        fields, damaged = work.told()
+        assert not damaged
+        job._write(assignment, work, work.made, fields, dt.datetime.now(dt.UTC), Ending(0, None, 1.0, 0))
+        return read_record(work.made / "record.json")
 
     yield run
     for name in [name for name in sys.modules if name.startswith("onyx_fakes")]:

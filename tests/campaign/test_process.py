@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from harness.campaign import process
 from harness.campaign.draft import WAIT_STAGE, Draft, read_draft, waited_s
 from harness.campaign.environment import Bystanders
 from harness.campaign.lock import file_lock
@@ -88,6 +89,35 @@ def test_what_a_child_leaves_running_is_ended_with_it(module):
     ending, output = module(source)
     assert ending.status == 0
     assert output.strip() == "done"
+
+
+STOPS = """
+import os, signal, threading
+supervisor = os.getppid()
+os.write(1, b"%d " % os.getpid())
+os.kill(supervisor, signal.SIGSTOP)
+"""
+AGAIN_AND_AGAIN = "while True: os.kill(supervisor, signal.SIGSTOP)\n"
+DAEMON = f"""
+if os.fork() == 0:
+    os.setsid()
+    os.write(1, b"%d " % os.getpid())
+    {AGAIN_AND_AGAIN}
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("then", "processes"),
+    [("threading.Event().wait()", 1), (AGAIN_AND_AGAIN, 1), (DAEMON, 2)],
+    ids=["once", "again and again", "again and again by a daemon"],
+)
+def test_a_supervisor_that_is_stopped_holds_up_no_limit(module, monkeypatch, then, processes):
+    monkeypatch.setattr(process, "_GRACE_S", 0.5)
+    ending, output = module(STOPS + then, time_s=0.5)
+    assert ending.limit is Outcome.TIMEOUT
+    assert len(output.split()) == processes
+    assert all(map(gone, map(int, output.split())))
 
 
 def test_a_child_that_takes_too_much_memory_is_ended(module):
