@@ -13,7 +13,7 @@ from hydra.errors import HydraException, MissingConfigException
 from omegaconf.errors import OmegaConfBaseException
 
 from harness import __version__
-from harness.campaign.command_line import check_arguments, check_overrides
+from harness.campaign.command_line import check_arguments, check_overrides, expand_home
 from harness.campaign.configuration import GROUPS, describe_choices, register_configuration
 from harness.campaign.errors import CampaignError
 from harness.campaign.sweep import INTERRUPTED_STATUS, run_job
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in ("stdout", "stderr"):
         if getattr(sys, stream) is None:  # closed by whoever started this; what is opened first takes its number
             setattr(sys, stream, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open until the end
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    arguments = expand_home(sys.argv[1:] if arguments is None else arguments)
     if list(arguments) == ["--version"]:
         _say(sys.stdout, f"onyx-harness {__version__}")
         return 0

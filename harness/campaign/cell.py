@@ -293,7 +293,7 @@ def _limits(section: Mapping[str, Any]) -> Limits:
 
 def _stamp(value: str) -> list[Any]:
     """A file's size and time, so that a changed file is a changed cell; only the text for what is no file."""
-    path = Path(value)
+    path = Path(value).expanduser() if value.startswith("~/") else Path(value)
     if len(value) > os.pathconf("/", "PC_PATH_MAX") or "\0" in value or not path.is_file():
         return [value]
     status = path.stat()

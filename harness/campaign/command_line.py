@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hydra._internal.utils import get_args_parser
@@ -20,6 +21,12 @@ COMMANDS = ("explain", "list")
 # Each of these groups holds one choice; Hydra would merge a list of choices into one configuration.
 _ONE_CHOICE = ("engine", "algorithm", "graph", "device", "scale")
 _SWEEPER = "onyx"
+
+
+def expand_home(arguments: Sequence[str]) -> list[str]:
+    """Expand ``KEY=~/...``, which no shell expands and Hydra's grammar refuses."""
+    home = str(Path.home()).replace("\\", "\\\\")
+    return [re.sub(r"(?<=[=,])~(?=/|,|$)", home, argument) for argument in arguments]
 
 
 def check_arguments(arguments: Sequence[str]) -> None:

@@ -35,6 +35,16 @@ def test_what_a_sweep_can_honour_passes(argument):
     check_overrides([argument])
 
 
+def test_the_home_folder_is_expanded_in_values(plan, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    given = ("graph=file", "algorithm=pagerank", "engine=scipy", "features=1")
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("0 1\n")
+    found = plan(*given, "graph.path=~/a.txt,~/b.txt", "output=~/out")
+    assert [p.cell.graph_parameters["path"] for p in found.cells] == [f"{tmp_path}/a.txt", f"{tmp_path}/b.txt"]
+    assert found.output == tmp_path / "out"
+
+
 def test_every_override_of_several_is_checked():
     with pytest.raises(CampaignError, match=r"leave hydra\.mode=RUN out"):
         check_overrides(["engine=a", "hydra.mode=RUN"])

@@ -58,7 +58,10 @@ TARGETS = {
     ),
     "dimacs": Target("a.gr", (b"c roads\np sp 3 2\na 1 2 10\na 3 1 4\n",)),
     "metis": Target("a.graph", (b"% a path\n3 2\n2\n1 3\n2\n", b"2 1 111 2\n1 5 6 2 9\n1 7 8 1 9\n")),
-    "ratings": Target("a.csv", (b"user,movie,rating,time\n1,10,4.5,964\n2,10,3,965\n", b"1::10::5::9\n3::11::1::8\n")),
+    "ratings": Target("a.dat", (b"user,movie,rating,time\n1,10,4.5,964\n2,10,3,965\n", b"1::10::5::9\n3::11::1::8\n")),
+    "csv": Target(
+        "a.csv", (b"user,movie,rating,time\n1,10,4.5,964\n2,10,3,965\n", b"src,dst,weight\n0,1,2.5\n7,0,1\n")
+    ),
     "uai": Target("a.uai", (NETWORK, b"MARKOV 1 2 1 1 0 2 1 1")),
     "evidence": Target("a.uai", (b"1 1 2", b"1\n2 0 1 2 0\n", b"0\n"), beside="a.uai.evid"),
     "npz": Target(
@@ -70,6 +73,8 @@ TARGETS = {
                 **CSR, feat_indptr=[0, 1, 1, 3], feat_indices=[3, 0, 1], feat_shape=[3, 4], more=np.zeros((3, 2), "f4")
             ),
             archive(indptr=[0, 1, 2, 2], indices=[2, 2], meta=json.dumps({"bipartite": [2, 1], "directed": True})),
+            archive(**CSR, data=[1.0, 2, 3, 4], format=b"csr", shape=[3, 3]),
+            archive(row=[0, 1], col=[2, 0], data=[1, 2], format=b"coo", shape=[2, 3]),
         ),
     ),
 }

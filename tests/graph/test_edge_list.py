@@ -32,6 +32,21 @@ def test_a_third_column_is_the_weight(write):
     np.testing.assert_allclose(graph.weights, [-1e-3, 2.5], rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "text", ["0,1,2.5\n1,0,3\n", "src, dst, weight\n0, 1, 2.5\n1, 0, 3\n", "from to w\n0 1 2.5\n1\t0 3\n"]
+)
+def test_commas_and_a_header_are_read(write, text):
+    graph = load_graph(write("a.txt", text))
+    assert arcs_of(graph) == [(0, 1), (1, 0)]
+    assert graph.weights.tolist() == [2.5, 3]
+
+
+def test_a_path_in_the_home_folder_is_expanded(write, monkeypatch):
+    path = write("a.txt", "0 1\n")
+    monkeypatch.setenv("HOME", str(path.parent))
+    assert load_graph("~/a.txt").num_edges == 1
+
+
 def test_large_ids_are_exact(write):
     ids = [2**62 + 1, 2**62 + 3, 2**53 + 1]
     graph = load_graph(write("a.txt", f"{ids[0]} {ids[1]}\n{ids[1]} {ids[2]}\n"))
@@ -75,6 +90,10 @@ def test_any_size_of_block_reads_the_same(tmp_path_factory, arcs, block):
         ("0 1\n# x\n2\n", r"a\.txt:3: 1 fields instead of 2; a line must be: source destination"),
         ("0 1\n2 3 4\n", r":2: 3 fields instead of 2"),
         ("0 1 2 3\n", r":1: 4 fields"),
+        ("0;1\n1;2\n", r":1: 1 fields; a line must be: .* separated by blanks, tabs or commas"),
+        ("0,1\n1 2\n", r":2: 1 fields instead of 2"),
+        ("user,item,rating\n0,1,2\n", r":1: the header 'user item rating' names ratings; give graph\.format=ratings"),
+        ("alice bob\n", r":1: the first line, 'alice bob', is neither a header"),
         ("0 1\n1 x\n", r":2: destination is 'x', not an integer"),
         ("0 1\n1 2.5\n", r":2: destination is '2.5', not an integer"),
         ("0 1\n-1 2\n", r":2: source is '-1', outside 0"),
@@ -83,7 +102,7 @@ def test_any_size_of_block_reads_the_same(tmp_path_factory, arcs, block):
         ("0 1 2\n0 2 inf\n", r":2: weight is 'inf', not a finite number"),
         ("0 1 2\n0 2 two\n", r":2: weight is 'two', not a number"),
         ("0 1 1e300\n", r"a\.txt.*must be finite as float32"),
-        ("# nothing\n\n", r"there are no arcs"),
+        ("# nothing\n\n", r"there are no edges"),
         ("0 1\n0 \xff2\n", r":2: destination is .* not an integer"),
     ],
 )

@@ -12,7 +12,7 @@ SMALL = {
     "a.mtx": "%%MatrixMarket matrix coordinate pattern general\n2 2 1\n1 2\n",
     "a.gr": "p sp 2 1\na 1 2 3\n",
     "a.graph": "2 1\n2\n1\n",
-    "a.csv": "1,2,3\n",
+    "a.csv": "user,item,rating\n1,2,3\n",
     "a.uai": "MARKOV\n1\n2\n0\n",
 }
 

@@ -12,7 +12,6 @@ CSV = "userId,movieId,rating,timestamp\n7,100,4.5,964982703\n2,100,3.0,964981247
     [
         ("r.csv", CSV),
         ("r.csv.gz", CSV.replace("\n", "\r\n")),
-        ("r.csv", "\n".join(CSV.split("\n")[1:])),
         ("r.dat", "7::0100::4.5::964982703\n2::100::3::964981247\n7::50::0.5::964982224\n"),
         ("r.data", "7\t100\t4.5\t1\n2\t100\t3\t1\n7\t50\t0.5\t1\n"),
         ("r.csv", "user,item,rating\n7,100,4.5\n2,100,3\n7,50,0.5\n"),
@@ -41,4 +40,38 @@ def test_users_and_items_are_two_sides(write, name, text):
 )
 def test_each_fault_is_one_error_with_its_line(write, text, message):
     with pytest.raises(GraphError, match=message):
-        load_graph(write("r.csv", text))
+        load_graph(write("r.csv", text), format="ratings")
+
+
+def test_a_csv_without_a_header_is_read_in_the_format_that_is_named(write):
+    path = write("r.csv", "7,100,4.5\n2,100,3\n7,50,0.5\n")
+    with pytest.raises(GraphError, match=r"r\.csv:1: a CSV file without a header.*give graph\.format=edge_list .* or"):
+        load_graph(path)
+    assert load_graph(path, format="ratings").bipartite == (2, 2)
+    assert load_graph(path, format="edge_list").bipartite is None
+
+
+@pytest.mark.parametrize(
+    "header", ["src,dst,weight", "source,target,weight", "From,To,Cost", '"u","v","w"', "source;target;weight"]
+)
+def test_a_csv_of_edges_is_an_edge_list(write, header):
+    text = f"{header}\n0,1,0.5\n2,1,1.5\n"
+    if ";" in header:
+        with pytest.raises(GraphError, match="separated by blanks, tabs or commas"):
+            load_graph(write("e.csv", text.replace(",", ";")))
+        return
+    graph = load_graph(write("e.csv", text))
+    assert (graph.bipartite, graph.num_vertices, graph.weights.tolist()) == (None, 3, [0.5, 1.5])
+    assert list(zip(graph.csr.row_of_arc.tolist(), graph.csr.neighbours.tolist(), strict=True)) == [(0, 1), (2, 1)]
+
+
+@pytest.mark.parametrize("header", ["movieId,userId,rating", "a,b,c", "weight,src,dst", "src,dst,weight,time"])
+def test_a_header_that_names_neither_is_refused(write, header):
+    row = ",".join("1" for _ in header.split(","))
+    with pytest.raises(GraphError, match=r"\.csv:1: the header .* names neither .*give graph\.format="):
+        load_graph(write("r.csv", f"{header}\n{row}\n"))
+
+
+def test_a_header_of_edges_is_not_read_as_ratings(write):
+    with pytest.raises(GraphError, match=r"names edges, not ratings; give graph\.format=edge_list"):
+        load_graph(write("r.csv", "src,dst,weight\n0,1,2\n"), format="ratings")

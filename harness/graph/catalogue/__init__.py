@@ -27,7 +27,7 @@ BUILTIN_GRAPHS: list[GraphSpec] = [
     _spec("motorcycle", "the pixels of a stereo pair of pictures with their true disparities", "motorcycle",
         shrink=1, neighbours=4),
     _spec("highways", "the world's highways, lengths in km", "highways"),
-    _spec("file", "a graph file: MatrixMarket, SNAP, DIMACS, METIS, ratings, UAI, npz", "file",
+    _spec("file", "a graph file: MatrixMarket, SNAP, DIMACS, METIS, CSV, ratings, UAI, npz (also of SciPy)", "file",
         path="", format=None, duplicates="error", symmetrize=False, max_expansion=100.0),
     _spec("rmat", "an R-MAT (Kronecker) random graph of 2^scale vertices", "rmat",
         scale=14, edge_factor=16, num_arcs=None, num_vertices=None, a=0.57, b=0.19, c=0.19, d=0.05, seed=1,

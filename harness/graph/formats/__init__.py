@@ -37,11 +37,18 @@ FORMATS = {
     for entry in (
         Format("matrix_market", (".mtx",), "MatrixMarket coordinate matrices", "harness.graph.formats.matrix_market"),
         Format("edge_list", (".txt", ".tsv", ".el", ".edges"), "SNAP edge lists", "harness.graph.formats.edge_list"),
+        Format("csv", (".csv",), "edges or ratings by the header", "harness.graph.formats.comma_separated"),
         Format("dimacs", (".gr",), "DIMACS shortest paths", "harness.graph.formats.dimacs"),
         Format("metis", (".graph",), "METIS and 10th DIMACS Challenge graphs", "harness.graph.formats.metis"),
-        Format("ratings", (".csv", ".dat", ".data"), "MovieLens ratings", "harness.graph.formats.ratings"),
+        Format("ratings", (".dat", ".data"), "MovieLens ratings", "harness.graph.formats.ratings"),
         Format("uai", (".uai",), "UAI Markov networks", "harness.graph.formats.uai"),
-        Format("npz", (".npz",), "NumPy archives of CSR arrays", "harness.graph.formats.npz", text=False),
+        Format(
+            "npz",
+            (".npz",),
+            "NumPy archives of CSR arrays, scipy.sparse.save_npz",
+            "harness.graph.formats.npz",
+            text=False,
+        ),
     )
 }
 
@@ -67,7 +74,7 @@ def load_graph(
 
     Raises GraphError for anything wrong with the file, with its name and, where there is one, the line.
     """
-    path = Path(path)
+    path = Path(path).expanduser()
     source = Source(path, max_expansion)
     chosen = FORMATS[format_of(path, format)]
     if chosen.text:

@@ -1,4 +1,4 @@
-"""SNAP edge lists: `source destination [weight]`, blanks or tabs, `#` comments, ids with gaps.
+"""SNAP edge lists: `source destination [weight]`, separated by blanks, tabs or commas, `#` comments, ids with gaps.
 
 J. Leskovec and A. Krevl, "SNAP Datasets: Stanford Large Network Dataset Collection", 2014.
 """
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from harness.graph.errors import GraphError
 from harness.graph.formats.compaction import compact
+from harness.graph.formats.header import is_header, kind_of, split_header
 from harness.graph.formats.rows import Arcs, Column, Layout, read_rows
 from harness.graph.formats.source import Source, TextStream
 from harness.graph.graph import Graph
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from harness.graph.formats import ReadOptions
 
 ENDS = (Column("source", "id"), Column("destination", "id"))
-UNWEIGHTED = Layout(ENDS, row="line")
-WEIGHTED = Layout((*ENDS, Column("weight", "number")), row="line")
+WEIGHT = Column("weight", "number")
+_ALLOWED = "a line must be: source destination [weight], separated by blanks, tabs or commas"
 
 
 def read(source: Source, options: ReadOptions) -> Graph:
@@ -26,9 +27,10 @@ def read(source: Source, options: ReadOptions) -> Graph:
     arcs = Arcs()
     with TextStream(source) as text:
         layout = _layout(text)
+        weighted = WEIGHT in layout.columns
         for rows in read_rows(source.path, text.blocks(), layout):
-            arcs.add(rows["source"], rows["destination"], rows["weight"] if layout is WEIGHTED else None)
-    weights = arcs.take("weights") if layout is WEIGHTED else None
+            arcs.add(rows["source"], rows["destination"], rows["weight"] if weighted else None)
+    weights = arcs.take("weights") if weighted else None
     original, (sources, destinations) = compact(arcs.take("sources"), arcs.take("destinations"))
     return Graph.from_edges(
         sources,
@@ -44,17 +46,32 @@ def read(source: Source, options: ReadOptions) -> Graph:
 
 
 def _layout(text: TextStream) -> Layout:
-    """The layout by the number of fields of the first arc, which stays to be read."""
+    """Return the layout by the first edge, which stays to be read; a header in front of it is passed over."""
+    headed = False
     while (line := text.readline()) is not None:
-        fields = line.partition("#")[0].split()
-        if fields:
-            if len(fields) not in (2, 3):
-                raise GraphError.in_file(
-                    text.source.path,
-                    f"{len(fields)} fields",
-                    "a line must be: source destination [weight]",
-                    line=text.line,
-                )
-            text.unread()
-            return UNWEIGHTED if len(fields) == 2 else WEIGHTED
-    raise GraphError.in_file(text.source.path, "there are no arcs in it", "a line must be: source destination [weight]")
+        line = line.partition("#")[0]
+        delimiter = "," if "," in line else None
+        fields = split_header(line, delimiter) if line.strip() else []
+        if not fields:
+            continue
+        if not headed and is_header(fields):
+            _check_header(text, fields)
+            headed = True
+            continue
+        if len(fields) not in (2, 3):
+            raise GraphError.in_file(text.source.path, f"{len(fields)} fields", _ALLOWED, line=text.line)
+        text.unread()
+        return Layout((*ENDS, WEIGHT)[: len(fields)], delimiter=delimiter, row="line")
+    raise GraphError.in_file(text.source.path, "there are no edges in it", _ALLOWED)
+
+
+def _check_header(text: TextStream, names: list[str]) -> None:
+    """Raise GraphError for a header that names anything but source, destination and weight."""
+    kind = kind_of(names)
+    line = " ".join(names)[:80]
+    if kind == "ratings":
+        met, mend = f"the header {line!r} names ratings", "give graph.format=ratings"
+        raise GraphError.in_file(text.source.path, met, mend, line=text.line)
+    if kind is None:
+        met = f"the first line, {line!r}, is neither a header such as source destination weight nor numbers"
+        raise GraphError.in_file(text.source.path, met, _ALLOWED, line=text.line)

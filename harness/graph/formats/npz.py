@@ -1,5 +1,7 @@
 """NumPy archives of CSR arrays: `indptr`, `indices`, and optionally `weight`, `meta` (JSON), `labels` and more arrays.
 
+An archive that scipy.sparse.save_npz wrote is read by `scipy_sparse`.
+
 Arrays of V rows become vertex data, of E rows edge data; `feat_indptr`, `feat_indices`, `feat_shape` (a sparse 0/1
 matrix) become the dense vertex_data["features"], uint8[V, F].
 """
@@ -19,6 +21,7 @@ import numpy as np
 
 from harness.graph.adjacency import Array
 from harness.graph.errors import GraphError
+from harness.graph.formats.scipy_sparse import is_matrix, read_matrix
 from harness.graph.formats.source import LONGEST_HEADER_LINE, Source
 from harness.graph.graph import Graph
 
@@ -33,11 +36,14 @@ HEADER = re.compile(
     rb"\s*'shape':\s*\((?P<shape>(?:[0-9]{1,18}\s*,?\s*){0,32})\),?\s*\}\s*"
 )
 PLAIN = re.compile(r"[<>|=]?[biufU][0-9]{1,6}")  # bool, integers, floats, text
+SCIPY_FORMAT = re.compile(r"\|S[0-9]{1,2}")  # the bytes that scipy.sparse.save_npz writes as "format"
 
 
 def read(source: Source, options: ReadOptions) -> Graph:
     """The graph of the archive; `meta` says whether it is directed (the default) and bipartite."""
     arrays = _arrays(source)
+    if is_matrix(arrays):
+        return read_matrix(source, options, arrays)
     meta = _meta(source, arrays)
     indptr, indices = _structure(source, arrays)
     num_vertices, num_arcs = indptr.size - 1, indices.size
@@ -119,7 +125,8 @@ def _header(source: Source, name: str, file: IO[bytes]) -> tuple[np.dtype[Any], 
         raise GraphError.in_file(source.path, f"{name} has no valid header", "save an array with numpy.savez")
     described = found["descr"].decode("latin-1").strip("'")
     try:
-        dtype = np.dtype(described) if PLAIN.fullmatch(described) else None
+        known = PLAIN.fullmatch(described) or (name == "format.npy" and SCIPY_FORMAT.fullmatch(described))
+        dtype = np.dtype(described) if known else None
     except (TypeError, ValueError):
         dtype = None
     if dtype is None or not dtype.itemsize:
@@ -147,7 +154,9 @@ def _structure(source: Source, arrays: dict[str, Array]) -> tuple[Array, Array]:
     if missing:
         held = ", ".join(sorted(arrays)) or "nothing"
         raise GraphError.in_file(
-            source.path, f"{' and '.join(missing)} missing (it holds {held})", "a graph needs CSR arrays"
+            source.path,
+            f"{' and '.join(missing)} missing (it holds {held})",
+            "save CSR arrays so named, or scipy.sparse.save_npz(...)",
         )
     indptr, indices = arrays["indptr"], arrays["indices"]
     if (

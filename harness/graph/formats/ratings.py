@@ -14,6 +14,7 @@ import numpy as np
 from harness.graph.adjacency import Array
 from harness.graph.errors import GraphError
 from harness.graph.formats.compaction import compact
+from harness.graph.formats.header import is_header, kind_of, split_header
 from harness.graph.formats.rows import Arcs, Column, Layout, read_rows
 from harness.graph.formats.source import Block, Source, TextStream
 from harness.graph.graph import Graph
@@ -72,8 +73,13 @@ def _layout(text: TextStream) -> tuple[Layout, bool]:
         raise GraphError.in_file(
             text.source.path, f"{len(fields)} fields", "a line must be: user,item,rating[,time]", line=1
         )
-    if any(character.isdigit() for character in fields[0]):
+    names = split_header(line, "::" if double else delimiter)
+    if not is_header(names):
         text.unread()
+    elif kind_of(names) == "edge_list":
+        raise GraphError.in_file(
+            text.source.path, f"the header {line[:80]} names edges, not ratings", "give graph.format=edge_list", line=1
+        )
     layout = Layout(RATING if len(fields) == 3 else TIMED, comment="#", delimiter=delimiter, row="rating")
     return layout, double
 
