@@ -7,7 +7,7 @@ import dataclasses
 import datetime as dt
 import os
 import sys
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from importlib.metadata import EntryPoint
 from types import ModuleType
 
@@ -49,16 +49,16 @@ def record_of(monkeypatch, tmp_path):
     def run(engine, **changes):
         nonlocal number
         number += 1
-        work = WorkFolder(tmp_path / f"cell-{number}")
         module.Engine = engine
         cell = dataclasses.replace(known, **changes)
-        with work.draft.open("ab", buffering=0) as file:
-            child.run_cell(cell, Draft(file), work.made, _GIGABYTE)
-        assignment = job.Assignment(cell, "sweep", "key", work.path, "none")
-        fields, damaged = work.told()
-        assert not damaged
-        job._write(assignment, work, work.made, fields, dt.datetime.now(dt.UTC), Ending(0, None, 1.0, 0))
-        return read_record(work.made / "record.json")
+        with closing(WorkFolder(tmp_path / f"cell-{number}")) as work:
+            with work.draft.open("ab", buffering=0) as file:
+                child.run_cell(cell, Draft(file), work.made, _GIGABYTE)
+            assignment = job.Assignment(cell, "sweep", "key", work.path, "none")
+            fields, damaged = work.told()
+            assert not damaged
+            job._write(assignment, work, work.made, fields, dt.datetime.now(dt.UTC), Ending(0, None, 1.0, 0))
+            return read_record(work.made / "record.json")
 
     yield run
     for name in [name for name in sys.modules if name.startswith("onyx_fakes")]:
