@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from harness.algorithms.starting_vertices import reached, starting_vertices, zero_at
 from harness.algorithms.whole_answers import DIJKSTRA, path_lengths
 from harness.language import Algorithm, Answer, Expression, Inputs, K, ProgramBuilder, Reader, minimum
@@ -57,7 +59,8 @@ class BFS(Algorithm):
     def settled_answer(self, graph: Graph, features: int) -> Answer:
         """By Dijkstra's method, in SciPy."""
         sources = starting_vertices(self.sources, graph, features, self.seed)
-        return Answer({"level": path_lengths(graph, sources, weighted=False)}, DIJKSTRA)
+        level = path_lengths(graph, sources, weighted=False)
+        return Answer({"level": level}, DIJKSTRA, least_supersteps=int(level[np.isfinite(level)].max(initial=0)))
 
     def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
         """``reached``: share of (vertex, source) pairs with a path; ``farthest``: the largest level among them."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.algorithms.whole_answers import WEAK_COMPONENTS, least_members
+from harness.algorithms.whole_answers import WEAK_COMPONENTS, hops, least_members
 from harness.language import Algorithm, Answer, Expression, Inputs, InvalidInput, ProgramBuilder, Reader, minimum
 
 if TYPE_CHECKING:
@@ -75,8 +75,9 @@ class Components(Algorithm):
 
     def settled_answer(self, graph: Graph, features: int) -> Answer:
         """By graph traversal, in SciPy."""
-        label = vertex_labels(graph.num_vertices)[least_members(graph)]
-        return Answer({"label": label.astype(np.float64)}, WEAK_COMPONENTS)
+        least = least_members(graph)
+        label = vertex_labels(graph.num_vertices)[least].astype(np.float64)
+        return Answer({"label": label}, WEAK_COMPONENTS, least_supersteps=hops(graph, np.unique(least)))
 
     def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
         """``components``: how many there are; ``largest``: the share of the vertices in the largest one."""

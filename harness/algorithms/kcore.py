@@ -75,7 +75,8 @@ class KCore(Algorithm):
 
     def settled_answer(self, graph: Graph, features: int) -> Answer:
         """By visiting the arcs of every vertex once, when it is taken away."""
-        return Answer({"alive": core_members(graph, self.core).astype(np.float64)}, PEELING)
+        alive, rounds = core_members(graph, self.core)
+        return Answer({"alive": alive.astype(np.float64)}, PEELING, least_supersteps=rounds)
 
     def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
         """``in_core``: how many vertices are in the core; ``share``: of all of them."""

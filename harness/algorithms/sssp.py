@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from harness.algorithms.starting_vertices import reached, starting_vertices, zero_at
-from harness.algorithms.whole_answers import DIJKSTRA, path_lengths
+from harness.algorithms.whole_answers import DIJKSTRA, hops, length_allowances, path_lengths
 from harness.language import Algorithm, Answer, Expression, Inputs, InvalidInput, K, ProgramBuilder, Reader, minimum
 
 if TYPE_CHECKING:
@@ -66,7 +66,10 @@ class SSSP(Algorithm):
     def settled_answer(self, graph: Graph, features: int) -> Answer:
         """By Dijkstra's method, in SciPy."""
         sources = starting_vertices(self.sources, graph, features, self.seed)
-        return Answer({"distance": path_lengths(graph, sources, weighted=True)}, DIJKSTRA)
+        distance = path_lengths(graph, sources, weighted=True)
+        allowance = length_allowances(graph, sources, distance)
+        farthest = max((hops(graph, sources[f : f + 1]) for f in range(features)), default=0)
+        return Answer({"distance": distance}, DIJKSTRA, {"distance": allowance}, farthest)
 
     def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
         """``reached``: share of (vertex, source) pairs with a path; ``farthest``: the largest distance among them."""

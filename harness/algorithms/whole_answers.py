@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 DIJKSTRA = "scipy.sparse.csgraph.dijkstra"
 WEAK_COMPONENTS = "scipy.sparse.csgraph.connected_components"
 PEELING = "peeling of what has just lost a neighbour"
+UNIT_ROUNDOFF = 2.0**-24
 
 
 def path_lengths(graph: Graph, sources: NDArray[np.int64], *, weighted: bool) -> NDArray[np.float64]:
@@ -30,6 +31,39 @@ def path_lengths(graph: Graph, sources: NDArray[np.int64], *, weighted: bool) ->
     return np.ascontiguousarray(found.T)
 
 
+def length_allowances(graph: Graph, sources: NDArray[np.int64], lengths: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``[V, k]``: by how much a shortest path's length, added up in float32 from the source on, may be off.
+
+    An addition that gives d is off by 2^-24 d at most, and never gives less than it began with. So the computed lengths
+    lie between the shortest paths of a graph whose arcs into v are by 2^-24 d(v) shorter, and one whose are longer: the
+    error follows from the additions along the shortest path, and along those that rounding can put in its place.
+    """
+    from scipy.sparse import csgraph
+
+    matrix, bound = _matrix(graph, weighted=True), np.zeros_like(lengths)
+    weights = matrix.data.copy()
+    for feature, source in enumerate(sources):
+        reached = np.where(np.isfinite(lengths[:, feature]), lengths[:, feature], 0.0)
+        rounding = np.where(weights > 0, UNIT_ROUNDOFF * reached[graph.csr.neighbours], 0.0)
+        for sign in (-1.0, 1.0):
+            matrix.data = np.maximum(weights + sign * rounding, 0.0)
+            found = csgraph.dijkstra(matrix, indices=source)
+            with np.errstate(invalid="ignore"):
+                off = np.nan_to_num(np.abs(found - lengths[:, feature]), nan=0.0)
+            bound[:, feature] = np.maximum(bound[:, feature], 2.0 * off)
+    return bound
+
+
+def hops(graph: Graph, sources: NDArray[np.int64]) -> int:
+    """The largest number of arcs from the nearest of some ``sources`` to a vertex that they reach."""
+    from scipy.sparse import csgraph
+
+    if not len(sources):
+        return 0
+    found = csgraph.dijkstra(_matrix(graph, weighted=False), indices=sources, unweighted=True, min_only=True)
+    return int(found[np.isfinite(found)].max(initial=0))
+
+
 def least_members(graph: Graph) -> NDArray[np.int64]:
     """``[V]``: the least vertex that each is weakly connected with."""
     from scipy.sparse import csgraph
@@ -39,22 +73,24 @@ def least_members(graph: Graph) -> NDArray[np.int64]:
     return np.asarray(first[member.reshape(-1)], np.int64)
 
 
-def core_members(graph: Graph, core: int) -> NDArray[np.bool_]:
-    """``[V]``: whether a vertex is in the ``core``-core of a simple undirected graph (both arcs of every edge).
+def core_members(graph: Graph, core: int) -> tuple[NDArray[np.bool_], int]:
+    """``[V]``: whether a vertex is in the ``core``-core of a simple undirected graph (both arcs of every edge); and the
+    number of rounds in which the others are taken away.
 
     Arcs of the vertices that have just been taken away are visited once, whatever the number of rounds (Matula & Beck
     1983).
     """
-    alive, degree = np.ones(graph.num_vertices, np.bool_), graph.out_degrees.copy()
+    alive, degree, rounds = np.ones(graph.num_vertices, np.bool_), graph.out_degrees.copy(), 0
     neighbours = _matrix(graph, weighted=False)
     going: NDArray[Any] = np.flatnonzero(degree < core)
     while len(going):
+        rounds += 1
         alive[going] = False
         lost = neighbours[going].indices
         np.subtract.at(degree, lost, 1)
         near = np.unique(lost)
         going = near[alive[near] & (degree[near] < core)]
-    return alive
+    return alive, rounds
 
 
 def _matrix(graph: Graph, weighted: bool) -> scipy.sparse.csr_array:

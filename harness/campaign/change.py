@@ -94,7 +94,9 @@ def compare_cold(cell: Cell, problem: Problem, cold: ColdRun, draft: Draft, *, s
         if not done:
             draft.end(Outcome.INVALID_INPUT, not_settled(which, problem))
             return False
-    outcome, reason, told = verdict(cell, problem, cold.values, settled=True)
+    outcome, reason, told = verdict(
+        cell, problem, cold.values, settled=True, supersteps=len(cold.timing.statistics.supersteps)
+    )
     if outcome is not Outcome.OK:
         draft.end(outcome, f"the cold run: {reason}")
         return False

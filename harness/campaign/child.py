@@ -52,10 +52,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Solved:
-    """The outputs, whether the run had settled, supersteps on a sample, and the cold run beside a warm one."""
+    """The outputs, whether the run claims to be settled, how many supersteps it reports, what was checked on a sample,
+    and the cold run beside a warm one."""
 
     values: Mapping[str, NDArray[Any]]
     settled: bool
+    supersteps: int
     checked: Checked | None
     cold: ColdRun | None
 
@@ -267,7 +269,7 @@ def _values(
         others = bystanders.cores()
         gpu = gpu_facts(cell.device.index, others_at_rest(cell.device)) if cell.device.kind == "cuda" else None
         draft.stage("run for the check")
-        checked = transitions(engine, problem, sample, len(timing.statistics.supersteps), phases) if sample else None
+        checked = transitions(engine, problem, sample, timing.statistics, phases) if sample else None
     settled = timing.statistics.settled
     told = settled if problem.program.control.settles else None  # a fixed number of supersteps settles nothing
     marks = [*marks_of(timing, cell.measure, others, throttled=bystanders.throttled()), *gpu_marks(gpu)]
@@ -276,7 +278,8 @@ def _values(
     )  # fmt: skip
     draft.stage("download")
     with phases("download"):
-        return Solved(answer_of(engine, problem.wanted), settled, checked, cold)
+        values = checked.answer if checked else answer_of(engine, problem.wanted)
+        return Solved(values, settled, len(timing.statistics.supersteps), checked, cold)
 
 
 def _count_memory(spec: EngineSpec, cell: Cell, problem: Problem, draft: Draft, phases: Phases, folder: Path) -> None:
@@ -296,7 +299,9 @@ def _judge(cell: Cell, problem: Problem, solved: Solved, draft: Draft, phases: P
     values, settled = solved.values, solved.settled
     draft.stage("validate")
     with phases("validate"):
-        outcome, reason, told = verdict(cell, problem, values, settled=settled, checked=solved.checked)
+        outcome, reason, told = verdict(
+            cell, problem, values, settled=settled, supersteps=solved.supersteps, checked=solved.checked
+        )
     draft.tell(**told, phases=phases.seconds)
     if outcome is Outcome.OK and problem.start is None:  # the graph as given, before the change, rates no warm answer
         draft.stage("rate")

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from harness.campaign.problem import Problem
 
 _METHOD_FILE = "method.txt"
+_ALLOWANCE = "-allowance"
 
 
 def expected(problem: Problem, *, settled: bool) -> Answer:
@@ -28,14 +29,16 @@ def expected(problem: Problem, *, settled: bool) -> Answer:
 
     Another process that wants the same meanwhile waits for it.
     """
-    names = problem.program.outputs
-    if settled:
-        answer = _kept(f"{problem.key}-settled", names, lambda: _settled_answer(problem))
-        if answer is not None:
-            return answer
-    answer = _kept(problem.key, names, lambda: _reference(problem))
+    answer = library_answer(problem) if settled else None
+    if answer is None:
+        answer = _kept(problem.key, problem.program.outputs, lambda: _reference(problem))
     assert answer is not None
     return answer
+
+
+def library_answer(problem: Problem) -> Answer | None:
+    """What a settled run gives, by the algorithm's own method; None where it has none."""
+    return _kept(f"{problem.key}-settled", problem.program.outputs, lambda: _settled_answer(problem))
 
 
 def _kept(key: str, names: Sequence[str], compute: Callable[[], Answer | None]) -> Answer | None:
@@ -52,11 +55,17 @@ def _kept(key: str, names: Sequence[str], compute: Callable[[], Answer | None]) 
             with filling_cache(), _folder_in_the_making(folder) as making:
                 for number, name in enumerate(names):
                     np.save(making / f"{number}.npy", answer.values[name], allow_pickle=False)
-                (making / _METHOD_FILE).write_text(answer.method, encoding="utf-8")
-    values = {
-        name: np.load(folder / f"{number}.npy", mmap_mode="r", allow_pickle=False) for number, name in enumerate(names)
-    }
-    return Answer(values, (folder / _METHOD_FILE).read_text(encoding="utf-8"))
+                    if name in answer.allowances:
+                        np.save(making / f"{number}{_ALLOWANCE}.npy", answer.allowances[name], allow_pickle=False)
+                lines = f"{answer.least_supersteps}\n{answer.method}"
+                (making / _METHOD_FILE).write_text(lines, encoding="utf-8")
+
+    def arrays(suffix: str) -> dict[str, Any]:
+        files = {name: folder / f"{number}{suffix}.npy" for number, name in enumerate(names)}
+        return {name: np.load(file, mmap_mode="r", allow_pickle=False) for name, file in files.items() if file.exists()}
+
+    least, _, method = (folder / _METHOD_FILE).read_text(encoding="utf-8").partition("\n")
+    return Answer(arrays(""), method, arrays(_ALLOWANCE), int(least))
 
 
 def _settled_answer(problem: Problem) -> Answer | None:

@@ -1,12 +1,14 @@
-"""Answers on graphs that are too large for a whole reference: two supersteps of a run checked on a sample of vertices.
+"""Answers on graphs that are too large for a whole reference: supersteps of a run checked on a sample of vertices.
 
-The first superstep shows that the engine begins where it is told to, the last one that what it arrived at followed from
-what it had before; both are held against float64 (:mod:`harness.language.sampled`), within the bound of the program.
+The first superstep shows that the engine begins where it is told to, the last one that its state followed from the
+state before. Both are taken in a second run and held against float64 (:mod:`harness.language.sampled`). A timed run
+that claims to be settled must also be at rest: one more superstep in float64 from its final state may move the sample
+by the program's tolerance at most. A run that claims no more must end where the second run does.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,14 +17,14 @@ from numpy.typing import NDArray
 from harness.campaign.measurement import answer_of, reset
 from harness.language import sampled
 from harness.language.sampled import Sample
-from harness.language.validation import Comparison
+from harness.language.validation import Comparison, compare
 from harness.language.warm import kept_properties
 
 if TYPE_CHECKING:
     from harness.campaign.cell import Cell
     from harness.campaign.draft import Draft
     from harness.campaign.problem import Problem
-    from harness.contract import Engine, Phases
+    from harness.contract import Engine, Phases, RunStatistics
 
 Values = dict[str, NDArray[Any]]
 SAMPLED = "sampled"
@@ -41,10 +43,13 @@ class Transition:
 
 @dataclass(frozen=True)
 class Checked:
-    """Some supersteps of a run, of a sample."""
+    """Some supersteps of a run, of a sample. ``answer``: the outputs of the timed run, of the whole graph; ``final``:
+    all of its state, where it claims to be settled."""
 
     sample: Sample
     transitions: tuple[Transition, ...]
+    answer: Values
+    final: Values | None = None
 
     def worst(self, problem: Problem) -> tuple[Comparison, str]:
         """The comparison of the worst of the supersteps, and how it was made."""
@@ -56,8 +61,26 @@ class Checked:
             told = found.detail if found.ok else f"superstep {one.superstep}, of the sample: {found.detail}"
             compared.append(Comparison(found.ok, found.error, found.bound, told))
         numbers = " and ".join(str(one.superstep) for one in self.transitions)
-        method = f"supersteps {numbers} in float64 at {len(self.sample.vertices):,} vertices of all degrees"
-        return max(compared, key=lambda one: (not one.ok, one.error)), method
+        at = f"in float64 at {len(self.sample.vertices):,} vertices of all degrees"
+        method = f"supersteps {numbers} {at}"
+        if self.final is not None:
+            compared.append(self._rest(problem, self.final))
+            method = f"supersteps {numbers} and one more after the last {at}"
+        else:
+            compared.append(self._repeated(problem))
+        return max(compared, key=lambda one: (not one.ok, one.excess)), method
+
+    def _repeated(self, problem: Problem) -> Comparison:
+        """Hold the timed answer against that of the second run, on the sample, by the program's own bound."""
+        answer = {name: self.sample.results_of(name, values) for name, values in self.answer.items()}
+        found = compare(problem.program, answer, self.transitions[-1].after)
+        return found if found.ok else replace(found, detail=f"a second run gives another answer: {found.detail}")
+
+    def _rest(self, problem: Problem, final: Values) -> Comparison:
+        """Hold the final state against the superstep that follows."""
+        reduced = self.sample.reduced(problem.graph, problem.inputs, problem.features, final)
+        part = {name: self.sample.part_of(name, values) for name, values in final.items()}
+        return self.sample.rests(problem.inputs, problem.features, part, reduced=reduced)
 
 
 def not_sampled(problem: Problem) -> str:
@@ -74,10 +97,16 @@ def sample_for(cell: Cell, problem: Problem, draft: Draft, phases: Phases) -> Sa
         return Sample.draw(problem.program, problem.graph)
 
 
-def transitions(engine: Engine, problem: Problem, sample: Sample, supersteps: int, phases: Phases) -> Checked:
-    """Run once more, ``supersteps`` of them, and keep the first and the last."""
+def transitions(engine: Engine, problem: Problem, sample: Sample, statistics: RunStatistics, phases: Phases) -> Checked:
+    """Keep the final state of a run that claims to be settled; then run as many supersteps once more, and keep the
+    first and the last."""
     with phases("check"):
-        return Checked(sample, _transitions(engine, problem, sample, supersteps))
+        names = kept_properties(problem.program) if statistics.settled else ()
+        state = answer_of(engine, dict.fromkeys((*problem.wanted, *names)))
+        answer = {name: np.array(state[name]) for name in problem.wanted}
+        final = {name: np.array(state[name]) for name in names} if statistics.settled else None
+        found = _transitions(engine, problem, sample, len(statistics.supersteps))
+        return Checked(sample, found, answer, final)
 
 
 def _transitions(engine: Engine, problem: Problem, sample: Sample, supersteps: int) -> tuple[Transition, ...]:

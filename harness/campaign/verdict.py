@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from harness.campaign.cell import Cell
 from harness.campaign.problem import Problem
-from harness.campaign.reference import expected
+from harness.campaign.reference import expected, library_answer
 from harness.campaign.transitions import Checked
+from harness.language.algorithm import Answer
 from harness.language.residual import residual
 from harness.language.validation import Comparison, compare
 from harness.records.outcome import Outcome
@@ -20,40 +21,76 @@ Verdict = tuple[Outcome, str, dict[str, Any]]
 
 
 def verdict(
-    cell: Cell, problem: Problem, values: Mapping[str, NDArray[Any]], *, settled: bool, checked: Checked | None = None
-) -> Verdict:
+    cell: Cell, problem: Problem, values: Mapping[str, NDArray[Any]], *,
+    settled: bool, supersteps: int, checked: Checked | None = None,
+) -> Verdict:  # fmt: skip
     """The outcome, its reason, and the fields of a record that say how it was found.
 
-    ``settled``: whether the engine's run had; one that stopped at its limit is held against as many supersteps of the
-    reference. An answer that is one of several fixed points is held against its own next superstep. Without validation
-    (``validate=false``) only values that are not numbers are noticed. ``checked``: supersteps that are to be right on
-    a sample, and every value a number.
+    ``settled``, ``supersteps``: what the engine reports of the run. A run that stopped at its limit is held against as
+    many supersteps of the reference. An answer that is one of several fixed points is held against its own next
+    superstep. Without validation (``validate=false``) only values that are not numbers are noticed. ``checked``: what
+    is held against float64 on a sample. Where the algorithm has a method of its own for settled answers, the whole
+    answer is held against that as well.
     """
     if not cell.validate or checked is not None:
         for name, value in values.items():
             if np.isnan(value).any():
                 return Outcome.DIVERGED, f"{name} holds values that are not numbers", {}
-    if checked is not None:
-        found, method = checked.worst(problem)
-        told = {"validation": _plain(found, method)}
-        return (Outcome.OK, "", told) if found.ok else (Outcome.WRONG, found.detail, told)
     if not cell.validate:
         return Outcome.OK, "", {}
+    # an algorithm's own method would draw sources on the changed graph anew; the question stays the same in a warm run
+    answer = library_answer(problem) if settled and problem.start is None else None
+    reason = miscounted(problem, settled, supersteps, answer.least_supersteps if answer else 0)
+    if reason:
+        return Outcome.WRONG, reason, {}
+    if checked is not None:
+        return _of_a_sample(problem, values, checked, answer)
     if problem.by_residual:
         found = residual(problem.program, problem.graph, problem.features, problem.inputs, values)
-        told = {"validation": _plain(found, "its own next superstep in float64")}
-        return (Outcome.OK, "", told) if found.ok else (Outcome.WRONG, found.detail, told)
-    # an algorithm's own method would draw sources on the changed graph anew; the question stays the same in a warm run
-    answer = expected(problem, settled=settled and problem.start is None)
+        return _ended(found, "its own next superstep in float64")
+    answer = answer or expected(problem, settled=settled and problem.start is None)
     reference = answer.values
-    comparison = compare(problem.program, values, reference)
-    told = {"validation": _plain(comparison, answer.method)}
+    comparison = compare(problem.program, values, reference, answer.allowances or None)
     for name, value in values.items():
         if value.shape == reference[name].shape:
             lost = np.count_nonzero(~np.isfinite(value) & np.isfinite(reference[name]))
             if lost:
+                told = {"validation": _plain(comparison, answer.method)}
                 return Outcome.DIVERGED, f"{lost} values of {name} are not finite where the reference's are", told
-    return (Outcome.OK, "", told) if comparison.ok else (Outcome.WRONG, comparison.detail, told)
+    return _ended(comparison, answer.method)
+
+
+def miscounted(problem: Problem, settled: bool, supersteps: int, least: int) -> str:
+    """Why a run cannot have taken as many supersteps as the engine reports; empty when it can.
+
+    ``least``: how many a settled run from the program's start takes at least.
+    """
+    most, reports = problem.max_supersteps, f"the engine reports {supersteps} supersteps"
+    if supersteps > most:
+        return f"{reports}, more than the {most} that it was given"
+    if not problem.program.control.settles and supersteps != most:
+        return f"{reports} of a run of exactly {most}"
+    if not settled and supersteps != most:
+        return f"{reports} and that the run is not settled; only a run of {most} ends so"
+    if settled and supersteps < least:
+        return f"{reports}; a settled run takes {least} at least, as values pass one arc in a superstep"
+    return ""
+
+
+def _of_a_sample(
+    problem: Problem, values: Mapping[str, NDArray[Any]], checked: Checked, answer: Answer | None
+) -> Verdict:
+    """How a run that was checked on a sample ends; ``answer``: what it is held against whole."""
+    found, method = checked.worst(problem)
+    if found.ok and answer is not None:
+        whole = compare(problem.program, values, answer.values, answer.allowances or None)
+        return _ended(whole, f"{answer.method}; {method}")
+    return _ended(found, method)
+
+
+def _ended(found: Comparison, against: str) -> Verdict:
+    told = {"validation": _plain(found, against)}
+    return (Outcome.OK, "", told) if found.ok else (Outcome.WRONG, found.detail, told)
 
 
 def _plain(comparison: Comparison, against: str) -> dict[str, Any]:

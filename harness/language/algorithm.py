@@ -35,10 +35,17 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Answer:
-    """The outputs of a settled run by name, in float64, and the ``method`` that they were found by."""
+    """The outputs by name, in float64, and the ``method`` that they were found by.
+
+    ``allowances``: by how much each entry may be off, absolute, in the shape of the values; empty where every output
+    has to be equal, its bound being 0. ``least_supersteps``: no settled run can have taken fewer from the program's
+    start, since a superstep carries values over one arc.
+    """
 
     values: Values
     method: str
+    allowances: Values = field(default_factory=dict)
+    least_supersteps: int = 0
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)

@@ -17,7 +17,7 @@ from harness.language.algorithm import Inputs
 from harness.language.analysis import Watched, watched
 from harness.language.arrays import NUMPY
 from harness.language.errors import InvalidInput, LanguageError
-from harness.language.evaluation import Evaluator, concrete
+from harness.language.evaluation import Evaluator, Read, Without, concrete
 from harness.language.products import LogProduct
 from harness.language.program import (
     EdgeReduce,
@@ -158,6 +158,8 @@ class ReferenceRun:
             if space == "reverse":
                 assert self._reverse is not None
                 return np.asarray(self._value[name][self._reverse[positions]])
+            if space == "src":
+                return self._sent(name, sources)
             return np.asarray(self._value[name][index[space]])
 
         def without(space: str, name: str, factor: Array) -> Array:
@@ -165,7 +167,19 @@ class ReferenceRun:
                 return np.asarray(read(space, name) - factor)
             return self._product[name].at(index[space]).without(factor).value()
 
+        return self._evaluates(read, without)
+
+    def _evaluates(self, read: Read, without: Without | None = None) -> Evaluator:
+        """An evaluator of this run; a run that models another arithmetic has its own."""
         return Evaluator(read, self._parameters, self.features, np.float64, without)
+
+    def _sent(self, name: str, sources: Array) -> Array:
+        """The values of a vertex property that arcs read of their sources."""
+        return np.asarray(self._value[name][sources])
+
+    def _received(self, stage: EdgeReduce, messages: Array, arcs: slice) -> Array:
+        """The messages as they enter a reduction."""
+        return messages
 
     def _blocks(self, elements_per_arc: int, first: int, last: int) -> Iterator[tuple[slice, slice]]:
         """Runs of whole destinations in ``first..last`` with the arcs that enter them."""
@@ -186,6 +200,7 @@ class ReferenceRun:
             offsets = self.graph.csc.offsets[vertices.start : vertices.stop + 1] - arcs.start
             messages = self._evaluator(arcs)(stage.message)
             messages = np.broadcast_to(messages, (arcs.stop - arcs.start, *shape))
+            messages = self._received(stage, messages, arcs)
             if product is None:
                 result[vertices] = segment_reduce(messages, offsets, stage.reducer)
                 continue
@@ -206,7 +221,7 @@ class ReferenceRun:
         self._value[stage.updates] = result
 
     def _vertex_evaluator(self) -> Evaluator:
-        return Evaluator(lambda space, name: self._value[name], self._parameters, self.features)
+        return self._evaluates(lambda space, name: self._value[name])
 
     def _step_vertices(self, stage: VertexStep) -> None:
         evaluate = self._vertex_evaluator()

@@ -9,8 +9,9 @@ reduces over the whole graph is reduced over all of its vertices, for which no a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from harness.graph.graph import Graph
 from harness.language.algorithm import Inputs
 from harness.language.program import EdgeReduce, GraphReduce, Program, Stage, VertexStep, reads
 from harness.language.reference import ReferenceRun, reads_reverse
+from harness.language.residual import PATTERNS, at_rest, responses, stopping
+from harness.language.rounding import RoundedRun
 from harness.language.validation import Comparison, compare
 
 Array = NDArray[Any]
@@ -35,10 +38,8 @@ def not_sampled(program: Program) -> str:
     if program.control.alternate:
         return "the program alternates sides"
     reduced: set[str] = set()
-    lost: dict[str, str] = {}  # what the part has otherwise than the whole, and by which stage
     for stage, fresh in _with_fresh(program):
-        seen = tuple(reads(stage))
-        if any(name in _OF_THE_GRAPH for _, name in seen):
+        if any(name in _OF_THE_GRAPH for _, name in reads(stage)):
             return f"{stage.name} reads the size of the graph"
         if isinstance(stage, GraphReduce):
             if _reads_any(stage, fresh):
@@ -46,14 +47,23 @@ def not_sampled(program: Program) -> str:
             if stage.into in reduced:
                 return f"{stage.name} reduces over the whole graph into what was reduced before"
             reduced.add(stage.into)
-        by = [lost[name] for _, name in seen if name in lost]
-        by += [stage.name for space, name in seen if space in ("src", "reverse") and name in fresh]
-        if by:
-            lost |= dict.fromkeys(stage.writes, by[0])
+    lost = _lost(program)
     for name in program.outputs:
         if name in lost:
             return f"{lost[name]} reads of its sources what they have heard in the same superstep"
     return ""
+
+
+def _lost(program: Program) -> dict[str, str]:
+    """What a part of the graph has otherwise than the whole after a superstep, and by which stage."""
+    lost: dict[str, str] = {}
+    for stage, fresh in _with_fresh(program):
+        seen = tuple(reads(stage))
+        by = [lost[name] for _, name in seen if name in lost]
+        by += [stage.name for space, name in seen if space in ("src", "reverse") and name in fresh]
+        if by:
+            lost |= dict.fromkeys(stage.writes, by[0])
+    return lost
 
 
 def _with_fresh(program: Program) -> Iterator[tuple[Stage, frozenset[str]]]:
@@ -126,12 +136,14 @@ class PartOfGraph(Graph):
 class _PartRun(ReferenceRun):
     """A run on a part, to which what is ``reduced`` over the whole graph is given, by name."""
 
-    def __init__(self, program: Program, graph: Graph, features: int, reduced: Values) -> None:
-        super().__init__(program, graph, features)
-        self._reduced = reduced
+    reduced: Values = NOTHING
 
     def _reduce_graph(self, stage: GraphReduce) -> None:
-        self._value[stage.into] = self._reduced[stage.into]
+        self._value[stage.into] = self.reduced[stage.into]
+
+
+class _RoundedPartRun(RoundedRun, _PartRun):
+    """The same with the errors that float32 may make."""
 
 
 @dataclass(frozen=True)
@@ -224,15 +236,49 @@ class Sample:
         self, inputs: Inputs, features: int, before: Values | None, after: Values, *, reduced: Values = NOTHING
     ) -> Comparison:
         """:meth:`compared`, with the inputs of the part alone."""
-        run = _PartRun(self.program, self.graph, features, reduced)
-        run.reset(inputs, before or {})
-        run.superstep()
-        wanted = {}
-        for name in self.program.outputs:
-            values = run.values(name)
-            edge = self.program.properties[name].place == "edge"
-            wanted[name] = values[self._entering()] if edge else values[self.rows]
-        return compare(self.program, after, wanted)
+        exact, response = self._superstep(inputs, features, before, reduced, self.program.outputs)
+        return compare(self.program, after, exact, response)
+
+    def rests(self, inputs: Inputs, features: int, state: Values, *, reduced: Values = NOTHING) -> Comparison:
+        """Hold the final ``state`` (:meth:`part_of` all of it) of a settled run against one more superstep.
+
+        ``reduced``: what was reduced over the whole graph in that. State may move by the program's tolerance, and by
+        what rounding and values not sent may do in a superstep.
+        """
+        given = {name: self.part_of(name, values) for name, values in inputs.properties.items()}
+        part = Inputs(given, inputs.parameters)
+        lost = _lost(self.program)
+        names = tuple(
+            prop.name
+            for prop in self.program.properties.values()
+            if prop.role == "state" and prop.place != "graph" and prop.name not in lost
+        )
+        after, response = self._superstep(part, features, state, reduced, names)
+        return at_rest(
+            self.program, inputs, {name: self._at_sample(name, state[name]) for name in names}, after, response
+        )
+
+    def _superstep(
+        self, inputs: Inputs, features: int, before: Values | None, reduced: Values, names: Sequence[str]
+    ) -> tuple[dict[str, Array], dict[str, Array]]:
+        """What the sample has of some properties after a superstep, and what rounding and lag may change of it."""
+        tolerance, relative = stopping(self.program, inputs)
+
+        def values(run: _PartRun) -> dict[str, Array]:
+            run.reduced = reduced
+            run.reset(inputs, before or {})
+            run.superstep()
+            return {name: self._at_sample(name, run.values(name)) for name in names}
+
+        exact = values(_PartRun(self.program, self.graph, features))
+        lagging = partial(_RoundedPartRun, tolerance=tolerance, relative=relative)
+        rounded = [values(lagging(self.program, self.graph, features, pattern=n)) for n in PATTERNS]
+        return exact, responses(exact, rounded)
+
+    def _at_sample(self, name: str, values: NDArray[np.generic]) -> Array:
+        """The rows of the sample among those of the part."""
+        edge = self.program.properties[name].place == "edge"
+        return np.asarray(values[self._entering()] if edge else values[self.rows])
 
 
 def _ranges(offsets: Array, rows: Array) -> Array:

@@ -48,7 +48,7 @@ def test_cores_are_those_of_networkx(core):
     network = nx.Graph(zip(graph.csr.row_of_arc.tolist(), graph.csr.neighbours.tolist(), strict=True))
     network.add_nodes_from(range(graph.num_vertices))
     numbers = nx.core_number(network)
-    assert core_members(graph, core).tolist() == [numbers[v] >= core for v in range(graph.num_vertices)]
+    assert core_members(graph, core)[0].tolist() == [numbers[v] >= core for v in range(graph.num_vertices)]
 
 
 def test_no_arcs_and_no_vertices():
