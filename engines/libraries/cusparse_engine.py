@@ -74,19 +74,22 @@ class CusparseEngine(ArrayEngine):
         """The columns of a product's dense operand."""
         return int(np.prod(concrete(product.dense.shape, self.features), dtype=np.int64))
 
-    def _fastest(self, columns: Any, offsets: Any, split: Pattern, widths: Sequence[int]) -> Pattern:
+    def _fastest(self, columns: Any, offsets: Any, given: Pattern, widths: Sequence[int]) -> Pattern:
         """The pattern whose products take the least time in all: with long rows cut into runs, or whole."""
-        if split.runs is None:
-            return split
-        whole = Pattern.of(columns, offsets.astype(self.index), split.shape[1], self.arrays, self.csr, None)
-        candidates = {"yes": split, "no": whole}
-        asked = self.schedule.split
+        candidates = {"no": given}
+        if given.runs is not None:
+            whole = Pattern.of(columns, offsets.astype(self.index), given.shape[1], self.arrays, self.csr, None)
+            candidates = {"yes": given, "no": whole}
+            asked = self.schedule.split
+            candidates = candidates if asked == "auto" else {asked: candidates[asked]}
         ms = {
             name: sum(self._milliseconds(pattern, len(columns), n) for n in widths)
             for name, pattern in candidates.items()
-            if asked in ("auto", name)
         }
         best = min(ms, key=ms.__getitem__)
+        for name in candidates.keys() - {best}:
+            for columns_, _ in filter(None, (candidates[name].rows, candidates[name].runs)):
+                self.choices.forget(columns_)
         told = ", ".join(f"{name} {taken:.3g} ms" for name, taken in ms.items())
         self.splits.append(f"rows of more than {RUN} entries cut into runs: {best} ({told})")
         return candidates[best]
@@ -113,8 +116,8 @@ class CusparseEngine(ArrayEngine):
     def explain(self) -> str:
         """Which path each stage takes, and how cuSPARSE multiplies."""
         chosen = [
-            f"  {rows:,} x {columns:,} with {entries:,} entries times {n} columns: {choice}"
-            for ((rows, columns), entries, n), choice in self.choices.made.items()
+            f"  {rows:,} x {columns:,} with {choice.entries:,} entries times {n} columns: {choice}"
+            for (_, (rows, columns), n), choice in self.choices.made.items()
         ]
         return "\n".join([super().explain(), *(f"  {line}" for line in self.splits), *chosen])
 
@@ -127,5 +130,7 @@ class CusparseEngine(ArrayEngine):
     def close(self) -> None:
         """Release the device's memory."""
         super().close()
+        if hasattr(self, "choices"):
+            self.choices.clear()
         self.__dict__.pop("arrays", None)
         cupy.get_default_memory_pool().free_all_blocks()

@@ -23,6 +23,7 @@ from cupy.cuda.device import get_cusparse_handle
 
 Array: TypeAlias = Any  # cupy.ndarray
 Order = Literal["row", "column"]
+Guard = Literal["none", "first", "all"]
 
 # Of cusparse.h and library_types.h; CuPy has no names for them.
 _FLOAT32 = 0  # CUDA_R_32F
@@ -80,8 +81,8 @@ class _Ready:
 class CsrMatrix:
     """A CSR matrix on the device, float32 ``[rows, columns]``.
 
-    ``columns`` and ``offsets`` are int32 or int64 arrays of the device. Rows without entries give 0, also where the
-    dense operand holds values that are not finite in rows that no entry multiplies.
+    ``columns`` and ``offsets`` are int32 or int64 arrays of the device. The dense operand may hold values that are not
+    finite in rows that no entry multiplies.
     """
 
     def __init__(
@@ -97,13 +98,14 @@ class CsrMatrix:
         """The number of stored entries."""
         return len(self._parts[0])
 
-    @functools.cached_property
-    def empty(self) -> Array:
-        """The rows without entries."""
-        return cupy.flatnonzero(cupy.diff(self._parts[2]) == 0)
+    @property
+    def columns(self) -> Array:
+        """The column of every entry."""
+        return self._parts[1]
 
+    @functools.cached_property
     def unused(self) -> Array:
-        """The columns without entries."""
+        """The columns without entries, ascending."""
         used = cupy.zeros(self.shape[1], np.bool_)
         used[self._parts[1]] = True
         return cupy.flatnonzero(~used)
@@ -114,7 +116,7 @@ class CsrMatrix:
         if not self.entries or not n:
             return cupy.zeros((self.shape[0], n), np.float32)
         choice = self.choices.of(self, n)
-        return self.product(dense, choice.way, cleared=choice.way in choice.cleared)
+        return self.product(dense, choice.way, choice.guards[choice.way])
 
     def ready(self, n: int) -> None:
         """Choose the way for ``n`` features and let cuSPARSE prepare for it, so that products need not."""
@@ -122,16 +124,22 @@ class CsrMatrix:
             way = self.choices.of(self, n).way
             self._prepared(way, cupy.zeros((self.shape[1], n), np.float32), cupy.zeros((self.shape[0], n), np.float32))
 
-    def product(self, dense: Array, way: Way, *, cleared: bool) -> Array:
+    def product(self, dense: Array, way: Way, guard: Guard = "none") -> Array:
         """The product in a given way, from and to arrays stored by rows; other orders are converted.
 
-        ``cleared``: rows without entries are set to 0 afterwards.
+        ``guard``: which rows of the operand, that no entry multiplies, are 0 meanwhile.
         """
         dense = cupy.asfortranarray(dense) if way.order == "column" else cupy.ascontiguousarray(dense)
         result = cupy.empty((self.shape[0], dense.shape[1]), np.float32, order="F" if way.order == "column" else "C")
+        if guard == "all":
+            dense = dense.copy(order="A")
+            dense[self.unused] = 0.0
+        first = dense[0].copy() if guard == "first" else None
+        if first is not None:
+            dense[0] = 0.0
         self.multiply(dense, result, way)
-        if cleared:
-            result[self.empty] = 0.0
+        if first is not None:
+            dense[0] = first
         return cupy.ascontiguousarray(result)
 
     def multiply(self, dense: Array, result: Array, way: Way) -> None:
@@ -209,14 +217,15 @@ class _Operands:
 class Choice:
     """The fastest way for a matrix and a number of features, with the milliseconds of all that were tried.
 
-    ``refused``: the reason, for ways that cuSPARSE does not support or that give wrong answers. ``cleared``: the ways
-    whose rows without entries have to be set to 0, which is part of their time.
+    ``refused``: the reason, for ways that cuSPARSE does not support. ``guards``: what each way needs so that operands
+    that no entry multiplies do not matter; that is part of its time.
     """
 
     way: Way
+    entries: int
     ms: dict[Way, float]
+    guards: dict[Way, Guard]
     refused: dict[Way, str] = field(default_factory=dict)
-    cleared: frozenset[Way] = frozenset()
 
     def __str__(self) -> str:
         tried = ", ".join(f"{way} {ms:.3g} ms" for way, ms in sorted(self.ms.items(), key=lambda pair: pair[1]))
@@ -226,45 +235,62 @@ class Choice:
 
 @dataclass
 class Choices:
-    """The choices that were made, by the shape of a matrix, its entries and the number of features.
+    """The choices that were made, by the structure of a matrix (its array of columns) and the number of features.
 
     ``allowed``: whether a way may be taken at all.
     """
 
     allowed: Callable[[Way], bool] = lambda way: True
-    made: dict[tuple[tuple[int, int], int, int], Choice] = field(default_factory=dict)
+    made: dict[tuple[int, tuple[int, int], int], Choice] = field(default_factory=dict)
+    _structures: dict[int, Array] = field(default_factory=dict)  # kept, so that no other array has their addresses
 
     def of(self, matrix: CsrMatrix, n: int) -> Choice:
         """The choice for products of a matrix with ``n`` features; made by timing at the first one.
 
         Raises RuntimeError where cuSPARSE supports none of the allowed ways.
         """
-        key = (matrix.shape, matrix.entries, n)
+        columns = matrix.columns
+        key = (int(columns.data.ptr), matrix.shape, n)
         if key not in self.made:
+            self._structures[key[0]] = columns
             self.made[key] = self._chosen(matrix, n)
         return self.made[key]
 
+    def forget(self, columns: Array) -> None:
+        """Drop the choices for a structure."""
+        address = int(columns.data.ptr)
+        self._structures.pop(address, None)
+        self.made = {key: choice for key, choice in self.made.items() if key[0] != address}
+
+    def clear(self) -> None:
+        """Drop all choices and the arrays that they keep."""
+        self.made.clear()
+        self._structures.clear()
+
     def _chosen(self, matrix: CsrMatrix, n: int) -> Choice:
         dense = cupy.random.random((matrix.shape[1], n), dtype=np.float32)
-        dense[matrix.unused()] = np.nan  # a rank over no out-edges, say
+        dense[matrix.unused] = np.nan  # a rank over no out-edges, say
         refused: dict[Way, str] = {}
-        cleared: set[Way] = set()
+        guards: dict[Way, Guard] = {}
         for way in filter(self.allowed, all_ways(n)):
             try:
-                strange = cupy.isnan(matrix.product(dense, way, cleared=False)).any(axis=1)
+                guards[way] = _guard_of(matrix, dense, way)
             except UNSUPPORTED as error:
                 refused[way] = str(error)
-                continue
-            if strange.any():
-                cleared.add(way)
-                strange[matrix.empty] = False
-            if strange.any():
-                refused[way] = "the result depends on operands that no entry multiplies"
-        ways = [way for way in all_ways(n) if self.allowed(way) and way not in refused]
-        if not ways:
+        if not guards:
             raise RuntimeError(f"cuSPARSE supports none of the ways that the schedule allows: {refused}")
-        ms = timed(ways, lambda way: matrix.product(dense, way, cleared=way in cleared))
-        return Choice(min(ms, key=ms.__getitem__), ms, refused, frozenset(cleared))
+        ms = timed(tuple(guards), lambda way: matrix.product(dense, way, guards[way]))
+        return Choice(min(ms, key=ms.__getitem__), matrix.entries, ms, guards, refused)
+
+
+def _guard_of(matrix: CsrMatrix, dense: Array, way: Way) -> Guard:
+    """The least guard with which a product is finite. SpMM algorithms 1 and 3 read the operand's first row for lanes
+    that have no entry, and multiply it by 0."""
+    first: tuple[Guard, ...] = ("first",) if len(matrix.unused) and int(matrix.unused[0]) == 0 else ()
+    for guard in ("none", *first):
+        if not bool(cupy.isnan(matrix.product(dense, way, guard)).any()):
+            return guard
+    return "all"
 
 
 def timed(ways: Sequence[Way], work: Callable[[Way], object]) -> dict[Way, float]:
