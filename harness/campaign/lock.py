@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import faulthandler
 import fcntl
 import os
 import secrets
-import tempfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
@@ -14,16 +14,19 @@ from pathlib import Path
 from harness.campaign.cell import Cell
 from harness.campaign.draft import Draft
 from harness.campaign.gpu import gpu_uuid
+from harness.campaign.lock_folder import LOCKS_VARIABLE, LockError, lock_folder, open_lock
 from harness.contract import Device, Phases
 from harness.device.cuda import was_opened
+
+_NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK)
 
 
 @contextmanager
 def file_lock(path: Path, *, keep: bool = True, wait: bool = True) -> Iterator[int]:
     """Hold an exclusive lock on ``path``, waiting for it; the system frees it when the process dies.
 
-    Without ``keep`` the file is removed when it is freed; without ``wait`` there is a BlockingIOError where somebody
-    else holds it. The value is a handle of the file. OSError where the file system knows no locks.
+    Without ``keep`` the file is removed when it is freed. The value is a handle of the file. Raises BlockingIOError
+    without ``wait`` where another process holds it, LockError when ``path`` is a link or the file system has no locks.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = _locked(path, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -38,13 +41,21 @@ def file_lock(path: Path, *, keep: bool = True, wait: bool = True) -> Iterator[i
 def _locked(path: Path, kind: int) -> int:
     """A handle that holds the lock of the file that is at ``path`` now, not of one that was removed meanwhile."""
     while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        handle = open_lock(path)
         try:
             fcntl.flock(handle, kind)
             if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
                 return handle
         except FileNotFoundError:
             pass  # removed between the two looks: try again with the next file
+        except OSError as error:
+            os.close(handle)
+            if error.errno not in _NO_LOCKS:
+                raise
+            met = f"{path}: its file system has no locks ({error.strerror})"
+            raise LockError(
+                f"{met}; choose a folder on another with {LOCKS_VARIABLE}=FOLDER or output=FOLDER"
+            ) from error
         except BaseException:
             os.close(handle)
             raise
@@ -55,9 +66,10 @@ def _locked(path: Path, kind: int) -> int:
 def device_lock(device: Device, holder: str, limit_s: float) -> Iterator[None]:
     """Hold the device, so that cells never time each other.
 
-    The processor is one device: cells take turns however few of its cores they use. The lock lies in a local folder of
-    this user; a network folder would lock other machines out. ``holder`` is what others are told who wait for it.
-    After ``limit_s`` seconds this process is ended, its stack printed, even if nobody is left who watches over it.
+    The processor is one device: cells take turns however few of its cores they use. The lock is shared by all processes
+    of this user on this machine (see :mod:`harness.campaign.lock_folder`). ``holder`` is what others are told who wait
+    for it. After ``limit_s`` seconds this process is ended, its stack printed, even if nobody is left who watches over
+    it. Raises LockError.
     """
     with file_lock(device_lock_path(device)) as handle:
         os.ftruncate(handle, 0)
@@ -72,7 +84,7 @@ def device_lock(device: Device, holder: str, limit_s: float) -> Iterator[None]:
 def device_lock_path(device: Device) -> Path:
     """The file that stands for a device; in it, who had it last."""
     name = "cpu" if device.kind == "cpu" else f"{device.kind}-{_gpu_name(device.index)}"
-    return Path(tempfile.gettempdir()) / f"onyx-harness-{os.getuid()}" / f"{name}.lock"
+    return lock_folder() / f"{name}.lock"
 
 
 def device_holder(device: Device) -> str:

@@ -18,6 +18,7 @@ from harness.campaign.errors import CampaignError
 from harness.campaign.job import WORK_FOLDER, stamp, unwritable
 from harness.campaign.leftovers import SWEEP_LOCK, clear_leftovers
 from harness.campaign.lock import file_lock
+from harness.campaign.lock_folder import LockError, lock_folder
 from harness.campaign.options import count, truth
 from harness.plugins import Registry, closest, load_plugins
 from harness.records import RECORD_FILE, NewerRecord, Record, RecordError, read_record, write_json
@@ -181,6 +182,10 @@ def prepare_output(plan: Plan) -> None:
     way to one that asks for the same under another key, because its code or its machine has changed.
     """
     description = plan.folder / SWEEP_FILE
+    try:
+        lock_folder()  # every cell needs it
+    except LockError as error:
+        raise CampaignError(str(error)) from error
     try:
         (plan.folder / WORK_FOLDER).mkdir(parents=True, exist_ok=True)
         with file_lock(plan.folder / WORK_FOLDER / SWEEP_LOCK):

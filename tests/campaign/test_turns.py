@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 from contextlib import contextmanager, nullcontext
 from importlib.metadata import EntryPoint
 
@@ -88,7 +87,7 @@ def registry(monkeypatch):
 @pytest.fixture
 def ran(registry, events, tmp_path, monkeypatch):
     """Runs a cell in this process; its draft, and what happened."""
-    monkeypatch.setattr(child, "load_plugins", lambda _: registry)
+    monkeypatch.setattr(child, "load_plugins", lambda *_, **__: registry)
 
     def run(kind, **changes):
         device = {"kind": kind, "index": 0, "threads": 1}
@@ -165,7 +164,7 @@ def test_what_is_counted_has_a_turn_after_that_of_the_engine(ran, monkeypatch):
 
 
 def test_waits_add_up_and_what_was_done_goes_on(registry, tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("ONYX_HARNESS_LOCKS", str(tmp_path / "locks"))
     cell, path, phases = resolve_cell(config(), registry), tmp_path / "draft", Phases()
     with path.open("wb", buffering=0) as file:
         draft = Draft(file)

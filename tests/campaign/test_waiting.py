@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 
 import pytest
 
@@ -41,9 +40,7 @@ threading.Event().wait()
 def locks(tmp_path, monkeypatch):
     """A folder of locks that no other test uses."""
     folder = tmp_path / "locks"
-    folder.mkdir()
-    monkeypatch.setenv("TMPDIR", str(folder))
-    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setenv("ONYX_HARNESS_LOCKS", str(folder))
     return folder
 
 

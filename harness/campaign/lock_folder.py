@@ -1,0 +1,72 @@
+"""The folder of the locks that all processes of a user on a machine share.
+
+It is in the user's cache folder: unlike a runtime folder, that outlasts a login, and so does a sweep. Its name holds
+the boot of the machine, because a home folder may be shared by several machines, whose devices are not.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from harness.cache import CacheError
+
+LOCKS_VARIABLE = "ONYX_HARNESS_LOCKS"
+
+
+class LockError(CacheError):
+    """A lock cannot be made or trusted; no fault of a graph's or an engine's."""
+
+
+def lock_folder() -> Path:
+    """Return the folder of locks, which is made if need be: ONYX_HARNESS_LOCKS, or one in the user's cache folder.
+
+    Raises LockError when it cannot be made, is a link, belongs to another user, or is open to others.
+    """
+    folder = _chosen()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = os.lstat(folder)
+    except OSError as error:
+        raise LockError(f"the folder of locks {folder} cannot be made ({error.strerror}); {_other()}") from error
+    if not stat.S_ISDIR(status.st_mode):
+        raise LockError(f"the folder of locks {folder} is a link; remove it, or {_other()}")
+    if status.st_uid != os.getuid():
+        met = f"belongs to user {status.st_uid}, and this process runs as user {os.getuid()}"
+        raise LockError(f"the folder of locks {folder} {met}; remove it, or {_other()}")
+    if status.st_mode & 0o077:
+        met = f"is open to other users (mode {stat.S_IMODE(status.st_mode):o})"
+        raise LockError(f"the folder of locks {folder} {met}; make it yours alone with chmod 700 {folder}")
+    return folder
+
+
+def open_lock(path: Path) -> int:
+    """Return a handle of the file at ``path``, made if need be and never changed; no link is followed.
+
+    Raises LockError for a link or anything else than a file, OSError when it cannot be opened.
+    """
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if path.is_symlink():
+            raise LockError(f"the lock {path} is a link; remove it") from error
+        raise
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise LockError(f"the lock {path} is no file; remove it")
+    return handle
+
+
+def _chosen() -> Path:
+    chosen = os.environ.get(LOCKS_VARIABLE)
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    import platformdirs
+
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
+    return Path(platformdirs.user_cache_dir("onyx-harness")) / f"locks-{boot}"
+
+
+def _other() -> str:
+    return f"name another on a local disk with {LOCKS_VARIABLE}=FOLDER, the same for all of your processes"

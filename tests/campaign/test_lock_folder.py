@@ -1,0 +1,102 @@
+"""Locks that nobody else can turn against the user, and that all processes of the user share."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from harness.campaign import lock_folder as locks
+from harness.campaign.lock import device_lock, device_lock_path, file_lock
+from harness.campaign.lock_folder import LockError, lock_folder
+from harness.contract import Device
+
+CPU = Device("cpu", threads=1)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("ONYX_HARNESS_LOCKS", str(tmp_path / "locks"))
+    return tmp_path / "locks"
+
+
+def test_the_folder_is_made_for_the_user_alone(folder):
+    before = os.umask(0)
+    try:
+        assert lock_folder() == folder
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    with device_lock(CPU, "a cell", 60.0):
+        assert stat.S_IMODE(device_lock_path(CPU).stat().st_mode) & 0o077 == 0
+
+
+def test_the_folder_is_in_no_folder_that_users_share(monkeypatch, tmp_path):
+    monkeypatch.delenv("ONYX_HARNESS_LOCKS", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path / "another"))  # processes with other caches share the locks
+    assert lock_folder().parent == tmp_path / "onyx-harness"
+
+
+def test_a_link_in_the_place_of_a_lock_is_not_followed(folder, tmp_path):
+    lock_folder()
+    (tmp_path / "victim").write_text("precious")
+    device_lock_path(CPU).symlink_to(tmp_path / "victim")
+    with pytest.raises(LockError, match=r"cpu\.lock is a link; remove it"), device_lock(CPU, "a cell", 60.0):
+        pass
+    assert (tmp_path / "victim").read_text() == "precious"
+
+
+def test_a_pipe_in_the_place_of_a_lock_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "a.lock")
+    with pytest.raises(LockError, match="is no file; remove it"), file_lock(tmp_path / "a.lock"):
+        pass
+
+
+def test_a_folder_that_is_a_link_is_refused(folder, tmp_path):
+    (tmp_path / "elsewhere").mkdir(0o700)
+    folder.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(LockError, match=r"is a link; remove it, or name another .* with ONYX_HARNESS_LOCKS=FOLDER"):
+        lock_folder()
+
+
+def test_a_folder_that_is_open_to_others_is_refused(folder):
+    folder.mkdir()
+    folder.chmod(0o755)
+    with pytest.raises(LockError, match=rf"\(mode 755\); make it yours alone with chmod 700 {folder}"):
+        lock_folder()
+
+
+def test_a_folder_of_another_user_is_refused(folder, monkeypatch):
+    folder.mkdir(0o700)
+    monkeypatch.setattr(locks.os, "getuid", lambda: 12345)
+    with pytest.raises(LockError, match=r"belongs to user \d+, and this process runs as user 12345; remove it, or"):
+        lock_folder()
+
+
+def test_a_folder_that_cannot_be_made_says_so(monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("ONYX_HARNESS_LOCKS", str(tmp_path / "file" / "locks"))
+    with pytest.raises(LockError, match="cannot be made"):
+        lock_folder()
+
+
+def test_a_file_system_without_locks_is_named(monkeypatch, tmp_path):
+    def fails(*_):
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.flock", fails)
+    with pytest.raises(LockError, match="its file system has no locks"), file_lock(tmp_path / "a.lock"):
+        pass
+    assert not [handle for handle in Path("/proc/self/fd").iterdir() if handle.resolve() == tmp_path / "a.lock"]
+
+
+def test_a_refused_folder_ends_the_command_before_any_cell(folder, command, tmp_path):
+    folder.mkdir()
+    folder.chmod(0o777)
+    finished = command("algorithm=fake_spread", "graph=fake_ring", "engine=fake_right")
+    assert finished.returncode == 2
+    assert f"the folder of locks {folder} is open to other users (mode 777)" in finished.stderr
+    assert not (tmp_path / "results").exists()
