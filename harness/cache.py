@@ -17,8 +17,11 @@ class CacheError(OSError):
 def cache_folder() -> Path:
     """The folder of all caches: ONYX_HARNESS_CACHE or the user's cache folder; it may not exist yet."""
     chosen = os.environ.get(CACHE_VARIABLE)
-    if chosen:
-        return Path(chosen).expanduser().absolute()
+    return Path(chosen).expanduser().absolute() if chosen else user_cache_folder()
+
+
+def user_cache_folder() -> Path:
+    """Return the user's cache folder for this program, whatever ONYX_HARNESS_CACHE says; it may not exist yet."""
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("onyx-harness"))

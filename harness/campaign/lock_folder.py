@@ -10,7 +10,7 @@ import os
 import stat
 from pathlib import Path
 
-from harness.cache import CacheError
+from harness.cache import CacheError, user_cache_folder
 
 LOCKS_VARIABLE = "ONYX_HARNESS_LOCKS"
 
@@ -62,10 +62,8 @@ def _chosen() -> Path:
     chosen = os.environ.get(LOCKS_VARIABLE)
     if chosen:
         return Path(chosen).expanduser().absolute()
-    import platformdirs
-
     boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
-    return Path(platformdirs.user_cache_dir("onyx-harness")) / f"locks-{boot}"
+    return user_cache_folder() / f"locks-{boot}"
 
 
 def _other() -> str:
