@@ -10,12 +10,15 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["harness.graph", "zipfile", "gzip", "json"]):
+    import harness.graph.formats.comma_separated
     import harness.graph.formats.dimacs
     import harness.graph.formats.edge_list
+    import harness.graph.formats.header
     import harness.graph.formats.matrix_market
     import harness.graph.formats.metis
     import harness.graph.formats.npz
     import harness.graph.formats.ratings
+    import harness.graph.formats.scipy_sparse
     import harness.graph.formats.uai
     import harness.graph.validation  # noqa: F401
     from tests.fuzz.files import TARGETS, inside, read_or_refused

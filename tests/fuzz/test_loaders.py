@@ -84,7 +84,7 @@ def test_memory_is_a_stated_multiple_of_the_file(tmp_path, case):
 
 def test_the_driver_starts_every_target_and_tells_which_failed(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(driver.importlib.util, "find_spec", lambda name: ModuleSpec(name, None))
-    monkeypatch.setattr(sys, "argv", ["fuzz", "--seconds", "90", "--corpus", str(tmp_path)])
+    monkeypatch.setattr(sys, "argv", ["fuzz", "--seconds", "100", "--corpus", str(tmp_path)])
     started = []
 
     def run(command, check):
