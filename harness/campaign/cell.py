@@ -18,6 +18,7 @@ from harness.campaign.sources import source_hash
 from harness.contract import AlgorithmSpec, Device, schedule_from_options
 from harness.graph.changes import Change
 from harness.import_watch import import_watch
+from harness.language.algorithm import MOST_FEATURES
 from harness.plain_text import describe_error, message_of
 from harness.plugins import Registry, closest
 
@@ -169,7 +170,7 @@ def resolve_cell(config: Mapping[str, Any], registry: Registry) -> Cell:
         parameters=parameters,
         graph=graph,
         graph_parameters=graph_parameters,
-        features=None if config["features"] == "auto" else count("features", config["features"], "auto"),
+        features=_features(config["features"]),
         max_supersteps=None if config["max_supersteps"] is None else count("max_supersteps", config["max_supersteps"]),
         device=device,
         validate=_validate(config["validate"], warm),
@@ -183,6 +184,16 @@ def resolve_cell(config: Mapping[str, Any], registry: Registry) -> Cell:
         sources=source_hash([engine_spec.factory, algorithm_spec.factory]),
         graph_sources=source_hash([graph_spec.factory]),
     )
+
+
+def _features(value: Any) -> int | None:
+    """Return the number of features, None for auto. Raises CampaignError."""
+    if value == "auto":
+        return None
+    features = count("features", value, "auto")
+    if features > MOST_FEATURES:
+        raise CampaignError(f"features is {features}; a program has 1 to {MOST_FEATURES} on every engine")
+    return features
 
 
 def _validate(value: Any, warm: Warm | None) -> bool | Literal["sampled"]:

@@ -14,7 +14,7 @@ from harness.campaign.cell import Cell, Warm, digest
 from harness.campaign.draft import Draft
 from harness.campaign.lock import timed_turn
 from harness.campaign.measurement import Timing, answer_of, measure_engine, reset
-from harness.campaign.problem import Problem
+from harness.campaign.problem import Problem, inputs_of
 from harness.campaign.verdict import verdict
 from harness.contract import Engine, No, Phases
 from harness.graph.changes import Change, change_graph
@@ -43,7 +43,7 @@ class ColdRun:
 def changed_graph(problem: Problem, warm: Warm) -> Posed:
     """The changed graph and the inputs on it. Raises GraphError or InvalidInput when nothing can be changed so."""
     graph = change_graph(problem.graph, warm.change, kind=cast("Change", warm.kind), seed=warm.seed)
-    fresh = problem.algorithm.inputs(graph, problem.features)
+    fresh = inputs_of(problem.algorithm, problem.program, graph, problem.features)
     return graph, inputs_after(problem.program, problem.inputs, fresh)
 
 

@@ -37,6 +37,8 @@ def count(key: str, value: Any, *alternatives: str, least: int = 1) -> int:
     """``value`` as a whole number of at least ``least``; CampaignError otherwise, naming other things allowed."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         others = "".join(f" or {other!r}" for other in alternatives)
+        if isinstance(value, list):
+            others += f"; to sweep, write {key}={','.join(str(one) for one in value)} without brackets"
         raise CampaignError(f"{key} is {value!r}; it must be a whole number of at least {least}{others}")
     return value
 

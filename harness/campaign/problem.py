@@ -13,7 +13,9 @@ from harness.campaign.draft import Draft
 from harness.campaign.sources import source_hash
 from harness.contract import Phases
 from harness.graph.named import open_graph
-from harness.language import Algorithm, Inputs, InvalidInput, Program, trace
+from harness.language import MOST_FEATURES, Algorithm, Inputs, InvalidInput, Program, trace
+from harness.language.errors import authored
+from harness.language.start import check_inputs
 from harness.language.warm import WarmStart, kept_properties
 from harness.plugins import Registry
 
@@ -61,9 +63,10 @@ def set_problem(cell: Cell, registry: Registry, draft: Draft, phases: Phases) ->
         program = trace(algorithm)
     draft.stage("inputs")
     with phases("inputs"):
-        graph = algorithm.prepare_graph(given)
+        with authored(f"{algorithm.name}.prepare_graph", InvalidInput):
+            graph = algorithm.prepare_graph(given)
         features = _features(cell, algorithm, graph)
-        inputs = algorithm.inputs(graph, features)
+        inputs = inputs_of(algorithm, program, graph, features)
     max_supersteps = cell.max_supersteps or program.max_supersteps
     # A prepared graph follows from the one given and the algorithm, so the hash of the one given will do. The code is
     # that of the algorithm and the language, the same for every engine.
@@ -84,14 +87,25 @@ def set_problem(cell: Cell, registry: Registry, draft: Draft, phases: Phases) ->
     return Problem(algorithm, program, given, graph, inputs, features, max_supersteps, key, told)
 
 
+def inputs_of(algorithm: Algorithm, program: Program, graph: Graph, features: int) -> Inputs:
+    """Return the inputs of a run, checked. Raises InvalidInput."""
+    with authored(f"{algorithm.name}.inputs", InvalidInput):
+        inputs = algorithm.inputs(graph, features)
+    check_inputs(program, graph, features, inputs)
+    return inputs
+
+
 def _features(cell: Cell, algorithm: Algorithm, graph: Graph) -> int:
     if cell.features is not None:
         return cell.features
-    features = algorithm.default_features(graph)
+    with authored(f"{algorithm.name}.default_features", InvalidInput):
+        features = algorithm.default_features(graph)
     if features is None:
         raise InvalidInput(
             f"algorithm {cell.algorithm!r} has no natural number of features on graph {graph.name!r}; say features=K"
         )
+    if not 1 <= features <= MOST_FEATURES:
+        raise InvalidInput(f"graph {graph.name!r} suggests features={features}; a program has 1 to {MOST_FEATURES}")
     return features
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from harness.graph import Graph
     from harness.language.tracing import ProgramBuilder
 
+MOST_FEATURES = 256  # of a program, on any engine: compiled kernels hold a row of features at once
 Values = Mapping[str, NDArray[np.generic]]
 FixedPoints: TypeAlias = Literal["unknown", "one", "several"]
 

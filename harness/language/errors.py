@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import linecache
 import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 _PACKAGE = __name__.rpartition(".")[0]
@@ -46,3 +49,29 @@ class LanguageError(Exception):
 
 class InvalidInput(ValueError):
     """An algorithm cannot take this graph, these parameters or these inputs; the message names the mend."""
+
+
+@contextmanager
+def authored(what: str, kind: type[LanguageError] | type[InvalidInput]) -> Iterator[None]:
+    """Turn an unexpected exception of an author's code into an error of ``kind`` that names its line.
+
+    ``what`` is what ran, such as ``pagerank.inputs``. Errors of the language and memory errors pass unchanged.
+    """
+    try:
+        yield
+    except (LanguageError, InvalidInput, MemoryError):
+        raise
+    except Exception as error:
+        line = _line_of_origin(error)
+        message = f"{what} raised {type(error).__name__}: {error}"
+        raise LanguageError(message, line) if kind is LanguageError else kind(f"{message}\n  at {line}") from error
+
+
+def _line_of_origin(error: BaseException) -> SourceLine:
+    """Return the innermost line of the traceback that is neither in this package nor in an installed one."""
+    frames = [(frame.f_globals.get("__name__", ""), frame.f_code.co_filename, line)
+              for frame, line in traceback.walk_tb(error.__traceback__)][1:]  # fmt: skip
+    own = [(file, line) for name, file, line in frames
+           if name.rpartition(".")[0] != _PACKAGE and "site-packages" not in file]  # fmt: skip
+    file, line = own[-1] if own else frames[-1][1:] if frames else ("?", 0)
+    return SourceLine(file, line)

@@ -77,7 +77,6 @@ class Expression:
 
     __slots__ = ("args", "attribute", "dtype", "key", "op", "shape", "where")
     key: str
-    __array_ufunc__ = None  # NumPy scalars on the left must defer to our operators
     __hash__ = None  # type: ignore[assignment]  # `==` is traced, so sets and dicts must use .key
 
     def __init__(
@@ -193,6 +192,21 @@ class Expression:
         )
 
     __int__ = __index__ = __complex__ = __round__ = __float__
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *arguments: Any, **_: Any) -> Expression:
+        from harness.language.numpy_calls import traced_operator  # which imports this module
+
+        return traced_operator(ufunc.__name__, method, arguments)
+
+    def __array_function__(self, function: Any, *_: Any) -> NoReturn:
+        from harness.language.numpy_calls import refusal
+
+        raise LanguageError(refusal(function.__name__))
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        from harness.language.numpy_calls import refusal
+
+        raise LanguageError(refusal("array"))
 
     def __getitem__(self, index: int) -> Expression:
         """Element or row ``index`` (a plain int) along a first dimension of known size."""

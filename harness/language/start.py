@@ -34,6 +34,19 @@ def initial_values(
     }
 
 
+def check_inputs(program: Program, graph: Graph, features: int, inputs: Inputs) -> None:
+    """Check every input of a run for presence, shape, kind, NaN and sign, before any engine sees it.
+
+    Raises InvalidInput naming the property, what was met and what is wanted.
+    """
+    if not isinstance(inputs, Inputs):
+        raise InvalidInput(f"inputs() of {program.name} returned {type(inputs).__name__}; it must return Inputs(...)")
+    start = Start(program, graph, features, inputs, {})
+    for prop in program.properties.values():
+        if prop.role == "input":
+            start.of(prop)
+
+
 class Start:
     """The starts of single properties; arrays may be the caller's own and are not to be written.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from harness.language.declarations import Declarations
-from harness.language.errors import LanguageError, SourceLine
+from harness.language.errors import LanguageError, SourceLine, authored
 from harness.language.evaluation import Evaluator
 from harness.language.expressions import Dimension, Expression, Shape, _operand, read, walk
 from harness.language.operators import where
@@ -366,8 +366,13 @@ def _name_of(function: Function) -> str:
 
 
 def trace(algorithm: Algorithm) -> Program:
-    """Trace an algorithm: float and bool fields become run-time parameters, int and str fields are constants."""
+    """Trace an algorithm: float and bool fields become run-time parameters, int and str fields are constants.
+
+    Raises LanguageError for a program that is not well formed, and for any exception of ``build`` at the line where it
+    arose; InvalidInput for a parameter that does not fit.
+    """
     builder = ProgramBuilder(algorithm.name, _line_of(type(algorithm).build))
     symbolic, parameters = algorithm.symbolic()
-    symbolic.build(builder)
+    with authored(f"{algorithm.name}.build", LanguageError):
+        symbolic.build(builder)
     return builder.finish(parameters)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from harness.language.algorithm import MOST_FEATURES
 from harness.language.analysis import mutable
 from harness.language.expressions import walk
 from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, Program, reads
@@ -12,7 +13,7 @@ from harness.lowering.layout import Layout
 if TYPE_CHECKING:
     from harness.graph import Graph
 
-MAX_LANES = 256
+MAX_LANES = MOST_FEATURES
 
 
 def unsupported(

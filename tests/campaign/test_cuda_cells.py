@@ -197,7 +197,6 @@ def test_a_cell_on_a_gpu_is_ok_and_its_record_tells_of_the_gpu(ran, engine):
 # engine, what is asked for, outcome, words of the reason
 FAILING = {
     "an index that does not exist": ("onyx", {"index": 99}, "unsupported", "no CUDA device 99"),
-    "more features than there may be": ("onyx", {"features": 257}, "unsupported", "256"),
     "more than the limit, foreseen": ("onyx", {"device_memory_gb": 1e-4}, "out_of_memory", "limits.device_memory_gb"),
     "more than the limit, met": (
         "cusparse",

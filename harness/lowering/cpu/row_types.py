@@ -22,8 +22,10 @@ from numba.core.datamodel.models import PrimitiveModel
 from numba.core.imputils import lower_cast
 from numba.extending import register_model
 
+from harness.language.algorithm import MOST_FEATURES
+
 NumbaType = Any  # Numba annotates too little of its types to check against
-MAX_LANES = 256
+MAX_LANES = MOST_FEATURES
 
 ELEMENTS = {"float32": types.float32, "float64": types.float64, "bool": types.boolean}
 LLVM_ELEMENTS = {"float32": ir.FloatType(), "float64": ir.DoubleType(), "bool": ir.IntType(1)}

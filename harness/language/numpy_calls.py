@@ -1,0 +1,61 @@
+"""NumPy's functions called on traced values: operators are traced, any other call is a LanguageError."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, Final
+
+from harness.language import operators
+from harness.language.errors import LanguageError
+from harness.language.expressions import Expression
+
+# NumPy's scalars and arrays on the left of an operator call these.
+_OPERATORS: Final[dict[str, Callable[..., Any]]] = {
+    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
+    "true_divide": operator.truediv, "power": operator.pow, "matmul": operator.matmul, "less": operator.lt,
+    "less_equal": operator.le, "greater": operator.gt, "greater_equal": operator.ge, "equal": operator.eq,
+    "not_equal": operator.ne, "bitwise_and": operator.and_, "bitwise_or": operator.or_,
+}  # fmt: skip
+# What NumPy calls otherwise.
+_SAME: Final = {
+    "abs": "absolute", "sum": "total", "max": "largest", "amax": "largest", "min": "smallest", "amin": "smallest",
+    "any": "any_feature", "all": "all_features", "inv": "inverse", "solve": "solve_spd",
+}  # fmt: skip
+FUNCTIONS: Final = tuple(
+    sorted(
+        name
+        for name, value in vars(operators).items()
+        if callable(value) and getattr(value, "__module__", "") == operators.__name__ and not name.startswith("_")
+    )
+)
+
+
+def traced_operator(name: str, method: str, arguments: tuple[Any, ...]) -> Expression:
+    """Trace the operator that the universal function ``name`` stands for.
+
+    Raises LanguageError, at the author's line, for any other function or method.
+    """
+    if method != "__call__" or name not in _OPERATORS:
+        raise LanguageError(refusal(name))
+    left, right = (argument if isinstance(argument, Expression) else _plain(argument) for argument in arguments)
+    result: Expression = _OPERATORS[name](left, right)
+    return result
+
+
+def refusal(name: str) -> str:
+    """Return why a function of NumPy cannot take a traced value, with the functions that can."""
+    known = _SAME.get(name, name)
+    instead = f"use {known} from harness.language" if known in FUNCTIONS else "use the functions of harness.language"
+    return f"NumPy's {name} cannot take a traced value; {instead} (there are: {', '.join(FUNCTIONS)})"
+
+
+def _plain(value: Any) -> float | int | bool:
+    """Return a NumPy scalar as a number of Python. Raises LanguageError for an array."""
+    plain = value.item() if getattr(value, "ndim", None) == 0 else value
+    if not isinstance(plain, (bool, int, float)):
+        raise LanguageError(
+            f"an array of shape {getattr(value, 'shape', '?')} cannot stand in a traced expression; use numbers, "
+            "fields of the algorithm and properties"
+        )
+    return plain

@@ -1,0 +1,159 @@
+"""What the author of an algorithm got wrong is an error of the input, told with the author's line."""
+
+from __future__ import annotations
+
+import io
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from harness.campaign import application
+from harness.campaign.draft import Draft
+from harness.campaign.problem import set_problem
+from harness.contract import AlgorithmSpec, GraphSpec, Phases
+from harness.language import MOST_FEATURES, Algorithm, Inputs, InvalidInput, K, LanguageError
+
+VERTICES = 12
+
+
+class Sound(Algorithm):
+    """Sums over in-edges."""
+
+    name = "sound"
+
+    def build(self, p):
+        p.vertex("seed", K, nonnegative=True)
+        p.vertex("x", K, start="seed")
+
+        @p.over_edges(into="total", reduce="sum")
+        def gather(src):
+            return src.x
+
+        @p.over_vertices
+        def settle(v):
+            return {"x": self.step(v)}
+
+        p.repeat(2)
+        p.output("x", bound=1e-4)
+
+    def step(self, v):
+        return v.total
+
+    def inputs(self, graph, features):
+        return Inputs({"seed": np.ones((graph.num_vertices, features), np.float32)})
+
+
+class Transposed(Sound):
+    def inputs(self, graph, features):
+        return Inputs({"seed": np.ones((features, graph.num_vertices), np.float32)})
+
+
+class Absent(Sound):
+    def inputs(self, graph, features):
+        return Inputs({"seeds": np.ones((graph.num_vertices, features), np.float32)})
+
+
+class Words(Sound):
+    def inputs(self, graph, features):
+        return Inputs({"seed": np.full((graph.num_vertices, features), "one")})
+
+
+class NotANumber(Sound):
+    def inputs(self, graph, features):
+        return Inputs({"seed": np.full((graph.num_vertices, features), np.nan, np.float32)})
+
+
+class Negative(Sound):
+    def inputs(self, graph, features):
+        return Inputs({"seed": -np.ones((graph.num_vertices, features), np.float32)})
+
+
+class Mapping(Sound):
+    def inputs(self, graph, features):
+        return {"seed": np.ones((graph.num_vertices, features), np.float32)}
+
+
+class Raises(Sound):
+    def inputs(self, graph, features):
+        return Inputs({"seed": graph.vertex_data["no such data"]})  # the author's line
+
+
+class Unprepared(Sound):
+    def prepare_graph(self, graph):
+        return graph.without_loops()  # the author's line
+
+
+class Sine(Sound):
+    def step(self, v):
+        return np.sin(v.total)  # the author's line
+
+
+class Misspelt(Sound):
+    def step(self, v):
+        return undefined_name  # noqa: F821  # the author's line
+
+
+class Suggests(Sound):
+    def default_features(self, graph):
+        return MOST_FEATURES + 1
+
+
+def posed(algorithm, features=3):
+    """The problem of an algorithm of this file on a small grid."""
+    spec = AlgorithmSpec("mine", "", f"{__name__}:{algorithm.__name__}")
+    graph = GraphSpec("grid", "", "harness.graph.catalogue:grid", {"rows": 3, "columns": 4, "removed": 0.0})
+    registry = SimpleNamespace(graph=lambda name: graph, algorithm=lambda name: spec)
+    cell = SimpleNamespace(
+        graph="grid", graph_parameters={}, algorithm="mine", parameters={}, features=features, max_supersteps=None,
+        engine="", schedule={}, device=SimpleNamespace(), sources="",
+    )  # fmt: skip
+    return set_problem(cell, registry, Draft(io.BytesIO()), Phases())
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "message"),
+    [
+        (Transposed, r"input 'seed' has shape \(3, 12\); the program needs \(12, 3\)"),
+        (Absent, r"input 'seed' .* was not given"),
+        (Words, r"input 'seed' is <U3; the program needs float"),
+        (NotANumber, "input 'seed' contains NaN"),
+        (Negative, "input 'seed' is to be nonnegative"),
+        (Mapping, r"inputs\(\) of sound returned dict; it must return Inputs"),
+        (Raises, r"sound\.inputs raised KeyError: 'no such data'"),
+        (Unprepared, r"sound\.prepare_graph raised AttributeError: .*without_loops"),
+    ],
+)
+def test_wrong_inputs_name_the_property_before_any_engine_sees_them(algorithm, message):
+    with pytest.raises(InvalidInput, match=message) as met:
+        posed(algorithm)
+    if algorithm in (Raises, Unprepared):
+        assert __file__ in str(met.value)
+        assert "the author's line" in str(met.value)
+
+
+def test_a_function_of_numpy_is_refused_at_the_author_s_line():
+    with pytest.raises(LanguageError) as met:
+        posed(Sine)
+    assert "NumPy's sin cannot take a traced value" in met.value.message
+    assert "absolute, all_features, any_feature, dot, exp" in met.value.message
+    assert met.value.where.text == "return np.sin(v.total)  # the author's line"
+
+
+def test_any_exception_of_build_is_told_at_the_author_s_line():
+    with pytest.raises(LanguageError, match=r"sound\.build raised NameError: name 'undefined_name'") as met:
+        posed(Misspelt)
+    assert met.value.where.text.endswith("# the author's line")
+
+
+def test_there_is_one_limit_of_features(capsys):
+    with pytest.raises(
+        InvalidInput, match=f"suggests features={MOST_FEATURES + 1}; a program has 1 to {MOST_FEATURES}"
+    ):
+        posed(Suggests, features=None)
+    for engine in ("scipy", "onyx"):
+        command = [f"engine={engine}", "graph=grid", "algorithm=pagerank", f"features=1,{MOST_FEATURES + 1}"]
+        assert application.main(command) == 2
+        assert f"features is 257; a program has 1 to {MOST_FEATURES} on every engine" in capsys.readouterr().err
+    assert application.main(["features=[1,2]"]) == 2
+    assert "to sweep, write features=1,2 without brackets" in capsys.readouterr().err
