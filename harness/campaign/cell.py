@@ -33,7 +33,7 @@ class Measure:
 
     There are no more once the interval of the median is narrower than ``width``, relative to the median, or the runs
     have taken ``budget_s`` seconds. There are fewer only where six would take more than ``cap_s`` seconds: then one run
-    is timed, and no verdict is shown.
+    is timed, and no verdict is shown. ``accuracy``: whether the time to equal accuracy is measured, too.
     """
 
     repetitions: int = 7
@@ -41,6 +41,7 @@ class Measure:
     budget_s: float = 0.5
     width: float = 0.05
     cap_s: float = 60.0
+    accuracy: bool = True
 
 
 @dataclass(frozen=True)

@@ -42,10 +42,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from harness.campaign.change import ColdRun
+    from harness.campaign.measurement import Timing
     from harness.campaign.problem import Problem
     from harness.campaign.transitions import Checked
     from harness.contract import Engine
     from harness.language.sampled import Sample
+    from harness.records import Mark
 
 T = TypeVar("T")
 
@@ -53,13 +55,15 @@ T = TypeVar("T")
 @dataclass(frozen=True)
 class Solved:
     """The outputs, whether the run claims to be settled, how many supersteps it reports, what was checked on a sample,
-    and the cold run beside a warm one."""
+    the cold run beside a warm one, and the times with their marks."""
 
     values: Mapping[str, NDArray[Any]]
     settled: bool
     supersteps: int
     checked: Checked | None
     cold: ColdRun | None
+    timing: Timing
+    marks: list[Mark]
 
 
 def main(arguments: list[str]) -> int:
@@ -150,16 +154,24 @@ def _solve(
     spec: EngineSpec, cell: Cell, problem: Problem, draft: Draft, phases: Phases, memory_bytes: int, folder: Path
 ) -> Solved | None:
     """The engine's answer; None, with the outcome told, when there is none, or the cold run beside it is wrong."""
+    from harness.campaign.accuracy import target_of, tell_accuracy
     from harness.campaign.change import compare_cold
     from harness.campaign.transitions import sample_for
 
     sample = sample_for(cell, problem, draft, phases)
+    draft.stage("reference")
+    with phases("validate"):
+        target = target_of(cell, problem)
     draft.stage("engine")
 
     def work(engine: Engine) -> Solved | None:
         if not _admitted(engine, cell, problem, draft, memory_bytes):
             return None
-        return _values(engine, cell, problem, sample, draft, phases, folder)
+        solved = _values(engine, cell, problem, sample, draft, phases, folder)
+        if target is not None:
+            marks = tell_accuracy(engine, cell, problem, target, solved.values, solved.timing, draft, phases)
+            draft.tell(marks=list(dict.fromkeys([*solved.marks, *marks])))
+        return solved
 
     solved = _with_engine(spec, cell, draft, phases, work)
     if solved is None or solved.cold is None:
@@ -279,7 +291,7 @@ def _values(
     draft.stage("download")
     with phases("download"):
         values = checked.answer if checked else answer_of(engine, problem.wanted)
-        return Solved(values, settled, len(timing.statistics.supersteps), checked, cold)
+        return Solved(values, settled, len(timing.statistics.supersteps), checked, cold, timing, marks)
 
 
 def _count_memory(spec: EngineSpec, cell: Cell, problem: Problem, draft: Draft, phases: Phases, folder: Path) -> None:

@@ -26,7 +26,20 @@ DIRECTIONS = get_args(Direction)
 MOST = 2**63 - 1
 # The phases that the harness times itself.
 RESERVED_PHASES = frozenset(
-    ("open", "trace", "inputs", "sample", "wait", "warm_up", "check", "download", "memory", "validate", "fingerprint")
+    (
+        "open",
+        "trace",
+        "inputs",
+        "sample",
+        "wait",
+        "warm_up",
+        "check",
+        "download",
+        "memory",
+        "validate",
+        "fingerprint",
+        "accuracy",
+    )
 )
 _SHOWN = 60  # characters of a value that a message quotes
 

@@ -40,8 +40,8 @@ _NONE = "none"  # the stamp of a record that is not there
 _SPIN_COUNT = "3000"
 _EMPTY: dict[str, Any] = {
     "identity": None, "features": None, "graph": {}, "program": {}, "bytes_needed": None, "phases": {}, "solve": None,
-    "marks": [], "settled": None, "supersteps": [], "validation": None, "warm": None, "memory": None, "metrics": {},
-    "stage": "start", "reason": "",
+    "marks": [], "settled": None, "supersteps": [], "validation": None, "warm": None, "memory": None, "accuracy": None,
+    "metrics": {}, "stage": "start", "reason": "",
 }  # fmt: skip
 
 

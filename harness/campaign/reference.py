@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import tempfile
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 _METHOD_FILE = "method.txt"
 _ALLOWANCE = "-allowance"
+# A converged answer: at this share of the program's tolerance, within so many times the most supersteps of a run.
+_CONVERGED, _LONGER = 0.01, 2
 
 
 def expected(problem: Problem, *, settled: bool) -> Answer:
@@ -39,6 +42,16 @@ def expected(problem: Problem, *, settled: bool) -> Answer:
 def library_answer(problem: Problem) -> Answer | None:
     """What a settled run gives, by the algorithm's own method; None where it has none."""
     return _kept(f"{problem.key}-settled", problem.program.outputs, lambda: _settled_answer(problem))
+
+
+def converged(problem: Problem) -> Answer | None:
+    """Return the float64 answer at a tolerance of a hundredth of the program's; None where it does not converge.
+
+    It is nearer to the fixed point than any engine that stops at the program's own tolerance.
+    """
+    answer = _kept(f"{problem.key}-converged", problem.program.outputs, lambda: _converged(problem))
+    assert answer is not None
+    return answer if answer.method else None
 
 
 def _kept(key: str, names: Sequence[str], compute: Callable[[], Answer | None]) -> Answer | None:
@@ -79,6 +92,22 @@ def _reference(problem: Problem) -> Answer:
     run.reset(problem.inputs)
     run.run(problem.max_supersteps)
     return Answer({name: run.values(name) for name in problem.program.outputs}, "the float64 reference")
+
+
+def _converged(problem: Problem) -> Answer:
+    """Return the converged answer; its method is empty where the reference did not converge."""
+    from harness.language.reference import ReferenceRun
+
+    program, inputs = problem.program, problem.inputs
+    name = program.control.tolerance
+    assert name is not None
+    tolerance = dict(program.parameters) | dict(inputs.parameters)
+    tighter = dataclasses.replace(inputs, parameters={**inputs.parameters, name: _CONVERGED * tolerance[name]})
+    run = ReferenceRun(program, problem.graph, problem.features)
+    run.reset(tighter)
+    settled = run.run(_LONGER * problem.max_supersteps).settled
+    method = f"the float64 reference at {_CONVERGED:g} of the tolerance" if settled else ""
+    return Answer({name: run.values(name) for name in program.outputs}, method)
 
 
 @contextmanager

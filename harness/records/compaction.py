@@ -31,6 +31,7 @@ COLUMNS = {
     "outcome": "VARCHAR", "reason": "VARCHAR", "stage": "VARCHAR", "seconds": "DOUBLE",
     "vertices": "BIGINT", "edges": "BIGINT", "supersteps": "INTEGER", "edges_visited": "BIGINT", "settled": "BOOLEAN",
     "median": "DOUBLE", "low": "DOUBLE", "high": "DOUBLE", "minimum": "DOUBLE", "confidence": "DOUBLE",
+    "accuracy_superstep": "INTEGER", "accuracy_median": "DOUBLE",
     "error": "DOUBLE", "samples": "DOUBLE[]", "marks": "VARCHAR[]", "schedule": "JSON", "phases": "JSON",
     "metrics": "JSON", "environment": "JSON", "record": "JSON",
 }  # fmt: skip
@@ -152,6 +153,7 @@ def _rows(folder: Path, paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
 def _row(record: Record) -> dict[str, Any]:
     labels, graph, solve, validation = record["labels"], record["graph"], record["solve"], record["validation"]
     steps = record["supersteps"]
+    accuracy: Mapping[str, Any] = (record["accuracy"] or {}) if record["outcome"] == Outcome.OK else {}
     # a wrong answer has no time that a query could take for one; its record keeps it
     timed: Mapping[str, Any] = solve if solve and record["outcome"] == Outcome.OK else {}
     return {
@@ -165,6 +167,8 @@ def _row(record: Record) -> dict[str, Any]:
         "device": record["config"].get("device", {}).get("kind"),
         "supersteps": len(steps),
         "edges_visited": sum(step[1] for step in steps),
+        "accuracy_superstep": accuracy.get("superstep"),
+        "accuracy_median": (accuracy.get("solve") or {}).get("median"),
         "error": validation["error"] if validation else None,
         "record": record,
     }

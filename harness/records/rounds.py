@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from harness.records.mark import Mark
 from harness.records.outcome import Outcome
-from harness.records.schema import Record, Solve
+from harness.records.schema import Accuracy, Record, Solve
 from harness.records.statistics import rounds_interval
 
 # What has to be alike before two times are set against each other or put together; load and commit may differ.
@@ -83,10 +83,24 @@ def _merged(rounds: Sequence[Record]) -> Record:
         "marks": marks,
         "seconds": sum(r["seconds"] for r in rounds),
     }
+    together["accuracy"] = _accuracy(rounds)
     if first["warm"] is not None:
         colds = [record["warm"]["cold"] for record in rounds if record["warm"] is not None]
         together["warm"] = {**first["warm"], "cold": _solve(colds)}
     return cast("Record", {**first, **together})
+
+
+def _accuracy(rounds: Sequence[Record]) -> Accuracy | None:
+    """Return the time to equal accuracy of all rounds; the latest superstep, should an engine's runs differ."""
+    found = [record["accuracy"] for record in rounds]
+    known = [one for one in found if one is not None]
+    if not known or len(known) < len(found):
+        return None
+    solves = [one["solve"] for one in known if one["solve"] is not None]
+    last = max(known, key=lambda one: one["superstep"] or 0)
+    if len(solves) < len(known):
+        return next(one for one in known if one["solve"] is None)
+    return cast("Accuracy", {**last, "solve": _solve(solves)})
 
 
 def _solve(solves: Sequence[Solve]) -> Solve:

@@ -17,14 +17,14 @@ from harness.records.outcome import Outcome
 from harness.records.text import REASON_LIMIT
 
 # Raised whenever a field is added, taken away or changes its meaning; `harness.records.versions` then learns the step.
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 
 # A number that need not be finite. In a file such a one is a string, as in the JSON form of protocol buffers: JSON has
 # no numbers for them, and null would be no distance where infinity is one.
 Number = Annotated[float, Meta(title="number, or one that is not finite")]
 _NUMBER = {"anyOf": [{"type": "number"}, {"enum": ["Infinity", "-Infinity", "NaN"]}]}
-NUMBER_FIELDS = ("metrics", "validation")
+NUMBER_FIELDS = ("metrics", "validation", "accuracy")
 
 
 class RecordError(ValueError):
@@ -78,6 +78,22 @@ class Validation(TypedDict):
     bound: float
     detail: str
     against: Annotated[str, Meta(description="the method that gave the true answer")]
+
+
+class Accuracy(TypedDict):
+    """The run to the first answer within the program's bound of the converged answer, for programs that converge."""
+
+    superstep: Annotated[
+        int | None,
+        Meta(
+            description="the first whose answer is within the bound; null: that of the own stop is not, or not sought"
+        ),
+    ]
+    error: Annotated[Number, Meta(description="largest relative error there, or at the own stop where it is null")]
+    error_before: Annotated[Number, Meta(description="the same one superstep earlier; NaN: there is none")]
+    bound: Annotated[float, Meta(description="relative error that is allowed")]
+    against: Annotated[str, Meta(description="the method that gave the converged answer")]
+    solve: Annotated[Solve | None, Meta(description="timed runs of exactly that many supersteps from the start")]
 
 
 class Warm(TypedDict):
@@ -213,6 +229,7 @@ class Record(TypedDict):
         list[tuple[int, int, str]], Meta(description="active sources, edges visited and direction of each superstep")
     ]
     validation: Validation | None
+    accuracy: Annotated[Accuracy | None, Meta(description="time to equal accuracy; null where it was not measured")]
     warm: Annotated[Warm | None, Meta(description="where the graph was changed between two runs, else null")]
     memory: Annotated[Memory | None, Meta(description="memory transactions, where they were asked for, else null")]
     metrics: Annotated[
@@ -234,7 +251,13 @@ def validate(data: Mapping[str, Any]) -> Record:
         msgspec.convert(data, Record)
     except msgspec.ValidationError as error:
         raise RecordError(f"this is no record: {error}") from error
-    for name, described in (("solve", Solve), ("validation", Validation), ("warm", Warm), ("memory", Memory)):
+    for name, described in (
+        ("solve", Solve),
+        ("validation", Validation),
+        ("accuracy", Accuracy),
+        ("warm", Warm),
+        ("memory", Memory),
+    ):
         if data[name] is not None:
             _same_names(f"field {name!r}", described, data[name])
     if data["outcome"] == Outcome.OK and not (data["solve"] and data["identity"]):
@@ -247,13 +270,15 @@ def json_schema() -> dict[str, Any]:
     made = msgspec.json.schema(Record)
     record = made["$defs"]["Record"]
     record["properties"]["schema"] |= {"const": SCHEMA_VERSION}
-    for name in ("Record", "Solve", "Validation", "Warm", "Memory"):
+    for name in ("Record", "Solve", "Validation", "Accuracy", "Warm", "Memory"):
         made["$defs"][name]["additionalProperties"] = False
     for described in (
         record["properties"]["metrics"]["additionalProperties"],
         made["$defs"]["Validation"]["properties"]["error"],
+        made["$defs"]["Accuracy"]["properties"]["error"],
+        made["$defs"]["Accuracy"]["properties"]["error_before"],
     ):
-        del described["type"]
+        described.pop("type", None)
         described |= _NUMBER
     title = f"Record of the Onyx harness, version {SCHEMA_VERSION}"
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **made}

@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.records.mark import Mark
 from harness.records.schema import SCHEMA_VERSION, NewerRecord, RecordError
+from harness.records.statistics import median_interval
 
 # Version 1 had no marks: this much of other work made its table put a star beside the time.
 _BUSY_CORES_OF_1 = 0.2
@@ -67,6 +68,21 @@ def _from_5(data: dict[str, Any]) -> dict[str, Any]:
     return data
 
 
+def _from_6(data: dict[str, Any]) -> dict[str, Any]:
+    """Version 7 knows the time to equal accuracy, and intervals of a confidence that holds."""
+    warm = data["warm"]
+    if warm is not None:
+        warm = {**warm, "cold": _with_interval(warm["cold"])}
+    solve = data["solve"]
+    return {**data, "accuracy": None, "warm": warm, "solve": None if solve is None else _with_interval(solve)}
+
+
+def _with_interval(solve: dict[str, Any]) -> dict[str, Any]:
+    """Return timed runs with the interval that the present version gives their samples."""
+    found = median_interval(solve["samples"])
+    return {**solve, "low": found.low, "high": found.high, "confidence": found.confidence}
+
+
 _STEPS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4, 5: _from_5,
+    1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4, 5: _from_5, 6: _from_6,
 }  # fmt: skip

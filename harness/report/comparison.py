@@ -56,6 +56,7 @@ def interval_text(solve: Solve) -> str:
 def confidence_note(records: Sequence[Record]) -> str:
     """Return a sentence with the least confidence of the intervals of some records; empty where they have none."""
     solves = [record["solve"] for record in records if record["outcome"] == Outcome.OK]
+    solves += [solve for record in records if (solve := accurate(record))]
     shown = [solve["confidence"] for solve in solves if solve and sufficient(solve)]
     few = sum(solve is not None and not sufficient(solve) for solve in solves)
     told = []
@@ -157,17 +158,36 @@ def baseline_of(records: Sequence[Record], engine: str | None) -> Record | None:
     return min(candidates, key=lambda record: record["labels"]["engine"] != engine, default=None)
 
 
-def ratio(record: Record, baseline: Record | None, *, forced: bool = False) -> Ratio | None:
+def ratio(record: Record, baseline: Record | None, *, forced: bool = False, to_accuracy: bool = True) -> Ratio | None:
     """Return the speed-up of a record over the baseline; None where there is none, see :func:`obstacle`.
 
-    ``forced`` compares times of different sweeps and machines too.
+    It is that of the times to equal accuracy where both have one and ``to_accuracy`` is true, else that of the runs to
+    their own stop. ``forced`` compares times of different sweeps and machines too.
     """
     if baseline is None or record is baseline or obstacle(record, baseline):
         return None
     if not (forced or _of_one_sweep(record, baseline)):
         return None
-    mine, theirs = record["solve"], baseline["solve"]
+    mine, theirs = accurate(record), accurate(baseline)
+    if not (to_accuracy and mine and theirs):
+        mine, theirs = record["solve"], baseline["solve"]
     return ratio_of(mine, theirs) if _both_ok(record, baseline) and mine and theirs else None
+
+
+def accurate(record: Record) -> Solve | None:
+    """Return the timed runs to equal accuracy of a record that is ok; None where there are none."""
+    accuracy = record["accuracy"]
+    return accuracy["solve"] if accuracy is not None and record["outcome"] == Outcome.OK else None
+
+
+def accuracy_note(records: Sequence[Record]) -> str:
+    """Return a sentence on the times to equal accuracy among some records; empty where there are none."""
+    if not any(accurate(record) for record in records):
+        return ""
+    return (
+        "To accuracy: the run to the first superstep whose answer is within the program's bound of the converged "
+        "answer. Speed-ups compare these times where both rows have one, and whole runs elsewhere."
+    )
 
 
 def obstacle(record: Record, baseline: Record | None) -> str:

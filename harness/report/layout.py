@@ -176,7 +176,7 @@ def cell_text(layout: Layout, row: Row, name: str) -> str:
         return NOTHING
     if record["outcome"] != Outcome.OK or record["solve"] is None:
         return outcome_sign(record)
-    found = ratio(record, first)
+    found = ratio(record, first, to_accuracy=False)  # of the times that the first column shows
     if found is None:
         return NOT_COMPARABLE if obstacle(record, first) else seconds(record["solve"]["median"])
     if not found.sufficient:
@@ -190,5 +190,5 @@ def _fastest(row: Row) -> str | None:
     if len(timed) < 2:
         return None
     best = min(timed, key=lambda name: timed[name]["solve"]["median"])  # type: ignore[index]
-    others = [ratio(timed[best], record) for name, record in timed.items() if name != best]
+    others = [ratio(timed[best], record, to_accuracy=False) for name, record in timed.items() if name != best]
     return best if all(found is not None and found.decided for found in others) else None

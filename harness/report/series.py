@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from harness.records import Record
 from harness.records.outcome import Outcome
 from harness.records.schema import Solve
-from harness.report.comparison import Ratio, baseline_of, grouped, obstacle, ratio, sufficient
+from harness.report.comparison import Ratio, accurate, baseline_of, grouped, obstacle, ratio, sufficient
 
 # The way of one run, so that bars of different engines stack in the same order; an engine's own phases come before
 # the warm-up.
 _BEFORE = ("open", "trace", "inputs", "transform", "lower", "compile", "upload")
-_AFTER = ("wait", "warm_up", "solve", "download", "validate")
+_AFTER = ("wait", "warm_up", "solve", "accuracy", "download", "validate")
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,8 @@ class Comparison:
         timed = [one for one in self.records if one["outcome"] == Outcome.OK and one["solve"] is not None]
         if len(timed) < 2:
             return None
-        first, *others = sorted(timed, key=_median)
+        by_accuracy = all(accurate(one) for one in timed)
+        first, *others = sorted(timed, key=lambda one: _median(accurate(one) if by_accuracy else one["solve"]))
         found = [ratio(first, other, forced=self.forced) for other in others]
         return first if all(one is not None and one.decided for one in found) else None
 
@@ -220,6 +221,5 @@ def edges_per_second(record: Record) -> float | None:
     return float(sum(step[1] for step in record["supersteps"]) / solve["median"])
 
 
-def _median(record: Record) -> float:
-    solve = record["solve"]
+def _median(solve: Solve | None) -> float:
     return float(solve["median"]) if solve is not None else math.inf

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from harness.records import Mark, Record
 from harness.records.outcome import Outcome
-from harness.report.comparison import changed_graph_notes, confidence_note, group_of
+from harness.report.comparison import accuracy_note, changed_graph_notes, confidence_note, group_of
 from harness.report.console import as_text, console, literal
 from harness.report.failures import failures
 from harness.report.layout import Layout, layout_table, legend
@@ -36,8 +36,8 @@ def show_sweep(records: Sequence[Record], cells: int, baseline: str | None, fold
         out.print(literal(f"! {note}"))
     for note in _mark_notes(records):
         out.print(Text(f"* {note}"))
-    if confidence := confidence_note(records):
-        out.print(Text(confidence))
+    for told in filter(None, (accuracy_note(records), confidence_note(records))):
+        out.print(Text(told))
     if any(unsettled(record) for record in records):
         out.print(Text(UNSETTLED_NOTE))
     rows = warm_rows(records)

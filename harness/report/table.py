@@ -10,7 +10,7 @@ from rich.text import Text
 
 from harness.records import Record
 from harness.records.outcome import Outcome
-from harness.report.comparison import Group, baseline_of, grouped, interval_text, obstacle, ratio
+from harness.report.comparison import Group, accurate, baseline_of, grouped, interval_text, obstacle, ratio
 from harness.report.console import literal
 from harness.report.progress import outcome_text
 from harness.report.series import engine_label
@@ -19,8 +19,10 @@ from harness.report.units import count, quality, seconds
 # The columns of names with the least width that each keeps, and of numbers; those that are left out first.
 _NAMES = {"graph": 7, "algorithm": 7, "k": 1, "engine": 7}
 _OUTCOME = 7
-_NUMBERS = ("solve (median)", "interval", "supersteps", "edges visited", "error", "quality")
-_SPARED = ("edges visited", "error", "quality", "supersteps", "interval")
+_NUMBERS = (
+    "solve (median)", "interval", "to accuracy", "supersteps", "a superstep", "edges visited", "error", "quality",
+)  # fmt: skip
+_SPARED = ("edges visited", "a superstep", "error", "quality", "supersteps", "interval", "to accuracy")
 _ANY_WIDTH = 10_000
 _BREAK = "\n"
 UNSETTLED = "not settled"
@@ -33,19 +35,20 @@ def comparison_table(records: Sequence[Record], baseline: str | None, width: int
     ``width``: of the terminal, in characters. What does not fit beside names, outcomes, times and speed-ups is left
     out, and told below the table.
     """
+    absent = () if any(accurate(record) for record in records) else ("to accuracy",)
     for left_out in range(len(_SPARED) + 1):
-        table = _table(records, baseline, _SPARED[:left_out])
+        table = _table(records, baseline, _SPARED[:left_out], absent)
         if width is None or Console(width=_ANY_WIDTH).measure(table).minimum <= width:
             break
     return table
 
 
-def _table(records: Sequence[Record], baseline: str | None, spared: Collection[str]) -> Table:
+def _table(records: Sequence[Record], baseline: str | None, spared: Collection[str], absent: Collection[str]) -> Table:
     table = Table(title_justify="left", pad_edge=False, caption_justify="left")
     for name, least in _NAMES.items():
         table.add_column(name, justify="right" if name == "k" else "left", overflow="fold", min_width=least)
     table.add_column("outcome", min_width=_OUTCOME)
-    kept = [name for name in _NUMBERS if name not in spared]
+    kept = [name for name in _NUMBERS if name not in spared and name not in absent]
     for name in kept:
         table.add_column(name.replace(" ", "\n") if spared else name, justify="right", no_wrap=True)
     over = f"speed-up{_BREAK if spared else ' '}over {baseline}" if baseline else "speed-up"
@@ -57,7 +60,9 @@ def _table(records: Sequence[Record], baseline: str | None, spared: Collection[s
             names = _group_cells(group, members, first=place == 0)
             table.add_row(*names, *_cells(record, base, kept))
     if spared:
-        table.caption = f"not shown at this width: {', '.join(name for name in _NUMBERS if name in spared)}"
+        table.caption = (
+            f"not shown at this width: {', '.join(name for name in _NUMBERS if name in spared and name not in absent)}"
+        )
     return table
 
 
@@ -80,7 +85,9 @@ def _cells(record: Record, base: Record | None, kept: Sequence[str]) -> list[Tex
     numbers = {
         "solve (median)": Text("-" if timed is None else seconds(timed["median"])),
         "interval": Text("-" if timed is None else interval_text(timed) + mark),
+        "to accuracy": Text(accuracy_text(record)),
         "supersteps": _supersteps(record),
+        "a superstep": Text("-" if timed is None or not steps else seconds(timed["median"] / len(steps))),
         "edges visited": Text(count(sum(step[1] for step in steps)) if steps else "-"),
         "error": Text("-" if validation is None else f"{validation['error']:.1e}"),
         "quality": _quality(record),
@@ -92,6 +99,16 @@ def _cells(record: Record, base: Record | None, kept: Sequence[str]) -> list[Tex
 def unsettled(record: Record) -> bool:
     """Whether the run was stopped at its limit of supersteps before it had settled."""
     return record["settled"] is False and record["outcome"] == Outcome.OK
+
+
+def accuracy_text(record: Record) -> str:
+    """Return the time to equal accuracy with its superstep, or that the answer is never so near."""
+    timed, accuracy = accurate(record), record["accuracy"]
+    if accuracy is None or record["outcome"] != Outcome.OK:
+        return "-"
+    if timed is None:
+        return "not reached" if accuracy["error"] > accuracy["bound"] else "not timed"
+    return f"{seconds(timed['median'])} ({accuracy['superstep']})"
 
 
 def _supersteps(record: Record) -> Text:

@@ -9,9 +9,9 @@ from typing import Any
 
 from harness.records import Record
 from harness.records.outcome import Outcome
-from harness.report.comparison import interval_text
+from harness.report.comparison import accurate, interval_text
 from harness.report.series import Comparison, edges_per_second, engine_label
-from harness.report.table import UNSETTLED, disturbed, unsettled
+from harness.report.table import UNSETTLED, accuracy_text, disturbed, unsettled
 from harness.report.units import count, quality, seconds, times
 
 
@@ -46,8 +46,10 @@ COLUMNS = (
     Column("engine"),
     Column("outcome"),
     Column("solve", numeric=True),
+    Column("to accuracy", numeric=True),
     Column("speed-up", numeric=True),
     Column("supersteps", numeric=True),
+    Column("a superstep", numeric=True),
     Column("edges visited", numeric=True),
     Column("edges/s", numeric=True),
     Column("error", numeric=True),
@@ -78,29 +80,44 @@ def cell_row(group: Comparison, record: Record) -> dict[str, Any]:
 def _times_of(group: Comparison, record: Record, outcome: Outcome) -> list[Entry]:
     solve = record["solve"]
     if outcome is not Outcome.OK or solve is None:
-        return [_ABSENT, _ABSENT]
+        return [_ABSENT, _ABSENT, _ABSENT]
     mark = " *" if disturbed(record) else ""
-    time = Entry(seconds(solve["median"]), solve["median"], interval_text(solve) + mark)
+    times_of = [Entry(seconds(solve["median"]), solve["median"], interval_text(solve) + mark), _to_accuracy(record)]
+    return [*times_of, _speed_up(group, record)]
+
+
+def _to_accuracy(record: Record) -> Entry:
+    timed, accuracy = accurate(record), record["accuracy"]
+    if accuracy is None or timed is None:
+        return _ABSENT if accuracy is None else Entry(accuracy_text(record))
+    aside = f"superstep {accuracy['superstep']}, {interval_text(timed)}"
+    return Entry(seconds(timed["median"]), timed["median"], aside)
+
+
+def _speed_up(group: Comparison, record: Record) -> Entry:
     if record is group.baseline:
-        return [time, Entry("1×", 1.0, "baseline")]
+        return Entry("1×", 1.0, "baseline")
     found = group.ratio(record)
     if found is None:
         told = group.obstacle(record)
-        return [time, Entry("n/c", aside=told) if told else _ABSENT]
+        return Entry("n/c", aside=told) if told else _ABSENT
     if not found.sufficient:
-        return [time, Entry("?", aside=found.doubt)]
+        return Entry("?", aside=found.doubt)
     if not found.decided:
-        return [time, Entry("≈", found.value, f"[{found.low:.3g}, {found.high:.3g}]")]
+        return Entry("≈", found.value, f"[{found.low:.3g}, {found.high:.3g}]")
     style = "gain" if found.value > 1 else "loss"
-    return [time, Entry(times(found.value), found.value, f"[{found.low:.3g}, {found.high:.3g}]", style)]
+    return Entry(times(found.value), found.value, f"[{found.low:.3g}, {found.high:.3g}]", style)
 
 
 def _work_of(record: Record) -> list[Entry]:
     steps = record["supersteps"]
     edges, rate = sum(step[1] for step in steps), edges_per_second(record)
+    solve = record["solve"] if record["outcome"] == Outcome.OK else None
+    step = solve["median"] / len(steps) if solve and steps else None
     told = [f"{name} {quality(value)}" for name, value in record["metrics"].items() if value is not None]
     return [
         Entry(str(len(steps)), float(len(steps)), _stopped(record)) if steps else _ABSENT,
+        Entry(seconds(step), step) if step is not None else _ABSENT,
         Entry(count(edges), float(edges)) if steps else _ABSENT,
         Entry(count(round(rate)), rate) if rate is not None else _ABSENT,
         _error(record["validation"]),

@@ -23,7 +23,7 @@ _LONGEST_LABEL = 42  # letters that fit into a line
 _PHASE_STYLES = {
     "open": "given0", "trace": "given1", "inputs": "given2", "transform": "prepare0", "lower": "prepare1",
     "compile": "prepare2", "upload": "prepare3", "wait": "given0", "warm_up": "warm", "solve": "solve",
-    "download": "after0", "validate": "after1",
+    "accuracy": "warm", "download": "after0", "validate": "after1",
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.records import Mark, Record, merge_rounds, superseded
 from harness.records.outcome import Outcome
-from harness.report.comparison import changed_graph_notes, confidence_note
+from harness.report.comparison import accuracy_note, changed_graph_notes, confidence_note
 from harness.report.failures import Failure, failures
 from harness.report.page.cells import COLUMNS, cell_row
 from harness.report.page.charts import BarChart, LineChart, over_features, over_phases, over_supersteps, phase_style
@@ -74,6 +74,7 @@ def page_model(records: Sequence[Record], baseline: str | None, cells: int, *, a
         _FAILED: sum(not outcome.acceptable for outcome in outcomes),
         "marks": [*changed_graph_notes(records), *_marks(records), *([_OLDER.format(older)] if older else [])],
         "confidence": confidence_note(records),
+        "accuracy": accuracy_note(records),
         "engines": engines,
         "styles": STYLES,
         "standings": [_standing(one) for one in sorted(standings(groups), key=lambda one: -(one.mean or 0))],

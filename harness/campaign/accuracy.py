@@ -1,0 +1,158 @@
+"""Time to equal accuracy: how long an engine takes to the first answer that is within the program's bound.
+
+Engines stop by a criterion that each measures on its own values, so their runs end at different accuracies. What is
+compared instead is the run to the first superstep whose answer is within the bound of the converged float64 answer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from harness.campaign.environment import Bystanders
+from harness.campaign.lock import timed_turn
+from harness.campaign.measurement import Timing, answer_of, marks_of, measure_engine, reset
+from harness.campaign.reference import converged
+from harness.contract import Phases
+from harness.language.validation import compare
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from harness.campaign.cell import Cell, Measure
+    from harness.campaign.draft import Draft
+    from harness.campaign.problem import Problem
+    from harness.contract import Engine
+    from harness.language.algorithm import Answer
+    from harness.records import Mark
+
+# The search takes about eight runs of most of the supersteps, and the timing as many again.
+_RUNS = 16
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How far an answer is from the converged one: whether it is ``within`` the bound, and its relative ``error``."""
+
+    within: bool
+    error: float
+    bound: float
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """The first ``superstep`` found within the bound, its distance, and the distance one superstep earlier.
+
+    ``before`` is None for the first superstep of a run.
+    """
+
+    superstep: int
+    at: Distance
+    before: Distance | None
+
+
+def target_of(cell: Cell, problem: Problem) -> Answer | None:
+    """Return the converged float64 answer; None where time to equal accuracy has no meaning or is not wanted.
+
+    It has one for programs that converge to a tolerance and may run until they do: not where the cell limits the
+    supersteps, and not for warm runs.
+    """
+    control = problem.program.control
+    if not cell.measure.accuracy or cell.validate is not True or problem.start is not None or problem.by_residual:
+        return None
+    if not control.settles or control.tolerance is None or problem.max_supersteps < problem.program.max_supersteps:
+        return None
+    return converged(problem)
+
+
+def distance(problem: Problem, target: Answer, values: Mapping[str, NDArray[Any]]) -> Distance:
+    """Return how far an answer is from the converged one, by the comparison that validation uses."""
+    found = compare(problem.program, values, target.values)
+    return Distance(found.ok, float(found.error), float(found.bound))
+
+
+def tell_accuracy(
+    engine: Engine, cell: Cell, problem: Problem, target: Answer, values: Mapping[str, NDArray[Any]], timing: Timing,
+    draft: Draft, phases: Phases,
+) -> list[Mark]:  # fmt: skip
+    """Tell the time to equal accuracy; return what speaks against it.
+
+    ``values``, ``timing``: the answer at the engine's own stop, and the runs to it.
+    """
+    draft.stage("accuracy")
+    with timed_turn(cell, draft, phases), phases("accuracy"):
+        bystanders = Bystanders()
+        at_stop = distance(problem, target, values)
+        told, timed = accuracy_of(engine, problem, target, timing, at_stop, cell.measure)
+        others = bystanders.cores()
+    draft.tell(accuracy=told)
+    return [] if timed is None else marks_of(timed, cell.measure, others, throttled=bystanders.throttled())
+
+
+def accuracy_of(
+    engine: Engine, problem: Problem, target: Answer, timing: Timing, at_stop: Distance, measure: Measure
+) -> tuple[dict[str, Any], Timing | None]:
+    """Return the ``accuracy`` field of a record, and the timed runs to that superstep (None where there are none).
+
+    ``timing``, ``at_stop``: the runs to the engine's own stop, and the distance of their answer.
+    """
+    last = len(timing.statistics.supersteps)
+    told: dict[str, Any] = {
+        "superstep": None, "error": at_stop.error, "error_before": math.nan, "bound": at_stop.bound,
+        "against": target.method, "solve": None,
+    }  # fmt: skip
+    if not at_stop.within or _RUNS * timing.interval.median > measure.cap_s:
+        return told, None
+
+    def probe(supersteps: int) -> Distance:
+        reset(engine, problem.inputs)
+        engine.run(supersteps)
+        return distance(problem, target, answer_of(engine, problem.program.outputs))
+
+    found = first_within(probe, last, at_stop)
+    if found.superstep < last:
+        # The engine is warm, and what is timed is the same code.
+        measure = dataclasses.replace(measure, warmup_s=0.0)
+        timing = measure_engine(engine, problem.inputs, found.superstep, measure, Phases())
+    before = math.nan if found.before is None else found.before.error
+    told |= {"superstep": found.superstep, "error": found.at.error, "error_before": before, "solve": timing.plain()}
+    return told, timing
+
+
+def first_within(probe: Callable[[int], Distance], last: int, at_last: Distance) -> Crossing:
+    """Return a superstep within the bound whose predecessor is not; ``at_last`` must be within it.
+
+    ``probe`` gives the distance after a number of supersteps. Iterations that converge lose error by a nearly constant
+    factor, so the next superstep to try is interpolated in the logarithm of the error; where that does not halve the
+    bracket, the middle is next, so that there are at most about 2 log2(last) probes. Both ends of the result have been
+    probed. Were the error to rise above the bound again, the result is one of several crossings.
+    """
+    low, high = 0, last
+    at_low: Distance | None = None
+    at_high = at_last
+    halve = True
+    while high - low > 1:
+        middle = (low + high) // 2
+        guess = middle if halve or at_low is None else _interpolated(low, at_low, high, at_high)
+        width = high - low
+        found = probe(guess)
+        if found.within:
+            high, at_high = guess, found
+        else:
+            low, at_low = guess, found
+        halve = not halve and high - low > width // 2
+    return Crossing(high, at_high, at_low)
+
+
+def _interpolated(low: int, at_low: Distance, high: int, at_high: Distance) -> int:
+    """Return the superstep between two others at which an error that falls by a constant factor meets the bound."""
+    above, below = (math.log(max(one.error, 1e-300) / max(one.bound, 1e-300)) for one in (at_low, at_high))
+    if not math.isfinite(above) or not math.isfinite(below) or above <= below:
+        return (low + high) // 2
+    place = low + (high - low) * above / (above - below)
+    return min(max(math.ceil(place), low + 1), high - 1)

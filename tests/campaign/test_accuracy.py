@@ -1,0 +1,227 @@
+"""Time to equal accuracy: the first superstep whose answer is within the bound, and the time of a run to it."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import math
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.algorithms.bfs import BFS
+from harness.algorithms.label_propagation import LabelPropagation
+from harness.algorithms.pagerank import PageRank
+from harness.campaign.accuracy import Distance, accuracy_of, distance, first_within, target_of
+from harness.campaign.cell import Measure
+from harness.campaign.measurement import Timing, measure_engine
+from harness.campaign.problem import Problem
+from harness.contract import Device, Phases, RunStatistics
+from harness.graph.generators import grid, rmat
+from harness.language import trace
+
+EXAMPLE = Path(__file__).parents[1] / "thirdparty"
+MEASURE = Measure(budget_s=1e-6, warmup_s=0.0)
+PROBLEMS = {
+    "pagerank": (PageRank(), lambda: rmat(scale=8, edge_factor=8), 3),
+    "label_propagation": (LabelPropagation(), lambda: grid(rows=6, columns=6), 3),
+}
+
+
+# the search ----------------------------------------------------------------------------------------------------------
+def falling(error_of, bound, probes):
+    def probe(supersteps):
+        probes.append(supersteps)
+        error = error_of(supersteps)
+        return Distance(error <= bound, error, bound)
+
+    return probe
+
+
+@given(st.integers(1, 2000), st.floats(1e-12, 0.9), st.floats(0.3, 0.999))
+def test_the_first_superstep_within_the_bound_is_found_in_a_few_probes(last, bound, rate):
+    def error_of(supersteps):
+        return rate**supersteps
+
+    wanted = next((s for s in range(1, last + 1) if error_of(s) <= bound), None)
+    if wanted is None:
+        return
+    probes = []
+    found = first_within(falling(error_of, bound, probes), last, Distance(True, error_of(last), bound))
+    assert found.superstep == wanted
+    assert found.at.within
+    assert found.before is None if wanted == 1 else not found.before.within
+    assert len(probes) <= 2 * math.log2(last + 1) + 2
+
+
+@given(st.lists(st.floats(0.0, 2.0), min_size=1, max_size=80))
+def test_an_error_that_rises_again_still_gives_a_crossing(errors):
+    errors[-1] = 0.5
+    probe = falling(lambda supersteps: errors[supersteps - 1], 1.0, [])
+    found = first_within(probe, len(errors), Distance(True, 0.5, 1.0))
+    assert errors[found.superstep - 1] <= 1.0
+    assert found.superstep == 1 or errors[found.superstep - 2] > 1.0
+
+
+def test_it_takes_few_probes_where_the_error_falls_by_a_constant_factor():
+    probes = []
+    first_within(falling(lambda s: 0.9**s, 1e-4, probes), 200, Distance(True, 0.9**200, 1e-4))
+    assert len(probes) <= 6
+
+
+# on an engine --------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def problem_of(monkeypatch, tmp_path):
+    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
+
+    def make(name, **changes):
+        algorithm, graph_of, features = PROBLEMS[name]
+        graph = algorithm.prepare_graph(graph_of())
+        program, inputs = trace(algorithm), algorithm.inputs(graph, features)
+        limit = program.max_supersteps
+        problem = Problem(algorithm, program, graph, graph, inputs, features, limit, name, {})
+        return dataclasses.replace(problem, **changes)
+
+    return make
+
+
+@pytest.fixture
+def engine_of(monkeypatch):
+    """The example engine, prepared; ``beyond``: it goes on for so many supersteps once it has converged."""
+    monkeypatch.syspath_prepend(EXAMPLE)
+    base = importlib.import_module("onyx_example_engine").ExampleEngine
+    schedule = importlib.import_module("onyx_example").ExampleSchedule()
+
+    def make(problem, beyond=0, factor=1.0):
+        class Engine(base):
+            def run(self, most):
+                first = super().run(most)
+                steps = list(first.supersteps)
+                while first.settled and len(steps) < most and len(steps) < len(first.supersteps) + beyond:
+                    steps += super().run(1).supersteps
+                return RunStatistics(first.settled, steps)
+
+            def values(self, name):
+                return factor * super().values(name)
+
+        engine = Engine(schedule)
+        engine.prepare(problem.program, problem.graph, problem.features, Device(threads=1), Phases())
+        return engine
+
+    return make
+
+
+def cell(validate=True, **measure):
+    return SimpleNamespace(validate=validate, measure=dataclasses.replace(MEASURE, **measure))
+
+
+def measured(engine, problem, **measure):
+    """The ``accuracy`` field, its timing, and the runs to the engine's own stop."""
+    target = target_of(cell(), problem)
+    timing = measure_engine(engine, problem.inputs, problem.max_supersteps, MEASURE, Phases())
+    at_stop = distance(problem, target, {name: engine.values(name) for name in problem.program.outputs})
+    measure = dataclasses.replace(MEASURE, **measure)
+    told, timed = accuracy_of(engine, problem, target, timing, at_stop, measure)
+    return told, timed, timing
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_it_is_the_first_superstep_of_all_whose_answer_is_within_the_bound(name, problem_of, engine_of):
+    problem = problem_of(name)
+    engine = engine_of(problem)
+    told, timed, timing = measured(engine, problem)
+    target = target_of(cell(), problem)
+    within = []
+    engine.reset(problem.inputs)
+    for _ in range(told["superstep"]):
+        engine.run(1)
+        within.append(distance(problem, target, {n: engine.values(n) for n in problem.program.outputs}).within)
+    assert within == [False] * (told["superstep"] - 1) + [True]
+    assert 1 < told["superstep"] <= len(timing.statistics.supersteps)
+    assert told["error"] <= told["bound"] < told["error_before"]
+    assert len(timed.statistics.supersteps) == told["superstep"]
+    assert told["solve"] == timed.plain()
+    assert timed.interval.sufficient
+
+
+def test_engines_that_stop_elsewhere_reach_it_at_the_same_superstep(problem_of, engine_of):
+    problem = problem_of("label_propagation")
+    early, _, at_once = measured(engine_of(problem), problem)
+    late, _, later = measured(engine_of(problem, beyond=40), problem)
+    assert len(later.statistics.supersteps) == len(at_once.statistics.supersteps) + 40
+    assert late["superstep"] == early["superstep"]
+
+
+def test_an_answer_that_is_never_so_near_has_no_time(problem_of, engine_of):
+    problem = problem_of("label_propagation")
+    told, timed, _ = measured(engine_of(problem, factor=1.5), problem)
+    assert timed is None
+    assert (told["superstep"], told["solve"]) == (None, None)
+    assert told["error"] > told["bound"]
+    assert math.isnan(told["error_before"])
+
+
+def test_it_is_not_sought_where_that_would_take_longer_than_the_cap(problem_of, engine_of):
+    problem = problem_of("label_propagation")
+    told, timed, _ = measured(engine_of(problem), problem, cap_s=1e-9)
+    assert (timed, told["superstep"]) == (None, None)
+    assert told["error"] <= told["bound"]
+
+
+def test_the_target_is_nearer_to_the_fixed_point_than_a_settled_run(problem_of, engine_of):
+    problem = problem_of("label_propagation")
+    target = target_of(cell(), problem)
+    far, near = engine_of(problem), engine_of(problem, beyond=45)
+    errors = []
+    for engine in (far, near):
+        engine.reset(problem.inputs)
+        engine.run(problem.max_supersteps)
+        errors.append(distance(problem, target, {n: engine.values(n) for n in problem.program.outputs}).error)
+    assert errors[1] < errors[0] / 5
+
+
+def test_it_has_a_meaning_for_programs_that_may_run_until_they_converge(problem_of):
+    problem = problem_of("pagerank")
+    assert target_of(cell(), problem) is not None
+    assert target_of(cell(accuracy=False), problem) is None
+    assert target_of(cell(validate=False), problem) is None
+    assert target_of(cell(validate="sampled"), problem) is None
+    assert target_of(cell(), dataclasses.replace(problem, max_supersteps=3)) is None
+    assert target_of(cell(), dataclasses.replace(problem, by_residual=True)) is None
+    levels, graph = BFS(), grid(rows=4, columns=4)
+    program = trace(levels)
+    exact = Problem(levels, program, graph, graph, levels.inputs(graph, 1), 1, program.max_supersteps, "bfs", {})
+    assert target_of(cell(), exact) is None
+
+
+def test_where_the_reference_does_not_converge_there_is_no_target(problem_of, monkeypatch):
+    from harness.campaign import reference
+
+    problem = problem_of("label_propagation")
+    monkeypatch.setattr(reference, "_CONVERGED", 0.0)
+    monkeypatch.setattr(reference, "_LONGER", 0)
+    assert target_of(cell(), problem) is None
+
+    def never(*_):
+        raise AssertionError("computed twice")
+
+    monkeypatch.setattr(reference, "_converged", never)
+    assert target_of(cell(), problem) is None
+
+
+def test_a_timing_of_the_own_stop_is_used_again_where_it_is_the_first_within(problem_of, engine_of):
+    problem = problem_of("label_propagation")
+    target = target_of(cell(), problem)
+    engine = engine_of(problem)
+    first, _, _ = measured(engine, problem)
+    engine.reset(problem.inputs)
+    statistics = engine.run(first["superstep"])
+    at_stop = distance(problem, target, {n: engine.values(n) for n in problem.program.outputs})
+    own = measure_engine(engine, problem.inputs, first["superstep"], MEASURE, Phases())
+    stopped = Timing(own.samples, own.interval, own.stopped, statistics)
+    told, timed = accuracy_of(engine, problem, target, stopped, at_stop, MEASURE)
+    assert told["superstep"] == first["superstep"]
+    assert timed is stopped
