@@ -69,6 +69,17 @@ def record(engine: str = "fast", times: tuple[float, float, float] | None = (1.0
     return validate({**fields, **changes})
 
 
+def accurate_record(
+    engine: str, times: tuple[float, float, float], superstep: int, to_accuracy: list[float], **changes: Any
+) -> Record:
+    """A record with a time to equal accuracy, of ``superstep`` supersteps and these samples in seconds."""
+    accuracy = {
+        "superstep": superstep, "error": 9e-5, "error_before": 2e-4, "bound": 1e-4, "against": "a plain loop",
+        "solve": solved(to_accuracy),
+    }  # fmt: skip
+    return record(engine, times, accuracy=accuracy, **changes)
+
+
 def warm_record(engine: str = "fast", **changes: Any) -> Record:
     """A record of a warm run of half a second beside a cold one of four."""
     cold = record("cold", (4.0, 3.8, 4.2))

@@ -4,7 +4,7 @@ import pytest
 
 from harness.records import Mark, merge_rounds, superseded
 from harness.records.statistics import median_interval, rounds_interval, trend
-from tests.records.samples import record
+from tests.records.samples import accurate_record, record
 
 
 def in_round(number, times=(1.0, 0.9, 1.1), engine="fast", **changes):
@@ -22,6 +22,18 @@ def test_the_rounds_of_a_cell_become_one_record():
     assert merged["solve"]["high"] >= 1.2
     assert merged["solve"]["confidence"] == median_interval([1.0] * 21).confidence
     assert merged["seconds"] == pytest.approx(4.5)
+
+
+def test_the_times_to_accuracy_of_all_rounds_are_taken_together():
+    rounds = [
+        {**in_round(number), "accuracy": accurate_record("a", (1.0, 0.9, 1.1), step, times)["accuracy"]}
+        for number, step, times in ((1, 40, [0.5] * 7), (2, 41, [0.6] * 7))
+    ]
+    [merged] = merge_rounds(rounds)
+    assert merged["accuracy"]["superstep"] == 41
+    assert merged["accuracy"]["solve"]["rounds"] == [[0.5] * 7, [0.6] * 7]
+    [merged] = merge_rounds([rounds[0], in_round(2)])
+    assert merged["accuracy"] is None
 
 
 def test_a_record_of_one_round_stays_as_it_is():

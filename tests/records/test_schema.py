@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from harness.records import SCHEMA_VERSION, Mark, RecordError, read_record, validate
+from harness.records import RECORD_FILE, SCHEMA_VERSION, Mark, RecordError, read_record, validate, write_record
 from harness.records.schema import json_schema
 from harness.records.versions import upgraded
 from tests.records.samples import record
@@ -40,6 +41,7 @@ def test_the_schema_knows_numbers_that_are_not_finite():
     made = json_schema()["$defs"]
     for field in (
         made["Record"]["properties"]["metrics"]["additionalProperties"], made["Validation"]["properties"]["error"],
+        made["Accuracy"]["properties"]["error"], made["Accuracy"]["properties"]["error_before"],
     ):  # fmt: skip
         assert field["anyOf"] == [{"type": "number"}, {"enum": ["Infinity", "-Infinity", "NaN"]}]
         assert "type" not in field
@@ -72,6 +74,22 @@ def test_a_record_of_version_1_gets_the_marks_it_would_have_had():
     assert read["environment"]["other_cores"] > 0.2
     assert (read["round"], read["marks"], read["solve"]["stopped"]) == (1, [Mark.BUSY], "precise")
     assert read["solve"]["rounds"] is None
+
+
+def test_intervals_of_earlier_versions_get_the_confidence_that_their_samples_allow():
+    kept = json.loads((PUBLISHED.parents[1] / "tests" / "records" / "versions" / "6-ok.json").read_text())
+    few = {**kept["solve"], "samples": [1.0, 2.0, 3.0], "confidence": 0.95}
+    read = upgraded({**kept, "solve": few})
+    assert (read["solve"]["low"], read["solve"]["high"], read["solve"]["confidence"]) == (1.0, 3.0, 0.75)
+    assert read["accuracy"] is None
+
+
+def test_an_accuracy_without_an_earlier_superstep_is_kept(tmp_path):
+    accuracy = {"superstep": 1, "error": 0.0, "error_before": math.nan, "bound": 1e-4, "against": "a loop"}
+    write_record(tmp_path, record(accuracy={**accuracy, "solve": record()["solve"]}))
+    read = read_record(tmp_path / RECORD_FILE)["accuracy"]
+    assert math.isnan(read["error_before"])
+    assert read["solve"] == record()["solve"]
 
 
 @pytest.mark.parametrize(

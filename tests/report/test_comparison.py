@@ -11,7 +11,7 @@ from harness.report.series import comparisons, engine_label, standings
 from harness.report.summary import show_sweep
 from harness.report.table import comparison_table
 from harness.report.units import count, quality, seconds, seconds_range
-from tests.records.samples import record, solved, warm_record
+from tests.records.samples import accurate_record, record, solved, warm_record
 from tests.report.sweeps import cell
 
 
@@ -79,6 +79,44 @@ def test_a_converged_run_is_not_compared_with_one_that_did_not():
     also_stopped = record("also", settled=False)
     assert ratio(also_stopped, stopped) is not None
     assert ratio(done, fixed) is not None
+
+
+def test_speed_ups_compare_times_to_equal_accuracy_where_both_have_one(capsys, tmp_path):
+    """One engine runs on after it is as near as the other, so that whole runs compare unequal work."""
+    slow = accurate_record("slow", (4.0, 3.6, 4.4), 2, [4.0] * 7)
+    fast = accurate_record("fast", (4.0, 3.6, 4.4), 1, [1.0] * 7)
+    without = record("without", (2.0, 1.9, 2.1))
+    records = [slow, fast, without]
+    assert ratio(fast, slow).value == 4.0
+    assert ratio(fast, slow, to_accuracy=False).value == 1.0
+    assert ratio(without, slow).value == 2.0
+    line = row(shown(records), "fast")
+    for told in ("1 s (1)", "4x [4, 4]", " 2 s "):  # to accuracy, the speed-up, a superstep of the whole run
+        assert told in line
+    assert "to accuracy" not in shown([without, record("slow")])
+    show_sweep(records, 3, "slow", tmp_path)
+    assert "Speed-ups compare these times where both rows have one" in " ".join(capsys.readouterr().out.split())
+    page = render_page(records, "slow")
+    assert "superstep 1, [1, 1]" in page
+    assert "Speed-ups compare these times where both rows have one" in page
+    [group] = comparisons([slow, fast], "slow")
+    assert group.fastest() is fast
+
+
+def test_a_time_to_accuracy_does_not_make_up_for_a_run_that_did_not_converge():
+    slow = accurate_record("slow", (4.0, 3.6, 4.4), 2, [4.0] * 7)
+    stopped = accurate_record("fast", (1.0, 0.9, 1.1), 1, [1.0] * 7, settled=False)
+    line = row(shown([slow, stopped]), "fast")
+    assert "not comparable: did not converge" in line
+    assert "1 s (1)" in line
+
+
+def test_an_answer_that_never_comes_so_near_says_so():
+    accuracy = {"superstep": None, "error": 2e-4, "error_before": 0.0, "bound": 1e-4, "against": "", "solve": None}
+    far, near = record("far", accuracy=accuracy), record("near", accuracy={**accuracy, "error": 1e-5})
+    text = shown([accurate_record("slow", (4.0, 3.6, 4.4), 2, [4.0] * 7), far, near])
+    assert "not reached" in row(text, "far")
+    assert "not timed" in row(text, "near")
 
 
 CONTENTS = [{"name": "ring", "vertices": 1000, "edges": 20_000, "content_hash": f"{letter * 16}"} for letter in "ab"]
