@@ -22,8 +22,12 @@ def id_dtype(count: int) -> np.dtype[Any]:
 
 
 def frozen(array: Array, dtype: np.dtype[Any] | type | None = None) -> Array:
-    """A read-only, C-contiguous plain view of `array` (a copy only when the dtype or the layout asks for one)."""
-    view = np.ascontiguousarray(array, dtype=dtype).view(np.ndarray)[...]
+    """Return a read-only, C-contiguous plain view of `array` (a copy only where the dtype or the layout needs one).
+
+    ``setflags(write=True)`` on a view of numbers raises ValueError: its base is a read-only buffer.
+    """
+    plain = np.ascontiguousarray(array, dtype=dtype).view(np.ndarray)
+    view = np.asarray(memoryview(plain).toreadonly()) if plain.dtype.kind in "biuf" else plain[...]
     view.flags.writeable = False
     return view
 

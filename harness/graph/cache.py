@@ -1,6 +1,7 @@
 """Finished graphs on disk: folders of .npy files that a process maps into memory in milliseconds.
 
-    CACHE/graphs/CONTENT_HASH/   graph.json and one .npy file per array: CSR, CSC, weights, labels, data
+    CACHE/graphs/CONTENT_HASH/   graph.json and one .npy file per array: CSR, CSC, weights, labels, data; graph.json
+                                 holds a digest of each array and of itself, checked whenever the graph is opened
     CACHE/entries/KEY.json       what was asked for -> content hash, name and meta
 
 CACHE is `harness.cache.cache_folder()`. Folders and entries are written beside their place and renamed
@@ -26,11 +27,12 @@ import numpy as np
 
 from harness.cache import cache_folder, filling_cache
 from harness.graph.adjacency import Adjacency, Array, frozen
+from harness.graph.digest import array_digests
 from harness.graph.errors import GraphError
 from harness.graph.graph import Graph
 from harness.whole_files import write_whole
 
-LAYOUT = 1  # raised whenever the folders' content changes its meaning
+LAYOUT = 2  # raised whenever the folders' content changes its meaning
 logger = logging.getLogger(__name__)
 
 
@@ -106,7 +108,12 @@ def open_stored(folder: Path, *, name: str, meta: Mapping[str, Any]) -> Graph:
     head = json.loads((folder / "graph.json").read_text())
     if head["layout"] != LAYOUT:
         raise ValueError(f"layout {head['layout']}, not {LAYOUT}")
+    if head.pop("digest") != _text_digest(head):
+        raise ValueError(f"{folder / 'graph.json'} has changed since it was written")
     arrays = {place: _map(folder / file["file"], file) for place, file in head["arrays"].items()}
+    for place, digest in array_digests(arrays).items():
+        if digest != head["arrays"][place]["digest"]:
+            raise ValueError(f"{folder / head['arrays'][place]['file']} ({place}) has changed since it was written")
     groups: dict[str, dict[str, Array]] = {"vertex_data": {}, "edge_data": {}}
     for place, array in arrays.items():
         group, _, key = place.partition("/")
@@ -133,6 +140,8 @@ def open_stored(folder: Path, *, name: str, meta: Mapping[str, Any]) -> Graph:
 
 def _open_entry(entry: Path) -> Graph:
     described = json.loads(entry.read_text())
+    if described.pop("digest") != _text_digest(described):
+        raise ValueError("it has changed since it was written")
     content = described["content_hash"]
     if not isinstance(content, str) or not content.isalnum():
         raise ValueError(f"{content!r} is no content hash")
@@ -149,22 +158,29 @@ def _write_arrays(graph: Graph, folder: Path) -> None:
     if graph.in_weights is not None:
         arrays["csc.weights"] = graph.in_weights
     files = {}
+    digests = array_digests(arrays)
     for number, (place, array) in enumerate(arrays.items()):
         file = f"{number}.npy"  # numbered, since names of data may hold any character
         np.save(folder / file, array, allow_pickle=False)
-        files[place] = {"file": file, "dtype": array.dtype.str, "shape": list(array.shape)}
-    head = {
+        files[place] = {"file": file, "dtype": array.dtype.str, "shape": list(array.shape), "digest": digests[place]}
+    head: dict[str, Any] = {
         "layout": LAYOUT,
         "directed": graph.directed,
         "bipartite": graph.bipartite,
         "has_reverse_edges": graph.has_reverse_edges,
         "arrays": files,
     }
-    (folder / "graph.json").write_text(json.dumps(head, indent=1))
+    (folder / "graph.json").write_text(json.dumps(head | {"digest": _text_digest(head)}, indent=1))
+
+
+def _text_digest(data: object) -> str:
+    """Return the digest of plain data in its canonical JSON form."""
+    return hashlib.blake2b(json.dumps(data, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def _write_entry(entry: Path, described: Mapping[str, object]) -> None:
-    write_whole(entry, json.dumps(described, indent=1))
+    plain = json.loads(json.dumps(described))
+    write_whole(entry, json.dumps(plain | {"digest": _text_digest(plain)}, indent=1))
 
 
 def _map(path: Path, expected: Mapping[str, Any]) -> Array:

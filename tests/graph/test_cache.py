@@ -15,6 +15,7 @@ import harness
 from harness.cache import CacheError, cache_folder
 from harness.graph import Graph, GraphError, cached
 from harness.graph.cache import open_stored, store
+from harness.graph.digest import array_digest, array_digests
 
 
 def example(**more):
@@ -72,7 +73,7 @@ def test_different_keys_are_different_entries_of_one_content():
     assert cached(["k", {"a": 1, "b": 2}], forbidden).weights.tolist() != example().weights.tolist()
 
 
-@pytest.mark.parametrize("damage", ["cut", "json", "missing", "shape", "entry"])
+@pytest.mark.parametrize("damage", ["cut", "json", "missing", "shape", "entry", "values", "head", "name"])
 def test_damage_is_noticed_and_built_again(damage, caplog):
     graph = cached(["k"], example)
     folder = cache_folder() / "graphs" / graph.content_hash
@@ -84,6 +85,13 @@ def test_damage_is_noticed_and_built_again(damage, caplog):
         (folder / "0.npy").unlink()
     elif damage == "shape":
         np.save(folder / "1.npy", np.arange(3, dtype=np.uint32))
+    elif damage == "values":  # a process that writes through a mapping of its own
+        np.load(folder / "1.npy", mmap_mode="r+")[0] = 3
+    elif damage == "head":
+        (folder / "graph.json").write_text((folder / "graph.json").read_text().replace("true", "false", 1))
+    elif damage == "name":
+        entry = next((cache_folder() / "entries").glob("*.json"))
+        entry.write_text(entry.read_text().replace('"example"', '"another"'))
     else:
         entry = next((cache_folder() / "entries").glob("*.json"))
         entry.write_text(json.dumps({"content_hash": "../../elsewhere", "name": "x", "meta": {}}))
@@ -92,6 +100,29 @@ def test_damage_is_noticed_and_built_again(damage, caplog):
     assert "building it again" in caplog.text
     assert_same(again, example())
     assert_same(cached(["k"], forbidden), example())
+
+
+@pytest.mark.parametrize("graph", [example, lambda: cached(["k"], example)], ids=["built", "cached"])
+def test_no_array_of_a_graph_can_be_made_writeable(graph):
+    graph = graph()
+    for name, array in [*graph.arrays(), ("csc", graph.csc.neighbours), ("in_weights", graph.in_weights)]:
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            array.setflags(write=True)
+        with pytest.raises(ValueError, match="read-only"):
+            array[:1] = 0
+        assert type(array) is np.ndarray, name
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (5,), (2, 3, 3), (10_000_000,)])
+def test_a_digest_tells_values_shapes_and_dtypes_apart(shape):
+    array = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
+    known = array_digest(array)
+    assert array_digest(array.copy()) == array_digests({"a": array})["a"] == known
+    assert array_digest(array.reshape(-1, 1, 1, 1)) != known
+    assert array_digest(array.view(np.uint32)) != known
+    if array.size:
+        array.flat[-1] += 1
+        assert array_digest(array) != known
 
 
 def test_pickles_are_not_opened(caplog):
