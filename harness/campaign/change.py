@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from harness.campaign.cell import Cell, Warm, digest
 from harness.campaign.draft import Draft
+from harness.campaign.fingerprint import read_only
 from harness.campaign.lock import timed_turn
 from harness.campaign.measurement import Timing, answer_of, measure_engine, reset
 from harness.campaign.problem import Problem, inputs_of
@@ -47,6 +48,11 @@ def changed_graph(problem: Problem, warm: Warm) -> Posed:
     return graph, inputs_after(problem.program, problem.inputs, fresh)
 
 
+def changed_key(problem: Problem, warm: Warm) -> str:
+    """Return the key of the changed problem."""
+    return digest([problem.key, warm.change, warm.kind, warm.seed])[:32]
+
+
 def run_before(engine: Engine, cell: Cell, problem: Problem, draft: Draft, phases: Phases) -> Values | None:
     """All state after a run on the present graph; None, with the outcome told, when it cannot be run or does not
     settle."""
@@ -66,14 +72,14 @@ def run_before(engine: Engine, cell: Cell, problem: Problem, draft: Draft, phase
 
 def changed_problem(problem: Problem, warm: Warm, changed: Posed, values: Values) -> Problem:
     """The problem on the changed graph, to be started from the state that a run on the present one has left."""
-    graph, inputs = changed
+    graph, inputs = changed[0], read_only(changed[1])
     fixed_points = problem.algorithm.fixed_points()
     start = warm_start(
         problem.program, problem.features, (problem.graph, problem.inputs), (graph, inputs), values,
         fixed_points=fixed_points,
     )  # fmt: skip
     several = fixed_points == "several" and not isinstance(one_way(problem.program), OneWay)
-    key = digest([problem.key, warm.change, warm.kind, warm.seed])[:32]
+    key = changed_key(problem, warm)
     return replace(problem, graph=graph, inputs=inputs, key=key, start=start, by_residual=several)
 
 

@@ -12,7 +12,7 @@ import resource
 import sys
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -22,6 +22,7 @@ from harness.campaign.device_memory import device_memory
 from harness.campaign.draft import STORE_STATUS, Draft, DraftDamaged, StoreError, keeping
 from harness.campaign.errors import CampaignError
 from harness.campaign.guarded_engine import GuardedEngine, MalformedAnswer, checked_metrics
+from harness.campaign.reference_process import Referee
 from harness.campaign.refusal import (
     device_refusal,
     memory_refusal,
@@ -107,7 +108,8 @@ def _run(cell: Cell, draft: Draft, folder: Path, memory_bytes: int) -> None:
         draft.end(Outcome.UNSUPPORTED, reason)
         return
     phases = Phases()
-    problem = _problem(cell, registry, draft, phases)
+    referee = Referee(cell)  # before an engine is imported, which may change the environment
+    problem = _problem(cell, registry, referee, draft, phases)
     if problem is None:
         return
     if cell.warm is not None:
@@ -118,10 +120,10 @@ def _run(cell: Cell, draft: Draft, folder: Path, memory_bytes: int) -> None:
     if solved is not None and cell.memory != "off":
         _count_memory(spec, cell, problem, draft, phases, folder)
     if solved is not None:
-        _judge(cell, problem, solved, draft, phases, folder)
+        _fitting(draft, lambda: _judge(cell, problem, solved, draft, phases, folder))
 
 
-def _problem(cell: Cell, registry: Registry, draft: Draft, phases: Phases) -> Problem | None:
+def _problem(cell: Cell, registry: Registry, referee: Referee, draft: Draft, phases: Phases) -> Problem | None:
     """Graph, program and inputs; None, with the outcome told, when they do not fit each other."""
     from harness.campaign.problem import set_problem
     from harness.campaign.transitions import SAMPLED, not_sampled
@@ -134,7 +136,7 @@ def _problem(cell: Cell, registry: Registry, draft: Draft, phases: Phases) -> Pr
     if reason:
         draft.end(Outcome.INVALID_INPUT, f"validate={SAMPLED}: {reason}; give validate=true or false")
         return None
-    return problem
+    return replace(problem, compute=referee)
 
 
 def _fitting(draft: Draft, work: Callable[[], T | None]) -> T | None:
@@ -173,18 +175,26 @@ def _solve(
             draft.tell(marks=list(dict.fromkeys([*solved.marks, *marks])))
         return solved
 
-    solved = _with_engine(spec, cell, draft, phases, work)
+    solved = _with_engine(spec, cell, problem, draft, phases, work)
     if solved is None or solved.cold is None:
         return solved
-    return solved if compare_cold(cell, problem, solved.cold, draft, settled=solved.settled) else None
+    cold = solved.cold
+    right = _fitting(draft, lambda: compare_cold(cell, problem, cold, draft, settled=solved.settled))
+    return solved if right else None
 
 
 def _with_engine(
-    spec: EngineSpec, cell: Cell, draft: Draft, phases: Phases, work: Callable[[Engine], T | None]
+    spec: EngineSpec, cell: Cell, problem: Problem, draft: Draft, phases: Phases, work: Callable[[Engine], T | None]
 ) -> T | None:
-    """What ``work`` makes of the cell's engine, which is closed then. What the engine raises is the cell's outcome."""
+    """Return what ``work`` makes of the cell's engine, and close the engine.
+
+    None where the engine raises an error or writes to the arrays of the problem, which the draft then says.
+    """
+    from harness.campaign.fingerprint import Fingerprint
     from harness.campaign.lock import engine_turn
 
+    with phases("fingerprint"):
+        before = Fingerprint(problem)
     try:
         with engine_turn(cell, draft, phases), device_memory(cell, draft):
             made = load(spec.factory)(schedule_from_options(spec, cell.schedule))
@@ -195,7 +205,9 @@ def _with_engine(
                 _close_failed(engine)
                 raise
             engine.close()
-            return result
+        with phases("fingerprint"):
+            before.check()
+        return result
     except (MemoryError, StoreError, DraftDamaged, CacheError):
         raise
     except DeviceUnavailable as error:
@@ -236,7 +248,7 @@ def _changed(
         changed = changed_graph(problem, warm)
         draft.stage("run before the change")
         values = _with_engine(
-            spec, cell, draft, phases, lambda engine: run_before(engine, cell, problem, draft, phases)
+            spec, cell, problem, draft, phases, lambda engine: run_before(engine, cell, problem, draft, phases)
         )
         return None if values is None else changed_problem(problem, warm, changed, values)
 

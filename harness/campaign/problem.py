@@ -10,6 +10,8 @@ import numpy as np
 
 from harness.campaign.cell import Cell, digest, load
 from harness.campaign.draft import Draft
+from harness.campaign.fingerprint import read_only
+from harness.campaign.reference import Compute, compute
 from harness.campaign.sources import source_hash
 from harness.contract import Phases
 from harness.graph.named import open_graph
@@ -28,7 +30,8 @@ class Problem:
     """A program with its graph and inputs. ``given`` is the graph that the cell names, ``graph`` what the algorithm
     made of it to run on; ``key`` is the hash of all that the answer depends on, ``told`` the fields of a record that
     describe it. Of a warm run, ``start`` is what it starts from; ``by_residual``: its answer is one of several fixed
-    points, and is held against its own next superstep."""
+    points, and is held against its own next superstep. ``compute`` puts a reference into the cache: by default in this
+    process."""
 
     algorithm: Algorithm
     program: Program
@@ -41,6 +44,7 @@ class Problem:
     told: dict[str, Any]
     start: WarmStart | None = None
     by_residual: bool = False
+    compute: Compute = compute
 
     @property
     def wanted(self) -> tuple[str, ...]:
@@ -66,7 +70,7 @@ def set_problem(cell: Cell, registry: Registry, draft: Draft, phases: Phases) ->
         with authored(f"{algorithm.name}.prepare_graph", InvalidInput):
             graph = algorithm.prepare_graph(given)
         features = _features(cell, algorithm, graph)
-        inputs = inputs_of(algorithm, program, graph, features)
+        inputs = read_only(inputs_of(algorithm, program, graph, features))
     max_supersteps = cell.max_supersteps or program.max_supersteps
     # A prepared graph follows from the one given and the algorithm, so the hash of the one given will do. The code is
     # that of the algorithm and the language, the same for every engine.

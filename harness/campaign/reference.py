@@ -1,47 +1,69 @@
-"""What answers are held against, computed once for all engines and kept in the cache folder."""
+"""What answers are held against: computed once for all engines, in a process of its own, and kept in the cache folder.
+
+    CACHE/references/KEY/   answer.json (method, digests of the arrays and of itself) and one .npy file per array
+
+KEY stands for all that the answer depends on. The process that runs an engine never computes a reference: an engine may
+have written to the graph or the inputs in its memory.
+"""
 
 from __future__ import annotations
 
-import dataclasses
+import json
+import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.cache import cache_folder, filling_cache
 from harness.campaign.lock import file_lock
-from harness.language.algorithm import Answer
+from harness.graph.digest import array_digests, text_digest
+from harness.language.algorithm import Algorithm, Answer
 
 if TYPE_CHECKING:
     from harness.campaign.problem import Problem
 
-_METHOD_FILE = "method.txt"
-_ALLOWANCE = "-allowance"
+Kind: TypeAlias = Literal["reference", "settled", "converged"]
+Compute: TypeAlias = Callable[["Problem", Kind], None]
+
+_ANSWER_FILE = "answer.json"
+_GROUPS = ("values", "allowances")  # the arrays of an answer
 # A converged answer: at this share of the program's tolerance, within so many times the most supersteps of a run.
 _CONVERGED, _LONGER = 0.01, 2
+_HEALED = "computed again, as the cached one was damaged"
+logger = logging.getLogger(__name__)
+
+
+class Damaged(ValueError):
+    """A cached reference is not what was written; the message names the file."""
 
 
 def expected(problem: Problem, *, settled: bool) -> Answer:
-    """What the outputs should be, in float64: of a ``settled`` run by a method of the algorithm's own where it has one,
-    else by the reference, after as many supersteps as the problem allows at most.
+    """Return what the outputs should be, in float64.
 
-    Another process that wants the same meanwhile waits for it.
+    A ``settled`` run is held against a method of the algorithm's own where it has one, else against the reference after
+    at most as many supersteps as the problem allows. Another process that wants the same answer waits for it. Raises
+    CacheError where it cannot be kept, CampaignError where it cannot be computed.
     """
     answer = library_answer(problem) if settled else None
     if answer is None:
-        answer = _kept(problem.key, problem.program.outputs, lambda: _reference(problem))
+        answer = _kept(problem, "reference")
     assert answer is not None
     return answer
 
 
 def library_answer(problem: Problem) -> Answer | None:
-    """What a settled run gives, by the algorithm's own method; None where it has none."""
-    return _kept(f"{problem.key}-settled", problem.program.outputs, lambda: _settled_answer(problem))
+    """Return what a settled run gives, by the algorithm's own method; None where it has none."""
+    if type(problem.algorithm).settled_answer is Algorithm.settled_answer:
+        return None
+    return _kept(problem, "settled")
 
 
 def converged(problem: Problem) -> Answer | None:
@@ -49,65 +71,105 @@ def converged(problem: Problem) -> Answer | None:
 
     It is nearer to the fixed point than any engine that stops at the program's own tolerance.
     """
-    answer = _kept(f"{problem.key}-converged", problem.program.outputs, lambda: _converged(problem))
-    assert answer is not None
-    return answer if answer.method else None
+    return _kept(problem, "converged")
 
 
-def _kept(key: str, names: Sequence[str], compute: Callable[[], Answer | None]) -> Answer | None:
-    """The answer in the cache under ``key``, which stands for all that it depends on; computed and put there, if it can
-    be had, the first time. Raises CacheError when it cannot be put there."""
-    folder = cache_folder() / "references" / key
+def compute(problem: Problem, kind: Kind) -> None:
+    """Compute an answer in this process and put it into the cache. The caller holds the lock of its folder."""
+    folder = _folder(problem, kind)
+    answer = {"reference": _reference, "settled": _settled_answer, "converged": _converged}[kind](problem)
+    with filling_cache(), _folder_in_the_making(folder) as making:
+        described: dict[str, Any] = {"method": None}
+        if answer is not None:
+            described = {"method": answer.method, "least_supersteps": answer.least_supersteps}
+            for group in _GROUPS:
+                given = getattr(answer, group)
+                arrays = {name: np.ascontiguousarray(given[name]) for name in problem.program.outputs if name in given}
+                described[group] = array_digests(arrays)
+                for number, array in enumerate(arrays.values()):
+                    np.save(making / f"{group}-{number}.npy", array, allow_pickle=False)
+        described = {"digest": text_digest(described), **described}
+        (making / _ANSWER_FILE).write_text(json.dumps(described), encoding="utf-8")
+
+
+def _kept(problem: Problem, kind: Kind) -> Answer | None:
+    """Return the answer in the cache; computed and put there the first time, and where the cached one is damaged.
+
+    None where the algorithm's own method gives no answer, or the reference does not converge.
+    """
+    folder = _folder(problem, kind)
     with ExitStack() as held:
         with filling_cache():
             held.enter_context(file_lock(folder.with_suffix(".lock")))
-        if not folder.is_dir():
-            answer = compute()
-            if answer is None:
-                return None
-            with filling_cache(), _folder_in_the_making(folder) as making:
-                for number, name in enumerate(names):
-                    np.save(making / f"{number}.npy", answer.values[name], allow_pickle=False)
-                    if name in answer.allowances:
-                        np.save(making / f"{number}{_ALLOWANCE}.npy", answer.allowances[name], allow_pickle=False)
-                lines = f"{answer.least_supersteps}\n{answer.method}"
-                (making / _METHOD_FILE).write_text(lines, encoding="utf-8")
+        damaged = False
+        if folder.is_dir():
+            try:
+                return _read(folder)
+            except Damaged as error:
+                logger.warning("%s; the reference is computed again", error)
+                damaged = True
+                with filling_cache():
+                    shutil.rmtree(folder)
+        problem.compute(problem, kind)
+        answer = _read(folder)
+    return replace(answer, method=f"{answer.method} ({_HEALED})") if damaged and answer is not None else answer
 
-    def arrays(suffix: str) -> dict[str, Any]:
-        files = {name: folder / f"{number}{suffix}.npy" for number, name in enumerate(names)}
-        return {name: np.load(file, mmap_mode="r", allow_pickle=False) for name, file in files.items() if file.exists()}
 
-    least, _, method = (folder / _METHOD_FILE).read_text(encoding="utf-8").partition("\n")
-    return Answer(arrays(""), method, arrays(_ALLOWANCE), int(least))
+def _read(folder: Path) -> Answer | None:
+    """Map the answer in a folder. Raises Damaged."""
+    try:
+        described: dict[str, Any] = json.loads((folder / _ANSWER_FILE).read_text(encoding="utf-8"))
+        if described.pop("digest") != text_digest(described):
+            raise ValueError(f"{_ANSWER_FILE} has changed since it was written")
+        if described["method"] is None:
+            return None
+        values, allowances = (_mapped(folder, group, described[group]) for group in _GROUPS)
+        return Answer(values, described["method"], allowances, int(described["least_supersteps"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Damaged(f"{folder}: the cached reference is damaged ({error})") from error
+
+
+def _mapped(folder: Path, group: str, digests: Mapping[str, str]) -> dict[str, NDArray[Any]]:
+    """Map the arrays of a group by name. Raises ValueError or OSError where one is not what was written."""
+    files = {name: folder / f"{group}-{number}.npy" for number, name in enumerate(digests)}
+    arrays = {name: np.load(file, mmap_mode="r", allow_pickle=False) for name, file in files.items()}
+    changed = [files[name].name for name, digest in array_digests(arrays).items() if digest != digests[name]]
+    if changed:
+        raise ValueError(f"{', '.join(changed)} changed since it was written")
+    return arrays
+
+
+def _folder(problem: Problem, kind: Kind) -> Path:
+    return cache_folder() / "references" / (problem.key if kind == "reference" else f"{problem.key}-{kind}")
 
 
 def _settled_answer(problem: Problem) -> Answer | None:
     return problem.algorithm.settled_answer(problem.graph, problem.features)
 
 
-def _reference(problem: Problem) -> Answer:
-    from harness.language.reference import ReferenceRun
-
-    run = ReferenceRun(problem.program, problem.graph, problem.features)
-    run.reset(problem.inputs)
-    run.run(problem.max_supersteps)
-    return Answer({name: run.values(name) for name in problem.program.outputs}, "the float64 reference")
-
-
-def _converged(problem: Problem) -> Answer:
-    """Return the converged answer; its method is empty where the reference did not converge."""
+def _converged(problem: Problem) -> Answer | None:
     from harness.language.reference import ReferenceRun
 
     program, inputs = problem.program, problem.inputs
     name = program.control.tolerance
     assert name is not None
     tolerance = dict(program.parameters) | dict(inputs.parameters)
-    tighter = dataclasses.replace(inputs, parameters={**inputs.parameters, name: _CONVERGED * tolerance[name]})
+    tighter = replace(inputs, parameters={**inputs.parameters, name: _CONVERGED * tolerance[name]})
     run = ReferenceRun(program, problem.graph, problem.features)
     run.reset(tighter)
-    settled = run.run(_LONGER * problem.max_supersteps).settled
-    method = f"the float64 reference at {_CONVERGED:g} of the tolerance" if settled else ""
-    return Answer({name: run.values(name) for name in program.outputs}, method)
+    if not run.run(_LONGER * problem.max_supersteps).settled:
+        return None
+    values = {name: run.values(name) for name in program.outputs}
+    return Answer(values, f"the float64 reference at {_CONVERGED:g} of the tolerance")
+
+
+def _reference(problem: Problem) -> Answer | None:
+    from harness.language.reference import ReferenceRun
+
+    run = ReferenceRun(problem.program, problem.graph, problem.features)
+    run.reset(problem.inputs)
+    run.run(problem.max_supersteps)
+    return Answer({name: run.values(name) for name in problem.program.outputs}, "the float64 reference")
 
 
 @contextmanager

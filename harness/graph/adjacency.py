@@ -27,7 +27,7 @@ def frozen(array: Array, dtype: np.dtype[Any] | type | None = None) -> Array:
     ``setflags(write=True)`` on a view of numbers raises ValueError: its base is a read-only buffer.
     """
     plain = np.ascontiguousarray(array, dtype=dtype).view(np.ndarray)
-    view = np.asarray(memoryview(plain).toreadonly()) if plain.dtype.kind in "biuf" else plain[...]
+    view = np.asarray(plain.data.toreadonly()) if plain.dtype.kind in "biuf" else plain[...]
     view.flags.writeable = False
     return view
 

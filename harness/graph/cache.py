@@ -27,7 +27,7 @@ import numpy as np
 
 from harness.cache import cache_folder, filling_cache
 from harness.graph.adjacency import Adjacency, Array, frozen
-from harness.graph.digest import array_digests
+from harness.graph.digest import array_digests, text_digest
 from harness.graph.errors import GraphError
 from harness.graph.graph import Graph
 from harness.whole_files import write_whole
@@ -108,7 +108,7 @@ def open_stored(folder: Path, *, name: str, meta: Mapping[str, Any]) -> Graph:
     head = json.loads((folder / "graph.json").read_text())
     if head["layout"] != LAYOUT:
         raise ValueError(f"layout {head['layout']}, not {LAYOUT}")
-    if head.pop("digest") != _text_digest(head):
+    if head.pop("digest") != text_digest(head):
         raise ValueError(f"{folder / 'graph.json'} has changed since it was written")
     arrays = {place: _map(folder / file["file"], file) for place, file in head["arrays"].items()}
     for place, digest in array_digests(arrays).items():
@@ -140,7 +140,7 @@ def open_stored(folder: Path, *, name: str, meta: Mapping[str, Any]) -> Graph:
 
 def _open_entry(entry: Path) -> Graph:
     described = json.loads(entry.read_text())
-    if described.pop("digest") != _text_digest(described):
+    if described.pop("digest") != text_digest(described):
         raise ValueError("it has changed since it was written")
     content = described["content_hash"]
     if not isinstance(content, str) or not content.isalnum():
@@ -170,17 +170,12 @@ def _write_arrays(graph: Graph, folder: Path) -> None:
         "has_reverse_edges": graph.has_reverse_edges,
         "arrays": files,
     }
-    (folder / "graph.json").write_text(json.dumps(head | {"digest": _text_digest(head)}, indent=1))
-
-
-def _text_digest(data: object) -> str:
-    """Return the digest of plain data in its canonical JSON form."""
-    return hashlib.blake2b(json.dumps(data, sort_keys=True).encode(), digest_size=16).hexdigest()
+    (folder / "graph.json").write_text(json.dumps(head | {"digest": text_digest(head)}, indent=1))
 
 
 def _write_entry(entry: Path, described: Mapping[str, object]) -> None:
     plain = json.loads(json.dumps(described))
-    write_whole(entry, json.dumps(plain | {"digest": _text_digest(plain)}, indent=1))
+    write_whole(entry, json.dumps(plain | {"digest": text_digest(plain)}, indent=1))
 
 
 def _map(path: Path, expected: Mapping[str, Any]) -> Array:

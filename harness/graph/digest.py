@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -30,3 +31,8 @@ def array_digests(arrays: Mapping[str, Array]) -> dict[str, str]:
         return {name: array_digest(array) for name, array in arrays.items()}
     with ThreadPoolExecutor(min(_MOST_THREADS, len(os.sched_getaffinity(0)))) as threads:
         return dict(zip(arrays, threads.map(array_digest, arrays.values()), strict=True))
+
+
+def text_digest(data: object) -> str:
+    """Return the hexadecimal BLAKE2b of plain data in its canonical JSON form."""
+    return hashlib.blake2b(json.dumps(data, sort_keys=True).encode(), digest_size=16).hexdigest()

@@ -7,7 +7,7 @@ import dataclasses
 import datetime as dt
 import os
 import sys
-from contextlib import closing, nullcontext
+from contextlib import nullcontext
 from importlib.metadata import EntryPoint
 from types import ModuleType
 
@@ -49,16 +49,18 @@ def record_of(monkeypatch, tmp_path):
     def run(engine, **changes):
         nonlocal number
         number += 1
+        work = WorkFolder(tmp_path / f"work-{number}")
         module.Engine = engine
         cell = dataclasses.replace(known, **changes)
-        with closing(WorkFolder(tmp_path / f"cell-{number}")) as work:
-            with work.draft.open("ab", buffering=0) as file:
-                child.run_cell(cell, Draft(file), work.made, _GIGABYTE)
-            assignment = job.Assignment(cell, "sweep", "key", work.path, "none")
-            fields, damaged = work.told()
-            assert not damaged
-            job._write(assignment, work, work.made, fields, dt.datetime.now(dt.UTC), Ending(0, None, 1.0, 0))
-            return read_record(work.made / "record.json")
+        with work.draft.open("ab", buffering=0) as file:
+            child.run_cell(cell, Draft(file), work.made, _GIGABYTE)
+        assignment = job.Assignment(cell, "sweep", "key", tmp_path / f"cell-{number}", "none")
+        ending = Ending(0, None, 1.0, 0)
+        fields, damaged = work.told()
+        fields = job._concluded(fields, ending, assignment, damaged=damaged)
+        job._keep(assignment, work, fields, dt.datetime.now(dt.UTC), ending)
+        work.close()
+        return read_record(assignment.folder / "record.json")
 
     yield run
     for name in [name for name in sys.modules if name.startswith("onyx_fakes")]:

@@ -1,0 +1,74 @@
+"""Show that the arrays an engine was given still hold what they held: an engine only reads them."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from harness.graph.adjacency import frozen
+from harness.graph.digest import array_digests
+from harness.language.algorithm import Inputs
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from harness.campaign.problem import Problem
+    from harness.graph import Graph
+
+
+class InputsChanged(RuntimeError):
+    """An engine wrote to the arrays that it was given; the message names them."""
+
+
+def read_only(inputs: Inputs) -> Inputs:
+    """Return inputs with read-only copies of the arrays, in read-only mappings."""
+    properties = {name: frozen(np.array(array)) for name, array in inputs.properties.items()}
+    return Inputs(MappingProxyType(properties), MappingProxyType(dict(inputs.parameters)))
+
+
+class Fingerprint:
+    """The digests of the arrays of a problem, taken before an engine is imported."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._arrays = _arrays(problem)
+        self._digests = array_digests(self._arrays)
+        self._parameters = dict(problem.inputs.parameters)
+
+    def changes(self) -> list[str]:
+        """Return the names of the arrays that have changed, and of run-time parameters."""
+        now = array_digests(self._arrays)
+        changed = [name for name, digest in now.items() if digest != self._digests[name]]
+        met = self._problem.inputs.parameters
+        return changed + [f"parameter {name}" for name, value in self._parameters.items() if met.get(name) != value]
+
+    def check(self) -> None:
+        """Raise InputsChanged where something has changed."""
+        changed = self.changes()
+        if changed:
+            written = ", ".join(changed)
+            raise InputsChanged(f"the engine wrote to {written}; an engine may only read the graph and the inputs")
+
+
+def _arrays(problem: Problem) -> dict[str, NDArray[np.generic]]:
+    """Return the arrays of a problem by a name for people, each once."""
+    found = {f"input {name}": np.asarray(array) for name, array in problem.inputs.properties.items()}
+    if problem.start is not None:
+        found |= {f"state {name}": np.asarray(array) for name, array in problem.start.state.items()}
+    found |= _arrays_of_graph(problem.graph)
+    return found
+
+
+def _arrays_of_graph(graph: Graph) -> dict[str, NDArray[np.generic]]:
+    found: dict[str, NDArray[np.generic]] = {f"graph {place}": array for place, array in graph.arrays()}
+    if "csc" in graph.__dict__:
+        found |= {
+            "graph csc.offsets": graph.csc.offsets,
+            "graph csc.neighbours": graph.csc.neighbours,
+            "graph csc.edge_ids": graph.in_edge_ids,
+        }
+    if graph.__dict__.get("in_weights") is not None:
+        found["graph csc.weights"] = graph.__dict__["in_weights"]
+    return found

@@ -1,0 +1,106 @@
+"""The process that computes a reference: ``python -m harness.campaign.reference_process < REQUEST``.
+
+It poses the problem of the cell from the start, on a graph and inputs of its own, and runs no engine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import traceback
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.cache import CacheError
+from harness.campaign.cell import Cell
+from harness.campaign.draft import Draft
+from harness.campaign.errors import CampaignError
+from harness.contract import Phases
+from harness.plain_text import describe_error
+from harness.plugins import load_plugins
+
+if TYPE_CHECKING:
+    from harness.campaign.problem import Problem
+    from harness.campaign.reference import Kind
+
+_MODULE = "harness.campaign.reference_process"
+_FAILED, _NO_MEMORY, _NO_ROOM = 3, 4, 5
+
+
+class Referee:
+    """Computes references in another process, with the environment and the folder of this process as they are now.
+
+    Made before an engine is imported, which may change both.
+    """
+
+    def __init__(self, cell: Cell) -> None:
+        self._cell = cell.plain()
+        self._environment = dict(os.environ)
+        self._folder = Path.cwd()
+
+    def __call__(self, problem: Problem, kind: Kind) -> None:
+        """Put the answer to ``problem`` into the cache.
+
+        Raises CampaignError where it cannot be computed, MemoryError or CacheError where there is no room.
+        """
+        request = {"cell": self._cell, "key": problem.key, "kind": kind}
+        done = subprocess.run(
+            [sys.executable, "-P", "-X", "faulthandler", "-m", _MODULE],
+            input=json.dumps(request).encode(), stdout=None, stderr=subprocess.PIPE,
+            env=self._environment, cwd=self._folder, check=False,
+        )  # fmt: skip
+        if done.returncode == 0:
+            return
+        told = done.stderr.decode(errors="replace").strip()
+        sys.stderr.write(f"{told}\n")
+        reason = told.rpartition("\n")[2]
+        if done.returncode == _NO_MEMORY:
+            raise MemoryError(f"the reference: {reason}")
+        if done.returncode == _NO_ROOM:
+            raise CacheError(reason)
+        raise CampaignError(f"the reference cannot be computed: {reason or f'exit status {done.returncode}'}")
+
+
+def main() -> int:
+    """Compute the reference that the request names and put it into the cache; the exit status says how it went."""
+    request = json.load(sys.stdin)
+    try:
+        _compute(Cell.from_plain(request["cell"]), request["key"], request["kind"])
+    except CacheError as error:
+        return _fail(error, str(error), _NO_ROOM)
+    except MemoryError as error:
+        return _fail(error, describe_error(error), _NO_MEMORY)
+    except Exception as error:  # noqa: BLE001  an algorithm's own code may fail in any way
+        return _fail(error, describe_error(error), _FAILED)
+    return 0
+
+
+def _compute(cell: Cell, key: str, kind: Kind) -> None:
+    from harness.campaign.change import changed_graph, changed_key
+    from harness.campaign.problem import set_problem
+    from harness.campaign.reference import compute
+
+    with Path(os.devnull).open("wb", buffering=0) as nowhere:
+        problem = set_problem(cell, load_plugins(cell.block), Draft(nowhere), Phases())
+    if cell.warm is not None and key != problem.key:
+        graph, inputs = changed_graph(problem, cell.warm)
+        problem = replace(problem, graph=graph, inputs=inputs, key=changed_key(problem, cell.warm))
+    if problem.key != key:
+        raise CampaignError(
+            f"graph {cell.graph!r} or algorithm {cell.algorithm!r} gives another problem each time; "
+            "derive random values from a seed"
+        )
+    compute(problem, kind)
+
+
+def _fail(error: BaseException, message: str, status: int) -> int:
+    traceback.print_exception(error)
+    sys.stderr.write(message.replace("\n", " ") + "\n")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

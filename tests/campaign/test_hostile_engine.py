@@ -1,0 +1,153 @@
+"""Engines that write to what they were given: neither their own outcome nor a cached reference is affected."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from harness.cache import cache_folder
+from tests.campaign.one_cell import record_of  # noqa: F401  a fixture
+from tests.campaign.test_guarded_engine import Right
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path / "cache"))
+
+
+class Writes(Right):
+    """Sets the start of every vertex to 1 in the caller's array."""
+
+    def reset(self, inputs, state=None):
+        inputs.properties["start"][...] = 1
+        super().reset(inputs, state)
+
+
+class ForcesWriteability(Right):
+    def reset(self, inputs, state=None):
+        inputs.properties["start"].setflags(write=True)
+        inputs.properties["start"][...] = 1
+        super().reset(inputs, state)
+
+
+class Replaces(Right):
+    def reset(self, inputs, state=None):
+        inputs.properties["start"] = np.ones_like(inputs.properties["start"])
+        super().reset(inputs, state)
+
+
+def overwrite(array):
+    """Write ones through a pointer."""
+    source = np.ones(array.size, array.dtype)
+    ctypes.memmove(array.ctypes.data, source.ctypes.data, array.nbytes)
+
+
+class WritesThroughPointer(Right):
+    def reset(self, inputs, state=None):
+        overwrite(inputs.properties["start"])
+        super().reset(inputs, state)
+
+
+class WritesToGraph(Right):
+    """Writes to the graph's file, which is the only way to a mapping that is read-only."""
+
+    def prepare(self, program, graph, features, device, phases):
+        super().prepare(program, graph, features, device, phases)
+        for path in (cache_folder() / "graphs").rglob("*.npy"):
+            array = np.load(path, mmap_mode="r+")
+            if array.dtype == np.float32:
+                array[...] = 7
+
+
+ERRORS = {
+    Writes: "ValueError: assignment destination is read-only",
+    ForcesWriteability: "ValueError: cannot set WRITEABLE flag to True of this array",
+    Replaces: "TypeError: 'mappingproxy' object does not support item assignment",
+    WritesThroughPointer: "InputsChanged: the engine wrote to input start; an engine may only read",
+    WritesToGraph: "InputsChanged: the engine wrote to graph weights, graph csc.weights; an engine may only read",
+}
+
+
+@pytest.mark.parametrize("engine", ERRORS, ids=lambda engine: engine.__name__)
+def test_an_engine_that_writes_to_what_it_was_given_is_an_engine_error(record_of, engine, caplog):  # noqa: F811
+    record = record_of(engine)
+    assert record["outcome"] == "engine_error"
+    assert ERRORS[engine] in record["reason"]
+    after = record_of(Right)
+    assert (after["outcome"], after["reason"]) == ("ok", "")
+    assert 0 < after["validation"]["error"] < 1e-6
+    assert ("building it again" in caplog.text) == (engine is WritesToGraph)
+
+
+def test_the_reference_comes_from_a_process_that_the_engine_never_touched(record_of):  # noqa: F811
+    """Not even an engine that replaces the reference in its own process, and its environment, is held against that."""
+
+    class Fakes(Right):
+        def prepare(self, program, graph, features, device, phases):
+            super().prepare(program, graph, features, device, phases)
+            from harness.campaign import reference
+
+            def answer(problem):
+                raise AssertionError("the reference was computed in the engine's process")
+
+            self.kept = reference._reference, dict(os.environ), os.getcwd()
+            reference._reference = answer
+            os.environ.clear()
+            os.chdir("/")
+
+        def close(self):
+            from harness.campaign import reference
+
+            reference._reference = self.kept[0]
+            os.environ.update(PATH=self.kept[1]["PATH"], ONYX_HARNESS_CACHE=self.kept[1]["ONYX_HARNESS_CACHE"])
+
+    before, folder = dict(os.environ), os.getcwd()
+    try:
+        record = record_of(Fakes)
+    finally:
+        os.environ.update(before)
+        os.chdir(folder)
+    assert (record["outcome"], record["reason"]) == ("ok", "")
+
+
+@pytest.mark.parametrize("damage", ["values", "method", "missing", "shape"])
+def test_a_damaged_reference_is_computed_again_and_said_so(record_of, damage, caplog):  # noqa: F811
+    first = record_of(Right)
+    assert first["validation"]["against"] == "the float64 reference"
+    [answer] = (cache_folder() / "references").rglob("answer.json")
+    array = answer.with_name("values-0.npy")
+    if damage == "values":
+        np.load(array, mmap_mode="r+")[0] = 9
+    elif damage == "method":
+        answer.write_text("{")
+    elif damage == "missing":
+        array.unlink()
+    else:
+        np.save(array, np.zeros(3))
+    second = record_of(Right)
+    assert (second["outcome"], second["validation"]["error"]) == ("ok", first["validation"]["error"])
+    assert second["validation"]["against"] == "the float64 reference (computed again, as the cached one was damaged)"
+    assert "the reference is computed again" in caplog.text
+    assert record_of(Right)["validation"]["against"] == "the float64 reference"
+
+
+def test_an_algorithm_whose_inputs_differ_each_time_is_named(record_of, monkeypatch):  # noqa: F811
+    shutil.rmtree(cache_folder(), ignore_errors=True)
+    from onyx_fakes_problem import Spread
+
+    from harness.language import Inputs
+
+    def inputs(self, graph, features):
+        start = np.full((graph.num_vertices, features), os.getpid(), np.float32)
+        return Inputs({"start": start}, self.parameter_values())
+
+    monkeypatch.setattr(Spread, "inputs", inputs)
+    record = record_of(Right)
+    assert record["outcome"] == "invalid_input"
+    assert (
+        "algorithm 'fake_spread' gives another problem each time; derive random values from a seed" in record["reason"]
+    )
