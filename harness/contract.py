@@ -73,12 +73,18 @@ class AlgorithmSpec:
 
 @dataclass(frozen=True)
 class GraphSpec:
-    """What a plugin registers for a graph: ``factory`` is ``"package.module:function"``; ``parameters``: defaults."""
+    """What a plugin registers for a graph: ``factory`` is ``"package.module:function"``; ``parameters``: defaults.
+
+    ``check``, if given, is such a function too. It is called once, before a sweep starts any process, with those
+    parameters that its signature names, and raises GraphError for values that the factory would refuse. It must be
+    cheap, and its module must not import numerical libraries beside NumPy.
+    """
 
     name: str
     help: str
     factory: str
     parameters: Mapping[str, object] = field(default_factory=dict)
+    check: str = ""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,9 @@ from harness.campaign.leftovers import SWEEP_LOCK, clear_leftovers
 from harness.campaign.lock import file_lock
 from harness.campaign.lock_folder import LockError, lock_folder
 from harness.campaign.options import count, truth
+from harness.contract import GraphSpec
+from harness.graph.errors import GraphError
+from harness.graph.named import check_parameters
 from harness.plugins import Registry, closest, load_plugins
 from harness.records import RECORD_FILE, NewerRecord, Record, RecordError, read_record, write_json
 from harness.records.outcome import Outcome
@@ -173,6 +176,27 @@ def _one_of(key: str, value: Any, choices: Sequence[str]) -> str:
     if value not in choices:
         raise CampaignError(f"{key} is {value!r}{closest(str(value), choices)} (there are: {', '.join(choices)})")
     return str(value)
+
+
+def refuse_graphs(plan: Plan) -> None:
+    """Check the graphs of the cells that are to be run. Raises CampaignError for the first that cannot be had."""
+    refused: dict[str, str] = {}
+    for planned in plan.cells:
+        cell = planned.cell
+        asked = digest([cell.graph, cell.graph_parameters])
+        if asked not in refused:
+            refused[asked] = _refusal(plan.registry.graph(cell.graph), cell.graph_parameters)
+        if refused[asked] and plan.wanted(planned.record()):
+            raise CampaignError(refused[asked])
+
+
+def _refusal(graph: GraphSpec, parameters: Mapping[str, Any]) -> str:
+    """Return why the graph cannot be had; empty where nothing speaks against it."""
+    try:
+        check_parameters(graph, parameters)
+    except GraphError as error:
+        return str(error)
+    return ""
 
 
 def prepare_output(plan: Plan) -> None:

@@ -22,7 +22,7 @@ from harness.campaign.job import WORK_FOLDER, Assignment, run_cell, unwritable
 from harness.campaign.journal import Journal
 from harness.campaign.lock import file_lock
 from harness.campaign.owner import end_with, this_process
-from harness.campaign.plan import Plan, Planned, prepare_output
+from harness.campaign.plan import Plan, Planned, prepare_output, refuse_graphs
 from harness.plugins import load_plugins
 from harness.records import Record, merge_rounds, read_record
 from harness.records.outcome import Outcome
@@ -45,6 +45,7 @@ def run_plan(plan: Plan, launcher: Launcher, batch: int | None) -> None:
 
     Raises SystemExit: status 1 when a cell failed or when every cell is unsupported, 130 or 143 when stopped.
     """
+    refuse_graphs(plan)
     if plan.dry_run:
         show_forecast(plan.identity, [forecast(plan, planned, planned.record()) for planned in plan.cells])
         return

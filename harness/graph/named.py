@@ -14,7 +14,7 @@ import importlib.metadata
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.graph.cache import cached
 from harness.graph.errors import GraphError
@@ -23,18 +23,20 @@ from harness.graph.graph import Graph
 if TYPE_CHECKING:
     from harness.contract import GraphSpec
 
-Factory = TypeVar("Factory", bound=Callable[..., Graph])
+Factory = TypeVar("Factory", bound=Callable[..., Any])
 
 
 def uses(*packages: str, extra: str) -> Callable[[Factory], Factory]:
-    """Mark a factory as reading `packages` (distribution names), which the optional dependencies `extra` bring.
+    """Mark a factory, or a check of its parameters, as needing `packages` (distribution names).
+
+    The optional dependencies `extra` bring them.
 
     Their versions are part of the cache key; a missing one is a GraphError that names the extra.
     """
 
     def mark(factory: Factory) -> Factory:
         @functools.wraps(factory)
-        def checked(*args: object, **parameters: object) -> Graph:
+        def checked(*args: object, **parameters: object) -> Any:
             _versions(packages, extra, factory.__name__)
             return factory(*args, **parameters)
 
@@ -61,14 +63,31 @@ def open_graph(graph: GraphSpec | str, parameters: Mapping[str, object] | None =
     function = resolve(factory)
     complete = _complete(factory, function, given | dict(parameters or {}))
     if getattr(function, "caches_itself", False):
-        return function(**complete)
+        made: Graph = function(**complete)
+        return made
     packages, extra = getattr(function, "data_packages", ((), ""))
     versions = _versions(packages, extra, factory)
     key = ["named", factory, complete, versions, source_digest(function)]
     return cached(key, lambda: function(**complete))
 
 
-def resolve(factory: str) -> Callable[..., Graph]:
+def check_parameters(graph: GraphSpec, parameters: Mapping[str, object]) -> None:
+    """Check the parameters of a graph without building it, where its specification offers a check.
+
+    Raises GraphError for a value that the factory would refuse, a missing file or a missing data package.
+    """
+    if not graph.check:
+        return
+    check = resolve(graph.check)
+    given = dict(graph.parameters) | dict(parameters)
+    named = inspect.signature(check).parameters
+    try:
+        check(**{name: value for name, value in given.items() if name in named})
+    except TypeError as error:
+        raise GraphError(f"{graph.name}: a parameter is of the wrong type ({error})") from error
+
+
+def resolve(factory: str) -> Callable[..., Any]:
     """The function that "package.module:function" names. Raises GraphError when there is none."""
     module, _, name = factory.partition(":")
     try:

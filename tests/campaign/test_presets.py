@@ -142,5 +142,5 @@ def test_a_small_version_ends_with_the_quality_of_its_task(command, tmp_path, na
 
 def test_a_network_without_its_file_says_what_to_name(command):
     finished = command("+experiment=network", "engine=onyx")
-    assert finished.returncode == 1
-    assert "no path is given; set path to a graph file" in finished.stdout
+    assert finished.returncode == 2
+    assert "no path is given; set graph.path to a graph file" in finished.stderr

@@ -12,6 +12,15 @@ from harness.graph.errors import GraphError
 from harness.graph.graph import Graph
 from harness.graph.named import uses
 
+COUNT = 1797  # images
+
+
+@uses("scikit-learn", extra="data")
+def check_digits(neighbours: int) -> None:
+    """Raise GraphError for parameters that `digits` cannot take."""
+    if not 1 <= neighbours < COUNT:
+        raise GraphError(f"digits: neighbours={neighbours}; it must be 1..{COUNT - 1}")
+
 
 @uses("scikit-learn", extra="data")
 def digits(neighbours: int = 10) -> Graph:
@@ -24,10 +33,9 @@ def digits(neighbours: int = 10) -> Graph:
     """
     from sklearn.datasets import load_digits
 
+    check_digits(neighbours)
     pixels, labels = load_digits(return_X_y=True)
     count = pixels.shape[0]
-    if not 1 <= neighbours < count:
-        raise GraphError(f"digits: neighbours={neighbours}; it must be 1..{count - 1}")
     lengths = (pixels**2).sum(axis=1)
     squared = lengths[:, None] + lengths - 2 * pixels @ pixels.T  # exact: pixels are small whole numbers
     np.fill_diagonal(squared, np.inf)

@@ -7,8 +7,11 @@ from pathlib import Path
 from harness.graph.cache import cached
 from harness.graph.errors import GraphError
 from harness.graph.formats import format_of, load_graph
+from harness.graph.formats.source import Source
 from harness.graph.graph import Duplicates, Graph
 from harness.graph.named import caches_itself, source_digest
+
+_NO_PATH = "no path is given; set graph.path to a graph file"
 
 
 @caches_itself
@@ -25,7 +28,7 @@ def file(
     as part of it.
     """
     if not path:
-        raise GraphError("graph file: no path is given; set path to a graph file")
+        raise GraphError(_NO_PATH)
     source = Path(path).expanduser().absolute()
     kind = format_of(source, format)
     stamps = [_stamp(source)]
@@ -35,6 +38,15 @@ def file(
     options = {"format": kind, "duplicates": duplicates, "symmetrize": symmetrize}
     key = ["file", *stamps, options, source_digest(load_graph)]
     return cached(key, lambda: load_graph(source, max_expansion=max_expansion, **options))  # type: ignore[arg-type]
+
+
+def check_file(path: str, format: str | None, max_expansion: float) -> None:  # noqa: A002
+    """Raise GraphError for a path without a readable file, or one whose format is not known; the file is not parsed."""
+    if not path:
+        raise GraphError(_NO_PATH)
+    source = Path(path).expanduser().absolute()
+    format_of(source, format)
+    Source(source, max_expansion)
 
 
 def _stamp(path: Path) -> list[object]:

@@ -25,10 +25,7 @@ def photo(image: str = "astronaut", neighbours: int = 4, beta: float | None = No
     beta None: 1 / (2 * mean of c^2 over all edges), as in Rother, Kolmogorov and Blake, "GrabCut", 2004.
     vertex_data["colour"] is float32[V, 3], grey images having three equal channels; meta has "height" and "width".
     """
-    if image not in IMAGES or neighbours not in (4, 8):
-        raise GraphError(
-            f"photo: image={image!r}, neighbours={neighbours}; images are {', '.join(IMAGES)}, neighbours 4 or 8"
-        )
+    check_photo(image, neighbours)
     colour = _colours(image)
     height, width = colour.shape[:2]
     colour = colour.reshape(-1, 3)
@@ -62,3 +59,12 @@ def _colours(image: str) -> NDArray[np.float32]:
     pixels = np.asarray(getattr(skimage.data, image)())
     scaled = pixels.astype(np.float32) if pixels.dtype == bool else pixels.astype(np.float32) / np.float32(255)
     return np.repeat(scaled[:, :, None], 3, axis=2) if scaled.ndim == 2 else scaled[:, :, :3]
+
+
+@uses("scikit-image", extra="data")
+def check_photo(image: str, neighbours: int) -> None:
+    """Raise GraphError for parameters that `photo` cannot take."""
+    if image not in IMAGES or neighbours not in (4, 8):
+        raise GraphError(
+            f"photo: image={image!r}, neighbours={neighbours}; images are {', '.join(IMAGES)}, neighbours 4 or 8"
+        )

@@ -35,6 +35,7 @@ def stand_ins() -> list[GraphSpec]:
             f"{factory}rmat",
             of_rmat
             | {"scale": (vertices - 1).bit_length(), "num_vertices": vertices, "num_arcs": arcs, "symmetric": True},
+            f"{factory}check_rmat",
         )
         for name, (vertices, arcs) in SOCIAL.items()
     ]
@@ -44,6 +45,7 @@ def stand_ins() -> list[GraphSpec]:
             f"a grid of the size of {name}, without {REMOVED:.0%} of its edges",
             f"{factory}grid",
             of_grid | {"rows": rows, "columns": columns, "removed": REMOVED},
+            f"{factory}check_grid",
         )
         for name, (rows, columns) in ROADS.items()
     ]

@@ -29,8 +29,7 @@ def motorcycle(shrink: int = 1, neighbours: int = 4) -> Graph:
     two pictures; "disparity", float32[V], NaN where it is not known: what is at (row, column) on the left is at
     (row, column - disparity) on the right. meta: "height", "width", "range" (disparities lie in 0 .. range, excluded).
     """
-    if not 1 <= shrink <= 16 or neighbours not in (4, 8):
-        raise GraphError(f"motorcycle: shrink={shrink}, neighbours={neighbours}; shrink is 1..16, neighbours 4 or 8")
+    check_motorcycle(shrink, neighbours)
     left, right = (_shrunk(_picture(f"motorcycle_{side}.png"), shrink) for side in ("left", "right"))
     height, width = left.shape[:2]
     middle = slice(shrink // 2, None, shrink)
@@ -74,3 +73,10 @@ def _disparities() -> NDArray[np.float32]:
     resource = importlib.resources.files("skimage.data").joinpath("motorcycle_disp.npz")
     with resource.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
         return np.asarray(arrays["arr_0"], np.float32)
+
+
+@uses("scikit-image", extra="data")
+def check_motorcycle(shrink: int, neighbours: int) -> None:
+    """Raise GraphError for parameters that `motorcycle` cannot take."""
+    if not 1 <= shrink <= 16 or neighbours not in (4, 8):
+        raise GraphError(f"motorcycle: shrink={shrink}, neighbours={neighbours}; shrink is 1..16, neighbours 4 or 8")

@@ -1,8 +1,10 @@
 """Seeded random graphs. The same arguments give the same graph, by content hash."""
 
-from harness.graph.generators.delaunay import delaunay
-from harness.graph.generators.grid import grid
-from harness.graph.generators.ratings import random_ratings
-from harness.graph.generators.rmat import rmat
+from harness.graph.generators.delaunay import check_delaunay, delaunay
+from harness.graph.generators.grid import check_grid, grid
+from harness.graph.generators.ratings import check_ratings, random_ratings
+from harness.graph.generators.rmat import check_rmat, rmat
 
-__all__ = ["delaunay", "grid", "random_ratings", "rmat"]
+__all__ = [
+    "check_delaunay", "check_grid", "check_ratings", "check_rmat", "delaunay", "grid", "random_ratings", "rmat",
+]  # fmt: skip

@@ -15,8 +15,7 @@ def delaunay(num_vertices: int = 65536, seed: int = 1, weighted: bool = True) ->
     """
     from scipy.spatial import Delaunay
 
-    if num_vertices < 3:
-        raise GraphError(f"delaunay: num_vertices={num_vertices}; a triangulation needs 3 or more points")
+    check_delaunay(num_vertices)
     points = np.random.default_rng(seed).random((num_vertices, 2))
     triangles = Delaunay(points).simplices.astype(np.int32)
     u = np.concatenate([triangles[:, 0], triangles[:, 1], triangles[:, 2]])
@@ -36,3 +35,9 @@ def delaunay(num_vertices: int = 65536, seed: int = 1, weighted: bool = True) ->
         vertex_data={"position": points.astype(np.float32)},
         meta={"generator": "delaunay", "seed": seed},
     )
+
+
+def check_delaunay(num_vertices: int) -> None:
+    """Raise GraphError for parameters that `delaunay` cannot take."""
+    if num_vertices < 3:
+        raise GraphError(f"delaunay: num_vertices={num_vertices}; a triangulation needs 3 or more points")

@@ -36,13 +36,7 @@ def grid(
     length_spread: s; an edge's weight is the distance of its ends in grid units times a factor uniform in [1-s, 1+s].
     vertex_data["position"] is (column, row), float32[V, 2].
     """
-    if rows < 1 or columns < 1 or rows * columns >= 2**31:
-        raise GraphError(f"grid: {rows} x {columns}; both must be positive and their product below 2**31")
-    if not (0 <= removed <= 1 and shortcuts >= 0 and 0 <= length_spread < 1):
-        raise GraphError(
-            f"grid: removed={removed}, shortcuts={shortcuts}, length_spread={length_spread}; "
-            "they must be in 0..1, from 0 on, and in 0 <= s < 1"
-        )
+    check_grid(rows, columns, removed, shortcuts, length_spread)
     rng = np.random.default_rng(seed)
     u, v = lattice_edges(rows, columns, diagonals)
     kept = rng.random(u.size) >= removed
@@ -63,3 +57,14 @@ def grid(
         vertex_data={"position": np.stack([column, row], axis=1).astype(np.float32)},
         meta={"generator": "grid", "rows": rows, "columns": columns, "seed": seed},
     )
+
+
+def check_grid(rows: int, columns: int, removed: float, shortcuts: float, length_spread: float) -> None:
+    """Raise GraphError for parameters that `grid` cannot take."""
+    if rows < 1 or columns < 1 or rows * columns >= 2**31:
+        raise GraphError(f"grid: {rows} x {columns}; both must be positive and their product below 2**31")
+    if not (0 <= removed <= 1 and shortcuts >= 0 and 0 <= length_spread < 1):
+        raise GraphError(
+            f"grid: removed={removed}, shortcuts={shortcuts}, length_spread={length_spread}; "
+            "they must be in 0..1, from 0 on, and in 0 <= s < 1"
+        )

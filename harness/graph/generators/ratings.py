@@ -25,11 +25,7 @@ def random_ratings(
     plus the product of two `rank`-dimensional Gaussian factors (of variance 1) plus Gaussian `noise` (its standard
     deviation), rounded to the half and clipped.
     """
-    if users < 1 or items < 1 or rank < 1 or noise < 0 or not 0 <= num_ratings <= users * items // 2:
-        raise GraphError(
-            f"ratings: users={users}, items={items}, rank={rank}, noise={noise}, num_ratings={num_ratings}; "
-            "sizes must be positive and num_ratings at most half of users * items"
-        )
+    check_ratings(users, items, num_ratings, rank, noise)
     rng = np.random.default_rng(seed)
     popularity = np.cumsum(np.arange(1, items + 1, dtype=np.float64) ** -exponent)
     shuffled = rng.permutation(items).astype(np.uint64)
@@ -53,3 +49,12 @@ def random_ratings(
         bipartite=(users, items),
         meta={"generator": "random_ratings", "rank": rank, "noise": noise, "exponent": exponent, "seed": seed},
     )
+
+
+def check_ratings(users: int, items: int, num_ratings: int, rank: int, noise: float) -> None:
+    """Raise GraphError for parameters that `random_ratings` cannot take."""
+    if users < 1 or items < 1 or rank < 1 or noise < 0 or not 0 <= num_ratings <= users * items // 2:
+        raise GraphError(
+            f"ratings: users={users}, items={items}, rank={rank}, noise={noise}, num_ratings={num_ratings}; "
+            "sizes must be positive and num_ratings at most half of users * items"
+        )

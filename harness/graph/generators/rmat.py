@@ -41,10 +41,8 @@ def rmat(
     permuted: vertex numbers are shuffled; unshuffled, low numbers have the high degrees.
     max_weight: 0 for no weights, else integers drawn uniformly from 1..max_weight, equal for both arcs of an edge.
     """
-    _check(scale, edge_factor, num_arcs, (a, b, c, d), symmetric, self_loops, parallel_arcs)
+    check_rmat(scale, edge_factor, num_arcs, num_vertices, a, b, c, d, symmetric, self_loops, parallel_arcs)
     count = 2**scale if num_vertices is None else num_vertices
-    if not 2**scale // 2 < count <= 2**scale and not (scale == 0 and count == 1):
-        raise GraphError(f"rmat: num_vertices={count} with scale={scale}; take more than half of 2**scale, or all")
     rng = np.random.default_rng(seed)
     draw = _Draw(scale, count, (a, b, c), rng, symmetric, self_loops, permuted)
     if num_arcs is None:
@@ -112,15 +110,21 @@ class _Draw:
         return keys if self.self_loops else keys[u != v]
 
 
-def _check(
+def check_rmat(
     scale: int,
     edge_factor: float,
     num_arcs: int | None,
-    quadrants: tuple[float, ...],
+    num_vertices: int | None,
+    a: float,
+    b: float,
+    c: float,
+    d: float,
     symmetric: bool,
     self_loops: bool,
     parallel_arcs: bool,
 ) -> None:
+    """Raise GraphError for parameters that `rmat` cannot take."""
+    quadrants = (a, b, c, d)
     if not 0 <= scale <= 31:
         raise GraphError(f"rmat: scale={scale}; it must be 0..31")
     if edge_factor < 0 or (num_arcs is not None and num_arcs < 0):
@@ -131,3 +135,6 @@ def _check(
         raise GraphError("rmat: num_arcs counts different arcs; leave parallel_arcs off, or give edge_factor instead")
     if num_arcs is not None and symmetric and (num_arcs % 2 or self_loops):
         raise GraphError("rmat: a symmetric graph of exactly num_arcs arcs needs an even number and self_loops=False")
+    count = 2**scale if num_vertices is None else num_vertices
+    if not 2**scale // 2 < count <= 2**scale and not (scale == 0 and count == 1):
+        raise GraphError(f"rmat: num_vertices={count} with scale={scale}; take more than half of 2**scale, or all")
