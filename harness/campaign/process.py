@@ -18,6 +18,7 @@ from pathlib import Path
 import psutil
 
 import harness
+from harness.cache import cache_folder
 from harness.campaign.output import OutputFile
 from harness.records.outcome import Outcome
 
@@ -73,7 +74,7 @@ def run_process(
             stdout=printed.writer,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            env={**os.environ, **environment, "PYTHONPATH": _python_path()},
+            env={**os.environ, **_bytecode(), **environment, "PYTHONPATH": _python_path()},
         )
     finally:
         os.close(printed.writer)
@@ -91,6 +92,16 @@ def run_process(
             status = child.wait()
             printed.finish()
     return Ending(status, watch.limit, time.perf_counter() - began, watch.peak_bytes)
+
+
+def _bytecode() -> dict[str, str]:
+    """Return where children keep compiled modules, where the user forbids Python to keep them beside the sources.
+
+    A child imports some 800 modules (Numba, SciPy); to compile them takes 1.5 s, as much as the rest of a small cell.
+    """
+    if not sys.dont_write_bytecode or "PYTHONPYCACHEPREFIX" in os.environ:
+        return {}
+    return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(cache_folder() / "bytecode")}
 
 
 def _wait_for(process: int) -> None:

@@ -47,6 +47,29 @@ def test_a_child_has_its_arguments_its_environment_and_no_input(module):
     assert output.strip() == "argument set ''"
 
 
+def test_compiled_modules_are_kept_in_the_cache_where_they_may_not_lie_beside_their_sources(
+    module, tmp_path, monkeypatch
+):
+    """Otherwise every cell compiles all of Numba and SciPy again."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
+    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "imported.py").write_text("")
+    ending, _ = module("import imported")
+    assert ending.status == 0
+    assert list((tmp_path / "cache" / "bytecode").rglob("imported.*.pyc"))
+    assert not (tmp_path / "__pycache__").exists()
+
+
+def test_bytecode_stays_where_the_user_keeps_it(monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    assert process._bytecode() == {}
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setenv("PYTHONPYCACHEPREFIX", "/elsewhere")
+    assert process._bytecode() == {}
+
+
 def test_a_child_is_in_a_session_of_its_own(module):
     _, output = module("import os; print(os.getsid(0))")
     assert int(output) != os.getsid(0)
