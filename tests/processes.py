@@ -59,3 +59,11 @@ def never_ending(pids: Iterable[int]) -> list[int]:
         with contextlib.suppress(psutil.TimeoutExpired, psutil.NoSuchProcess):
             psutil.Process(left[0]).wait(LOOK_EVERY_S)
     return left
+
+
+def vanishes(path: Path) -> bool:
+    """Return whether a file is gone, once it is or after `HANGS_S`."""
+    until = time.monotonic() + HANGS_S
+    while path.exists() and time.monotonic() < until:
+        os.sched_yield()
+    return not path.exists()

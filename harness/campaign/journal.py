@@ -14,14 +14,28 @@ from pathlib import Path
 from harness.records.outcome import Outcome
 
 _LINE = re.compile(r"(?P<kind>begin|end) (?P<cell>\S+)(?: (?P<outcome>\w+))?\n")
+_OWNER = re.compile(r"owner (?P<owner>\S+/\d+/\d+)\n")
 
 
 class Journal:
-    """A file of lines ``begin CELL`` and ``end CELL OUTCOME``; a line that a full disk cut short is passed over."""
+    """A file of lines ``owner PROCESS``, ``begin CELL`` and ``end CELL OUTCOME``.
+
+    A line that a full disk cut short is passed over.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._read = 0
+
+    def open(self, owner: str) -> None:
+        """Say which process owns the sweep; OSError when that cannot be written."""
+        self._append(f"owner {owner}\n")
+
+    def owner(self) -> str | None:
+        """Return the process that owns the sweep, None where a crash or a full disk cut that short."""
+        with self.path.open(encoding="utf-8", errors="replace") as file:
+            told = _OWNER.fullmatch(file.readline())
+        return told["owner"] if told else None
 
     def begin(self, cell: str) -> None:
         """Say that a cell has been begun; OSError when that cannot be written."""

@@ -1,4 +1,4 @@
-"""What killed sweeps have left half done, put right once nobody is at it any more."""
+"""Clean up after killed sweeps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import contextlib
 from pathlib import Path
 
 from harness.campaign.job import WORK_FOLDER
+from harness.campaign.journal import Journal
 from harness.campaign.lock import file_lock
+from harness.campaign.orphans import end_orphans
 from harness.campaign.work_folder import discard
 from harness.records.store import restore_folder
 
@@ -16,14 +18,17 @@ SWEEP_LOCK = "sweep.lock"  # held while a sweep is described
 def clear_leftovers(folder: Path) -> None:
     """Restore every record of a sweep that was being replaced, and delete the work on cells that nobody runs now.
 
-    Called while the sweep is locked. Raises OSError when the folder cannot be written.
+    Processes of killed sweeps are ended first, in case the watch over them was killed too. Called while the sweep is
+    locked. Raises OSError when the folder cannot be written.
     """
     work = folder / WORK_FOLDER
     for unfinished in folder.glob(".sweep.json-*"):
         unfinished.unlink()
     for journal in sorted(work.glob("*.journal")):
         with contextlib.suppress(BlockingIOError), file_lock(journal, keep=False, wait=False):
-            continue
+            owner = Journal(journal).owner()
+            if owner is not None:
+                end_orphans(owner)
     cells = {path.stem for path in work.iterdir() if path.is_dir() or path.suffix == ".lock"}
     for cell in sorted(cells - {Path(SWEEP_LOCK).stem}):
         with contextlib.suppress(BlockingIOError), file_lock(work / f"{cell}.lock", keep=False, wait=False):

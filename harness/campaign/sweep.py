@@ -21,7 +21,8 @@ from harness.campaign.forecast import forecast
 from harness.campaign.job import WORK_FOLDER, Assignment, run_cell, unwritable
 from harness.campaign.journal import Journal
 from harness.campaign.lock import file_lock
-from harness.campaign.owner import end_with, this_process
+from harness.campaign.orphans import marking_children
+from harness.campaign.owner import end_with
 from harness.campaign.plan import Plan, Planned, prepare_output, refuse_graphs
 from harness.plugins import load_plugins
 from harness.records import Record, merge_rounds, read_record
@@ -80,10 +81,12 @@ def _show(plan: Plan) -> list[Record]:
 def _carry_out(plan: Plan, todo: Sequence[Planned], launcher: Launcher, batch: int | None) -> int:
     """Launch the jobs; the exit status that a signal asks for, or 0."""
     journal = Journal((plan.folder / WORK_FOLDER / f"{os.getpid()}-{os.urandom(4).hex()}.journal").absolute())
-    owner = this_process()
-    jobs = [plan.job_overrides(planned, owner, str(journal.path)) for planned in todo]
     try:
-        with file_lock(journal.path, keep=False), _endings(), Follower(journal, todo):
+        with (
+            file_lock(journal.path, keep=False), marking_children() as owner, _endings(), Follower(journal, todo),
+        ):  # fmt: skip
+            journal.open(owner)
+            jobs = [plan.job_overrides(planned, owner, str(journal.path)) for planned in todo]
             for start, part in _parts(jobs, batch):
                 for result in launcher.launch(part, initial_job_idx=start):
                     with contextlib.redirect_stderr(io.StringIO()):  # Hydra tells every override first

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import psutil
 import pytest
@@ -16,7 +17,7 @@ from harness.campaign.journal import Journal
 from harness.campaign.plan import quoted
 from harness.records import read_records
 from harness.report.progress import in_flight, time_left
-from tests.processes import HANGS_S, never_ending
+from tests.processes import HANGS_S, never_ending, vanishes
 
 CELL = ("algorithm=fake_spread", "graph=fake_ring", "baseline=fake_right", "measure.budget_s=0.001")
 LAUNCHERS = {
@@ -110,6 +111,8 @@ def test_a_killed_sweep_leaves_no_process_behind(tmp_path, harness_environment, 
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not never_ending(one.pid for one in ours)
+    for left in Path("/dev/shm").glob(f"*loky-{process.pid}-*"):
+        assert vanishes(left)
 
 
 def marked(folder):

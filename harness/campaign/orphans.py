@@ -1,0 +1,164 @@
+"""End what a sweep's launcher has started and a killed sweep could not end, and delete its shared memory.
+
+Run as a file, ``python -I -S orphans.py OWNER``, this waits for the death of OWNER first. It stands on the standard
+library alone, so that the process is small. Linux only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+# Inherited by every process that a sweep starts on its machine, through whatever launcher; holds `this_process`.
+OWNER_VARIABLE = "ONYX_HARNESS_OWNER"
+_GRACE_S = 5.0  # for processes to clean up after themselves, such as the resource tracker of joblib's workers
+_LOOK_S = 0.01
+_SHARED_MEMORY = Path("/dev/shm")
+# As joblib names them: semaphores of its workers, and the folder of arrays passed to them.
+_LEFT_BEHIND = re.compile(r"sem\.loky-(\d+)-\w+|joblib_memmapping_folder_(\d+)_\w+")
+
+
+def this_process() -> str:
+    """Return a name for this process that no other has: boot of the machine, process space, number, time of start."""
+    return "/".join([this_space(), str(os.getpid()), start_of(os.getpid())])
+
+
+def this_space() -> str:
+    """Return a name for the boot of the machine and the space of process numbers."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot}:{os.stat('/proc/self/ns/pid').st_ino}"
+
+
+def start_of(process: int) -> str:
+    """Return when a process started, in ticks since the machine did. Raises OSError when there is no such process."""
+    # The second field is the program's name in brackets, which may hold anything.
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
+
+
+def watched(owner: str) -> int | None:
+    """Return a handle that is readable once the owner is dead, None if nothing is left of it; it is of this space."""
+    _, number, start = owner.rsplit("/", 2)
+    try:
+        handle = os.pidfd_open(int(number))
+        if start_of(int(number)) == start:
+            return handle
+        os.close(handle)
+    except OSError:
+        pass
+    return None
+
+
+def wait_for_end(handle: int, most_s: float | None = None) -> bool:
+    """Wait for the death of the process behind a handle of `watched`, which is closed; return whether it is dead."""
+    readiness = select.poll()
+    readiness.register(handle, select.POLLIN)
+    dead = bool(readiness.poll(None if most_s is None else 1000 * most_s))
+    os.close(handle)
+    return dead
+
+
+@contextmanager
+def marking_children() -> Iterator[str]:
+    """Mark all processes that start while entered as this one's, and let `end_orphans` end them after its death.
+
+    The value is `this_process`.
+    """
+    owner, before = this_process(), os.environ.get(OWNER_VARIABLE)
+    unmarked = {name: value for name, value in os.environ.items() if name != OWNER_VARIABLE}
+    # A session of its own: what is sent to the group of a sweep, as by Ctrl-C, does not reach it.
+    nothing = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
+    arguments = [sys.executable, "-I", "-S", __file__, owner]
+    os.posix_spawn(sys.executable, arguments, unmarked, file_actions=nothing, setsid=True)
+    os.environ[OWNER_VARIABLE] = owner
+    try:
+        yield owner
+    finally:
+        if before is None:
+            del os.environ[OWNER_VARIABLE]
+        else:
+            os.environ[OWNER_VARIABLE] = before
+
+
+def end_orphans(owner: str) -> None:
+    """End every process that a dead owner has marked, and delete what they left in shared memory.
+
+    Nothing happens while the owner lives, or where it is of another machine or space.
+    """
+    space, number, _ = owner.rsplit("/", 2)
+    if space != this_space() or not _dead(owner, 0.0):
+        return
+    asked, until = {int(number)}, time.monotonic() + _GRACE_S
+    while found := _marked(owner):
+        late = time.monotonic() > until
+        for process in found:
+            with contextlib.suppress(ProcessLookupError):
+                if late:
+                    os.kill(process, signal.SIGKILL)
+                elif process not in asked:
+                    os.kill(process, signal.SIGTERM)
+                    os.kill(process, signal.SIGCONT)
+        asked.update(found)
+        time.sleep(_LOOK_S)
+    for folder in {_SHARED_MEMORY, Path(tempfile.gettempdir())}:
+        _clear(folder, asked)
+
+
+def _dead(owner: str, most_s: float | None = None) -> bool:
+    handle = watched(owner)
+    return handle is None or wait_for_end(handle, most_s)
+
+
+def _marked(owner: str) -> list[int]:
+    """Return the processes of this user that were started with the owner's mark, without this one."""
+    mark, found = f"{OWNER_VARIABLE}={owner}".encode(), []
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with contextlib.suppress(OSError):  # another user's, or just ended
+                if mark in Path(entry.path, "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+    return found
+
+
+def _clear(folder: Path, processes: set[int]) -> None:
+    """Delete what dead processes of this user left in a folder of temporary files."""
+    for entry in os.scandir(folder) if folder.is_dir() else ():
+        named = _LEFT_BEHIND.fullmatch(entry.name)
+        maker = int(named[1] or named[2]) if named else 0
+        with contextlib.suppress(OSError):
+            if maker in processes and _gone(maker) and entry.stat(follow_symlinks=False).st_uid == os.getuid():
+                _delete(entry)
+
+
+def _gone(process: int) -> bool:
+    """Return whether a process has ended, waited for or not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def _delete(entry: os.DirEntry[str]) -> None:
+    if entry.is_dir(follow_symlinks=False):
+        shutil.rmtree(entry.path)
+    else:
+        os.unlink(entry.path)
+
+
+def main(owner: str) -> None:
+    """Wait for the owner's death, then end its orphans."""
+    _dead(owner)
+    end_orphans(owner)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
