@@ -98,7 +98,7 @@ def end_orphans(owner: str) -> None:
     if space != this_space() or not _dead(owner, 0.0):
         return
     asked, until = {int(number)}, time.monotonic() + _GRACE_S
-    while found := _marked(owner):
+    while found := marked(OWNER_VARIABLE, owner):
         late = time.monotonic() > until
         for process in found:
             with contextlib.suppress(ProcessLookupError):
@@ -118,9 +118,9 @@ def _dead(owner: str, most_s: float | None = None) -> bool:
     return handle is None or wait_for_end(handle, most_s)
 
 
-def _marked(owner: str) -> list[int]:
-    """Return the processes of this user that were started with the owner's mark, without this one."""
-    mark, found = f"{OWNER_VARIABLE}={owner}".encode(), []
+def marked(variable: str, value: str) -> list[int]:
+    """Return the processes of this user that were started with an environment variable, without this one."""
+    mark, found = f"{variable}={value}".encode(), []
     for entry in os.scandir("/proc"):
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             with contextlib.suppress(OSError):  # another user's, or just ended

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import select
 import signal
 import site
@@ -19,12 +20,14 @@ import psutil
 
 import harness
 from harness.cache import cache_folder
+from harness.campaign.orphans import marked
 from harness.campaign.output import OutputFile
 from harness.records.outcome import Outcome
 
 _WATCH_INTERVAL_S = 0.1
 # Finding descendants reads every process of the machine (2 ms for a hundred), which would disturb what is timed.
 _LOOKS_A_CENSUS = 10
+_MARK_VARIABLE = "ONYX_HARNESS_PROCESS"  # inherited by all that a supervisor starts
 _GRACE_S = 5.0  # for a supervisor to end its descendants; it takes milliseconds
 
 
@@ -66,6 +69,7 @@ def run_process(
     """
     supervised = ["harness.campaign.supervisor", str(os.getpid()), module, *arguments]
     began = time.perf_counter()
+    mark = secrets.token_hex(8)
     printed = OutputFile(output)
     try:
         child = subprocess.Popen(
@@ -74,7 +78,7 @@ def run_process(
             stdout=printed.writer,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            env={**os.environ, **_bytecode(), **environment, "PYTHONPATH": _python_path()},
+            env={**os.environ, **_bytecode(), **environment, "PYTHONPATH": _python_path(), _MARK_VARIABLE: mark},
         )
     finally:
         os.close(printed.writer)
@@ -90,6 +94,8 @@ def run_process(
         finally:
             _kill_group(child.pid)
             status = child.wait()
+            if status == -signal.SIGKILL:
+                _kill_marked(mark)
             printed.finish()
     return Ending(status, watch.limit, time.perf_counter() - began, watch.peak_bytes)
 
@@ -144,6 +150,14 @@ def _python_path() -> str:
 def _kill_group(group: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
+
+
+def _kill_marked(mark: str) -> None:
+    """Kill what a supervisor that was killed itself has left: descendants that moved to sessions of their own."""
+    while found := marked(_MARK_VARIABLE, mark):
+        for process in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
 
 
 class _Watch(threading.Thread):

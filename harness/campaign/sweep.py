@@ -85,7 +85,10 @@ def _carry_out(plan: Plan, todo: Sequence[Planned], launcher: Launcher, batch: i
         with (
             file_lock(journal.path, keep=False), marking_children() as owner, _endings(), Follower(journal, todo),
         ):  # fmt: skip
-            journal.open(owner)
+            try:
+                journal.open(owner)
+            except OSError as error:
+                raise unwritable(plan.output, error) from error
             jobs = [plan.job_overrides(planned, owner, str(journal.path)) for planned in todo]
             for start, part in _parts(jobs, batch):
                 for result in launcher.launch(part, initial_job_idx=start):
