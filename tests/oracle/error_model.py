@@ -1,0 +1,97 @@
+"""How far an answer in float32 may be from the exact one: the error model that every oracle uses.
+
+Nothing here is fitted to an engine. ``U`` is the unit roundoff of float32. A sum of d rounded products, in any order,
+has a relative error of at most (d + 1) * U if all terms are nonnegative (Higham, *Accuracy and Stability of Numerical
+Algorithms*, 2002, section 4.2). A superstep adds this error to what the superstep before left, and the map itself
+spreads the errors of the sources. For an affine map x -> T x + b with T >= 0 the error of the fixed point is therefore
+at most e, the solution of e = T (e + t) + r, where r is the rounding of one superstep and t the tolerance: a source may
+be off by t without being propagated, and a run that stops is at most T t away from its next superstep.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+U = 2.0**-24
+TINY = 2.0**-126  # the least normal float32: below it an engine may flush to zero
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The right values and the errors that are allowed.
+
+    value: float64[V, k]. allowed: float64[V, k], the largest absolute error of each entry; 0 asks for equality.
+    column: float64[k], the largest sum of absolute errors in each column. source: how the value was found.
+    """
+
+    value: Array
+    allowed: Array
+    column: Array
+    source: str
+
+    @classmethod
+    def within(cls, value: Array, allowed: Array, source: str) -> Expected:
+        """Bounds per entry; a column may use up all of them."""
+        return cls(value, allowed, allowed.sum(axis=0), source)
+
+    @classmethod
+    def exact(cls, value: Array, source: str) -> Expected:
+        """Equality at every entry."""
+        return cls(value, np.zeros_like(value), np.zeros(value.shape[1]), source)
+
+    def ratio(self, got: NDArray[np.generic]) -> float:
+        """The largest error over its bound, over entries and columns; infinity where a bound of 0 is exceeded.
+
+        Infinite values must agree exactly. NaN counts as infinitely wrong.
+        """
+        got = np.asarray(got, np.float64).reshape(self.value.shape)
+        same = got == self.value
+        with np.errstate(invalid="ignore"):
+            error = np.where(same, 0.0, np.abs(got - self.value))
+        error[np.isnan(error)] = np.inf
+        columns = np.where(np.isfinite(self.value), error, 0.0).sum(axis=0)
+        return max(_worst(error, self.allowed), _worst(columns, self.column))
+
+    def place(self, got: NDArray[np.generic]) -> str:
+        """The entry of the largest error over its bound, in words."""
+        got = np.asarray(got, np.float64).reshape(self.value.shape)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            error = np.where(got == self.value, 0.0, np.abs(got - self.value) / self.allowed)
+        v, f = np.unravel_index(int(np.nan_to_num(error, nan=np.inf, posinf=np.inf).argmax()), error.shape)
+        return f"[{v}, {f}]: {got[v, f]!r} for {self.value[v, f]!r}, allowed error {self.allowed[v, f]:.3g}"
+
+
+def summed(terms: NDArray[np.generic], worst: bool) -> Array:
+    """The relative error of a float32 sum of so many nonnegative terms, in units of U.
+
+    worst: for any order and any terms. Otherwise the error that holds on average over many vertices, where roundings
+    of both signs meet: it grows with the root of the number (Higham and Mary, "A new approach to probabilistic rounding
+    error analysis", SIAM Journal on Scientific Computing 41(5), 2019).
+    """
+    count = np.asarray(terms, np.float64)
+    return count if worst else np.minimum(count, 2 * np.sqrt(count))
+
+
+def combined(value: Array, worst: Array, average: Array, source: str) -> Expected:
+    """The worst errors bound each entry, the average ones the sum over a column."""
+    return Expected(value, worst, average.sum(axis=0), source)
+
+
+def _worst(error: Array, allowed: Array) -> float:
+    wrong = error > 0
+    if not wrong.any():
+        return 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = error[wrong] / np.broadcast_to(allowed, error.shape)[wrong]
+    return float(np.nan_to_num(ratio, nan=np.inf, posinf=np.inf).max())
+
+
+def in_matrix(num_vertices: int, source: Array, destination: Array, weight: Array) -> sp.csr_array:
+    """The matrix whose product with ``[V, k]`` sums over in-edges: entry [v, u] is the total weight of u -> v."""
+    ends = (np.asarray(destination, np.int64), np.asarray(source, np.int64))
+    return sp.csr_array(sp.coo_array((np.asarray(weight, np.float64), ends), shape=(num_vertices, num_vertices)))

@@ -1,0 +1,173 @@
+"""Oracles of the affine programs: PageRank, manifold ranking and multimodal learning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+import scipy.sparse.linalg
+
+from tests.oracle.error_model import TINY, Array, Expected, U, combined, in_matrix, summed
+
+STEPS = 200_000  # of an iteration that has to converge; a longer one is an error of the oracle
+DIRECT = 4000  # vertices up to which systems are factorised
+Map = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class Affine:
+    """x -> spread(x) + constant from ``start``, with ``spread`` linear and nonnegative; arrays are float64[V, k].
+
+    solve: the solution of x = spread(x) + b for a right side b. terms: int[V], terms of the sum at each vertex; a
+    superstep has ``sums`` of them and ``roundings`` further operations. shared: the rounding of what is reduced over
+    the whole graph. tolerance: the program's, relative to the value.
+    """
+
+    alpha: float
+    tolerance: float
+    spread: Map
+    solve: Map
+    constant: Array
+    start: Array
+    terms: Array
+    sums: int = 1
+    roundings: int = 8
+    shared: Map | None = None
+
+    def left_out(self, x: Array) -> Array:
+        """How far the sources may be from what was propagated."""
+        return np.abs(x) * self.tolerance
+
+    def rounding(self, x: Array, worst: bool) -> Array:
+        """The rounding of one superstep; 1 - alpha is off by U / (1 - alpha) of itself, since alpha is rounded."""
+        units = self.sums * summed(self.terms, worst)[:, None] + self.roundings
+        own = U / (1 - self.alpha) * np.abs(self.constant) + U * units * np.abs(x) + units * TINY
+        return own if self.shared is None else own + self.shared(x)
+
+    def after(self, supersteps: int, tolerance: bool, kept: bool = False) -> Expected:
+        """The iterate after exactly this many supersteps.
+
+        kept: sums are kept and changed by differences, so a rounding is relative to the largest value so far.
+        """
+        x, width = self.start.copy(), self.start.shape[1]
+        size = x
+        errors = U * np.abs(np.hstack([x, x]))  # at worst, and as sums of many independent roundings
+        for _ in range(supersteps):
+            left_out = np.tile(self.left_out(x), 2) if tolerance else 0.0
+            x = self.spread(x) + self.constant
+            errors = self._twice(self.spread, errors + left_out)
+            size = np.maximum(size, np.abs(x)) if kept else x
+            errors += np.hstack([self.rounding(size, worst) for worst in (True, False)])
+        return combined(x, errors[:, :width], errors[:, width:], f"{supersteps} supersteps in float64")
+
+    def fixed(self) -> Expected:
+        """The fixed point, and the errors of a run that has settled."""
+        x = self.solve(self.constant)
+        left_out = self.spread(self.left_out(x))
+        errors = [self.solve(left_out + self.rounding(x, worst)) for worst in (True, False)]
+        return combined(x, *errors, "the fixed point")
+
+    def _twice(self, function: Map, both: Array) -> Array:
+        width = both.shape[1] // 2
+        return np.hstack([function(half) for half in (both[:, :width], both[:, width:])])
+
+
+def converged(spread: Map, b: Array) -> Array:
+    """The solution of x = spread(x) + b by adding up powers of ``spread``; b >= 0.
+
+    Raises ArithmeticError if the terms do not fade.
+    """
+    term, x = b.copy(), b.copy()
+    for _ in range(STEPS):
+        term = spread(term)
+        x += term
+        if (term <= 1e-14 * x).all():
+            return x
+    raise ArithmeticError(f"no fixed point after {STEPS} terms")
+
+
+def linear_solver(matrix: sp.csr_array) -> Map:
+    """Solve (I - matrix) x = b: factorised where the matrix is small, otherwise by the sum of powers."""
+    if matrix.shape[0] > DIRECT:
+        return lambda b: converged(lambda x: matrix @ x, b)
+    factors = scipy.sparse.linalg.splu(sp.csc_array(sp.identity(matrix.shape[0]) - matrix))
+    return lambda b: np.maximum(factors.solve(b), 0.0)
+
+
+def pagerank(graph, inputs: Mapping[str, Array], algorithm) -> Affine:
+    """rank = (1 - alpha + alpha * dangling . rank) teleport + alpha P rank.
+
+    The rank-one part is solved apart: with y = (I - alpha P)^-1 teleport and z = (I - alpha P)^-1 b the solution for a
+    right side b is z + alpha y (d . z) / (1 - alpha d . y), d marking the vertices without out-edges.
+    """
+    alpha, teleport = algorithm.alpha, np.asarray(inputs["teleport"], np.float64)
+    source, degree = graph.csr.row_of_arc, graph.out_degrees
+    share = alpha / degree[source].astype(np.float64)
+    links = in_matrix(graph.num_vertices, source, graph.csr.neighbours, share)
+    dangling = (degree == 0).astype(np.float64)
+    plain = linear_solver(links)
+    walk = plain(teleport)
+
+    def spread(x: Array) -> Array:
+        return links @ x + alpha * (dangling @ x) * teleport
+
+    def solve(b: Array) -> Array:
+        z = plain(b)
+        return z + walk * (alpha * (dangling @ z) / (1 - alpha * (dangling @ walk)))
+
+    # Of the sum over dangling vertices every rank gets its share. Such a sum is pairwise, or in a wider type: an error
+    # of log2 of its length, and the 128 terms that NumPy adds up one after the other.
+    terms = 128 + np.log2(graph.num_vertices + 1)
+
+    def shared(x: Array) -> Array:
+        return U * terms * alpha * (dangling @ np.abs(x)) * teleport
+
+    constant, terms_of = (1 - alpha) * teleport, graph.in_degrees
+    return Affine(alpha, algorithm.tolerance, spread, solve, constant, teleport, terms_of, shared=shared)
+
+
+def manifold_ranking(graph, inputs: Mapping[str, Array], algorithm) -> Affine:
+    """mm = alpha P mm + (1 - alpha) query, P the affinities of a feature with the in-edges of each vertex scaled to 1.
+
+    Features with the same affinities share a matrix.
+    """
+    affinity = np.asarray(inputs["affinity"], np.float64)
+    query = np.asarray(inputs["query"], np.float64)
+    source, destination = graph.csr.row_of_arc, graph.csr.neighbours
+    views, column = np.unique(affinity, axis=1, return_inverse=True)
+    column = np.asarray(column).reshape(-1)
+    matrices = []
+    for view in views.T:
+        total = np.bincount(destination, view, graph.num_vertices)
+        share = np.divide(view, total[destination], out=np.zeros_like(view), where=total[destination] > 0)
+        matrices.append(in_matrix(graph.num_vertices, source, destination, algorithm.alpha * share))
+    solvers = [linear_solver(matrix) for matrix in matrices]
+
+    def by_view(functions: list[Map], x: Array) -> Array:
+        y = np.empty_like(x)
+        for number, function in enumerate(functions):
+            y[:, column == number] = function(np.ascontiguousarray(x[:, column == number]))
+        return y
+
+    def spread(x: Array) -> Array:
+        return by_view([matrix.__matmul__ for matrix in matrices], x)
+
+    # Two sums over the in-edges: of the products and of the affinities.
+    return Affine(
+        algorithm.alpha, algorithm.tolerance, spread, lambda b: by_view(solvers, b), (1 - algorithm.alpha) * query,
+        query, graph.in_degrees, sums=2,
+    )  # fmt: skip
+
+
+def multimodal(graph, inputs: Mapping[str, Array], algorithm) -> Affine:
+    """mmode = sum_m alpha_m S_m mmode + (1 - alpha) known, the S_m fused into one matrix beforehand."""
+    affinity, known = (np.asarray(inputs[name], np.float64) for name in ("affinity", "known"))
+    given = [float(word) for word in algorithm.shares.split()] or [1.0] * affinity.shape[1]
+    fused = affinity @ (algorithm.alpha * np.array(given) / sum(given))
+    matrix = in_matrix(graph.num_vertices, graph.csr.row_of_arc, graph.csr.neighbours, fused)
+    return Affine(
+        algorithm.alpha, algorithm.tolerance, lambda x: matrix @ x, linear_solver(matrix),
+        (1 - algorithm.alpha) * known, known, graph.in_degrees, roundings=8 + affinity.shape[1],
+    )  # fmt: skip
