@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -18,6 +18,8 @@ from harness.report.units import count, quality, seconds
 
 # The columns of names with the least width that each keeps, and of numbers; those that are left out first.
 _NAMES = {"graph": 7, "algorithm": 7, "k": 1, "engine": 7}
+# Names keep this much while columns of lesser worth, the first of those that are left out, still stand beside them.
+_WHOLE_NAMES, _LESSER = {"graph": 14, "algorithm": 17, "k": 1, "engine": 12}, 4
 _OUTCOME = 7
 _NUMBERS = (
     "solve (median)", "interval", "to accuracy", "supersteps", "a superstep", "edges visited", "error", "quality",
@@ -36,17 +38,30 @@ def comparison_table(records: Sequence[Record], baseline: str | None, width: int
     out, and told below the table.
     """
     absent = () if any(accurate(record) for record in records) else ("to accuracy",)
-    for left_out in range(len(_SPARED) + 1):
-        table = _table(records, baseline, _SPARED[:left_out], absent)
+    whole = {**_WHOLE_NAMES, **{name: _least(records, name, _WHOLE_NAMES[name]) for name in ("algorithm", "engine")}}
+    tries = [(whole, left_out) for left_out in range(_LESSER + 1)]
+    tries += [(_NAMES, left_out) for left_out in range(len(_SPARED) + 1)]
+    for names, left_out in tries:
+        table = _table(records, baseline, names, _SPARED[:left_out], absent)
         if width is None or Console(width=_ANY_WIDTH).measure(table).minimum <= width:
             break
     return table
 
 
-def _table(records: Sequence[Record], baseline: str | None, spared: Collection[str], absent: Collection[str]) -> Table:
+def _least(records: Sequence[Record], name: str, least: int) -> int:
+    """Return the width at which no name in a column is folded, or ``least`` where some name is longer."""
+    return min(least, max((len(record["labels"].get(name, "")) for record in records), default=least))
+
+
+def _table(
+    records: Sequence[Record], baseline: str | None, names: Mapping[str, int], spared: Collection[str],
+    absent: Collection[str],
+) -> Table:  # fmt: skip
     table = Table(title_justify="left", pad_edge=False, caption_justify="left")
-    for name, least in _NAMES.items():
-        table.add_column(name, justify="right" if name == "k" else "left", overflow="fold", min_width=least)
+    for name, least in names.items():
+        table.add_column(
+            name, justify="right" if name == "k" else "left", overflow="fold", min_width=least, no_wrap=name == "k"
+        )
     table.add_column("outcome", min_width=_OUTCOME)
     kept = [name for name in _NUMBERS if name not in spared and name not in absent]
     for name in kept:
@@ -57,8 +72,8 @@ def _table(records: Sequence[Record], baseline: str | None, spared: Collection[s
         table.add_section()
         base = baseline_of(members, baseline)
         for place, record in enumerate(members):
-            names = _group_cells(group, members, first=place == 0)
-            table.add_row(*names, *_cells(record, base, kept))
+            begin = _group_cells(group, members, first=place == 0)
+            table.add_row(*begin, *_cells(record, base, kept))
     if spared:
         table.caption = (
             f"not shown at this width: {', '.join(name for name in _NUMBERS if name in spared and name not in absent)}"
@@ -72,7 +87,7 @@ def _group_cells(group: Group, members: Sequence[Record], *, first: bool) -> lis
     graph, algorithm, k, limit = group
     size = next((record["graph"] for record in members if record["graph"]), None)
     if size is not None:
-        graph = f"{graph}\n{count(size['vertices'])} vertices, {count(size['edges'])} arcs"
+        graph = f"{graph}\n{count(size['vertices'])} vertices\n{count(size['edges'])} arcs"
     if limit != "None":
         algorithm = f"{algorithm}\nat most {limit} supersteps"
     return [literal(graph), literal(algorithm), literal(k)]
@@ -135,7 +150,7 @@ def _speed_up(record: Record, base: Record | None) -> Text:
         return Text("1 (baseline)")
     found = ratio(record, base)
     if found is None:
-        return Text(obstacle(record, base) or "-")
+        return Text(obstacle(record, base).replace(": ", ":\n") or "-")
     if not found.decided:
         return Text(found.doubt)
     return Text(f"{found.value:.3g}x [{found.low:.3g}, {found.high:.3g}]", "green" if found.value > 1 else "red")
