@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from harness.campaign.change import ColdRun
     from harness.campaign.measurement import Timing
     from harness.campaign.problem import Problem
+    from harness.campaign.scrutiny import Evidence
     from harness.campaign.transitions import Checked
     from harness.contract import Engine
     from harness.language.sampled import Sample
@@ -56,7 +57,7 @@ T = TypeVar("T")
 @dataclass(frozen=True)
 class Solved:
     """The outputs, whether the run claims to be settled, how many supersteps it reports, what was checked on a sample,
-    the cold run beside a warm one, and the times with their marks."""
+    the cold run beside a warm one, the times with their marks, and the evidence for the answer and the times."""
 
     values: Mapping[str, NDArray[Any]]
     settled: bool
@@ -65,6 +66,8 @@ class Solved:
     cold: ColdRun | None
     timing: Timing
     marks: list[Mark]
+    sample: Sample | None
+    evidence: Evidence
 
 
 def main(arguments: list[str]) -> int:
@@ -166,7 +169,7 @@ def _solve(
         target = target_of(cell, problem)
     draft.stage("engine")
 
-    def work(engine: Engine) -> Solved | None:
+    def work(engine: GuardedEngine) -> Solved | None:
         if not _admitted(engine, cell, problem, draft, memory_bytes):
             return None
         solved = _values(engine, cell, problem, sample, draft, phases, folder)
@@ -184,7 +187,12 @@ def _solve(
 
 
 def _with_engine(
-    spec: EngineSpec, cell: Cell, problem: Problem, draft: Draft, phases: Phases, work: Callable[[Engine], T | None]
+    spec: EngineSpec,
+    cell: Cell,
+    problem: Problem,
+    draft: Draft,
+    phases: Phases,
+    work: Callable[[GuardedEngine], T | None],
 ) -> T | None:
     """Return what ``work`` makes of the cell's engine, and close the engine.
 
@@ -269,14 +277,18 @@ def _admitted(engine: Engine, cell: Cell, problem: Problem, draft: Draft, memory
 
 
 def _values(
-    engine: Engine, cell: Cell, problem: Problem, sample: Sample | None, draft: Draft, phases: Phases, folder: Path
-) -> Solved:
+    engine: GuardedEngine, cell: Cell, problem: Problem, sample: Sample | None, draft: Draft, phases: Phases,
+    folder: Path,
+) -> Solved:  # fmt: skip
     """What the engine gives, timed."""
     from harness.campaign.change import cold_run
     from harness.campaign.environment import Bystanders
     from harness.campaign.gpu import gpu_facts, gpu_marks
     from harness.campaign.lock import others_at_rest, timed_turn
     from harness.campaign.measurement import answer_of, marks_of, measure_engine
+    from harness.campaign.plausibility import Witness
+    from harness.campaign.scrutiny import gather
+    from harness.campaign.solve_window import solve_window
     from harness.campaign.transitions import transitions
     from harness.language.explain import explain_program
 
@@ -289,21 +301,30 @@ def _values(
         bystanders = Bystanders()
         cold = cold_run(engine, cell, problem, draft) if problem.start is not None else None
         draft.stage("solve")
-        timing = measure_engine(engine, problem.inputs, problem.max_supersteps, cell.measure, phases, problem.start)
+        witness = Witness(engine, problem.wanted)
+        with solve_window(draft, folder):
+            timing = measure_engine(
+                engine, problem.inputs, problem.max_supersteps, cell.measure, phases, problem.start, witness.look
+            )
+        late = witness.late(timing.interval.median)
         others = bystanders.cores()
         gpu = gpu_facts(cell.device.index, others_at_rest(cell.device)) if cell.device.kind == "cuda" else None
         draft.stage("run for the check")
         checked = transitions(engine, problem, sample, timing.statistics, phases) if sample else None
+        draft.stage("download")
+        with phases("download"):
+            values = checked.answer if checked else answer_of(engine, problem.wanted)
+        draft.stage("run on other inputs")
+        with phases("other_inputs"):
+            evidence = gather(engine, cell, problem, timing, witness, late, sample)
     settled = timing.statistics.settled
     told = settled if problem.program.control.settles else None  # a fixed number of supersteps settles nothing
     marks = [*marks_of(timing, cell.measure, others, throttled=bystanders.throttled()), *gpu_marks(gpu)]
     draft.tell(
         solve=timing.plain(), settled=told, supersteps=timing.supersteps(), others=others, gpu=gpu, marks=marks
     )  # fmt: skip
-    draft.stage("download")
-    with phases("download"):
-        values = checked.answer if checked else answer_of(engine, problem.wanted)
-        return Solved(values, settled, len(timing.statistics.supersteps), checked, cold, timing, marks)
+    steps = len(timing.statistics.supersteps)
+    return Solved(values, settled, steps, checked, cold, timing, marks, sample, evidence)
 
 
 def _count_memory(spec: EngineSpec, cell: Cell, problem: Problem, draft: Draft, phases: Phases, folder: Path) -> None:
@@ -318,6 +339,7 @@ def _count_memory(spec: EngineSpec, cell: Cell, problem: Problem, draft: Draft, 
 
 def _judge(cell: Cell, problem: Problem, solved: Solved, draft: Draft, phases: Phases, folder: Path) -> None:
     """Validate the values, rate them, and keep what they look like."""
+    from harness.campaign.scrutiny import scrutinize
     from harness.campaign.verdict import verdict
 
     values, settled = solved.values, solved.settled
@@ -326,6 +348,8 @@ def _judge(cell: Cell, problem: Problem, solved: Solved, draft: Draft, phases: P
         outcome, reason, told = verdict(
             cell, problem, values, settled=settled, supersteps=solved.supersteps, checked=solved.checked
         )
+        if outcome is Outcome.OK:
+            outcome, reason = scrutinize(cell, problem, values, solved.evidence, solved.sample)
     draft.tell(**told, phases=phases.seconds)
     if outcome is Outcome.OK and problem.start is None:  # the graph as given, before the change, rates no warm answer
         draft.stage("rate")

@@ -19,6 +19,8 @@ from harness.campaign.environment import environment, memory_total
 from harness.campaign.errors import CampaignError
 from harness.campaign.lock import file_lock
 from harness.campaign.process import Ending, run_process
+from harness.campaign.solve_window import FIELD as SOLVE_WINDOW
+from harness.campaign.solve_window import system_offset, wrong_clock
 from harness.campaign.work_folder import OUTPUT_FILE, WorkFolder
 from harness.records import RECORD_FILE, SCHEMA_VERSION, RecordError, write_record
 from harness.records.outcome import Outcome
@@ -31,7 +33,7 @@ _MEMORY_SHARE = 0.8
 _ROOM_BYTES = 1_000_000  # a disk with less is full
 _TAIL_LINES, _TAIL_BYTES = 60, 4 * TEXT_LIMIT  # a character has 4 bytes at most
 # fields of a draft that are none of a record
-_BETWEEN_US = ("others", "gpu", "gpu_peak_bytes", "wait_began", "waited", "behind")
+_BETWEEN_US = (SOLVE_WINDOW, "others", "gpu", "gpu_peak_bytes", "wait_began", "waited", "behind")
 _NONE = "none"  # the stamp of a record that is not there
 # How long GNU OpenMP's threads spin at a barrier before they sleep. Label propagation on the digits (k = 10, two
 # threads, 181 supersteps) in ms, on two quiet cores / with one of them taken by something else: 35 / 15 with 100,
@@ -104,6 +106,7 @@ def _attempt(assignment: Assignment, work: WorkFolder) -> None:
     """Run the cell and put its record, its output and its artefacts in their place."""
     started = dt.datetime.now(dt.UTC)
     began = time.monotonic()
+    offset = system_offset()
     try:
         ending = _run_child(assignment, work)
     except KeyboardInterrupt:
@@ -117,7 +120,11 @@ def _attempt(assignment: Assignment, work: WorkFolder) -> None:
     full = ending.status == STORE_STATUS and shutil.disk_usage(assignment.folder.parent).free < _ROOM_BYTES
     if full or "store_error" in fields:
         raise OSError(fields.get("store_error", "what the cell tells could not be kept"))
-    _keep(assignment, work, _concluded(fields, ending, assignment, damaged=damaged), started, ending)
+    fields = _concluded(fields, ending, assignment, damaged=damaged)
+    clock = wrong_clock(fields, work.path, offset) if fields["outcome"] == Outcome.OK else ""
+    if clock:
+        fields |= {"outcome": Outcome.IMPLAUSIBLE, "reason": clock}
+    _keep(assignment, work, fields, started, ending)
 
 
 def _keep(

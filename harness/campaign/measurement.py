@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -64,8 +64,11 @@ def measure_engine(
     measure: Measure,
     phases: Phases,
     start: WarmStart | None = None,
+    look: Callable[[RunStatistics], None] = lambda statistics: None,
 ) -> Timing:
     """Warm up, then time ``run``; every run starts from the same inputs (and warm ``start``), set outside the clock.
+
+    ``look`` is called after every timed run, outside the clock.
 
     There are at least ``measure.repetitions`` samples, and no more once the interval is narrow enough or the budget is
     spent. The hard cap ``measure.cap_s`` alone ends it earlier, see :func:`_enough`. To stop at a narrow interval is to
@@ -85,6 +88,7 @@ def measure_engine(
             reset(engine, inputs, start)
             seconds, statistics = checked.timed_run(max_supersteps)
             samples.append(seconds)
+            look(statistics)
             stopped = _enough(samples, measure, look=len(samples) >= next_look)
             if len(samples) >= next_look:
                 next_look = int(len(samples) * _GROWTH)

@@ -14,7 +14,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -30,7 +30,7 @@ from harness.language.algorithm import Algorithm, Answer
 if TYPE_CHECKING:
     from harness.campaign.problem import Problem
 
-Kind: TypeAlias = Literal["reference", "settled", "converged"]
+Kind: TypeAlias = Literal["reference", "settled", "converged", "varied"]
 Compute: TypeAlias = Callable[["Problem", Kind], None]
 
 _ANSWER_FILE = "answer.json"
@@ -74,10 +74,20 @@ def converged(problem: Problem) -> Answer | None:
     return _kept(problem, "converged")
 
 
+def varied_answer(problem: Problem) -> Answer:
+    """Return the float64 answer to the other inputs of :mod:`harness.campaign.variation` after its first supersteps."""
+    answer = _kept(problem, "varied")
+    assert answer is not None
+    return answer
+
+
 def compute(problem: Problem, kind: Kind) -> None:
     """Compute an answer in this process and put it into the cache. The caller holds the lock of its folder."""
     folder = _folder(problem, kind)
-    answer = {"reference": _reference, "settled": _settled_answer, "converged": _converged}[kind](problem)
+    method: dict[Kind, Callable[[Problem], Answer | None]] = {
+        "reference": _reference, "settled": _settled_answer, "converged": _converged, "varied": _varied,
+    }  # fmt: skip
+    answer = method[kind](problem)
     with filling_cache(), _folder_in_the_making(folder) as making:
         described: dict[str, Any] = {"method": None}
         if answer is not None:
@@ -90,6 +100,14 @@ def compute(problem: Problem, kind: Kind) -> None:
                     np.save(making / f"{group}-{number}.npy", array, allow_pickle=False)
         described = {"digest": text_digest(described), **described}
         (making / _ANSWER_FILE).write_text(json.dumps(described), encoding="utf-8")
+
+
+def compute_if_free(problem: Problem, kind: Kind) -> None:
+    """Compute an answer in this process unless it is in the cache or another process holds the lock of its folder."""
+    folder = _folder(problem, kind)
+    with suppress(BlockingIOError), file_lock(folder.with_suffix(".lock"), wait=False):
+        if not folder.is_dir():
+            compute(problem, kind)
 
 
 def _kept(problem: Problem, kind: Kind) -> Answer | None:
@@ -161,6 +179,16 @@ def _converged(problem: Problem) -> Answer | None:
         return None
     values = {name: run.values(name) for name in program.outputs}
     return Answer(values, f"the float64 reference at {_CONVERGED:g} of the tolerance")
+
+
+def _varied(problem: Problem) -> Answer | None:
+    from harness.campaign.variation import CHECKED_SUPERSTEPS, varied_inputs
+    from harness.language.reference import ReferenceRun
+
+    run = ReferenceRun(problem.program, problem.graph, problem.features)
+    run.reset(varied_inputs(problem.program, problem.graph, problem.inputs))
+    run.run(min(CHECKED_SUPERSTEPS, problem.max_supersteps))
+    return Answer({name: run.values(name) for name in problem.program.outputs}, "the float64 reference, other inputs")
 
 
 def _reference(problem: Problem) -> Answer | None:

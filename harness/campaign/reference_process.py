@@ -81,7 +81,7 @@ def main() -> int:
 def _compute(cell: Cell, key: str, kind: Kind) -> None:
     from harness.campaign.change import changed_graph, changed_key
     from harness.campaign.problem import set_problem
-    from harness.campaign.reference import compute
+    from harness.campaign.reference import compute, compute_if_free
 
     with Path(os.devnull).open("wb", buffering=0) as nowhere:
         problem = set_problem(cell, load_plugins(cell.block), Draft(nowhere), Phases())
@@ -94,6 +94,8 @@ def _compute(cell: Cell, key: str, kind: Kind) -> None:
             "derive random values from a seed"
         )
     compute(problem, kind)
+    if cell.validate is True and cell.warm is None and kind != "varied":
+        compute_if_free(problem, "varied")  # it is wanted next, and starting another process takes longer
 
 
 def _fail(error: BaseException, message: str, status: int) -> int:

@@ -14,6 +14,7 @@ class Outcome(StrEnum):
 
     OK = "ok"
     WRONG = "wrong"  # the answer is outside the bound: never timed as a win
+    IMPLAUSIBLE = "implausible"  # the answer is right, and the times cannot be those of the work: never timed as a win
     DIVERGED = "diverged"  # values are not finite where the reference's are
     UNSUPPORTED = "unsupported"  # the engine said no, with a reason
     OUT_OF_MEMORY = "out_of_memory"

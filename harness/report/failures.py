@@ -9,7 +9,14 @@ from harness.records import Record
 from harness.records.outcome import Outcome
 
 # Outcomes whose reason says all; for the others the last lines of the output help.
-_SELF_EXPLAINING = (Outcome.UNSUPPORTED, Outcome.INVALID_INPUT, Outcome.TIMEOUT, Outcome.WRONG, Outcome.INTERRUPTED)
+_SELF_EXPLAINING = (
+    Outcome.UNSUPPORTED,
+    Outcome.INVALID_INPUT,
+    Outcome.TIMEOUT,
+    Outcome.WRONG,
+    Outcome.IMPLAUSIBLE,
+    Outcome.INTERRUPTED,
+)
 
 
 @dataclass(frozen=True)

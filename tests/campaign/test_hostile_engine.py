@@ -118,7 +118,7 @@ def test_the_reference_comes_from_a_process_that_the_engine_never_touched(record
 def test_a_damaged_reference_is_computed_again_and_said_so(record_of, damage, caplog):  # noqa: F811
     first = record_of(Right)
     assert first["validation"]["against"] == "the float64 reference"
-    [answer] = (cache_folder() / "references").rglob("answer.json")
+    [answer] = [path for path in (cache_folder() / "references").rglob("answer.json") if "-" not in path.parent.name]
     array = answer.with_name("values-0.npy")
     if damage == "values":
         np.load(array, mmap_mode="r+")[0] = 9

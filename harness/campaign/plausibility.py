@@ -1,0 +1,113 @@
+"""Times that the work done cannot have taken: the answer comes too late, is remembered, or is too fast for the device.
+
+The checks are for accidents: a framework that runs asynchronously, a cache of results, a clock that something replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness import clock
+from harness.contract import Device, RunStatistics
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from harness.contract import Engine
+
+    Values = Mapping[str, NDArray[Any]]
+
+# How many times as long as it should take something has to take to be implausible, and by how many seconds at least:
+# pauses of the system are shorter or do not happen every time.
+FACTOR, LEAST_S = 10.0, 5e-4
+# Larger answers are read after the first two repetitions only, and not compared.
+_MOST_BYTES = 64_000_000
+_MOST_KEPT = 2
+# Arcs a second that no device reaches. A core at 5 GHz that adds 32 numbers of float32 a cycle adds 1.6e11 a second; a
+# GPU whose second-level cache gives 16 TB/s reads 4e12 arcs of 4 bytes.
+_ARCS_A_SECOND_OF_CORE, _ARCS_A_SECOND_OF_GPU = 1.6e11, 4e12
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """The answer of one timed run, and what the engine reported of it."""
+
+    number: int
+    values: Values
+    settled: bool
+    supersteps: int
+
+
+@dataclass
+class Witness:
+    """Reads the answer after every timed run: ``witness.look(statistics)``.
+
+    ``reads``: seconds that each reading took. ``differing``: the answers that differ from the first in any bit, at most
+    two of them; engines need not be deterministic, so these are validated like the last one.
+    """
+
+    engine: Engine
+    names: Sequence[str]
+    reads: list[float] = field(default_factory=list)
+    differing: list[Repetition] = field(default_factory=list)
+    _first: dict[str, NDArray[Any]] | None = None
+    _large: bool = False
+
+    def look(self, statistics: RunStatistics) -> None:
+        """Read the answer of the run that has just been timed; keep it where it is not that of the first run."""
+        if self._large and len(self.reads) >= 2:
+            return
+        values, seconds = self._read()
+        self.reads.append(seconds)
+        if self._first is None:
+            self._large = sum(array.nbytes for array in values.values()) > _MOST_BYTES
+            self._first = {} if self._large else {name: np.array(array) for name, array in values.items()}
+        elif not self._large and len(self.differing) < _MOST_KEPT and not _same(values, self._first):
+            kept = {name: np.array(array) for name, array in values.items()}
+            number = len(self.reads)
+            self.differing.append(Repetition(number, kept, statistics.settled, len(statistics.supersteps)))
+
+    def late(self, median_s: float) -> str:
+        """Return a reason where reading an answer for the first time takes much longer than the run and a second
+        reading; else an empty text. Called right after the last :meth:`look`."""
+        first = min(self.reads)
+        if median_s <= 0 or not implausible(first, median_s):
+            return ""  # a clock that does not advance is told by :func:`too_fast`
+        again = max(self._read()[1], self._read()[1])
+        if not implausible(first, median_s + again):
+            return ""
+        return (
+            f"reading the answer takes {first:.3g} s after a run of {median_s:.3g} s, and {again:.3g} s when it is "
+            "read again: run() returns before the work is done; wait for it in run()"
+        )
+
+    def _read(self) -> tuple[dict[str, NDArray[Any]], float]:
+        began = clock.perf_counter()
+        values = {name: self.engine.values(name) for name in self.names}
+        return values, clock.perf_counter() - began
+
+
+def implausible(seconds: float, expected_s: float) -> bool:
+    """Return whether ``seconds`` is far more than expected."""
+    return seconds > FACTOR * expected_s and seconds - expected_s > LEAST_S
+
+
+def too_fast(seconds: float, arcs: int, device: Device) -> str:
+    """Return a reason where no such device visits that many ``arcs`` in ``seconds``; else an empty text."""
+    if seconds <= 0:
+        return f"a run took {seconds:g} s by the clock"
+    most = _ARCS_A_SECOND_OF_CORE * device.threads if device.kind == "cpu" else _ARCS_A_SECOND_OF_GPU
+    if arcs <= most * seconds:
+        return ""
+    what = f"{device.threads} cores" if device.kind == "cpu" else "a GPU"
+    return f"{arcs:,} arcs in {seconds:.3g} s are {arcs / seconds:.2g} arcs a second; {what} cannot exceed {most:.2g}"
+
+
+def _same(one: Values, other: Values) -> bool:
+    """Return whether two answers are equal to the last bit."""
+    return all(one[name].tobytes() == other[name].tobytes() for name in one)

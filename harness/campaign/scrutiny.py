@@ -1,0 +1,95 @@
+"""Evidence beside the answer of the last run: every repetition, a run on other inputs, and what times are possible."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.campaign.plausibility import Repetition, Witness, too_fast
+from harness.campaign.reference import varied_answer
+from harness.campaign.variation import CHECKED_SUPERSTEPS, Varied, varied_run
+from harness.campaign.verdict import verdict
+from harness.language.validation import compare
+from harness.records.outcome import Outcome
+
+if TYPE_CHECKING:
+    from harness.campaign.cell import Cell
+    from harness.campaign.guarded_engine import GuardedEngine
+    from harness.campaign.measurement import Timing
+    from harness.campaign.plausibility import Values
+    from harness.campaign.problem import Problem
+    from harness.language.sampled import Sample
+
+# Two answers that are each within the bound of the true one differ by at most so many bounds.
+_APART = 2.0
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Answers of repetitions that differ from the first, a run on other inputs (None: there is none, as of warm runs),
+    and why the times are implausible, or an empty text."""
+
+    differing: tuple[Repetition, ...]
+    varied: Varied | None
+    implausible: str
+
+
+def gather(
+    engine: GuardedEngine, cell: Cell, problem: Problem, timing: Timing, witness: Witness, late: str,
+    sample: Sample | None,
+) -> Evidence:  # fmt: skip
+    """Run on other inputs and look at the times. The engine is prepared; its answer has been read."""
+    varied = None
+    if problem.start is None:
+        checked = 1 if sample is not None else CHECKED_SUPERSTEPS
+        varied = varied_run(
+            engine, problem.program, problem.graph, problem.inputs, problem.max_supersteps, timing, checked
+        )
+    fast = too_fast(min(timing.samples), timing.statistics.edges, cell.device)
+    reasons = [late, fast, varied.slow if varied is not None else ""]
+    return Evidence(tuple(witness.differing), varied, "; ".join(filter(None, reasons)))
+
+
+def scrutinize(
+    cell: Cell, problem: Problem, values: Values, evidence: Evidence, sample: Sample | None
+) -> tuple[Outcome, str]:
+    """Return the outcome and the reason by the evidence alone, for a cell whose last answer is ok.
+
+    An implausible time is no result: the outcome is then never counted as a win.
+    """
+    if cell.validate:
+        for one in evidence.differing:
+            outcome, reason = _repetition(cell, problem, values, one, sample)
+            if outcome is not Outcome.OK:
+                return outcome, f"timed run {one.number}: {reason}"
+        wrong = _varied(problem, evidence.varied, sample) if evidence.varied is not None else ""
+        if wrong:
+            return Outcome.WRONG, wrong
+    return (Outcome.IMPLAUSIBLE, evidence.implausible) if evidence.implausible else (Outcome.OK, "")
+
+
+def _repetition(
+    cell: Cell, problem: Problem, values: Values, one: Repetition, sample: Sample | None
+) -> tuple[Outcome, str]:
+    """Validate the answer of one repetition."""
+    if sample is None:
+        outcome, reason, _ = verdict(cell, problem, one.values, settled=one.settled, supersteps=one.supersteps)
+        return outcome, reason
+    found = compare(problem.program, one.values, values)
+    if found.ok or found.excess <= _APART:
+        return Outcome.OK, ""
+    return Outcome.WRONG, f"its answer is not that of the last run: {found.detail}"
+
+
+def _varied(problem: Problem, varied: Varied, sample: Sample | None) -> str:
+    """Return why the answer to other inputs is wrong; an empty text when it is right."""
+    if sample is None:
+        answer = varied_answer(problem)
+        found = compare(problem.program, varied.values, answer.values)
+    else:
+        after = {name: sample.results_of(name, values) for name, values in varied.values.items()}
+        reduced = sample.reduced(problem.graph, varied.inputs, problem.features, None)
+        found = sample.compared(varied.inputs, problem.features, None, after, reduced=reduced)
+    if found.ok:
+        return ""
+    return f"on other inputs (rotated among the vertices), after {varied.supersteps} supersteps: {found.detail}"

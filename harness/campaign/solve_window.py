@@ -1,0 +1,62 @@
+"""The wall-clock time of the timed runs, by the system's clock, beside the time by the clock of the cell's process.
+
+The cell's process makes a file when the stage begins and another when it ends. Their times of modification come from
+the kernel, so nothing that an engine does to the clocks of its own process changes them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from harness import clock
+from harness.campaign.draft import Draft, keeping
+
+FIELD = "solve_window"  # of a draft: seconds by the process's clock
+_BEGAN, _ENDED = ".solve-began", ".solve-ended"
+# Times of modification have a granularity of up to 10 ms, and a busy system delays what lies between the two clocks.
+_LEAST_S, _SHARE = 0.1, 0.05
+
+
+@contextmanager
+def solve_window(draft: Draft, folder: Path) -> Iterator[None]:
+    """Mark the beginning and the end of the stage in ``folder``'s parent, and tell how long it took."""
+    with keeping(draft):
+        (folder.parent / _BEGAN).touch()
+    began = clock.perf_counter()
+    yield
+    seconds = clock.perf_counter() - began
+    with keeping(draft):
+        (folder.parent / _ENDED).touch()
+    draft.tell(**{FIELD: seconds})
+
+
+def system_offset() -> float:
+    """Return the difference between the time of day and the monotonic clock: it changes when the time is set."""
+    return time.time() - time.monotonic()
+
+
+def wrong_clock(fields: Mapping[str, Any], folder: Path, offset_before: float) -> str:
+    """Return why the times of a cell cannot be believed; an empty text when they can, or nothing can be compared.
+
+    ``fields``: those of the draft. ``folder``: where the marks are. ``offset_before``: :func:`system_offset` before the
+    cell's process began; when the time of day was set meanwhile, nothing is compared.
+    """
+    told, solve = fields.get(FIELD), fields.get("solve")
+    if not isinstance(told, float) or not solve or abs(system_offset() - offset_before) > _LEAST_S / 2:
+        return ""
+    try:
+        began, ended = ((folder / name).stat().st_mtime_ns for name in (_BEGAN, _ENDED))
+    except OSError:
+        return ""
+    wall = (ended - began) / 1e9
+    margin = _LEAST_S + _SHARE * wall
+    samples = sum(solve["samples"])
+    if abs(told - wall) > margin:
+        return f"the timed runs took {told:.3g} s by the clock of the cell's process and {wall:.3g} s by the system's"
+    if samples > wall + margin:
+        return f"the samples add up to {samples:.3g} s, and all timed runs took {wall:.3g} s by the system's clock"
+    return ""

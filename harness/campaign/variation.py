@@ -1,0 +1,114 @@
+"""One more run on other inputs of the same shape: its answer and its time show that every run does its work.
+
+An engine that remembers a result gives the wrong answer to other inputs, or, where it keeps results by their inputs,
+needs far longer for new ones than for those that are timed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.campaign.fingerprint import read_only
+from harness.campaign.measurement import answer_of
+from harness.campaign.plausibility import implausible
+from harness.language.algorithm import Inputs
+
+if TYPE_CHECKING:
+    from harness.campaign.guarded_engine import GuardedEngine
+    from harness.campaign.measurement import Timing
+    from harness.graph import Graph
+    from harness.language import Program
+
+# Supersteps after which the answer is checked: both sides of a bipartite graph have been updated by then.
+CHECKED_SUPERSTEPS = 2
+# Supersteps that are timed.
+_TIMED_SUPERSTEPS = 16
+# A slow run is repeated on yet other inputs: a pause of the system does not happen every time.
+_ATTEMPTS = 3
+_STEP = 1 / 64
+
+
+@dataclass(frozen=True)
+class Varied:
+    """The answer after ``supersteps`` supersteps on other inputs; ``slow``: why the times are implausible, or ""."""
+
+    inputs: Inputs
+    supersteps: int
+    values: Mapping[str, NDArray[Any]]
+    slow: str
+
+
+def varied_inputs(program: Program, graph: Graph, inputs: Inputs, attempt: int = 0) -> Inputs:
+    """Return inputs of the same shapes with other contents, as new read-only arrays.
+
+    The rows of inputs on vertices are rotated among the vertices (of each side of a bipartite graph), all alike, so
+    that every row stays a valid one; where that changes nothing, the rows of inputs on edges; else run-time parameters
+    get up to a few per cent smaller. A program without any gets equal contents in new arrays. ``attempt``: other ones.
+    """
+    sides = (0, graph.num_vertices) if graph.bipartite is None else (0, graph.bipartite[0], graph.num_vertices)
+    for place, bounds in (("vertex", sides), ("edge", (0, graph.num_edges))):
+        made = {
+            name: _rotated(array, bounds, attempt + 1) if program.properties[name].place == place else array
+            for name, array in inputs.properties.items()
+        }
+        if any(not np.array_equal(made[name], array) for name, array in inputs.properties.items()):
+            return read_only(Inputs(made, inputs.parameters))
+    share = 1 - _STEP * (attempt + 1)
+    return read_only(Inputs(inputs.properties, {name: value * share for name, value in inputs.parameters.items()}))
+
+
+def _rotated(array: NDArray[Any], bounds: tuple[int, ...], by: int) -> NDArray[Any]:
+    """Return an array whose rows between neighbouring bounds are rotated."""
+    parts = itertools.pairwise(bounds)
+    return np.concatenate([np.roll(array[low:high], by, axis=0) for low, high in parts])
+
+
+def varied_run(
+    engine: GuardedEngine, program: Program, graph: Graph, inputs: Inputs, max_supersteps: int, timing: Timing,
+    checked: int = CHECKED_SUPERSTEPS,
+) -> Varied:  # fmt: skip
+    """Run on other inputs: ``checked`` supersteps for their answer, then up to 16 for the time.
+
+    The time is implausible where it is far longer, in each of three runs on different inputs, than what the timed runs
+    took for as many supersteps and arcs.
+    """
+    first: Varied | None = None
+    slow = ""
+    for attempt in range(_ATTEMPTS):
+        given = varied_inputs(program, graph, inputs, attempt)
+        engine.reset(given)
+        steps = min(checked, max_supersteps)
+        seconds, statistics = engine.timed_run(steps)
+        if first is None:
+            answer = {name: np.array(value) for name, value in answer_of(engine, program.outputs).items()}
+            first = Varied(given, steps, answer, "")
+        visited, arcs = list(statistics.supersteps), statistics.edges
+        rest = min(max_supersteps, _TIMED_SUPERSTEPS) - steps
+        if rest > 0 and not statistics.settled:
+            more, statistics = engine.timed_run(rest)
+            seconds, arcs = seconds + more, arcs + statistics.edges
+            visited += statistics.supersteps
+        slow = _slow(seconds, len(visited), arcs, timing)
+        if not slow:
+            return first
+    assert first is not None
+    return Varied(first.inputs, first.supersteps, first.values, slow)
+
+
+def _slow(seconds: float, supersteps: int, arcs: int, timing: Timing) -> str:
+    """Return why a run on other inputs is implausibly slow beside the timed ones; an empty text when it is not."""
+    known = timing.statistics
+    share = max(supersteps / max(1, len(known.supersteps)), arcs / max(1, known.edges))
+    expected = timing.interval.median * share
+    if not implausible(seconds, expected):
+        return ""
+    return (
+        f"{supersteps} supersteps on other inputs took {seconds:.3g} s, and by the timed runs {expected:.3g} s were to "
+        "be expected: a result may be remembered from an earlier run"
+    )

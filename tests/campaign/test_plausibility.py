@@ -1,0 +1,249 @@
+"""Cheats that happen by accident, on a clock that only the engine's work moves on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.algorithms.pagerank import PageRank
+from harness.campaign.cell import Measure
+from harness.campaign.plausibility import too_fast
+from harness.campaign.solve_window import wrong_clock
+from harness.campaign.variation import varied_inputs
+from harness.contract import Device, RunStatistics, Superstep
+from harness.graph import Graph
+from harness.language import Inputs, trace
+from tests.campaign.one_cell import record_of  # noqa: F401  a fixture
+from tests.campaign.test_guarded_engine import Right
+
+SUPERSTEP_S = 0.01
+SIX = Measure(repetitions=6, budget_s=1e-6, warmup_s=1e-6)
+
+
+class Clock:
+    """Shows what the engine's work takes, and a microsecond for each look at it."""
+
+    now = 0.0
+
+    def __call__(self):
+        self.now += 1e-6
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    made = Clock()
+    monkeypatch.setattr("harness.clock.perf_counter", made)
+    Working.clock = made
+    return made
+
+
+class Working(Right):
+    """Takes 10 ms for a superstep."""
+
+    clock = Clock()
+
+    def run(self, max_supersteps):
+        statistics = super().run(max_supersteps)
+        self.clock.now += SUPERSTEP_S * len(statistics.supersteps)
+        return statistics
+
+
+class Asynchronous(Working):
+    """Works when somebody asks for the answer."""
+
+    pending = 0
+
+    def run(self, max_supersteps):
+        statistics = Right.run(self, max_supersteps)
+        self.pending += len(statistics.supersteps)
+        return statistics
+
+    def values(self, name):
+        self.clock.now += SUPERSTEP_S * self.pending
+        self.pending = 0
+        return super().values(name)
+
+
+class Remembers(Working):
+    """Remembers the first whole run, whatever the inputs of later ones are."""
+
+    whole = None
+
+    def reset(self, inputs, state=None):
+        super().reset(inputs, state)
+        self.fresh = True
+
+    def run(self, max_supersteps):
+        if self.whole is not None and self.fresh:
+            self.fresh = False
+            return RunStatistics(False, self.whole[1].supersteps[:max_supersteps])
+        self.fresh = False
+        statistics = super().run(max_supersteps)
+        if max_supersteps == 10:
+            self.whole = super().values("x"), statistics
+        return statistics
+
+    def values(self, name):
+        return super().values(name) if self.whole is None else self.whole[0]
+
+
+class RemembersByInputs(Working):
+    """Keeps whole results by the contents of their inputs, and does no work for those that it knows."""
+
+    def __init__(self, schedule):
+        super().__init__(schedule)
+        self.known = set()
+
+    def reset(self, inputs, state=None):
+        super().reset(inputs, state)
+        self.contents = inputs.properties["start"].tobytes()
+
+    def run(self, max_supersteps):
+        before = self.clock.now
+        statistics = super().run(max_supersteps)
+        if (self.contents, max_supersteps) in self.known:
+            self.clock.now = before
+        self.known.add((self.contents, max_supersteps))
+        return statistics
+
+
+class Undercounts(Working):
+    """Takes two supersteps where it was allowed one, and reports one."""
+
+    def run(self, max_supersteps):
+        whole = super().run(2 * max_supersteps)
+        return RunStatistics(whole.settled, whole.supersteps[::2])
+
+
+class Instant(Right):
+    """Reports more arcs than the time allows on any device."""
+
+    def run(self, max_supersteps):
+        statistics = super().run(max_supersteps)
+        return RunStatistics(False, [Superstep(12, 10**9, "pull") for _ in statistics.supersteps])
+
+
+class Decays(Working):
+    """Right in the last of its runs, wrong in those before."""
+
+    def reset(self, inputs, state=None):
+        super().reset(inputs, state)
+        self.resets = getattr(self, "resets", 0) + 1
+
+    def values(self, name):
+        return super().values(name) * np.float32(1.5 if self.resets == 3 else 1)
+
+
+IMPLAUSIBLE = {
+    Asynchronous: "run() returns before the work is done; wait for it in run()",
+    RemembersByInputs: "10 supersteps on other inputs took 0.1 s, and by the timed runs 1e-06 s were to be expected",
+    Instant: "arcs a second; 1 cores cannot exceed 1.6e+11",
+}
+
+
+@pytest.mark.parametrize("engine", IMPLAUSIBLE, ids=lambda engine: engine.__name__)
+def test_times_that_the_work_cannot_have_taken_are_implausible(record_of, clock, engine):  # noqa: F811
+    record = record_of(engine, measure=SIX)
+    assert record["outcome"] == "implausible", record["reason"]
+    assert IMPLAUSIBLE[engine] in record["reason"]
+    assert record["validation"]["ok"]
+
+
+def test_a_result_remembered_whatever_the_inputs_is_wrong(record_of, clock):  # noqa: F811
+    record = record_of(Remembers, measure=SIX)
+    assert record["outcome"] == "wrong"
+    assert "on other inputs (rotated among the vertices), after 2 supersteps: x of vertex" in record["reason"]
+
+
+def test_more_supersteps_than_reported_are_wrong(record_of, clock):  # noqa: F811
+    assert record_of(Undercounts)["outcome"] == "wrong"
+
+
+def test_every_repetition_is_checked(record_of, clock):  # noqa: F811
+    record = record_of(Decays, measure=SIX)
+    assert (record["outcome"], record["reason"][:12]) == ("wrong", "timed run 2:")
+
+
+def test_an_honest_engine_is_plausible_and_its_samples_are_those_of_the_work(record_of, clock):  # noqa: F811
+    record = record_of(Working)
+    assert (record["outcome"], record["reason"]) == ("ok", "")
+    assert record["solve"]["samples"] == pytest.approx([10 * SUPERSTEP_S] * len(record["solve"]["samples"]), rel=1e-3)
+
+
+def test_a_pause_in_one_run_on_other_inputs_is_no_evidence(record_of, clock):  # noqa: F811
+    """Only a run that is slow on each of several inputs is."""
+
+    class Paused(Working):
+        runs = 0
+
+        def run(self, max_supersteps):
+            Paused.runs += max_supersteps == 2
+            self.clock.now += 5.0 * (max_supersteps == 2 and Paused.runs == 1)
+            return super().run(max_supersteps)
+
+    assert record_of(Paused)["outcome"] == "ok"
+    assert Paused.runs == 2
+
+
+@pytest.mark.parametrize(
+    ("seconds", "arcs", "device", "fast"),
+    [
+        (1.0, 160_000_000_000, Device("cpu", threads=1), False),
+        (1.0, 170_000_000_000, Device("cpu", threads=1), True),
+        (1.0, 170_000_000_000, Device("cpu", threads=2), False),
+        (1.0, 5_000_000_000_000, Device("cuda"), True),
+        (0.0, 0, Device("cuda"), True),
+    ],
+)
+def test_no_device_visits_more_arcs_than_it_can(seconds, arcs, device, fast):
+    assert bool(too_fast(seconds, arcs, device)) == fast
+
+
+@given(st.integers(2, 6), st.integers(1, 3), st.integers(0, 2), st.booleans())
+def test_other_inputs_have_the_same_shapes_and_other_contents(vertices, features, attempt, bipartite):
+    arcs = [0] * (vertices - 1), list(range(1, vertices))
+    graph = Graph.from_edges(*arcs, name="star", bipartite=(1, vertices - 1) if bipartite else None)
+    start = np.arange(vertices * features, dtype=np.float32).reshape(vertices, features)
+    inputs = Inputs({"teleport": start}, {"damping": 0.85})
+    other = varied_inputs(trace(PageRank()), graph, inputs, attempt)
+    found = other.properties["teleport"]
+    assert (found.shape, found.dtype) == (start.shape, start.dtype)
+    assert not np.shares_memory(found, start)
+    assert sorted(map(tuple, found)) == sorted(map(tuple, start))
+    if bipartite:
+        assert np.array_equal(found[0], start[0])
+    assert not np.array_equal(found, start) or other.parameters["damping"] < 0.85
+
+
+@pytest.fixture
+def marks(tmp_path):
+    """Files of the two marks, an hour apart by the system's clock."""
+    import os
+
+    for name, second in ((".solve-began", 1_000), (".solve-ended", 4_600)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (second, second))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("window", "samples", "told"),
+    [
+        (3_600.0, [1_000.0, 2_000.0], ""),
+        (3_500.0, [3_400.0], ""),
+        (36.0, [30.0], "took 36 s by the clock of the cell's process and 3.6e+03 s by the system's"),
+        (7_200.0, [30.0], "took 7.2e+03 s by the clock of the cell's process"),
+        (3_600.0, [3_000.0, 3_000.0], "the samples add up to 6e+03 s, and all timed runs took 3.6e+03 s"),
+    ],
+)
+def test_the_clock_of_a_cell_is_compared_with_the_systems(marks, window, samples, told):
+    from harness.campaign.solve_window import system_offset
+
+    fields = {"solve_window": window, "solve": {"samples": samples}}
+    found = wrong_clock(fields, marks, system_offset())
+    assert told in found
+    assert bool(told) == bool(found)
+    assert not wrong_clock(fields, marks, system_offset() - 7.0)  # the time of day was set meanwhile
