@@ -114,15 +114,19 @@ def _dots(layout: Layout, rows: Sequence[Row]) -> Figure:
     for row in rows:
         panels.setdefault(row.algorithm, []).append(row)
     figure, places = _panels(layout, len(panels))
-    width = 0.8 / len(layout.columns)
+    width = 0.6 / len(layout.columns)
     for axes, (algorithm, own) in zip(places, panels.items(), strict=True):
         for number, name in enumerate(layout.columns):
             offset = width * (number - (len(layout.columns) - 1) / 2)
             _column_of_dots(axes, layout, own, name, offset)
         axes.set(title=algorithm, ylabel="ms")
         _logarithmic(axes, own)
-        axes.margins(x=0.1, y=0.25)
+        axes.margins(y=0.25)
+        axes.set_xlim(-0.5, len(own) - 0.5)
+        axes.grid(axis="x", which="minor", alpha=0.3)
         axes.set_xticks(range(len(own)), [row.graph for row in own], rotation=30, ha="right")
+        axes.set_xticks([place + 0.5 for place in range(len(own) - 1)], minor=True)
+        axes.tick_params(axis="x", which="minor", length=0)
     return _with_legend(figure, places, notes=legend(layout, [one for row in rows for one in row.cells.values()]))
 
 
@@ -194,11 +198,10 @@ def _panels(layout: Layout, count: int, panel: tuple[float, float] = _PANEL) -> 
 def _with_legend(
     figure: Figure, places: Sequence[Axes], *, across: int | None = None, notes: Sequence[str] = ()
 ) -> Figure:
-    if notes:
-        figure.supxlabel("; ".join(notes), fontsize=7)
     if places:
         handles, labels = places[0].get_legend_handles_labels()
         figure.legend(
-            handles, labels, loc="outside lower center", ncols=across or len(labels), frameon=False, fontsize=8
-        )
+            handles, labels, loc="outside lower center", ncols=across or len(labels), frameon=False, fontsize=8,
+            title="; ".join(notes) or None, title_fontsize=7,
+        )  # fmt: skip
     return figure

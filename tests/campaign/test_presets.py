@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from omegaconf import OmegaConf
 
 from harness.campaign.configuration import configuration_folder
 from harness.graph import load_graph
 from harness.records import read_records
+from harness.records.statistics import FEWEST_SAMPLES
 from harness.report import units
 from tests.conftest import ROOT
 
@@ -110,6 +112,15 @@ def test_what_is_said_wins_over_a_preset(plan):
     assert "change_driven=False" in planned.cell.labels["engine"]
     assert planned.cell.labels["graph"] == "motorcycle (shrink=4)"
     assert planned.cell.max_supersteps == 20
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_that_compares_times_has_enough_samples_for_a_verdict(name):
+    told = OmegaConf.load(configuration_folder() / "experiment" / f"{name}.yaml")
+    base = OmegaConf.load(configuration_folder() / "config.yaml")
+    repetitions = OmegaConf.merge(base.measure, told.get("measure", {})).repetitions
+    compares_times = told.get("layout", {}).get("kind") != "memory"
+    assert repetitions >= FEWEST_SAMPLES or not compares_times
 
 
 def test_no_preset_is_left_out_here():
