@@ -127,7 +127,11 @@ class Superstep:
 
 @dataclass
 class RunStatistics:
-    """What a call of :meth:`Engine.run` did. ``settled``: no source was active for any reduction at the end."""
+    """What a call of :meth:`Engine.run` did. ``settled``: no source was active for any reduction at the end.
+
+    The harness refuses anything but a bool and a list of Superstep with integers, no more supersteps than were allowed,
+    and fewer only where the program settles and the run has.
+    """
 
     settled: bool
     supersteps: list[Superstep] = field(default_factory=list)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import traceback
 import unicodedata
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -36,6 +38,14 @@ def message_of(error: BaseException) -> str:
 def describe_error(error: BaseException) -> str:
     """Return ``Type: message`` of an error, as it stands."""
     return f"{type(error).__name__}: {message_of(error)}"
+
+
+def print_traceback(error: BaseException) -> None:
+    """Print the traceback of an error, also of one whose ``__str__`` fails."""
+    try:
+        traceback.print_exception(error)
+    except BaseException as failure:  # noqa: BLE001  __str__ and __repr__ are the plugin's code
+        sys.stderr.write(f"no traceback of {type(error).__name__}: {describe_error(failure)}\n")
 
 
 def _unsafe(sign: str) -> bool:

@@ -53,7 +53,7 @@ ALLOWED: dict[str, set[str]] = {
     "harness.campaign": NUMERICAL | LIGHT_PARTS | {
         "harness", "harness.cache", "harness.clock", "harness.device", "harness.graph", "harness.import_watch",
         "harness.language", "harness.plain_text", "harness.plugins", "harness.records", "harness.report",
-        "harness.transactions", "harness.whole_files", "hydra", "omegaconf", "psutil", "pynvml",
+        "harness.transactions", "harness.whole_files", "hydra", "msgspec", "omegaconf", "psutil", "pynvml",
     },
     "harness.records": {"harness.plain_text", "harness.whole_files", "msgspec", "duckdb"},
     "harness.report": {"harness.records", "harness.whole_files", "rich", "jinja2", "matplotlib"},

@@ -33,7 +33,7 @@ from harness.campaign.refusal import (
 from harness.contract import EngineSpec, No, Phases, schedule_from_options
 from harness.device.errors import DeviceUnavailable
 from harness.device.finishing import finishing
-from harness.plain_text import describe_error, message_of
+from harness.plain_text import describe_error, message_of, print_traceback
 from harness.plugins import Registry, load_plugins
 from harness.records.outcome import Outcome
 
@@ -234,14 +234,6 @@ def _close_failed(engine: Engine) -> None:
         engine.close()
     except BaseException as error:  # noqa: BLE001  the first failure is the outcome
         print_traceback(error)
-
-
-def print_traceback(error: BaseException) -> None:
-    """Print the traceback of an error, also of one whose ``__str__`` fails."""
-    try:
-        traceback.print_exception(error)
-    except BaseException as failure:  # noqa: BLE001  __str__ and __repr__ are the plugin's code
-        sys.stderr.write(f"no traceback of {type(error).__name__}: {describe_error(failure)}\n")
 
 
 def _changed(

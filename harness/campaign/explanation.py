@@ -12,6 +12,7 @@ from harness.campaign.cell import load, resolve_cell
 from harness.campaign.composition import plain
 from harness.campaign.draft import Draft
 from harness.campaign.errors import CampaignError
+from harness.campaign.guarded_engine import GuardedEngine, MalformedAnswer
 from harness.campaign.problem import set_problem
 from harness.campaign.refusal import refusal
 from harness.contract import No, Phases, schedule_from_options
@@ -43,12 +44,14 @@ def explanation(overrides: Sequence[str]) -> str:
     refused = refusal(spec, cell)
     if refused:
         return f"{program}\n\n{cell.labels['engine']}: unsupported: {refused}"
-    engine = load(spec.factory)(schedule_from_options(spec, cell.schedule))
+    engine = GuardedEngine(load(spec.factory)(schedule_from_options(spec, cell.schedule)))
     try:
         answer = engine.supports(problem.program, problem.graph, problem.features, cell.device)
         if isinstance(answer, No):
             return f"{program}\n\n{cell.labels['engine']}: unsupported: {answer.reason}"
         engine.generate(problem.program, problem.graph, problem.features, cell.device)
         return f"{program}\n\n{engine.explain()}"
+    except MalformedAnswer as error:
+        raise CampaignError(f"engine {cell.engine!r}: {error}") from error
     finally:
         engine.close()

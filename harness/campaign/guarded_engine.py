@@ -5,10 +5,12 @@ A malformed answer raises MalformedAnswer, which names the field, what was met a
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, get_args
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,6 +18,8 @@ from harness import clock
 from harness.contract import Device, Direction, Engine, No, Phases, RunStatistics, Superstep, Yes
 from harness.language.evaluation import concrete
 from harness.plain_text import printable
+from harness.records.schema import Counted
+from harness.transactions import Behaviour
 
 if TYPE_CHECKING:
     from harness.graph import Graph
@@ -132,6 +136,25 @@ class GuardedEngine(Engine):
     def explain(self) -> str:
         """Return the engine's explanation, printable."""
         return _text("explain()", self._engine.explain())
+
+    def generate(self, program: Program, graph: Graph, features: int, device: Device) -> None:
+        """Generate what :meth:`explain` describes."""
+        self._engine.generate(program, graph, features, device)
+
+    def memory_model(self, program: Program, graph: Graph, features: int) -> Behaviour | No:
+        """Return a Behaviour of finite numbers or a No with a reason."""
+        answer: object = self._engine.memory_model(program, graph, features)
+        if isinstance(answer, No):
+            return No(_text("memory_model(): No.reason", answer.reason))
+        if not isinstance(answer, Behaviour):
+            raise malformed("memory_model()", answer, "a Behaviour or a No")
+        plain = answer.plain()
+        try:
+            msgspec.convert(plain, Counted)
+            json.dumps(plain, allow_nan=False)
+        except ValueError as error:  # msgspec's errors are of this type too
+            raise MalformedAnswer(f"memory_model(): {error}") from error
+        return answer
 
     def close(self) -> None:
         """Close the engine."""

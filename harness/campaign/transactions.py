@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import subprocess
-import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.campaign.cell import Cell, load
 from harness.campaign.draft import Draft
+from harness.campaign.guarded_engine import GuardedEngine
 from harness.campaign.lock import turn
 from harness.campaign.profiled import counted
 from harness.contract import EngineSpec, No, Phases, schedule_from_options
+from harness.plain_text import describe_error, print_traceback
 from harness.transactions.profiler import ProfilerError
 
 if TYPE_CHECKING:
@@ -33,19 +34,22 @@ def memory_of(
             with turn(cell, draft, phases):
                 counters = counted([cell], folder, cell.limits.time_s)[0].plain()
         except (ProfilerError, subprocess.TimeoutExpired) as error:
-            traceback.print_exc()
+            print_traceback(error)
             reasons.append(f"no counters: {error}")
     return {"model": model, "counters": counters, "told": "; ".join(reasons)}
 
 
 def _modelled(spec: EngineSpec, cell: Cell, problem: Problem) -> dict[str, Any] | str:
     """The model's answer, or why there is none."""
-    engine = load(spec.factory)(schedule_from_options(spec, cell.schedule))
     try:
-        found = engine.memory_model(problem.program, problem.graph, problem.features)
-    except Exception as error:  # noqa: BLE001  an engine's own code; a run that was ok stays so
-        traceback.print_exc()
-        return f"{type(error).__name__}: {error}"
-    finally:
-        engine.close()
+        engine = GuardedEngine(load(spec.factory)(schedule_from_options(spec, cell.schedule)))
+        try:
+            found = engine.memory_model(problem.program, problem.graph, problem.features)
+        finally:
+            engine.close()
+    except MemoryError:
+        raise
+    except BaseException as error:  # noqa: BLE001  an engine's own code; a run that was ok stays so
+        print_traceback(error)
+        return describe_error(error)
     return found.reason if isinstance(found, No) else found.plain()

@@ -30,7 +30,7 @@ CHECKED_SUPERSTEPS = 2
 # Supersteps that are timed.
 _TIMED_SUPERSTEPS = 16
 # A slow run is repeated on yet other inputs: a pause of the system does not happen every time.
-_ATTEMPTS = 3
+_ATTEMPTS = 5
 _STEP = 1 / 64
 
 
@@ -75,7 +75,7 @@ def varied_run(
 ) -> Varied:  # fmt: skip
     """Run on other inputs: ``checked`` supersteps for their answer, then up to 16 for the time.
 
-    The time is implausible where it is far longer, in each of three runs on different inputs, than what the timed runs
+    The time is implausible where it is far longer, in each of five runs on different inputs, than what the timed runs
     took for as many supersteps and arcs.
     """
     first: Varied | None = None

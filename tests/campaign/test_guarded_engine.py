@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from harness.contract import No, RunStatistics, Superstep, Yes
+from harness.records.outcome import Outcome
+from harness.transactions import Behaviour, KernelBehaviour, Loads
 from tests.campaign.one_cell import record_of  # noqa: F401  a fixture
 from tests.conftest import FAKES
 
@@ -144,3 +146,33 @@ def test_a_patched_clock_does_not_change_the_times(record_of, monkeypatch):  # n
     record = record_of(Right)
     assert record["outcome"] == "ok"
     assert min(record["solve"]["samples"]) > 0
+
+
+def modelled(answer):
+    def memory_model(self, program, graph, features):
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    return type("Modelled", (Right,), {"memory_model": memory_model})
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (None, "MalformedAnswer: memory_model() is None of type NoneType; it must be a Behaviour or a No"),
+        (Behaviour("model", {"a": KernelBehaviour(Loads(requests=float("inf")))}), "MalformedAnswer: memory_model(): "),
+        (Behaviour("model", {"a": KernelBehaviour(Loads(sectors="many"))}), "TypeError: "),
+        (Behaviour(3), "MalformedAnswer: memory_model(): Expected `str`, got `int` - at `$.source`"),
+        (SystemExit("no model"), "SystemExit: no model"),
+    ],
+)
+def test_a_malformed_memory_model_is_told_and_the_run_stays_ok(record_of, answer, told):  # noqa: F811
+    record = record_of(modelled(answer), memory="model")
+    assert record["outcome"] == "ok", record["reason"]
+    assert record["memory"]["told"].startswith(f"no model: {told}")
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_only_right_answers_and_honest_refusals_are_acceptable(outcome):
+    assert outcome.acceptable == (outcome in (Outcome.OK, Outcome.UNSUPPORTED))
