@@ -104,6 +104,23 @@ def test_an_error_of_fifty_megabytes_is_shortened(command, tmp_path):
 
 
 @pytest.mark.slow
+def test_engines_that_would_falsify_a_comparison_end_in_their_own_cells(command, tmp_path):
+    engines = "fake_overwriting,fake_quitting,fake_warped,fake_right"
+    finished = command(*CELL, f"engine={engines}", env={"ONYX_HARNESS_CACHE": str(tmp_path / "cache")})
+    assert finished.returncode == 1, finished.stderr
+    found = records(tmp_path / "results")
+    told = {
+        "fake_overwriting": ("engine_error", "InputsChanged: the engine wrote to input start"),
+        "fake_quitting": ("engine_error", "SystemExit: 0"),
+        "fake_warped": ("implausible", "by the clock of the cell's process"),
+        "fake_right": ("ok", ""),
+    }
+    for engine, (outcome, reason) in told.items():
+        assert (found[engine]["outcome"], reason in found[engine]["reason"]) == (outcome, True), found[engine]["reason"]
+    assert 0 < found["fake_right"]["validation"]["error"] < 1e-6
+
+
+@pytest.mark.slow
 def test_an_engine_that_prints_without_end_is_ended_and_fills_no_disk(command, tmp_path):
     finished = command(*CELL, "engine=fake_shouting", "limits.time_s=4")
     assert finished.returncode == 1

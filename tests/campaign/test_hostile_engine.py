@@ -5,11 +5,17 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from harness.cache import cache_folder
+from harness.campaign import child, job
+from harness.campaign.cell import Limits
+from harness.campaign.draft import Draft, parse_draft
+from harness.campaign.process import Ending
+from harness.records.outcome import Outcome
 from tests.campaign.one_cell import record_of  # noqa: F401  a fixture
 from tests.campaign.test_guarded_engine import Right
 
@@ -151,3 +157,24 @@ def test_an_algorithm_whose_inputs_differ_each_time_is_named(record_of, monkeypa
     assert (
         "algorithm 'fake_spread' gives another problem each time; derive random values from a seed" in record["reason"]
     )
+
+
+def test_the_reason_of_a_timeout_names_the_plugin_whose_import_hangs(monkeypatch, tmp_path):
+    class Hanging(BaseException):
+        """Stands for the end of a process that hangs."""
+
+    def load_plugins(block, importing):
+        importing("sleepy")
+        raise Hanging
+
+    monkeypatch.setattr(child, "load_plugins", load_plugins)
+    cell = SimpleNamespace(block=(), limits=Limits(time_s=7))
+    with (tmp_path / "draft.jsonl").open("w+b", buffering=0) as file:
+        with pytest.raises(Hanging):
+            child.run_cell(cell, Draft(file), tmp_path, 0)
+        file.seek(0)
+        fields, damaged = parse_draft(file)
+    killed = Ending(-9, Outcome.TIMEOUT, 7.0, 0)
+    found = job._concluded(fields, killed, SimpleNamespace(cell=cell), damaged=damaged)
+    assert found["outcome"] == "timeout"
+    assert "not finished after 7 s, in stage 'import of plugin sleepy'" in found["reason"]

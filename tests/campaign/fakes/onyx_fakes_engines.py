@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
+import itertools
 import mmap
 import os
 import shutil
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from harness import clock
 from harness.contract import Engine, No, Yes
 from harness.language.reference import ReferenceRun
 
@@ -218,3 +221,26 @@ class Damaging(Right):
 
     def full(self, work, made, draft):
         os._exit(74)
+
+
+class Overwriting(Right):
+    """Writes to an input through a pointer."""
+
+    def reset(self, inputs, state=None):
+        start = inputs.properties["start"]
+        ctypes.memset(start.ctypes.data, 0, start.nbytes)
+        super().reset(inputs, state)
+
+
+class Quitting(Right):
+    def run(self, max_supersteps):
+        sys.exit(0)
+
+
+class Warped(Right):
+    """Lets the clock of the harness run on by an hour at each look: nothing but the system's clock shows that."""
+
+    def prepare(self, program, graph, features, device, phases):
+        super().prepare(program, graph, features, device, phases)
+        hours = itertools.count()
+        clock.perf_counter = lambda: 3600.0 * next(hours)
