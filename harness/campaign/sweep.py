@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import BrokenExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ from harness.report.progress import say_begin
 from harness.report.summary import show_forecast, show_layout, show_page, show_sweep
 
 if TYPE_CHECKING:
+    from hydra.core.utils import JobReturn
     from hydra.plugins.launcher import Launcher
 
 INTERRUPTED_STATUS, TERMINATED_STATUS = 130, 143
@@ -91,12 +93,21 @@ def _carry_out(plan: Plan, todo: Sequence[Planned], launcher: Launcher, batch: i
                 raise unwritable(plan.output, error) from error
             jobs = [plan.job_overrides(planned, owner, str(journal.path)) for planned in todo]
             for start, part in _parts(jobs, batch):
-                for result in launcher.launch(part, initial_job_idx=start):
+                for result in _launch(launcher, part, start):
                     with contextlib.redirect_stderr(io.StringIO()):  # Hydra tells every override first
                         _ = result.return_value  # raises what the job itself raised
     except KeyboardInterrupt as interruption:
         return TERMINATED_STATUS if isinstance(interruption, Terminated) else INTERRUPTED_STATUS
     return 0
+
+
+def _launch(launcher: Launcher, jobs: Sequence[Sequence[str]], first: int) -> Sequence[JobReturn]:
+    """Launch jobs and wait for them; CampaignError when a worker of the launcher has died."""
+    try:
+        return launcher.launch(jobs, initial_job_idx=first)
+    except BrokenExecutor as error:
+        met = f"a worker of the launcher died ({str(error).splitlines()[0]})"
+        raise CampaignError(f"{met}; the same command goes on with what is left") from error
 
 
 @contextlib.contextmanager

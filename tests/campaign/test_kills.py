@@ -23,10 +23,10 @@ from harness.records import read_records
 from tests.processes import HANGS_S, LOOK_EVERY_S, never_ending
 
 KILLS = int(os.environ.get("ONYX_HARNESS_KILLS", "60"))  # over all launchers together
-FEATURES = (1, 2, 3, 4)
+FEATURES = (1, 2, 3)
 SWEEP = (
     "algorithm=fake_spread", "graph=fake_ring", "engine=fake_right", f"features={','.join(map(str, FEATURES))}",
-    "measure.budget_s=0.001", "measure.warmup_s=0.001", "measure.repetitions=1",
+    "measure.budget_s=0.001", "measure.warmup_s=0.001", "measure.repetitions=1", "validate=false",
 )  # fmt: skip
 LAUNCHERS = {
     "basic": [],
@@ -97,7 +97,8 @@ class Killed:
         """Run a sweep to its end, resuming it, with at most ``kills`` kills on the way."""
         while True:
             process = self.start(sweep)
-            while kills > 0 and not ended(process, self.draw.uniform(0.0, 0.6 * typical_s)):
+            # More often early than late: a sweep has many short states while it starts, and a kill ends most sweeps.
+            while kills > 0 and not ended(process, 0.5 * typical_s * self.draw.random() ** 2):
                 self.kill_one()
                 kills -= 1
             status = process.wait(timeout=HANGS_S)
@@ -145,7 +146,7 @@ def test_nothing_is_lost_or_left_behind_whatever_is_killed(tmp_path, harness_env
     wanted, number = KILLS // len(PRESENT), 0
     while (left := wanted - killed.kinds.total()) > 0:
         number += 1
-        killed.run_killed(f"sweep-{number}", min(left, 5), typical_s)
+        killed.run_killed(f"sweep-{number}", min(left, 12), typical_s)
         killed.check(f"sweep-{number}")
-    print(f"{launcher}: {killed.kinds.total()} kills of {dict(killed.kinds)} over {number} sweeps")
+        print(f"{launcher}: {killed.kinds.total()} kills in {number} sweeps: {dict(killed.kinds)}", flush=True)
     assert killed.kinds.total() == wanted

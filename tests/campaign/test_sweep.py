@@ -7,14 +7,17 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import psutil
 import pytest
 from rich.text import Text
 
+from harness.campaign.errors import CampaignError
 from harness.campaign.journal import Journal
 from harness.campaign.plan import quoted
+from harness.campaign.sweep import _launch
 from harness.records import read_records
 from harness.report.progress import in_flight, time_left
 from tests.processes import HANGS_S, never_ending, vanishes
@@ -113,6 +116,15 @@ def test_a_killed_sweep_leaves_no_process_behind(tmp_path, harness_environment, 
     assert not never_ending(one.pid for one in ours)
     for left in Path("/dev/shm").glob(f"*loky-{process.pid}-*"):
         assert vanishes(left)
+
+
+def test_a_launcher_whose_worker_was_killed_says_how_to_go_on():
+    class Killed:
+        def launch(self, jobs, initial_job_idx):
+            raise BrokenProcessPool("A worker was killed\nwith a long list of processes")
+
+    with pytest.raises(CampaignError, match=r"died \(A worker was killed\); the same command goes on"):
+        _launch(Killed(), [], 0)
 
 
 def marked(folder):
