@@ -26,6 +26,7 @@ from harness.cache import cache_folder, filling_cache
 from harness.campaign.lock import file_lock
 from harness.graph.digest import array_digests, text_digest
 from harness.language.algorithm import Algorithm, Answer
+from harness.language.warm import kept_properties
 
 if TYPE_CHECKING:
     from harness.campaign.problem import Problem
@@ -35,8 +36,7 @@ Compute: TypeAlias = Callable[["Problem", Kind], None]
 
 _ANSWER_FILE = "answer.json"
 _GROUPS = ("values", "allowances")  # the arrays of an answer
-# A converged answer: at this share of the program's tolerance, within so many times the most supersteps of a run.
-_CONVERGED, _LONGER = 0.01, 2
+_CONVERGED = 0.01  # a converged answer is one at this share of the program's tolerance
 _HEALED = "computed again, as the cached one was damaged"
 logger = logging.getLogger(__name__)
 
@@ -174,8 +174,11 @@ def _converged(problem: Problem) -> Answer | None:
     tolerance = dict(program.parameters) | dict(inputs.parameters)
     tighter = replace(inputs, parameters={**inputs.parameters, name: _CONVERGED * tolerance[name]})
     run = ReferenceRun(program, problem.graph, problem.features)
-    run.reset(tighter)
-    if not run.run(_LONGER * problem.max_supersteps).settled:
+    run.reset(inputs)
+    if not run.run(problem.max_supersteps).settled:
+        return None
+    run.reset(tighter, {name: run.values(name) for name in kept_properties(program)})  # it goes on from there
+    if not run.run(problem.max_supersteps).settled:
         return None
     values = {name: run.values(name) for name in program.outputs}
     return Answer(values, f"the float64 reference at {_CONVERGED:g} of the tolerance")
