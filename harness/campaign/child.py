@@ -21,7 +21,7 @@ from harness.campaign.cell import Cell, Warm, load
 from harness.campaign.device_memory import device_memory
 from harness.campaign.draft import STORE_STATUS, Draft, DraftDamaged, StoreError, keeping
 from harness.campaign.errors import CampaignError
-from harness.campaign.guarded_engine import GuardedEngine, MalformedAnswer, checked_metrics
+from harness.campaign.guarded_engine import GuardedEngine
 from harness.campaign.reference_process import Referee
 from harness.campaign.refusal import (
     device_refusal,
@@ -123,7 +123,9 @@ def _run(cell: Cell, draft: Draft, folder: Path, memory_bytes: int) -> None:
     if solved is not None and cell.memory != "off":
         _count_memory(spec, cell, problem, draft, phases, folder)
     if solved is not None:
-        _fitting(draft, lambda: _judge(cell, problem, solved, draft, phases, folder))
+        from harness.campaign.judgement import judge
+
+        _fitting(draft, lambda: judge(cell, problem, solved, draft, phases, folder))
 
 
 def _problem(cell: Cell, registry: Registry, referee: Referee, draft: Draft, phases: Phases) -> Problem | None:
@@ -327,46 +329,6 @@ def _count_memory(spec: EngineSpec, cell: Cell, problem: Problem, draft: Draft, 
     with phases("memory"), keeping(draft):
         told = memory_of(spec, cell, problem, draft, phases, folder)
     draft.tell(memory=told)
-
-
-def _judge(cell: Cell, problem: Problem, solved: Solved, draft: Draft, phases: Phases, folder: Path) -> None:
-    """Validate the values, rate them, and keep what they look like."""
-    from harness.campaign.scrutiny import scrutinize
-    from harness.campaign.verdict import verdict
-
-    values, settled = solved.values, solved.settled
-    draft.stage("validate")
-    with phases("validate"):
-        outcome, reason, told = verdict(
-            cell, problem, values, settled=settled, supersteps=solved.supersteps, checked=solved.checked
-        )
-        if outcome is Outcome.OK:
-            outcome, reason = scrutinize(cell, problem, values, solved.evidence, solved.sample)
-    draft.tell(**told, phases=phases.seconds)
-    if outcome is Outcome.OK and problem.start is None:  # the graph as given, before the change, rates no warm answer
-        draft.stage("rate")
-        fault = _rate(problem, values, draft, folder, settled=settled)
-        if fault:
-            outcome, reason = Outcome.INVALID_INPUT, f"algorithm {cell.algorithm!r}: {fault}"
-    draft.end(outcome, reason)
-
-
-def _rate(problem: Problem, values: Mapping[str, NDArray[Any]], draft: Draft, folder: Path, *, settled: bool) -> str:
-    """Tell the metrics of an answer and keep its artefacts; return what the algorithm's own code raised, or ""."""
-    try:
-        rated = settled or not problem.algorithm.rated_when_settled
-        metrics = checked_metrics(problem.algorithm.metrics(problem.given, values)) if rated else {}
-        with keeping(draft):
-            problem.algorithm.artefacts(problem.given, values, folder)
-    except (MemoryError, StoreError, DraftDamaged, CacheError):
-        raise
-    except MalformedAnswer as error:
-        return message_of(error)
-    except BaseException as error:  # noqa: BLE001  whatever an algorithm raises is this cell's outcome
-        print_traceback(error)
-        return describe_error(error)
-    draft.tell(metrics=metrics)
-    return ""
 
 
 def _end_with(arguments: list[str]) -> NoReturn:
