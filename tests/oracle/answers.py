@@ -1,8 +1,8 @@
 """The right answer of every built-in algorithm, in float64, derived from its formula and not from the harness.
 
-An oracle offers any of these: ``fixed()``, the answer of a settled run; ``after(n, tolerance)``, the iterate after n
-supersteps; ``iterates(ns, tolerance)``, several of them. ``tolerance`` says whether changes within the program's
-tolerance may be left out.
+An oracle offers any of these: ``fixed(left_out)``, the answer of a settled run; ``after(n, left_out, kept)``, the
+iterate after n supersteps; ``iterates(ns, left_out)``, several of them. ``left_out``: changes within the tolerance need
+not be propagated. ``kept``: the engine adds differences to sums that it keeps.
 """
 
 from __future__ import annotations
@@ -44,34 +44,33 @@ class Answers:
         self.made: dict[object, Expected] = {}
 
     @property
-    def is_one(self) -> bool:
-        """Whether all settled runs have one answer; otherwise they are held against the iterate."""
+    def has_fixed(self) -> bool:
+        """Whether all settled runs have one answer."""
         return hasattr(self.oracle, "fixed")
 
     @property
     def has_iterates(self) -> bool:
         return hasattr(self.oracle, "after") or hasattr(self.oracle, "iterates")
 
-    def prepare(self, supersteps: Iterable[int], tolerance: bool) -> None:
+    def prepare(self, supersteps: Iterable[int], left_out: bool) -> None:
         """Compute several iterates in one go where the oracle can."""
-        wanted = {n for n in supersteps if (n, tolerance) not in self.made}
+        wanted = {n for n in supersteps if (n, left_out) not in self.made}
         if wanted and hasattr(self.oracle, "iterates"):
-            for number, expected in self.oracle.iterates(wanted, tolerance).items():
-                self.made[number, tolerance] = expected
+            for number, expected in self.oracle.iterates(wanted, left_out).items():
+                self.made[number, left_out] = expected
 
-    def after(self, supersteps: int, tolerance: bool, kept: bool = False) -> Expected:
-        """The iterate after this many supersteps; ``kept``: of an engine that adds differences to sums it keeps."""
-        key: tuple[object, ...] = (supersteps, tolerance)
+    def after(self, supersteps: int, left_out: bool, kept: bool = False) -> Expected:
+        """The iterate after this many supersteps."""
         if hasattr(self.oracle, "iterates"):
-            self.prepare([supersteps], tolerance)
-        else:
-            key = (supersteps, tolerance, kept)
-            if key not in self.made:
-                self.made[key] = self.oracle.after(supersteps, tolerance, kept)
+            self.prepare([supersteps], left_out)
+            return self.made[supersteps, left_out]
+        key = (supersteps, left_out, kept)
+        if key not in self.made:
+            self.made[key] = self.oracle.after(*key)
         return self.made[key]
 
-    def fixed(self) -> Expected:
+    def fixed(self, left_out: bool) -> Expected:
         """The answer of a settled run."""
-        if "fixed" not in self.made:
-            self.made["fixed"] = self.oracle.fixed()
-        return self.made["fixed"]
+        if left_out not in self.made:
+            self.made[left_out] = self.oracle.fixed(left_out)
+        return self.made[left_out]

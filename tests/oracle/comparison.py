@@ -15,10 +15,15 @@ SHORT = 6  # supersteps of the run without a tolerance; even, so that both sides
 
 @dataclass(frozen=True)
 class Verdict:
-    """One answer beside the right one. ratio: the largest error over its bound; None where nothing was run."""
+    """One answer beside the right one.
+
+    kind: "fixed length", a few supersteps with a tolerance of 0; "iterate", a whole run beside as many supersteps of
+    the oracle; "settled", a settled run beside the fixed point; "unsupported". ratio: the largest error over its bound;
+    None where nothing was run. text: the worst entry, or the reason.
+    """
 
     schedule: str
-    kind: str  # "fixed length" without tolerance, "whole run", "unsupported"
+    kind: str
     ratio: float | None
     text: str
 
@@ -54,15 +59,17 @@ def verdicts(algorithm, given, features: int, runs: Iterable[Run], threads: int 
         finally:
             engine.close()
     for left_out in (False, True):
-        lengths = [n for run, settled, n, _ in ended if run.leaves_out == left_out and not (settled and answers.is_one)]
-        answers.prepare(lengths, left_out)
-    for run, settled, count, values in ended:
-        how = f"{'settled' if settled else 'stopped'} after {count} supersteps"
-        if not settled and not answers.has_iterates:
-            yield Verdict(run.label, "whole run", float("inf"), f"{how}, which gives no answer")
-            continue
-        expected = answers.fixed() if settled and answers.is_one else answers.after(count, run.leaves_out)
-        yield Verdict(run.label, "whole run", expected.ratio(values), f"{how}; {expected.place(values)}")
+        answers.prepare([count for run, _, count, _ in ended if run.leaves_out == left_out], left_out)
+    for run, settled, count, values in sorted(ended, key=lambda end: end[2]):
+        how = f"{'settled' if settled else 'stopped'} after {count} supersteps; "
+        if answers.has_iterates:
+            expected = answers.after(count, run.leaves_out)
+            yield Verdict(run.label, "iterate", expected.ratio(values), how + expected.place(values))
+        if answers.has_fixed and settled:
+            expected = answers.fixed(run.leaves_out)
+            yield Verdict(run.label, "settled", expected.ratio(values), how + expected.place(values))
+        elif not answers.has_iterates:
+            yield Verdict(run.label, "settled", float("inf"), how + "which gives no answer")
 
 
 def _fixed_length(run, engine, program, inputs, answers, output) -> Verdict:

@@ -2,15 +2,16 @@
 
 Nothing here is fitted to an engine. ``U`` is the unit roundoff of float32. A sum of d rounded products, in any order,
 has a relative error of at most (d + 1) * U if all terms are nonnegative (Higham, *Accuracy and Stability of Numerical
-Algorithms*, 2002, section 4.2). A superstep adds this error to what the superstep before left, and the map itself
-spreads the errors of the sources. For an affine map x -> T x + b with T >= 0 the error of the fixed point is therefore
-at most e, the solution of e = T (e + t) + r, where r is the rounding of one superstep and t the tolerance: a source may
-be off by t without being propagated, and a run that stops is at most T t away from its next superstep.
+Algorithms*, 2002, section 4.2). A superstep of x -> T x + b with T >= 0 adds its rounding r to what the errors of the
+sources become: e -> T (e + l) + r. An engine that propagates changes only leaves out l, a share of the tolerance t.
+A run settles when a superstep moves x by no more than t, so its distance to the fixed point is at most the solution e
+of e = T (e + t + l) + r. Where t limits the L1 norm of a column and T shrinks that norm by alpha, the L1 norm of the
+error is at most alpha t / (1 - alpha) beside the other two.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,6 +19,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 U = 2.0**-24
+WORST = (True, False)  # at worst, and on average over many vertices
+LEFT_OUT = 1.0  # of the tolerance: the largest change that is not propagated
 TINY = 2.0**-126  # the least normal float32: below it an engine may flush to zero
 
 
@@ -38,6 +41,10 @@ class Expected:
     def within(cls, value: Array, allowed: Array, source: str) -> Expected:
         """Bounds per entry; a column may use up all of them."""
         return cls(value, allowed, allowed.sum(axis=0), source)
+
+    def wider(self, column: Array) -> Expected:
+        """These bounds and further errors, of which the sum over each column is known: float64[k]."""
+        return replace(self, allowed=self.allowed + column, column=self.column + column)
 
     @classmethod
     def exact(cls, value: Array, source: str) -> Expected:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from tests.oracle.error_model import Array, Expected, in_matrix
+from tests.oracle.error_model import LEFT_OUT, Array, Expected, in_matrix
 from tests.oracle.sensitivity import Noise, Step, expected_after
 
 
@@ -28,8 +28,8 @@ class ALS:
             side[graph.bipartite[0] :] = 1
         self.side = side
 
-    def iterates(self, supersteps: Iterable[int], tolerance: bool) -> dict[int, Expected]:
-        allowed = self.algorithm.tolerance if tolerance else 0.0
+    def iterates(self, supersteps: Iterable[int], left_out: bool) -> dict[int, Expected]:
+        allowed = LEFT_OUT * self.algorithm.tolerance if left_out else 0.0
         return expected_after(self._start, supersteps, allowed, by_row=True)
 
     def _start(self, noise: Noise) -> Step:

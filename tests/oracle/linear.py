@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg
 
-from tests.oracle.error_model import TINY, Array, Expected, U, combined, in_matrix, summed
+from tests.oracle.error_model import LEFT_OUT, TINY, WORST, Array, Expected, U, combined, in_matrix, summed
 
 STEPS = 200_000  # of an iteration that has to converge; a longer one is an error of the oracle
 DIRECT = 4000  # vertices up to which systems are factorised
@@ -22,7 +22,7 @@ class Affine:
 
     solve: the solution of x = spread(x) + b for a right side b. terms: int[V], terms of the sum at each vertex; a
     superstep has ``sums`` of them and ``roundings`` further operations. shared: the rounding of what is reduced over
-    the whole graph. tolerance: the program's, relative to the value.
+    the whole graph. tolerance: the program's, relative to each value (norm "max") or to the sum of a column ("sum").
     """
 
     alpha: float
@@ -35,9 +35,11 @@ class Affine:
     sums: int = 1
     roundings: int = 8
     shared: Map | None = None
+    norm: str = "max"
+    last: dict[object, tuple] = field(default_factory=dict)  # the last iterate of each kind
 
-    def left_out(self, x: Array) -> Array:
-        """How far the sources may be from what was propagated."""
+    def tolerated(self, x: Array) -> Array:
+        """The tolerance at each entry."""
         return np.abs(x) * self.tolerance
 
     def rounding(self, x: Array, worst: bool) -> Array:
@@ -46,36 +48,39 @@ class Affine:
         own = U / (1 - self.alpha) * np.abs(self.constant) + U * units * np.abs(x) + units * TINY
         return own if self.shared is None else own + self.shared(x)
 
-    def after(self, supersteps: int, tolerance: bool, kept: bool = False) -> Expected:
+    def after(self, supersteps: int, left_out: bool, kept: bool = False) -> Expected:
         """The iterate after exactly this many supersteps.
 
-        kept: sums are kept and changed by differences, so a rounding is relative to the largest value so far.
+        left_out: changes within the tolerance need not be propagated. kept: sums are kept and changed by differences,
+        so a rounding is relative to the largest value so far. Iterates are made in ascending order, each from the last.
         """
-        x, width = self.start.copy(), self.start.shape[1]
-        size = x
-        errors = U * np.abs(np.hstack([x, x]))  # at worst, and as sums of many independent roundings
-        for _ in range(supersteps):
-            left_out = np.tile(self.left_out(x), 2) if tolerance else 0.0
+        done, x, errors, size = self.last.get((left_out, kept), (0, *self._begin()))
+        if done > supersteps:
+            done, x, errors, size = (0, *self._begin())
+        for _ in range(done, supersteps):
+            sources = [error + LEFT_OUT * self.tolerated(x) if left_out else error for error in errors]
             x = self.spread(x) + self.constant
-            errors = self._twice(self.spread, errors + left_out)
             size = np.maximum(size, np.abs(x)) if kept else x
-            errors += np.hstack([self.rounding(size, worst) for worst in (True, False)])
-        return combined(x, errors[:, :width], errors[:, width:], f"{supersteps} supersteps in float64")
+            errors = [self.spread(e) + self.rounding(size, w) for e, w in zip(sources, WORST, strict=True)]
+        self.last[left_out, kept] = supersteps, x, errors, size
+        return combined(x, *errors, f"{supersteps} supersteps in float64")
 
-    def fixed(self) -> Expected:
+    def _begin(self) -> tuple[Array, list[Array], Array]:
+        return self.start, [U * np.abs(self.start)] * 2, self.start
+
+    def fixed(self, left_out: bool) -> Expected:
         """The fixed point, and the errors of a run that has settled."""
         x = self.solve(self.constant)
-        left_out = self.spread(self.left_out(x))
-        errors = [self.solve(left_out + self.rounding(x, worst)) for worst in (True, False)]
-        return combined(x, *errors, "the fixed point")
-
-    def _twice(self, function: Map, both: Array) -> Array:
-        width = both.shape[1] // 2
-        return np.hstack([function(half) for half in (both[:, :width], both[:, width:])])
+        missing = (LEFT_OUT if left_out else 0.0) + (1.0 if self.norm == "max" else 0.0)
+        source = self.spread(missing * self.tolerated(x))
+        bound = combined(x, *(self.solve(source + self.rounding(x, worst)) for worst in WORST), "the fixed point")
+        if self.norm == "max":
+            return bound
+        return bound.wider(self.alpha / (1 - self.alpha) * self.tolerance * x.sum(axis=0))
 
 
 def converged(spread: Map, b: Array) -> Array:
-    """The solution of x = spread(x) + b by adding up powers of ``spread``; b >= 0.
+    """The solution of x = spread(x) + b by adding up powers of ``spread``; b >= 0. What float32 cannot hold is left out.
 
     Raises ArithmeticError if the terms do not fade.
     """
@@ -83,7 +88,7 @@ def converged(spread: Map, b: Array) -> Array:
     for _ in range(STEPS):
         term = spread(term)
         x += term
-        if (term <= 1e-14 * x).all():
+        if (term <= np.maximum(1e-14 * x, 1e-3 * TINY)).all():
             return x
     raise ArithmeticError(f"no fixed point after {STEPS} terms")
 
@@ -125,7 +130,7 @@ def pagerank(graph, inputs: Mapping[str, Array], algorithm) -> Affine:
         return U * terms * alpha * (dangling @ np.abs(x)) * teleport
 
     constant, terms_of = (1 - alpha) * teleport, graph.in_degrees
-    return Affine(alpha, algorithm.tolerance, spread, solve, constant, teleport, terms_of, shared=shared)
+    return Affine(alpha, algorithm.tolerance, spread, solve, constant, teleport, terms_of, shared=shared, norm="max")
 
 
 def manifold_ranking(graph, inputs: Mapping[str, Array], algorithm) -> Affine:

@@ -42,8 +42,8 @@ class BeliefPropagation:
         assert (column[reverse] == row).all()
         return reverse
 
-    def iterates(self, supersteps: Iterable[int], tolerance: bool) -> dict[int, Expected]:
-        allowed = self.algorithm.tolerance if tolerance else 0.0
+    def iterates(self, supersteps: Iterable[int], left_out: bool) -> dict[int, Expected]:
+        allowed = self.algorithm.tolerance if left_out else 0.0
         return expected_after(self._start, supersteps, allowed, by_row=False)
 
     def _start(self, noise: Noise) -> Step:

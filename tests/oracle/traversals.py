@@ -17,7 +17,7 @@ class Settled:
     def __init__(self, expected: Expected) -> None:
         self.expected = expected
 
-    def fixed(self) -> Expected:
+    def fixed(self, left_out: bool) -> Expected:
         return self.expected
 
 
