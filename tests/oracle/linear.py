@@ -80,9 +80,9 @@ class Affine:
 
 
 def converged(spread: Map, b: Array) -> Array:
-    """The solution of x = spread(x) + b by adding up powers of ``spread``; b >= 0. What float32 cannot hold is left out.
+    """The solution of x = spread(x) + b by adding up powers of ``spread``; b >= 0.
 
-    Raises ArithmeticError if the terms do not fade.
+    Terms below what float32 can hold are left out. Raises ArithmeticError if the terms do not fade.
     """
     term, x = b.copy(), b.copy()
     for _ in range(STEPS):

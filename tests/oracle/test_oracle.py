@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from harness.algorithms.label_propagation import LabelPropagation
+from harness.algorithms.pagerank import PageRank
 from tests.oracle.answers import ORACLES
 from tests.oracle.comparison import verdicts
-from tests.oracle.graphs import CASES, SMALL
-from tests.oracle.schedules import Run, all_runs
+from tests.oracle.graphs import CASES, SMALL, hub_and_ring
+from tests.oracle.schedules import Run, all_runs, installed, made
 
 # Kernels are compiled for every engine and program, so each program has few of them in every test run.
 OFTEN = {
@@ -30,6 +34,25 @@ def test_engines_agree_with_the_oracle(make, algorithm, features):
     found = list(verdicts(algorithm, make(), features, OFTEN[algorithm.name]))
     assert not disagreements(found)
     assert all(v.ratio is not None for v in found)  # all of them ran
+
+
+def test_an_engine_that_is_slightly_off_disagrees(example, monkeypatch):
+    values = example.values
+    monkeypatch.setattr(example, "values", lambda self, name: values(self, name) * np.float32(1 + 2e-5))
+    found = list(verdicts(PageRank(), hub_and_ring(), 3, [Run("example")]))
+    assert {v.kind for v in found if not v.agrees} >= {"fixed length", "iterate"}
+
+
+def test_an_engine_that_claims_to_be_settled_too_early_disagrees(example, monkeypatch):
+    run = example.run
+    monkeypatch.setattr(example, "run", lambda self, limit: replace(run(self, min(limit, 6)), settled=True))
+    found = list(verdicts(LabelPropagation(), hub_and_ring(), 3, [Run("example")]))
+    assert [v.kind for v in found if not v.agrees] == ["settled"]
+
+
+@pytest.fixture
+def example():
+    return type(made(Run("example"), installed()))
 
 
 def by_algorithm():
