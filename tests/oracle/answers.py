@@ -8,6 +8,7 @@ not be propagated. ``kept``: the engine adds differences to sums that it keeps.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
@@ -36,11 +37,18 @@ OUTPUTS = {
 
 
 class Answers:
-    """The answers of one algorithm on one graph; each is computed once."""
+    """The answers of one algorithm on one graph; each is computed once.
 
-    def __init__(self, algorithm, graph, inputs) -> None:
+    norm: what the program's tolerance limits, the largest movement of an entry (max) or of a column's L1 norm (sum).
+    """
+
+    def __init__(self, algorithm, graph, inputs, norm: str = "max") -> None:
         properties = {name: np.asarray(value) for name, value in inputs.properties.items()}
         self.oracle = ORACLES[algorithm.name](graph, properties, algorithm)
+        if isinstance(self.oracle, linear.Affine):
+            self.oracle = replace(self.oracle, norm=norm)
+        elif norm != "max":
+            raise NotImplementedError(f"{algorithm.name} with a tolerance in the norm {norm}")
         self.made: dict[object, Expected] = {}
 
     @property

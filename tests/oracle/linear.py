@@ -130,7 +130,7 @@ def pagerank(graph, inputs: Mapping[str, Array], algorithm) -> Affine:
         return U * terms * alpha * (dangling @ np.abs(x)) * teleport
 
     constant, terms_of = (1 - alpha) * teleport, graph.in_degrees
-    return Affine(alpha, algorithm.tolerance, spread, solve, constant, teleport, terms_of, shared=shared, norm="max")
+    return Affine(alpha, algorithm.tolerance, spread, solve, constant, teleport, terms_of, shared=shared)
 
 
 def manifold_ranking(graph, inputs: Mapping[str, Array], algorithm) -> Affine:

@@ -75,6 +75,19 @@ def test_an_answer_from_ten_times_the_tolerance_is_refused(algorithm):
     assert oracle.fixed(False).ratio(far) > 1
 
 
+def test_a_tolerance_on_columns_allows_errors_of_that_sum_and_ten_times_it_is_refused():
+    """Rank that starts in one of two cliques joined by one edge moves to the other slowly and in one direction."""
+    pairs = np.array(list(itertools.combinations(range(8), 2)))
+    ends = np.concatenate([pairs, pairs + 8, [[7, 8]]])
+    graph = Graph.from_edges(*ends.T, num_vertices=16, name="two cliques", symmetrize=True)
+    algorithm = PageRank(tolerance=1e-4, personalise="vertices")
+    oracle = Answers(algorithm, graph, algorithm.inputs(graph, 1), "sum")
+    iterates = {n: oracle.after(n, False).value for n in range(1, 120)}
+    moved = {n: np.abs(iterates[n] - iterates[n - 1]).sum() for n in range(2, 120)}
+    settled, early = (min(n for n in moved if moved[n] <= limit) for limit in (1e-4, 1e-3))
+    assert oracle.fixed(False).ratio(iterates[settled]) < 1 < oracle.fixed(False).ratio(iterates[early])
+
+
 def path(count):
     ends = np.arange(count - 1)
     return Graph.from_edges(ends, ends + 1, num_vertices=count, name="path", symmetrize=True)
