@@ -162,7 +162,10 @@ class Engine(ABC):
 
     @abstractmethod
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
-        """Transform, lower, compile and upload, each inside ``with phases(...)``."""
+        """Transform, lower, compile and upload, each inside ``with phases(...)``.
+
+        Names of phases that the harness times itself, such as "inputs" or "warm_up", are refused.
+        """
 
     def generate(self, program: Program, graph: Graph, features: int, device: Device) -> None:
         """Make what :meth:`explain` tells about; nothing is run afterwards. By default all of ``prepare``; an engine
