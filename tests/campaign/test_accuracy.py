@@ -164,6 +164,24 @@ def test_an_answer_that_is_never_so_near_has_no_time(problem_of, engine_of):
     assert math.isnan(told["error_before"])
 
 
+def test_a_timed_run_that_is_not_so_near_has_no_time(problem_of, engine_of, monkeypatch):
+    """As of an engine that remembers an answer, or returns before it is done."""
+    problem = problem_of("label_propagation")
+    engine = engine_of(problem)
+
+    def hasty(engine, inputs, supersteps, *given):
+        timing = measure_engine(engine, inputs, supersteps, *given)
+        engine.reset(inputs)
+        engine.run(supersteps // 3)
+        return timing
+
+    monkeypatch.setattr("harness.campaign.accuracy.measure_engine", hasty)
+    told, timed, _ = measured(engine, problem)
+    assert timed is None
+    assert (told["superstep"], told["solve"]) == (None, None)
+    assert told["error"] > told["bound"]
+
+
 def test_it_is_not_sought_where_that_would_take_longer_than_the_cap(problem_of, engine_of):
     problem = problem_of("label_propagation")
     told, timed, _ = measured(engine_of(problem), problem, cap_s=1e-9)
