@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from harness.language.start import initial_values
     from harness.language.whole_numbers import whole_ranges
     from harness.lowering.cpu.batches import FIRST_EDGES, flagged_batches
+    from harness.lowering.cpu.change_sums import add_change_sums, change_prefix, collect_changes
     from harness.lowering.cpu.engine import CpuEngine
     from harness.lowering.cpu.flags import every_vertex, flagged_loop, raised
     from harness.lowering.cpu.hubs import HUB_ARGUMENTS, HubRuns, hub_runs, push_template, sum_hubs_in_runs
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from harness.lowering.cpu.sent_edges import SentEdges
     from harness.lowering.cpu.vertex_kernels import fill_kernel
     from harness.lowering.cpu.write_back import write_back
+    from harness.lowering.cuda.change_sums import collect_change
     from harness.lowering.cuda.code import Value
     from harness.lowering.cuda.engine import CudaEngine
     from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder
@@ -104,6 +106,7 @@ _HOME = {
     "harness.language.whole_numbers": "whole_ranges",
     "harness.language.program": "IDENTITY EdgeReduce EdgeUpdate GraphReduce Property Stage VertexStep reads",
     "harness.lowering.cpu.batches": "FIRST_EDGES flagged_batches",
+    "harness.lowering.cpu.change_sums": "add_change_sums change_prefix collect_changes",
     "harness.lowering.cpu.engine": "CpuEngine",
     "harness.lowering.cpu.flags": "every_vertex flagged_loop raised",
     "harness.lowering.cpu.hubs": "HUB_ARGUMENTS HubRuns hub_runs push_template sum_hubs_in_runs",
@@ -113,6 +116,7 @@ _HOME = {
     "harness.lowering.cpu.vertex_kernels": "fill_kernel",
     "harness.lowering.cpu.write_back": "write_back",
     "harness.lowering.log_products": "products_as_sums",
+    "harness.lowering.cuda.change_sums": "collect_change",
     "harness.lowering.cuda.code": "Value",
     "harness.lowering.cuda.engine": "CudaEngine",
     "harness.lowering.cuda.kernels": "CudaKernel CudaKernelBuilder",
@@ -140,15 +144,16 @@ __all__ = [
     "ELEMENTWISE", "FIRST_EDGES", "HUB_ARGUMENTS", "IDENTITY", "Adjacency", "Algorithm", "AlgorithmSpec", "Arrays",
     "Behaviour", "CpuEngine", "CudaEngine", "CudaKernel", "CudaKernelBuilder", "Device", "Direction", "EdgeReduce",
     "EdgeUpdate", "Engine", "EngineFailure", "EngineSpec", "Evaluator", "Expression", "FoldGroup", "Graph",
-    "GraphReduce", "GraphSpec", "HubRuns", "Inputs", "InvalidInput", "K", "KeptAccumulators", "Kernel",
-    "KernelBuilder", "Lanes", "LanguageError", "Launch", "Load", "Mapped", "No", "PanelLayout", "PerDevice",
-    "Phases", "Program", "Property", "RunStatistics", "ScheduleError", "SentEdges", "Stage", "Step", "Superstep",
-    "TeamShape", "ThreadEngine", "Value", "VertexStep", "Work", "Yes", "arc_range", "balanced_bounds",
-    "blocks_of_multiprocessor", "change_driven", "combine_threads", "composed_writes", "concrete", "constant",
-    "constants_by_source", "cuda_unavailable", "cuda_write_back", "every_vertex", "fill_kernel", "flagged_batches",
-    "flagged_loop", "fold_groups", "frontier", "hookimpl", "hub_runs", "initial_values", "live_after", "look_ups",
-    "moved", "mutable", "named_apart", "neighbours_of", "option", "owned_edges", "owner_bounds", "products_as_sums",
-    "push_template", "raised", "read", "reads", "recomputation_only", "registers_of", "repeated", "rows_of",
-    "schedule_from_options", "segment_reduce", "substitute", "sum_hubs_in_runs", "turned", "unfolded", "walk",
-    "watched", "whole_ranges", "with_looked_up", "write_back",
+    "GraphReduce", "GraphSpec", "HubRuns", "Inputs", "InvalidInput", "K", "KeptAccumulators", "Kernel", "KernelBuilder",
+    "Lanes", "LanguageError", "Launch", "Load", "Mapped", "No", "PanelLayout", "PerDevice", "Phases", "Program",
+    "Property", "RunStatistics", "ScheduleError", "SentEdges", "Stage", "Step", "Superstep", "TeamShape",
+    "ThreadEngine", "Value", "VertexStep", "Work", "Yes", "add_change_sums", "arc_range", "balanced_bounds",
+    "blocks_of_multiprocessor", "change_driven", "change_prefix", "collect_change", "collect_changes",
+    "combine_threads", "composed_writes", "concrete", "constant", "constants_by_source", "cuda_unavailable",
+    "cuda_write_back", "every_vertex", "fill_kernel", "flagged_batches", "flagged_loop", "fold_groups", "frontier",
+    "hookimpl", "hub_runs", "initial_values", "live_after", "look_ups", "moved", "mutable", "named_apart",
+    "neighbours_of", "option", "owned_edges", "owner_bounds", "products_as_sums", "push_template", "raised", "read",
+    "reads", "recomputation_only", "registers_of", "repeated", "rows_of", "schedule_from_options", "segment_reduce",
+    "substitute", "sum_hubs_in_runs", "turned", "unfolded", "walk", "watched", "whole_ranges", "with_looked_up",
+    "write_back",
 ]  # fmt: skip

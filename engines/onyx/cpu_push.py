@@ -19,9 +19,11 @@ from harness.api import (
     Kernel,
     KernelBuilder,
     SentEdges,
+    add_change_sums,
     balanced_bounds,
     change_driven,
-    fill_kernel,
+    change_prefix,
+    collect_changes,
     hub_runs,
     owned_edges,
     owner_bounds,
@@ -88,11 +90,11 @@ class Scatter:
         self.source_bounds = [balanced_bounds(offsets, first, last, engine.threads) for first, last in ends]
         self.runs = [engine.runs.between(first, last) for first, last in ends]
         engine.add_kernel(self.scatter(self.name, changes=False))
-        for stage in group.edge_stages:
-            engine.add_kernel(fill_kernel(engine.program, stage, engine.layout))
+        add_change_sums(engine, group.edge_stages)
         if self.tracked:
             self.sent_edges = SentEdges(engine, group)
-            engine.active_sources.plan(group, visits=self.sent_edges.rows if self.sent_edges.reads else "", arcs=False)
+            visits = self.sent_edges.rows if self.sent_edges.reads else ""
+            engine.active_sources.plan(group, visits=visits, arcs=engine.accumulators.round)
             engine.add_kernel(self.scatter(f"{self.name}_changes", changes=True))
 
     def scatter(self, kernel_name: str, *, changes: bool) -> Kernel:
@@ -127,14 +129,15 @@ class Scatter:
             message = engine.deltas[stage.name].message if changes else stage.message
             readers = engine.tracking.stale_groups(stage.into) if changes else ()
             marks = [f"dirty_{engine.tracking.name(reader)}" for reader in readers]
-            builder.push(stage, message, "edge", marks)
+            prefix = change_prefix(engine, stage) if changes else "vertex_"
+            builder.push(stage, message, "edge", marks, prefix=prefix)
             if changes:
-                self.ask_ahead(builder, stage.into, message, marks)
-        sum_hubs_in_runs(builder, self.group.edge_stages, engine.memory, len(engine.runs.hubs))
+                self.ask_ahead(builder, prefix, stage.into, message, marks)
+            sum_hubs_in_runs(builder, [stage], engine.memory, len(engine.runs.hubs), prefix=prefix)
         return builder.finish()
 
     @staticmethod
-    def ask_ahead(builder: KernelBuilder, into: str, message: Expression, marks: Sequence[str]) -> None:
+    def ask_ahead(builder: KernelBuilder, prefix: str, into: str, message: Expression, marks: Sequence[str]) -> None:
         """Ask for what a message is made of, what it is reduced into, and the flags that it sets."""
         for space, name in reads(message):
             if space in ("src", "sent"):
@@ -143,7 +146,8 @@ class Scatter:
                 builder.prefetch(space, name, "arcs", "first")
             elif space == "dst":
                 builder.prefetch(space, name, "ends", "end")
-        builder.prefetch("dst", into, "ends", "end")
+        builder.bind("into", "edge", "v", prefix)
+        builder.prefetch("into", into, "ends", "end")
         for flags in marks:
             builder.blocks["ends"].line(f"prefetch({flags}, end)")
 
@@ -182,6 +186,7 @@ class Scatter:
         if self.sent_edges.reads and not known:
             engine.active_sources.count(self.group, bounds=bounds)  # notes their rows
         self.send(f"{self.name}_changes")
+        collect_changes(engine, self.group.edge_stages)
         arcs = int(engine.memory.arrays["counts"][: engine.owners].sum()) + self.sent_edges.propagated()
         engine.call(f"sent_{self.name}", len(bounds) - 1, bounds=bounds)
         engine.edges += arcs * len(self.group.edge_stages)

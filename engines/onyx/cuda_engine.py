@@ -217,9 +217,16 @@ class OnyxCudaEngine(CudaEngine):
             self.add(kernels.clear(stage, unless=f"run->over(){rebuilding}", either=either), "vertices", most=most)
         self.add(kernels.scatter(group, either=either), over, lanes, most=most)
         if tracked:
+            summed = [stage for stage in group.edge_stages if kernels.sums_changes(stage)]
+            for stage in summed:
+                stride = self.layout.stride(stage.message.shape)
+                self.rooms[f"change_{stage.into}"] = self.graph.num_vertices * stride
+                self.add(kernels.clear(stage, array="change", unless=f"run->over(){rebuilding}"), "vertices")
             self.add(kernels.changes(group, self.messages, tiles=False), "sources", 1)
             if kernels.tiles:
                 self.add(kernels.changes(group, self.messages, tiles=True), over, lanes)
+            for stage in summed:
+                self.add(kernels.collect(stage), "vertices")
             kernels.sent_edges.plan(group, over, lanes)
             if self.tracking.sources(group):
                 self.add(kernels.sent(group), "sources", 1)

@@ -139,14 +139,17 @@ class Kernels:
         return builder.finish()
 
     def clear(
-        self, stage: EdgeReduce, *, run: int = 0, unless: str = OVER, dense: str = "", either: bool = False
-    ) -> CudaKernel:
-        """Set an accumulator in memory to the reducer's identity. ``run``: where segments of so many edges do not store
-        it, and where there are no edges only once, as nobody else writes it (:mod:`harness.lowering.accumulators`).
+        self, stage: EdgeReduce, *, array: str = "vertex", run: int = 0, unless: str = OVER, dense: str = "",
+        either: bool = False,
+    ) -> CudaKernel:  # fmt: skip
+        """Set an accumulator in memory to the reducer's identity. ``array``: the kind of array that it is in.
+        ``run``: where segments of so many edges do not store it, and where there are no edges only once, as nobody else
+        writes it (:mod:`harness.lowering.accumulators`).
         ``dense``: this superstep goes over everything though changes are tracked, by these flags, which it takes
         back. ``either``: in tracked and untracked supersteps."""
         template = templates.VERTEX.replace("WANTED", EVERY)
-        builder = self.builder(f"clear_{stage.into}", template, RANGE, either=either)
+        name = f"clear_{stage.into}" if array == "vertex" else f"clear_{array}_{stage.into}"
+        builder = self.builder(name, template, RANGE, either=either)
         blank = builder.accumulator("blank", stage.message, stage.reducer, "kernel")
         if dense:
             builder.root.line("if (blockIdx.x == 0 && threadIdx.x == 0) ++run->dense;")
@@ -158,7 +161,7 @@ class Kernels:
             anew = "true" if dense else "run->superstep < run->sides"
             kept = f"needs_no_clearing<{run}>({offsets}, v, {offsets}[first], {anew})"
             builder.blocks["vertex"].line(f"if ({kept}) return;")
-        builder.store(f"vertex_{stage.into}", "v", stage.message, blank, "vertex")
+        builder.store(f"{array}_{stage.into}", "v", stage.message, blank, "vertex")
         return builder.finish(unless=unless)
 
     # edges ------------------------------------------------------------------------------------------------------------

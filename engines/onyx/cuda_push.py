@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engines.onyx import cuda_templates as templates
-from engines.onyx.cuda_kernels import OVER, Kernels
+from engines.onyx.cuda_kernels import EVERY, OVER, Kernels
 from engines.onyx.cuda_sent_edges import SentEdges
+from harness.api import collect_change
 
 if TYPE_CHECKING:
     from engines.onyx.cuda_engine import OnyxCudaEngine
-    from harness.api import CudaKernel, Expression, FoldGroup
+    from harness.api import CudaKernel, EdgeReduce, Expression, FoldGroup
 
 
 class PushKernels(Kernels):
@@ -49,11 +50,26 @@ class PushKernels(Kernels):
         builder.bind("sent_edge", "fetch", "e", f"sent_{name}_")
         for stage in group.edge_stages:
             builder.comment("visit", stage)
-            builder.reduce_into(f"vertex_{stage.into}", "v", messages[stage.name], stage.reducer, "visit")
+            array = "change" if self.sums_changes(stage) else "vertex"
+            builder.reduce_into(f"{array}_{stage.into}", "v", messages[stage.name], stage.reducer, "visit")
             self.make_stale(builder, stage, "visit")
         self.sent_edges.note(builder, group)
         self.count_edge(builder, len(group.edge_stages), "visit")
         return builder.finish(unless=f"{self.unless(group, tiles=tiles)} || run->rebuilding")
+
+    def sums_changes(self, stage: EdgeReduce) -> bool:
+        """Whether changes are summed apart from the accumulator of a reduction, which would round them."""
+        return stage.reducer == "sum" and self.engine.accumulators.round
+
+    def collect(self, stage: EdgeReduce) -> CudaKernel:
+        """Add the sums of changes to the accumulators of the vertices that they have reached."""
+        flags = [f"dirty_{self.tracking.name(reader)}" for reader in self.tracking.stale_groups(stage.into)]
+        wanted = f"[&](Id v) {{ return {flags[0]}[v]; }}" if flags else EVERY  # a change raises them all
+        template = templates.VERTEX.replace("WANTED", wanted)
+        signature = [*templates.RANGE, *((flag, "flag") for flag in flags[:1])]
+        builder = self.builder(f"collect_{stage.into}", template, signature)
+        collect_change(builder, stage, "vertex")
+        return builder.finish(unless=f"{OVER} || run->rebuilding")
 
     def sent(self, group: FoldGroup) -> CudaKernel:
         """Note what active sources have sent: all of them, where everything was sent."""

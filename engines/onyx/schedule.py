@@ -28,9 +28,9 @@ class OnyxSchedule:
     - ``direction``: *pull* gathers over in-edges; *push* scatters over out-edges, each thread into the range of
       destinations that it owns, so nothing is atomic. *adaptive*, to switch inside a run, is a known value that is
       refused on every device: nothing switches yet.
-    - ``rebuild``: in change-driven push, sums are rebuilt from all messages every so many supersteps against drift, and
-      before the run has settled (0: never). Extrema do not drift, nor do sums of small whole numbers (the k-core's):
-      none of these is rebuilt (``harness.lowering.kept_accumulators``).
+    - ``rebuild``: in change-driven push, sums are rebuilt from all messages every ``rebuild`` supersteps, while active
+      sources have nearly all arcs, and before the run ends (0: never). Extrema and sums of small whole numbers (the
+      k-core's) do not round and are not rebuilt (``harness.lowering.kept_accumulators``).
 
     On a CUDA device:
 
@@ -41,8 +41,7 @@ class OnyxSchedule:
       the dirty rows of sources, or over everything where these have more than half of the arcs (or ``dense_share``, if
       that is more). Tracking pauses while nearly everything moves: supersteps are then those of full propagation, but
       for now and then one that looks again (``pauses.cuh``; in push, not with ``rebuild=0``, nor for exact sums).
-    - ``rebuild``: as on the CPU. Sums are rebuilt as well where the active sources have nearly all arcs, as whole
-      messages are no more work than changes there (exact sums too; not with ``rebuild=0``).
+    - ``rebuild``: as on the CPU; exact sums are rebuilt too while active sources have nearly all arcs.
     - ``fold``: as on the CPU; a pull goes on with the vertex steps where one owner has all in-edges
       (``balance=warp``).
     - ``direction``: a *push* adds into destinations atomically, 8 or 16 bytes at once where the chip can (sm_90).
@@ -65,7 +64,7 @@ class OnyxSchedule:
     direction: Literal["push", "pull", "adaptive"] = option(
         "pull", "push along out-edges or pull along in-edges (adaptive: not there yet)", planned=("adaptive",)
     )
-    rebuild: int = option(64, "supersteps between rebuilding sums that drift (change-driven push); 0: never")
+    rebuild: int = option(16, "supersteps between rebuilding sums that round (change-driven push); 0: never")
     dense_share: float | None = option(
         None, "share of arcs from which change-driven pull recomputes everything (None: 0.1 on the CPU, 0.01 on a GPU)"
     )

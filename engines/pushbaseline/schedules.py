@@ -12,15 +12,16 @@ from harness.api import ScheduleError, option
 class GunrockSchedule:
     """Gunrock's schedule.
 
-    ``rebuild``: sums are rebuilt from all messages every so many supersteps against drift, and before the run has
-    settled (0: never). Extrema do not drift, nor do sums of small whole numbers (the k-core's): none of these is
-    rebuilt. On a GPU, sums are rebuilt as well, exact ones too, where the frontier has nearly all arcs, as whole
-    messages are no more work there (not with 0). ``balance`` chooses how the GPU spreads a frontier's arcs over blocks:
-    the arcs of as many vertices as a block has threads (*block*, the default), or as many vertices and arcs together
-    for each (*merge_path*). Ranges of owners take its place on the CPU, where it is refused.
+    ``rebuild``: sums are rebuilt from all messages every ``rebuild`` supersteps, while the frontier has nearly all
+    arcs, and before the run ends (0: never). Extrema and sums of small whole numbers (the k-core's) do not round and
+    are not rebuilt (on a GPU exact sums are, while the frontier has nearly all arcs).
+
+    ``balance`` chooses how the GPU spreads a frontier's arcs over blocks: the arcs of as many vertices as a block has
+    threads (*block*, the default), or as many vertices and arcs together for each (*merge_path*). Ranges of owners take
+    its place on the CPU, where it is refused.
     """
 
-    rebuild: int = option(64, "supersteps between rebuilding sums that drift; 0: never")
+    rebuild: int = option(16, "supersteps between rebuilding sums that round; 0: never")
     balance: str | None = option(None, "GPU: block or merge_path (None: the default)")
 
     GPU_ONLY: ClassVar[tuple[str, ...]] = ("balance",)

@@ -125,7 +125,13 @@ NETWORKS = {  # for k features
     "pair": lambda features: motorcycle(shrink=16),
 }
 LARGE = {"great hub": lambda: hub(100_000)}
-DATA = {"digits": "digits-knn10.npz", "wiki-Vote": "wiki-Vote.txt", "rome99": "rome99.gr"}
+DATA = {
+    "digits": "digits-knn10.npz",
+    "wiki-Vote": "wiki-Vote.txt",
+    "rome99": "rome99.gr",
+    "cit-HepTh": "cit-HepTh.npz",
+    "as-caida": "as-caida20071105.npz",
+}
 
 
 @functools.cache

@@ -58,9 +58,6 @@ REAL = {
 }
 # Thresholds are low, so that small graphs fill all three lists of simdx.
 NUMBERS = {"simdx": {"warp_degree": 3, "block_degree": 9}, "tigr": {"degree_bound": 3}}
-# Sums of changes that are built anew every 64 supersteps, as by default, drift farther than PageRank's bound where so
-# many are asked for: by 5.6e-5 on "digits" with one feature, as docs/onyx-on-cuda.md has it.
-DRIFTING = {("gunrock", "pagerank", 1): {"rebuild": 8}}
 # With all sides at once and one feature, ALS itself drifts from a neighbouring run: in float64, on "scattered", what
 # starts 1e-6 apart is 5e-5 apart after 12 supersteps and 2e-3 after 30, more than the bound of 1.5e-3. With more
 # features it stays within 3e-5.
@@ -94,7 +91,7 @@ def supersteps(name, graph, features):
 
 def check_everywhere(engine_name, options, name, features, graphs, device=CPU):
     """On every graph: the answer is right, or the reason of the refusal is that of the table."""
-    spec, numbers = HERE[engine_name], NUMBERS.get(engine_name, {}) | DRIFTING.get((engine_name, name, features), {})
+    spec, numbers = HERE[engine_name], NUMBERS.get(engine_name, {})
     options = {**numbers, **options}
     said = ask(spec, options, asked(name, features), device)
     for graph_name in graphs:

@@ -26,9 +26,11 @@ from harness.api import (
     KernelBuilder,
     Program,
     SentEdges,
+    add_change_sums,
     balanced_bounds,
     change_driven,
-    fill_kernel,
+    change_prefix,
+    collect_changes,
     hub_runs,
     owned_edges,
     owner_bounds,
@@ -154,7 +156,7 @@ class GunrockCpuEngine(CpuEngine):
         """The kernels of one edge operator."""
         (stage,) = group.edge_stages
         self.advanced.append(group)
-        self.add_kernel(fill_kernel(self.program, stage, self.layout))
+        add_change_sums(self, group.edge_stages)
         self.active_sources.plan(group)
         self.sent_edges[stage.name] = SentEdges(self, group)
         for changes in (False, True):
@@ -182,8 +184,10 @@ class GunrockCpuEngine(CpuEngine):
         builder.bind("dst", "edge", "v")
         message = self.deltas[stage.name].message if changes else stage.message
         readers = self.tracking.stale_groups(stage.into) if changes else ()
-        builder.push(stage, message, "edge", [f"dirty_{self.tracking.name(reader)}" for reader in readers])
-        sum_hubs_in_runs(builder, [stage], self.memory, len(self.runs.hubs))
+        prefix = change_prefix(self, stage) if changes else "vertex_"
+        marks = [f"dirty_{self.tracking.name(reader)}" for reader in readers]
+        builder.push(stage, message, "edge", marks, prefix=prefix)
+        sum_hubs_in_runs(builder, [stage], self.memory, len(self.runs.hubs), prefix=prefix)
         return builder.finish()
 
     def advance(self, group: FoldGroup) -> None:
@@ -203,6 +207,8 @@ class GunrockCpuEngine(CpuEngine):
             "run_ends": np.searchsorted(frontier, self.runs.ends).astype(np.int64, copy=False),
         }
         self.call(name, self.threads, frontier=frontier, **runs)
+        if not rebuild:
+            collect_changes(self, group.edge_stages)
         offsets = self.graph.csr.offsets
         counted = len(self.advanced) == len(self.sides) == 1 and not self.tracking.moved_before(group)
         if rebuild:

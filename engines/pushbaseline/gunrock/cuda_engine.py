@@ -25,6 +25,7 @@ from harness.api import (
     Program,
     ThreadEngine,
     change_driven,
+    collect_change,
     cuda_write_back,
 )
 
@@ -269,20 +270,12 @@ class GunrockCudaEngine(ThreadEngine):
         return builder.finish()
 
     def collect_kernel(self, stage: EdgeReduce) -> CudaKernel:
-        """Add the sums of changes to the accumulators that are kept.
-
-        Changes are summed apart first: at a vertex of many edges each is below the precision of the whole sum, to which
-        they would be added one by one in vain.
-        """
+        """Add the sums of changes to the accumulators that are kept."""
         flags = [f"dirty_{self.tracking.name(reader)}" for reader in self.tracking.stale_groups(stage.into)]
         reached = " || ".join(f"{flag}[v]" for flag in flags) or "true"
         signature = [*RANGE, *((flag, "flags") for flag in flags)]
         builder = self.builder(f"collect_{stage.into}", COLLECT.format(reached=reached), signature)
-        builder.bind("v", "vertex", "v")
-        builder.bind("change", "vertex", "v", "change_")
-        whole = builder.reading("v", stage.into) + builder.reading("change", stage.into)
-        builder.store(f"vertex_{stage.into}", "v", whole, builder.mapping.kept(whole), "vertex")
-        builder.blank(f"change_{stage.into}", "v", stage.message, stage.reducer, "vertex")
+        collect_change(builder, stage, "vertex")
         return builder.finish(unless=PROPAGATING)
 
     def sent_kernel(self, group: FoldGroup, at: int) -> CudaKernel:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from harness.contract import Device, Direction, Engine, EngineFailure, No, Phases, RunStatistics, Superstep, Yes
 from harness.language import Inputs, Program
 from harness.language.analysis import FoldGroup, change_driven, factors, watched
-from harness.language.program import IDENTITY, GraphReduce, Stage, reads
+from harness.language.program import IDENTITY, EdgeReduce, GraphReduce, Stage, reads
 from harness.language.reference import segment_reduce
 from harness.lowering.accumulators import separated
 from harness.lowering.cpu.active_sources import ActiveSources
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from harness.graph import Graph
 
 Step = Callable[[], None]
+# Of the arcs. Whole messages are then no more work than changes, and these are as large as what they change, so that
+# their sums round as much: ranks on email-Enron were off by 2.3e-5 in supersteps in which 0.98 of the arcs were active.
+REBUILD_SHARE = 0.9
 FEW = 4096  # active sources and their arcs, at most: a second thread starts in 3 us, in which one does some 100 of them
 
 
@@ -78,7 +81,12 @@ class CpuEngine(Engine):
         layout = Layout(features)
         size = {"vertex": graph.num_vertices, "edge": graph.num_edges, "graph": 1}
         copies = {"state": 3, "temporary": 1, "input": 1, "builtin": 1}
-        return sum(4 * size[p.place] * layout.stride(p.shape) * copies[p.role] for p in program.properties.values())
+        sums = [stage for stage in program.stages if isinstance(stage, EdgeReduce) and stage.reducer == "sum"]
+        pushed = sums if self.direction == "push" and self.change_driven else []
+        changes = sum(4 * graph.num_vertices * layout.stride(stage.message.shape) for stage in pushed)
+        return changes + sum(
+            4 * size[p.place] * layout.stride(p.shape) * copies[p.role] for p in program.properties.values()
+        )
 
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Plan, lower, compile, allocate."""
@@ -212,12 +220,22 @@ class CpuEngine(Engine):
         return self.program.control.settles and every_side and self.confirmed()
 
     def rebuilding(self) -> bool:
-        """Whether this superstep builds kept accumulators anew from all messages: the first one (of each side) unless
-        the run was narrowed, every ``rebuild_every``-th, and those that are to confirm that the run has settled."""
+        """Return whether this superstep rebuilds kept accumulators from all messages.
+
+        It does in the first superstep (of each side) unless the run was narrowed, every ``rebuild_every`` supersteps,
+        to confirm that the run has settled, and while active sources have ``REBUILD_SHARE`` of the arcs.
+        """
         turn = self.superstep_index // len(self.sides)
         first = turn == 0 and not self.narrowed
-        self.rebuilt = first or self.confirming or (self.rebuild_every > 0 and turn % self.rebuild_every == 0)
+        due = self.rebuild_every > 0 and (turn % self.rebuild_every == 0 or self._nearly_all_active())
+        self.rebuilt = first or self.confirming or due
         return self.rebuilt
+
+    def _nearly_all_active(self) -> bool:
+        found = self.active_sources.arcs
+        groups = [self.tracking.name(group) for group in self.tracking.groups if group.edge_stages]
+        most = max((found.get(name, 0) for name in groups), default=0)
+        return most >= REBUILD_SHARE * self.graph.num_edges / len(self.sides)
 
     def confirmed(self) -> bool:
         """Whether a run in which no source is active any more has really settled.

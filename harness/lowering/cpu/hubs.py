@@ -102,26 +102,31 @@ def hub_runs(graph: Graph, owners: NDArray[np.int64]) -> HubRuns:
     return HubRuns(hubs, np.searchsorted(hubs, owners), bounds, ends[order], number[order])
 
 
-def sum_hubs_in_runs(builder: KernelBuilder, stages: Sequence[EdgeReduce], memory: Memory, hubs: int) -> None:
-    """Fill the blocks ``hold``, ``flush`` and ``join`` for the sums among ``stages``, and add their arrays."""
+def sum_hubs_in_runs(
+    builder: KernelBuilder, stages: Sequence[EdgeReduce], memory: Memory, hubs: int, *, prefix: str = "vertex_"
+) -> None:
+    """Fill the blocks ``hold``, ``flush`` and ``join`` for the sums among ``stages``, and add their arrays.
+
+    ``prefix``: messages are pushed into the array ``prefix + property`` of each sum.
+    """
     for stage in stages:
         if stage.reducer != "sum":
             continue
-        into, message = stage.into, stage.message
+        into, message, array = stage.into, stage.message, f"{prefix}{stage.into}"
         floats = hubs * builder.layout.stride(message.shape)
         for kind in ("held", "runs"):
             memory.add(f"{kind}_{into}", aligned_zeros(floats, np.float32))
         zero = builder.start_accumulator(f"{into}_zero", message, "sum", "part")
-        for space, block, index, prefix in (
-            ("whole", "hold", "hub", "vertex_"), ("run", "flush", "hub", "vertex_"),
+        for space, block, index, kept_in in (
+            ("whole", "hold", "hub", prefix), ("run", "flush", "hub", prefix),
             ("held", "join", "h", "held_"), ("runs", "join", "h", "runs_"),
         ):  # fmt: skip
-            builder.bind(space, block, index, prefix)
+            builder.bind(space, block, index, kept_in)
         whole, held, runs = (builder.accumulator(space, into, message) for space in ("whole", "held", "runs"))
         builder.store(f"held_{into}", "h", whole, builder.lower(whole), "hold")
         builder.store(f"runs_{into}", "h", message, zero, "hold")
-        builder.store(f"vertex_{into}", "hub", message, zero, "hold")
+        builder.store(array, "hub", message, zero, "hold")
         builder.accumulate_in_memory(f"runs_{into}", "h", builder.accumulator("run", into, message), "sum", "flush")
-        builder.store(f"vertex_{into}", "hub", message, zero, "flush")
+        builder.store(array, "hub", message, zero, "flush")
         for part in (held, runs):
-            builder.accumulate_in_memory(f"vertex_{into}", "hub", part, "sum", "join")
+            builder.accumulate_in_memory(array, "hub", part, "sum", "join")

@@ -199,14 +199,16 @@ class KernelBuilder:
         target = self.mapping.in_memory(self.argument(array, "f32"), index, message)
         self.mapping.accumulate(target, message, reducer, self.blocks[block])
 
-    def push(self, stage: EdgeReduce, message: Expression, block: str, flags: Sequence[str]) -> None:
-        """Reduce a message into what is kept of the reduction at vertex ``v``, in ``block``, and set flags of the
-        vertex; of an extremum only where that changes it."""
+    def push(
+        self, stage: EdgeReduce, message: Expression, block: str, flags: Sequence[str], *, prefix: str = "vertex_"
+    ) -> None:
+        """Reduce a message into the array ``prefix + property`` of the reduction at vertex ``v``, in ``block``, and set
+        flags of the vertex; of an extremum only where that changes it."""
         for name in flags:
             self.flags(name)
         body, lines = self.blocks[block], [raised(name, "v") for name in flags]
         if not flags or stage.reducer not in EXTREMUM or len(message.shape) > 1:
-            self.accumulate_in_memory(f"vertex_{stage.into}", "v", message, stage.reducer, block)
+            self.accumulate_in_memory(f"{prefix}{stage.into}", "v", message, stage.reducer, block)
             body.lines += lines
             return
         self.bind("kept", block, "v")

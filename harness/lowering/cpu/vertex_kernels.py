@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from harness.language.analysis import FoldGroup
 from harness.language.program import EdgeReduce, GraphReduce, Program
 from harness.lowering.cpu.flags import every_vertex, flagged_loop
@@ -63,9 +65,12 @@ def graph_kernel(program: Program, stage: GraphReduce, layout: Layout, *, featur
     return builder.finish()
 
 
-def fill_kernel(program: Program, stage: EdgeReduce, layout: Layout) -> Kernel:
-    """Set an accumulator in memory to the reducer's identity."""
+def fill_kernel(
+    program: Program, stage: EdgeReduce, layout: Layout, *, prefixes: Sequence[str] = ("vertex_",)
+) -> Kernel:
+    """Set an accumulator in memory to the reducer's identity: the arrays ``prefix + property`` of all ``prefixes``."""
     builder = KernelBuilder(f"clear_{stage.into}", program, layout, FILL, [("bounds", "i64")])
     blank = builder.start_accumulator("blank", stage.message, stage.reducer, "part")
-    builder.store(f"vertex_{stage.into}", "v", stage.message, blank, "vertex")
+    for prefix in dict.fromkeys(prefixes):
+        builder.store(f"{prefix}{stage.into}", "v", stage.message, blank, "vertex")
     return builder.finish()

@@ -1,0 +1,33 @@
+"""Add sums of changes to the accumulators that they correct; :mod:`harness.lowering.cpu.change_sums` says why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from harness.language.operators import where
+
+if TYPE_CHECKING:
+    from harness.language.program import EdgeReduce
+    from harness.lowering.cuda.kernels import CudaKernelBuilder
+
+
+def collect_change(builder: CudaKernelBuilder, stage: EdgeReduce, block: str) -> None:
+    """Add ``change_<accumulator>`` at vertex ``v`` to the accumulator, in ``block``.
+
+    What the addition rounds off stays there (Fast2Sum); of k x k matrices, which do not fit registers twice, zero does.
+    """
+    into, message = stage.into, stage.message
+    builder.bind("v", block, "v")
+    builder.bind("change", block, "v", "change_")
+    before, change = builder.reading("v", into), builder.reading("change", into)
+    after = before + change
+    if len(message.shape) > 1:
+        builder.store(f"vertex_{into}", "v", after, builder.mapping.kept(after), block)
+        blank = builder.accumulator(f"{into}_blank", message, stage.reducer, "kernel")
+        builder.store(f"change_{into}", "v", message, blank, block)
+        return
+    rest = change - (after - before)
+    rest = where(rest == rest, rest, 0.0)  # NaN behind an infinite sum
+    values = [builder.mapping.kept(value) for value in (after, rest)]
+    builder.store(f"vertex_{into}", "v", after, values[0], block)
+    builder.store(f"change_{into}", "v", rest, values[1], block)
