@@ -73,6 +73,7 @@ class Limits:
 class Cell:
     """One (engine + schedule, algorithm, graph, features, device); ``schedule`` holds every option, by name.
 
+    ``given``: the names of the options that the user set, sorted; they are not changed where the engine refuses them.
     ``features`` and ``max_supersteps`` are None where algorithm and graph decide. ``memory``: see
     ``MEMORY``. ``labels`` names engine, algorithm and graph with the options that differ from their defaults;
     ``sources`` and ``graph_sources`` are hashes of code.
@@ -82,6 +83,7 @@ class Cell:
 
     engine: str
     schedule: dict[str, Any]
+    given: tuple[str, ...]
     algorithm: str
     parameters: dict[str, Any]
     graph: str
@@ -131,7 +133,15 @@ class Cell:
         """The cell that `plain` described."""
         warm = None if data["warm"] is None else Warm(**data["warm"])
         parts = {"device": Device(**data["device"]), "measure": Measure(**data["measure"]), "warm": warm}
-        return cls(**{**data, **parts, "limits": Limits(**data["limits"]), "block": tuple(data["block"])})
+        return cls(
+            **{
+                **data,
+                **parts,
+                "limits": Limits(**data["limits"]),
+                "block": tuple(data["block"]),
+                "given": tuple(data["given"]),
+            }
+        )
 
 
 def digest(data: Any) -> str:
@@ -152,6 +162,8 @@ def resolve_cell(config: Mapping[str, Any], registry: Registry) -> Cell:
         registry.algorithm(algorithm),
         registry.graph(graph),
     )
+    known = {option.name for option in dataclasses.fields(engine_spec.schedule)}
+    options = {name: value for name, value in options.items() if value is not None or name not in known}
     schedule = schedule_from_options(engine_spec, options)
     defaults = parameter_defaults(algorithm_spec)
     parameters = checked(f"algorithm {algorithm!r}", "parameter", parameters, defaults)
@@ -167,6 +179,7 @@ def resolve_cell(config: Mapping[str, Any], registry: Registry) -> Cell:
     return Cell(
         engine=engine,
         schedule=dataclasses.asdict(schedule),
+        given=tuple(sorted(options)),
         algorithm=algorithm,
         parameters=parameters,
         graph=graph,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from harness.campaign.cell import Cell, Warm, digest
 from harness.campaign.draft import Draft
+from harness.campaign.errors import Unsupported
 from harness.campaign.fingerprint import read_only
 from harness.campaign.lock import timed_turn
 from harness.campaign.measurement import Timing, answer_of, measure_engine, reset
@@ -54,12 +55,13 @@ def changed_key(problem: Problem, warm: Warm) -> str:
 
 
 def run_before(engine: Engine, cell: Cell, problem: Problem, draft: Draft, phases: Phases) -> Values | None:
-    """All state after a run on the present graph; None, with the outcome told, when it cannot be run or does not
-    settle."""
+    """Return all state after a run on the present graph; None, with the outcome told, when it does not settle.
+
+    Raises Unsupported.
+    """
     answer = engine.supports(problem.program, problem.graph, problem.features, cell.device)
     if isinstance(answer, No):
-        draft.end(Outcome.UNSUPPORTED, answer.reason)
-        return None
+        raise Unsupported(answer.reason)
     engine.prepare(problem.program, problem.graph, problem.features, cell.device, Phases())
     with timed_turn(cell, draft, phases):
         reset(engine, problem.inputs)

@@ -20,7 +20,7 @@ from harness.cache import CacheError
 from harness.campaign.cell import Cell, Warm, load
 from harness.campaign.device_memory import device_memory
 from harness.campaign.draft import STORE_STATUS, Draft, DraftDamaged, StoreError, keeping
-from harness.campaign.errors import CampaignError
+from harness.campaign.errors import CampaignError, Unsupported
 from harness.campaign.guarded_engine import GuardedEngine
 from harness.campaign.reference_process import Referee
 from harness.campaign.refusal import (
@@ -115,10 +115,39 @@ def _run(cell: Cell, draft: Draft, folder: Path, memory_bytes: int) -> None:
     problem = _problem(cell, registry, referee, draft, phases)
     if problem is None:
         return
+    try:
+        _measure(spec, cell, problem, draft, phases, memory_bytes, folder)
+    except Unsupported as refused:
+        resolved = _resolved(spec, cell, problem, str(refused), draft, phases)
+        if resolved is not None:
+            _measure(spec, resolved, problem, draft, phases, memory_bytes, folder)
+
+
+def _resolved(spec: EngineSpec, cell: Cell, problem: Problem, reason: str, draft: Draft, phases: Phases) -> Cell | None:
+    """Return the cell under the nearest schedule that runs; None, with the outcome told, when there is none."""
+    from harness.campaign.problem import identity
+    from harness.campaign.resolution import hint, resolve
+
+    draft.stage("resolve the schedule")
+    with phases("resolve"):
+        found = resolve(spec, cell, problem, reason)
+    if found is None:
+        draft.end(Outcome.UNSUPPORTED, reason + hint(spec, cell, problem))
+        return None
+    resolved = replace(cell, schedule={**cell.schedule, **found.resolved})
+    draft.tell(resolution=found.plain(), schedule=resolved.schedule, identity=identity(problem.key, resolved))
+    return resolved
+
+
+def _measure(
+    spec: EngineSpec, cell: Cell, problem: Problem, draft: Draft, phases: Phases, memory_bytes: int, folder: Path
+) -> None:
+    """Run a problem, and judge the answer. Raises Unsupported where the engine refuses it."""
     if cell.warm is not None:
-        problem = _changed(spec, cell, cell.warm, problem, draft, phases)
-        if problem is None:
+        changed = _changed(spec, cell, cell.warm, problem, draft, phases)
+        if changed is None:
             return
+        problem = changed
     solved = _solve(spec, cell, problem, draft, phases, memory_bytes, folder)
     if solved is not None and cell.memory != "off":
         _count_memory(spec, cell, problem, draft, phases, folder)
@@ -218,7 +247,7 @@ def _with_engine(
         with phases("fingerprint"):
             before.check()
         return result
-    except (MemoryError, StoreError, DraftDamaged, CacheError):
+    except (MemoryError, StoreError, DraftDamaged, CacheError, Unsupported):
         raise
     except DeviceUnavailable as error:
         draft.end(Outcome.UNSUPPORTED, message_of(error))
@@ -258,11 +287,10 @@ def _changed(
 
 
 def _admitted(engine: Engine, cell: Cell, problem: Problem, draft: Draft, memory_bytes: int) -> bool:
-    """Whether the engine can run the cell; where not, the outcome is told."""
+    """Return whether memory holds what the engine needs; where not, the outcome is told. Raises Unsupported."""
     answer = engine.supports(problem.program, problem.graph, problem.features, cell.device)
     if isinstance(answer, No):
-        draft.end(Outcome.UNSUPPORTED, answer.reason)
-        return False
+        raise Unsupported(answer.reason)
     draft.tell(bytes_needed=answer.bytes_needed)
     short = memory_refusal(answer.bytes_needed, cell.device, memory_bytes, cell.limits.device_bytes)
     if short:

@@ -40,7 +40,8 @@ def register_configuration(registry: Registry) -> None:
                 PluginWarning, stacklevel=2,
             )  # fmt: skip
             continue
-        options = {item.name: item.default for item in dataclasses.fields(engine.schedule)}
+        # null: not given, so that a configuration says which options the user has set
+        options = dict.fromkeys(item.name for item in dataclasses.fields(engine.schedule))
         store.store(group="engine", name=engine.name, node=_choice(engine.name, options))
     for algorithm in registry.algorithms.values():
         # An algorithm's parameters are known only to its class, which is not imported for this.

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import Any
 
 import hydra
 from hydra.errors import ConfigCompositionException
 
-from harness.campaign.cell import load, resolve_cell
+from harness.campaign.cell import Cell, load, resolve_cell
 from harness.campaign.composition import plain
 from harness.campaign.draft import Draft
 from harness.campaign.errors import CampaignError
 from harness.campaign.guarded_engine import GuardedEngine, MalformedAnswer
-from harness.campaign.problem import set_problem
+from harness.campaign.problem import Problem, set_problem
 from harness.campaign.refusal import refusal
-from harness.contract import No, Phases, schedule_from_options
+from harness.campaign.resolution import hint, resolve
+from harness.contract import EngineSpec, No, Phases, schedule_from_options
 from harness.plugins import load_plugins
 
 
@@ -44,14 +47,26 @@ def explanation(overrides: Sequence[str]) -> str:
     refused = refusal(spec, cell)
     if refused:
         return f"{program}\n\n{cell.labels['engine']}: unsupported: {refused}"
-    engine = GuardedEngine(load(spec.factory)(schedule_from_options(spec, cell.schedule)))
     try:
-        answer = engine.supports(problem.program, problem.graph, problem.features, cell.device)
-        if isinstance(answer, No):
-            return f"{program}\n\n{cell.labels['engine']}: unsupported: {answer.reason}"
-        engine.generate(problem.program, problem.graph, problem.features, cell.device)
-        return f"{program}\n\n{engine.explain()}"
+        return f"{program}\n\n{_told(spec, cell, problem)}"
     except MalformedAnswer as error:
         raise CampaignError(f"engine {cell.engine!r}: {error}") from error
-    finally:
-        engine.close()
+
+
+def _told(spec: EngineSpec, cell: Cell, problem: Problem) -> str:
+    """Return what the engine says of the schedule that runs, or why none does. Raises MalformedAnswer."""
+    schedule, changed = cell.schedule, ""
+    with closing(_engine(spec, schedule)) as engine:
+        answer = engine.supports(problem.program, problem.graph, problem.features, cell.device)
+    if isinstance(answer, No):
+        found = resolve(spec, cell, problem, answer.reason)
+        if found is None:
+            return f"{cell.labels['engine']}: unsupported: {answer.reason}{hint(spec, cell, problem)}"
+        schedule, changed = {**schedule, **found.resolved}, f"resolved: {found}\n"
+    with closing(_engine(spec, schedule)) as engine:
+        engine.generate(problem.program, problem.graph, problem.features, cell.device)
+        return f"{changed}{engine.explain()}"
+
+
+def _engine(spec: EngineSpec, schedule: Mapping[str, Any]) -> GuardedEngine:
+    return GuardedEngine(load(spec.factory)(schedule_from_options(spec, schedule)))

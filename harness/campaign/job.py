@@ -43,7 +43,7 @@ _SPIN_COUNT = "3000"
 _EMPTY: dict[str, Any] = {
     "identity": None, "features": None, "graph": {}, "program": {}, "bytes_needed": None, "phases": {}, "solve": None,
     "marks": [], "settled": None, "supersteps": [], "validation": None, "warm": None, "memory": None, "accuracy": None,
-    "metrics": {}, "stage": "start", "reason": "",
+    "resolution": None, "metrics": {}, "stage": "start", "reason": "",
 }  # fmt: skip
 
 
@@ -243,7 +243,7 @@ def _write(
             "config": config,
             "labels": cell.labels,
             "round": cell.round,
-            "schedule": cell.schedule,
+            "schedule": fields.get("schedule", cell.schedule),
             "sources": cell.sources,
             "seeds": seeds,
             "artefacts": sorted(path.name for path in made.iterdir() if path.name != OUTPUT_FILE),

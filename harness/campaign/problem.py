@@ -79,7 +79,7 @@ def set_problem(cell: Cell, registry: Registry, draft: Draft, phases: Phases) ->
     key = digest(parts)[:32]
     told = {
         "features": features,
-        "identity": digest([key, cell.engine, cell.schedule, asdict(cell.device), cell.sources])[:32],
+        "identity": identity(key, cell),
         "graph": {
             "name": graph.name,
             "vertices": graph.num_vertices,
@@ -89,6 +89,11 @@ def set_problem(cell: Cell, registry: Registry, draft: Draft, phases: Phases) ->
         "program": {"fingerprint": program.fingerprint, "bound": program.bound, "max_supersteps": max_supersteps},
     }
     return Problem(algorithm, program, given, graph, inputs, features, max_supersteps, key, told)
+
+
+def identity(key: str, cell: Cell) -> str:
+    """Return the hash of what is run: a problem, by its key, and how."""
+    return digest([key, cell.engine, cell.schedule, asdict(cell.device), cell.sources])[:32]
 
 
 def inputs_of(algorithm: Algorithm, program: Program, graph: Graph, features: int) -> Inputs:

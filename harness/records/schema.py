@@ -196,6 +196,14 @@ class Environment(TypedDict, total=False):
     gpu: Gpu | None
 
 
+class Resolution(TypedDict):
+    """Options that the user had left to the engine, and that were changed because the engine refused the program."""
+
+    requested: Annotated[dict[str, Any], Meta(description="the options that were changed, as they were by default")]
+    resolved: Annotated[dict[str, Any], Meta(description="the same options, as they were in the run")]
+    reason: Annotated[str, Meta(description="why the engine refused the requested schedule")]
+
+
 class Record(TypedDict):
     """One run of one cell. Times are in seconds; what the run did not get far enough to know is null or empty.
 
@@ -220,7 +228,8 @@ class Record(TypedDict):
     sources: Annotated[str, Meta(description="hash of the source files of engine, algorithm, language and lowering")]
     graph: GraphFacts
     program: ProgramFacts
-    schedule: Annotated[dict[str, Any], Meta(description="every option of the engine's schedule")]
+    schedule: Annotated[dict[str, Any], Meta(description="every option of the engine's schedule, as it was in the run")]
+    resolution: Annotated[Resolution | None, Meta(description="options that were changed; null: none were")]
     bytes_needed: Annotated[int | None, Meta(description="what the engine said it would hold beside the graph")]
     phases: Annotated[dict[str, float], Meta(description="open, trace, the engine's own, wait, warm_up, download, ...")]
     solve: Solve | None
@@ -255,6 +264,7 @@ def validate(data: Mapping[str, Any]) -> Record:
         ("solve", Solve),
         ("validation", Validation),
         ("accuracy", Accuracy),
+        ("resolution", Resolution),
         ("warm", Warm),
         ("memory", Memory),
     ):
@@ -270,7 +280,7 @@ def json_schema() -> dict[str, Any]:
     made = msgspec.json.schema(Record)
     record = made["$defs"]["Record"]
     record["properties"]["schema"] |= {"const": SCHEMA_VERSION}
-    for name in ("Record", "Solve", "Validation", "Accuracy", "Warm", "Memory"):
+    for name in ("Record", "Solve", "Validation", "Accuracy", "Resolution", "Warm", "Memory"):
         made["$defs"][name]["additionalProperties"] = False
     for described in (
         record["properties"]["metrics"]["additionalProperties"],

@@ -69,12 +69,13 @@ def _from_5(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_6(data: dict[str, Any]) -> dict[str, Any]:
-    """Version 7 knows the time to equal accuracy, and intervals of a confidence that holds."""
+    """Version 7 knows the time to equal accuracy, intervals of a confidence that holds, and resolved schedules."""
     warm = data["warm"]
     if warm is not None:
         warm = {**warm, "cold": _with_interval(warm["cold"])}
     solve = data["solve"]
-    return {**data, "accuracy": None, "warm": warm, "solve": None if solve is None else _with_interval(solve)}
+    timed = None if solve is None else _with_interval(solve)
+    return {**data, "accuracy": None, "resolution": None, "warm": warm, "solve": timed}
 
 
 def _with_interval(solve: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import json
 import pytest
 
 ADAPTIVE = "direction=adaptive: switching by itself is not there yet; give push or pull"
+REFUSED = f"{ADAPTIVE}; engine.direction=pull would run it"
 
 
 def test_the_program_the_analysis_and_the_kernels_are_shown(command, tmp_path):
@@ -48,7 +49,7 @@ def test_a_direction_that_switches_by_itself_is_refused(command, device):
     cell = ("algorithm=pagerank", "graph=rmat", "graph.scale=6", "features=1", f"device={device}")
     finished = command("explain", "engine=onyx", "engine.direction=adaptive", *cell)
     assert finished.returncode == 0, finished.stderr
-    assert f"onyx (direction=adaptive): unsupported: {ADAPTIVE}" in finished.stdout
+    assert f"onyx (direction=adaptive): unsupported: {REFUSED}" in finished.stdout
 
 
 def test_a_cell_of_a_direction_that_switches_by_itself_says_what_explain_says(command, tmp_path):
@@ -57,9 +58,16 @@ def test_a_cell_of_a_direction_that_switches_by_itself_says_what_explain_says(co
     assert finished.returncode == 0, finished.stdout + finished.stderr
     (path,) = tmp_path.glob("results/*/*/record.json")
     record = json.loads(path.read_text())
-    assert (record["outcome"], record["reason"]) == ("unsupported", ADAPTIVE)
+    assert (record["outcome"], record["reason"]) == ("unsupported", REFUSED)
     assert record["schedule"]["direction"] == "adaptive"
     assert "lower" not in record["phases"]
+
+
+def test_a_default_that_is_refused_gives_way_to_what_runs(command):
+    finished = command("explain", "engine=fake_pulls", "algorithm=fake_spread", "graph=fake_ring", "features=2")
+    assert finished.returncode == 0, finished.stderr
+    told = "resolved: engine.direction=pull instead of engine.direction=push: nothing pushes here\nschedule Schedule("
+    assert f"{told}direction='pull', width=1)" in finished.stdout
 
 
 def test_mistakes_are_told_in_one_line(command):

@@ -58,6 +58,7 @@ def record(engine: str = "fast", times: tuple[float, float, float] | None = (1.0
         "supersteps": [[1000, 20_000, "push"], [10, 100, "pull"]],
         "validation": {"ok": True, "error": 1.25e-7, "bound": 1e-4, "detail": "", "against": "a plain loop"},
         "accuracy": None,
+        "resolution": None,
         "warm": None,
         "memory": None,
         "metrics": {"accuracy": 0.975},

@@ -15,6 +15,7 @@ BEHAVIOURS = (
     "hangs",
     "hungry",
     "refuses",
+    "pulls",
     "wants_much",
     "slow",
     "shouting",

@@ -44,6 +44,14 @@ class Right(Engine):
         print("closed")
 
 
+class Pulls(Right):
+    def supports(self, program, graph, features, device):
+        return No("nothing pushes here") if self.schedule.direction == "push" else Yes(1000)
+
+    def explain(self):
+        return f"schedule {self.schedule!r}"
+
+
 class Wrong(Right):
     def values(self, name):
         return super().values(name) * 1.5

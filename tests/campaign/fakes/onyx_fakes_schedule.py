@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 
 @dataclass(frozen=True)
 class Schedule:
-    direction: str = field(default="push", metadata={"help": "push or pull"})
+    direction: Literal["push", "pull"] = field(default="push", metadata={"help": "push or pull"})
     width: int = field(default=1, metadata={"help": "a number"})

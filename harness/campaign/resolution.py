@@ -1,0 +1,119 @@
+"""The schedule that runs a cell, where the schedule that was asked for does not.
+
+An engine's default schedule may refuse a program that another schedule of the engine runs. Options that the user gave
+are never changed. Of the other options as few as possible get another value. Where that is not enough, the refusal
+names the options that would run it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import types
+import typing
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, Literal
+
+from harness.campaign.cell import Cell, load
+from harness.campaign.problem import Problem
+from harness.contract import EngineSpec, Yes, schedule_from_options
+
+MOST_ASKED = 200  # schedules that an engine is asked for; the built-in engines have at most 48
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """The options of a schedule that were changed, and the engine's reason against the schedule that was asked for.
+
+    ``requested`` and ``resolved``: the same options, with their values before and after.
+    """
+
+    requested: dict[str, Any]
+    resolved: dict[str, Any]
+    reason: str
+
+    def plain(self) -> dict[str, Any]:
+        """Plain data, as a record has it."""
+        return {"requested": self.requested, "resolved": self.resolved, "reason": self.reason}
+
+    def __str__(self) -> str:
+        return f"{spelled(self.resolved)} instead of {spelled(self.requested)}: {self.reason}"
+
+
+def resolve(spec: EngineSpec, cell: Cell, problem: Problem, reason: str) -> Resolution | None:
+    """Return the nearest schedule that runs the problem and keeps every option that the user gave; None if there is
+    none. ``reason``: why the engine refuses the schedule of the cell."""
+    free = [option.name for option in fields(spec.schedule) if option.name not in cell.given]
+    changed = _nearest(spec, cell, problem, free)
+    if changed is None:
+        return None
+    return Resolution({name: cell.schedule[name] for name in changed}, changed, reason)
+
+
+def hint(spec: EngineSpec, cell: Cell, problem: Problem) -> str:
+    """Return which options would run the problem, as the end of a refusal; empty if there are none."""
+    changed = _nearest(spec, cell, problem, [option.name for option in fields(spec.schedule)])
+    return f"; {spelled(changed)} would run it" if changed else ""
+
+
+def spelled(options: Mapping[str, Any]) -> str:
+    """Return options as they are written on a command line."""
+    texts = {None: "null", True: "true", False: "false"}
+    return " ".join(
+        f"engine.{name}={texts[value] if value is None or isinstance(value, bool) else value}"
+        for name, value in options.items()
+    )
+
+
+def _nearest(spec: EngineSpec, cell: Cell, problem: Problem, names: Collection[str]) -> dict[str, Any] | None:
+    """Return the fewest options among ``names``, with values, under which the engine runs the problem."""
+    for changed in itertools.islice(_changes(spec, cell.schedule, names), MOST_ASKED):
+        if _runs(spec, cell, problem, {**cell.schedule, **changed}):
+            return changed
+    return None
+
+
+def _changes(spec: EngineSpec, schedule: Mapping[str, Any], names: Collection[str]) -> Iterator[dict[str, Any]]:
+    """Yield sets of options with other values, small sets first, options in the order of the schedule."""
+    others = {name: values for name, values in alternatives(spec, schedule).items() if name in names and values}
+    for count in range(1, len(others) + 1):
+        for chosen in itertools.combinations(others, count):
+            for values in itertools.product(*(others[name] for name in chosen)):
+                yield dict(zip(chosen, values, strict=True))
+
+
+def alternatives(spec: EngineSpec, schedule: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return the other values of each option: its default, and every value of a bool or a ``Literal`` that is not
+    planned."""
+    hints = typing.get_type_hints(spec.schedule)
+    found: dict[str, list[Any]] = {}
+    for option in fields(spec.schedule):
+        values = [] if option.default is MISSING else [option.default]
+        values += [value for value in _closed(hints[option.name]) if value not in option.metadata.get("planned", ())]
+        found[option.name] = [value for value in dict.fromkeys(values) if value != schedule[option.name]]
+    return found
+
+
+def _closed(hint: Any) -> tuple[Any, ...]:
+    """Return all values of a type that has a fixed few of them."""
+    if hint is bool:
+        return (True, False)
+    if typing.get_origin(hint) is Literal:
+        return typing.get_args(hint)
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return tuple(value for part in typing.get_args(hint) for value in _closed(part))
+    return ()
+
+
+def _runs(spec: EngineSpec, cell: Cell, problem: Problem, options: Mapping[str, Any]) -> bool:
+    """Return whether the engine takes the problem under these options. An engine that fails does not take it."""
+    try:
+        engine = load(spec.factory)(schedule_from_options(spec, options))
+        try:
+            return isinstance(engine.supports(problem.program, problem.graph, problem.features, cell.device), Yes)
+        finally:
+            engine.close()
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001  the engine's code, or options that exclude each other
+        return False

@@ -1,0 +1,166 @@
+"""Where an engine refuses the schedule asked for: the nearest one that runs, unless the user chose what is refused."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from types import ModuleType, SimpleNamespace
+from typing import Literal
+
+import pytest
+
+from harness.algorithms.pagerank import PageRank
+from harness.campaign.cell import resolve_cell
+from harness.campaign.resolution import alternatives, hint, resolve
+from harness.contract import EngineSpec, No, Yes, option, schedule_from_options
+from harness.graph.generators import grid
+from harness.language import Algorithm, K, trace
+from harness.plugins import load_plugins
+from tests.campaign.one_cell import record_of  # noqa: F401  a fixture
+from tests.campaign.test_cell import CONFIG
+from tests.engines.problems import SPECS
+
+PUSHES = "nothing pushes here"
+
+
+class HubsAndAuthorities(Algorithm):
+    """Sums over all vertices what no edge stage reads, whose changes therefore are not tracked."""
+
+    name = "hubs_and_authorities"
+
+    def build(self, p):
+        p.vertex("hub", K, start=1.0)
+
+        @p.over_edges(into="from_hubs", reduce="sum")
+        def authority(src):
+            return src.hub
+
+        @p.over_graph(into="squares", reduce="sum")
+        def asq(v):
+            return v.from_hubs * v.from_hubs
+
+        @p.over_vertices
+        def settle(v, graph):
+            return {"hub": v.from_hubs / graph.squares}
+
+        p.repeat(3)
+        p.output("hub", bound=1e-4)
+
+
+def posed(algorithm):
+    return SimpleNamespace(program=trace(algorithm), graph=grid(rows=4, columns=5), features=2)
+
+
+def asked(**options):
+    """A cell of Onyx with options that the user gave."""
+    config = {**CONFIG, "engine": {"name": "onyx", **options}}
+    return resolve_cell({**config, "algorithm": {"name": "pagerank"}, "graph": {"name": "grid"}}, load_plugins())
+
+
+def test_onyx_runs_what_only_its_default_refuses():
+    cell, problem = asked(), posed(HubsAndAuthorities())
+    engine = load(SPECS["onyx"])(schedule_from_options(SPECS["onyx"], {}))
+    answer = engine.supports(problem.program, problem.graph, problem.features, cell.device)
+    assert answer == No("asq reduces 'from_hubs', whose movement no edge stage tracks")
+    found = resolve(SPECS["onyx"], cell, problem, answer.reason)
+    assert (found.requested, found.resolved) == ({"change_driven": True}, {"change_driven": False})
+    assert found.reason == answer.reason
+
+
+def test_what_the_user_gave_is_not_changed():
+    """Also where it is what the default would be: the refusal then names what would run."""
+    cell, problem = asked(change_driven=True), posed(HubsAndAuthorities())
+    assert resolve(SPECS["onyx"], cell, problem, "refused") is None
+    assert hint(SPECS["onyx"], cell, problem) == "; engine.change_driven=false would run it"
+
+
+def test_several_options_are_named_together():
+    cell, problem = asked(change_driven=True, block_size=64), posed(HubsAndAuthorities())
+    assert hint(SPECS["onyx"], cell, problem) == "; engine.change_driven=false engine.block_size=null would run it"
+
+
+def test_options_left_at_null_are_not_given():
+    assert asked(change_driven=None, rebuild=3).given == ("rebuild",)
+    assert asked(change_driven=None).schedule == asked().schedule == asked(change_driven=True).schedule
+    assert asked().key("here") != asked(change_driven=True).key("here")  # for one may be changed, the other not
+
+
+@dataclass(frozen=True)
+class Several:
+    balance: Literal["warp", "edge", "later"] = option("warp", "a choice", planned=("later",))
+    width: Literal[1, 2] | None = option(None, "a choice or none")
+    fold: bool = option(True, "a truth")
+    rebuild: int = option(16, "a number")
+
+
+class Refuses:
+    def __init__(self, schedule):
+        self.schedule = schedule
+
+    def supports(self, program, graph, features, device):
+        if self.schedule.balance == "edge":
+            raise RuntimeError("this schedule was never thought of")
+        return Yes(0) if self.schedule.width == 2 else No("too narrow")
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def several(monkeypatch):
+    module = ModuleType("engine_of_several_options")
+    module.Engine = Refuses
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    return EngineSpec("several", "", Several, f"{module.__name__}:Engine")
+
+
+def test_the_values_of_an_option(several):
+    defaults = {"balance": "warp", "width": None, "fold": True, "rebuild": 16}
+    others = {"balance": ["edge"], "width": [1, 2], "fold": [False], "rebuild": []}
+    assert alternatives(several, defaults) == others
+    assert alternatives(several, {**defaults, "width": 2, "rebuild": 3})["width"] == [None, 1]
+    assert alternatives(several, {**defaults, "width": 2, "rebuild": 3})["rebuild"] == [16]
+
+
+def test_an_engine_that_fails_under_other_options_is_asked_on(several):
+    problem = posed(PageRank())
+    cell = SimpleNamespace(
+        schedule={"balance": "warp", "width": None, "fold": True, "rebuild": 16}, given=(), device=None
+    )
+    assert resolve(several, cell, problem, "too narrow").resolved == {"width": 2}
+
+
+@pytest.fixture
+def pulls():
+    import onyx_fakes_engines
+
+    return onyx_fakes_engines.Pulls
+
+
+def test_a_record_has_both_schedules(record_of, pulls):  # noqa: F811
+    found = record_of(pulls, given=("width",))
+    assert found["outcome"] == "ok", found["reason"]
+    assert found["resolution"] == {
+        "requested": {"direction": "push"}, "resolved": {"direction": "pull"}, "reason": PUSHES,
+    }  # fmt: skip
+    assert found["schedule"] == {"direction": "pull", "width": 1}
+    assert found["config"]["schedule"] == {"direction": "push", "width": 1}
+
+
+def test_a_record_names_what_would_run(record_of, pulls):  # noqa: F811
+    found = record_of(pulls, given=("direction", "width"))
+    assert (found["outcome"], found["resolution"]) == ("unsupported", None)
+    assert found["reason"] == f"{PUSHES}; engine.direction=pull would run it"
+    assert found["schedule"]["direction"] == "push"
+
+
+def test_what_runs_as_asked_is_not_resolved(record_of):  # noqa: F811
+    import onyx_fakes_engines
+
+    found = record_of(onyx_fakes_engines.Right)
+    assert (found["outcome"], found["resolution"]) == ("ok", None)
+
+
+def load(spec):
+    module, _, name = spec.factory.partition(":")
+    return getattr(__import__(module, fromlist=[name]), name)
