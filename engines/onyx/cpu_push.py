@@ -94,7 +94,7 @@ class Scatter:
         if self.tracked:
             self.sent_edges = SentEdges(engine, group)
             visits = self.sent_edges.rows if self.sent_edges.reads else ""
-            engine.active_sources.plan(group, visits=visits, arcs=engine.accumulators.round)
+            engine.active_sources.plan(group, visits=visits, arcs=not engine.accumulators.extrema)
             engine.add_kernel(self.scatter(f"{self.name}_changes", changes=True))
 
     def scatter(self, kernel_name: str, *, changes: bool) -> Kernel:
