@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 from harness.algorithms.starting_vertices import reached, starting_vertices, zero_at
 from harness.algorithms.whole_answers import DIJKSTRA, hops, length_allowances, path_lengths
-from harness.language import Algorithm, Answer, Expression, Inputs, InvalidInput, K, ProgramBuilder, Reader, minimum
+from harness.language import (
+    Algorithm,
+    Allowance,
+    Answer,
+    Expression,
+    Inputs,
+    InvalidInput,
+    K,
+    ProgramBuilder,
+    Reader,
+    minimum,
+)
 
 if TYPE_CHECKING:
     from harness.graph import Graph
@@ -69,7 +80,7 @@ class SSSP(Algorithm):
         distance = path_lengths(graph, sources, weighted=True)
         allowance = length_allowances(graph, sources, distance)
         farthest = max((hops(graph, sources[f : f + 1]) for f in range(features)), default=0)
-        return Answer({"distance": distance}, DIJKSTRA, {"distance": allowance}, farthest)
+        return Answer({"distance": distance}, DIJKSTRA, {"distance": Allowance(allowance)}, farthest)
 
     def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
         """``reached``: share of (vertex, source) pairs with a path; ``farthest``: the largest distance among them."""

@@ -40,7 +40,7 @@ _SCATTER = 2.0
 
 @dataclass(frozen=True)
 class Distance:
-    """How far an answer is from the converged one: whether it is ``within`` the bound, and its relative ``error``."""
+    """How far an answer is from the converged one: whether it is ``within`` the bound, and its largest ``error``."""
 
     within: bool
     error: float
@@ -74,9 +74,12 @@ def target_of(cell: Cell, problem: Problem) -> Answer | None:
 
 
 def distance(problem: Problem, target: Answer, values: Mapping[str, NDArray[Any]]) -> Distance:
-    """Return how far an answer is from the converged one, by the comparison that validation uses."""
-    found = compare(problem.program, values, target.values)
-    return Distance(found.ok, float(found.error), float(found.bound))
+    """Return how far an answer is from the converged one, by the comparison that validation uses.
+
+    Every entry has a bound of its own, so the error is in units of the bound.
+    """
+    found = compare(problem.program, values, target.values, target.allowances or None)
+    return Distance(found.ok, float(found.excess), 1.0)
 
 
 def tell_accuracy(

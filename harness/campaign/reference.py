@@ -25,18 +25,19 @@ from numpy.typing import NDArray
 from harness.cache import cache_folder, filling_cache
 from harness.campaign.lock import file_lock
 from harness.graph.digest import array_digests, text_digest
-from harness.language.algorithm import Algorithm, Answer
-from harness.language.warm import kept_properties
+from harness.language.algorithm import Algorithm, Allowance, Answer
+from harness.language.converged import answer_at_limit, fixed_point
 
 if TYPE_CHECKING:
     from harness.campaign.problem import Problem
+    from harness.graph import Graph
+    from harness.language import Inputs, Program
 
-Kind: TypeAlias = Literal["reference", "settled", "converged", "varied"]
+Kind: TypeAlias = Literal["reference", "settled", "converged", "warm", "varied"]
 Compute: TypeAlias = Callable[["Problem", Kind], None]
 
 _ANSWER_FILE = "answer.json"
-_GROUPS = ("values", "allowances")  # the arrays of an answer
-_CONVERGED = 0.01  # a converged answer is one at this share of the program's tolerance
+_GROUPS = ("values", "entries", "totals")  # the arrays of an answer: its values, and of its allowances
 _HEALED = "computed again, as the cached one was damaged"
 logger = logging.getLogger(__name__)
 
@@ -46,13 +47,19 @@ class Damaged(ValueError):
 
 
 def expected(problem: Problem, *, settled: bool) -> Answer:
-    """Return what the outputs should be, in float64.
+    """Return what the outputs should be, in float64, and by how much each entry may be off.
 
-    A ``settled`` run is held against a method of the algorithm's own where it has one, else against the reference after
-    at most as many supersteps as the problem allows. Another process that wants the same answer waits for it. Raises
-    CacheError where it cannot be kept, CampaignError where it cannot be computed.
+    A run that claims to be ``settled`` is held against a method of the algorithm's own where it has one. Other answers
+    are held against the fixed point of the reference where that settles within a tolerance, else against the reference
+    after as many supersteps as the problem allows. A warm run is never held against an algorithm's own method, which
+    would draw sources on the changed graph again.
+    Another process that wants the same answer waits for it. Raises CacheError where it cannot be kept, CampaignError
+    where it cannot be computed.
     """
-    answer = library_answer(problem) if settled else None
+    cold = problem.start is None
+    answer = library_answer(problem) if settled and cold else None
+    if answer is None and problem.program.control.tolerance is not None:
+        answer = _kept(problem, "converged" if cold else "warm")
     if answer is None:
         answer = _kept(problem, "reference")
     assert answer is not None
@@ -67,10 +74,7 @@ def library_answer(problem: Problem) -> Answer | None:
 
 
 def converged(problem: Problem) -> Answer | None:
-    """Return the float64 answer at a tolerance of a hundredth of the program's; None where it does not converge.
-
-    It is nearer to the fixed point than any engine that stops at the program's own tolerance.
-    """
+    """Return the fixed point in float64 of a program with a tolerance; None where the reference does not converge."""
     return _kept(problem, "converged")
 
 
@@ -84,16 +88,12 @@ def varied_answer(problem: Problem) -> Answer:
 def compute(problem: Problem, kind: Kind) -> None:
     """Compute an answer in this process and put it into the cache. The caller holds the lock of its folder."""
     folder = _folder(problem, kind)
-    method: dict[Kind, Callable[[Problem], Answer | None]] = {
-        "reference": _reference, "settled": _settled_answer, "converged": _converged, "varied": _varied,
-    }  # fmt: skip
-    answer = method[kind](problem)
+    answer = _METHODS[kind](problem)
     with filling_cache(), _folder_in_the_making(folder) as making:
         described: dict[str, Any] = {"method": None}
         if answer is not None:
             described = {"method": answer.method, "least_supersteps": answer.least_supersteps}
-            for group in _GROUPS:
-                given = getattr(answer, group)
+            for group, given in _groups(answer).items():
                 arrays = {name: np.ascontiguousarray(given[name]) for name in problem.program.outputs if name in given}
                 described[group] = array_digests(arrays)
                 for number, array in enumerate(arrays.values()):
@@ -141,7 +141,8 @@ def _read(folder: Path) -> Answer | None:
             raise ValueError(f"{_ANSWER_FILE} has changed since it was written")
         if described["method"] is None:
             return None
-        values, allowances = (_mapped(folder, group, described[group]) for group in _GROUPS)
+        values, entries, totals = (_mapped(folder, group, described[group]) for group in _GROUPS)
+        allowances = {name: Allowance(most, totals.get(name)) for name, most in entries.items()}
         return Answer(values, described["method"], allowances, int(described["least_supersteps"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise Damaged(f"{folder}: the cached reference is damaged ({error})") from error
@@ -157,6 +158,13 @@ def _mapped(folder: Path, group: str, digests: Mapping[str, str]) -> dict[str, N
     return arrays
 
 
+def _groups(answer: Answer) -> dict[str, Mapping[str, NDArray[Any]]]:
+    """The arrays of an answer by group and output."""
+    entries = {name: allowance.entries for name, allowance in answer.allowances.items()}
+    totals = {name: one.totals for name, one in answer.allowances.items() if one.totals is not None}
+    return dict(zip(_GROUPS, (answer.values, entries, totals), strict=True))
+
+
 def _folder(problem: Problem, kind: Kind) -> Path:
     return cache_folder() / "references" / (problem.key if kind == "reference" else f"{problem.key}-{kind}")
 
@@ -165,26 +173,23 @@ def _settled_answer(problem: Problem) -> Answer | None:
     return problem.algorithm.settled_answer(problem.graph, problem.features)
 
 
+def _posed(problem: Problem) -> tuple[Program, Graph, int, Inputs, int]:
+    return problem.program, problem.graph, problem.features, problem.inputs, problem.max_supersteps
+
+
+def _reference(problem: Problem) -> Answer:
+    return answer_at_limit(*_posed(problem))
+
+
 def _converged(problem: Problem) -> Answer | None:
-    from harness.language.reference import ReferenceRun
-
-    program, inputs = problem.program, problem.inputs
-    name = program.control.tolerance
-    assert name is not None
-    tolerance = dict(program.parameters) | dict(inputs.parameters)
-    tighter = replace(inputs, parameters={**inputs.parameters, name: _CONVERGED * tolerance[name]})
-    run = ReferenceRun(program, problem.graph, problem.features)
-    run.reset(inputs)
-    if not run.run(problem.max_supersteps).settled:
-        return None
-    run.reset(tighter, {name: run.values(name) for name in kept_properties(program)})  # it goes on from there
-    if not run.run(problem.max_supersteps).settled:
-        return None
-    values = {name: run.values(name) for name in program.outputs}
-    return Answer(values, f"the float64 reference at {_CONVERGED:g} of the tolerance")
+    return fixed_point(*_posed(problem))
 
 
-def _varied(problem: Problem) -> Answer | None:
+def _warm(problem: Problem) -> Answer | None:
+    return fixed_point(*_posed(problem), cold=False)
+
+
+def _varied(problem: Problem) -> Answer:
     from harness.campaign.variation import CHECKED_SUPERSTEPS, varied_inputs
     from harness.language.reference import ReferenceRun
 
@@ -194,13 +199,13 @@ def _varied(problem: Problem) -> Answer | None:
     return Answer({name: run.values(name) for name in problem.program.outputs}, "the float64 reference, other inputs")
 
 
-def _reference(problem: Problem) -> Answer | None:
-    from harness.language.reference import ReferenceRun
-
-    run = ReferenceRun(problem.program, problem.graph, problem.features)
-    run.reset(problem.inputs)
-    run.run(problem.max_supersteps)
-    return Answer({name: run.values(name) for name in problem.program.outputs}, "the float64 reference")
+_METHODS: dict[Kind, Callable[[Problem], Answer | None]] = {
+    "reference": lambda problem: _reference(problem),  # looked up when called: tests replace it
+    "settled": _settled_answer,
+    "converged": _converged,
+    "warm": _warm,
+    "varied": _varied,
+}
 
 
 @contextmanager

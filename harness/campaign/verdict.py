@@ -38,7 +38,6 @@ def verdict(
                 return Outcome.DIVERGED, f"{name} holds values that are not numbers", {}
     if not cell.validate:
         return Outcome.OK, "", {}
-    # an algorithm's own method would draw sources on the changed graph anew; the question stays the same in a warm run
     answer = library_answer(problem) if settled and problem.start is None else None
     reason = miscounted(problem, settled, supersteps, answer.least_supersteps if answer else 0)
     if reason:
@@ -48,7 +47,7 @@ def verdict(
     if problem.by_residual:
         found = residual(problem.program, problem.graph, problem.features, problem.inputs, values)
         return _ended(found, "its own next superstep in float64")
-    answer = answer or expected(problem, settled=settled and problem.start is None)
+    answer = answer or expected(problem, settled=settled)
     reference = answer.values
     comparison = compare(problem.program, values, reference, answer.allowances or None)
     for name, value in values.items():

@@ -1,6 +1,6 @@
 """The program language: algorithms written once, as maths over vertex and edge properties, and traced."""
 
-from harness.language.algorithm import MOST_FEATURES, Algorithm, Answer, Inputs
+from harness.language.algorithm import MOST_FEATURES, Algorithm, Allowance, Answer, Inputs
 from harness.language.errors import InvalidInput, LanguageError
 from harness.language.expressions import Expression, K
 from harness.language.operators import (
@@ -34,8 +34,8 @@ from harness.language.program import Program
 from harness.language.tracing import ProgramBuilder, Reader, trace
 
 __all__ = [
-    "MOST_FEATURES", "Algorithm", "Answer", "Expression", "Inputs", "InvalidInput", "K", "LanguageError", "Program",
-    "ProgramBuilder", "Reader", "absolute", "all_features", "any_feature",
+    "MOST_FEATURES", "Algorithm", "Allowance", "Answer", "Expression", "Inputs", "InvalidInput", "K", "LanguageError",
+    "Program", "ProgramBuilder", "Reader", "absolute", "all_features", "any_feature",
     "dot", "exp", "eye", "full", "hadamard_inverse", "inverse", "largest", "log", "max_product", "maximum",
     "mean", "minimum", "norm", "normalize", "outer", "smallest", "solve_spd", "sqrt", "stack", "total", "trace",
     "transpose", "where",

@@ -35,17 +35,25 @@ class Inputs:
 
 
 @dataclass(frozen=True)
+class Allowance:
+    """By how much an output may be off, absolute. ``entries``: each entry, in the shape of the output; ``totals``: the
+    sum over all vertices or edges, for each feature; None: what the entries add up to."""
+
+    entries: NDArray[Any]
+    totals: NDArray[Any] | None = None
+
+
+@dataclass(frozen=True)
 class Answer:
     """The outputs by name, in float64, and the ``method`` that they were found by.
 
-    ``allowances``: by how much each entry may be off, absolute, in the shape of the values; empty where every output
-    has to be equal, its bound being 0. ``least_supersteps``: no settled run can have taken fewer from the program's
-    start, since a superstep carries values over one arc.
+    ``allowances``: by output; empty where every output has to be equal, its bound being 0. ``least_supersteps``: no
+    settled run can have taken fewer from the program's start, since a superstep carries values over one arc.
     """
 
     values: Values
     method: str
-    allowances: Values = field(default_factory=dict)
+    allowances: Mapping[str, Allowance] = field(default_factory=dict)
     least_supersteps: int = 0
 
 

@@ -24,6 +24,7 @@ from harness.language.program import (
     EdgeUpdate,
     GraphReduce,
     Program,
+    Reducer,
     Stage,
     VertexStep,
     reads,
@@ -77,6 +78,10 @@ class ReferenceRun:
         for stage in self.program.stages:
             if isinstance(stage, EdgeReduce) and stage.reducer == "prod":
                 self._product[stage.into] = LogProduct.of(self._value[stage.into])
+
+    def change_parameters(self, parameters: Mapping[str, float]) -> None:
+        """Give run-time parameters other values, for the supersteps that follow."""
+        self._parameters = {**self._parameters, **parameters}
 
     def run(self, max_supersteps: int) -> RunStatistics:
         """Run until settled or for ``max_supersteps`` more supersteps."""
@@ -181,6 +186,10 @@ class ReferenceRun:
         """The messages as they enter a reduction."""
         return messages
 
+    def _reduced(self, messages: Array, offsets: Array, reducer: Reducer) -> Array:
+        """Messages reduced over runs of arcs."""
+        return segment_reduce(messages, offsets, reducer)
+
     def _blocks(self, elements_per_arc: int, first: int, last: int) -> Iterator[tuple[slice, slice]]:
         """Runs of whole destinations in ``first..last`` with the arcs that enter them."""
         offsets = self.graph.csc.offsets
@@ -202,7 +211,7 @@ class ReferenceRun:
             messages = np.broadcast_to(messages, (arcs.stop - arcs.start, *shape))
             messages = self._received(stage, messages, arcs)
             if product is None:
-                result[vertices] = segment_reduce(messages, offsets, stage.reducer)
+                result[vertices] = self._reduced(messages, offsets, stage.reducer)
                 continue
             found = segment_product(messages, offsets)
             if stage.initial is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from harness.language.algorithm import Inputs
 from harness.language.program import Program
 from harness.language.reference import ReferenceRun
-from harness.language.rounding import RoundedRun
+from harness.language.rounding import RoundedRun, stopping
 from harness.language.validation import WITHIN, Comparison, allowed, within
 
 if TYPE_CHECKING:
@@ -19,17 +19,21 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 Values = Mapping[str, Array]
-PATTERNS = (0, 1, 2)
-SLACK = 2.0  # the patterns of signs are some of all
+SLACK = 2.0  # the signs drawn are one pattern of many
 
 
-def responses(exact: Values, rounded: Sequence[Values]) -> dict[str, Array]:
-    """By how much float32 and what was not sent may change a result: ``SLACK`` times the most of some rounded runs."""
+def responses(exact: Values, rounded: Values) -> dict[str, Array]:
+    """By how much float32 and what was not sent may change a result: ``SLACK`` times what a rounded run differs by."""
+    return {name: SLACK * found for name, found in distances(exact, rounded).items()}
+
+
+def distances(exact: Values, other: Values) -> dict[str, Array]:
+    """The distance of some results from the exact ones, entry by entry; 0 where one is not finite."""
     found = {}
     for name, values in exact.items():
         with np.errstate(invalid="ignore"):
-            changes = [np.abs(np.asarray(one[name], np.float64) - values) for one in rounded]
-        found[name] = SLACK * np.nan_to_num(np.max(changes, axis=0), nan=0.0, posinf=0.0)
+            change = np.abs(np.asarray(other[name], np.float64) - values)
+        found[name] = np.nan_to_num(change, nan=0.0, posinf=0.0)
     return found
 
 
@@ -41,11 +45,6 @@ def residual(
     ``state``: all properties that live from superstep to superstep. They may move by the program's tolerance, and by
     what rounding and values not sent may do in a superstep.
     """
-    tolerance, relative = stopping(program, inputs)
-    runs = [
-        RoundedRun(program, graph, features, pattern=pattern, tolerance=tolerance, relative=relative)
-        for pattern in PATTERNS
-    ]
 
     def next_values(run: ReferenceRun) -> dict[str, Array]:
         run.reset(inputs, state)
@@ -53,16 +52,8 @@ def residual(
         return {name: run.values(name) for name in state}
 
     exact = next_values(ReferenceRun(program, graph, features))
-    rounded = [next_values(run) for run in runs]
+    rounded = next_values(RoundedRun(program, graph, features, lag=1.0))
     return at_rest(program, inputs, state, exact, responses(exact, rounded))
-
-
-def stopping(program: Program, inputs: Inputs) -> tuple[float, bool]:
-    """The tolerance that a run stops at, and whether it is relative."""
-    control = program.control
-    if control.tolerance is None:
-        return 0.0, False
-    return float({**program.parameters, **inputs.parameters}[control.tolerance]), control.relative
 
 
 def at_rest(program: Program, inputs: Inputs, before: Values, after: Values, response: Values) -> Comparison:

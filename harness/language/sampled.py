@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,10 +18,10 @@ from numpy.typing import NDArray
 
 from harness.graph.adjacency import Adjacency
 from harness.graph.graph import Graph
-from harness.language.algorithm import Inputs
+from harness.language.algorithm import Allowance, Inputs
 from harness.language.program import EdgeReduce, GraphReduce, Program, Stage, VertexStep, reads
 from harness.language.reference import ReferenceRun, reads_reverse
-from harness.language.residual import PATTERNS, at_rest, responses, stopping
+from harness.language.residual import at_rest, responses
 from harness.language.rounding import RoundedRun
 from harness.language.validation import Comparison, compare
 
@@ -237,7 +236,8 @@ class Sample:
     ) -> Comparison:
         """:meth:`compared`, with the inputs of the part alone."""
         exact, response = self._superstep(inputs, features, before, reduced, self.program.outputs)
-        return compare(self.program, after, exact, response)
+        allowances = {name: Allowance(entries) for name, entries in response.items()}
+        return compare(self.program, after, exact, allowances)
 
     def rests(self, inputs: Inputs, features: int, state: Values, *, reduced: Values = NOTHING) -> Comparison:
         """Hold the final ``state`` (:meth:`part_of` all of it) of a settled run against one more superstep.
@@ -262,7 +262,6 @@ class Sample:
         self, inputs: Inputs, features: int, before: Values | None, reduced: Values, names: Sequence[str]
     ) -> tuple[dict[str, Array], dict[str, Array]]:
         """What the sample has of some properties after a superstep, and what rounding and lag may change of it."""
-        tolerance, relative = stopping(self.program, inputs)
 
         def values(run: _PartRun) -> dict[str, Array]:
             run.reduced = reduced
@@ -271,8 +270,7 @@ class Sample:
             return {name: self._at_sample(name, run.values(name)) for name in names}
 
         exact = values(_PartRun(self.program, self.graph, features))
-        lagging = partial(_RoundedPartRun, tolerance=tolerance, relative=relative)
-        rounded = [values(lagging(self.program, self.graph, features, pattern=n)) for n in PATTERNS]
+        rounded = values(_RoundedPartRun(self.program, self.graph, features, lag=1.0))
         return exact, responses(exact, rounded)
 
     def _at_sample(self, name: str, values: NDArray[np.generic]) -> Array:

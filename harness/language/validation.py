@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.language.algorithm import Allowance
 from harness.language.program import Output, Program
 
 Array = NDArray[Any]
@@ -56,13 +57,14 @@ def relative_error(values: Array, reference: Array, floor: float = 0.0) -> NDArr
     return np.where(np.isnan(error), np.inf, error)
 
 
-def compare(program: Program, values: Values, reference: Values, allowances: Values | None = None) -> Comparison:
+def compare(
+    program: Program, values: Values, reference: Values, allowances: Mapping[str, Allowance] | None = None
+) -> Comparison:
     """Hold every output of ``program`` against the reference; on any answer, also of a run that is not over.
 
-    ``allowances``: by how much each entry may be off, absolute, in the shape of the reference. A vertex is held to the
-    largest allowance of its features, and every feature to the sum of its allowances over the graph, so that a small
-    feature is not hidden behind a large one. An output whose bound is 0 has to be equal. Without allowances every
-    vertex is held to the bound that the program states.
+    ``allowances``: by output, by how much it may be off. A vertex is held to the largest allowance of its entries, and
+    every feature to its total over the graph, so that a small feature is not hidden behind a large one. An output
+    whose bound is 0 has to be equal. Without allowances every vertex is held to the bound that the program states.
     """
     found = []
     for result in program.results:
@@ -73,8 +75,9 @@ def compare(program: Program, values: Values, reference: Values, allowances: Val
         if allowances is None or result.bound == 0.0:
             found.append(_by_bound(result, place, x, y))
         else:
-            limit = allowed(y, allowances[result.name], result.floor)
-            found.append(within(result.name, place, x, y, limit))
+            allowance = allowances[result.name]
+            limit = allowed(y, allowance.entries, result.floor)
+            found.append(within(result.name, place, x, y, limit, allowance.totals))
     if allowances is None:
         worst = max(found, key=lambda one: (not one.ok, one.error))
         worst = replace(worst, error=max(one.error for one in found), bound=program.bound)
@@ -90,15 +93,20 @@ def allowed(reference: Array, allowance: Array, floor: float = 0.0) -> Array:
     return np.asarray(np.maximum(_rows(allowance), least[:, None]).reshape(np.shape(allowance)))
 
 
-def within(name: str, place: str, values: Array, reference: Array, limit: Array) -> Comparison:
-    """Hold an array ``[N, ...]`` to absolute limits (> 0) of its entries: per row, and per feature over all rows."""
+def within(
+    name: str, place: str, values: Array, reference: Array, limit: Array, totals: Array | None = None
+) -> Comparison:
+    """Hold an array ``[N, ...]`` to absolute limits (> 0) of its entries: per row, and per feature over all rows.
+
+    ``totals``: limits of the sums over all rows; None: what those of the entries add up to.
+    """
     x, y, most = _rows(values), _rows(reference), _rows(limit)
     if not y.size:
         return Comparison(True, 0.0, 0.0, "")
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         difference = np.nan_to_num(_difference(x, y), nan=np.inf, posinf=np.inf)
         row, column = difference.max(axis=1), difference.sum(axis=0)
-        row_limit, column_limit = most.max(axis=1), most.sum(axis=0)
+        row_limit, column_limit = most.max(axis=1), _totals(y, most, totals)
         scale = _scale(y, 0.0)
         total = np.maximum(np.where(np.isfinite(y), np.abs(y), 0.0).sum(axis=0), FLOOR)
         v, f = int((row / row_limit).argmax()), int((column / column_limit).argmax())
@@ -114,6 +122,15 @@ def within(name: str, place: str, values: Array, reference: Array, limit: Array)
         f"feature {f} of {name} is off by {share[0]:.3g} relative in the L1 norm over the graph (bound {share[1]:.3g})",
     )  # fmt: skip
     return max(at_row, in_column, key=lambda one: (not one.ok, one.excess))
+
+
+def _totals(y: Array, limit: Array, totals: Array | None) -> Array:
+    """The limit of the sum of each feature's errors, and no less than a few roundings of its magnitude."""
+    most = limit.sum(axis=0)
+    if totals is None:
+        return np.asarray(most)
+    least = LEAST_ALLOWED * np.where(np.isfinite(y), np.abs(y), FLOOR).sum(axis=0)
+    return np.asarray(np.minimum(most, np.maximum(np.reshape(totals, most.shape), least)))
 
 
 def _by_bound(result: Output, place: str, x: Array, y: Array) -> Comparison:

@@ -89,9 +89,11 @@ class Accuracy(TypedDict):
             description="the first whose answer is within the bound; null: that of the own stop is not, or not sought"
         ),
     ]
-    error: Annotated[Number, Meta(description="largest relative error there, or at the own stop where it is null")]
+    error: Annotated[
+        Number, Meta(description="largest error there in units of its bound, or at the own stop where it is null")
+    ]
     error_before: Annotated[Number, Meta(description="the same one superstep earlier; NaN: there is none")]
-    bound: Annotated[float, Meta(description="relative error that is allowed")]
+    bound: Annotated[float, Meta(description="the error that is allowed: 1")]
     against: Annotated[str, Meta(description="the method that gave the converged answer")]
     solve: Annotated[Solve | None, Meta(description="timed runs of exactly that many supersteps from the start")]
 

@@ -218,14 +218,14 @@ def test_it_has_a_meaning_for_programs_that_may_run_until_they_converge(problem_
 def test_where_the_reference_does_not_converge_there_is_no_target(problem_of, monkeypatch):
     from harness.campaign import reference
 
-    problem = problem_of("label_propagation")
-    monkeypatch.setattr(reference, "_CONVERGED", -1.0)  # not even an answer that stands still is within it
+    program = trace(LabelPropagation(supersteps=3))
+    problem = problem_of("label_propagation", program=program, max_supersteps=3, key="too short")
     assert target_of(cell(), problem) is None
 
-    def never(*_):
+    def never(*_, **__):
         raise AssertionError("computed twice")
 
-    monkeypatch.setattr(reference, "_converged", never)
+    monkeypatch.setitem(reference._METHODS, "converged", never)
     assert target_of(cell(), problem) is None
 
 

@@ -48,7 +48,7 @@ def test_values_are_computed_once_and_read_back(problem, monkeypatch):
     assert first.values["x"].shape == (6, 2)
     assert first.values["x"].dtype == np.float64
 
-    def never(*_):
+    def never(*_, **__):
         raise AssertionError("computed twice")
 
     again = reference.expected(dataclasses.replace(problem, compute=never), settled=False)
@@ -62,7 +62,7 @@ def test_another_key_is_another_computation(problem):
 
 
 def test_a_computation_that_fails_leaves_nothing_to_be_taken_for_values(problem, monkeypatch, tmp_path):
-    def fail(*_):
+    def fail(*_, **__):
         raise RuntimeError("half way")
 
     with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="half way"):

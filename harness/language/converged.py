@@ -1,0 +1,157 @@
+"""What answers are held against: the float64 reference, and by how much each entry of an answer may be off.
+
+A run with a tolerance is held against the fixed point: the reference goes on until a hundredth of the tolerance. An
+entry may be off by the sum of
+
+- the distance of the reference itself from the fixed point, where it first moves by no more than 1.5 times the
+  tolerance: what the stopping rule leaves, which is rho / (1 - rho) times the tolerance for a contraction by rho;
+- twice the response of the fixed point to rounding in float32 and to values that change-driven schedules do not send,
+  put in at their full size (:mod:`harness.language.rounding`).
+
+The worst case of sums does not meet all vertices at once. So the sum of a feature's errors over the graph may be the
+first of these, and the response to the same errors where every vertex draws the sign of its sums.
+
+Other runs are held against as many supersteps of the reference. Theirs are the responses of the whole run, from its
+start. ``docs/how-answers-are-checked.md`` gives the derivation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.language.algorithm import Allowance, Answer, Inputs
+from harness.language.program import Program
+from harness.language.reference import ReferenceRun
+from harness.language.residual import SLACK, distances
+from harness.language.rounding import RoundedRun, stopping
+
+if TYPE_CHECKING:
+    from harness.graph import Graph
+
+Array = NDArray[Any]
+Values = Mapping[str, Array]
+METHOD = "the float64 reference"
+FIXED_POINT = f"{METHOD} at its fixed point"
+EARLY = 1.5  # an engine measures its movement with rounding, and may stop where float64 would just not
+TIGHTER = 0.01
+FARTHER = 2  # how many times as many supersteps the reference may take to get that near
+GROWTH, TESTED = 1.01, 4  # a response that grows by less in as many supersteps is whole
+
+
+def expected_answer(program: Program, graph: Graph, features: int, inputs: Inputs, max_supersteps: int) -> Answer:
+    """The fixed point of a program that settles within a tolerance, else the answer after ``max_supersteps``."""
+    posed = program, graph, features, inputs, max_supersteps
+    return fixed_point(*posed) or answer_at_limit(*posed)
+
+
+def fixed_point(
+    program: Program, graph: Graph, features: int, inputs: Inputs, max_supersteps: int, *, cold: bool = True
+) -> Answer | None:
+    """The fixed point in float64 and what its entries may be off by; None without a tolerance, and where the reference
+    does not settle within ``max_supersteps``.
+
+    ``cold``: whether the run to be judged began at the program's start; others come to rest at other distances from the
+    fixed point.
+    """
+    maker = _Maker(program, graph, features, inputs)
+    return maker.fixed_point(max_supersteps, cold) if maker.tolerance > 0 and program.control.settles else None
+
+
+def answer_at_limit(program: Program, graph: Graph, features: int, inputs: Inputs, max_supersteps: int) -> Answer:
+    """The answer in float64 after ``max_supersteps``, or where nothing moves, and what its entries may be off by."""
+    maker = _Maker(program, graph, features, inputs)
+    run = maker.exact()
+    return maker.after(run, len(run.run(max_supersteps).supersteps))
+
+
+class _Maker:
+    """The reference runs of a program on a graph."""
+
+    def __init__(self, program: Program, graph: Graph, features: int, inputs: Inputs) -> None:
+        self.program, self.graph, self.features, self.inputs = program, graph, features, inputs
+        self.tolerance, _ = stopping(program, inputs)
+
+    def exact(self) -> ReferenceRun:
+        run = ReferenceRun(self.program, self.graph, self.features)
+        run.reset(self.inputs)
+        return run
+
+    def values(self, run: ReferenceRun) -> dict[str, Array]:
+        return {name: run.values(name) for name in self.program.outputs}
+
+    def after(self, run: ReferenceRun, supersteps: int) -> Answer:
+        """The answer of a run of a number of supersteps."""
+        exact = self.values(run)
+        if all(result.bound == 0 for result in self.program.results):
+            return Answer(exact, METHOD)
+
+        def make(other: ReferenceRun) -> None:
+            other.reset(self.inputs)
+            for _ in range(supersteps):
+                other.superstep()
+
+        return Answer(exact, METHOD, self.allowances(exact, make))
+
+    def allowances(
+        self, exact: Values, make: Callable[[ReferenceRun], None], left: Values | None = None
+    ) -> dict[str, Allowance]:
+        """What runs with errors differ by; ``make`` runs them; ``left``: what the stopping rule leaves."""
+
+        def values(run: ReferenceRun) -> dict[str, Array]:
+            make(run)
+            return self.values(run)
+
+        whole = self.program, self.graph, self.features
+        worst = distances(exact, values(RoundedRun(*whole)))
+        apart = distances(exact, values(RoundedRun(*whole, apart=True)))
+        found = {}
+        for name in exact:
+            entries, totals = SLACK * worst[name], _sums(apart[name])
+            if left is not None:
+                entries, totals = entries + left[name], totals + _sums(left[name])
+            found[name] = Allowance(entries, totals)
+        return found
+
+    def fixed_point(self, max_supersteps: int, cold: bool) -> Answer | None:
+        """Where a run with a tolerance settles; None where float64 does not settle by the limit."""
+        name, run = self.program.control.tolerance, self.exact()
+        assert name is not None
+        run.change_parameters({name: EARLY * self.tolerance})
+        statistics = run.run(max_supersteps)
+        if not statistics.settled:
+            return None
+        stopped = self.values(run)
+        run.change_parameters({name: TIGHTER * self.tolerance})
+        run.run(FARTHER * max(len(statistics.supersteps), TESTED))
+        exact = self.values(run)
+        left = distances(exact, stopped)
+        if not cold:
+            left = {output: np.full_like(one, one.max(initial=0.0)) for output, one in left.items()}
+        state = {prop.name: run.values(prop.name) for prop in self.program.properties.values() if prop.role == "state"}
+
+        def make(other: ReferenceRun) -> None:
+            other.reset(self.inputs, state)
+            self._until_whole(other, exact)
+
+        return Answer(exact, FIXED_POINT, self.allowances(exact, make, left))
+
+    def _until_whole(self, run: ReferenceRun, exact: Mapping[str, Array]) -> None:
+        """Supersteps until the distance from the exact values grows no more."""
+        before: float | NDArray[np.float64] = 0.0
+        for _ in range(0, max(self.program.max_supersteps, TESTED), TESTED):
+            for _ in range(TESTED):
+                run.superstep()
+            off = distances(exact, self.values(run))
+            now = np.concatenate([_sums(one) for one in off.values()])
+            if (now <= GROWTH * before).all():
+                return
+            before = now
+
+
+def _sums(values: Array) -> Array:
+    """The sum of each feature over all vertices or edges."""
+    return np.asarray(values.reshape(len(values), -1).sum(axis=0))

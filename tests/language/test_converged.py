@@ -1,0 +1,187 @@
+"""What each entry of an answer may be off by: enough for right float32 programs, and no more than a few times that."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from harness.algorithms.belief_propagation import BeliefPropagation
+from harness.algorithms.label_propagation import LabelPropagation
+from harness.algorithms.pagerank import PageRank
+from harness.algorithms.sssp import SSSP
+from harness.graph import Graph
+from harness.graph.generators import grid, rmat
+from harness.language import trace
+from harness.language.converged import FIXED_POINT, METHOD, expected_answer
+from harness.language.evaluation import Evaluator
+from harness.language.reference import ReferenceRun
+from harness.language.rounding import UNIT
+from harness.language.validation import compare
+
+LEAVES = 20_000
+
+
+class Float32Run(ReferenceRun):
+    """A plain float32 program: sums over in-edges are added one after another."""
+
+    def reset(self, inputs, state=None):
+        """Every property to its start, or to ``state``, in float32."""
+        super().reset(inputs, state)
+        for name, values in self._value.items():
+            if values.dtype != np.bool_:
+                self._value[name] = values.astype(np.float32)
+
+    def _evaluates(self, read, without=None):
+        return Evaluator(read, self._parameters, self.features, np.float32, without)
+
+    def _reduced(self, messages, offsets, reducer):
+        if reducer != "sum":
+            return super()._reduced(messages, offsets, reducer)
+        terms = np.asarray(messages, np.float32).reshape(len(messages), -1)  # NumPy would add pairwise
+        ones = csr_array(
+            (np.ones(len(terms), np.float32), np.arange(len(terms)), offsets), shape=(len(offsets) - 1, len(terms))
+        )
+        return np.asarray((ones @ terms).reshape(-1, *messages.shape[1:]))
+
+    def _reduce_graph(self, stage):
+        super()._reduce_graph(stage)
+        self._value[stage.into] = self._value[stage.into].astype(np.float32)
+
+
+def posed(algorithm, graph, features):
+    """The program, the graph that it runs on, the number of features and the inputs."""
+    graph = algorithm.prepare_graph(graph)
+    return trace(algorithm), graph, features, algorithm.inputs(graph, features)
+
+
+def answer_for(question):
+    return expected_answer(*question, question[0].max_supersteps)
+
+
+def outputs(run, inputs, program):
+    run.reset(inputs)
+    statistics = run.run(program.max_supersteps)
+    return {name: run.values(name) for name in program.outputs}, statistics
+
+
+def star():
+    """A hub with arcs from all of its leaves."""
+    leaves = np.arange(1, LEAVES + 1)
+    return Graph.from_edges(leaves, np.zeros(LEAVES, np.int64), num_vertices=LEAVES + 1, name="star")
+
+
+def long_path(count=3000):
+    source = np.arange(count - 1)
+    return Graph.from_edges(
+        source, source + 1, weights=np.full(count - 1, 0.1, np.float32), num_vertices=count, name="path"
+    )
+
+
+# shortest paths ------------------------------------------------------------------------------------------------------
+def test_a_path_may_be_off_by_a_rounding_for_every_arc():
+    graph, algorithm = long_path(), SSSP(sources="0")
+    program, answer = trace(algorithm), algorithm.settled_answer(graph, 1)
+    right = np.add.accumulate(np.append(np.float32(0), graph.weights), dtype=np.float32)[:, None]
+    off = np.abs(right[:, 0] / np.maximum(answer.values["distance"][:, 0], 0.1) - 1).max()
+    assert off > 1e-5  # more than any bound for short paths
+    assert compare(program, {"distance": right}, answer.values, answer.allowances).ok
+    entries = answer.allowances["distance"].entries[:, 0]
+    arcs = np.arange(1, len(entries))
+    relative = entries[1:] / answer.values["distance"][1:, 0]
+    assert (relative <= 2.01 * arcs * UNIT).all()
+    assert relative[0] <= 4 * UNIT
+    for place in (20, 300, 2999):
+        wrong = answer.values["distance"].copy()
+        wrong[place] += 3 * max(entries[place], 16 * UNIT * wrong[place, 0])
+        found = compare(program, {"distance": wrong}, answer.values, answer.allowances)
+        assert f"distance of vertex {place} is off" in found.detail
+
+
+def test_arcs_of_length_zero_and_ties_are_no_larger_than_the_path_that_is_taken():
+    graph = Graph.from_edges(
+        [0, 0, 1, 2], [1, 2, 3, 3], weights=np.float32([0.5, 0, 0.5, 1]), num_vertices=5, name="ties"
+    )
+    entries = SSSP(sources="0").settled_answer(graph, 1).allowances["distance"].entries[:, 0]
+    assert entries[[0, 2, 4]].tolist() == [0.0, 0.0, 0.0]
+    assert 0 < entries[1] <= 2 * UNIT * 0.5
+    assert 0 < entries[3] <= 4 * UNIT
+
+
+# hubs ----------------------------------------------------------------------------------------------------------------
+def test_a_hub_may_be_off_by_a_rounding_for_every_in_arc_and_others_by_a_few():
+    graph = rmat(scale=10, edge_factor=8)
+    into_hub = np.arange(1, graph.num_vertices)
+    source = np.concatenate([graph.csr.row_of_arc, into_hub])
+    destination = np.concatenate([graph.csr.neighbours, np.zeros(len(into_hub), np.int64)])
+    graph = Graph.from_edges(source, destination, num_vertices=graph.num_vertices, name="hub", duplicates="min")
+    question = posed(PageRank(), graph, 1)
+    answer = answer_for(question)
+    relative = (answer.allowances["rank"].entries / answer.values["rank"])[:, 0]
+    assert UNIT * graph.in_degrees[0] < relative[0]
+    few = graph.in_degrees <= 3
+    assert np.median(relative[few]) < relative[0] / 4
+
+
+def test_a_sum_over_many_equal_leaves_one_after_another_is_right():
+    question = program, graph, features, inputs = posed(PageRank(), star(), 1)
+    answer = answer_for(question)
+    values, _ = outputs(Float32Run(program, graph, features), inputs, program)
+    assert abs(values["rank"][0, 0] / answer.values["rank"][0, 0] - 1) > 5e-4
+    found = compare(program, values, answer.values, answer.allowances)
+    assert found.ok, found.detail
+    values["rank"] = answer.values["rank"] * (1 + 1e-2 * (graph.in_degrees > 0)[:, None])
+    assert not compare(program, values, answer.values, answer.allowances).ok
+
+
+# stopping ------------------------------------------------------------------------------------------------------------
+TOLERANCES = {
+    "label_propagation": (LabelPropagation(), lambda: rmat(scale=9, edge_factor=8, symmetric=True), 3),
+    "belief_propagation": (
+        BeliefPropagation(vertices="drawn", tolerance=1e-4), lambda: grid(rows=8, columns=8), 3,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOLERANCES)
+def test_an_answer_from_ten_times_the_tolerance_is_wrong(name):
+    algorithm, make, features = TOLERANCES[name]
+    question = program, graph, _, inputs = posed(algorithm, make(), features)
+    answer = answer_for(question)
+    assert answer.method == FIXED_POINT
+    right, statistics = outputs(ReferenceRun(program, graph, features), inputs, program)
+    assert statistics.settled
+    assert compare(program, right, answer.values, answer.allowances).ok
+    looser = dataclasses.replace(
+        inputs, parameters={**inputs.parameters, "tolerance": 10 * inputs.parameters["tolerance"]}
+    )
+    wrong, statistics = outputs(ReferenceRun(program, graph, features), looser, program)
+    assert statistics.settled
+    assert not compare(program, wrong, answer.values, answer.allowances).ok
+
+
+def test_a_small_feature_is_not_hidden_behind_a_large_one():
+    question = program, *_ = posed(PageRank(personalise="vertices"), rmat(scale=9, edge_factor=8), 4)
+    answer = answer_for(question)
+    wrong = answer.values["rank"].copy()
+    large = wrong[:, 0] > 0
+    smaller = large & (wrong[:, 1] < 1e-3 * wrong[:, 0])
+    wrong[smaller, 1] = 0.0
+    wrong[:, 1] += np.where(wrong[:, 1] > 0, 0.2 * answer.allowances["rank"].entries.max(axis=1), 0.0)
+    found = compare(program, {"rank": wrong}, answer.values, answer.allowances)
+    assert "feature 1 of rank is off by" in found.detail
+    assert "in the L1 norm over the graph" in found.detail
+
+
+def test_a_run_stopped_at_its_limit_is_held_against_as_many_supersteps():
+    question = program, graph, features, inputs = posed(PageRank(supersteps=3), rmat(scale=8, edge_factor=8), 2)
+    answer = answer_for(question)
+    assert answer.method == METHOD
+    values, _ = outputs(Float32Run(program, graph, features), inputs, program)
+    assert compare(program, values, answer.values, answer.allowances).ok
+    fewer = ReferenceRun(program, graph, features)
+    fewer.reset(inputs)
+    fewer.run(2)
+    assert not compare(program, {"rank": fewer.values("rank")}, answer.values, answer.allowances).ok
