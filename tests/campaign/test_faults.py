@@ -60,7 +60,7 @@ WAYS = {  # of damaging a work folder -> the outcome, and what the reason says
     "linked": ("engine_error", "removed or replaced its work folder"),
     "unmade": ("engine_error", "removed or replaced the folder of its artefacts"),
     "links": ("engine_error", "left link, which is neither a file nor a folder"),
-    "closing": ("crashed", "with exit status 1 in stage 'download'"),
+    "closing": ("crashed", "with exit status 1 in stage"),
     "full": ("crashed", "with exit status 74"),
 }
 

@@ -97,8 +97,8 @@ class Killed:
         """Run a sweep to its end, resuming it, with at most ``kills`` kills on the way."""
         while True:
             process = self.start(sweep)
-            # More often early than late: a sweep has many short states while it starts, and a kill ends most sweeps.
-            while kills > 0 and not ended(process, 0.5 * typical_s * self.draw.random() ** 2):
+            # Every other time early: a sweep has many short states while it starts.
+            while kills > 0 and not ended(process, typical_s * self.draw.random() * self.draw.choice((0.1, 0.6))):
                 self.kill_one()
                 kills -= 1
             status = process.wait(timeout=HANGS_S)
