@@ -17,6 +17,7 @@ from harness.algorithms.pagerank import PageRank
 from harness.contract import Engine
 from harness.graph import Graph
 from harness.language import Inputs, Program, trace
+from tests.engines import small_changes
 from tests.engines.problems import prepared, published
 
 ALPHA, TOLERANCE = 0.85, 5e-7
@@ -83,3 +84,12 @@ def test_changes_leave_no_more_than_the_tolerance(name, graph_name, features):
     engine = prepared(name, PUSHES[name], program(), graph, features, threads=1)
     allowed = error_of_full_sums(graph_name, features) + TOLERANCE / (1 - ALPHA)
     assert largest_error(engine, graph, inputs) <= allowed
+
+
+@pytest.mark.parametrize("giant", small_changes.GIANTS)
+@pytest.mark.parametrize("name", PUSHES)
+def test_small_changes_add_up(name, giant):
+    options = {**PUSHES[name], "rebuild": 0}
+    engine = prepared(name, options, small_changes.program(), small_changes.star(), small_changes.FEATURES, threads=1)
+    small_changes.check(engine, giant)
+    engine.close()

@@ -1,0 +1,60 @@
+"""Changes so small beside the sum that they correct that float32 loses them all, unless what is lost is kept."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.graph import Graph
+from harness.language import Inputs, K
+from tests.engines.programs import traced
+
+GIANTS = (2.0**20, np.inf)  # units in the last place of the first: 1/8
+STEP, LEAVES, SUPERSTEPS = 1 / 64, 3, 40  # all leaves together change the sum by less than half a unit
+FEATURES = 2
+
+
+def growing(p, self):
+    """Sums of values of which some grow."""
+    p.vertex("first", K)
+    p.vertex("step", K)
+    p.vertex("x", K, start="first")
+    p.vertex("y", K, start=0.0)
+
+    @p.over_edges(into="heard", reduce="sum")
+    def gather(src):
+        return src.x
+
+    @p.over_vertices
+    def grow(v):
+        return {"y": v.heard, "x": v.x + v.step}
+
+    p.repeat(SUPERSTEPS)
+    p.output("y", bound=1e-7)
+
+
+def program():
+    return traced(growing, "growing")
+
+
+def star():
+    """A giant and leaves, all with an arc to vertex 0."""
+    leaves = np.arange(1, LEAVES + 2)
+    return Graph.from_edges(leaves, np.zeros_like(leaves), num_vertices=LEAVES + 2, name="star")
+
+
+def inputs(giant):
+    first, step = (np.zeros((LEAVES + 2, FEATURES), np.float32) for _ in range(2))
+    first[1], step[2:] = giant, STEP
+    return Inputs({"first": first, "step": step}, dict(program().parameters))
+
+
+def check(engine, giant):
+    """After every superstep, the sum of an engine that is prepared: within half a unit in its last place."""
+    engine.reset(inputs(giant))
+    for superstep in range(SUPERSTEPS):
+        engine.run(1)
+        wanted = giant + LEAVES * STEP * superstep
+        found = engine.values("y")[0].astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            near = np.abs(found - wanted) <= 1 / 16
+        assert np.all((found == wanted) | near), f"after {superstep}: {found}, {wanted}"
