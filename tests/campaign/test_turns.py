@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from harness.campaign import change, child, gpu, lock, transactions, transitions, verdict
+from harness.campaign import change, child, gpu, judgement, lock, transactions, transitions
 from harness.campaign.cell import resolve_cell
 from harness.campaign.draft import Draft, read_draft, waited_s
 from harness.contract import Phases
@@ -75,7 +75,7 @@ def events(registry, monkeypatch):
     note(change, "change_graph", "changed")
     note(change, "warm_start", "start")
     note(transitions, "sample_for", "sample")
-    for module in (verdict, change):
+    for module in (judgement, change):
         note(module, "verdict", "judged")
     return told
 
