@@ -79,8 +79,7 @@ class Checked:
     def _rest(self, problem: Problem, final: Values) -> Comparison:
         """Hold the final state against the superstep that follows."""
         reduced = self.sample.reduced(problem.graph, problem.inputs, problem.features, final)
-        part = {name: self.sample.part_of(name, values) for name, values in final.items()}
-        return self.sample.rests(problem.inputs, problem.features, part, reduced=reduced)
+        return self.sample.rests(problem.inputs, problem.features, final, reduced=reduced)
 
 
 def not_sampled(problem: Problem) -> str:

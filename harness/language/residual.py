@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 Values = Mapping[str, Array]
+SAMPLED = 4.0
 SLACK = 2.0  # the signs drawn are one pattern of many
 
 
@@ -56,20 +58,50 @@ def residual(
     return at_rest(program, inputs, state, exact, responses(exact, rounded))
 
 
-def at_rest(program: Program, inputs: Inputs, before: Values, after: Values, response: Values) -> Comparison:
-    """Hold state against what it is one superstep later; ``response``: :func:`responses`."""
-    tolerance, relative = stopping(program, inputs)
+@dataclass(frozen=True)
+class Share:
+    """What some rows are of the whole: the ``weight`` of each row, ``[N]``, by which sums over the rows estimate those
+    over the whole; and by property the sum of magnitudes of each feature over the whole."""
+
+    weight: Array
+    magnitudes: Values
+
+
+def at_rest(
+    program: Program, inputs: Inputs, before: Values, after: Values, response: Values, share: Share | None = None
+) -> Comparison:
+    """Hold state against what it is one superstep later; ``response``: :func:`responses`.
+
+    Where the program's tolerance bounds each entry, an entry may move by that; where it bounds the sum of movements of
+    a feature, relative to the sum of its magnitudes, the sum may. ``share``: of rows that are a sample, for such sums.
+    """
     exact = {result.name for result in program.results if result.bound == 0.0}
     found = []
     for name, new in after.items():
-        old = np.asarray(before[name], np.float64)
+        old, place = np.asarray(before[name], np.float64), program.properties[name].place
         if name in exact or new.dtype == np.bool_:
-            limit = np.full(new.shape, np.finfo(np.float64).tiny)
+            found.append(within(name, place, old, new, np.full(new.shape, np.finfo(np.float64).tiny)))
+        elif getattr(program.control, "norm", "max") == "sum":
+            found.append(_sum_at_rest(name, place, (old, new, response[name]), stopping(program, inputs)[0], share))
         else:
+            tolerance, relative = stopping(program, inputs)
             step = np.where(np.isfinite(new), tolerance * (np.abs(new) if relative else 1.0), 0.0)
-            limit = allowed(new, response[name] + step)
-        found.append(within(name, program.properties[name].place, old, new, limit))
+            found.append(within(name, place, old, new, allowed(new, response[name] + step)))
     worst = max(found, key=lambda one: (not one.ok, one.excess), default=Comparison(True, 0.0, 0.0, WITHIN))
     if worst.ok:
         return worst
     return Comparison(False, worst.error, worst.bound, f"not at rest after the last superstep: {worst.detail}")
+
+
+def _sum_at_rest(
+    name: str, place: str, moved: tuple[Array, Array, Array], tolerance: float, share: Share | None
+) -> Comparison:
+    """Hold the sum of movements of every feature to the tolerance; ``moved``: old and new values, and the response."""
+    old, new, response = moved
+    weight = np.ones(len(new)) if share is None else share.weight
+    weight = weight.reshape(-1, *(1 for _ in new.shape[1:]))
+    size = np.abs(new).sum(axis=0) if share is None else share.magnitudes[name]
+    # A sum estimated from a sample scatters by its largest terms.
+    step = tolerance * size * (1.0 if share is None else SAMPLED)
+    limit = weight * allowed(new, response)
+    return within(name, place, weight * old, weight * new, limit + step, limit.sum(axis=0) + step)

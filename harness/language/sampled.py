@@ -21,7 +21,7 @@ from harness.graph.graph import Graph
 from harness.language.algorithm import Allowance, Inputs
 from harness.language.program import EdgeReduce, GraphReduce, Program, Stage, VertexStep, reads
 from harness.language.reference import ReferenceRun, reads_reverse
-from harness.language.residual import at_rest, responses
+from harness.language.residual import Share, at_rest, responses
 from harness.language.rounding import RoundedRun
 from harness.language.validation import Comparison, compare
 
@@ -96,10 +96,15 @@ def _unheard(program: Program) -> Program:
     return replace(program, properties=properties, stages=stages)
 
 
+def classes_of(graph: Graph) -> Array:
+    """The class of in-degrees of each vertex: 0, 1, 2 to 3, 4 to 7, ... are classes 0, 1, 2, 3, ..."""
+    return np.asarray(np.frexp(graph.in_degrees)[1])
+
+
 def of_all_degrees(graph: Graph, each: int = EACH, seed: int = 0, class_arcs: int = CLASS_ARCS) -> Array:
     """Up to ``each`` vertices of every class of in-degrees (0, 1, 2 to 3, 4 to 7, ...), ascending, since engines go
     about hubs and others in different ways; of hubs so few that a class has about ``class_arcs`` in-arcs."""
-    random, classes = np.random.default_rng(seed), np.frexp(graph.in_degrees)[1]
+    random, classes = np.random.default_rng(seed), classes_of(graph)
     chosen = []
     for number in range(int(classes.min(initial=0)), int(classes.max(initial=-1)) + 1):
         members = np.flatnonzero(classes == number)
@@ -151,7 +156,7 @@ class Sample:
 
     ``vertices``: of the whole graph, ascending; ``near``: those of the part, by their numbers in the whole;
     ``arcs``: those of the part, by their places in the CSR of the whole. ``graph``: the part, its vertices numbered as
-    in ``near``. ``rows``: where ``vertices`` stand among ``near``.
+    in ``near``. ``rows``: where ``vertices`` stand among ``near``. ``classes``: :func:`classes_of` the whole graph.
     """
 
     program: Program
@@ -160,6 +165,7 @@ class Sample:
     arcs: Array
     graph: Graph
     rows: Array
+    classes: Array
 
     @classmethod
     def draw(cls, program: Program, graph: Graph, each: int = EACH, seed: int = 0) -> Sample:
@@ -186,7 +192,13 @@ class Sample:
             weights=None if graph.weights is None else graph.weights[arcs],
         )
         part.whole_degrees = graph.out_degrees[near], graph.in_degrees[near]
-        return cls(program, vertices, near, arcs, part, np.searchsorted(near, vertices))
+        return cls(program, vertices, near, arcs, part, np.searchsorted(near, vertices), classes_of(graph))
+
+    @property
+    def weights(self) -> Array:
+        """How many vertices of the whole each vertex of the sample stands for: those of its class of in-degrees."""
+        chosen = self.classes[self.vertices]
+        return np.asarray(np.bincount(self.classes)[chosen] / np.bincount(chosen)[chosen])
 
     def part_of(self, name: str, values: NDArray[np.generic]) -> Array:
         """What the part has of the values of a property."""
@@ -239,14 +251,15 @@ class Sample:
         allowances = {name: Allowance(entries) for name, entries in response.items()}
         return compare(self.program, after, exact, allowances)
 
-    def rests(self, inputs: Inputs, features: int, state: Values, *, reduced: Values = NOTHING) -> Comparison:
-        """Hold the final ``state`` (:meth:`part_of` all of it) of a settled run against one more superstep.
+    def rests(self, inputs: Inputs, features: int, whole: Values, *, reduced: Values = NOTHING) -> Comparison:
+        """Hold the final state of a settled run, of the ``whole`` graph, against one more superstep.
 
         ``reduced``: what was reduced over the whole graph in that. State may move by the program's tolerance, and by
         what rounding and values not sent may do in a superstep.
         """
         given = {name: self.part_of(name, values) for name, values in inputs.properties.items()}
         part = Inputs(given, inputs.parameters)
+        state = {name: self.part_of(name, values) for name, values in whole.items()}
         lost = _lost(self.program)
         names = tuple(
             prop.name
@@ -254,9 +267,9 @@ class Sample:
             if prop.role == "state" and prop.place != "graph" and prop.name not in lost
         )
         after, response = self._superstep(part, features, state, reduced, names)
-        return at_rest(
-            self.program, inputs, {name: self._at_sample(name, state[name]) for name in names}, after, response
-        )
+        before = {name: self._at_sample(name, state[name]) for name in names}
+        sums = {name: np.abs(np.asarray(whole[name], np.float64)).sum(axis=0) for name in names}
+        return at_rest(self.program, inputs, before, after, response, Share(self.weights, sums))
 
     def _superstep(
         self, inputs: Inputs, features: int, before: Values | None, reduced: Values, names: Sequence[str]
