@@ -49,9 +49,8 @@ def test_a_fixed_number_of_supersteps_settles_nothing(command, tmp_path):
 
 
 def test_an_infinite_parameter_reaches_the_algorithm_as_it_is(command, tmp_path):
-    arguments = ("algorithm=sssp", "algorithm.seed=1", "algorithm.supersteps=9", "graph=grid", "engine=fake_right")
-    command(*arguments, "graph.removed=inf")
+    command("algorithm=label_propagation", "algorithm.tolerance=inf", "graph=grid", "features=2", "engine=fake_right")
     record = only_record(tmp_path)
-    assert record["config"]["graph_parameters"]["removed"] == "Infinity"
+    assert record["config"]["parameters"]["tolerance"] == "Infinity"
     assert record["outcome"] == "invalid_input"
     assert "inf" in record["reason"]
