@@ -41,6 +41,14 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ.setdefault("ONYX_HARNESS_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
+def pytest_collection_finish() -> None:
+    """Keep the compiler of CPU kernels out of this process, where some test has it loaded."""
+    if "harness.lowering.cpu.module_source" in sys.modules:
+        from tests.compiling import install
+
+        install()
+
+
 @pytest.fixture
 def harness_environment() -> dict[str, str]:
     """An environment in which the checkout and the plugin of fakes are installed."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -53,14 +52,6 @@ def test_quick_start_is_two_commands():
 def test_quick_start_names_what_the_package_offers():
     assert ".venv/bin/onyx-harness" in block("quick start: compare")
     assert "constraints.txt" in block("quick start: test")
-
-
-def test_what_it_has_explained_can_be_explained():
-    (arguments,) = re.findall(r"^onyx-harness (explain [^#\n]*)", README, re.MULTILINE)
-    command = [sys.executable, "-m", "harness", *arguments.split()]
-    told = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[1])
-    assert told.returncode == 0, told.stderr
-    assert "solve" in told.stdout
 
 
 @pytest.mark.parametrize("name", ["onyx", "gunrock", "tigr", "simdx", "scipy"])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import _ctypes
 import ctypes
 import hashlib
 import os
 import re
 import subprocess
 import tempfile
+import weakref
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -79,6 +81,8 @@ class Module:
     def load(self, code: bytes) -> None:
         """Load what :func:`library` has made."""
         self._library = ctypes.CDLL(code.decode())
+        # Kernels refer to the library; it is unloaded after the last of them, or a worker keeps thousands.
+        weakref.finalize(self._library, _ctypes.dlclose, self._library._handle)
 
     def get_function(self, name: str) -> Kernel:
         """The kernel of this name."""
