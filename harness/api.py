@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         watched,
     )
     from harness.language.arrays import Arrays
+    from harness.language.criterion import TEST_EVERY, Criterion, Settling
     from harness.language.evaluation import Evaluator, concrete
     from harness.language.expressions import ELEMENTWISE, Expression, K, constant, read, substitute, walk
     from harness.language.program import (
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder
     from harness.lowering.cuda.launches import Launch, turned
     from harness.lowering.cuda.layout import PanelLayout, TeamShape
+    from harness.lowering.cuda.movement import Measuring
     from harness.lowering.cuda.names import named_apart
     from harness.lowering.cuda.thread_engine import ThreadEngine, combine_threads
     from harness.lowering.cuda.walks import (
@@ -99,6 +101,7 @@ _HOME = {
     "harness.language": "Algorithm Inputs InvalidInput LanguageError Program",
     "harness.language.analysis": "FoldGroup change_driven fold_groups mutable recomputation_only unfolded watched",
     "harness.language.arrays": "Arrays",
+    "harness.language.criterion": "TEST_EVERY Criterion Settling",
     "harness.language.evaluation": "Evaluator concrete",
     "harness.language.expressions": "ELEMENTWISE Expression K constant read substitute walk",
     "harness.language.reference": "moved segment_reduce",
@@ -123,6 +126,7 @@ _HOME = {
     "harness.lowering.cuda.thread_engine": "ThreadEngine combine_threads",
     "harness.lowering.cuda.launches": "Launch turned",
     "harness.lowering.cuda.layout": "PanelLayout TeamShape",
+    "harness.lowering.cuda.movement": "Measuring",
     "harness.lowering.cuda.names": "named_apart",
     "harness.lowering.cuda.walks": "Mapped Work arc_range look_ups neighbours_of rows_of with_looked_up",
     "harness.lowering.cuda.write_back": "cuda_write_back frontier",
@@ -141,19 +145,19 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "ELEMENTWISE", "FIRST_EDGES", "HUB_ARGUMENTS", "IDENTITY", "Adjacency", "Algorithm", "AlgorithmSpec", "Arrays",
-    "Behaviour", "CpuEngine", "CudaEngine", "CudaKernel", "CudaKernelBuilder", "Device", "Direction", "EdgeReduce",
-    "EdgeUpdate", "Engine", "EngineFailure", "EngineSpec", "Evaluator", "Expression", "FoldGroup", "Graph",
-    "GraphReduce", "GraphSpec", "HubRuns", "Inputs", "InvalidInput", "K", "KeptAccumulators", "Kernel", "KernelBuilder",
-    "Lanes", "LanguageError", "Launch", "Load", "Mapped", "No", "PanelLayout", "PerDevice", "Phases", "Program",
-    "Property", "RunStatistics", "ScheduleError", "SentEdges", "Stage", "Step", "Superstep", "TeamShape",
-    "ThreadEngine", "Value", "VertexStep", "Work", "Yes", "add_change_sums", "arc_range", "balanced_bounds",
-    "blocks_of_multiprocessor", "change_driven", "change_prefix", "collect_change", "collect_changes",
-    "combine_threads", "composed_writes", "concrete", "constant", "constants_by_source", "cuda_unavailable",
-    "cuda_write_back", "every_vertex", "fill_kernel", "flagged_batches", "flagged_loop", "fold_groups", "frontier",
-    "hookimpl", "hub_runs", "initial_values", "live_after", "look_ups", "moved", "mutable", "named_apart",
-    "neighbours_of", "option", "owned_edges", "owner_bounds", "products_as_sums", "push_template", "raised", "read",
-    "reads", "recomputation_only", "registers_of", "repeated", "rows_of", "schedule_from_options", "segment_reduce",
-    "substitute", "sum_hubs_in_runs", "turned", "unfolded", "walk", "watched", "whole_ranges", "with_looked_up",
-    "write_back",
+    "ELEMENTWISE", "FIRST_EDGES", "HUB_ARGUMENTS", "IDENTITY", "TEST_EVERY", "Adjacency", "Algorithm", "AlgorithmSpec",
+    "Arrays", "Behaviour", "CpuEngine", "Criterion", "CudaEngine", "CudaKernel", "CudaKernelBuilder", "Device",
+    "Direction", "EdgeReduce", "EdgeUpdate", "Engine", "EngineFailure", "EngineSpec", "Evaluator", "Expression",
+    "FoldGroup", "Graph", "GraphReduce", "GraphSpec", "HubRuns", "Inputs", "InvalidInput", "K", "KeptAccumulators",
+    "Kernel", "KernelBuilder", "Lanes", "LanguageError", "Launch", "Load", "Mapped", "Measuring", "No", "PanelLayout",
+    "PerDevice", "Phases", "Program", "Property", "RunStatistics", "ScheduleError", "SentEdges", "Settling", "Stage",
+    "Step", "Superstep", "TeamShape", "ThreadEngine", "Value", "VertexStep", "Work", "Yes", "add_change_sums",
+    "arc_range", "balanced_bounds", "blocks_of_multiprocessor", "change_driven", "change_prefix", "collect_change",
+    "collect_changes", "combine_threads", "composed_writes", "concrete", "constant", "constants_by_source",
+    "cuda_unavailable", "cuda_write_back", "every_vertex", "fill_kernel", "flagged_batches", "flagged_loop",
+    "fold_groups", "frontier", "hookimpl", "hub_runs", "initial_values", "live_after", "look_ups", "moved", "mutable",
+    "named_apart", "neighbours_of", "option", "owned_edges", "owner_bounds", "products_as_sums", "push_template",
+    "raised", "read", "reads", "recomputation_only", "registers_of", "repeated", "rows_of", "schedule_from_options",
+    "segment_reduce", "substitute", "sum_hubs_in_runs", "turned", "unfolded", "walk", "watched", "whole_ranges",
+    "with_looked_up", "write_back",
 ]  # fmt: skip

@@ -18,6 +18,7 @@ from engines.libraries.array_stages import Array, ArrayStages, sides_of
 from engines.libraries.matrix import RUN, Matrix, Pattern
 from engines.libraries.products import Product, as_product
 from harness.api import (
+    Criterion,
     Device,
     EdgeReduce,
     EdgeUpdate,
@@ -111,6 +112,7 @@ class ArrayEngine(ArrayStages):
         """Nothing is compiled ahead; the structure of the matrices is the graph's own CSC."""
         self.graph, self.features = graph, features
         self._watched = [name for _, name in watched(program)]
+        self._criterion = Criterion.of(program)
         with phases("load"):
             self.open(device)
         with phases("transform"):
@@ -178,10 +180,19 @@ class ArrayEngine(ArrayStages):
             statistics.supersteps.append(Superstep(self._active, self.step(), "pull"))
             self._active = self._count_moved(before, tolerance)
             self._superstep += 1
-            if control.settles and self._active == 0 and self._superstep >= len(self.sides):
+            still = control.settles and self._active == 0 and self._superstep >= len(self.sides)
+            if still or self._within(before):
                 self._settled = statistics.settled = True
                 break
         return statistics
+
+    def _within(self, before: Mapping[str, Array]) -> bool:
+        """Whether the superstep behind ``before`` is measured and meets the criterion. In the norm *max* the count of
+        what moved decides the same."""
+        criterion = self._criterion
+        if criterion is None or criterion.norm == "max" or not criterion.ends(self._superstep - 1):
+            return False
+        return criterion.met(before, self._value, self._parameters, self.arrays)
 
     def _count_moved(self, before: Mapping[str, Array], tolerance: float) -> int:
         """Vertices and edges that moved; reading the number waits for the superstep."""

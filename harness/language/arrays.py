@@ -150,6 +150,14 @@ class Arrays:
             near |= distance <= (tolerance * self.call("abs", new) if relative else tolerance)
         return ~(self.reduce("all", near) if near.ndim > 1 else near)
 
+    def within_sum(self, old: Array, new: Array, tolerance: float) -> Array:
+        """Whether in every column of ``[V]`` or ``[V, k]`` the distances from old to new add up to no more than
+        ``tolerance`` times the sum of the new magnitudes: one truth value of the library. NaN is not within."""
+        with np.errstate(invalid="ignore"):
+            distance = self.call("where", new == old, 0.0, self.call("abs", new - old))
+            moved, size = self.over_rows("sum", distance), self.over_rows("sum", self.call("abs", new))
+            return (moved <= tolerance * size).all()
+
     @staticmethod
     def is_bool(array: Array) -> bool:
         """Whether these are truth values."""

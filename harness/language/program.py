@@ -19,6 +19,8 @@ from harness.language.spelling import format_expression
 Reducer: TypeAlias = Literal["sum", "prod", "min", "max"]
 REDUCERS: Final[tuple[Reducer, ...]] = ("sum", "prod", "min", "max")
 IDENTITY: Final[dict[Reducer, float]] = {"sum": 0.0, "prod": 1.0, "min": float("inf"), "max": float("-inf")}
+Norm: TypeAlias = Literal["max", "sum"]
+NORMS: Final[tuple[Norm, ...]] = ("max", "sum")
 Place: TypeAlias = Literal["vertex", "edge", "graph"]
 Role: TypeAlias = Literal["input", "state", "temporary", "builtin"]
 
@@ -125,10 +127,11 @@ Stage: TypeAlias = EdgeReduce | EdgeUpdate | VertexStep | GraphReduce
 class Control:
     """When a run ends, and which vertices a superstep updates.
 
-    A run is settled when no source is active for any reduction: no property that a reduction reads has moved by more
-    than ``tolerance`` (the value of that run-time parameter; relative to the new value if ``relative``) since it was
-    last propagated. ``settles`` False: exactly ``max_supersteps`` are run. ``alternate``: even supersteps update the
-    left side of a bipartite graph, odd ones the right; edge updates and whole-graph reductions see all of it.
+    A run is settled when a superstep moves what edge stages and whole-graph reductions read by no more than
+    ``tolerance`` (the value of that run-time parameter) in ``norm``: :mod:`harness.language.criterion` says how it is
+    measured. Without a tolerance it is settled when nothing moves at all. ``relative``: to the new values, which the
+    norm *sum* always is. ``settles`` False: exactly ``max_supersteps`` are run. ``alternate``: even supersteps update
+    the left side of a bipartite graph, odd ones the right; edge updates and whole-graph reductions see all of it.
     """
 
     max_supersteps: int = 100
@@ -136,6 +139,7 @@ class Control:
     tolerance: str | None = None
     relative: bool = False
     alternate: bool = False
+    norm: Norm = "max"
 
 
 @dataclass(frozen=True)
@@ -188,10 +192,14 @@ class Program:
             "name": self.name,
             "properties": [_serialise_property(prop) for prop in self.properties.values()],
             "stages": [_serialise_stage(stage) for stage in self.stages],
-            "control": [self.control.settles, self.control.tolerance, self.control.relative, self.control.alternate],
+            "control": _serialise_control(self.control),
             "outputs": [r.name for r in self.results],
             "parameters": sorted(self.parameters),
         }
+
+
+def _serialise_control(control: Control) -> list[Any]:
+    return [control.settles, control.tolerance, control.relative, control.alternate, control.norm]
 
 
 def _serialise_property(prop: Property) -> list[Any]:
@@ -224,7 +232,7 @@ def describe(program: Program) -> str:
     control = program.control
     rule = f"{control.max_supersteps}"
     if control.settles:
-        measure = "relative" if control.relative else "absolute"
+        measure = "sum" if control.norm == "sum" else "relative" if control.relative else "absolute"
         within = "exactly" if control.tolerance is None else f"within self.{control.tolerance}, {measure}"
         rule = f"until settled ({within}), at most {control.max_supersteps}"
     lines.append(f"  supersteps: {rule}{', alternating sides' if control.alternate else ''}")

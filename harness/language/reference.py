@@ -16,6 +16,7 @@ from harness.contract import RunStatistics, Superstep
 from harness.language.algorithm import Inputs
 from harness.language.analysis import Watched, watched
 from harness.language.arrays import NUMPY
+from harness.language.criterion import Criterion
 from harness.language.errors import InvalidInput, LanguageError
 from harness.language.evaluation import Evaluator, Read, Without, concrete
 from harness.language.products import LogProduct
@@ -54,6 +55,8 @@ class ReferenceRun:
             )
         self.program, self.graph, self.features = program, graph, features
         self._watched = watched(program)
+        self._criterion = Criterion.of(program)
+        self._before: dict[str, Array] = {}
         self._reverse = graph.reverse_edges if reads_reverse(program) else None
         self._destinations = np.repeat(np.arange(graph.num_vertices), np.diff(graph.csc.offsets))
         self._arc = _csr_positions(graph)
@@ -90,10 +93,20 @@ class ReferenceRun:
             before, self._active = self._active, self.superstep()
             visited = self.graph.num_edges * sum(isinstance(s, (EdgeReduce, EdgeUpdate)) for s in self.program.stages)
             statistics.supersteps.append(Superstep(before, visited, "pull"))
-            if self._active == 0 and self.program.control.settles and self._both_sides_updated():
+            if self._still() or self._within():
                 statistics.settled = True
                 break
         return statistics
+
+    def _still(self) -> bool:
+        """Whether no entry moved by more than the tolerance."""
+        return self._active == 0 and self.program.control.settles and self._both_sides_updated()
+
+    def _within(self) -> bool:
+        """Whether the superstep is one whose movement is measured, and meets the program's criterion."""
+        if self._criterion is None or not self._criterion.ends(self._superstep - 1):
+            return False
+        return self._criterion.met(self._before, self._value, self._parameters)
 
     def _both_sides_updated(self) -> bool:
         """Whether every source has been propagated: one quiet superstep says nothing of the side not yet updated."""
@@ -106,6 +119,8 @@ class ReferenceRun:
     def superstep(self) -> int:
         """One superstep; the number of sources that moved by more than the tolerance in it."""
         before = {name: self._value[name] for _, name in self._watched}
+        if self._criterion is not None and self._criterion.begins(self._superstep):
+            self._before = before
         for stage in self.program.stages:
             match stage:
                 case EdgeReduce():

@@ -81,7 +81,7 @@ def at_rest(
         old, place = np.asarray(before[name], np.float64), program.properties[name].place
         if name in exact or new.dtype == np.bool_:
             found.append(within(name, place, old, new, np.full(new.shape, np.finfo(np.float64).tiny)))
-        elif getattr(program.control, "norm", "max") == "sum":
+        elif program.control.norm == "sum":
             found.append(_sum_at_rest(name, place, (old, new, response[name]), stopping(program, inputs)[0], share))
         else:
             tolerance, relative = stopping(program, inputs)

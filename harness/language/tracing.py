@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from harness.language.criterion import Criterion
 from harness.language.declarations import Declarations
 from harness.language.errors import LanguageError, SourceLine, authored
 from harness.language.evaluation import Evaluator
@@ -14,11 +15,13 @@ from harness.language.expressions import Dimension, Expression, Shape, _operand,
 from harness.language.operators import where
 from harness.language.program import (
     IDENTITY,
+    NORMS,
     REDUCERS,
     Control,
     EdgeReduce,
     EdgeUpdate,
     GraphReduce,
+    Norm,
     Output,
     Place,
     Program,
@@ -182,17 +185,24 @@ class ProgramBuilder:
 
     # control and answer -----------------------------------------------------------------------------------------
     def until_settled(
-        self, tolerance: Expression | float | None = None, *, relative: bool = False, at_most: int
+        self, tolerance: Expression | float | None = None, *, relative: bool = False, norm: Norm = "max", at_most: int
     ) -> None:
-        """Run until no source is active: none moved by more than ``tolerance`` since it was last propagated.
+        """Run until a superstep moves no vertex by more than ``tolerance``, a float field of the algorithm.
 
-        Without a tolerance none moved at all, as where values are counts, levels or labels.
+        ``norm="max"``: no entry of a vertex moves by more, ``relative`` to its new value or absolutely.
+        ``norm="sum"``: in every feature column the movements of all vertices add up to no more than ``tolerance`` times
+        the sum of their magnitudes; it takes ``relative=True``. :mod:`harness.language.criterion` says how engines
+        measure it. Without a tolerance nothing moves at all, as where values are counts, levels or labels.
         """
         self._limit(at_most)
+        if norm not in NORMS:
+            raise LanguageError(f"norm={norm!r} is not known; the norms are {', '.join(NORMS)}")
+        if norm == "sum" and (tolerance is None or not relative):
+            raise LanguageError("norm='sum' is relative to the column's magnitude: give a tolerance and relative=True")
         if tolerance is not None and (not isinstance(tolerance, Expression) or tolerance.op != "param"):
             raise LanguageError("the tolerance must be a float field of the algorithm, such as self.tolerance")
         name = None if tolerance is None else tolerance.attribute
-        self._control = Control(at_most, True, name, bool(relative), self._control.alternate)
+        self._control = Control(at_most, True, name, bool(relative), self._control.alternate, norm)
 
     def repeat(self, supersteps: int) -> None:
         """Run exactly this many supersteps."""
@@ -206,8 +216,7 @@ class ProgramBuilder:
 
     def alternate_sides(self) -> None:
         """Let even supersteps update the left side of a bipartite graph, odd ones the right."""
-        c = self._control
-        self._control = Control(c.max_supersteps, c.settles, c.tolerance, c.relative, True)
+        self._control = replace(self._control, alternate=True)
 
     def output(self, name: str, *, bound: Expression | float, floor: float = 0.0) -> None:
         """Name a property as the answer; ``bound`` (of parameters) is the relative error it may have.
@@ -243,7 +252,7 @@ class ProgramBuilder:
         results = tuple(Output(name, float(number(bound)[0]), floor) for name, bound, floor in self._results)
         used = {n.attribute for stage in self._stages for n in walk(*stage.expressions()) if n.op == "param"}
         used |= {self._control.tolerance}
-        return Program(
+        program = Program(
             self.name,
             dict(self._properties),
             _named_apart(self._stages),
@@ -251,6 +260,13 @@ class ProgramBuilder:
             results,
             {name: value for name, value in parameters.items() if name in used},
         )
+        if self._control.norm == "sum" and Criterion.of(program) is None:
+            raise LanguageError(
+                "norm='sum' measures float scalars and vectors of vertices; here an edge stage or a reduction over the "
+                "graph reads changing edges, bools or matrices",
+                self.line,
+            )
+        return program
 
     # inner workings ---------------------------------------------------------------------------------------------
     def _trace(self, function: Function, kind: str) -> Any:

@@ -2,9 +2,9 @@
 
 Groups of stages (a kernel each) are the readers. When a kernel writes a property of vertex v, every group that reads
 it *at v* has v **dirty** if the value changed at all; every group that reads it *from the source of an edge* has v
-**active** if the value is farther than the tolerance from what that group last saw of it (**sent**). Without change
-tracking, a kernel only counts how many vertices moved by more than the tolerance. These are the rules; how a kernel
-notes what they ask for is each device's own.
+**active** if the value is farther than a share of the tolerance (:mod:`harness.language.criterion`) from what that
+group last saw of it (**sent**). Without change tracking, a kernel only counts how many vertices moved by more than the
+tolerance. These are the rules; how a kernel notes what they ask for is each device's own.
 
 An updated edge property is read by propagation alone, so what is not propagated is not stored: an update that moves an
 edge by no more than the tolerance leaves its value as it is, which thus *is* what was sent, to every reader. An edge
@@ -44,6 +44,7 @@ class Tracking:
     watches: tuple[Watched, ...]
     factors: frozenset[str] = frozenset()  # edge properties that the program's products are made of
     keeps_sent: bool = True  # False: any change at all is propagated to reductions, and nobody asks what was sent
+    propagated_share: float = 1.0  # of the tolerance, by which a vertex may differ from what was sent
     pauses: bool = False  # where nearly everything moves, supersteps go untracked, by kernels of their own
 
     @staticmethod

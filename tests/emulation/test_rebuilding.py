@@ -9,6 +9,7 @@ import pytest
 from harness.graph import Graph
 from harness.graph.generators import grid
 from harness.language import Inputs
+from harness.language.criterion import PROPAGATED_SHARE
 from harness.language.reference import ReferenceRun
 from tests.engines.cuda_schedules import SCHEDULES
 from tests.engines.problems import program
@@ -92,22 +93,22 @@ def creeping(p, self):
     p.output("y", bound=1e-5)
 
 
-EVERY, TOLERANCE = 3, 0.5  # supersteps between building anew
+EVERY, UNSENT = 3, 0.5  # supersteps between building anew; by how much a source may differ from what it has sent
 
 
 @pytest.mark.parametrize(("pace", "movers"), [(0.3, "half"), (0.3, "all"), (0.6, "all")])
 def test_after_building_anew_sources_have_sent_what_they_are(pace, movers, schedule, emulated, monkeypatch):
     kind, options = SCHEDULES[schedule]
     monkeypatch.setitem(SCHEDULES, schedule, (kind, {**options, "rebuild": EVERY}))
-    program_, graph = traced(creeping, "creeping", tolerance_value=TOLERANCE), grid(rows=6, columns=7)
+    program_, graph = traced(creeping, "creeping", tolerance_value=UNSENT / PROPAGATED_SHARE), grid(rows=6, columns=7)
     paces = np.full(graph.num_vertices, pace, np.float32)
     paces[: graph.num_vertices // 2 if movers == "half" else 0] = 0.0
-    paces[0] = 0.6  # somebody is always active: nothing is to be confirmed
+    paces[0] = 2 * UNSENT / PROPAGATED_SHARE  # which moves by more than the tolerance: the run goes on
     engine = prepared(schedule, program_, graph, 1, emulated)
     engine.reset(Inputs({"pace": paces}, dict(program_.parameters)))
     x, sent, dense, far = np.zeros(graph.num_vertices), np.zeros(graph.num_vertices), [], []
     for superstep in range(10):
-        active = np.abs(x - sent) > TOLERANCE
+        active = np.abs(x - sent) > UNSENT
         dense.append(nearly_all(graph, active))
         anew = superstep % EVERY == 0 or dense[-1]
         sent = np.where(active | anew, x, sent)

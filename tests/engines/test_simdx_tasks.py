@@ -155,8 +155,11 @@ def test_steps_that_do_not_wait_for_each_other_share_a_phase():
     assert isinstance(engine.supports(program("pagerank"), small("rmat"), 1, Device("cuda")), Yes)
     body = engine.source[engine.source.index("void __launch_bounds__(BLOCK) fused_pull") :]
     phases = body[: body.index("\n}\n")].split("barrier.wait();")
-    calls = [[name for name in ("dangling(", "make(", "large(", "small(", "rank(") if name in one] for one in phases]
-    assert calls == [["dangling(", "make("], ["large(", "small("], ["rank("], [], []]
+    names = ("note_rank(", "dangling(", "make(", "large(", "small(", " rank(", "measure_rank(", "decide_settled(")
+    calls = [[name for name in names if name in one] for one in phases]
+    steps = [["dangling(", "make("], ["large(", "small("], [" rank("]]
+    measured = [["measure_rank("], ["decide_settled("]]  # by blocks of their own, each with a barrier behind it
+    assert calls == [["note_rank("], *steps, *measured, [], []]
 
 
 def test_edges_change_places_with_their_next_values():

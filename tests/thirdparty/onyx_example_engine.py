@@ -20,11 +20,13 @@ from harness.api import (
     Phases,
     Program,
     RunStatistics,
+    Settling,
     Superstep,
     VertexStep,
     Yes,
     initial_values,
     segment_reduce,
+    watched,
 )  # fmt: skip
 
 Array = NDArray[Any]
@@ -55,20 +57,17 @@ class ExampleEngine(Engine):
     def reset(self, inputs: Inputs, state: Mapping[str, Array] | None = None) -> None:
         self.parameters = {**self.program.parameters, **inputs.parameters}
         self.value = initial_values(self.program, self.graph, self.features, inputs, state or {}, np.float32)
+        self.settling = Settling(self.program, self.parameters)
 
     def run(self, max_supersteps: int) -> RunStatistics:
-        done = RunStatistics(settled=False)
-        control = self.program.control
+        done = RunStatistics(settled=self.settling.settled)
         while len(done.supersteps) < max_supersteps and not done.settled:
-            before = {name: self.value[name] for name, p in self.program.properties.items() if p.role == "state"}
+            before = {name: self.value[name] for _, name in watched(self.program)}
             edges = 0
             for stage in self.program.stages:
                 edges += self._stage(stage)
             done.supersteps.append(Superstep(self.graph.num_vertices, edges, "pull"))
-            tolerance = self.parameters[control.tolerance] if control.tolerance else 0.0
-            done.settled = control.settles and not any(
-                self._moved(old, self.value[name], tolerance, control.relative) for name, old in before.items()
-            )
+            done.settled = self.settling.after(before, self.value)
         return done
 
     def values(self, name: str) -> Array:
@@ -108,12 +107,6 @@ class ExampleEngine(Engine):
         messages = Evaluator(read, self.parameters, self.features, np.float32)(stage.message)
         messages = np.broadcast_to(messages, (arcs.stop - arcs.start, *messages.shape[1:]))
         return _reduced(messages, offsets[first : last + 1] - arcs.start, stage.reducer)
-
-    @staticmethod
-    def _moved(old: Array, new: Array, tolerance: float, relative: bool) -> bool:
-        with np.errstate(invalid="ignore"):
-            limit = tolerance * np.abs(new) if relative else tolerance
-            return bool((np.abs(new - old) > limit).any())
 
 
 def _reduced(rows: Array, offsets: Array, reducer: Any) -> Array:

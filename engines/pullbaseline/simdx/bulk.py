@@ -10,10 +10,10 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from engines.pullbaseline.simdx.functions import START, Function
-from harness.api import CudaKernel, turned
+from harness.api import TEST_EVERY, CudaKernel, turned
 
 if TYPE_CHECKING:
-    from harness.api import Launch
+    from harness.api import Launch, Measuring
 
 OVER = "    if (run->over()) return;\n"  # which the loop asks for all its steps
 BOUNDS = {"first": "Id", "last": "Id"}
@@ -21,18 +21,25 @@ OWN = {"bounds": "const Count*", "lock": "Arrivals*", "past": "Past*"}
 LOOP = """
     GlobalBarrier barrier(lock);
     while (!run->over()) {{
-        const bool odd = run->superstep & 1;
-        const Count* const bound = bounds + run->superstep % {sides} * {length};
-{phases}
-        if (blockIdx.x == 0 && threadIdx.x == 0) end_superstep(run, past);
+        const Count superstep = run->superstep;  // which block 0 counts on while others still work
+        const bool odd = superstep & 1;
+        const Count* const bound = bounds + superstep % {sides} * {length};
+{ahead}{phases}
+{behind}        if (blockIdx.x == 0 && threadIdx.x == 0) {{
+            end_superstep(run, past);
+            settle_if_within(run);
+        }}
         barrier.wait();
     }}
 """
 
 
-def fused_superstep(launches: Sequence[Launch], sides: int) -> CudaKernel:
-    """The kernel of a whole run whose supersteps are ``launches``. Of ``bounds``, a side has two words for each of
-    them: first and last + 1 of what it goes over."""
+def fused_superstep(launches: Sequence[Launch], sides: int, measuring: Measuring) -> CudaKernel:
+    """The kernel of a whole run whose supersteps are ``launches``, and of which ``measuring`` tells whether it has
+    settled. Of ``bounds``, a side has two words for each of them, those that measure last: first and last + 1 of what
+    it goes over."""
+    steps, measured = len(launches), len(measuring.ahead)
+    launches = [*launches, *measuring.launches]
     functions = {launch.kernel.name: Function.of(launch.kernel, own={}, drop=OVER) for launch in launches}
     names = [_buffers(launches, parity) for parity in (0, 1)]
     types: dict[str, str] = {}
@@ -42,16 +49,32 @@ def fused_superstep(launches: Sequence[Launch], sides: int) -> CudaKernel:
             if plain not in BOUNDS:
                 known = types.setdefault(name, kinds[plain])
                 types[name] = min(known, kinds[plain], key=lambda kind: kind.startswith("const "))
+
+    def call(i: int) -> str:
+        return _call(functions[launches[i].kernel.name], launches[i], i, *(one[i] for one in names))
+
     phases = []
-    for phase in _phases(launches, functions):
-        lines = [_call(functions[launches[i].kernel.name], launches[i], i, *(one[i] for one in names)) for i in phase]
-        phases += [*(f"        {line}" for line in lines), "        barrier.wait();"]
+    for phase in _phases(launches[:steps], functions):
+        phases += [*(f"        {call(i)}" for i in phase), "        barrier.wait();"]
+    numbers = range(steps, len(launches))
+    ahead = _measured(f"superstep + {sides}", [call(i) for i in numbers[:measured]])
+    behind = _measured("superstep + 1", [call(i) for i in numbers[measured:]])
     listed = ", ".join(f"{kind} {name}" for name, kind in {**types, **OWN}.items())
     definitions = "\n".join(function.definition for function in functions.values())
-    body = LOOP.format(sides=sides, length=2 * len(launches), phases="\n".join(phases))
+    body = LOOP.format(sides=sides, length=2 * len(launches), phases="\n".join(phases), ahead=ahead, behind=behind)
     source = f"{definitions}\n{START}fused_pull({listed})\n{{{body}}}\n"
     floats = max(launch.kernel.tile_floats for launch in launches)
     return CudaKernel("fused_pull", source, (*types, *OWN), floats)
+
+
+def _measured(superstep: str, calls: Sequence[str]) -> str:
+    """The statements that measure movement, a barrier behind each but for block 0's last one, in those supersteps whose
+    number tells."""
+    if not calls:
+        return ""
+    lines = [line for call in calls for line in (call, "barrier.wait();")]
+    body = "\n".join(f"            {line}" for line in lines)
+    return f"        if (({superstep}) % {TEST_EVERY} == 0) {{\n{body}\n        }}\n"
 
 
 def _call(function: Function, launch: Launch, number: int, even: dict[str, str], odd: dict[str, str]) -> str:

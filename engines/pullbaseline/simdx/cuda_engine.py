@@ -20,7 +20,7 @@ from engines.pullbaseline.simdx.bulk import fused_superstep
 from engines.pullbaseline.simdx.sources import made_at_sources
 from engines.pullbaseline.simdx.task_engine import TaskEngine
 from engines.pullbaseline.simdx.tasks import SIZES, WORKERS
-from harness.api import EdgeReduce, Graph, GraphReduce, Launch, Program, combine_threads, named_apart, turned
+from harness.api import EdgeReduce, Graph, GraphReduce, Launch, Measuring, Program, combine_threads, named_apart, turned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,15 +73,24 @@ class SimdxCudaEngine(TaskEngine):
         """The steps of a superstep, one after another; fused, the kernel that goes over all of them."""
         super().plan()
         if self.fused and isinstance(self.active, str):
-            self.steps = named_apart(self.launches)
-            kernel = fused_superstep(self.steps, len(self.sides))
+            measured = super().plan_measuring()
+            named = named_apart([*self.launches, *measured.launches])
+            self.steps, self.measured = named[: len(self.launches)], named[len(self.launches) :]
+            ahead = len(measured.ahead)
+            kernel = fused_superstep(
+                self.steps, len(self.sides), Measuring(self.measured[:ahead], self.measured[ahead:])
+            )
             self.launches = [Launch(kernel, "all", 1, tuple(sorted(turned(self.steps))))]
+
+    def plan_measuring(self) -> Measuring:
+        """Fused kernels measure by themselves."""
+        return Measuring() if self.fused and isinstance(self.active, str) else super().plan_measuring()
 
     def own_arrays(self) -> dict[str, tuple[int, type[np.generic]]]:
         """With the bounds of what the steps of a fused superstep go over."""
         found = super().own_arrays()
         if self.fused and isinstance(self.active, str):
-            found["bounds"] = (2 * len(self.sides) * len(self.steps), np.int64)
+            found["bounds"] = (2 * len(self.sides) * len(self.steps + self.measured), np.int64)
         return found
 
     def most_blocks(self) -> int | None:
@@ -101,7 +110,8 @@ class SimdxCudaEngine(TaskEngine):
         for stage in self.program.stages:
             if isinstance(stage, GraphReduce):
                 self.memory.arrays[f"partial_{stage.into}"].fill(IDENTITY[stage.reducer])
-        ranges = [self.range_of(step.over, side) for side in range(len(self.sides)) for step in self.steps]
+        steps = self.steps + self.measured
+        ranges = [self.range_of(step.over, side) for side in range(len(self.sides)) for step in steps]
         self.memory.arrays["bounds"][: 2 * len(ranges)].set(np.array(ranges, np.int64).ravel())
 
     def queue(self, first: int, wanted: int, past: Any) -> None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from harness.contract import Device, Direction, Engine, EngineFailure, No, Phases, RunStatistics, Superstep, Yes
 from harness.language import Inputs, Program
 from harness.language.analysis import FoldGroup, change_driven, factors, watched
+from harness.language.criterion import Criterion, propagated_share
 from harness.language.program import IDENTITY, EdgeReduce, GraphReduce, Stage, reads
 from harness.language.reference import segment_reduce
 from harness.lowering.accumulators import separated
@@ -23,6 +24,7 @@ from harness.lowering.cpu.flags import blocks_of
 from harness.lowering.cpu.kernels import Kernel, KernelBuilder
 from harness.lowering.cpu.memory import Memory
 from harness.lowering.cpu.module_source import compiled, module_source
+from harness.lowering.cpu.movement import Movement
 from harness.lowering.cpu.partition import PARTS_PER_THREAD, balanced_bounds
 from harness.lowering.cpu.vertex_kernels import graph_kernel, vertex_kernel
 from harness.lowering.kept_accumulators import KeptAccumulators
@@ -61,6 +63,7 @@ class CpuEngine(Engine):
     memory: Memory
     tracking: Tracking
     active_sources: ActiveSources
+    movement: Movement | None
     threads: int
 
     # contract ---------------------------------------------------------------------------------------------------
@@ -77,10 +80,11 @@ class CpuEngine(Engine):
         return unsupported(program, graph, features, change_driven=self.change_driven, tracks_edges=True)
 
     def bytes_needed(self, program: Program, graph: Graph, features: int, device: Device) -> int:
-        """An estimate of the arrays beside the graph: every property once, what changes three times."""
+        """An estimate of the arrays beside the graph: every property once, what changes four times (present, next,
+        sent, and before the superstep that is measured)."""
         layout = Layout(features)
         size = {"vertex": graph.num_vertices, "edge": graph.num_edges, "graph": 1}
-        copies = {"state": 3, "temporary": 1, "input": 1, "builtin": 1}
+        copies = {"state": 4, "temporary": 1, "input": 1, "builtin": 1}
         sums = [stage for stage in program.stages if isinstance(stage, EdgeReduce) and stage.reducer == "sum"]
         pushed = sums if self.direction == "push" and self.change_driven else []
         changes = sum(4 * graph.num_vertices * layout.stride(stage.message.shape) for stage in pushed)
@@ -91,6 +95,7 @@ class CpuEngine(Engine):
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Plan, lower, compile, allocate."""
         watches, multiplied = watched(program), factors(program)
+        criterion, share = Criterion.of(program), propagated_share(program)
         program = separated(products_as_sums(program))
         self.program, self.graph, self.layout = program, graph, Layout(features)
         self.threads = min(device.threads, int(numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
@@ -108,14 +113,16 @@ class CpuEngine(Engine):
             self.active_sources = ActiveSources(self)
         with phases("lower"):
             self.tracking = Tracking(
-                program, self.groups(), self.change_driven, watches, multiplied, self.keeps_sent(program)
-            )
+                program, self.groups(), self.change_driven, watches, multiplied, self.keeps_sent(program),
+                propagated_share=share,
+            )  # fmt: skip
             self.plan()
             # without the schedule: what does not change the code must not compile it again
             self.source = module_source(f"{type(self).__name__}, k = {features}", self.kernels)
         with phases("compile"):
             self._functions = {kernel.name: compiled(kernel, features) for kernel in self.kernels}
             self._arguments = {name: itemgetter(*kernel.arguments) for name, kernel in self._kernels.items()}
+            self.movement = Movement(self, criterion) if criterion and self.measures(criterion) else None
         with phases("upload"):
             self.memory.need(name for kernel in self.kernels for name in kernel.arguments)
             floats = max((kernel.scratch_floats for kernel in self.kernels), default=0)
@@ -165,14 +172,17 @@ class CpuEngine(Engine):
             self.taken: Direction = self.direction
             few = self.change_driven and active * self.dearest < FEW
             self.workers = 1 if few else self.threads
+            if self.movement:
+                self.movement.note()
             for step in self.steps:
                 step()
             moved_in_parts = self.memory.arrays["watched"]
             self.active = self.moved + int(moved_in_parts.sum())
             moved_in_parts[:] = 0
+            within = self.movement is not None and self.movement.within()
             self.superstep_index += 1
             statistics.supersteps.append(Superstep(active, self.edges, self.taken))
-            if self.active == 0 and self.has_settled():
+            if within or (self.active == 0 and self.has_settled()):
                 self.settled = statistics.settled = True
                 break
         return statistics
@@ -213,6 +223,11 @@ class CpuEngine(Engine):
         forms = change_driven(program) if self.direction == "push" and self.change_driven else ()
         differences = isinstance(forms, str) or any(form.kind != "monotone" for form in forms)
         return program.control.tolerance is not None or differences
+
+    def measures(self, criterion: Criterion) -> bool:
+        """Whether movement is measured: counting the vertices that moved by more than the tolerance decides the same
+        in the norm *max*, where every vertex is computed anew in every superstep."""
+        return self.change_driven or criterion.norm == "sum"
 
     def has_settled(self) -> bool:
         """Whether the run may end, no source being active any more: every side was updated, and accumulators agree."""

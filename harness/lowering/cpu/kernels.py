@@ -262,15 +262,16 @@ class KernelBuilder:
         else:
             body.line(f"prefetch_row({array}, {index} * {stride}, {self.layout.dims(shape)[0]})")
 
-    def tolerance(self) -> str:
-        """A variable of the root block that holds the program's tolerance (0 when it has none)."""
+    def tolerance(self, share: float = 1.0) -> str:
+        """A variable of the root block that holds the program's tolerance (0 when it has none), or a share of it."""
         name = self.program.control.tolerance
-        known = "the tolerance"
+        variable = "tolerance" if share == 1.0 else "propagated"
+        known = f"the {variable}"
         if self.root.find(known) is None:
             at = f"parameters[{self.mapping.parameters.index(name)}]" if name else literal(0.0)
-            self.root.line(f"tolerance = {at}")
-            self.root.known[known] = Value("scalar", "tolerance")
-        return "tolerance"
+            self.root.line(f"{variable} = {at}" if share == 1.0 else f"{variable} = {literal(share)} * {at}")
+            self.root.known[known] = Value("scalar", variable)
+        return variable
 
     # the result ---------------------------------------------------------------------------------------------------
     def finish(self) -> Kernel:

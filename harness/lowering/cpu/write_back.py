@@ -72,7 +72,8 @@ def _note_changes(
         exact = name not in tracking.sent(group)
         before = builder.lower(old if exact or group is current else builder.reading(space, name))
         far = builder.mapping.fresh("far")
-        at.line(f"{far} = {builder.differs(before, new, block, tolerance=None if exact else builder.tolerance())}")
+        margin = None if exact else builder.tolerance(tracking.propagated_share)
+        at.line(f"{far} = {builder.differs(before, new, block, tolerance=margin)}")
         _set_flag(builder, f"active_{tracking.name(group)}", far, block, alone=group is current)
         if ("vertex", name) in tracking.watches and tracking.propagates_after(group, writer):
             soon.append(far)

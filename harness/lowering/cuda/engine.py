@@ -86,7 +86,7 @@ class CudaEngine(ModelledEngine):
             match name.partition("_")[0]:
                 case "dirty" | "active" | "changed":
                     array[:] = True
-                case "fresh" | "flips" | "rows" | "moved" | "far":
+                case "fresh" | "flips" | "rows" | "moved" | "far" | "movement":
                     array[:] = 0
         for name, blank in self.blanks.items():
             self.memory.arrays[name].fill(blank)

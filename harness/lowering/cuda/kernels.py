@@ -205,13 +205,13 @@ class CudaKernelBuilder:
         self.argument(array, "flag" if node.dtype == "bool" else "f32")
         self.mapping.store(array, index, node, value, self.blocks[block])
 
-    def moved(self, space: str, name: str, new: Value, block: str, *, exact: bool = False) -> str:
-        """A bool variable: whether a property is farther than the program's tolerance from what ``space`` holds of it;
-        ``exact``: whether it differs at all."""
+    def moved(self, space: str, name: str, new: Value, block: str, *, exact: bool = False, share: float = 1.0) -> str:
+        """A bool variable: whether a property is farther than the program's tolerance, or a share of it, from what
+        ``space`` holds of it; ``exact``: whether it differs at all."""
         node = self.reading(space, name)
         if len(node.shape) == 2:
             return "true"  # comparing k x k elements costs more than it saves: a matrix always counts as moved
-        tolerance = None if exact else self.tolerance()
+        tolerance = None if exact else self.tolerance() if share == 1.0 else f"({share}f * {self.tolerance()})"
         return self.mapping.differs(node, new, self.blocks[block], tolerance, self.program.control.relative)
 
     def tolerance(self) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from harness.device.cuda import blocks_of_multiprocessor
+from harness.language.criterion import TEST_EVERY
 from harness.lowering.cuda.kernels import CudaKernel
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class Launcher:
     def __init__(self, engine: CudaEngine) -> None:
         self.engine = engine
         self.twins = engine.twins
-        self.made: dict[tuple[int, int, bool], Any] = {}
+        self.made: dict[tuple[int, bool], Any] = {}
         self.past: Any = None
 
     def superstep(self, number: int, past: Any, *, tracked: bool = False) -> None:
@@ -96,7 +97,8 @@ class Launcher:
         if past is not self.past:
             self.forget()
             self.past = past
-        key = (number % 2, number % len(self.engine.sides), tracked)
+        period = TEST_EVERY if self.engine.measuring.launches else 2  # a multiple of the sides
+        key = (number % period, tracked)
         if key not in self.made:
             self.made[key] = _recorded(self.launches(number, past, tracked=tracked))
         self.made[key].launch()
@@ -108,8 +110,8 @@ class Launcher:
 
     def launches(self, number: int, past: Any, *, tracked: bool = False) -> list[Started]:
         """The launches of superstep ``number``, one after another."""
-        launches, side = self.engine.launches, number % len(self.engine.sides)
-        swapped = turned(launches) if number % 2 else set()
+        launches, side = self._launches(number), number % len(self.engine.sides)
+        swapped = turned(self.engine.launches) if number % 2 else set()
         found = []
         for launch in launches:
             if self.engine.is_launched(launch, side) and not (tracked and launch.untracked):
@@ -117,6 +119,13 @@ class Launcher:
             swapped = swapped ^ set(launch.swaps)
         end = self.engine.functions["end_of_superstep"]
         return [*found, Started(end, (1,), 1, (self.engine.state.array, past), 0)]
+
+    def _launches(self, number: int) -> Sequence[Launch]:
+        """Those of superstep ``number``, with what measures movement."""
+        criterion, measuring = self.engine.criterion, self.engine.measuring
+        ahead = measuring.ahead if criterion and criterion.begins(number) else ()
+        behind = measuring.behind if criterion and criterion.ends(number) else ()
+        return (*ahead, *self.engine.launches, *behind)
 
     def _started(self, launch: Launch, swapped: Collection[str], side: int) -> Started:
         engine = self.engine

@@ -24,7 +24,9 @@ typedef {arc} Arc;  // a position among the edges
 """
 END = """extern "C" __global__ void end_of_superstep(Run* run, Past* past)
 {
-    if (!run->over()) end_or_pause(run, past);
+    if (run->over()) return;
+    end_or_pause(run, past);
+    settle_if_within(run);
 }
 """
 

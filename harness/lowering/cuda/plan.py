@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from harness.contract import Device, Direction, Engine, No, Yes
 from harness.language import Program
 from harness.language.analysis import FoldGroup, factors, watched
+from harness.language.criterion import Criterion, propagated_share
 from harness.lowering.accumulators import separated
 from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.launches import Launch, Most
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape, has_matrices, longest_row
 from harness.lowering.cuda.memory import arrays_of, values_of
 from harness.lowering.cuda.modules import MOST_GROUPS, headers, module_source
+from harness.lowering.cuda.movement import Measuring, measuring
 from harness.lowering.cuda.names import named_apart
 from harness.lowering.cuda.tracked_arrays import tracked_arrays
 from harness.lowering.kept_accumulators import KeptAccumulators
@@ -59,6 +61,8 @@ class PlannedEngine(Engine):
     layout: DeviceLayout
     team: TeamShape
     tracking: Tracking
+    criterion: Criterion | None
+    measuring: Measuring
 
     # planning ---------------------------------------------------------------------------------------------------------
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
@@ -101,6 +105,7 @@ class PlannedEngine(Engine):
     def lower(self, program: Program, graph: Graph, features: int) -> str:
         """Plan and generate, without a device; the module's source."""
         watches, multiplied = watched(program), factors(program)
+        self.criterion, share = Criterion.of(program), propagated_share(program)
         self.program, self.graph = self.rewritten(separated(products_as_sums(program, masked=True))), graph
         self.layout = DeviceLayout(features)
         width = self.width if self.width else 1 if has_matrices(self.program) else 4
@@ -111,11 +116,14 @@ class PlannedEngine(Engine):
         self.flipped: dict[str, str] = {}
         self.blanks: dict[str, float] = {}
         self.accumulators = KeptAccumulators()
-        self.tracking = Tracking(self.program, self.groups(), self.change_driven, watches, multiplied)
+        self.tracking = Tracking(
+            self.program, self.groups(), self.change_driven, watches, multiplied, propagated_share=share
+        )
         self.sides = self._sides()
         self.many_arcs = graph.num_edges >= 1 << 31
         self.plan()
-        self.launches = named_apart(self.launches)
+        self.measuring = self.plan_measuring()
+        self._name_apart()
         floats = max((kernel.tile_floats for kernel in self.kernels), default=0)
         block = self.block
         while self.team.lanes > 1 and block > 32 and self.shared_bytes(floats, block) > MOST_SHARED // 2:
@@ -126,6 +134,13 @@ class PlannedEngine(Engine):
             many_arcs=self.many_arcs, included=headers(self.templates),
         )  # fmt: skip
         return self.source
+
+    def _name_apart(self) -> None:
+        ahead = len(self.launches)
+        launches = named_apart([*self.launches, *self.measuring.launches])
+        self.launches, measuring = launches[:ahead], launches[ahead:]
+        first = len(self.measuring.ahead)
+        self.measuring = Measuring(measuring[:first], measuring[first:])
 
     def generate(self, program: Program, graph: Graph, features: int, device: Device) -> None:
         """The source; there need not be a device."""
@@ -141,7 +156,8 @@ class PlannedEngine(Engine):
     @property
     def kernels(self) -> tuple[CudaKernel, ...]:
         """The kernels of the plan, each once."""
-        return tuple({launch.kernel.name: launch.kernel for launch in self.launches}.values())
+        launches = (*self.launches, *self.measuring.launches)
+        return tuple({launch.kernel.name: launch.kernel for launch in launches}.values())
 
     def shared_bytes(self, floats: int, block: int) -> int:
         """Shared memory of a block whose teams need ``floats`` each."""
@@ -231,6 +247,14 @@ class PlannedEngine(Engine):
     def plan(self) -> None:
         """Add launches (:meth:`add`), to ``self.rooms`` the floats of arrays of the engine's own, and to
         ``self.blanks`` the arrays that a run begins with full of one number."""
+
+    def plan_measuring(self) -> Measuring:
+        """The launches that measure movement. Counting what moved by more than the tolerance decides the same in the
+        norm *max*, where every vertex is computed anew in every superstep."""
+        criterion = self.criterion
+        if criterion is None or not (self.change_driven or criterion.norm == "sum"):
+            return Measuring()
+        return measuring(self, criterion)
 
     def add(
         self, kernel: CudaKernel, over: str, lanes: float | None = None, swaps: tuple[str, ...] = (), *,

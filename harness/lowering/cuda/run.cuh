@@ -15,6 +15,7 @@ struct Run {
     Count edges;       // arcs counted in this one
     Count dense;       // edge stages that went over everything in this one, though changes are tracked
     Count rebuilding;  // this superstep builds kept accumulators anew from all messages
+    Count within;      // this superstep's movement has been measured and meets the program's criterion
     Count confirming;  // no source is active; accumulators are built anew to see whether that stays
 
     Count untracked;  // turns left, this one among them, in which everything is propagated and no changes are tracked
@@ -82,4 +83,11 @@ __device__ inline void end_superstep(Run* run, Past* past)
     run->rebuilding = turn == 0 || run->confirming || (run->rebuild > 0 && turn % run->rebuild == 0);
     for (int group = 0; group < GROUPS; ++group)
         if (run->rebuild_arcs && run->frontier[group][run->superstep & 1] >= run->rebuild_arcs) run->rebuilding = 1;
+}
+
+// Behind the end of a superstep whose movement may have been measured.
+__device__ inline void settle_if_within(Run* run)
+{
+    if (run->within) run->settled = 1;
+    run->within = 0;
 }

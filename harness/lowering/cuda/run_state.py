@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from harness.lowering.cuda.modules import MOST_GROUPS
 
 RUN_FIELDS = (
-    "superstep", "limit", "first", "settled", "active", "moved", "edges", "dense", "rebuilding", "confirming",
+    "superstep", "limit", "first", "settled", "active", "moved", "edges", "dense", "rebuilding", "within",
+    "confirming",
     "untracked", "resuming", "crowded", "stretch", "found", "movers", "usual", "entered", "before",
     "sides", "settles", "rebuild", "dense_arcs", "dense_rows", "rebuild_arcs",
     "may_pause", "untracked_arcs", "reductions", "at_once", "patience", "full", "full_odd", "always", "always_odd",

@@ -68,7 +68,8 @@ def _note_changes(
     for reader in tracking.listening_groups(name):
         space, exact = f"sent_{tracking.name(reader)}", tracking.exact(reader, name)
         builder.bind(space, builder.read_in(block), "v", f"{space}_")
-        far = builder.moved("old" if exact else space, name, new, block, exact=exact)
+        share = tracking.propagated_share
+        far = builder.moved("old" if exact else space, name, new, block, exact=exact, share=share)
         if exact and name not in tracking.destinations(reader):
             flag = builder.argument(f"dirty_{tracking.name(reader)}", "flag")
             at.line(f"if (team.leads() && {far}) {flag}[v] = true;")

@@ -1,0 +1,161 @@
+"""When a run with a tolerance has settled: one criterion, which every engine measures in the same way.
+
+The *movement* of a superstep is how far it takes the watched properties (:func:`harness.language.analysis.watched`)
+from what they were before it; where sides alternate, it is that of the last superstep of each side. The program states
+a norm:
+
+- ``max``: no entry of any vertex moves by more than the tolerance (absolute, or relative to the entry's new value).
+- ``sum``: in every feature column, the sum over all vertices of the distances moved is at most the tolerance times the
+  sum of the magnitudes (the L1 norm). A float32 sum of n terms is off by up to n roundings, so a few hubs never stand
+  still in the maximum norm; in this norm they count by their share.
+
+The movement is measured in every fourth superstep (:data:`TEST_EVERY`), the same ones in every engine. An engine that
+counts in every superstep what moved by more than the tolerance, per entry, may end a run as soon as that count is zero,
+which implies the criterion in either norm.
+
+An engine that propagates changes only leaves out what is within a quarter (:data:`PROPAGATED_SHARE`) of the tolerance
+of what it sent last. What it leaves out arrives later in one piece; with the whole tolerance such pieces would be as
+large as the movement that is to be measured.
+
+Programs whose edge stages read changing edges have no measured criterion, as comparing all edges costs as much as an
+update of them. There an engine counts, in the kernel that writes an edge, whether it moved by more than the tolerance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from harness.language.analysis import watched
+from harness.language.arrays import NUMPY, Array, Arrays
+from harness.language.program import Norm, Program
+
+TEST_EVERY: Final = 4  # a multiple of the sides of a bipartite graph, so that a test covers both
+PROPAGATED_SHARE: Final = 0.25
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """What a program measures to tell whether a run has settled.
+
+    ``properties``: the vertex properties (scalars or vectors, float32) whose movement counts. ``tolerance``: the name
+    of a run-time parameter. ``sides``: how many supersteps update every vertex once.
+    """
+
+    properties: tuple[str, ...]
+    tolerance: str
+    norm: Norm
+    relative: bool
+    sides: int
+
+    @classmethod
+    def of(cls, program: Program) -> Criterion | None:
+        """The measured criterion of a program as it was traced; None where it has no tolerance, runs for a fixed
+        number of supersteps, or reads changing edges, bools or matrices."""
+        control = program.control
+        if not control.settles or control.tolerance is None:
+            return None
+        properties = []
+        for place, name in watched(program):
+            prop = program.properties[name]
+            if place != "vertex" or prop.dtype != "float" or len(prop.shape) > 1:
+                return None
+            properties.append(name)
+        sides = 2 if control.alternate else 1
+        return cls(tuple(properties), control.tolerance, control.norm, control.relative, sides)
+
+    def begins(self, superstep: int) -> bool:
+        """Whether the movement is measured from the values before this superstep, the first one being number 0."""
+        return (superstep + self.sides) % TEST_EVERY == 0
+
+    def ends(self, superstep: int) -> bool:
+        """Whether the movement is measured after this superstep, the first one being number 0."""
+        return (superstep + 1) % TEST_EVERY == 0
+
+    def met(
+        self,
+        before: Mapping[str, Array],
+        now: Mapping[str, Array],
+        parameters: Mapping[str, float],
+        arrays: Arrays = NUMPY,
+    ) -> bool:
+        """Whether the movement from ``before`` to ``now`` is within the tolerance.
+
+        Both map :attr:`properties` to arrays ``[V]`` or ``[V, k]`` of the library ``arrays``.
+        """
+        tolerance = parameters[self.tolerance]
+        for name in self.properties:
+            old, new = before[name], now[name]
+            if self.norm == "max":
+                still = not bool(arrays.moved(old, new, tolerance, self.relative).any())
+            else:
+                still = bool(arrays.within_sum(old, new, tolerance))
+            if not still:
+                return False
+        return True
+
+
+class Settling:
+    """Tells an engine that computes every vertex in every superstep when a run has settled.
+
+    Make one when a run is reset, and call :meth:`after` behind every superstep. ``parameters``: the run-time parameters
+    of the run; ``arrays``: the library of the values. ``settled``: whether the run has, which is for good.
+    """
+
+    def __init__(self, program: Program, parameters: Mapping[str, float], arrays: Arrays = NUMPY) -> None:
+        self._control, self._parameters, self._arrays = program.control, parameters, arrays
+        self._criterion = Criterion.of(program)
+        self._sides = 2 if program.control.alternate else 1
+        self._before: dict[str, Array] = {}
+        self._done = 0
+        self.settled = False
+
+    def after(self, before: Mapping[str, Array], now: Mapping[str, Array]) -> bool:
+        """Whether the run has settled by a superstep that took the watched properties from ``before`` to ``now``.
+
+        Neither may be overwritten before the next call.
+        """
+        self.settled = self._control.settles and self._moves_little(before, now)
+        return self.settled
+
+    def _moves_little(self, before: Mapping[str, Array], now: Mapping[str, Array]) -> bool:
+        superstep, self._done, criterion = self._done, self._done + 1, self._criterion
+        if criterion is not None and criterion.begins(superstep):
+            self._before = dict(before)
+        tolerance = self._parameters[self._control.tolerance] if self._control.tolerance else 0.0
+        relative = self._control.relative
+        if self._done >= self._sides and not any(
+            bool(self._arrays.moved(old, now[name], tolerance, relative).any()) for name, old in before.items()
+        ):
+            return True
+        if criterion is None or not criterion.ends(superstep):
+            return False
+        return criterion.met(self._before, now, self._parameters, self._arrays)
+
+
+def told(program: Program) -> str:
+    """The rule by which a run of the program ends, in words; for records and ``explain``."""
+    control = program.control
+    if not control.settles:
+        return f"runs {control.max_supersteps} supersteps"
+    if control.tolerance is None:
+        return "settled when nothing moves"
+    measure = "relative" if control.relative else "absolute"
+    criterion = Criterion.of(program)
+    if criterion is None:
+        return f"settled when no watched entry moves by more than self.{control.tolerance}, {measure}, in one superstep"
+    names = ", ".join(criterion.properties) or "nothing"
+    if criterion.norm == "sum":
+        what = f"the sum of movements of every column of {names} is within self.{control.tolerance} of its magnitude"
+    else:
+        what = f"no entry of {names} moves by more than self.{control.tolerance}, {measure}"
+    return f"settled when {what}; measured in every {TEST_EVERY}th superstep"
+
+
+def propagated_share(program: Program) -> float:
+    """The part of the tolerance by which a value may differ from what was last propagated of it."""
+    return PROPAGATED_SHARE if Criterion.of(program) else 1.0
+
+
+__all__ = ["PROPAGATED_SHARE", "TEST_EVERY", "Criterion", "Settling", "propagated_share", "told"]

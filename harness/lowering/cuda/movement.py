@@ -1,0 +1,98 @@
+"""Kernels that measure whether a run meets its program's criterion (:mod:`harness.language.criterion`).
+
+Before the superstep that begins a measurement the measured properties are copied; behind the one that ends it two
+kernels compare them and decide, on the device, whether the run has settled. They are launched in these supersteps
+alone, and know nothing of the other kernels than where properties lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.language.criterion import Criterion
+from harness.lowering.cuda.kernels import TYPES, CudaKernel
+from harness.lowering.cuda.launches import Launch
+from harness.lowering.cuda.names import in_ascii
+
+if TYPE_CHECKING:
+    from harness.lowering.cuda.plan import PlannedEngine
+
+BLOCKS = 512  # of a measurement, at most (MOVEMENT_BLOCKS of movement.cuh)
+ROWS = 64  # vertices of a block, at least
+KERNEL = """extern "C" __global__ void __launch_bounds__(BLOCK) {name}({arguments})
+{{
+    if (run->over()) return;
+{body}
+}}
+"""
+NOTE = """
+    const size_t begin = size_t(first) * {stride}, end = size_t(last) * {stride};
+    for (size_t i = begin + thread_of_grid(); i < end; i += threads_of_grid()) {before}[i] = {now}[i];
+"""
+MEASURE = "    measure_movement<{norm}>({before}, {now}, last, {stride}, {width}, {tolerance}, {found});"
+DECIDE = """
+    bool within = true;
+{tests}
+    if (threadIdx.x == 0) run->within = within;
+"""
+TEST = "    if (!movement_is_within<{norm}>({found}, {width}, {tolerance})) within = false;"
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """The launches ahead of a superstep that begins a measurement, and those behind one that ends it."""
+
+    ahead: Sequence[Launch] = ()
+    behind: Sequence[Launch] = ()
+
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        """All of them."""
+        return (*self.ahead, *self.behind)
+
+
+def measuring(engine: PlannedEngine, criterion: Criterion) -> Measuring:
+    """The launches for a plan; adds the rooms that they need."""
+    ahead, behind, tests, founds = [], [], [], []
+    norm = "Norm::SUM" if criterion.norm == "sum" else "Norm::RELATIVE" if criterion.relative else "Norm::ABSOLUTE"
+    tolerance = f"parameters[{list(engine.program.parameters).index(criterion.tolerance)}]"
+    blocks = max(1, min(BLOCKS, -(-engine.graph.num_vertices // ROWS)))
+    for name in criterion.properties:
+        shape = engine.program.properties[name].shape
+        stride, width = engine.layout.stride(shape), engine.layout.dims(shape)[0] if shape else 1
+        now, before, found = (in_ascii(f"{kind}_{name}") for kind in ("vertex", "before", "movement"))
+        engine.rooms[before] = engine.graph.num_vertices * stride
+        engine.rooms[found] = BLOCKS * 2 * width
+        words = {
+            "norm": norm, "tolerance": tolerance, "now": now, "before": before, "found": found,
+            "stride": str(stride), "width": str(width),
+        }  # fmt: skip
+        whole = {"run": "run", "first": "Id", "last": "Id"}
+        copied = _kernel(engine, f"note_{name}", NOTE.format(**words), {**whole, now: "input", before: "f32"})
+        ahead.append(Launch(copied, "all", stride))
+        kinds = {**whole, before: "input", now: "input", "parameters": "input", found: "f32"}
+        compared = _kernel(engine, f"measure_{name}", MEASURE.format(**words), kinds)
+        behind.append(Launch(compared, "all", 1, blocks=blocks))
+        tests.append(TEST.format(**words))
+        founds.append(found)
+    body = DECIDE.format(tests="\n".join(tests))
+    kinds = {"run": "run", "parameters": "input", **dict.fromkeys(founds, "input")}
+    behind.append(Launch(_kernel(engine, "decide_settled", body, kinds), "all", 1, blocks=1))
+    return Measuring(tuple(ahead), tuple(behind))
+
+
+def _kernel(engine: PlannedEngine, name: str, body: str, types: Mapping[str, str]) -> CudaKernel:
+    """A kernel of arguments of some kinds (``TYPES``), which finds of arrays with two buffers the one that is read."""
+    listed, chosen = dict(types), []
+    for array, flips in engine.flipped.items():
+        if array not in listed:
+            continue
+        kind = listed.pop(array)
+        listed |= {f"even_{array}": kind, f"odd_{array}": kind, flips: "counts"}
+        chosen.append(f"    const float* const {array} = {flips}[0] & 1 ? odd_{array} : even_{array};")
+    arguments = ", ".join(f"{TYPES[kind]} {argument}" for argument, kind in listed.items())
+    text = "\n".join([*chosen, body.strip("\n")])
+    source = KERNEL.format(name=in_ascii(name), arguments=arguments, body=in_ascii(text))
+    return CudaKernel(in_ascii(name), source, tuple(listed), 0, "run->over()")
