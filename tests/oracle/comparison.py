@@ -41,7 +41,7 @@ def verdicts(algorithm, given, features: int, runs: Iterable[Run], threads: int 
     device = Device(threads=threads)
     graph = algorithm.prepare_graph(given)
     program, inputs = trace(algorithm), algorithm.inputs(graph, features)
-    answers, specs = Answers(algorithm, graph, inputs, getattr(program.control, "norm", "max")), installed()
+    answers, specs = Answers(algorithm, graph, inputs, program.control.norm), installed()
     ended = []
     for run in runs:
         engine = made(run, specs)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 U = 2.0**-24
 WORST = (True, False)  # at worst, and on average over many vertices
-LEFT_OUT = 1.0  # of the tolerance: the largest change that is not propagated
+LEFT_OUT = 0.25  # of the tolerance: the largest change that is not propagated (harness.language.criterion)
 TINY = 2.0**-126  # the least normal float32: below it an engine may flush to zero
 
 
