@@ -68,9 +68,8 @@ class Compiler:
         self.compiled += 1
 
 
-def install() -> Compiler:
-    """Have engines load their modules through a compiler of this process."""
-    compiler = Compiler()
-    module_source.load_module = compiler
-    atexit.register(compiler.close)
-    return compiler
+def install() -> None:
+    """Have engines load their modules through a compiler of this process; once is enough."""
+    if not isinstance(module_source.load_module, Compiler):
+        module_source.load_module = Compiler()
+        atexit.register(module_source.load_module.close)

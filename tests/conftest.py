@@ -41,8 +41,8 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ.setdefault("ONYX_HARNESS_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
-def pytest_collection_finish() -> None:
-    """Keep the compiler of CPU kernels out of this process, where some test has it loaded."""
+def pytest_runtest_setup() -> None:
+    """Compile CPU kernels beside this process, once some test has loaded what compiles them."""
     if "harness.lowering.cpu.module_source" in sys.modules:
         from tests.compiling import install
 
