@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.language.algorithm import Inputs
+from harness.language.criterion import PROPAGATED_SHARE
 from harness.language.evaluation import Evaluator, Read, Without
 from harness.language.expressions import Expression
 from harness.language.program import EdgeReduce, GraphReduce, Program
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 UNIT = 2.0**-24
-LAG = 0.25  # of the tolerance
 # Libraries promise one or two units for division and square root, a few for the transcendental functions.
 ROUNDINGS = {
     "add": 1, "sub": 1, "mul": 1, "outer": 1, "max_product": 1, "div": 2, "sqrt": 2, "without": 4,
@@ -100,7 +100,9 @@ class RoundedRun(ReferenceRun):
     a sign of its own for its sums over in-edges.
     """
 
-    def __init__(self, program: Program, graph: Graph, features: int, *, lag: float = LAG, apart: bool = False) -> None:
+    def __init__(
+        self, program: Program, graph: Graph, features: int, *, lag: float = PROPAGATED_SHARE, apart: bool = False
+    ) -> None:
         super().__init__(program, graph, features)
         self._share = lag
         self._roundings = (np.asarray(graph.in_degrees, np.float64) - 1) / 2
