@@ -64,7 +64,7 @@ class OnyxSchedule:
     direction: Literal["push", "pull", "adaptive"] = option(
         "pull", "push along out-edges or pull along in-edges (adaptive: not there yet)", planned=("adaptive",)
     )
-    rebuild: int = option(16, "supersteps between rebuilding sums that round (change-driven push); 0: never")
+    rebuild: int = option(64, "supersteps between rebuilding sums that round (change-driven push); 0: never")
     dense_share: float | None = option(
         None, "share of arcs from which change-driven pull recomputes everything (None: 0.1 on the CPU, 0.01 on a GPU)"
     )

@@ -21,7 +21,7 @@ class GunrockSchedule:
     its place on the CPU, where it is refused.
     """
 
-    rebuild: int = option(16, "supersteps between rebuilding sums that round; 0: never")
+    rebuild: int = option(64, "supersteps between rebuilding sums that round; 0: never")
     balance: str | None = option(None, "GPU: block or merge_path (None: the default)")
 
     GPU_ONLY: ClassVar[tuple[str, ...]] = ("balance",)

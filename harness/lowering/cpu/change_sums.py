@@ -5,7 +5,7 @@ accumulator, or lost in it; these errors grow with the in-degree and with the nu
 was last rebuilt. So changes are pushed into rows of their own, ``change_<accumulator>``, and a kernel adds each row to
 its accumulator once a superstep. What that addition rounds off stays in the row (Fast2Sum: Dekker 1971), so an
 accumulator and its row together do not drift: on PageRank of ten published graphs (float64 oracle, tolerance 1e-6) the
-largest error in any superstep fell from 4e-4 to 6e-6, which is that of summing all messages in every superstep.
+largest error in any superstep fell from 4e-4 to 1e-5; summing all messages in every superstep has up to 7e-6.
 """
 
 from __future__ import annotations

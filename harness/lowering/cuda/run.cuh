@@ -74,11 +74,9 @@ __device__ inline void end_superstep(Run* run, Past* past)
     run->active = run->moved;
     run->moved = run->edges = run->dense = 0;
     run->superstep += 1;
-    if (run->active == 0 && run->settles && run->superstep >= run->sides) {
-        // Differences below the precision of a kept accumulator are lost in it, so before a run ends it is built anew.
-        if (run->rebuild == 0 || run->rebuilding) run->settled = 1;
-        run->confirming = 1;
-    }
+    // A run ends once a superstep that rebuilds accumulators moves nothing. What it moves is propagated as changes.
+    run->confirming = run->active == 0 && run->settles && run->superstep >= run->sides;
+    if (run->confirming && (run->rebuild == 0 || run->rebuilding)) run->settled = 1;
     const Count turn = run->superstep / run->sides;
     run->rebuilding = turn == 0 || run->confirming || (run->rebuild > 0 && turn % run->rebuild == 0);
     for (int group = 0; group < GROUPS; ++group)
