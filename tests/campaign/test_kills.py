@@ -98,7 +98,7 @@ class Killed:
         while True:
             process = self.start(sweep)
             # Every other time early: a sweep has many short states while it starts.
-            while kills > 0 and not ended(process, typical_s * self.draw.random() * self.draw.choice((0.1, 0.6))):
+            while kills > 0 and not ended(process, typical_s * self.draw.random() * self.draw.choice((0.1, 1.5))):
                 self.kill_one()
                 kills -= 1
             status = process.wait(timeout=HANGS_S)
