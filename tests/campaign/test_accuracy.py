@@ -101,6 +101,7 @@ def engine_of(monkeypatch):
                 first = super().run(most)
                 steps = list(first.supersteps)
                 while first.settled and len(steps) < most and len(steps) < len(first.supersteps) + beyond:
+                    self.settling.settled = False  # a settled engine takes no more supersteps
                     steps += super().run(1).supersteps
                 return RunStatistics(first.settled, steps)
 
