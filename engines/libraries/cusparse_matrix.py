@@ -40,6 +40,9 @@ class PreprocessUnavailable(RuntimeError):
 
 UNSUPPORTED = (cusparse.CuSparseError, PreprocessUnavailable, cupy.cuda.memory.OutOfMemoryError)
 ROUNDS = 5  # timings of each way, in turns
+# Of matrices with fewer entries only the plainest ways are tried: products with them take no longer than their launches,
+# and cuSPARSE 12.6 accessed invalid addresses for a matrix of two entries (algorithm 3; H100, CUDA 13.0).
+FEW_ENTRIES = 1 << 14
 LONG_MS = 50.0  # a way that takes longer is timed twice only
 
 
@@ -267,12 +270,18 @@ class Choices:
         self.made.clear()
         self._structures.clear()
 
+    def _ways(self, matrix: CsrMatrix, n: int) -> list[Way]:
+        """The ways to try: all that are allowed, or the plain ones among them for a matrix of few entries."""
+        ways = [way for way in all_ways(n) if self.allowed(way)]
+        plain = [way for way in ways if way.order == "row" and not way.preprocess]
+        return plain if plain and matrix.entries < FEW_ENTRIES else ways
+
     def _chosen(self, matrix: CsrMatrix, n: int) -> Choice:
         dense = cupy.random.random((matrix.shape[1], n), dtype=np.float32)
         dense[matrix.unused] = np.nan  # a rank over no out-edges, say
         refused: dict[Way, str] = {}
         guards: dict[Way, Guard] = {}
-        for way in filter(self.allowed, all_ways(n)):
+        for way in self._ways(matrix, n):
             try:
                 guards[way] = _guard_of(matrix, dense, way)
             except UNSUPPORTED as error:

@@ -5,8 +5,8 @@ entry may be off by the sum of
 
 - the distance of the reference itself from the fixed point, where it first moves by no more than 1.5 times the
   tolerance: what the stopping rule leaves, which is rho / (1 - rho) times the tolerance for a contraction by rho;
-- twice the response of the fixed point to rounding in float32 and to values that change-driven schedules do not send,
-  put in at their full size (:mod:`harness.language.rounding`).
+- twice the largest response, over the features of its vertex, of the fixed point to rounding in float32 and to values
+  that change-driven schedules do not send, put in at their full size (:mod:`harness.language.rounding`).
 
 The worst case of sums does not meet all vertices at once. So the sum of a feature's errors over the graph may be the
 first of these, and the response to the same errors where every vertex draws the sign of its sums.
@@ -110,7 +110,7 @@ class _Maker:
         apart = distances(exact, values(RoundedRun(*whole, apart=True)))
         found = {}
         for name in exact:
-            entries, totals = SLACK * worst[name], _sums(apart[name])
+            entries, totals = SLACK * _largest(np.maximum(worst[name], apart[name])), _sums(apart[name])
             if left is not None:
                 entries, totals = entries + left[name], totals + _sums(left[name])
             found[name] = Allowance(entries, totals)
@@ -150,6 +150,12 @@ class _Maker:
             if (now <= GROWTH * before).all():
                 return
             before = now
+
+
+def _largest(values: Array) -> Array:
+    """Every entry replaced by the largest of its row: a response to one pattern of signs crosses zero here and there."""
+    rows = values.reshape(len(values), -1).max(axis=1, initial=0.0)
+    return np.asarray(np.broadcast_to(rows.reshape(-1, *(1 for _ in values.shape[1:])), values.shape))
 
 
 def _sums(values: Array) -> Array:

@@ -87,10 +87,10 @@ def compare(
 
 
 def allowed(reference: Array, allowance: Array, floor: float = 0.0) -> Array:
-    """The allowance of every entry, and no less than a few roundings of the vertex's largest."""
+    """The allowance of every entry, and a few roundings of the vertex's largest."""
     y = _rows(reference)
     least = LEAST_ALLOWED * _scale(y, floor)
-    return np.asarray(np.maximum(_rows(allowance), least[:, None]).reshape(np.shape(allowance)))
+    return np.asarray((_rows(allowance) + least[:, None]).reshape(np.shape(allowance)))
 
 
 def within(
