@@ -40,8 +40,8 @@ class PreprocessUnavailable(RuntimeError):
 
 UNSUPPORTED = (cusparse.CuSparseError, PreprocessUnavailable, cupy.cuda.memory.OutOfMemoryError)
 ROUNDS = 5  # timings of each way, in turns
-# Of matrices with fewer entries only the plainest ways are tried: products with them take no longer than their launches,
-# and cuSPARSE 12.6 accessed invalid addresses for a matrix of two entries (algorithm 3; H100, CUDA 13.0).
+# Of matrices with fewer entries only the plainest ways are tried. A product takes no longer than its launches there, and
+# cuSPARSE of CUDA 13.0 accessed invalid addresses in one of the other ways for a graph of one vertex (H100).
 FEW_ENTRIES = 1 << 14
 LONG_MS = 50.0  # a way that takes longer is timed twice only
 
@@ -160,7 +160,7 @@ class CsrMatrix:
         if key not in self._ready:
             descriptor = self._descriptor()
             with _Operands(way, dense, result) as (b, c):
-                buffer = cupy.empty(self._call(way, "_bufferSize", descriptor, b, c), np.int8)
+                buffer = cupy.zeros(self._call(way, "_bufferSize", descriptor, b, c), np.int8)
                 if way.preprocess:
                     self._call(way, "_preprocess", descriptor, b, c, buffer)
             self._ready[key] = _Ready(descriptor, buffer)

@@ -153,7 +153,7 @@ class _Maker:
 
 
 def _largest(values: Array) -> Array:
-    """Every entry replaced by the largest of its row: a response to one pattern of signs crosses zero here and there."""
+    """Return every entry replaced by the largest of its row, as a response to one pattern of signs crosses zero."""
     rows = values.reshape(len(values), -1).max(axis=1, initial=0.0)
     return np.asarray(np.broadcast_to(rows.reshape(-1, *(1 for _ in values.shape[1:])), values.shape))
 
