@@ -40,8 +40,8 @@ class PreprocessUnavailable(RuntimeError):
 
 UNSUPPORTED = (cusparse.CuSparseError, PreprocessUnavailable, cupy.cuda.memory.OutOfMemoryError)
 ROUNDS = 5  # timings of each way, in turns
-# Of matrices with fewer entries only the plainest ways are tried. A product takes no longer than its launches there, and
-# cuSPARSE of CUDA 13.0 accessed invalid addresses in one of the other ways for a graph of one vertex (H100).
+# Of matrices with fewer entries only the plainest ways are tried. A product takes no longer than its launches there,
+# and cuSPARSE of CUDA 13.0 accessed invalid addresses in one of the other ways for a graph of one vertex (H100).
 FEW_ENTRIES = 1 << 14
 LONG_MS = 50.0  # a way that takes longer is timed twice only
 
