@@ -23,8 +23,11 @@ def collect_change(builder: CudaKernelBuilder, stage: EdgeReduce, block: str) ->
     after = before + change
     if len(message.shape) > 1:
         builder.store(f"vertex_{into}", "v", after, builder.mapping.kept(after), block)
-        blank = builder.accumulator(f"{into}_blank", message, stage.reducer, "kernel")
-        builder.store(f"change_{into}", "v", message, blank, block)
+        if builder.mapping.feature_aware:
+            blank = builder.accumulator(f"{into}_blank", message, stage.reducer, "kernel")
+            builder.store(f"change_{into}", "v", message, blank, block)
+        else:
+            builder.blank(f"change_{into}", "v", message, stage.reducer, block)
         return
     rest = change - (after - before)
     rest = where(rest == rest, rest, 0.0)  # NaN behind an infinite sum

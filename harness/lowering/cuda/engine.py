@@ -67,7 +67,7 @@ class CudaEngine(ModelledEngine):
         import cupy
 
         self.launcher = Launcher(self)
-        self.memory = DeviceMemory(self.program, self.graph, self.layout, self.arc)
+        self.memory = DeviceMemory(self.program, self.graph, self.layout, self.arc, self.tracking.propagated_share)
         self.memory.need(self.array_names())
         for name, (values, dtype) in self.own_arrays().items():
             self.memory.empty(name, values, dtype)

@@ -20,7 +20,7 @@ from harness.lowering.cuda.accesses import Access
 from harness.lowering.cuda.code import Value
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape
 from harness.lowering.cuda.mapping import Location, Mapping
-from harness.lowering.cuda.names import in_ascii, kernel_name
+from harness.lowering.cuda.names import in_ascii, kernel_name, parameter_names, propagated_tolerance
 from harness.lowering.cuda.templates import blocks_of, filled
 
 Scratch: TypeAlias = Literal["global", "shared"]  # where matrices of a thread's own lie; global: in local memory
@@ -112,7 +112,7 @@ class CudaKernelBuilder:
         self.root = self.blocks["kernel"]
         computed = {"fetch": self.blocks["visit"]} if "fetch" in self.blocks else {}
         self.mapping = Mapping(
-            layout, team, self._locate, self.root, tuple(program.parameters),
+            layout, team, self._locate, self.root, parameter_names(program),
             feature_aware=feature_aware, computed=computed, holds=holds,
         )  # fmt: skip
 
@@ -211,12 +211,12 @@ class CudaKernelBuilder:
         node = self.reading(space, name)
         if len(node.shape) == 2:
             return "true"  # comparing k x k elements costs more than it saves: a matrix always counts as moved
-        tolerance = None if exact else self.tolerance() if share == 1.0 else f"({share}f * {self.tolerance()})"
+        tolerance = None if exact else self.tolerance(propagated=share != 1.0)
         return self.mapping.differs(node, new, self.blocks[block], tolerance, self.program.control.relative)
 
-    def tolerance(self) -> str:
-        """The program's tolerance; 0 where it has none."""
-        name = self.program.control.tolerance
+    def tolerance(self, *, propagated: bool = False) -> str:
+        """The program's tolerance, or the share of it that is ``propagated``; 0 where it has none."""
+        name = propagated_tolerance(self.program) if propagated else self.program.control.tolerance
         return "0.0f" if name is None else self.mapping.lower(parameter(name, "float")).text
 
     def counter(self, name: str, target: str) -> str:

@@ -104,6 +104,7 @@ class Mapping(Lowering):
 
     def blank(self, array: str, index: str, message: Expression, reducer: Reducer, block: Block) -> None:
         """Set an accumulator in memory to the reducer's identity (with features in a loop)."""
+        assert not self.feature_aware, "a lane would have to know which features it holds"
         start, value = self.start(array, index, message), literal(IDENTITY[reducer])
         if not message.shape:
             block.line(f"{array}[{index}] = {value};")

@@ -12,6 +12,7 @@ from harness.language import Inputs, Program
 from harness.language.program import Property
 from harness.language.start import Start
 from harness.lowering.cuda.layout import DeviceLayout
+from harness.lowering.cuda.names import parameter_names, propagated_tolerance
 from harness.lowering.edge_order import places
 
 if TYPE_CHECKING:
@@ -41,14 +42,18 @@ def values_of(prop: Property, graph: Graph, layout: DeviceLayout) -> int:
 class DeviceMemory:
     """Allocates what kernels name, and sets it to the start of a run.
 
-    ``doubled``: arrays with a second buffer, ``next_<name>``.
+    ``doubled``: arrays with a second buffer, ``next_<name>``. ``propagated_share``: of the tolerance, beyond which a
+    change is propagated.
     """
 
-    def __init__(self, program: Program, graph: Graph, layout: DeviceLayout, arc: type[np.generic]) -> None:
+    def __init__(
+        self, program: Program, graph: Graph, layout: DeviceLayout, arc: type[np.generic], propagated_share: float
+    ) -> None:
         import cupy
 
         self.cupy = cupy
         self.program, self.graph, self.layout, self.arc = program, graph, layout, arc
+        self.propagated_share = propagated_share
         self.arrays: dict[str, Any] = {}
         self.needed: set[str] = set()
         self._inputs: Inputs | None = None  # those that are on the device
@@ -82,7 +87,10 @@ class DeviceMemory:
         No kernel writes an input, so the inputs of the reset before stay where they are.
         """
         values = dict(self.program.parameters) | dict(inputs.parameters)
-        numbers = [values[name] for name in self.program.parameters] or [0.0]
+        if self.program.control.tolerance is not None:
+            tolerance = values[self.program.control.tolerance]
+            values[propagated_tolerance(self.program)] = self.propagated_share * tolerance
+        numbers = [values[name] for name in parameter_names(self.program)] or [0.0]
         self._upload("parameters", np.array(numbers, np.float32))
         start = Start(self.program, self.graph, self.layout.features, inputs, state)
         kept, self._inputs = self._inputs is inputs, None

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from harness.language.program import Program
     from harness.lowering.cuda.kernels import CudaKernel
     from harness.lowering.cuda.launches import Launch
 
@@ -43,6 +44,24 @@ BUILT_IN = re.compile(
     r"[A-Z_].*|(thread|block)Idx|(block|grid)Dim|warpSize|dim3|(cuda|atomic|make_).*"
     r"|u?(char|short|int|long|longlong|float|double)[1-4](_\w+)?|u?int(_fast|_least|ptr|max)?\d*_t|(size|ptrdiff)_t"
 )
+
+
+def propagated_tolerance(program: Program) -> str:
+    """Return the name, which no parameter of the program has, of the number behind the program's own parameters.
+
+    The number is the share of the tolerance beyond which a change is propagated. Multiplying it in the kernel instead
+    costs a register, for which the compiler spills others.
+    """
+    name = "propagated_tolerance"
+    while name in program.parameters:
+        name += "_"
+    return name
+
+
+def parameter_names(program: Program) -> tuple[str, ...]:
+    """Return the names of the array ``parameters`` of a module, in its order."""
+    own = tuple(program.parameters)
+    return own if program.control.tolerance is None else (*own, propagated_tolerance(program))
 
 
 def in_ascii(text: str) -> str:
