@@ -8,8 +8,10 @@ import sys
 from rich.console import Console, ConsoleRenderable
 from rich.text import Text
 
-# A table that is piped into a file should not be folded to the 80 columns that rich assumes there.
+# Text that is piped into a file should not be folded to the 80 columns that rich assumes there. Tables get there what
+# they need, so that nothing of them is folded or cut off.
 _WIDTH_ELSEWHERE = 180
+_ANY_WIDTH = 10_000
 
 
 def console() -> Console:
@@ -18,10 +20,22 @@ def console() -> Console:
     return Console(highlight=False, width=None if on_terminal else _WIDTH_ELSEWHERE)
 
 
+def show_table(out: Console, shown: ConsoleRenderable) -> None:
+    """Print a table within a terminal; elsewhere as wide as it is."""
+    if not out.is_terminal:
+        out = Console(file=out.file, highlight=False, width=max(_WIDTH_ELSEWHERE, widest(shown)))
+    out.print(shown)
+
+
+def widest(shown: ConsoleRenderable) -> int:
+    """Return the number of characters at which nothing is folded."""
+    return Console(width=_ANY_WIDTH).measure(shown).maximum
+
+
 def as_text(shown: ConsoleRenderable) -> str:
     """What a console would print, as plain lines for a file."""
     lines = io.StringIO()
-    Console(file=lines, highlight=False, width=_WIDTH_ELSEWHERE).print(shown)
+    show_table(Console(file=lines, highlight=False), shown)
     return lines.getvalue()
 
 

@@ -13,7 +13,7 @@ from rich.text import Text
 from harness.records import Mark, Record
 from harness.records.outcome import Outcome
 from harness.report.comparison import accuracy_note, changed_graph_notes, confidence_note, group_of
-from harness.report.console import as_text, console, literal
+from harness.report.console import as_text, console, literal, show_table
 from harness.report.failures import failures
 from harness.report.layout import Layout, layout_table, legend
 from harness.report.memory import memory_legend, memory_table
@@ -31,7 +31,7 @@ def show_sweep(records: Sequence[Record], cells: int, baseline: str | None, fold
     """Print the table of a sweep of ``cells`` cells, then every cell that is not ok with its reason."""
     out = console()
     if records:
-        out.print(comparison_table(records, baseline, out.width))
+        show_table(out, comparison_table(records, baseline, out.width if out.is_terminal else None))
     for note in changed_graph_notes(records):
         out.print(literal(f"! {note}"))
     for note in _mark_notes(records):
@@ -42,7 +42,7 @@ def show_sweep(records: Sequence[Record], cells: int, baseline: str | None, fold
         out.print(Text(UNSETTLED_NOTE))
     rows = warm_rows(records)
     if rows:
-        out.print(warm_table(rows))
+        show_table(out, warm_table(rows))
         out.print(Text(NOTE))
     _show_reasons(out, records)
     if len(records) < cells:
@@ -73,7 +73,7 @@ def show_forecast(sweep: str, cells: Sequence[Forecast]) -> None:
         names = [literal(cell.labels["graph"]), literal(cell.labels["algorithm"]), Text(k)]
         runs = Text("run", "green") if cell.runs else Text("skip", "yellow")
         table.add_row(*names, literal(cell.labels["engine"]), Text(str(cell.round)), runs, literal(cell.why))
-    out.print(table)
+    show_table(out, table)
     out.print(Text(f"sweep {sweep}: {sum(cell.runs for cell in cells)} of {len(cells)} cells would be run"))
 
 
@@ -89,7 +89,7 @@ def show_layout(records: Sequence[Record], layout: Layout, folder: Path) -> None
     lines += changed_graph_notes(records)
     told = Text("\n").join(map(Text, lines))
     shown = Group(title, table, *([told] if told else []))
-    out.print(shown)
+    show_table(out, shown)
     try:
         text = folder / f"{LAYOUT_STEM}.txt"
         write_whole(text, as_text(shown))

@@ -42,7 +42,7 @@ def test_what_is_reduced_over_the_whole_graph_is_checked_too(outcomes):
     outcome, reason, validation = found["fake_right", "pagerank"]
     assert outcome == "ok", reason
     assert validation["against"].startswith("supersteps 1 and ")
-    assert validation["error"] < 1e-6
+    assert validation["error"] < 1e-4  # of its tolerance: a settled run may still move by that
     assert found["fake_wrong", "pagerank"][0] == "wrong"
 
 

@@ -21,6 +21,7 @@ def test_als_is_explained_in_full():
         "  supersteps: until settled (within self.tolerance, absolute), at most 30, alternating sides\n"
         "  output lf, relative error at most 0.0015\n"
         "watched: vertex lf\n"
+        "settled when no entry of lf moves by more than self.tolerance, absolute; measured in every 4th superstep\n"
         "fold groups (push)\n"
         "  edge: score, gram\n"
         "  vertex: solve\n"
