@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from harness.conformance.__main__ import main
@@ -83,6 +84,16 @@ def test_a_broken_engine_is_caught(installed, capsys, name):
     assert f"::{check}" in told
     assert words in told
     assert " error" not in told.splitlines()[-1], "it failed before the check was reached"
+
+
+def test_a_leak_shows_in_a_process_that_has_memory_left_over(installed, capsys):
+    """Free memory between blocks that are still held, as a process has that ran other things before."""
+    blocks = [np.ones(30_000, np.uint8) for _ in range(20_000)]
+    held = blocks[::50]
+    del blocks
+    assert main(["leaks_memory", "--", "-q", "-k", RELEASED]) == 1
+    assert RELEASED in capsys.readouterr().out
+    assert len(held) == 400
 
 
 def test_a_right_engine_passes(installed):
