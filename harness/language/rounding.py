@@ -5,7 +5,9 @@ in-edges of a vertex, added in any order, may be off by (n - 1) u of the sum of 
 Stability of Numerical Algorithms", 2002, sec. 4.2). One after another, equal terms get near: each is rounded alike, so
 that the sum is off by up to n u / 4. Half of the bound is put in. A sum over all vertices is pairwise or in float64:
 (32 + log2 V) u. A linear system is solved with a componentwise backward error of (3 K + 1) u (sec. 10.1). A source may
-lag behind by a share of the tolerance, since change-driven schedules send only what moved by more.
+lag behind by a share of the tolerance, since change-driven schedules send only what moved by more. So may a property of
+an edge: one of the n factors of a product by an n-th of the tolerance, relative to its value. Edges lag for a vertex
+together, as the terms of its sums err together, so half of this bound is put in as well.
 
 A run puts in all of these errors at their full size, each with the same sign at every vertex and in every superstep, so
 that they add up along paths and around cycles instead of cancelling. An operation draws its sign, since equal errors of
@@ -23,10 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.language.algorithm import Inputs
-from harness.language.criterion import PROPAGATED_SHARE
+from harness.language.analysis import factors
+from harness.language.criterion import propagated_share
 from harness.language.evaluation import Evaluator, Read, Without
 from harness.language.expressions import Expression
-from harness.language.program import EdgeReduce, GraphReduce, Program
+from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, Program
 from harness.language.reference import ReferenceRun
 
 if TYPE_CHECKING:
@@ -96,15 +99,16 @@ class RoundedEvaluator(Evaluator):
 class RoundedRun(ReferenceRun):
     """A reference run with the errors of this module in it.
 
-    ``lag``: the share of the program's tolerance by which sources may lag behind. ``apart``: whether every vertex has
-    a sign of its own for its sums over in-edges.
+    ``lag``: the share of the program's tolerance by which sources may lag behind (None: what engines may leave unsent).
+    ``apart``: whether every vertex has a sign of its own for its sums over in-edges.
     """
 
     def __init__(
-        self, program: Program, graph: Graph, features: int, *, lag: float = PROPAGATED_SHARE, apart: bool = False
+        self, program: Program, graph: Graph, features: int, *, lag: float | None = None, apart: bool = False
     ) -> None:
         super().__init__(program, graph, features)
-        self._share = lag
+        self._share = propagated_share(program) if lag is None else lag
+        self._factors = factors(program)
         self._roundings = (np.asarray(graph.in_degrees, np.float64) - 1) / 2
         if apart:
             self._roundings *= np.random.default_rng(0).choice([-1.0, 1.0], graph.num_vertices)
@@ -120,15 +124,25 @@ class RoundedRun(ReferenceRun):
         return RoundedEvaluator(read, self._parameters, self.features, without)
 
     def _sent(self, name: str, sources: Array) -> Array:
-        return self._lagging(name, super()._sent(name, sources))
+        return self._lagging(name, super()._sent(name, sources), self._lag)
 
-    def _lagging(self, name: str, values: Array) -> Array:
+    def _lagging(self, name: str, values: Array, lag: float) -> Array:
         """What may have been sent last of a property; what is zero has nothing to send."""
-        if not self._lag or name not in self._state or values.dtype == np.bool_:
+        if not lag or name not in self._state or values.dtype == np.bool_:
             return values
         size = np.abs(values)
-        lag = self._lag * size if self._lag_relative else np.minimum(self._lag, size)
-        return off(values, signs(name, values), lag)
+        return off(values, signs(name, values), lag * size if self._lag_relative else np.minimum(lag, size))
+
+    def _update_edges(self, stage: EdgeUpdate) -> None:
+        super()._update_edges(stage)
+        name = stage.updates
+        if name not in self._factors:
+            self._value[name] = self._lagging(name, self._value[name], self._lag / 2)
+        elif self._lag:
+            value, count = self._value[name], np.empty(self.graph.num_edges)
+            count[self._arc] = np.maximum(self.graph.in_degrees, 1)[self._destinations]
+            lag = (self._lag / 2 / count).reshape(-1, *(1 for _ in value.shape[1:])) * np.abs(value)
+            self._value[name] = off(value, signs(name, value), lag)
 
     def _received(self, stage: EdgeReduce, messages: Array, arcs: slice) -> Array:
         if stage.reducer not in ("sum", "prod"):

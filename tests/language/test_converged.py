@@ -51,6 +51,19 @@ class Float32Run(ReferenceRun):
         self._value[stage.into] = self._value[stage.into].astype(np.float32)
 
 
+class LaggingRun(ReferenceRun):
+    """Stores a message when one of its entries has moved by more than its share of the tolerance of the product."""
+
+    def _update_edges(self, stage):
+        old = self._value[stage.updates]
+        super()._update_edges(stage)
+        new, count = self._value[stage.updates], np.empty((self.graph.num_edges, 1))
+        count[self._arc, 0] = self.graph.in_degrees[self._destinations]
+        tolerance, moved = self._parameters["tolerance"], np.abs(new - old)
+        far = (moved > tolerance) | (moved > tolerance / count * np.abs(new))
+        self._value[stage.updates] = np.where(far.any(axis=1, keepdims=True), new, old)
+
+
 def posed(algorithm, graph, features):
     """The program, the graph that it runs on, the number of features and the inputs."""
     graph = algorithm.prepare_graph(graph)
@@ -161,6 +174,17 @@ def test_an_answer_from_ten_times_the_tolerance_is_wrong(name):
     wrong, statistics = outputs(ReferenceRun(program, graph, features), looser, program)
     assert statistics.settled
     assert not compare(program, wrong, answer.values, answer.allowances).ok
+
+
+@pytest.mark.parametrize("supersteps", [5, 20, 60])
+@pytest.mark.parametrize("features", [2, 8])
+def test_messages_within_the_tolerance_need_not_be_stored(features, supersteps):
+    algorithm = BeliefPropagation(vertices="drawn", supersteps=supersteps)
+    question = program, graph, _, inputs = posed(algorithm, grid(rows=24, columns=24), features)
+    answer = answer_for(question)
+    values, _ = outputs(LaggingRun(program, graph, features), inputs, program)
+    found = compare(program, values, answer.values, answer.allowances)
+    assert found.ok, found.detail
 
 
 def test_a_small_feature_is_not_hidden_behind_a_large_one():
