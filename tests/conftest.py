@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.processes import HANGS_S
 
+pytest_plugins = ("pytester", "tests.selection")
 ROOT = Path(__file__).parents[1]
 FAKES = ROOT / "tests" / "campaign" / "fakes"
 

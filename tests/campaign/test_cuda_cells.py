@@ -146,12 +146,6 @@ def test_a_kernel_that_does_not_compile_ends_a_cell(told, tmp_path, monkeypatch,
     assert ended["reason"] in capsys.readouterr().err
 
 
-ON_A_GPU = (
-    pytest.mark.gpu,
-    pytest.mark.skipif(bool(cuda_unavailable(0)), reason=cuda_unavailable(0) or "there is one"),
-)
-
-
 @pytest.fixture
 def ran(tmp_path, monkeypatch):
     """Runs a cell on a GPU in a process of its own; its record."""
@@ -182,7 +176,8 @@ def test_without_a_device_nothing_is_held(ran):
     assert record["config"]["limits"]["device_memory_gb"] == 1.0
 
 
-@pytest.mark.parametrize("engine", [pytest.param(name, marks=ON_A_GPU) for name in ("cusparse", "torch", "onyx")])
+@pytest.mark.gpu
+@pytest.mark.parametrize("engine", ["cusparse", "torch", "onyx"])
 def test_a_cell_on_a_gpu_is_ok_and_its_record_tells_of_the_gpu(ran, engine):
     record = ran(engine)
     assert record["outcome"] == "ok", record["reason"] + record["output"]
@@ -208,7 +203,8 @@ FAILING = {
 }
 
 
-@pytest.mark.parametrize("case", [pytest.param(name, marks=ON_A_GPU) for name in FAILING])
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", FAILING)
 def test_what_a_gpu_cannot_do_is_an_outcome_and_its_process_ends(ran, case):
     """A process that has ended has given its device memory back: the driver sees to that."""
     engine, asked, outcome, words = FAILING[case]

@@ -12,9 +12,6 @@ pytestmark = pytest.mark.gpu
 
 @pytest.fixture(scope="module")
 def cupy():
-    reason = cuda_unavailable(0)
-    if reason:
-        pytest.skip(reason)
     return pytest.importorskip("cupy")
 
 

@@ -7,13 +7,9 @@ import pytest
 
 from harness.campaign.refusal import ran_out_of_memory
 from harness.device.cuda import require_memory
-from harness.device.driver import cuda_unavailable
 from harness.device.pools import Pool
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(bool(cuda_unavailable(0)), reason=cuda_unavailable(0) or "there is one"),
-]
+pytestmark = pytest.mark.gpu
 MEBIBYTE = 1 << 20
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from harness.contract import Device, No, Phases, RunStatistics
-from harness.device.driver import cuda_unavailable
 from harness.graph import Graph
 from harness.language import trace
 from harness.language.reference import ReferenceRun
@@ -28,13 +27,6 @@ ENGINES = {
 }
 FEATURES = (1, 3, 4, 8, 33)
 BLOCKS = {"inverse_of_a_destination"}  # a product with a matrix of k x k blocks, which SciPy alone has
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _device():
-    reason = cuda_unavailable(0)
-    if reason:
-        pytest.skip(reason)
 
 
 def prepared(engine_name, program_, graph, features):
