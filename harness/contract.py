@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from harness import clock
+from harness.specifications import AlgorithmSpec, EngineSpec, GraphSpec
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
     from harness.graph import Graph
     from harness.language import Inputs, Program
     from harness.transactions import Behaviour
+
+__all__ = [
+    "AlgorithmSpec", "Device", "Direction", "Engine", "EngineFailure", "EngineSpec", "GraphSpec", "No", "Phases",
+    "RunStatistics", "ScheduleError", "Superstep", "Yes", "option", "schedule_from_options",
+]  # fmt: skip
 
 T = TypeVar("T")
 Direction = Literal["push", "pull", "dense"]
@@ -43,48 +49,6 @@ class Device:
     kind: Literal["cpu", "cuda"] = "cpu"
     index: int = 0
     threads: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
-
-
-@dataclass(frozen=True)
-class EngineSpec:
-    """What a plugin registers for an engine; light enough to build at start-up.
-
-    ``schedule`` is a frozen dataclass whose fields (each with ``metadata={"help": ...}``) are the engine's options;
-    ``factory`` is ``"package.module:Class"``, imported only when a cell needs it; ``requires`` names the modules it
-    imports.
-    """
-
-    name: str
-    help: str
-    schedule: type
-    factory: str
-    requires: tuple[str, ...] = ()
-    devices: tuple[str, ...] = ("cpu",)
-
-
-@dataclass(frozen=True)
-class AlgorithmSpec:
-    """What a plugin registers for an algorithm: ``factory`` is ``"package.module:Class"``, an ``Algorithm``."""
-
-    name: str
-    help: str
-    factory: str
-
-
-@dataclass(frozen=True)
-class GraphSpec:
-    """What a plugin registers for a graph: ``factory`` is ``"package.module:function"``; ``parameters``: defaults.
-
-    ``check``, if given, is such a function too. It is called once, before a sweep starts any process, with those
-    parameters that its signature names, and raises GraphError for values that the factory would refuse. It must be
-    cheap, and its module must not import numerical libraries beside NumPy.
-    """
-
-    name: str
-    help: str
-    factory: str
-    parameters: Mapping[str, object] = field(default_factory=dict)
-    check: str = ""
 
 
 @dataclass(frozen=True)

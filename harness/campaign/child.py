@@ -12,7 +12,7 @@ import resource
 import sys
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -30,6 +30,7 @@ from harness.campaign.refusal import (
     ran_out_of_memory,
     refusal,
 )
+from harness.campaign.solved import Solved
 from harness.contract import EngineSpec, No, Phases, schedule_from_options
 from harness.device.errors import DeviceUnavailable
 from harness.device.finishing import finishing
@@ -38,36 +39,11 @@ from harness.plugins import Registry, load_plugins
 from harness.records.outcome import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from harness.campaign.change import ColdRun
-    from harness.campaign.measurement import Timing
     from harness.campaign.problem import Problem
-    from harness.campaign.scrutiny import Evidence
-    from harness.campaign.transitions import Checked
     from harness.contract import Engine
     from harness.language.sampled import Sample
-    from harness.records import Mark
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Solved:
-    """The outputs, whether the run claims to be settled, how many supersteps it reports, what was checked on a sample,
-    the cold run beside a warm one, the times with their marks, and the evidence for the answer and the times."""
-
-    values: Mapping[str, NDArray[Any]]
-    settled: bool
-    supersteps: int
-    checked: Checked | None
-    cold: ColdRun | None
-    timing: Timing
-    marks: list[Mark]
-    sample: Sample | None
-    evidence: Evidence
 
 
 def main(arguments: list[str]) -> int:

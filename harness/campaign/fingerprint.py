@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.graph.adjacency import frozen
 from harness.graph.digest import array_digests
-from harness.language.algorithm import Inputs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,12 +17,6 @@ if TYPE_CHECKING:
 
 class InputsChanged(RuntimeError):
     """An engine wrote to the arrays that it was given; the message names them."""
-
-
-def read_only(inputs: Inputs) -> Inputs:
-    """Return inputs with read-only copies of the arrays, in read-only mappings."""
-    properties = {name: frozen(np.array(array)) for name, array in inputs.properties.items()}
-    return Inputs(MappingProxyType(properties), MappingProxyType(dict(inputs.parameters)))
 
 
 class Fingerprint:

@@ -20,7 +20,7 @@ from harness.plain_text import describe_error, message_of, print_traceback
 from harness.records.outcome import Outcome
 
 if TYPE_CHECKING:
-    from harness.campaign.child import Solved
+    from harness.campaign.solved import Solved
 
 
 def judge(cell: Cell, problem: Problem, solved: Solved, draft: Draft, phases: Phases, folder: Path) -> None:

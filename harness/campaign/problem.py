@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
 from harness.campaign.cell import Cell, digest, load
 from harness.campaign.draft import Draft
-from harness.campaign.fingerprint import read_only
-from harness.campaign.reference import Compute, compute
 from harness.campaign.sources import source_hash
 from harness.contract import Phases
+from harness.graph.adjacency import frozen
 from harness.graph.named import open_graph
 from harness.language import MOST_FEATURES, Algorithm, Inputs, InvalidInput, Program, trace
 from harness.language.errors import authored
@@ -24,14 +25,17 @@ from harness.plugins import Registry
 if TYPE_CHECKING:
     from harness.graph import Graph
 
+Kind: TypeAlias = Literal["reference", "settled", "converged", "warm", "varied"]  # of a reference
+Compute: TypeAlias = Callable[["Problem", Kind], None]
+
 
 @dataclass(frozen=True)
 class Problem:
     """A program with its graph and inputs. ``given`` is the graph that the cell names, ``graph`` what the algorithm
     made of it to run on; ``key`` is the hash of all that the answer depends on, ``told`` the fields of a record that
     describe it. Of a warm run, ``start`` is what it starts from; ``by_residual``: its answer is one of several fixed
-    points, and is held against its own next superstep. ``compute`` puts a reference into the cache: by default in this
-    process."""
+    points, and is held against its own next superstep. ``compute`` puts a reference into the cache; None: this process
+    computes it."""
 
     algorithm: Algorithm
     program: Program
@@ -44,7 +48,7 @@ class Problem:
     told: dict[str, Any]
     start: WarmStart | None = None
     by_residual: bool = False
-    compute: Compute = compute
+    compute: Compute | None = None
 
     @property
     def wanted(self) -> tuple[str, ...]:
@@ -102,6 +106,12 @@ def inputs_of(algorithm: Algorithm, program: Program, graph: Graph, features: in
         inputs = algorithm.inputs(graph, features)
     check_inputs(program, graph, features, inputs)
     return inputs
+
+
+def read_only(inputs: Inputs) -> Inputs:
+    """Return inputs with read-only copies of the arrays, in read-only mappings."""
+    properties = {name: frozen(np.array(array)) for name, array in inputs.properties.items()}
+    return Inputs(MappingProxyType(properties), MappingProxyType(dict(inputs.parameters)))
 
 
 def _features(cell: Cell, algorithm: Algorithm, graph: Graph) -> int:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +29,9 @@ from harness.language.algorithm import Algorithm, Allowance, Answer
 from harness.language.converged import answer_at_limit, fixed_point
 
 if TYPE_CHECKING:
-    from harness.campaign.problem import Problem
+    from harness.campaign.problem import Kind, Problem
     from harness.graph import Graph
     from harness.language import Inputs, Program
-
-Kind: TypeAlias = Literal["reference", "settled", "converged", "warm", "varied"]
-Compute: TypeAlias = Callable[["Problem", Kind], None]
 
 _ANSWER_FILE = "answer.json"
 _GROUPS = ("values", "entries", "totals")  # the arrays of an answer: its values, and of its allowances
@@ -128,7 +125,7 @@ def _kept(problem: Problem, kind: Kind) -> Answer | None:
                 damaged = True
                 with filling_cache():
                     shutil.rmtree(folder)
-        problem.compute(problem, kind)
+        (problem.compute or compute)(problem, kind)
         answer = _read(folder)
     return replace(answer, method=f"{answer.method} ({_HEALED})") if damaged and answer is not None else answer
 

@@ -23,8 +23,7 @@ from harness.plain_text import describe_error
 from harness.plugins import load_plugins
 
 if TYPE_CHECKING:
-    from harness.campaign.problem import Problem
-    from harness.campaign.reference import Kind
+    from harness.campaign.problem import Kind, Problem
 
 _MODULE = "harness.campaign.reference_process"
 _FAILED, _NO_MEMORY, _NO_ROOM = 3, 4, 5

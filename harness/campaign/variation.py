@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.campaign.fingerprint import read_only
 from harness.campaign.measurement import answer_of
 from harness.campaign.plausibility import implausible
+from harness.campaign.problem import read_only
 from harness.language.algorithm import Inputs
 
 if TYPE_CHECKING:

@@ -2,9 +2,10 @@
 
 from harness.graph.adjacency import Adjacency
 from harness.graph.cache import cached
+from harness.graph.edges import Duplicates
 from harness.graph.errors import GraphError
 from harness.graph.formats import load_graph
-from harness.graph.graph import Duplicates, Graph
+from harness.graph.graph import Graph
 from harness.graph.named import open_graph
 
 __all__ = ["Adjacency", "Duplicates", "Graph", "GraphError", "cached", "load_graph", "open_graph"]

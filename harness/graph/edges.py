@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from harness.graph.adjacency import Adjacency, Array, as_index, compress, id_dtype
 from harness.graph.errors import GraphError
-from harness.graph.graph import Duplicates, Graph
+
+Duplicates = Literal["error", "sum", "min", "keep"]
 
 
 def build(
@@ -21,12 +22,12 @@ def build(
     duplicates: Duplicates,
     symmetrize: bool,
     edge_data: Mapping[str, ArrayLike] | None,
-    *,
     name: str,
-    directed: bool,
-    **graph_data: Any,
-) -> Graph:
-    """`Graph.from_edges`, which documents the arguments; `graph_data` goes to the Graph as it is."""
+) -> tuple[Adjacency, Array | None, dict[str, Array]]:
+    """Return the CSR of the arcs with their weights and data in its order; `Graph.from_edges` documents the arguments.
+
+    Raises GraphError for arguments that do not fit.
+    """
     if duplicates not in get_args(Duplicates):
         raise GraphError(f"graph {name!r}: duplicates={duplicates!r}; choose one of {', '.join(get_args(Duplicates))}")
     u, v, num_vertices = checked_ids(sources, destinations, num_vertices, name)
@@ -42,17 +43,7 @@ def build(
         order, payload = payload, None if w is None else w[payload]
         data = {key: value[order] for key, value in data.items()}
     csr, payload = merge_parallel(csr, payload, duplicates, name, bool(data))
-    prepared = {key: value for key, value in graph_data.items() if key not in ("labels", "vertex_data")}
-    return Graph(
-        csr,
-        name=name,
-        directed=directed,
-        weights=payload,
-        labels=None if graph_data["labels"] is None else checked_labels(graph_data["labels"], name),
-        vertex_data={key: np.array(value) for key, value in (graph_data["vertex_data"] or {}).items()},
-        edge_data=data,
-        **prepared,
-    )
+    return csr, payload, data
 
 
 def checked_ids(
@@ -176,48 +167,37 @@ def first_of_parallel(csr: Adjacency) -> NDArray[np.bool_]:
     return first
 
 
-def add_missing_reverses(graph: Graph) -> Graph:
-    """The graph with a reverse added for every arc that has none (see Graph.with_reverse_arcs).
+def with_missing_reverses(csr: Adjacency) -> tuple[Adjacency, Array]:
+    """Return the CSR with a reverse added for every arc that has none, and the old position of each new arc's data.
 
     All arcs and then all reversed arcs are sorted stably together: a group of parallel arcs begins with the `p` that
     exist, and the i-th reversed one after them is missing when i >= p, that is at place 2p or later in the group.
     """
-    num_edges = graph.num_edges
-    sources, destinations = graph.csr.row_of_arc, graph.csr.neighbours
+    num_vertices, num_edges = csr.offsets.size - 1, csr.neighbours.size
+    sources, destinations = csr.row_of_arc, csr.neighbours
     u, v = np.concatenate([sources, destinations]), np.concatenate([destinations, sources])
     del sources
-    csr, payload = compress(u, v, graph.num_vertices, np.arange(2 * num_edges, dtype=id_dtype(2 * num_edges)))
+    both, payload = compress(u, v, num_vertices, np.arange(2 * num_edges, dtype=id_dtype(2 * num_edges)))
     del u, v
     assert payload is not None
-    starts = np.flatnonzero(first_of_parallel(csr))
+    starts = np.flatnonzero(first_of_parallel(both))
     existing = np.add.reduceat(payload < num_edges, starts, dtype=np.int64)
     sizes = np.diff(np.append(starts, payload.size))
     place = np.arange(payload.size) - np.repeat(starts, sizes)
     kept = np.flatnonzero((payload < num_edges) | (place >= np.repeat(2 * existing, sizes)))
     del place
     origin = payload[kept] % np.asarray(num_edges, dtype=payload.dtype)
-    offsets = np.searchsorted(kept, csr.offsets).astype(np.int64)
-    return graph._replace(
-        csr=Adjacency(offsets, csr.neighbours[kept]),
-        directed=False,
-        weights=None if graph.weights is None else graph.weights[origin],
-        edge_data={key: value[origin] for key, value in graph.edge_data.items()},
-    )
+    offsets = np.searchsorted(kept, both.offsets).astype(np.int64)
+    return Adjacency(offsets, both.neighbours[kept]), origin
 
 
-def select(graph: Graph, keep: Array) -> Graph:
-    """The graph of the arcs kept (see Graph.select_arcs)."""
-    if keep.dtype != np.bool_ or keep.shape != (graph.num_edges,):
+def select(csr: Adjacency, keep: Array, name: str) -> Adjacency:
+    """Return the CSR of the arcs kept. Raises GraphError when `keep` is not bool[E]."""
+    num_edges = csr.neighbours.size
+    if keep.dtype != np.bool_ or keep.shape != (num_edges,):
         raise GraphError(
-            f"graph {graph.name!r}: arcs are selected by {keep.dtype}{list(keep.shape)}; "
-            f"give bool[{graph.num_edges}], one for each arc"
+            f"graph {name!r}: arcs are selected by {keep.dtype}{list(keep.shape)}; "
+            f"give bool[{num_edges}], one for each arc"
         )
-    offsets = np.concatenate([[0], np.cumsum(keep, dtype=np.int64)])[graph.csr.offsets]
-    selected = graph._replace(
-        csr=Adjacency(offsets, graph.csr.neighbours[keep]),
-        directed=True,
-        weights=None if graph.weights is None else graph.weights[keep],
-        edge_data={key: value[keep] for key, value in graph.edge_data.items()},
-    )
-    selected.directed = graph.directed or not selected.has_reverse_edges
-    return selected
+    offsets = np.concatenate([[0], np.cumsum(keep, dtype=np.int64)])[csr.offsets]
+    return Adjacency(offsets, csr.neighbours[keep])

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from harness.graph import edges, identity, validation
 from harness.graph.adjacency import Adjacency, Array, frozen, transpose
+from harness.graph.edges import Duplicates
 from harness.graph.errors import GraphError
 from harness.graph.slices import taken
-
-Duplicates = Literal["error", "sum", "min", "keep"]
 
 
 class Graph:
@@ -84,13 +84,20 @@ class Graph:
 
         Raises GraphError for ids, weights or lengths that do not fit.
         """
-        from harness.graph.edges import build
-
-        graph_data = {"labels": labels, "vertex_data": vertex_data, "bipartite": bipartite, "meta": meta}
-        return build(
-            sources, destinations, num_vertices, weights, duplicates, symmetrize, edge_data,
-            name=name, directed=directed and not symmetrize, **graph_data,
-        )  # fmt: skip
+        csr, sorted_weights, sorted_data = edges.build(
+            sources, destinations, num_vertices, weights, duplicates, symmetrize, edge_data, name
+        )
+        return Graph(
+            csr,
+            name=name,
+            directed=directed and not symmetrize,
+            weights=sorted_weights,
+            labels=None if labels is None else edges.checked_labels(labels, name),
+            vertex_data={key: np.array(value) for key, value in (vertex_data or {}).items()},
+            edge_data=sorted_data,
+            bipartite=bipartite,
+            meta=meta,
+        )
 
     @cached_property
     def csc(self) -> Adjacency:
@@ -152,9 +159,7 @@ class Graph:
     @cached_property
     def content_hash(self) -> str:
         """Hexadecimal BLAKE2b of the structure, weights, labels and data; not of name, meta or origin."""
-        from harness.graph.identity import content_hash
-
-        return content_hash(self)
+        return identity.content_hash(self.arrays(), directed=self.directed, bipartite=self.bipartite)
 
     @property
     def nbytes(self) -> int:
@@ -186,15 +191,12 @@ class Graph:
         """
         if self.has_reverse_edges:
             return self
-        from harness.graph.edges import add_missing_reverses
-
-        return add_missing_reverses(self)
+        csr, origin = edges.with_missing_reverses(self.csr)
+        return self._with_arcs(csr, origin, directed=False)
 
     def with_weights(self, weights: ArrayLike | None) -> Graph:
         """The same graph with other weights, [E] in CSR order, finite (None: without). The CSC is shared."""
-        from harness.graph.edges import checked_weights
-
-        checked = None if weights is None else checked_weights(np.array(weights), self.num_edges, self.name)
+        checked = None if weights is None else edges.checked_weights(np.array(weights), self.num_edges, self.name)
         changed = self._replace(weights=checked)
         if "csc" in self.__dict__:
             changed.__dict__["csc"] = self.csc
@@ -208,15 +210,34 @@ class Graph:
 
         Raises GraphError when `keep` is not one bool for each arc.
         """
-        from harness.graph.edges import select
-
-        return select(self, np.asarray(keep))
+        kept = np.asarray(keep)
+        selected = self._with_arcs(edges.select(self.csr, kept, self.name), kept, directed=True)
+        selected.directed = self.directed or not selected.has_reverse_edges
+        return selected
 
     def validate(self) -> None:
         """Check all that this class promises, in O(V + E). Raises GraphError on the first thing that does not hold."""
-        from harness.graph.validation import validate
+        fault = (
+            validation.structure(self.csr)
+            or validation.order(self.csr)
+            or validation.values(self.weights, self.labels)
+            or ("it is undirected, but some arcs have no reverse arc" if self._lacks_reverses() else "")
+            or validation.sides(self.csr, self.bipartite)
+        )
+        if fault:
+            raise GraphError(f"graph {self.name!r}: {fault}; build it with Graph.from_edges")
 
-        validate(self)
+    def _lacks_reverses(self) -> bool:
+        return not self.directed and not self.has_reverse_edges
+
+    def _with_arcs(self, csr: Adjacency, origin: Array, *, directed: bool) -> Graph:
+        """Return the graph of other arcs; `origin`: the positions here, or a mask, of their weights and data."""
+        return self._replace(
+            csr=csr,
+            directed=directed,
+            weights=None if self.weights is None else self.weights[origin],
+            edge_data={key: value[origin] for key, value in self.edge_data.items()},
+        )
 
     def _replace(self, **changes: Any) -> Graph:
         fields: dict[str, Any] = {

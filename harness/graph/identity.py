@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from harness.graph.graph import Graph
+from harness.graph.adjacency import Array
 
 DIGEST_BYTES = 20
 
 
-def content_hash(graph: Graph) -> str:
-    """BLAKE2b over the graph's arrays (little-endian, with names, dtypes and shapes) and its kind, in hexadecimal."""
+def content_hash(given: Iterable[tuple[str, Array]], *, directed: bool, bipartite: tuple[int, int] | None) -> str:
+    """BLAKE2b over a graph's arrays (little-endian, with names, dtypes and shapes) and its kind, in hexadecimal."""
     digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
-    arrays = [(place, np.asarray(array, dtype=array.dtype.newbyteorder("<"))) for place, array in graph.arrays()]
+    arrays = [(place, np.asarray(array, dtype=array.dtype.newbyteorder("<"))) for place, array in given]
     head = {
-        "directed": graph.directed,
-        "bipartite": graph.bipartite,
+        "directed": directed,
+        "bipartite": bipartite,
         "arrays": [[place, array.dtype.str, array.shape] for place, array in arrays],
     }
     digest.update(json.dumps(head, sort_keys=True).encode())

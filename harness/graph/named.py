@@ -21,7 +21,7 @@ from harness.graph.errors import GraphError
 from harness.graph.graph import Graph
 
 if TYPE_CHECKING:
-    from harness.contract import GraphSpec
+    from harness.specifications import GraphSpec
 
 Factory = TypeVar("Factory", bound=Callable[..., Any])
 

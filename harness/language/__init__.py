@@ -1,6 +1,6 @@
 """The program language: algorithms written once, as maths over vertex and edge properties, and traced."""
 
-from harness.language.algorithm import MOST_FEATURES, Algorithm, Allowance, Answer, Inputs
+from harness.language.algorithm import MOST_FEATURES, Algorithm, Allowance, Answer, Inputs, trace
 from harness.language.errors import InvalidInput, LanguageError
 from harness.language.expressions import Expression, K
 from harness.language.operators import (
@@ -31,7 +31,7 @@ from harness.language.operators import (
     where,
 )
 from harness.language.program import Program
-from harness.language.tracing import ProgramBuilder, Reader, trace
+from harness.language.tracing import ProgramBuilder, Reader
 
 __all__ = [
     "MOST_FEATURES", "Algorithm", "Allowance", "Answer", "Expression", "Inputs", "InvalidInput", "K", "LanguageError",

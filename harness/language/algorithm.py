@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, datac
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.language.errors import InvalidInput
+from harness.language.errors import InvalidInput, LanguageError, authored
 from harness.language.expressions import parameter
+from harness.language.program import Program
+from harness.language.tracing import ProgramBuilder, line_of
 
 if TYPE_CHECKING:
     from harness.graph import Graph
-    from harness.language.tracing import ProgramBuilder
 
 MOST_FEATURES = 256  # of a program, on any engine: compiled kernels hold a row of features at once
 Values = Mapping[str, NDArray[np.generic]]
@@ -136,3 +137,16 @@ class Algorithm:
         kinds: dict[object, type] = {"float": float, float: float, "bool": bool, bool: bool}
         fields = dataclasses.fields(self)  # type: ignore[arg-type]
         return {f.name: kinds[f.type] for f in fields if f.type in kinds}
+
+
+def trace(algorithm: Algorithm) -> Program:
+    """Trace an algorithm: float and bool fields become run-time parameters, int and str fields are constants.
+
+    Raises LanguageError for a program that is not well formed, and for any exception of ``build`` at the line where it
+    arose; InvalidInput for a parameter that does not fit.
+    """
+    builder = ProgramBuilder(algorithm.name, line_of(type(algorithm).build))
+    symbolic, parameters = algorithm.symbolic()
+    with authored(f"{algorithm.name}.build", LanguageError):
+        symbolic.build(builder)
+    return builder.finish(parameters)

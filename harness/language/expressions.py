@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal, NoReturn, TypeAlias
 
 from harness.language.errors import LanguageError, SourceLine, user_line
+from harness.language.numpy_calls import operator_of, plain_number, refusal
+from harness.language.spelling import format_expression
 
 
 class FeatureSymbol:
@@ -194,18 +196,14 @@ class Expression:
     __int__ = __index__ = __complex__ = __round__ = __float__
 
     def __array_ufunc__(self, ufunc: Any, method: str, *arguments: Any, **_: Any) -> Expression:
-        from harness.language.numpy_calls import traced_operator  # which imports this module
-
-        return traced_operator(ufunc.__name__, method, arguments)
+        apply = operator_of(ufunc.__name__, method)
+        result: Expression = apply(*(one if isinstance(one, Expression) else plain_number(one) for one in arguments))
+        return result
 
     def __array_function__(self, function: Any, *_: Any) -> NoReturn:
-        from harness.language.numpy_calls import refusal
-
         raise LanguageError(refusal(function.__name__))
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
-        from harness.language.numpy_calls import refusal
-
         raise LanguageError(refusal("array"))
 
     def __getitem__(self, index: int) -> Expression:
@@ -236,8 +234,6 @@ class Expression:
         return Expression("without", (self, removed), shape=self.shape)
 
     def __repr__(self) -> str:
-        from harness.language.spelling import format_expression  # which imports this module
-
         return format_expression(self)
 
 

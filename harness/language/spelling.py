@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from harness.language.expressions import Expression
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
           "eq": "==", "ne": "!=", "and": "&", "or": "|", "matmul": "@"}  # fmt: skip
@@ -10,8 +11,21 @@ _SPELLING = {"sum": "total", "reduce_max": "largest", "reduce_min": "smallest", 
              "all": "all_features", "min": "minimum", "max": "maximum", "abs": "absolute"}  # fmt: skip
 
 
-def format_expression(node: Expression) -> str:
-    """The expression as the user would write it."""
+class Node(Protocol):
+    """A node of an expression, as :class:`harness.language.expressions.Expression` documents it."""
+
+    @property
+    def op(self) -> str: ...
+    @property
+    def args(self) -> Sequence[Node]: ...
+    @property
+    def attribute(self) -> Any: ...
+    @property
+    def shape(self) -> tuple[object, ...]: ...
+
+
+def format_expression(node: Node) -> str:
+    """Return the expression as the user would write it."""
     args = [format_expression(arg) for arg in node.args]
     match node.op:
         case "read":

@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from harness.language.criterion import Criterion
 from harness.language.declarations import Declarations
-from harness.language.errors import LanguageError, SourceLine, authored
+from harness.language.errors import LanguageError, SourceLine
 from harness.language.evaluation import Evaluator
 from harness.language.expressions import Dimension, Expression, Shape, _operand, read, walk
 from harness.language.operators import where
@@ -33,10 +33,7 @@ from harness.language.program import (
 from harness.language.readers import EdgeReader, Reader
 from harness.language.wellformed import check_sides, check_without, require_float
 
-if TYPE_CHECKING:
-    from harness.language.algorithm import Algorithm
-
-__all__ = ["ProgramBuilder", "Reader", "trace"]
+__all__ = ["ProgramBuilder", "Reader"]
 
 Function = Callable[..., Any]
 _PLACE_OF_ARGUMENT: dict[str, Place] = {
@@ -110,7 +107,7 @@ class ProgramBuilder:
         def decorate(function: Function) -> Function:
             value = self._value(function, "edge")
             guard = self._guard_of("edge", when, function)
-            line = _line_of(function)
+            line = line_of(function)
             if updates is not None:
                 self._edge_update(updates, value, guard, function, line)
             else:
@@ -146,7 +143,7 @@ class ProgramBuilder:
         """
 
         def decorate(function: Function) -> Function:
-            line = _line_of(function)
+            line = line_of(function)
             result = self._trace(function, "vertex")
             if not isinstance(result, dict) or not result:
                 raise LanguageError(f"{function.__name__} must return {{'property': value, ...}}", line)
@@ -174,7 +171,7 @@ class ProgramBuilder:
 
         def decorate(function: Function) -> Function:
             value = self._value(function, "vertex")
-            line = _line_of(function)
+            line = line_of(function)
             require_float(value, function.__name__, line)
             self._properties.write(into, "graph", value, line)
             self._guard = None
@@ -278,7 +275,7 @@ class ProgramBuilder:
             if name not in allowed:
                 raise LanguageError(
                     f"{function.__name__} has an argument {name!r}; {kind} functions take {', '.join(allowed)}",
-                    _line_of(function),
+                    line_of(function),
                 )
             reader = EdgeReader if name == "edge" else Reader
             arguments.append(reader(name, _PLACE_OF_ARGUMENT[name], self._properties))
@@ -289,7 +286,7 @@ class ProgramBuilder:
         result = self._trace(function, kind)
         if result is None or isinstance(result, dict):
             met = "nothing" if result is None else "a dict"
-            raise LanguageError(f"{function.__name__} must return one value; it returned {met}", _line_of(function))
+            raise LanguageError(f"{function.__name__} must return one value; it returned {met}", line_of(function))
         return _operand(result)
 
     def _initial(self, name: str, reducer: Reducer, message: Expression, line: SourceLine) -> Expression:
@@ -315,7 +312,7 @@ class ProgramBuilder:
                 raise LanguageError(
                     f"the guard before {function.__name__} reads {again[0]!r}, which its run of edge stages has "
                     "written since; give the later stages a guard of their own after a vertex stage",
-                    _line_of(function),
+                    line_of(function),
                 )
         self._guard = previous
         if when is None:
@@ -325,7 +322,7 @@ class ProgramBuilder:
             raise LanguageError(
                 f"the guard of {function.__name__} gives a {condition.dtype} of shape {condition.shape}; it must give "
                 "one bool",
-                _line_of(when),
+                line_of(when),
             )
         if kind == "vertex":
             condition = self._remember(condition, function)
@@ -346,8 +343,8 @@ class ProgramBuilder:
         while name in self._properties:
             number += 1
             name = f"{base}_{number}"
-        self._properties.write(name, "vertex", condition, _line_of(function))
-        self._stages.append(VertexStep(name, ((name, condition),), _line_of(function)))
+        self._properties.write(name, "vertex", condition, line_of(function))
+        self._stages.append(VertexStep(name, ((name, condition),), line_of(function)))
         return read("v", name, (), "bool")
 
 
@@ -355,7 +352,7 @@ def _no_read(space: str, name: str) -> NoReturn:
     raise AssertionError(f"a bound that reads {space}.{name} is refused when it is given")
 
 
-def _line_of(function: Function) -> SourceLine:
+def line_of(function: Function) -> SourceLine:
     code = function.__code__
     return SourceLine(code.co_filename, code.co_firstlineno)
 
@@ -379,16 +376,3 @@ def _name_of(function: Function) -> str:
     """The name of the stage: the function's, where it has one."""
     name: str = function.__name__
     return name if name.isidentifier() else "stage"
-
-
-def trace(algorithm: Algorithm) -> Program:
-    """Trace an algorithm: float and bool fields become run-time parameters, int and str fields are constants.
-
-    Raises LanguageError for a program that is not well formed, and for any exception of ``build`` at the line where it
-    arose; InvalidInput for a parameter that does not fit.
-    """
-    builder = ProgramBuilder(algorithm.name, _line_of(type(algorithm).build))
-    symbolic, parameters = algorithm.symbolic()
-    with authored(f"{algorithm.name}.build", LanguageError):
-        symbolic.build(builder)
-    return builder.finish(parameters)

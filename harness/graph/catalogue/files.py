@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.graph.cache import cached
+from harness.graph.edges import Duplicates
 from harness.graph.errors import GraphError
 from harness.graph.formats import format_of, load_graph
 from harness.graph.formats.source import Source
-from harness.graph.graph import Duplicates, Graph
+from harness.graph.graph import Graph
 from harness.graph.named import caches_itself, source_digest
 
 _NO_PATH = "no path is given; set graph.path to a graph file"

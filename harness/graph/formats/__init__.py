@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.graph.edges import Duplicates
 from harness.graph.errors import GraphError
 from harness.graph.formats.source import Source, TextStream, text_kind
-from harness.graph.graph import Duplicates, Graph
+from harness.graph.graph import Graph
 
 
 @dataclass(frozen=True)
