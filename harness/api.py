@@ -73,10 +73,9 @@ if TYPE_CHECKING:
     from harness.lowering.cuda.code import Value
     from harness.lowering.cuda.engine import CudaEngine
     from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder
-    from harness.lowering.cuda.launches import Launch, turned
+    from harness.lowering.cuda.launches import Launch, named_apart, turned
     from harness.lowering.cuda.layout import PanelLayout, TeamShape
     from harness.lowering.cuda.movement import Measuring
-    from harness.lowering.cuda.names import named_apart
     from harness.lowering.cuda.thread_engine import ThreadEngine, combine_threads
     from harness.lowering.cuda.walks import (
         Mapped,
@@ -124,10 +123,9 @@ _HOME = {
     "harness.lowering.cuda.engine": "CudaEngine",
     "harness.lowering.cuda.kernels": "CudaKernel CudaKernelBuilder",
     "harness.lowering.cuda.thread_engine": "ThreadEngine combine_threads",
-    "harness.lowering.cuda.launches": "Launch turned",
+    "harness.lowering.cuda.launches": "Launch named_apart turned",
     "harness.lowering.cuda.layout": "PanelLayout TeamShape",
     "harness.lowering.cuda.movement": "Measuring",
-    "harness.lowering.cuda.names": "named_apart",
     "harness.lowering.cuda.walks": "Mapped Work arc_range look_ups neighbours_of rows_of with_looked_up",
     "harness.lowering.cuda.write_back": "cuda_write_back frontier",
     "harness.lowering.edge_order": "constants_by_source",

@@ -203,7 +203,6 @@ REMAINING = [
     "engines.onyx.cpu_engine",
     "engines.onyx.cuda_engine",
     "harness.lowering.cpu.engine",
-    "harness.lowering.cuda.engine",
 ]
 
 

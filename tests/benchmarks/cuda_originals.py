@@ -28,7 +28,7 @@ from harness.contract import Device, Phases, schedule_from_options
 from harness.graph import Graph
 from harness.language import Algorithm, Inputs, trace
 from harness.lowering.cuda.engine import CudaEngine
-from harness.lowering.cuda.launches import Launcher
+from harness.lowering.cuda.launcher import Launcher
 from harness.plugins import load_plugins
 from tests.benchmarks.cuda_cells import milliseconds, release
 from tests.benchmarks.cuda_graphs import rmat_graph, road_grid

@@ -55,8 +55,8 @@ def emulate(monkeypatch: pytest.MonkeyPatch) -> Device:
     monkeypatch.setattr(engine, "allow_shared_memory", lambda *_: None)
     residency = importlib.import_module("engines.pullbaseline.simdx.residency")
     monkeypatch.setattr(residency, "registers_of", lambda _: 32)
-    launches = importlib.import_module("harness.lowering.cuda.launches")
-    for module in (residency, launches):
+    launcher = importlib.import_module("harness.lowering.cuda.launcher")
+    for module in (residency, launcher):
         monkeypatch.setattr(module, "blocks_of_multiprocessor", lambda *_: 1)
     for name, (kind, options) in SCHEDULES.items():
         if kind == "onyx":

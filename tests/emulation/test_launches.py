@@ -10,7 +10,7 @@ from harness.language import trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from harness.lowering.cuda import engine as cuda
-from harness.lowering.cuda.launches import Launcher
+from harness.lowering.cuda.launcher import Launcher
 from tests.emulation.arrays import Stream
 from tests.engines.cuda_schedules import cuda_engine
 from tests.engines.programs import arcs_and_loops, inputs_for, program_named, two_sides

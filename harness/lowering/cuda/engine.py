@@ -12,7 +12,8 @@ from harness.contract import Device, Phases, RunStatistics, Superstep
 from harness.device.cuda import allow_shared_memory, open_device, require_memory
 from harness.language import Inputs, Program
 from harness.language.program import IDENTITY
-from harness.lowering.cuda.launches import Launcher, turned
+from harness.lowering.cuda.launcher import Launcher
+from harness.lowering.cuda.launches import turned
 from harness.lowering.cuda.memory import DeviceMemory
 from harness.lowering.cuda.memory_model import ModelledEngine
 from harness.lowering.cuda.modules import MOST_GROUPS, compiled_module, headers
@@ -66,7 +67,6 @@ class CudaEngine(ModelledEngine):
     def _allocate(self) -> None:
         import cupy
 
-        self.launcher = Launcher(self)
         self.memory = DeviceMemory(self.program, self.graph, self.layout, self.arc, self.tracking.propagated_share)
         self.memory.need(self.array_names())
         for name, (values, dtype) in self.own_arrays().items():
@@ -74,6 +74,8 @@ class CudaEngine(ModelledEngine):
         for name, table in self.tables.items():
             self.memory.arrays[name] = cupy.asarray(table)
         self.state = RunState()
+        arrays = self.memory.arrays
+        self.launcher = Launcher(self, self.functions, arrays, self.state.array, self.multiprocessors)
         self.past = cupy.zeros((USUAL_SUPERSTEPS, 3), np.int64)
         self.stream = cupy.cuda.Stream(non_blocking=True)
 
@@ -235,8 +237,9 @@ class CudaEngine(ModelledEngine):
 
     def close(self) -> None:
         """Release the device's memory."""
-        if hasattr(self, "memory"):
+        if hasattr(self, "launcher"):
             self.launcher.forget()
+        if hasattr(self, "memory"):
             self.past = None
             self.memory.arrays.clear()
             self.memory.cupy.get_default_memory_pool().free_all_blocks()

@@ -8,16 +8,14 @@ alone, and know nothing of the other kernels than where properties lie.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
 from harness.language.criterion import Criterion
+from harness.language.program import Program
 from harness.lowering.cuda.kernels import TYPES, CudaKernel
 from harness.lowering.cuda.launches import Launch
+from harness.lowering.cuda.layout import DeviceLayout
 from harness.lowering.cuda.names import in_ascii
-
-if TYPE_CHECKING:
-    from harness.lowering.cuda.plan import PlannedEngine
 
 BLOCKS = 512  # of a measurement, at most (MOVEMENT_BLOCKS of movement.cuh)
 ROWS = 64  # vertices of a block, at least
@@ -42,10 +40,14 @@ TEST = "    if (!movement_is_within<{norm}>({found}, {width}, {tolerance})) with
 
 @dataclass(frozen=True)
 class Measuring:
-    """The launches ahead of a superstep that begins a measurement, and those behind one that ends it."""
+    """The launches ahead of a superstep that begins a measurement, and those behind one that ends it.
+
+    ``rooms``: the arrays that they need, with their lengths in floats.
+    """
 
     ahead: Sequence[Launch] = ()
     behind: Sequence[Launch] = ()
+    rooms: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def launches(self) -> tuple[Launch, ...]:
@@ -53,40 +55,46 @@ class Measuring:
         return (*self.ahead, *self.behind)
 
 
-def measuring(engine: PlannedEngine, criterion: Criterion) -> Measuring:
-    """The launches for a plan; adds the rooms that they need."""
+def measuring(
+    criterion: Criterion, program: Program, layout: DeviceLayout, num_vertices: int, flipped: Mapping[str, str]
+) -> Measuring:
+    """Return the launches for a criterion.
+
+    ``flipped``: the arrays with two buffers, by the name of the count of their flips.
+    """
     ahead, behind, tests, founds = [], [], [], []
+    rooms: dict[str, int] = {}
     norm = "Norm::SUM" if criterion.norm == "sum" else "Norm::RELATIVE" if criterion.relative else "Norm::ABSOLUTE"
-    tolerance = f"parameters[{list(engine.program.parameters).index(criterion.tolerance)}]"
-    blocks = max(1, min(BLOCKS, -(-engine.graph.num_vertices // ROWS)))
+    tolerance = f"parameters[{list(program.parameters).index(criterion.tolerance)}]"
+    blocks = max(1, min(BLOCKS, -(-num_vertices // ROWS)))
     for name in criterion.properties:
-        shape = engine.program.properties[name].shape
-        stride, width = engine.layout.stride(shape), engine.layout.dims(shape)[0] if shape else 1
+        shape = program.properties[name].shape
+        stride, width = layout.stride(shape), layout.dims(shape)[0] if shape else 1
         now, before, found = (in_ascii(f"{kind}_{name}") for kind in ("vertex", "before", "movement"))
-        engine.rooms[before] = engine.graph.num_vertices * stride
-        engine.rooms[found] = BLOCKS * 2 * width
+        rooms[before] = num_vertices * stride
+        rooms[found] = BLOCKS * 2 * width
         words = {
             "norm": norm, "tolerance": tolerance, "now": now, "before": before, "found": found,
             "stride": str(stride), "width": str(width),
         }  # fmt: skip
         whole = {"run": "run", "first": "Id", "last": "Id"}
-        copied = _kernel(engine, f"note_{name}", NOTE.format(**words), {**whole, now: "input", before: "f32"})
+        copied = _kernel(flipped, f"note_{name}", NOTE.format(**words), {**whole, now: "input", before: "f32"})
         ahead.append(Launch(copied, "all", stride))
         kinds = {**whole, before: "input", now: "input", "parameters": "input", found: "f32"}
-        compared = _kernel(engine, f"measure_{name}", MEASURE.format(**words), kinds)
+        compared = _kernel(flipped, f"measure_{name}", MEASURE.format(**words), kinds)
         behind.append(Launch(compared, "all", 1, blocks=blocks))
         tests.append(TEST.format(**words))
         founds.append(found)
     body = DECIDE.format(tests="\n".join(tests))
     kinds = {"run": "run", "parameters": "input", **dict.fromkeys(founds, "input")}
-    behind.append(Launch(_kernel(engine, "decide_settled", body, kinds), "all", 1, blocks=1))
-    return Measuring(tuple(ahead), tuple(behind))
+    behind.append(Launch(_kernel(flipped, "decide_settled", body, kinds), "all", 1, blocks=1))
+    return Measuring(tuple(ahead), tuple(behind), rooms)
 
 
-def _kernel(engine: PlannedEngine, name: str, body: str, types: Mapping[str, str]) -> CudaKernel:
+def _kernel(flipped: Mapping[str, str], name: str, body: str, types: Mapping[str, str]) -> CudaKernel:
     """A kernel of arguments of some kinds (``TYPES``), which finds of arrays with two buffers the one that is read."""
     listed, chosen = dict(types), []
-    for array, flips in engine.flipped.items():
+    for array, flips in flipped.items():
         if array not in listed:
             continue
         kind = listed.pop(array)

@@ -8,14 +8,10 @@ kernels can meet those of C++, of CUDA, or of the templates.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from harness.language.program import Program
-    from harness.lowering.cuda.kernels import CudaKernel
-    from harness.lowering.cuda.launches import Launch
 
 KEYWORDS = """
     alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t class co_await
@@ -80,17 +76,3 @@ def kernel_name(name: str) -> str:
     """The name of a kernel that is to be called ``name``: with an underscore behind it where that means something."""
     name = in_ascii(name)
     return f"{name}_" if name in RESERVED or BUILT_IN.fullmatch(name) else name
-
-
-def named_apart(launches: Sequence[Launch]) -> list[Launch]:
-    """The launches, with a number behind the name of a kernel where an earlier, other one has that name: a stage may be
-    called like what is made for another one."""
-    kernels: dict[str, CudaKernel] = {}
-    found = []
-    for launch in launches:
-        kernel, number = launch.kernel, 1
-        while kernels.setdefault(kernel.name, kernel).source != kernel.source:
-            number += 1
-            kernel = launch.kernel.called(f"{launch.kernel.name}_{number}")
-        found.append(launch if kernel is launch.kernel else replace(launch, kernel=kernel))
-    return found

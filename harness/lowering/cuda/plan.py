@@ -15,12 +15,11 @@ from harness.language.analysis import FoldGroup, factors, watched
 from harness.language.criterion import Criterion, propagated_share
 from harness.lowering.accumulators import separated
 from harness.lowering.cuda.kernels import CudaKernel
-from harness.lowering.cuda.launches import Launch, Most
+from harness.lowering.cuda.launches import Launch, Most, named_apart
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape, has_matrices, longest_row
 from harness.lowering.cuda.memory import arrays_of, values_of
 from harness.lowering.cuda.modules import MOST_GROUPS, headers, module_source
 from harness.lowering.cuda.movement import Measuring, measuring
-from harness.lowering.cuda.names import named_apart
 from harness.lowering.cuda.tracked_arrays import tracked_arrays
 from harness.lowering.kept_accumulators import KeptAccumulators
 from harness.lowering.log_products import products_as_sums
@@ -254,7 +253,9 @@ class PlannedEngine(Engine):
         criterion = self.criterion
         if criterion is None or not (self.change_driven or criterion.norm == "sum"):
             return Measuring()
-        return measuring(self, criterion)
+        made = measuring(criterion, self.program, self.layout, self.graph.num_vertices, self.flipped)
+        self.rooms |= made.rooms
+        return made
 
     def add(
         self, kernel: CudaKernel, over: str, lanes: float | None = None, swaps: tuple[str, ...] = (), *,

@@ -1,0 +1,126 @@
+"""Queueing the launches of supersteps on a device, recorded as CUDA graphs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from harness.device.cuda import blocks_of_multiprocessor
+from harness.language.criterion import TEST_EVERY
+from harness.lowering.cuda.launches import Launch, turned
+
+if TYPE_CHECKING:
+    from harness.lowering.cuda.plan import PlannedEngine
+
+
+@dataclass(frozen=True)
+class Started:
+    """A launch with all that it takes."""
+
+    function: Any
+    grid: tuple[int, ...]
+    threads: int
+    arguments: tuple[Any, ...]
+    shared: int
+
+    def start(self) -> None:
+        """Queue it on the present stream."""
+        self.function(self.grid, (self.threads,), self.arguments, shared_mem=self.shared)
+
+
+class Launcher:
+    """Queues the supersteps of a plan whose kernels are loaded.
+
+    What a superstep launches depends on its number alone, by the buffers that have changed places and the side that it
+    updates. For each of these it is recorded once as a CUDA graph, which costs one launch in the place of many: a
+    superstep of few active vertices takes little longer than its launches.
+
+    ``functions``: the loaded kernels by name. ``arrays``: those on the device. ``run``: the state of the run there.
+    """
+
+    def __init__(
+        self, plan: PlannedEngine, functions: Mapping[str, Any], arrays: Mapping[str, Any], run: Any,
+        multiprocessors: int,
+    ) -> None:  # fmt: skip
+        self.plan, self.functions, self.arrays = plan, functions, arrays
+        self.run, self.multiprocessors = run, multiprocessors
+        self.twins = plan.twins
+        self.made: dict[tuple[int, bool], Any] = {}
+        self.past: Any = None
+
+    def superstep(self, number: int, past: Any, *, tracked: bool = False) -> None:
+        """Queue superstep ``number``, which is recorded in ``past``, on the present stream, which is not the default
+        one; ``tracked``: changes are tracked for sure."""
+        if past is not self.past:
+            self.forget()
+            self.past = past
+        period = TEST_EVERY if self.plan.measuring.launches else 2  # a multiple of the sides
+        key = (number % period, tracked)
+        if key not in self.made:
+            self.made[key] = _recorded(self.launches(number, past, tracked=tracked))
+        self.made[key].launch()
+
+    def forget(self) -> None:
+        """Let go of what is recorded, and of the arrays in it."""
+        self.made.clear()
+        self.past = None
+
+    def launches(self, number: int, past: Any, *, tracked: bool = False) -> list[Started]:
+        """The launches of superstep ``number``, one after another."""
+        launches, side = self._launches(number), number % len(self.plan.sides)
+        swapped = turned(self.plan.launches) if number % 2 else set()
+        found = []
+        for launch in launches:
+            if self.plan.is_launched(launch, side) and not (tracked and launch.untracked):
+                found.append(self._started(launch, swapped, side))
+            swapped = swapped ^ set(launch.swaps)
+        end = self.functions["end_of_superstep"]
+        return [*found, Started(end, (1,), 1, (self.run, past), 0)]
+
+    def _launches(self, number: int) -> Sequence[Launch]:
+        """Those of superstep ``number``, with what measures movement."""
+        criterion, measuring = self.plan.criterion, self.plan.measuring
+        ahead = measuring.ahead if criterion and criterion.begins(number) else ()
+        behind = measuring.behind if criterion and criterion.ends(number) else ()
+        return (*ahead, *self.plan.launches, *behind)
+
+    def _started(self, launch: Launch, swapped: Collection[str], side: int) -> Started:
+        plan = self.plan
+        first, last = plan.range_of(launch.over, side)
+        kind = np.int64 if plan.many_arcs and launch.over.endswith("arcs") else np.uint32
+        bounds = {"first": kind(first), "last": kind(last), "run": self.run}
+        arguments = tuple(
+            bounds[name] if name in bounds else self._array(name, swapped) for name in launch.kernel.arguments
+        )
+        function, shared = self.functions[launch.kernel.name], plan.shared_of(launch.kernel)
+        at_once = blocks_of_multiprocessor(function, plan.threads, shared) if launch.most == "resident" else 0
+        blocks = launch.blocks_over(last - first, plan.threads, self.multiprocessors, at_once)
+        grid = (blocks, launch.kernel.panels) if launch.kernel.panels > 1 else (blocks,)
+        return Started(function, grid, plan.threads, arguments, shared)
+
+    def _array(self, name: str, swapped: Collection[str]) -> Any:
+        name = self.twins.get(name, name)
+        plain = name.removeprefix("next_")
+        if plain in swapped:
+            name = plain if name.startswith("next_") else f"next_{name}"
+        return self.arrays[name]
+
+
+def _recorded(launches: Sequence[Started]) -> Any:
+    """A CUDA graph of some launches."""
+    import cupy
+
+    stream = cupy.cuda.get_current_stream()
+    stream.begin_capture()
+    try:
+        for launch in launches:
+            launch.start()
+    except BaseException:
+        with contextlib.suppress(Exception):  # what ended the recording is told
+            stream.end_capture()
+        raise
+    return stream.end_capture()
