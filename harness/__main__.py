@@ -1,4 +1,4 @@
-"""``onyx-harness`` and ``python -m harness``."""
+"""Entry point of ``onyx-harness`` and ``python -m harness``."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import sys
 
 
 def main() -> int:
-    """Run the command; its exit status."""
+    """Run the command and return its exit status."""
     try:
         from harness.campaign.application import main as application
-    except KeyboardInterrupt:  # before there is anything to be ended
+    except KeyboardInterrupt:  # no child process has been started yet
         return 130
 
     return application()

@@ -1,6 +1,6 @@
 """The one module that a plugin imports.
 
-It is light: the lowering toolkit, which loads the compiler, is imported when one of its names is first used.
+Importing it is cheap: the lowering toolkit, which loads the compiler, is imported when one of its names is first used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The folder that keeps what was made once: graphs, references, generated source, machine code, compositions."""
+"""The cache folder: graphs, references, generated source, machine code and composed configurations."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ CACHE_VARIABLE = "ONYX_HARNESS_CACHE"
 
 
 class CacheError(OSError):
-    """The cache cannot be written, which is no fault of a graph's or an engine's."""
+    """The cache cannot be written. Neither the graph nor the engine is the cause."""
 
 
 def cache_folder() -> Path:
-    """The folder of all caches: ONYX_HARNESS_CACHE or the user's cache folder; it may not exist yet."""
+    """Return the root of all caches: ONYX_HARNESS_CACHE, or the user's cache folder. It may not exist yet."""
     chosen = os.environ.get(CACHE_VARIABLE)
     return Path(chosen).expanduser().absolute() if chosen else user_cache_folder()
 
 
 def user_cache_folder() -> Path:
-    """Return the user's cache folder for this program, whatever ONYX_HARNESS_CACHE says; it may not exist yet."""
+    """Return the user's cache folder for this program, ignoring ONYX_HARNESS_CACHE. It may not exist yet."""
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("onyx-harness"))
@@ -29,7 +29,7 @@ def user_cache_folder() -> Path:
 
 @contextmanager
 def filling_cache() -> Iterator[None]:
-    """While entered, an OSError is the cache's: it becomes a CacheError that names the folder and the mend."""
+    """Convert an OSError raised in the block to a CacheError that names the folder and the remedy."""
     try:
         yield
     except CacheError:

@@ -1,6 +1,6 @@
 """The contract between the harness and an engine: specifications, the engine class, answers, phases, statistics.
 
-Everything here is light: importing it loads neither NumPy-heavy machinery nor any engine.
+Importing this module is cheap: it loads neither NumPy nor any engine.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ Direction = Literal["push", "pull", "dense"]
 
 
 class ScheduleError(ValueError):
-    """A schedule option is unknown, of the wrong type, or has no meaning on the device."""
+    """A schedule option is unknown, has the wrong type, or is meaningless on the device."""
 
 
 class EngineFailure(RuntimeError):
-    """An engine could not go on; the message says what it met and what to do."""
+    """An engine could not continue; the message gives the cause and the remedy."""
 
 
 @dataclass(frozen=True)
 class Device:
-    """Where a cell runs: ``cpu`` with a number of threads, or ``cuda`` with a device index."""
+    """The device of a cell: ``cpu`` with a number of threads (default: the usable cores), or ``cuda`` with an index."""
 
     kind: Literal["cpu", "cuda"] = "cpu"
     index: int = 0
@@ -53,20 +53,20 @@ class Device:
 
 @dataclass(frozen=True)
 class Yes:
-    """The engine can run this; it will hold about ``bytes_needed`` bytes beside the graph."""
+    """The engine can run this; it will allocate about ``bytes_needed`` bytes in addition to the graph."""
 
     bytes_needed: int
 
 
 @dataclass(frozen=True)
 class No:
-    """The engine cannot run this; ``reason`` is a sentence for the table."""
+    """The engine cannot run this; ``reason`` is a sentence that the tables print."""
 
     reason: str
 
 
 class Phases:
-    """Wall-clock seconds of named phases: ``with phases("compile"): ...``; a phase entered twice adds up."""
+    """Wall-clock seconds by phase: ``with phases("compile"): ...``. Repeated phases of one name are summed."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -82,7 +82,7 @@ class Phases:
 
 @dataclass(frozen=True)
 class Superstep:
-    """One superstep: sources active before it, arcs whose message was evaluated or tested, and the direction taken."""
+    """One superstep: sources active before it, edges whose message was evaluated or tested, and its direction."""
 
     active: int
     edges: int
@@ -91,10 +91,10 @@ class Superstep:
 
 @dataclass
 class RunStatistics:
-    """What a call of :meth:`Engine.run` did. ``settled``: no source was active for any reduction at the end.
+    """The result of :meth:`Engine.run`. ``settled``: no source was active for any reduction at the end.
 
-    The harness refuses anything but a bool and a list of Superstep with integers, no more supersteps than were allowed,
-    and fewer only where the program settles and the run has.
+    The harness accepts only a bool and a list of Superstep with integers. The list may not exceed the requested number
+    of supersteps. It may be shorter only if the program can settle and this run has settled.
     """
 
     settled: bool
@@ -102,17 +102,19 @@ class RunStatistics:
 
     @property
     def edges(self) -> int:
-        """Arcs visited over all supersteps."""
+        """Edges visited, summed over all supersteps."""
         return sum(step.edges for step in self.supersteps)
 
 
 class Engine(ABC):
-    """One way of running programs. The harness calls, in order: ``supports``, ``prepare``, then any number of
-    ``reset`` / ``run`` / ``values``, then ``close``. Memory that runs out, of host or device, is a MemoryError.
+    """One way to run programs.
 
-    ``deterministic``: whether equal inputs lead to the same values to the last bit, in every run and every engine that
-    is prepared alike, on as many threads. It is a promise, and the conformance suite holds the engine to it; whether
-    two runs of any other engine agree is left to the program's bound. It is asked for after ``prepare``.
+    The harness calls, in order: ``supports``, ``prepare``, any number of ``reset`` / ``run`` / ``values``, ``close``.
+    An engine raises MemoryError when host or device memory is exhausted.
+
+    ``deterministic``: equal inputs give bitwise equal values in every run and in every engine prepared in the same way
+    with the same number of threads. The conformance suite tests this promise. The results of other engines need only
+    agree within the program's error bound. The harness reads ``deterministic`` after ``prepare``.
     """
 
     deterministic: bool = False
@@ -122,74 +124,81 @@ class Engine(ABC):
 
     @abstractmethod
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
-        """Whether this schedule can run the program; never a silent fall-back."""
+        """Return whether this schedule can run the program. An engine never falls back silently."""
 
     @abstractmethod
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Transform, lower, compile and upload, each inside ``with phases(...)``.
 
-        Names of phases that the harness times itself, such as "inputs" or "warm_up", are refused.
+        The harness refuses the names of phases that it times itself, such as "inputs" or "warm_up".
         """
 
     def generate(self, program: Program, graph: Graph, features: int, device: Device) -> None:
-        """Make what :meth:`explain` tells about; nothing is run afterwards. By default all of ``prepare``; an engine
-        that generates code without its device at hand does no more than that."""
+        """Generate what :meth:`explain` describes; nothing is run afterwards.
+
+        The default calls ``prepare``. An engine that can generate code without its device overrides this.
+        """
         self.prepare(program, graph, features, device, Phases())
 
     @abstractmethod
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
-        """Set every property to its start; ``state`` gives values of a previous run for a warm start.
+        """Set every property to its initial value; ``state`` holds values of a previous run for a warm start.
 
-        Inputs do not change: those of the reset before, the same object, may be there already.
+        Inputs are immutable: if the previous reset received the same object, an engine may skip its upload.
         """
 
     def narrow(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:  # noqa: B027  optional
-        """After a :meth:`reset` to a warm state: a superstep would leave all vertices but the ``stale`` ones (bool[V])
-        as they are, but for the tolerance; where extrema are kept, the ``senders`` have to send their messages again.
+        """Restrict the first superstep after a :meth:`reset` to a warm state; ``stale`` and ``senders`` are bool[V].
 
-        An engine that propagates changes may begin with these. By default it goes over everything, as after any reset.
+        A superstep would change only the ``stale`` vertices, up to the tolerance. Where a reduction keeps extrema, the
+        ``senders`` must send their messages again. An engine that propagates changes may start from these vertices. The
+        default does nothing: the first superstep processes every vertex.
         """
 
     @abstractmethod
     def run(self, max_supersteps: int) -> RunStatistics:
-        """Run until settled or for ``max_supersteps`` more supersteps, continuing from the present state.
+        """Run until settled or for ``max_supersteps`` more supersteps, continuing from the current state.
 
-        All is done when this returns, on a device too: the call is timed, and the harness waits for the device.
+        All work, including work on a device, must be complete on return: the harness times the call and synchronizes
+        the device.
         """
 
     @abstractmethod
     def values(self, name: str) -> NDArray[np.generic]:
-        """A property: float32, shape ``[V]`` or ``[V, k]`` or ``[V, k, k]`` (``[E, ...]`` in CSR order for edges)."""
+        """Return a property: float32[V], [V, k] or [V, k, k]; for edges [E, ...], in CSR order."""
 
     def explain(self) -> str:
-        """The schedule and what was generated for it."""
+        """Describe the schedule and the code generated for it."""
         return repr(self.schedule)
 
     def memory_model(self, program: Program, graph: Graph, features: int) -> Behaviour | No:
-        """Global loads and atomic operations of a superstep in which every vertex is active, counted on a sample of the
-        graph by how the schedule maps lanes to addresses on a GPU. It takes no device and prepares nothing."""
+        """Count global loads and atomic operations of one superstep in which every vertex is active.
+
+        The count follows the schedule's mapping of lanes to addresses on a GPU, on a sample of the graph. It needs
+        neither a device nor a prior ``prepare``.
+        """
         return No("the engine declares no mapping of lanes to addresses")
 
     @abstractmethod
     def close(self) -> None:
-        """Release everything; called once, also after a failure."""
+        """Release all resources; called once, also after a failure."""
 
 
 def option(default: T, text: str, planned: tuple[T, ...] = ()) -> T:
-    """A schedule option: the field of a schedule dataclass with its default and its help text.
+    """Define a schedule option: a field of a schedule dataclass with its default and its help text.
 
-    ``planned``: values of a ``Literal`` type that the engine knows and refuses by name, as there is no code for them
-    yet. What goes through all schedules leaves them out.
+    ``planned``: values of a ``Literal`` type that the engine refuses by name because they are not implemented yet.
+    Enumerations of all schedules omit them.
     """
     made: Any = field(default=default, metadata={"help": text, "planned": planned})
     return cast("T", made)
 
 
 def schedule_from_options(spec: EngineSpec, options: Mapping[str, object]) -> Any:
-    """The engine's schedule with ``options`` set.
+    """Return the engine's schedule with ``options`` set.
 
-    Raises ScheduleError naming an option the engine does not have (with the closest one it has) or a value of the
-    wrong type.
+    Raises ScheduleError for an option that the engine does not have, with the closest known one, and for a value of
+    the wrong type.
     """
     known = {f.name: f for f in dataclasses.fields(spec.schedule)}
     for name, value in options.items():

@@ -19,10 +19,10 @@ def _to_stderr(message: str) -> None:
 
 @contextmanager
 def import_watch(what: str, hint: str = "") -> Iterator[None]:
-    """Write once to standard error that ``what`` is still being imported after PATIENCE_S seconds; go on waiting.
+    """Write once to standard error if ``what`` is still being imported after PATIENCE_S seconds; the import continues.
 
-    ``hint``: what the user may do about it. The message comes from a thread, so
-    an import that holds the interpreter's lock delays it.
+    ``hint``: what the user can do about it. A thread writes the message, so an import that holds the interpreter's
+    lock delays it.
     """
     message = f"{what} is still being imported after {PATIENCE_S:g} s{f'; {hint}' if hint else ''}"
     timer = threading.Timer(PATIENCE_S, lambda: _to_stderr(printable(message)))

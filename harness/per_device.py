@@ -1,4 +1,4 @@
-"""An engine that runs on several kinds of devices: one schedule, and a class for each kind."""
+"""An engine for several kinds of devices: one schedule, one engine class per kind."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class PerDevice(Engine):
-    """Hands everything to the engine of the device that it is asked for.
+    """Delegate every call to the engine class of the requested device.
 
-    A subclass sets ``engines``: the class for each kind of device, as ``"package.module:Class"``, imported only when
-    that kind is asked for.
+    A subclass sets ``engines``: the class for each kind of device, as ``"package.module:Class"``. A class is imported
+    when its kind is first requested.
     """
 
     engines: ClassVar[Mapping[str, str]]
@@ -32,62 +32,62 @@ class PerDevice(Engine):
         self._prepared: Engine | None = None
 
     def on(self, device: Device) -> Engine:
-        """The engine for a kind of device, made when that is first asked for."""
+        """Return the engine for a kind of device; create it on first use."""
         if device.kind not in self._made:
             module, _, name = self.engines[device.kind].partition(":")
             self._made[device.kind] = getattr(importlib.import_module(module), name)(self.schedule)
         return self._made[device.kind]
 
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
-        """What the engine of the device answers."""
+        """Return the answer of the device's engine, or No for a device kind without an engine."""
         if device.kind not in self.engines:
             return No(f"this engine has no {device.kind} code; it runs on: {', '.join(self.engines)}")
         return self.on(device).supports(program, graph, features, device)
 
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
-        """Prepare the engine of the device, to which everything goes from then on."""
+        """Prepare the engine of the device; later calls go to that engine."""
         self._prepared = self.on(device)
         self._prepared.prepare(program, graph, features, device, phases)
         self.deterministic = self._prepared.deterministic
 
     def generate(self, program: Program, graph: Graph, features: int, device: Device) -> None:
-        """Have the engine of the device generate what it would run."""
+        """Generate code with the engine of the device; later calls go to that engine."""
         self._prepared = self.on(device)
         self._prepared.generate(program, graph, features, device)
 
     @property
     def prepared(self) -> Engine:
-        """The engine that was prepared, or that generated code."""
+        """The engine that :meth:`prepare` or :meth:`generate` was last called on."""
         assert self._prepared is not None, "prepare() comes first"
         return self._prepared
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
-        """Everything to its start."""
+        """Reset the prepared engine."""
         self.prepared.reset(inputs, state)
 
     def narrow(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
-        """Begin with what is stale, where the engine can."""
+        """Pass the stale vertices and the senders to the prepared engine."""
         self.prepared.narrow(stale, senders)
 
     def run(self, max_supersteps: int) -> RunStatistics:
-        """Run on."""
+        """Run the prepared engine."""
         return self.prepared.run(max_supersteps)
 
     def values(self, name: str) -> NDArray[np.generic]:
-        """A property."""
+        """Return the values of a property."""
         return self.prepared.values(name)
 
     def explain(self) -> str:
-        """What was generated."""
+        """Describe the schedule and the generated code of the prepared engine."""
         return self.prepared.explain()
 
     def memory_model(self, program: Program, graph: Graph, features: int) -> Behaviour | No:
-        """What the engine of a GPU tells, on whatever device the run is."""
+        """Return the memory model of the CUDA engine, for a run on any device."""
         if "cuda" not in self.engines:
             return super().memory_model(program, graph, features)
         return self.on(Device("cuda")).memory_model(program, graph, features)
 
     def close(self) -> None:
-        """Release what was made."""
+        """Close every engine that was created."""
         for engine in self._made.values():
             engine.close()

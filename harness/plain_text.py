@@ -1,4 +1,4 @@
-"""Text from plugins, files and errors, made safe to print, to encode and to show in a page."""
+"""Make text from plugins, files and errors safe to print, encode and render in HTML."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import traceback
 import unicodedata
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-# Control characters and surrogates; and, of the category Cf, the characters that reorder text.
+# Unicode categories of control characters and surrogates, and the characters of category Cf that reorder text.
 _UNSAFE = frozenset(("Cc", "Cs"))
 _REORDERING = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def printable(text: str) -> str:
-    """Return ``text`` with a replacement character for each control character, lone surrogate and direction mark.
+    """Replace each control character, lone surrogate and direction mark by U+FFFD.
 
-    Line feeds and tabs stay. The result can be encoded in UTF-8 and has no effect on a terminal.
+    Line feeds and tabs are kept. The result can be encoded as UTF-8 and contains no terminal escape sequences.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -23,12 +23,12 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return :func:`printable` text with a space for each line feed and tab."""
+    """Apply :func:`printable` and replace each line feed and tab by a space."""
     return printable(text).replace("\n", " ").replace("\t", " ")
 
 
 def message_of(error: BaseException) -> str:
-    """Return the message of an error, as it stands; also of an error whose ``__str__`` fails."""
+    """Return the unmodified message of an error, or a placeholder if its ``__str__`` fails."""
     try:
         return str.__str__(str(error))
     except BaseException as failure:  # noqa: BLE001  __str__ is the plugin's code
@@ -36,12 +36,12 @@ def message_of(error: BaseException) -> str:
 
 
 def describe_error(error: BaseException) -> str:
-    """Return ``Type: message`` of an error, as it stands."""
+    """Return ``Type: message`` of an error, unmodified."""
     return f"{type(error).__name__}: {message_of(error)}"
 
 
 def print_traceback(error: BaseException) -> None:
-    """Print the traceback of an error, also of one whose ``__str__`` fails."""
+    """Print the traceback of an error to standard error, even if its ``__str__`` fails."""
     try:
         traceback.print_exception(error)
     except BaseException as failure:  # noqa: BLE001  __str__ and __repr__ are the plugin's code

@@ -1,4 +1,4 @@
-"""The plugin registry: built-ins and third parties through the same entry points; a block list and a quarantine."""
+"""The plugin registry: one group of entry points for built-in and third-party plugins, a block list, a quarantine."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ from harness.plain_text import describe_error, one_line, printable
 GROUP = "onyx_harness"
 DISTRIBUTION = "onyx-harness"
 BLOCK_VARIABLE = "ONYX_HARNESS_BLOCK"
-_MOST_REASON = 2_000  # characters of what a plugin raises that its warning quotes
+_MOST_REASON = 2_000  # characters of a plugin's exception that its warning quotes
 
 Spec = TypeVar("Spec", EngineSpec, AlgorithmSpec, GraphSpec)
 
 
 class PluginWarning(UserWarning):
-    """A plugin, or one thing that it offers, was left out; the message names it, its distribution and the reason."""
+    """A plugin, or one of its specifications, was skipped; the message names it, its distribution and the reason."""
 
 
 class UnknownName(ValueError):
-    """No plugin offers the engine, algorithm or graph asked for; the message gives the closest name there is."""
+    """No plugin offers the requested engine, algorithm or graph; the message gives the closest known name."""
 
 
 @dataclass
 class Registry:
-    """What the plugins offer, by name.
+    """The engines, algorithms and graphs of all plugins, by name.
 
-    ``plugins`` maps the name of each plugin in use to its distribution, ``quarantined`` that of each plugin left out
-    to the reason.
+    ``plugins`` maps the name of each loaded plugin to its distribution. ``quarantined`` maps the name of each plugin
+    that failed to load to the reason.
     """
 
     engines: dict[str, EngineSpec] = field(default_factory=dict)
@@ -56,20 +56,20 @@ class Registry:
     quarantined: dict[str, str] = field(default_factory=dict)
 
     def engine(self, name: str) -> EngineSpec:
-        """The engine called ``name``; UnknownName when there is none."""
+        """Return the engine called ``name``. Raises UnknownName."""
         return _named("engine", self.engines, name)
 
     def algorithm(self, name: str) -> AlgorithmSpec:
-        """The algorithm called ``name``; UnknownName when there is none."""
+        """Return the algorithm called ``name``. Raises UnknownName."""
         return _named("algorithm", self.algorithms, name)
 
     def graph(self, name: str) -> GraphSpec:
-        """The graph called ``name``; UnknownName when there is none."""
+        """Return the graph called ``name``. Raises UnknownName."""
         return _named("graph", self.graphs, name)
 
 
 def closest(name: str, known: Iterable[str]) -> str:
-    """``"; did you mean 'onyx'?"`` for the known name most like ``name``, or an empty string when none is like it."""
+    """Return ``"; did you mean 'onyx'?"`` with the known name closest to ``name``, or "" if none is close."""
     matches = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {matches[0]!r}?" if matches else ""
 
@@ -82,7 +82,7 @@ def _named(kind: str, known: Mapping[str, Spec], name: str) -> Spec:
 
 
 def blocked_names(configured: Iterable[str] = ()) -> frozenset[str]:
-    """The plugins not to load: those configured and those in the environment variable ONYX_HARNESS_BLOCK (a,b,c)."""
+    """Return the plugins to block: ``configured`` and those in the environment variable ONYX_HARNESS_BLOCK (a,b,c)."""
     from_environment = os.environ.get(BLOCK_VARIABLE, "").split(",")
     return frozenset(name.strip() for name in (*configured, *from_environment) if name.strip())
 
@@ -92,12 +92,12 @@ def load_plugins(
     found: Iterable[EntryPoint] | None = None,
     importing: Callable[[str], None] = lambda name: None,
 ) -> Registry:
-    """Load every installed plugin but those blocked, one by one.
+    """Load every installed plugin that is not blocked, one by one.
 
-    A plugin that cannot be imported, ends the process at import (SystemExit), is not a valid plugin, or offers a name
-    already taken is reported by a PluginWarning and does not affect the others. ``found`` replaces the search for entry
-    points. ``importing`` is called with the name of each plugin before its import. A message on standard error names a
-    plugin whose import takes long.
+    A plugin that cannot be imported, raises SystemExit at import, is invalid, or offers a name already in use causes a
+    PluginWarning and does not affect the others. ``found`` replaces the search for entry points. ``importing`` is
+    called with the name of each plugin before its import. A message on standard error names a plugin whose import
+    takes longer than 10 s.
     """
     blocked = blocked_names(block)
     manager = pluggy.PluginManager(hookspecs.PROJECT)
@@ -115,7 +115,7 @@ def _installed() -> Iterator[EntryPoint]:
     try:
         distribution(DISTRIBUTION)
     except PackageNotFoundError:
-        # A checkout that was never installed: the same entry points, read from where they are declared.
+        # A checkout that is not installed: read the same entry points from their declaration.
         declaration = Path(__file__).parent.parent / "pyproject.toml"
         declared = tomllib.loads(declaration.read_text())["project"]["entry-points"][GROUP]
         for name, value in declared.items():
@@ -123,7 +123,7 @@ def _installed() -> Iterator[EntryPoint]:
 
 
 def _in_order(entries: Iterable[EntryPoint]) -> list[EntryPoint]:
-    """Ours first, so that nobody takes a built-in name; then by name, so that the order never depends on a folder."""
+    """Sort built-in plugins first, which protects their names; then by name, for an order independent of the disk."""
     return sorted(entries, key=lambda entry: (_distribution_of(entry) != DISTRIBUTION, entry.name))
 
 
@@ -132,7 +132,7 @@ def _distribution_of(entry: EntryPoint) -> str:
 
 
 def _load(entry: EntryPoint, manager: pluggy.PluginManager, registry: Registry) -> None:
-    """Import one plugin and take over what it offers, or quarantine it."""
+    """Import one plugin and register its specifications, or quarantine it."""
     hint = f"{BLOCK_VARIABLE}={entry.name} in the environment leaves it out"
     with _interrupts() as interrupted:
         try:
@@ -142,7 +142,7 @@ def _load(entry: EntryPoint, manager: pluggy.PluginManager, registry: Registry) 
                 manager.check_pending()
                 offered = {name: _offered(manager, module, name) for name in _TABLES}
                 folders = _offered(manager, module, "onyx_config_folders")
-        except BaseException as error:  # a plugin may fail in any way at import, by SystemExit too
+        except BaseException as error:  # an import can raise anything, SystemExit included
             if interrupted:
                 raise
             manager.set_blocked(entry.name)
@@ -161,7 +161,7 @@ def _load(entry: EntryPoint, manager: pluggy.PluginManager, registry: Registry) 
 
 @contextmanager
 def _interrupts() -> Iterator[list[int]]:
-    """Collect the SIGINTs that arrive: they tell Ctrl-C from a KeyboardInterrupt that a plugin raises."""
+    """Collect received SIGINTs, to distinguish Ctrl-C from a KeyboardInterrupt that a plugin raises."""
     met: list[int] = []
     if (
         threading.current_thread() is not threading.main_thread()
@@ -189,7 +189,7 @@ _TABLES: dict[str, tuple[type, Callable[[Registry], dict[str, Any]]]] = {
 
 
 def _offered(manager: pluggy.PluginManager, module: object, hook: str) -> list[Any]:
-    """What one plugin's implementation of one hook returns; TypeError when it is not what the hook asks for."""
+    """Return the result of one plugin's implementation of one hook. Raises TypeError if it has the wrong type."""
     caller = manager.subset_hook_caller(hook, [other for other in manager.get_plugins() if other is not module])
     answers = caller()
     wanted = _TABLES[hook][0] if hook in _TABLES else str
@@ -200,7 +200,7 @@ def _offered(manager: pluggy.PluginManager, module: object, hook: str) -> list[A
 
 
 def _checked(hook: str, item: Any) -> Any:
-    """Return a specification with a printable line of help; TypeError where a field is of the wrong type."""
+    """Return a specification with one printable line of help. Raises TypeError for a field of the wrong type."""
     if isinstance(item, str):
         return item
     for name in ("name", "factory"):

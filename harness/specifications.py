@@ -1,4 +1,4 @@
-"""What plugins register: light descriptions of engines, algorithms and graphs, with the names of what they load."""
+"""Specifications that plugins register: cheap descriptions of engines, algorithms and graphs that name their code."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class EngineSpec:
-    """What a plugin registers for an engine; light enough to build at start-up.
+    """A plugin's specification of an engine, cheap to build at start-up.
 
-    ``schedule`` is a frozen dataclass whose fields (each with ``metadata={"help": ...}``) are the engine's options;
-    ``factory`` is ``"package.module:Class"``, imported only when a cell needs it; ``requires`` names the modules it
-    imports.
+    ``schedule`` is a frozen dataclass; its fields (each with ``metadata={"help": ...}``) are the engine's options.
+    ``factory`` is ``"package.module:Class"``, imported only when a cell needs it. ``requires`` names the modules that
+    the factory imports.
     """
 
     name: str
@@ -25,7 +25,7 @@ class EngineSpec:
 
 @dataclass(frozen=True)
 class AlgorithmSpec:
-    """What a plugin registers for an algorithm: ``factory`` is ``"package.module:Class"``, an ``Algorithm``."""
+    """A plugin's specification of an algorithm: ``factory`` is ``"package.module:Class"``, an ``Algorithm``."""
 
     name: str
     help: str
@@ -34,11 +34,11 @@ class AlgorithmSpec:
 
 @dataclass(frozen=True)
 class GraphSpec:
-    """What a plugin registers for a graph: ``factory`` is ``"package.module:function"``; ``parameters``: defaults.
+    """A plugin's specification of a graph: ``factory`` is ``"package.module:function"``; ``parameters``: defaults.
 
-    ``check``, if given, is such a function too. It is called once, before a sweep starts any process, with those
-    parameters that its signature names, and raises GraphError for values that the factory would refuse. It must be
-    cheap, and its module must not import numerical libraries beside NumPy.
+    ``check``, if given, is also ``"package.module:function"``. It is called once, before a sweep starts any process,
+    with the parameters that its signature names. It raises GraphError for values that the factory would refuse. It must
+    be cheap, and its module must not import numerical libraries other than NumPy.
     """
 
     name: str

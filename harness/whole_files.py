@@ -1,4 +1,4 @@
-"""Files that other processes see whole, the old one or the new, whenever they look."""
+"""Write files atomically: a concurrent reader sees the whole old content or the whole new content."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 
 def write_whole(path: Path, content: str | bytes, *, lasting: bool = False) -> None:
-    """Write a file under a temporary name beside its place, ``.<name>-...``, and rename it; text in UTF-8.
+    """Write a file atomically: write ``.<name>-...`` in the same folder, then rename it. Text is encoded as UTF-8.
 
-    The folder is made if need be, and who may read the file is left to the process's umask. ``lasting``: the content is
-    on the disk before it is seen. Raises OSError, and then leaves nothing behind.
+    Creates the folder if it does not exist. The process's umask sets the file's permissions. ``lasting``: flush the
+    content to disk (fsync) before the rename. Raises OSError, and then removes the temporary file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = beside(path)
@@ -28,5 +28,5 @@ def write_whole(path: Path, content: str | bytes, *, lasting: bool = False) -> N
 
 
 def beside(path: Path) -> Path:
-    """A name beside that of a file, which nothing has: ``.<name>-`` and random digits."""
+    """Return an unused path in the same folder: ``.<name>-`` and 16 random hexadecimal digits."""
     return path.with_name(f".{path.name}-{os.urandom(8).hex()}")

@@ -1,1 +1,1 @@
-"""The thin layer over CuPy: devices, memory, compiled modules. Importing it does not load CuPy."""
+"""A thin layer over CuPy: devices, memory, compiled modules. Importing it does not load CuPy."""

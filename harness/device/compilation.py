@@ -1,8 +1,8 @@
-"""CUDA C++ to machine code with NVRTC, which needs no GPU, kept on disk for the next process.
+"""Compile CUDA C++ to machine code with NVRTC, which needs no GPU, and cache it on disk across processes.
 
-A compiled module is named by a hash of its source with all that it includes, the architecture, the options and the
-compiler's version. The folder is ``$ONYX_HARNESS_CACHE/cuda``, or ``cuda`` in the user's cache folder for
-"onyx-harness"; it may be deleted at any time.
+The name of a compiled module is a hash of its source, its headers, the architecture, the options and the compiler's
+version. The folder is ``$ONYX_HARNESS_CACHE/cuda``, or ``cuda`` in the user's cache folder for "onyx-harness". It may
+be deleted at any time.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from harness.device.errors import CompilationFailed
 from harness.whole_files import write_whole
 
 MADE_OF = "made of"
-# Quotients may be off by two units in the last place: exact ones take several times the instructions.
+# Division is accurate to 2 ulp (--prec-div=false): correctly rounded division takes several times the instructions.
 OPTIONS = ("-std=c++17", "-default-device", "--prec-div=false", "--ptxas-options=-v")
-# "Function properties for NAME" in older compilers has the spills apart; here all follow "Compiling entry function".
+# All figures follow "Compiling entry function"; older compilers list spills under "Function properties for NAME".
 _ENTRY = re.compile(r"Compiling entry function '(?P<name>\w+)'(?P<told>.*?)(?=Compiling entry function|\Z)", re.DOTALL)
 _FIGURES = {
     "registers": re.compile(r"Used (\d+) registers"),
@@ -32,13 +32,13 @@ _FIGURES = {
 
 @dataclass(frozen=True)
 class Compiled:
-    """Machine code for one architecture, and what the compiler told of every kernel in it."""
+    """Machine code for one architecture, and the compiler's log, which has the resources of each kernel."""
 
     code: bytes
     log: str
 
     def resources(self) -> dict[str, dict[str, int]]:
-        """Registers of a thread, stack and spilled bytes, static shared memory of a block, by kernel."""
+        """Return for each kernel: registers per thread, stack and spilled bytes, static shared bytes per block."""
         found = {}
         for entry in _ENTRY.finditer(self.log):
             figures = {name: pattern.search(entry["told"]) for name, pattern in _FIGURES.items()}
@@ -47,15 +47,15 @@ class Compiled:
 
 
 def cache_folder() -> Path:
-    """The folder of compiled modules (not necessarily there yet)."""
+    """Return the folder of compiled modules. It may not exist yet."""
     return cache.cache_folder() / "cuda"
 
 
 def compiled(source: str, headers: Mapping[str, str], architecture: str) -> Compiled:
-    """``source`` as machine code for ``architecture`` ("sm_90"), from disk where it has been compiled before.
+    """Compile ``source`` for ``architecture`` ("sm_90"), or read the result of an earlier compilation from disk.
 
-    ``headers``: the text of every file that may be included, by name. Raises CompilationFailed, and CacheError when
-    the result cannot be kept.
+    ``headers``: the text of every file that ``source`` can include, by name. Raises CompilationFailed, and CacheError
+    if the result cannot be written.
     """
     from cupy.cuda import nvrtc
 
@@ -94,13 +94,16 @@ def _compile(source: str, headers: Mapping[str, str], architecture: str) -> Comp
 
 
 def _whole(code: bytes) -> bytes:
-    """CuPy 14.2 hands out all but the last byte, which is padding of the ELF file's last table: 0."""
+    """Restore the trailing zero byte that CuPy 14.2 cuts off: it pads the last table of the ELF file."""
     return code if len(code) % 8 == 0 else code + b"\0" * (-len(code) % 8)
 
 
 def explained(log: str, source: str) -> str:
-    """The compiler's errors, each with the line of the source that it names, and with the comment above it that says
-    what the line was made of (``// NAME: ...``)."""
+    """Annotate the compiler's errors.
+
+    Each error is followed by the source line that it names, and by the comment above that line that names its origin
+    in the program (``// NAME: ...``).
+    """
     lines = source.splitlines()
     told = []
     for line in log.splitlines():
@@ -113,7 +116,7 @@ def explained(log: str, source: str) -> str:
 
 
 def _origin(lines: Sequence[str]) -> list[str]:
-    """What the last of the lines was made of, as its kernel says; nothing where it does not."""
+    """Return the origin of the last line, from the nearest comment above it in its kernel; empty if there is none."""
     for line in reversed(lines):
         if line.startswith('extern "C"'):
             break

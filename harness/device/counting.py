@@ -1,4 +1,4 @@
-"""Which of a process's kernels a profiler counts, and what parts one counted run from the next."""
+"""Select the kernels that a profiler counts, and mark the end of each counted run."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def counted_run(boundary: str) -> Iterator[None]:
-    """Have a profiler that was started with ``--profile-from-start off`` count the kernels in here, and then an empty
-    kernel of the name ``boundary``."""
+    """Profile the kernels launched in the block, followed by an empty kernel called ``boundary``.
+
+    The profiler must have been started with ``--profile-from-start off``.
+    """
     import cupy
 
     empty = cupy.RawKernel(f'extern "C" __global__ void {boundary}() {{}}', boundary)

@@ -1,4 +1,4 @@
-"""Choosing a CUDA device, and its memory."""
+"""Select a CUDA device; query its memory and the resources of its kernels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.device.errors import DeviceUnavailable
 
 
 def open_device(index: int) -> Any:
-    """Make device ``index`` the current one; its CuPy object. Raises DeviceUnavailable, saying what is the matter."""
+    """Make device ``index`` the current one and return its CuPy object. Raises DeviceUnavailable with the cause."""
     reason = cuda_unavailable(index)
     if reason:
         raise DeviceUnavailable(reason)
@@ -32,36 +32,42 @@ _OPENED: set[int] = set()
 
 
 def was_opened(index: int) -> bool:
-    """Whether this process has made device ``index`` the current one, so that the driver knows of it."""
+    """Return whether this process has made device ``index`` the current one, and thus initialized the driver on it."""
     return index in _OPENED
 
 
 def allow_shared_memory(function: Any, size: int) -> None:
-    """Let blocks of a kernel take ``size`` bytes of dynamic shared memory; without it, these may be 48 KiB at most
-    together with what the kernel names itself."""
+    """Allow a kernel ``size`` bytes of dynamic shared memory per block.
+
+    Without this call, the static and dynamic shared memory of a block are limited to 48 KiB together.
+    """
     from cupy_backends.cuda.api import driver
 
     driver.funcSetAttribute(function.ptr, driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, size)
 
 
 def registers_of(function: Any) -> int:
-    """Registers that a thread of a loaded kernel takes."""
+    """Return the registers per thread of a loaded kernel."""
     from cupy_backends.cuda.api import driver
 
     return int(driver.funcGetAttribute(driver.CU_FUNC_ATTRIBUTE_NUM_REGS, function.ptr))
 
 
 def blocks_of_multiprocessor(function: Any, threads: int, shared: int = 0) -> int:
-    """Blocks of ``threads`` threads and ``shared`` bytes of dynamic shared memory of a loaded kernel that a
-    multiprocessor holds."""
+    """Return the number of resident blocks of a loaded kernel per multiprocessor.
+
+    A block has ``threads`` threads and ``shared`` bytes of dynamic shared memory.
+    """
     from cupy_backends.cuda.api import driver
 
     return int(driver.occupancyMaxActiveBlocksPerMultiprocessor(function.ptr, threads, shared))
 
 
 def require_memory(needed: int) -> None:
-    """Raise MemoryError when ``needed`` bytes are more than the present device has free, or than CuPy's pool may take
-    on top of what it holds, before any are taken."""
+    """Raise MemoryError if ``needed`` bytes exceed what the current device has free or the limit of CuPy's pool allows.
+
+    Allocates nothing.
+    """
     import cupy
 
     pool = cupy.get_default_memory_pool()
@@ -73,7 +79,7 @@ def require_memory(needed: int) -> None:
         return min(unused, limit - int(pool.used_bytes())) if limit else unused
 
     if needed > free():
-        gc.collect()  # arrays that only hold each other
+        gc.collect()  # frees arrays in reference cycles
     left = free()
     if needed > left:
         limited = f", and {pool.get_limit() / 2**30:.2f} GiB as its limit" if pool.get_limit() else ""

@@ -1,7 +1,7 @@
-"""The CUDA driver, asked directly: which devices there are, waiting for one, its memory. Needs no other library.
+"""Direct calls of the CUDA driver: list devices, synchronize, query memory. Needs no other library.
 
-The driver shows the devices of CUDA_VISIBLE_DEVICES, numbered from 0 in that order. Only a cell's own process asks: a
-process that has opened the driver must not be forked.
+The driver shows the devices of CUDA_VISIBLE_DEVICES, numbered from 0 in that order. Only a cell's own process calls it:
+a process that has initialized the driver must not be forked.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MAJOR, _MINOR = 75, 76  # attributes of a device: its compute capability
 
 
 class DriverError(EngineFailure):
-    """The driver refused, or a kernel had failed; the message has the driver's own words."""
+    """A driver call failed, or an earlier kernel had failed; the message quotes the driver."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class CudaDevice:
 
 
 def cuda_unavailable(index: int) -> str:
-    """Why there is no CUDA device of this number here, in a sentence; empty where there is."""
+    """Return why CUDA device ``index`` is unavailable, as a sentence; empty if it is available."""
     library = _library()
     if library is None:
         return "no CUDA device: this machine has no NVIDIA driver; run on one that has, or with device=cpu"
@@ -53,7 +53,7 @@ def cuda_unavailable(index: int) -> str:
 
 
 def describe(index: int) -> CudaDevice:
-    """The device of this number. Raises DriverError where there is none."""
+    """Describe device ``index``. Raises DriverError if it does not exist."""
     reason = cuda_unavailable(index)
     if reason:
         raise DriverError(reason)
@@ -70,23 +70,23 @@ def describe(index: int) -> CudaDevice:
 
 
 def newest_cuda() -> int:
-    """The newest CUDA that the driver runs, as it tells it: 13010 is 13.1. Raises DriverError."""
+    """Return the newest CUDA version that the driver supports: 13010 is 13.1. Raises DriverError."""
     version = ctypes.c_int()
     _ask("cuDriverGetVersion", ctypes.byref(version))
     return version.value
 
 
 def synchronize(index: int) -> None:
-    """Wait until all that this process has given to the device is done, through whatever library.
+    """Wait for all work that this process has submitted to the device, through any library.
 
-    Raises DriverError when something of it failed.
+    Raises DriverError if any of that work failed.
     """
     with _entered(index):
         _ask("cuCtxSynchronize")
 
 
 def used_bytes(index: int) -> int:
-    """Memory of the device that is taken, by any process, once this one's work is done. Raises DriverError."""
+    """Wait for this process's work, then return the bytes used on the device by all processes. Raises DriverError."""
     free, whole = ctypes.c_size_t(), ctypes.c_size_t()
     with _entered(index):
         _ask("cuCtxSynchronize")
@@ -96,7 +96,7 @@ def used_bytes(index: int) -> int:
 
 @contextlib.contextmanager
 def _entered(index: int) -> Iterator[None]:
-    """With the context that libraries share on the device."""
+    """Make the device's primary context, which libraries share, the current one."""
     _ask("cuCtxPushCurrent_v2", _primary_context(index))
     try:
         yield
@@ -106,7 +106,7 @@ def _entered(index: int) -> Iterator[None]:
 
 @functools.cache
 def _primary_context(index: int) -> ctypes.c_void_p:
-    """The context that the libraries of a process share on a device; kept until the process ends."""
+    """Retain the device's primary context, which the libraries of a process share, until the process ends."""
     _ask("cuInit", 0)
     context = ctypes.c_void_p()
     _ask("cuDevicePrimaryCtxRetain", ctypes.byref(context), index)

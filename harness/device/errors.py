@@ -1,11 +1,11 @@
-"""How a device can fail us, each with its mend."""
+"""Errors of devices and of compilation."""
 
 from __future__ import annotations
 
 
 class DeviceUnavailable(RuntimeError):
-    """There is no such CUDA device here: no driver, one too old, or an index that does not exist."""
+    """The CUDA device is unavailable: no driver, a driver that is too old, or an index that does not exist."""
 
 
 class CompilationFailed(RuntimeError):
-    """A generated kernel does not compile; the message holds the compiler's words and the lines they are about."""
+    """A generated kernel does not compile; the message quotes the compiler and the source lines that it names."""

@@ -1,4 +1,4 @@
-"""Engines that have finished when they say so: what a device still has to do belongs to the call that asked for it."""
+"""Synchronize the device after each engine call, so that asynchronous work is charged to the call that submitted it."""
 
 from __future__ import annotations
 
@@ -17,50 +17,50 @@ if TYPE_CHECKING:
 
 
 def finishing(engine: Engine, device: Device) -> Engine:
-    """The engine itself on a processor; on a CUDA device, one whose calls return when the device has done its part."""
+    """Return the engine itself on a CPU; on a CUDA device, wrap it so that each call synchronizes the device."""
     return engine if device.kind == "cpu" else Finishing(engine, device.index)
 
 
 class Finishing(Engine):
-    """Waits for the device after every call that gives it work; a kernel that failed is told by the call it is of."""
+    """Synchronize after every call that submits work, so that a failed kernel raises in the call that launched it."""
 
     def __init__(self, engine: Engine, index: int) -> None:
         super().__init__(engine.schedule)
         self._engine, self._index = engine, index
 
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
-        """As the engine says."""
+        """Return the engine's answer."""
         return self._engine.supports(program, graph, features, device)
 
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
-        """Wait for the last upload, too."""
+        """Prepare the engine and wait for its uploads."""
         self._engine.prepare(program, graph, features, device, phases)
         synchronize(self._index)
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
-        """Nothing of a reset is left to the run after it."""
+        """Reset the engine and wait, so that no part of the reset runs inside a timed run."""
         self._engine.reset(inputs, state)
         synchronize(self._index)
 
     def narrow(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
-        """As a reset."""
+        """Narrow the engine's first superstep and wait."""
         self._engine.narrow(stale, senders)
         synchronize(self._index)
 
     def run(self, max_supersteps: int) -> RunStatistics:
-        """Return when the device has finished."""
+        """Run the engine and wait for the device."""
         statistics = self._engine.run(max_supersteps)
         synchronize(self._index)
         return statistics
 
     def values(self, name: str) -> NDArray[Any]:
-        """As the engine says."""
+        """Return the engine's values of a property."""
         return self._engine.values(name)
 
     def explain(self) -> str:
-        """As the engine says."""
+        """Return the engine's description."""
         return self._engine.explain()
 
     def close(self) -> None:
-        """As the engine does."""
+        """Close the engine."""
         self._engine.close()

@@ -1,7 +1,7 @@
-"""What a process holds of a CUDA device's memory in CuPy's pool: limited, and the most of it told.
+"""Limit the CUDA memory that a process holds in CuPy's pool, and record its peak.
 
-Every engine that takes its memory through CuPy takes it from this pool. What other libraries hold (PyTorch has a pool
-of its own) is not seen here.
+Every engine that allocates through CuPy uses this pool. Allocations of other libraries are not counted (PyTorch has its
+own pool).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from harness.device.cuda import open_device
 
 
 class Pool:
-    """Within ``with``, CuPy's pool on a device may hold ``limit`` bytes (None: all that there are), and what it holds
-    is watched. Without CuPy there is nothing to watch.
+    """A context that limits CuPy's pool on a device to ``limit`` bytes (None: no limit) and records its peak.
 
-    What is taken beyond the limit raises CuPy's OutOfMemoryError, a MemoryError. Raises DeviceUnavailable.
+    Without CuPy it does nothing. An allocation beyond the limit raises CuPy's OutOfMemoryError, a MemoryError. Entering
+    raises DeviceUnavailable.
     """
 
     def __init__(self, index: int, limit: int | None) -> None:
@@ -39,12 +39,12 @@ class Pool:
 
     @property
     def peak(self) -> int | None:
-        """The most bytes that the pool held so far; None where nothing was taken from it."""
+        """Peak size of the pool so far, in bytes; None if nothing was allocated from it."""
         return None if self._watch is None else int(self._watch.peak) or None
 
 
 def _watch() -> Any:
-    """A hook that CuPy calls whenever its pool has taken memory of the device."""
+    """Create a hook that CuPy calls after each allocation from its pool."""
     import cupy
 
     class Watch(cupy.cuda.MemoryHook):  # type: ignore[misc]  # no type information is published

@@ -1,8 +1,8 @@
-"""Memory transactions of warps: what a schedule's loads and atomic operations move (thesis figs 7.1, 7.2).
+"""Memory transactions of warps: the traffic of a schedule's loads and atomic operations (thesis figs 7.1, 7.2).
 
-Counted by a model on any machine (:mod:`harness.transactions.sectors`, on the lanes of
-:mod:`harness.transactions.lanes`) or by a GPU's own counters (:mod:`harness.transactions.profiler`), in the same terms
-(:mod:`harness.transactions.behaviour`).
+A model counts them on any machine (:mod:`harness.transactions.sectors`, on the lanes of
+:mod:`harness.transactions.lanes`). A GPU's hardware counters count them too (:mod:`harness.transactions.profiler`).
+Both report the same quantities (:mod:`harness.transactions.behaviour`).
 """
 
 from __future__ import annotations

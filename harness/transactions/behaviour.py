@@ -1,4 +1,4 @@
-"""What is counted of a superstep: requests of warps, sectors and bytes, by kernel."""
+"""Memory counts of one superstep, by kernel: requests of warps, sectors and bytes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-SECTOR, LINE = 32, 128  # bytes that memory moves at once, and that a transaction covers
+SECTOR, LINE = 32, 128  # bytes: the unit of a memory transfer, and the unit of a transaction
 
 
 @dataclass(frozen=True)
 class Loads:
-    """Global loads: ``requests`` of whole warps, ``sectors`` of 32 bytes that these move (each once a request), and
-    ``bytes`` of them that some lane asked for."""
+    """Global loads: ``requests`` of whole warps, ``sectors`` of 32 bytes that they transfer, and requested ``bytes``.
+
+    A sector counts once per request. ``bytes`` counts the bytes that at least one lane requested.
+    """
 
     requests: float = 0.0
     sectors: float = 0.0
@@ -22,20 +24,22 @@ class Loads:
         return Loads(self.requests + other.requests, self.sectors + other.sectors, self.bytes + other.bytes)
 
     def times(self, factor: float) -> Loads:
-        """So many times as much."""
+        """Return the counts multiplied by ``factor``."""
         return Loads(self.requests * factor, self.sectors * factor, self.bytes * factor)
 
     @property
     def efficiency(self) -> float | None:
-        """Global load efficiency: bytes asked for over bytes moved. None: there are no loads."""
+        """Global load efficiency: bytes requested over bytes transferred. None: there are no loads."""
         return self.bytes / (SECTOR * self.sectors) if self.sectors else None
 
 
 @dataclass(frozen=True)
 class Atomics:
-    """Atomic operations on global memory, reductions among them: ``requests`` of whole warps, ``sectors`` of 32 bytes
-    and ``transactions`` on lines of 128 bytes that these come to; lanes at one address take turns, so that its sector
-    and its line count again for each."""
+    """Atomic operations on global memory, reductions included.
+
+    ``requests`` of whole warps, ``sectors`` of 32 bytes, and ``transactions`` on lines of 128 bytes. Lanes that access
+    one address are serialized, so its sector and its line count once per lane.
+    """
 
     requests: float = 0.0
     sectors: float = 0.0
@@ -47,7 +51,7 @@ class Atomics:
         )
 
     def times(self, factor: float) -> Atomics:
-        """So many times as much."""
+        """Return the counts multiplied by ``factor``."""
         return Atomics(self.requests * factor, self.sectors * factor, self.transactions * factor)
 
 
@@ -62,16 +66,16 @@ class KernelBehaviour:
         return KernelBehaviour(self.loads + other.loads, self.atomics + other.atomics)
 
     def times(self, factor: float) -> KernelBehaviour:
-        """So many times as much."""
+        """Return the counts multiplied by ``factor``."""
         return KernelBehaviour(self.loads.times(factor), self.atomics.times(factor))
 
 
 @dataclass(frozen=True)
 class Behaviour:
-    """A superstep in which every vertex is active, kernel by kernel in the order of their launches.
+    """Memory counts of a superstep in which every vertex is active, by kernel in launch order.
 
-    ``source``: what counted. ``share``: of the warps (or blocks, where their warps work together), those that the model
-    looked at, further steps of long loops being left out there; 1 for counters.
+    ``source``: the method of counting. ``share``: the fraction of warps that the model sampled (of blocks, where the
+    warps of a block cooperate); it does not account for sampled iterations of long loops. It is 1 for counters.
     """
 
     source: str
@@ -80,11 +84,11 @@ class Behaviour:
 
     @property
     def whole(self) -> KernelBehaviour:
-        """All kernels together."""
+        """The sum over all kernels."""
         return sum(self.kernels.values(), KernelBehaviour())
 
     def plain(self) -> dict[str, Any]:
-        """The form in which records keep it."""
+        """Return the form that records store."""
         return {"source": self.source, "share": self.share, **_plain(self.whole),
                 "kernels": {name: _plain(kernel) for name, kernel in self.kernels.items()}}  # fmt: skip
 

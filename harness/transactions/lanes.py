@@ -1,4 +1,4 @@
-"""Warp-wide steps: which lanes take part, and what index variables hold in each."""
+"""Warp-wide steps: the active lanes, and the value of each index variable in each lane."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 WARP = 32  # lanes
-MOST_STEPS = 1 << 15  # of one loop that are looked at
+MOST_STEPS = 1 << 15  # sampled from one loop
 Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Lanes:
-    """``n`` steps of warps: ``active`` (bool[n, 32]), the value of every index variable in every lane (int64[n, 32]),
-    and how many steps of the whole launch each stands for (``weights``, float64[n])."""
+    """``n`` steps of warps.
+
+    ``active``: bool[n, 32]. ``weights``: float64[n], the number of steps of the whole launch that each step represents.
+    ``indices``: the value of every index variable in every lane, each int64[n, 32].
+    """
 
     active: NDArray[np.bool_]
     weights: NDArray[np.float64]
@@ -27,29 +30,31 @@ class Lanes:
         return self.indices[name]
 
     def where(self, mask: NDArray[np.bool_]) -> Lanes:
-        """Those lanes alone for which ``mask`` holds."""
+        """Keep active only the lanes where ``mask`` holds."""
         return Lanes(self.active & mask, self.weights, self.indices)
 
     def everywhere(self) -> Lanes:
-        """All lanes."""
+        """Make all lanes active."""
         return Lanes(np.ones_like(self.active), self.weights, self.indices)
 
     def having(self, **indices: NDArray[Any]) -> Lanes:
-        """With further index variables; an array of fewer lanes or steps is repeated."""
+        """Add index variables; arrays are broadcast to [n, 32] as int64."""
         shape = self.active.shape
         made = {name: np.broadcast_to(np.asarray(value, np.int64), shape) for name, value in indices.items()}
         return Lanes(self.active, self.weights, {**self.indices, **made})
 
     def rows(self, which: NDArray[np.intp]) -> Lanes:
-        """The steps at some positions, any of them several times."""
+        """Select steps by position; a position may occur several times."""
         indices = {name: value[which] for name, value in self.indices.items()}
         return Lanes(self.active[which], self.weights[which], indices)
 
 
 @dataclass(frozen=True)
 class Load:
-    """A load, or an atomic operation, of a traversal's own: on the element at the index variable ``index`` of
-    ``array``, of ``size`` bytes."""
+    """A load or an atomic operation of the traversal itself, on ``array[index]``.
+
+    ``index`` names an index variable; an element has ``size`` bytes.
+    """
 
     array: str
     index: str
@@ -58,10 +63,10 @@ class Load:
 
 @dataclass(frozen=True)
 class Step:
-    """What lanes do: ``loads`` and ``atomics`` of the traversal's own, and the statements of some ``blocks`` of the
-    kernel's template.
+    """The memory accesses of some steps.
 
-    ``kinds``: only the accesses of these kinds, where a block does one thing or another.
+    ``loads`` and ``atomics`` are the traversal's own accesses; ``blocks`` names the blocks of the kernel's template
+    whose statements run. ``kinds`` restricts the accesses of a block with alternatives to these kinds.
     """
 
     lanes: Lanes
@@ -72,14 +77,17 @@ class Step:
 
 
 def warps(units: NDArray[np.int64], weights: NDArray[np.float64]) -> Lanes:
-    """One step for each of some warps; every lane takes part. ``unit``: the warp's number."""
+    """Create one step per warp with all lanes active. Index variables: ``unit``, the warp's number, and ``lane``."""
     lanes = Lanes(np.ones((len(units), WARP), np.bool_), np.asarray(weights, np.float64))
     return lanes.having(unit=units[:, None], lane=np.arange(WARP))
 
 
 def repeated(lanes: Lanes, name: str, first: Indices, last: Indices, stride: Indices | int = 1) -> Lanes:
-    """The iterations of ``for (name = first; name < last; name += stride)``: a step for each that some lane makes, in
-    which lanes that are done idle. Of more than ``MOST_STEPS`` so many stand for all, drawn evenly."""
+    """Expand the loop ``for (name = first; name < last; name += stride)`` into one step per iteration.
+
+    A step exists while at least one lane iterates; finished lanes are inactive. Of more than ``MOST_STEPS`` steps, an
+    evenly drawn sample of ``MOST_STEPS`` represents all.
+    """
     shape = lanes.active.shape
     begin, end, by = (np.broadcast_to(np.asarray(value, np.int64), shape) for value in (first, last, stride))
     trips = np.where(lanes.active, np.maximum(-(-(end - begin) // by), 0), 0)
@@ -93,8 +101,10 @@ def repeated(lanes: Lanes, name: str, first: Indices, last: Indices, stride: Ind
 
 
 def drawn(whole: int, most: int) -> tuple[NDArray[np.int64], float]:
-    """At most ``most`` of 0 .. ``whole`` - 1, one at random from each of as many equal parts; and how many of all each
-    stands for."""
+    """Sample at most ``most`` of 0 .. ``whole`` - 1, one at random from each of ``most`` equal parts (stratified).
+
+    Returns the sample and the number of elements that each sampled element represents.
+    """
     if whole <= most:
         return np.arange(whole), 1.0
     random = np.random.default_rng(whole)

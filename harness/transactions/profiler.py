@@ -1,7 +1,7 @@
-"""Hardware counters of kernels, by NVIDIA's Nsight Compute (``ncu``).
+"""Hardware counters of kernels, from NVIDIA Nsight Compute (``ncu``).
 
-``ncu`` runs a process and counts in those of its kernels that start between ``cupy.cuda.profiler.start`` and ``stop``,
-replaying each as often as the counters need. What it prints is a row a kernel and metric, in CSV.
+``ncu`` runs a process and profiles the kernels launched between ``cupy.cuda.profiler.start`` and ``stop``. It replays
+each kernel as often as the counters need. It prints CSV with one row per kernel launch and metric.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LOADS = {
     "sectors": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",),
     "bytes": ("smsp__sass_data_bytes_mem_global_op_ld.sum",),
 }
-# Reductions that return nothing (red), and atomic operations that return what was there before (atom).
+# Reductions without a return value (red), and atomic operations that return the previous value (atom).
 ATOMICS = {
     "requests": (
         "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum", "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum",
@@ -27,35 +27,35 @@ ATOMICS = {
     "sectors": (
         "l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum", "l1tex__t_sectors_pipe_lsu_mem_global_op_atom.sum",
     ),
-    # what nvprof called atomic_transactions
+    # atomic_transactions in nvprof
     "transactions": (
         "l1tex__t_set_accesses_pipe_lsu_mem_global_op_red.sum", "l1tex__t_set_accesses_pipe_lsu_mem_global_op_atom.sum",
     ),
 }  # fmt: skip
 METRICS = tuple(name for part in (LOADS, ATOMICS) for names in part.values() for name in names)
-BOUNDARY = "behind_what_was_profiled"  # a kernel of this name parts one profiled run from the next
+BOUNDARY = "behind_what_was_profiled"  # a kernel of this name ends each profiled run
 _LAST_LINES = 12
 
 
 class ProfilerError(RuntimeError):
-    """The profiler is not there, or gave no counters; the message says what to do."""
+    """The profiler is missing or returned no counters; the message gives the remedy."""
 
 
 def find_profiler() -> str:
-    """The path of ``ncu``. Raises ProfilerError."""
+    """Return the path of ``ncu``. Raises ProfilerError."""
     found = shutil.which("ncu")
     if found is None:
         raise ProfilerError(
             "hardware counters need ncu (NVIDIA Nsight Compute, part of the CUDA toolkit), which is not on the PATH: "
-            "install it, or ask for memory=model, which needs no profiler"
+            "install it, or set memory=model, which needs no profiler"
         )
     return found
 
 
 def profile(command: Sequence[str], log: Path, timeout_s: float | None = None) -> list[Behaviour]:
-    """Run ``command`` under the profiler, which writes to ``log``; one behaviour for each run that it parts.
+    """Run ``command`` under the profiler and return one behaviour per profiled run. The profiler writes to ``log``.
 
-    Raises ProfilerError where there is no profiler, where the command fails, or where nothing was counted.
+    Raises ProfilerError if the profiler is missing, the command fails, or nothing was counted.
     """
     whole = [
         find_profiler(), "--csv", "--log-file", str(log), "--print-units", "base", "--profile-from-start", "off",
@@ -64,26 +64,26 @@ def profile(command: Sequence[str], log: Path, timeout_s: float | None = None) -
     finished = subprocess.run(whole, capture_output=True, text=True, errors="replace", timeout=timeout_s, check=False)
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     words = [line for line in (text + finished.stdout + finished.stderr).splitlines() if not line.startswith('"')]
-    told = "\n".join(words[-_LAST_LINES:])  # the command's last: what it failed of
+    told = "\n".join(words[-_LAST_LINES:])  # the last lines of the command name its failure
     if "ERR_NVGPUCTRPERM" in told + text:
         raise ProfilerError(
-            "the driver lets only an administrator read hardware counters (ERR_NVGPUCTRPERM): run as root, or load the "
-            "driver with NVreg_RestrictProfilingToAdminUsers=0"
+            "only an administrator may read hardware counters (ERR_NVGPUCTRPERM): run as root, or load the driver with "
+            "NVreg_RestrictProfilingToAdminUsers=0"
         )
     if finished.returncode:
-        raise ProfilerError(f"ncu ended with status {finished.returncode}:\n{told}")
+        raise ProfilerError(f"ncu exited with status {finished.returncode}:\n{told}")
     return read_counters(text)
 
 
 def read_counters(text: str) -> list[Behaviour]:
-    """The behaviours in what ``ncu --csv`` printed: launches of one kernel are added up.
+    """Parse the output of ``ncu --csv`` into one behaviour per profiled run; launches of one kernel are summed.
 
-    Raises ProfilerError where it holds no counters, or a metric of theirs is missing.
+    Raises ProfilerError if the output has no counters or a metric is missing.
     """
     lines = text.splitlines()
     start = next((number for number, line in enumerate(lines) if line.startswith('"ID",')), None)
     if start is None:
-        raise ProfilerError("ncu counted nothing; the end of what it printed:\n" + "\n".join(lines[-_LAST_LINES:]))
+        raise ProfilerError("ncu counted nothing; the end of its output:\n" + "\n".join(lines[-_LAST_LINES:]))
     launches: dict[int, tuple[str, dict[str, float]]] = {}
     for row in csv.DictReader(line for line in lines[start:] if line.startswith('"')):
         name = row["Kernel Name"].partition("(")[0]
@@ -106,7 +106,7 @@ def read_counters(text: str) -> list[Behaviour]:
 def _summed(kernel: str, counters: Mapping[str, float], metrics: Mapping[str, Sequence[str]]) -> dict[str, float]:
     missing = [name for names in metrics.values() for name in names if name not in counters]
     if missing:
-        told = f"ncu gave no {missing[0]} of kernel {kernel!r}; it may not know this chip: install a newer one"
+        told = f"ncu reported no {missing[0]} for kernel {kernel!r}; it may not support this GPU: install a newer ncu"
         raise ProfilerError(told)
     return {field: sum(counters[name] for name in names) for field, names in metrics.items()}
 
@@ -115,4 +115,4 @@ def _number(metric: str, kernel: str, text: str) -> float:
     try:
         return float(text.replace(",", ""))
     except ValueError as error:
-        raise ProfilerError(f"ncu gave {text!r} for {metric} of kernel {kernel!r}, which is no number") from error
+        raise ProfilerError(f"ncu reported {text!r} for {metric} of kernel {kernel!r}, not a number") from error
