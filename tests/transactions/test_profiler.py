@@ -53,8 +53,8 @@ def test_a_run_without_a_kernel_behind_it_counts_too():
     ("text", "told"),
     [
         ("==ERROR== no kernels were profiled", "counted nothing.*no kernels were profiled"),
-        (printed("spread", without=LOADS["bytes"][0]), f"gave no {LOADS['bytes'][0]} of kernel 'spread'"),
-        (printed("spread").replace("8,192", "n/a"), "gave 'n/a' for l1tex__t_sectors.*no number"),
+        (printed("spread", without=LOADS["bytes"][0]), f"reported no {LOADS['bytes'][0]} for kernel 'spread'"),
+        (printed("spread").replace("8,192", "n/a"), "reported 'n/a' for l1tex__t_sectors.*not a number"),
     ],
 )
 def test_what_is_no_count_is_told(text, told):
