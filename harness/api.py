@@ -25,6 +25,7 @@ from harness.contract import (
     option,
     schedule_from_options,
 )
+from harness.facts import DeviceFacts, GraphFacts
 from harness.hookspecs import hookimpl
 from harness.per_device import PerDevice
 
@@ -145,17 +146,17 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "ELEMENTWISE", "FIRST_EDGES", "HUB_ARGUMENTS", "IDENTITY", "TEST_EVERY", "Adjacency", "Algorithm", "AlgorithmSpec",
     "Arrays", "Behaviour", "CpuEngine", "Criterion", "CudaEngine", "CudaKernel", "CudaKernelBuilder", "Device",
-    "Direction", "EdgeReduce", "EdgeUpdate", "Engine", "EngineFailure", "EngineSpec", "Evaluator", "Expression",
-    "FoldGroup", "Graph", "GraphReduce", "GraphSpec", "HubRuns", "Inputs", "InvalidInput", "K", "KeptAccumulators",
-    "Kernel", "KernelBuilder", "Lanes", "LanguageError", "Launch", "Load", "Mapped", "Measuring", "No", "PanelLayout",
-    "PerDevice", "Phases", "Program", "Property", "RunStatistics", "ScheduleError", "SentEdges", "Settling", "Stage",
-    "Step", "Superstep", "TeamShape", "ThreadEngine", "Value", "VertexStep", "Work", "Yes", "add_change_sums",
-    "arc_range", "balanced_bounds", "blocks_of_multiprocessor", "change_driven", "change_prefix", "collect_change",
-    "collect_changes", "combine_threads", "composed_writes", "concrete", "constant", "constants_by_source",
-    "cuda_unavailable", "cuda_write_back", "every_vertex", "fill_kernel", "flagged_batches", "flagged_loop",
-    "fold_groups", "frontier", "hookimpl", "hub_runs", "initial_values", "live_after", "look_ups", "moved", "mutable",
-    "named_apart", "neighbours_of", "option", "owned_edges", "owner_bounds", "products_as_sums", "push_template",
-    "raised", "read", "reads", "recomputation_only", "registers_of", "repeated", "rows_of", "schedule_from_options",
-    "segment_reduce", "substitute", "sum_hubs_in_runs", "turned", "unfolded", "walk", "watched", "whole_ranges",
-    "with_looked_up", "write_back",
+    "DeviceFacts", "Direction", "EdgeReduce", "EdgeUpdate", "Engine", "EngineFailure", "EngineSpec", "Evaluator",
+    "Expression", "FoldGroup", "Graph", "GraphFacts", "GraphReduce", "GraphSpec", "HubRuns", "Inputs", "InvalidInput",
+    "K", "KeptAccumulators", "Kernel", "KernelBuilder", "Lanes", "LanguageError", "Launch", "Load", "Mapped",
+    "Measuring", "No", "PanelLayout", "PerDevice", "Phases", "Program", "Property", "RunStatistics", "ScheduleError",
+    "SentEdges", "Settling", "Stage", "Step", "Superstep", "TeamShape", "ThreadEngine", "Value", "VertexStep", "Work",
+    "Yes", "add_change_sums", "arc_range", "balanced_bounds", "blocks_of_multiprocessor", "change_driven",
+    "change_prefix", "collect_change", "collect_changes", "combine_threads", "composed_writes", "concrete", "constant",
+    "constants_by_source", "cuda_unavailable", "cuda_write_back", "every_vertex", "fill_kernel", "flagged_batches",
+    "flagged_loop", "fold_groups", "frontier", "hookimpl", "hub_runs", "initial_values", "live_after", "look_ups",
+    "moved", "mutable", "named_apart", "neighbours_of", "option", "owned_edges", "owner_bounds", "products_as_sums",
+    "push_template", "raised", "read", "reads", "recomputation_only", "registers_of", "repeated", "rows_of",
+    "schedule_from_options", "segment_reduce", "substitute", "sum_hubs_in_runs", "turned", "unfolded", "walk",
+    "watched", "whole_ranges", "with_looked_up", "write_back",
 ]  # fmt: skip

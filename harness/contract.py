@@ -171,6 +171,14 @@ class Engine(ABC):
         """Describe the schedule and the code generated for it."""
         return repr(self.schedule)
 
+    def resolved_options(self) -> Mapping[str, Any]:
+        """Return the value of every schedule option in the run, by name, after :meth:`prepare` or :meth:`generate`.
+
+        Options that have no meaning for the program or the device are left out; values are plain JSON data. By default
+        the options of the schedule that are not None.
+        """
+        return options_of(getattr(self, "schedule", None))
+
     def memory_model(self, program: Program, graph: Graph, features: int) -> Behaviour | No:
         """Count global loads and atomic operations of one superstep in which every vertex is active.
 
@@ -182,6 +190,26 @@ class Engine(ABC):
     @abstractmethod
     def close(self) -> None:
         """Release all resources; called once, also after a failure."""
+
+
+def options_of(schedule: Any) -> dict[str, Any]:
+    """Return the options of a schedule that are not None, by name; empty for a schedule that is not a dataclass."""
+    if not dataclasses.is_dataclass(schedule) or isinstance(schedule, type):
+        return {}
+    values = {field.name: getattr(schedule, field.name) for field in dataclasses.fields(schedule)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def schedule_text(engine: Engine, detail: str = "") -> str:
+    """Return the schedule with its resolved options, and which of them the engine chose, as ``explain`` shows them.
+
+    ``detail`` stands behind the schedule, in the same line.
+    """
+    options, given = engine.resolved_options(), options_of(engine.schedule)
+    values = ", ".join(f"{name}={value!r}" for name, value in options.items())
+    chosen = [name for name, value in options.items() if name not in given or given[name] != value]
+    line = f"schedule {type(engine.schedule).__name__}({values}){detail}"
+    return f"{line}\nchosen by the engine: {', '.join(chosen)}" if chosen else line
 
 
 def option(default: T, text: str, planned: tuple[T, ...] = ()) -> T:

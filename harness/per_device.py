@@ -81,6 +81,10 @@ class PerDevice(Engine):
         """Describe the schedule and the generated code of the prepared engine."""
         return self.prepared.explain()
 
+    def resolved_options(self) -> Mapping[str, Any]:
+        """Return the options that the engine of the device resolved."""
+        return self.prepared.resolved_options()
+
     def memory_model(self, program: Program, graph: Graph, features: int) -> Behaviour | No:
         """Return the memory model of the CUDA engine, for a run on any device."""
         if "cuda" not in self.engines:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engines.onyx import cpu_pull, cpu_push
+from engines.onyx.resolve import resolve
 from engines.onyx.schedule import OnyxSchedule
-from harness.api import CpuEngine, Device, FoldGroup, Graph, Program, change_driven, fold_groups, unfolded
+from harness.api import CpuEngine, Device, DeviceFacts, FoldGroup, Graph, Program, change_driven, fold_groups, unfolded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,6 +20,7 @@ class OnyxCpuEngine(CpuEngine):
     """Feature-aware, change-driven, folded (thesis ch. 4-6); see :class:`OnyxSchedule` for what each option means."""
 
     schedule: OnyxSchedule
+    resolved: OnyxSchedule
 
     def __init__(self, schedule: OnyxSchedule) -> None:
         super().__init__(schedule)
@@ -51,12 +53,17 @@ class OnyxCpuEngine(CpuEngine):
             if self.accumulators.extrema:
                 self.begin_with(stale, senders)
             return
-        few = int(self.graph.in_degrees[stale].sum()) <= self.schedule.share_of("cpu") * self.graph.num_edges
+        few = int(self.graph.in_degrees[stale].sum()) <= self.resolved.dense_share * self.graph.num_edges
         between = {name for group in self.tracking.groups for name in self.tracking.live(group.stages)}
         properties = [self.program.properties[name] for name in between]
         if few and not any(prop.role == "temporary" and prop.place == "vertex" for prop in properties):
             self.begin_with(stale, np.zeros_like(senders))
             self.was_sparse = True
+
+    def resolve(self) -> OnyxSchedule:
+        """Return the schedule with every option filled in that has a meaning on the CPU."""
+        facts = DeviceFacts("cpu")
+        return resolve(self.schedule, self.program, self.layout.features, self.graph.facts, facts)
 
     def groups(self) -> tuple[FoldGroup, ...]:
         """Folded as the schedule says."""

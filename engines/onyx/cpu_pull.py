@@ -252,7 +252,7 @@ class Gather:
         else:
             arcs = engine.active_sources.count(self.group)[1]
         # what gathers of dirty vertices have kept is lost by recomputing everything: that takes twice the arcs
-        share = engine.schedule.share_of("cpu") * (2 if engine.was_sparse else 1)
+        share = engine.resolved.dense_share * (2 if engine.was_sparse else 1)
         if arcs > share * engine.graph.num_edges:
             self._all_changed()
         else:

@@ -14,9 +14,11 @@ from engines.onyx.cuda_panels import panel_of
 from engines.onyx.cuda_pull import PullKernels
 from engines.onyx.cuda_push import PushKernels
 from engines.onyx.cuda_rolled import last_reader, reduces_alone, rolled, update_and_reduce
+from engines.onyx.resolve import resolve, small_degrees, sums_matrices
 from engines.onyx.schedule import OnyxSchedule
 from harness.api import (
     CudaEngine,
+    DeviceFacts,
     EdgeReduce,
     EdgeUpdate,
     FoldGroup,
@@ -46,8 +48,6 @@ LANE_RUN = 4  # where one lane alone updates edges: their short rows lie togethe
 ROUNDS = 4  # vertices of an owner that lie together
 LONG_GATHER = 640  # bytes of a vertex's neighbours, from which blocks come and go: side by side they drift apart
 EDGES_OF_TEAM = 8  # of a vertex's edges, from which another team shares it
-DENSE_DEGREE = 8  # average degree from which segments are the default
-HUB_DEGREE = 1024  # of one vertex, from which they are as well: one owner would walk it while all others wait
 MOST_JOINED = 64  # floats of a lane that the teams of a vertex bring together
 # Of the arcs, from which tracking changes costs more than it spares: in a push, where vertices have hardly an edge, and
 # what is added where they have very many, falling to half with so many vertices an arc; in a push of edges that change;
@@ -62,6 +62,7 @@ class OnyxCudaEngine(CudaEngine):
     """Feature-aware, change-driven, folded (thesis ch. 4-6); see :class:`OnyxSchedule` for its options."""
 
     schedule: OnyxSchedule
+    resolved: OnyxSchedule
     templates = Path(__file__).parent
     tracks_edges = True
     rebuild_share = 0.9  # whole messages are then no more work than changes, for which two values are read
@@ -71,16 +72,13 @@ class OnyxCudaEngine(CudaEngine):
         super().__init__(schedule)
         self.feature_aware, self.direction = schedule.feature_aware, schedule.direction
         self.change_driven = schedule.change_driven
-        self.dense_share = schedule.share_of("cuda")
-        self.width, self.block = schedule.vector_width, schedule.block_size or 256
-        self.balance = schedule.balance or "warp"
 
     def refusal(self, program: Program, graph: Graph, features: int) -> str:
         """Why this schedule cannot run the program; empty when it can."""
         reason = self.schedule.refusal() or super().refusal(program, graph, features)
         if reason:
             return reason
-        if self.direction == "pull" and self.schedule.balance == "edge" and _sums_matrices(program):
+        if self.direction == "pull" and self.schedule.balance == "edge" and sums_matrices(program):
             return "balance=edge keeps the sums of rows in registers, which k x k matrices do not fit; set balance=warp"
         if self.change_driven and self.direction == "push":
             forms = change_driven(program)
@@ -101,11 +99,19 @@ class OnyxCudaEngine(CudaEngine):
         if not any(prop.role == "temporary" and prop.place == "vertex" for prop in properties):
             self.begin_with(stale, np.zeros_like(senders))
 
+    def resolve(self) -> OnyxSchedule:
+        """Return the schedule with every option filled in, and take the values that lowering reads from it."""
+        facts = DeviceFacts("cuda")
+        found = resolve(self.schedule, self.program, self.layout.features, self.graph.facts, facts)
+        assert found.dense_share is not None
+        assert found.block_size is not None
+        assert found.balance is not None
+        self.dense_share, self.block, self.width = found.dense_share, found.block_size, found.vector_width
+        self.balance, self.small_degrees = found.balance, small_degrees(self.graph.facts)
+        return found
+
     def groups(self) -> tuple[FoldGroup, ...]:
         """Folded as the schedule says. Teams that share a row cannot go on with its vertex steps."""
-        self.largest_degree = int(self.graph.in_degrees.max(initial=0))
-        self.small_degrees = self._small_degrees()
-        self.balance = self.schedule.balance or self._default_balance()
         segments = self.direction == "pull" and self.balance == "edge"
         self.rolled = rolled(self.program) if segments and self.schedule.fold else None
         rolls_alone = self.rolled and not self.change_driven  # else in untracked supersteps, where there are no panels
@@ -118,18 +124,6 @@ class OnyxCudaEngine(CudaEngine):
         return (
             fold_groups(self.program, "pull" if together else "push") if self.schedule.fold else unfolded(self.program)
         )
-
-    def _default_balance(self) -> str:
-        """Tiles of edges in push. In pull segments where degrees are large, on average or at a hub, as far as sums fit
-        registers; owners of vertices where all are small."""
-        if not self.feature_aware or _sums_matrices(self.program):
-            return "warp"
-        return "edge" if self.direction == "push" or not self.small_degrees else "warp"
-
-    def _small_degrees(self) -> bool:
-        """Whether all owners of vertices have few edges, and much the same."""
-        degree = self.graph.num_edges / max(1, self.graph.num_vertices)
-        return degree < DENSE_DEGREE and self.largest_degree < HUB_DEGREE
 
     def plan(self) -> None:
         """The launches of a superstep. Where tracking may pause, each stage has those of full propagation as well: one
@@ -267,7 +261,7 @@ class OnyxCudaEngine(CudaEngine):
     ) -> None:  # fmt: skip
         """Hubs first, by blocks, then all others by owners of a few teams."""
         share = self._share(group)
-        hub = self.hub if self.largest_degree >= self.hub and self._joins(group) else 0
+        hub = self.hub if self.graph.facts.max_in_degree >= self.hub and self._joins(group) else 0
         if hub:
             kernel = kernels.gather_hubs(group, doubled, dirty_only=dirty_only)
             self.launches.append(Launch(kernel, "hubs", self.block))
@@ -276,7 +270,7 @@ class OnyxCudaEngine(CudaEngine):
     @property
     def hub(self) -> int:
         """In-edges from which a block owns a vertex."""
-        return self.hub_edges[_sums_matrices(self.program)] * self._teams_of_vertex
+        return self.hub_edges[sums_matrices(self.program)] * self._teams_of_vertex
 
     def bytes_needed(self) -> int:
         """With the list of hubs."""
@@ -342,7 +336,7 @@ class OnyxCudaEngine(CudaEngine):
     @property
     def _teams_of_vertex(self) -> int:
         """Of a warp, by the average degree; with features in a loop, a thread."""
-        wanted, share = self.graph.num_edges / max(1, self.graph.num_vertices) / EDGES_OF_TEAM, 1
+        wanted, share = self.graph.facts.average_degree / EDGES_OF_TEAM, 1
         while self.feature_aware and 2 * share <= self.team.teams and share <= wanted:
             share *= 2
         return share
@@ -391,8 +385,3 @@ class OnyxCudaEngine(CudaEngine):
             self.rooms[f"partial_{stage.into}"] = parts * self.layout.stride(stage.value.shape)
             self.launches.append(Launch(kernels.reduction(stage), "all", self.team.lanes, blocks=BLOCKS_OF_REDUCTION))
             self.launches.append(Launch(kernels.joined(stage), f"teams {BLOCKS_OF_REDUCTION}", 1, blocks=1))
-
-
-def _sums_matrices(program: Program) -> bool:
-    """Whether an edge reduction adds up matrices."""
-    return any(isinstance(stage, EdgeReduce) and len(stage.message.shape) == 2 for stage in program.stages)

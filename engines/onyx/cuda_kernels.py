@@ -44,8 +44,7 @@ class Kernels:
         self.rolled = None if self.tracking.change_driven else engine.rolled
         self.idle = "!run->untracked" if untracked else "run->untracked" if pauses else ""
         self.or_resuming = " || run->resuming" if pauses else ""
-        schedule = engine.schedule
-        self.pipeline = schedule.pipeline is not False
+        self.pipeline = bool(engine.resolved.pipeline)
         self.tiles = engine.balance == "edge"
 
     def builder(

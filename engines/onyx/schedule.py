@@ -55,7 +55,7 @@ class OnyxSchedule:
     - ``block_size``: threads of a block.
 
     ``pipeline``, ``balance``, ``vector_width`` and ``block_size`` have no meaning on the CPU and are refused there
-    unless left at None.
+    unless left at None. ``engines.onyx.resolve`` fills in every other option that is None.
     """
 
     feature_aware: bool = option(True, "one vector value a row (FA), or scalar loops over features (NFA)")
@@ -73,7 +73,6 @@ class OnyxSchedule:
     vector_width: int | None = option(None, "GPU: features a lane loads at once, 1, 2 or 4 (None: the default)")
     block_size: int | None = option(None, "GPU: threads a block, 32 to 512 in powers of two (None: the default)")
 
-    DENSE_SHARES: ClassVar[dict[str, float]] = {"cpu": 0.1, "cuda": 0.01}
     GPU_ONLY: ClassVar[tuple[str, ...]] = ("pipeline", "balance", "vector_width", "block_size")
     # Blocks are whole warps, also when halved; the tile of a larger one does not fit its static shared memory.
     VALUES: ClassVar[dict[str, tuple[str | int, ...]]] = {
@@ -96,8 +95,3 @@ class OnyxSchedule:
         if self.direction == "adaptive":
             return "direction=adaptive: switching by itself is not there yet; give push or pull"
         return ""
-
-    def share_of(self, device: str) -> float:
-        """``dense_share``, by default the device's: going over everything costs a GPU far less an arc than following
-        single ones."""
-        return self.DENSE_SHARES[device] if self.dense_share is None else self.dense_share

@@ -292,6 +292,7 @@ def _values(
 
     draft.stage("prepare")
     engine.prepare(problem.program, problem.graph, problem.features, cell.device, phases)
+    draft.tell(schedule=engine.resolved_options())
     explanation = f"{explain_program(problem.program)}\n\n{engine.explain()}\n"
     with keeping(draft):
         (folder / "explain.txt").write_text(explanation, encoding="utf-8")

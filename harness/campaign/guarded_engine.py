@@ -5,9 +5,10 @@ A malformed answer raises MalformedAnswer, which names the field, what was met a
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
@@ -141,6 +142,15 @@ class GuardedEngine(Engine):
         """Generate what :meth:`explain` describes."""
         self._engine.generate(program, graph, features, device)
 
+    def resolved_options(self) -> dict[str, Any]:
+        """Return the resolved options: plain JSON data by the names of the schedule's options."""
+        answer: object = self._engine.resolved_options()
+        if not isinstance(answer, Mapping):
+            raise malformed("resolved_options()", answer, "a mapping of option names to values")
+        schedule = self.schedule
+        known = [item.name for item in dataclasses.fields(schedule)] if dataclasses.is_dataclass(schedule) else []
+        return {name: _option(name, value, known) for name, value in answer.items()}
+
     def memory_model(self, program: Program, graph: Graph, features: int) -> Behaviour | No:
         """Return a Behaviour of finite numbers or a No with a reason."""
         answer: object = self._engine.memory_model(program, graph, features)
@@ -250,6 +260,19 @@ def _is_number(value: object) -> bool:
     except OverflowError:
         return False
     return True
+
+
+def _option(name: object, value: object, known: Sequence[str]) -> Any:
+    """Return the value of a resolved option as JSON holds it."""
+    if name not in known:
+        raise malformed("resolved_options(): a name", name, f"an option of the schedule: {', '.join(known) or 'none'}")
+    try:
+        plain = json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError):
+        plain = None
+    if plain is None:
+        raise malformed(f"resolved_options()[{name!r}]", value, "data that JSON holds, not None")
+    return plain
 
 
 def _text(field: str, value: object) -> str:

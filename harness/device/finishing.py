@@ -61,6 +61,10 @@ class Finishing(Engine):
         """Return the engine's description."""
         return self._engine.explain()
 
+    def resolved_options(self) -> Mapping[str, Any]:
+        """Return the engine's resolved options."""
+        return self._engine.resolved_options()
+
     def close(self) -> None:
         """Close the engine."""
         self._engine.close()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from harness.facts import GraphFacts
 from harness.graph import edges, identity, validation
 from harness.graph.adjacency import Adjacency, Array, frozen, transpose
 from harness.graph.edges import Duplicates
@@ -132,6 +133,11 @@ class Graph:
     def in_degrees(self) -> NDArray[np.int64]:
         """In-arcs of each vertex, int64[V]."""
         return self.csc.degrees
+
+    @cached_property
+    def facts(self) -> GraphFacts:
+        """Size and degree summary, computed at first use."""
+        return GraphFacts(self.num_vertices, self.num_edges, int(self.in_degrees.max(initial=0)))
 
     @cached_property
     def has_reverse_edges(self) -> bool:

@@ -27,6 +27,12 @@ _NUMBER = {"anyOf": [{"type": "number"}, {"enum": ["Infinity", "-Infinity", "NaN
 NUMBER_FIELDS = ("metrics", "validation", "accuracy")
 
 
+_SCHEDULE = (
+    "every schedule option that has a meaning in the run, with the value that the engine resolved, a list where parts "
+    "of the run differ; config.schedule has what was requested; the same as requested if the engine was not prepared"
+)
+
+
 class RecordError(ValueError):
     """Something is not a record of this schema; the message names the field and what was found in it."""
 
@@ -230,7 +236,7 @@ class Record(TypedDict):
     sources: Annotated[str, Meta(description="hash of the source files of engine, algorithm, language and lowering")]
     graph: GraphFacts
     program: ProgramFacts
-    schedule: Annotated[dict[str, Any], Meta(description="every option of the engine's schedule, as it was in the run")]
+    schedule: Annotated[dict[str, Any], Meta(description=_SCHEDULE)]
     resolution: Annotated[Resolution | None, Meta(description="options that were changed; null: none were")]
     bytes_needed: Annotated[int | None, Meta(description="what the engine said it would hold beside the graph")]
     phases: Annotated[dict[str, float], Meta(description="open, trace, the engine's own, wait, warm_up, download, ...")]

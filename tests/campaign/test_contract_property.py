@@ -20,7 +20,7 @@ from tests.campaign.one_cell import record_of  # noqa: F401  a fixture
 from tests.campaign.test_guarded_engine import Right
 from tests.campaign.test_plausibility import Working, clock  # noqa: F401  a fixture
 
-METHODS = ("__init__", "supports", "prepare", "reset", "run", "values", "explain", "close")
+METHODS = ("__init__", "supports", "prepare", "reset", "run", "values", "explain", "resolved_options", "close")
 HARMLESS = ("print", "thread", "close", "attribute")
 POSSIBLE = set(Outcome) - {Outcome.TIMEOUT, Outcome.CRASHED, Outcome.INTERRUPTED, Outcome.INVALID_INPUT}
 
@@ -82,7 +82,12 @@ clocks = st.sampled_from([-5.0, 1e-9, 1e6, 1e18])
 def faults(draw):
     """A method, the calls of it that are concerned, and what happens in these."""
     kind = draw(st.sampled_from([*["raise"] * 2, *["return"] * 5, *["clock"] * 2, "phases", "nan", *HARMLESS]))
-    methods = {"phases": ["prepare"], "nan": ["values"], "clock": ["run"], "return": [*answers, "explain"]}
+    methods = {
+        "phases": ["prepare"],
+        "nan": ["values"],
+        "clock": ["run"],
+        "return": [*answers, "explain", "resolved_options"],
+    }
     method = draw(st.sampled_from(methods.get(kind, METHODS)))
     calls = range(draw(st.integers(0, 3)), draw(st.sampled_from([4, 99])))
     what = {

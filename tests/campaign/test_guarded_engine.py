@@ -63,6 +63,18 @@ MALFORMED = {
     "prepare(): Phases.seconds['compile'] is nan of type float; it must be a finite": phases_of(compile=float("nan")),
     "prepare(): Phases.seconds['lower'] is -1 of type int; it must be a finite": phases_of(lower=-1),
     "prepare(): the name of a phase is 'wait' of type str; it must be printable text": phases_of(wait=1.0),
+    "resolved_options() is 'direction=pull' of type str; it must be a mapping": answering(
+        "resolved_options", lambda _: "direction=pull"
+    ),
+    "resolved_options(): a name is 'wide' of type str; it must be an option of the schedule": answering(
+        "resolved_options", lambda right: {**right, "wide": 2}
+    ),
+    "resolved_options()['width'] is None of type NoneType; it must be data that JSON holds, not None": answering(
+        "resolved_options", lambda right: {**right, "width": None}
+    ),
+    "resolved_options()['width'] is inf of type float; it must be data that JSON holds, not None": answering(
+        "resolved_options", lambda right: {**right, "width": float("inf")}
+    ),
     "explain() is b'fast' of type bytes; it must be text": answering("explain", lambda _: b"fast"),
     "run() is None of type NoneType; it must be a RunStatistics": answering("run", lambda _: None),
     "run(): RunStatistics.settled is 1 of type int; it must be a bool": answering(

@@ -147,6 +147,17 @@ def test_a_record_has_both_schedules(record_of, pulls):  # noqa: F811
     assert found["config"]["schedule"] == {"direction": "push", "width": 1}
 
 
+def test_a_record_has_the_options_that_the_engine_resolved(record_of, pulls):  # noqa: F811
+    class Resolves(pulls):
+        def resolved_options(self):
+            return {"direction": "pull", "width": [1, 4]}
+
+    found = record_of(Resolves, given=("width",))
+    assert found["outcome"] == "ok", found["reason"]
+    assert found["schedule"] == {"direction": "pull", "width": [1, 4]}
+    assert found["config"]["schedule"] == {"direction": "push", "width": 1}
+
+
 def test_a_record_names_what_would_run(record_of, pulls):  # noqa: F811
     found = record_of(pulls, given=("direction", "width"))
     assert (found["outcome"], found["resolution"]) == ("unsupported", None)

@@ -38,6 +38,9 @@ class Eager(Engine):
     def explain(self):
         return "explained"
 
+    def resolved_options(self):
+        return {"width": 2}
+
     def close(self):
         self.log.append("close")
 
@@ -67,6 +70,7 @@ def test_it_answers_as_the_engine_does(log):
     assert engine.supports(None, None, 1, None) == No("for a reason")
     assert engine.values("x") == "x"
     assert engine.explain() == "explained"
+    assert engine.resolved_options() == {"width": 2}
 
 
 def test_a_processor_needs_no_waiting(log):

@@ -11,7 +11,19 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.contract import Device, Direction, Engine, EngineFailure, No, Phases, RunStatistics, Superstep, Yes
+from harness.contract import (
+    Device,
+    Direction,
+    Engine,
+    EngineFailure,
+    No,
+    Phases,
+    RunStatistics,
+    Superstep,
+    Yes,
+    options_of,
+    schedule_text,
+)
 from harness.language import Inputs, Program
 from harness.language.analysis import FoldGroup, change_driven, factors, watched
 from harness.language.criterion import Criterion, propagated_share
@@ -57,6 +69,7 @@ class CpuEngine(Engine):
     accumulators = KeptAccumulators()
     rebuild_every = 0  # supersteps between building kept accumulators anew; 0: none are kept, or never
 
+    resolved: Any  # the schedule with every option filled in
     program: Program
     graph: Graph
     layout: Layout
@@ -108,6 +121,7 @@ class CpuEngine(Engine):
         self.workers = self.threads
         self.dearest = 2 + int(graph.out_degrees.max(initial=0))
         with phases("transform"):
+            self.resolved = self.resolve()
             self.memory = Memory(program, graph, self.layout)
             self.sides = self._side_bounds()
             self.active_sources = ActiveSources(self)
@@ -194,7 +208,7 @@ class CpuEngine(Engine):
 
     def explain(self) -> str:
         """The schedule, the kernels, the fast paths that were missed and why, and the generated source."""
-        lines = [f"schedule {self.schedule!r}, {self.threads} threads"]
+        lines = [schedule_text(self, f", {self.threads} threads")]
         for group in self.tracking.groups:
             lines.append(f"kernel {self.tracking.name(group)}: {', '.join(stage.name for stage in group.stages)}")
         lines += [f"missed: {reason}" for reason in self.missed()]
@@ -210,6 +224,14 @@ class CpuEngine(Engine):
             self.memory.arrays.clear()
 
     # for subclasses ---------------------------------------------------------------------------------------------
+    def resolve(self) -> Any:
+        """Return the schedule with every option filled in; nothing is lowered yet. By default the schedule itself."""
+        return self.schedule
+
+    def resolved_options(self) -> Mapping[str, Any]:
+        """Return the options under which the program was lowered."""
+        return options_of(self.resolved)
+
     @abstractmethod
     def groups(self) -> tuple[FoldGroup, ...]:
         """The stages in kernels."""

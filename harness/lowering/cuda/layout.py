@@ -74,6 +74,13 @@ class TeamShape:
         fitting = max(w for w in (1, 2, 4) if w <= width and (w == 1 or longest > w // 2))
         return cls(min(WARP, -(-longest // fitting)), fitting)
 
+    @classmethod
+    def for_program(cls, program: Program, features: int, feature_aware: bool, width: int | None = None) -> TeamShape:
+        """For the longest row of a program. ``width``: features that a lane loads at once at most; None: 4, or 1 where
+        it holds columns of matrices."""
+        width = width or (1 if has_matrices(program) else 4)
+        return cls.of(longest_row(program, DeviceLayout(features)), feature_aware, width)
+
     @property
     def teams(self) -> int:
         """Teams of a warp."""

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.contract import Device, Direction, Engine, No, Yes
+from harness.contract import Device, Direction, Engine, No, Yes, options_of, schedule_text
 from harness.language import Program
 from harness.language.analysis import FoldGroup, factors, watched
 from harness.language.criterion import Criterion, propagated_share
 from harness.lowering.accumulators import separated
 from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.launches import Launch, Most, named_apart
-from harness.lowering.cuda.layout import DeviceLayout, TeamShape, has_matrices, longest_row
+from harness.lowering.cuda.layout import DeviceLayout, TeamShape
 from harness.lowering.cuda.memory import arrays_of, values_of
 from harness.lowering.cuda.modules import MOST_GROUPS, headers, module_source
 from harness.lowering.cuda.movement import Measuring, measuring
@@ -51,10 +52,11 @@ class PlannedEngine(Engine):
     accumulators = KeptAccumulators()
     most: Most = "some"  # blocks of a launch (:class:`Launch`)
     direction: Direction = "pull"
-    width: int | None = None  # features a lane loads at once; None: 4, or 1 where it holds columns of matrices
+    width: int | None = None  # features a lane loads at once, at most (:meth:`TeamShape.for_program`)
     block = 256
     templates: Path
 
+    resolved: Any  # the schedule with every option filled in
     program: Program
     graph: Graph
     layout: DeviceLayout
@@ -107,8 +109,8 @@ class PlannedEngine(Engine):
         self.criterion, share = Criterion.of(program), propagated_share(program)
         self.program, self.graph = self.rewritten(separated(products_as_sums(program, masked=True))), graph
         self.layout = DeviceLayout(features)
-        width = self.width if self.width else 1 if has_matrices(self.program) else 4
-        self.team = TeamShape.of(longest_row(self.program, self.layout), self.feature_aware, width)
+        self.resolved = self.resolve()
+        self.team = TeamShape.for_program(self.program, features, self.feature_aware, self.width)
         self.launches: list[Launch] = []
         self.rooms: dict[str, int] = {}
         self.pieces: dict[str, list[tuple[int, int]]] = {}
@@ -217,7 +219,10 @@ class PlannedEngine(Engine):
 
     def explain(self) -> str:
         """The schedule, the mapping, the kernels and the generated source."""
-        lines = [f"schedule {self.schedule!r}, teams of {self.team.lanes} lanes, {self.team.width} features at once"]
+        teams = (
+            f", teams of {self.team.lanes} lanes, {self.team.width} features at once, {self.threads} threads a block"
+        )
+        lines = [schedule_text(self, teams)]
         for group in self.tracking.groups:
             lines.append(f"kernel {self.tracking.name(group)}: {', '.join(stage.name for stage in group.stages)}")
         if self.tracking.pauses:
@@ -230,6 +235,14 @@ class PlannedEngine(Engine):
     def rewritten(self, program: Program) -> Program:
         """The lowered program as the engine runs it: by default as it is."""
         return program
+
+    def resolve(self) -> Any:
+        """Return the schedule with every option filled in; nothing is lowered yet. By default the schedule itself."""
+        return self.schedule
+
+    def resolved_options(self) -> Mapping[str, Any]:
+        """Return the options under which the program was lowered."""
+        return options_of(self.resolved)
 
     @abstractmethod
     def groups(self) -> tuple[FoldGroup, ...]:

@@ -1,0 +1,142 @@
+"""Resolving a schedule fills in every option that is None, from facts alone; lowering chooses none of them again."""
+
+import itertools
+from dataclasses import asdict, replace
+from functools import cache
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from engines.onyx.resolve import resolve
+from engines.onyx.schedule import OnyxSchedule
+from harness.api import DeviceFacts, GraphFacts
+from harness.campaign.cell import load
+from harness.contract import Device, No, options_of
+from harness.graph.generators import grid, random_ratings
+from harness.lowering.accumulators import separated
+from harness.lowering.log_products import products_as_sums
+from tests.engines.covering import covering
+from tests.engines.cuda_modules import DECLARED, VARIANTS, algorithms, pairs, problem, registry
+from tests.engines.problems import ALGORITHMS, new_engine, program, small
+
+DEVICES = {kind: DeviceFacts(kind) for kind in ("cpu", "cuda")}
+VALUES = OnyxSchedule.VALUES
+
+schedules = st.builds(
+    OnyxSchedule,
+    feature_aware=st.booleans(),
+    change_driven=st.booleans(),
+    fold=st.booleans(),
+    direction=st.sampled_from(("push", "pull")),
+    dense_share=st.none() | st.floats(0.0, 1.0),
+    pipeline=st.none() | st.booleans(),
+    **{name: st.none() | st.sampled_from(VALUES[name]) for name in VALUES},
+)
+facts = st.builds(GraphFacts, st.integers(0, 2**31), st.integers(0, 2**40), st.integers(0, 2**31))
+
+
+def lowered(name):
+    return separated(products_as_sums(program(name), masked=True))
+
+
+@given(schedules, st.sampled_from(sorted(ALGORITHMS)), st.integers(1, 300), facts, st.sampled_from(sorted(DEVICES)))
+def test_resolving_is_idempotent_and_pure_and_fills_in_every_option(schedule, algorithm, features, graph, device):
+    asked, before = lowered(algorithm), asdict(schedule)
+    serialised = asked.serialise()
+    found = resolve(schedule, asked, features, graph, DEVICES[device])
+    assert resolve(schedule, asked, features, graph, DEVICES[device]) == found
+    assert resolve(found, asked, features, graph, DEVICES[device]) == found
+    assert asdict(schedule) == before
+    assert asked.serialise() == serialised
+    chosen = {name: value for name, value in asdict(found).items() if before[name] is None}
+    assert asdict(found) == before | chosen
+    if device == "cuda":
+        assert None not in asdict(found).values()
+    else:  # options of a GPU stay as they are
+        assert chosen == dict.fromkeys(set(chosen) & set(OnyxSchedule.GPU_ONLY)) | (
+            {"dense_share": 0.1} if "dense_share" in chosen else {}
+        )
+
+
+# 8 edges a vertex or more, or a hub, make segments worth while; otherwise owners of vertices gather.
+FEW, MANY, HUB = GraphFacts(100, 700, 20), GraphFacts(100, 800, 20), GraphFacts(5000, 6000, 1024)
+CHOICES = [
+    ({}, "pagerank", 8, FEW, {"balance": "warp", "vector_width": 4}),
+    ({}, "pagerank", 8, MANY, {"balance": "edge", "vector_width": 4}),
+    ({}, "pagerank", 8, HUB, {"balance": "edge", "vector_width": 4}),
+    ({}, "pagerank", 8, replace(HUB, max_in_degree=1023), {"balance": "warp", "vector_width": 4}),
+    ({"direction": "push"}, "pagerank", 2, FEW, {"balance": "edge", "vector_width": 2}),
+    ({"direction": "push", "feature_aware": False}, "pagerank", 8, MANY, {"balance": "warp", "vector_width": 1}),
+    ({}, "als", 8, MANY, {"balance": "warp", "vector_width": 1}),
+    ({"balance": "warp", "vector_width": 2}, "pagerank", 8, MANY, {"balance": "warp", "vector_width": 2}),
+    ({"block_size": 64, "pipeline": False}, "pagerank", 8, MANY, {"block_size": 64, "pipeline": False}),
+    ({}, "pagerank", 8, MANY, {"block_size": 256, "pipeline": True, "dense_share": 0.01}),
+]
+
+
+@pytest.mark.parametrize(("options", "algorithm", "features", "graph", "expected"), CHOICES)
+def test_what_is_chosen_on_a_gpu(options, algorithm, features, graph, expected):
+    found = asdict(resolve(OnyxSchedule(**options), lowered(algorithm), features, graph, DEVICES["cuda"]))
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_the_facts_of_a_graph():
+    assert small("hub").facts == GraphFacts(num_vertices=3001, num_edges=6000, max_in_degree=3000)
+    assert small("no edges").facts == GraphFacts(num_vertices=5, num_edges=0, max_in_degree=0)
+
+
+OPEN = {  # with None, which leaves the choice to the engine
+    "onyx": {"pipeline": (None,), "balance": (None, "warp"), "vector_width": (None, 2), "block_size": (None, 64)},
+}
+
+
+@cache
+def few_edges(algorithm):
+    """The program of an algorithm and a graph of small degrees, where it runs on one."""
+    name, parameters = VARIANTS.get(algorithm, (algorithm, {}))
+    chosen = load(registry().algorithm(name).factory)(**parameters)
+    graph = random_ratings(users=40, items=30, num_ratings=200) if name == "als" else grid(rows=6, columns=7)
+    return problem(algorithm)[0], chosen.prepare_graph(graph)
+
+
+def planned(engine, problem, features):
+    """What lowering makes of a program, or why it is refused."""
+    asked, graph = problem
+    answer = engine.supports(asked, graph, features, Device("cuda"))
+    if isinstance(answer, No):
+        return answer
+    launches = [replace(launch, kernel=launch.kernel.name) for launch in engine.launches]
+    return answer, engine.source, launches, engine.rooms, engine.dense_share, engine.threads
+
+
+@pytest.mark.parametrize("algorithm", algorithms())
+@pytest.mark.parametrize("name", OPEN)
+def test_lowering_a_resolved_schedule_makes_the_same_kernels(name, algorithm):
+    """So nothing is chosen behind ``resolve``."""
+    declared = DECLARED[name]
+    every = replace(declared, options={**declared.options, **OPEN[name]})
+    compared = 0
+    for schedule in covering(list(every.schedules()), pairs):
+        for features, posed in itertools.product((1, 8, 128), (problem(algorithm), few_edges(algorithm))):
+            engine = every.build(schedule)
+            found = planned(engine, posed, features)
+            if isinstance(found, No):
+                continue
+            again = every.build(tuple(engine.resolved_options().items()))
+            assert planned(again, posed, features) == found
+            assert again.resolved_options() == engine.resolved_options()
+            compared += 1
+    assert compared
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_explain_shows_every_option_resolved(device, monkeypatch):
+    monkeypatch.setattr("harness.lowering.cpu.engine.compiled", lambda *_: None)
+    engine = new_engine("onyx")
+    engine.generate(program("pagerank"), small("rmat"), 8, Device(device))
+    first, second, *_ = engine.explain().splitlines()
+    assert first.startswith("schedule OnyxSchedule(feature_aware=True, ")
+    assert "None" not in first
+    chosen = [name for name in engine.resolved_options() if name not in options_of(engine.schedule)]
+    assert second == f"chosen by the engine: {', '.join(chosen)}"
