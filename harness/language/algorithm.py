@@ -21,15 +21,18 @@ from harness.language.tracing import ProgramBuilder, line_of
 if TYPE_CHECKING:
     from harness.graph import Graph
 
-MOST_FEATURES = 256  # of a program, on any engine: compiled kernels hold a row of features at once
+MOST_FEATURES = 256  # limit on every engine: compiled kernels keep a row of features in registers or a stack buffer
 Values = Mapping[str, NDArray[np.generic]]
 FixedPoints: TypeAlias = Literal["unknown", "one", "several"]
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a run starts from: input properties by name (``[V, ...]``, ``[E, ...]`` in CSR order, or of its own shape
-    where it is one for the whole graph; float32 or bool) and run-time parameters by name."""
+    """Initial data of a run.
+
+    ``properties``: input properties by name, float32 or bool, of shape ``[V, ...]``, ``[E, ...]`` in CSR order, or the
+    property's own shape for a graph property. ``parameters``: run-time parameters by name.
+    """
 
     properties: Values = field(default_factory=dict)
     parameters: Mapping[str, float] = field(default_factory=dict)
@@ -37,8 +40,11 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Allowance:
-    """By how much an output may be off, absolute. ``entries``: each entry, in the shape of the output; ``totals``: the
-    sum over all vertices or edges, for each feature; None: what the entries add up to."""
+    """Absolute error bounds of one output.
+
+    ``entries``: bound of each entry, in the shape of the output. ``totals``: bound of the error summed over all
+    vertices or edges, for each feature; None: the sum of ``entries``.
+    """
 
     entries: NDArray[Any]
     totals: NDArray[Any] | None = None
@@ -46,10 +52,10 @@ class Allowance:
 
 @dataclass(frozen=True)
 class Answer:
-    """The outputs by name, in float64, and the ``method`` that they were found by.
+    """The expected outputs by name, in float64, and the ``method`` that computed them.
 
-    ``allowances``: by output; empty where every output has to be equal, its bound being 0. ``least_supersteps``: no
-    settled run can have taken fewer from the program's start, since a superstep carries values over one arc.
+    ``allowances``: error bounds by output; empty if every output must be equal (bound 0). ``least_supersteps``: a lower
+    bound on the supersteps of a settled run from the program's start, since one superstep carries values over one edge.
     """
 
     values: Values
@@ -60,14 +66,14 @@ class Answer:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class Algorithm:
-    """An algorithm, written once.
+    """The base class of algorithms.
 
-    Subclasses are frozen dataclasses without saying so. Float and bool fields are run-time parameters: in ``build``
-    they are traced as symbols, so a new value does not recompile. Int and str fields shape the program.
+    Subclasses become frozen dataclasses automatically. Float and bool fields are run-time parameters: in ``build`` they
+    are traced as symbols, so a new value does not recompile. Int and str fields are constants of the program.
     """
 
     name: ClassVar[str] = ""
-    # Whether the metrics mean nothing before a run has settled, so that none are given of one that was stopped.
+    # True if the metrics are meaningful only for a settled run; they are then omitted for a run that reached its limit.
     rated_when_settled: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -75,51 +81,58 @@ class Algorithm:
         dataclass(frozen=True, kw_only=True)(cls)
 
     def build(self, p: ProgramBuilder) -> None:
-        """Write the program: declare properties, decorate stages, say when to stop and what the answer is."""
+        """Write the program: declare properties, decorate stages, set the stopping rule and name the outputs."""
         raise NotImplementedError(f"{type(self).__name__} does not define build()")
 
     def inputs(self, graph: Graph, features: int) -> Inputs:
-        """The inputs of a run on ``graph`` with ``features`` features; the same for every engine.
+        """Return the inputs of a run on ``graph`` with ``features`` features; they are the same for every engine.
 
-        Raises InvalidInput when the graph or the parameters do not fit.
+        Raises InvalidInput if the graph or the parameters are unsuitable.
         """
         return Inputs(parameters=self.parameter_values())
 
     def prepare_graph(self, graph: Graph) -> Graph:
-        """The graph that the program runs on, made from the one given (reverse arcs added, say)."""
+        """Return the graph that the program runs on, derived from the given one (with reverse edges added, for
+        example)."""
         return graph
 
     def fixed_points(self) -> FixedPoints:
-        """Where runs settle that start from other values than the program's own: at the *one* fixed point that there
-        is, once values that nothing supports are reset; at any of *several*; or that is *unknown*.
+        """Return where runs settle that start from other values than the program's own.
 
-        Warm starts rest on it (:mod:`harness.language.warm`) unless the program's form tells more. Answers at one fixed
-        point are compared with each other; of several, each is held against its own next superstep.
+        *one*: at the only fixed point, once unsupported values are reset. *several*: at any of several fixed points.
+        *unknown*: not known.
+
+        Warm starts depend on it (:mod:`harness.language.warm`) unless the program's form determines more. With one
+        fixed point, answers are compared with each other. With several, each answer is compared with its own next
+        superstep.
         """
         return "unknown"
 
     def default_features(self, graph: Graph) -> int | None:
-        """The natural number of features on this graph, if there is one."""
+        """Return the natural number of features on this graph, or None."""
         return None
 
     def settled_answer(self, graph: Graph, features: int) -> Answer | None:
-        """What a settled run gives, by a method that has nothing to do with the program and is fast at any size, such
-        as a library's; ``graph`` is the one that the program runs on.
+        """Return the answer of a settled run, computed by an independent method that is fast at any size, such as a
+        library's.
 
-        None where there is no such method: answers are then held against the program's float64 reference.
+        ``graph`` is the graph that the program runs on. Return None if there is no such method: answers are then
+        compared with the program's float64 reference.
         """
         return None
 
     def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
-        """How good the answer is for the task, such as ``{"accuracy": 0.97}``; ``graph`` is the one that was given,
-        before :meth:`prepare_graph`."""
+        """Return measures of the answer's quality for the task, such as ``{"accuracy": 0.97}``.
+
+        ``graph`` is the given graph, before :meth:`prepare_graph`.
+        """
         return {}
 
     def artefacts(self, graph: Graph, values: Values, folder: Path) -> None:
-        """Write pictures or files that show the answer into ``folder``; ``graph`` is the one that was given."""
+        """Write pictures or files that show the answer into ``folder``; ``graph`` is the given graph."""
 
     def parameter_values(self) -> dict[str, float]:
-        """The run-time parameters. Raises InvalidInput for a value that is not finite."""
+        """Return the run-time parameters. Raises InvalidInput for a value that is not finite."""
         values = {name: float(getattr(self, name)) for name in self._run_time_fields()}
         for name, value in values.items():
             if not math.isfinite(value):
@@ -127,7 +140,7 @@ class Algorithm:
         return values
 
     def symbolic(self) -> tuple[Self, dict[str, float]]:
-        """A copy whose float and bool fields are symbols, and the values they stand for."""
+        """Return a copy whose float and bool fields are symbols, and the values of these fields."""
         twin = copy.copy(self)
         for name, dtype in self._run_time_fields().items():
             object.__setattr__(twin, name, parameter(name, "bool" if dtype is bool else "float"))
@@ -143,7 +156,7 @@ def trace(algorithm: Algorithm) -> Program:
     """Trace an algorithm: float and bool fields become run-time parameters, int and str fields are constants.
 
     Raises LanguageError for a program that is not well formed, and for any exception of ``build`` at the line where it
-    arose; InvalidInput for a parameter that does not fit.
+    was raised; InvalidInput for an invalid parameter.
     """
     builder = ProgramBuilder(algorithm.name, line_of(type(algorithm).build))
     symbolic, parameters = algorithm.symbolic()

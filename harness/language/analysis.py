@@ -1,7 +1,7 @@
-"""What can be derived from a program: what a run watches, linearity, the change-driven form, fold groups.
+"""Properties derived from a program: watched properties, linearity, the change-driven form, fold groups.
 
-Nothing here is declared by the author of an algorithm; engines ask, and an answer that is a string is the reason why
-there is no such form.
+Authors of algorithms declare none of these. Where a function returns a string, it is the reason why there is no such
+form.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ Watched: TypeAlias = tuple[Literal["vertex", "edge"], str]
 
 
 def mutable(program: Program, name: str) -> bool:
-    """Whether a property changes during a run."""
+    """Return whether a property changes during a run."""
     return program.properties[name].role in ("state", "temporary")
 
 
 def watched(program: Program) -> tuple[Watched, ...]:
-    """The changing properties that edge stages and whole-graph reductions read: a run is settled when none of them
-    moves any more."""
+    """Return the changing properties that edge stages and whole-graph reductions read.
+
+    A run is settled when none of them moves any more.
+    """
     found: dict[Watched, None] = {}
     for stage in program.stages:
         if not isinstance(stage, VertexStep):
@@ -44,20 +46,20 @@ def watched(program: Program) -> tuple[Watched, ...]:
 
 
 def factors(program: Program) -> frozenset[str]:
-    """The changing edge properties that products are made of."""
+    """Return the changing edge properties that are factors of products."""
     products = [stage for stage in program.stages if isinstance(stage, EdgeReduce) and stage.reducer == "prod"]
     found = {name for stage in products for space, name in reads(stage.message) if space in ("edge", "reverse")}
     return frozenset(name for name in found if mutable(program, name))
 
 
 def depends(expression: Expression, names: frozenset[str], spaces: frozenset[str] = frozenset({"src"})) -> bool:
-    """Whether the expression reads one of the properties from one of the spaces."""
+    """Return whether the expression reads one of the properties ``names`` from one of the ``spaces``."""
     return any(space in spaces and name in names for space, name in reads(expression))
 
 
 def linear(expression: Expression, names: frozenset[str], spaces: frozenset[str] = frozenset({"src"})) -> bool:
-    """Whether the expression is linear (homogeneous, of degree one) in the properties ``names`` of the source (and of
-    other ``spaces``)."""
+    """Return whether the expression is linear (homogeneous, of degree one) in the properties ``names`` read from
+    ``spaces`` (default: the source)."""
 
     def free(node: Expression) -> bool:
         return not depends(node, names, spaces)
@@ -86,7 +88,7 @@ def linear(expression: Expression, names: frozenset[str], spaces: frozenset[str]
 
 
 def increasing(expression: Expression, names: frozenset[str]) -> bool:
-    """Whether the expression never decreases when a property of ``names`` grows (decided by its form alone)."""
+    """Return whether the expression is nondecreasing in the properties ``names``, decided by its form only."""
     if not depends(expression, names):
         return True
     args = expression.args
@@ -113,13 +115,15 @@ def increasing(expression: Expression, names: frozenset[str]) -> bool:
 class Delta:
     """The change-driven form of a reduction.
 
-    ``sources``: the source properties whose movement makes a source active; ``edges``: the changing edge properties,
-    each with its space (*edge* or *reverse*), whose movement makes the edge active. ``message``: what an active edge
-    adds to the accumulator that is kept from superstep to superstep; it reads new values from ``src``, ``edge`` and
-    ``reverse`` and the values last propagated from ``sent``, ``sent_edge`` and ``sent_reverse``. ``kind``: *linear*
-    (message of the difference), *difference* (difference of messages), *factor* (the new message takes the place of
-    the one made of what was sent: the same in the log domain; prod only), *monotone* (the new message; min and max
-    only).
+    ``sources``: the source properties whose movement activates a source. ``edges``: the changing edge properties whose
+    movement activates the edge, each with its space (*edge* or *reverse*). ``message``: the contribution of an active
+    edge to the accumulator, which persists across supersteps. It reads new values from ``src``, ``edge`` and
+    ``reverse``, and the last propagated values from ``sent``, ``sent_edge`` and ``sent_reverse``. ``kind``:
+
+    - *linear*: the message of the difference;
+    - *difference*: the difference of the messages;
+    - *factor* (prod only): the new message replaces the last propagated one, which is a difference in the log domain;
+    - *monotone* (min and max only): the new message.
     """
 
     reduction: EdgeReduce
@@ -133,9 +137,9 @@ SENT = {"src": "sent", "edge": "sent_edge", "reverse": "sent_reverse"}
 
 
 def change_driven(program: Program) -> tuple[Delta, ...] | str:
-    """The change-driven forms of all reductions, or the reason why the program has none.
+    """Return the change-driven forms of all reductions, or the reason why the program has none.
 
-    Edge updates need no form: an edge is updated anew where something that it reads has moved.
+    Edge updates need no form: an edge is updated again if a property that it reads has moved.
     """
     deltas = []
     for stage in program.stages:
@@ -150,7 +154,7 @@ def change_driven(program: Program) -> tuple[Delta, ...] | str:
 
 
 def change_driven_form(program: Program, stage: EdgeReduce) -> Delta | str:
-    """The change-driven form of one reduction, or the reason why it has none."""
+    """Return the change-driven form of one reduction, or the reason why it has none."""
     for space, name in reads(stage):
         if mutable(program, name) and space not in SENT:
             return recomputation_only(program, stage)
@@ -165,27 +169,27 @@ def change_driven_form(program: Program, stage: EdgeReduce) -> Delta | str:
         return Delta(stage, sources, edges, stage.message, "factor")
     if edges:
         return (
-            f"{stage.name} is a {stage.reducer} of an edge's changing property {edges[0][1]!r}; what an edge offered "
-            "before may bound it no more, and cannot be taken back"
+            f"{stage.name} is a {stage.reducer} of an edge's changing property {edges[0][1]!r}; an earlier "
+            "message of the edge may no longer be a bound, and cannot be withdrawn"
         )
     reason = _monotone(program, stage, names)
     return reason or Delta(stage, sources, edges, stage.message, "monotone")
 
 
 def source_properties(program: Program, stage: EdgeReduce) -> tuple[str, ...]:
-    """The changing properties of the source that the message reads."""
+    """Return the changing properties of the source that the message reads."""
     return tuple(name for space, name in reads(stage) if space == "src" and mutable(program, name))
 
 
 def edge_properties(program: Program, stage: Stage) -> tuple[tuple[str, str], ...]:
-    """The changing properties that a stage reads from edges, each with its space: *edge* or *reverse*."""
+    """Return the changing properties that a stage reads from edges, each with its space: *edge* or *reverse*."""
     return tuple(
         (space, name) for space, name in reads(stage) if space in ("edge", "reverse") and mutable(program, name)
     )
 
 
 def recomputation_only(program: Program, stage: EdgeReduce) -> str:
-    """Why a message can change though its source did not move; empty when it cannot."""
+    """Return why a message can change although its source did not move; empty if it cannot."""
     for space, name in reads(stage):
         if mutable(program, name) and space not in SENT:
             owner = {"dst": "its destination's", "graph": "the graph's"}[space]
@@ -206,18 +210,18 @@ def _moved(program: Program, node: Expression) -> Expression | None:
 
 
 def last_sent(program: Program, message: Expression) -> Expression:
-    """The message made of the values last propagated."""
+    """Return the message computed from the last propagated values."""
     return substitute(message, lambda node: _sent(program, node))
 
 
 def _monotone(program: Program, stage: EdgeReduce, names: frozenset[str]) -> str:
-    """Why ``stage`` (min or max) may not push new values only; empty when it may."""
+    """Return why ``stage`` (min or max) may not push new values only; empty if it may."""
     if not increasing(stage.message, names):
         return f"the message of {stage.name} is not monotone in its source"
     for name in names:
         for step in program.stages:
             if not isinstance(step, VertexStep) and name in step.writes:
-                return f"{step.name} writes {name!r} anew each superstep, so its old value does not bound the new one"
+                return f"{step.name} overwrites {name!r} in each superstep, so its old value does not bound the new one"
             for written, value in step.values if isinstance(step, VertexStep) else ():
                 if written == name and not _only_tightens(program, value, name, stage):
                     return f"{step.name} does not set {name!r} to {stage.reducer}(old, aggregate, constants)"
@@ -244,8 +248,11 @@ GroupKind: TypeAlias = Literal["edge", "vertex", "edge+vertex", "graph", "update
 
 @dataclass(frozen=True, eq=False)
 class FoldGroup:
-    """Stages that run in one kernel. ``kind``: which loops it has; ``edge+vertex``: the owner of all in-edges of a
-    vertex goes on with the vertex steps, so what only they read never reaches memory."""
+    """Stages that run in one kernel.
+
+    ``kind``: the loops of the kernel. In *edge+vertex*, the owner of all in-edges of a vertex also runs the vertex
+    steps, so values that only these steps read are never stored in memory.
+    """
 
     kind: GroupKind
     stages: tuple[Stage, ...]
@@ -263,15 +270,16 @@ _LOOP: dict[type, GroupKind] = {EdgeReduce: "edge", VertexStep: "vertex", GraphR
 
 
 def unfolded(program: Program) -> tuple[FoldGroup, ...]:
-    """Every stage in a kernel of its own."""
+    """Return one group per stage: every stage runs in its own kernel."""
     return tuple(FoldGroup(_LOOP[type(stage)], (stage,)) for stage in program.stages)
 
 
 def fold_groups(program: Program, direction: Literal["push", "pull"]) -> tuple[FoldGroup, ...]:
-    """Maximal groups of consecutive stages that may share a kernel under ``direction``.
+    """Return maximal groups of consecutive stages that may share a kernel under ``direction``.
 
-    Edge folds with edge unless a later one reads what an earlier one reduces; vertex with vertex always; edge with the
-    vertex steps after it in pull, where one owner holds all in-edges of a vertex.
+    Edge stages fold with edge stages unless a later one reads what an earlier one reduces. Vertex stages always fold
+    with vertex stages. In pull, edge stages fold with the vertex steps after them, since one owner holds all in-edges
+    of a vertex.
     """
     groups: list[FoldGroup] = []
     for stage in program.stages:
@@ -296,7 +304,8 @@ def _joined(group: FoldGroup, stage: Stage, direction: Literal["push", "pull"]) 
 
 
 def compose(steps: Sequence[VertexStep]) -> tuple[tuple[str, Expression], ...]:
-    """The effect of several vertex steps in a row as one: every written property in terms of what was read first."""
+    """Compose consecutive vertex steps into one: every written property as a function of the values before the first
+    step."""
     current: dict[str, Expression] = {}
 
     def seen_now(node: Expression) -> Expression | None:

@@ -1,18 +1,18 @@
-"""What answers are held against: the float64 reference, and by how much each entry of an answer may be off.
+"""Expected answers: the float64 reference and the allowed error of each entry.
 
-A run with a tolerance is held against the fixed point: the reference goes on until a hundredth of the tolerance. An
-entry may be off by the sum of
+A run with a tolerance is compared with the fixed point: the reference runs until its movement is within a hundredth of
+the tolerance. The allowed error of an entry is the sum of
 
-- the distance of the reference itself from the fixed point, where it first moves by no more than 1.5 times the
-  tolerance: what the stopping rule leaves, which is rho / (1 - rho) times the tolerance for a contraction by rho;
+- the distance of the reference itself from the fixed point when it first moves by no more than 1.5 times the
+  tolerance. This is what the stopping rule leaves: rho / (1 - rho) times the tolerance for a contraction by rho;
 - twice the largest response, over the features of its vertex, of the fixed point to rounding in float32 and to values
-  that change-driven schedules do not send, put in at their full size (:mod:`harness.language.rounding`).
+  that change-driven schedules do not send, both injected at their full size (:mod:`harness.language.rounding`).
 
-The worst case of sums does not meet all vertices at once. So the sum of a feature's errors over the graph may be the
-first of these, and the response to the same errors where every vertex draws the sign of its sums.
+The worst case of sums does not occur at all vertices at once. Therefore the error of a feature, summed over the graph,
+is bounded by the first of these plus the response to the same errors with a random sign for the sums of every vertex.
 
-Other runs are held against as many supersteps of the reference. Theirs are the responses of the whole run, from its
-start. ``docs/how-answers-are-checked.md`` gives the derivation.
+Other runs are compared with the same number of supersteps of the reference. Their responses are those of the whole run,
+from its start. ``docs/how-answers-are-checked.md`` gives the derivation.
 """
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ Array = NDArray[Any]
 Values = Mapping[str, Array]
 METHOD = "the float64 reference"
 FIXED_POINT = f"{METHOD} at its fixed point"
-EARLY = 1.5  # an engine measures its movement with rounding, and may stop where float64 would just not
+EARLY = 1.5  # an engine measures its movement with rounding, and may stop slightly before float64 would
 TIGHTER = 0.01
-FARTHER = 2  # how many times as many supersteps the reference may take to get that near
-GROWTH, TESTED = 1.01, 4  # a response that grows by less in as many supersteps is whole
+FARTHER = 2  # limit of the reference's supersteps for that, as a multiple of the supersteps until EARLY
+GROWTH, TESTED = 1.01, 4  # a response has converged if it grows by less than GROWTH in TESTED supersteps
 
 
 def expected_answer(program: Program, graph: Graph, features: int, inputs: Inputs, max_supersteps: int) -> Answer:
-    """The fixed point of a program that settles within a tolerance, else the answer after ``max_supersteps``."""
+    """Return the fixed point of a program that settles within a tolerance, otherwise the answer after
+    ``max_supersteps``."""
     posed = program, graph, features, inputs, max_supersteps
     return fixed_point(*posed) or answer_at_limit(*posed)
 
@@ -51,25 +52,24 @@ def expected_answer(program: Program, graph: Graph, features: int, inputs: Input
 def fixed_point(
     program: Program, graph: Graph, features: int, inputs: Inputs, max_supersteps: int, *, cold: bool = True
 ) -> Answer | None:
-    """The fixed point in float64 and what its entries may be off by; None without a tolerance, and where the reference
-    does not settle within ``max_supersteps``.
+    """Return the fixed point in float64 with its allowed errors.
 
-    ``cold``: whether the run to be judged began at the program's start; others come to rest at other distances from the
-    fixed point.
+    Return None without a tolerance, or if the reference does not settle within ``max_supersteps``. ``cold``: whether
+    the run under test began at the program's start; other runs stop at other distances from the fixed point.
     """
     maker = _Maker(program, graph, features, inputs)
     return maker.fixed_point(max_supersteps, cold) if maker.tolerance > 0 and program.control.settles else None
 
 
 def answer_at_limit(program: Program, graph: Graph, features: int, inputs: Inputs, max_supersteps: int) -> Answer:
-    """The answer in float64 after ``max_supersteps``, or where nothing moves, and what its entries may be off by."""
+    """Return the answer in float64 after ``max_supersteps``, or as soon as it settles, with its allowed errors."""
     maker = _Maker(program, graph, features, inputs)
     run = maker.exact()
     return maker.after(run, len(run.run(max_supersteps).supersteps))
 
 
 class _Maker:
-    """The reference runs of a program on a graph."""
+    """Runs the reference of a program on a graph."""
 
     def __init__(self, program: Program, graph: Graph, features: int, inputs: Inputs) -> None:
         self.program, self.graph, self.features, self.inputs = program, graph, features, inputs
@@ -84,7 +84,7 @@ class _Maker:
         return {name: run.values(name) for name in self.program.outputs}
 
     def after(self, run: ReferenceRun, supersteps: int) -> Answer:
-        """The answer of a run of a number of supersteps."""
+        """Return the answer after a number of supersteps."""
         exact = self.values(run)
         if all(result.bound == 0 for result in self.program.results):
             return Answer(exact, METHOD)
@@ -99,7 +99,10 @@ class _Maker:
     def allowances(
         self, exact: Values, make: Callable[[ReferenceRun], None], left: Values | None = None
     ) -> dict[str, Allowance]:
-        """What runs with errors differ by; ``make`` runs them; ``left``: what the stopping rule leaves."""
+        """Return the differences of runs with injected errors from ``exact``.
+
+        ``make`` executes such a run. ``left``: the error that the stopping rule leaves.
+        """
 
         def values(run: ReferenceRun) -> dict[str, Array]:
             make(run)
@@ -117,7 +120,7 @@ class _Maker:
         return found
 
     def fixed_point(self, max_supersteps: int, cold: bool) -> Answer | None:
-        """Where a run with a tolerance settles; None where float64 does not settle by the limit."""
+        """Return the answer of a run with a tolerance; None if float64 does not settle within the limit."""
         name, run = self.program.control.tolerance, self.exact()
         assert name is not None
         run.change_parameters({name: EARLY * self.tolerance})
@@ -140,7 +143,7 @@ class _Maker:
         return Answer(exact, FIXED_POINT, self.allowances(exact, make, left))
 
     def _until_whole(self, run: ReferenceRun, exact: Mapping[str, Array]) -> None:
-        """Supersteps until the distance from the exact values grows no more."""
+        """Run supersteps until the distance from the exact values stops growing."""
         before: float | NDArray[np.float64] = 0.0
         for _ in range(0, max(self.program.max_supersteps, TESTED), TESTED):
             for _ in range(TESTED):
@@ -153,11 +156,11 @@ class _Maker:
 
 
 def _largest(values: Array) -> Array:
-    """Return every entry replaced by the largest of its row, as a response to one pattern of signs crosses zero."""
+    """Replace every entry by the largest of its row, since a response to one pattern of signs may cross zero."""
     rows = values.reshape(len(values), -1).max(axis=1, initial=0.0)
     return np.asarray(np.broadcast_to(rows.reshape(-1, *(1 for _ in values.shape[1:])), values.shape))
 
 
 def _sums(values: Array) -> Array:
-    """The sum of each feature over all vertices or edges."""
+    """Sum each feature over all vertices or edges."""
     return np.asarray(values.reshape(len(values), -1).sum(axis=0))

@@ -1,24 +1,25 @@
-"""When a run with a tolerance has settled: one criterion, which every engine measures in the same way.
+"""The convergence criterion of runs with a tolerance, which every engine measures in the same way.
 
-The *movement* of a superstep is how far it takes the watched properties (:func:`harness.language.analysis.watched`)
-from what they were before it; where sides alternate, it is that of the last superstep of each side. The program states
-a norm:
+The *movement* of a superstep is the change of the watched properties (:func:`harness.language.analysis.watched`) from
+their values before it. If sides alternate, it covers the last superstep of each side. The program selects one of two
+norms:
 
 - ``max``: no entry of any vertex moves by more than the tolerance (absolute, or relative to the entry's new value).
 - ``sum``: in every feature column, the sum over all vertices of the distances moved is at most the tolerance times the
-  sum of the magnitudes (the L1 norm). A float32 sum of n terms is off by up to n roundings, so a few hubs never stand
-  still in the maximum norm; in this norm they count by their share.
+  sum of the magnitudes (the L1 norm). A float32 sum of n terms has an error of up to n roundings, so a few hubs may
+  never come to rest in the maximum norm; in this norm they count by their share.
 
-The movement is measured in every fourth superstep (:data:`TEST_EVERY`), the same ones in every engine. An engine that
-counts in every superstep what moved by more than the tolerance, per entry, may end a run as soon as that count is zero,
-which implies the criterion in either norm.
+The movement is measured in every fourth superstep (:data:`TEST_EVERY`), the same ones in every engine. An engine may
+count, in every superstep, the entries that moved by more than the tolerance. It may end a run as soon as that count is
+zero, which implies the criterion in either norm.
 
-An engine that propagates changes only leaves out what is within a quarter (:data:`PROPAGATED_SHARE`) of the tolerance
-of what it sent last. What it leaves out arrives later in one piece; with the whole tolerance such pieces would be as
-large as the movement that is to be measured.
+A change-driven engine does not send a value that is within a quarter (:data:`PROPAGATED_SHARE`) of the tolerance of the
+value last sent. The omitted changes arrive later in one message. With the whole tolerance as the threshold, such
+messages would be as large as the movement to be measured.
 
-Programs whose edge stages read changing edges have no measured criterion, as comparing all edges costs as much as an
-update of them. There an engine counts, in the kernel that writes an edge, whether it moved by more than the tolerance.
+Programs whose edge stages read changing edges have no measured criterion, since comparing all edges costs as much as
+updating them. For these an engine counts, in the kernel that writes an edge, whether the edge moved by more than the
+tolerance.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from harness.language.analysis import watched
 from harness.language.arrays import NUMPY, Array, Arrays
 from harness.language.program import Norm, Program
 
-TEST_EVERY: Final = 4  # a multiple of the sides of a bipartite graph, so that a test covers both
+TEST_EVERY: Final = 4  # a multiple of the number of sides of a bipartite graph, so that a test covers both
 PROPAGATED_SHARE: Final = 0.25
 
 
 @dataclass(frozen=True)
 class Criterion:
-    """What a program measures to tell whether a run has settled.
+    """The measured criterion of a program.
 
     ``properties``: the vertex properties (scalars or vectors, float32) whose movement counts. ``tolerance``: the name
     of a run-time parameter. ``sides``: how many supersteps update every vertex once.
@@ -51,8 +52,11 @@ class Criterion:
 
     @classmethod
     def of(cls, program: Program) -> Criterion | None:
-        """The measured criterion of a program as it was traced; None where it has no tolerance, runs for a fixed
-        number of supersteps, or reads changing edges, bools or matrices."""
+        """Return the measured criterion of a program as traced.
+
+        Return None if the program has no tolerance, runs for a fixed number of supersteps, or reads changing edges,
+        bools or matrices.
+        """
         control = program.control
         if not control.settles or control.tolerance is None:
             return None
@@ -66,11 +70,11 @@ class Criterion:
         return cls(tuple(properties), control.tolerance, control.norm, control.relative, sides)
 
     def begins(self, superstep: int) -> bool:
-        """Whether the movement is measured from the values before this superstep, the first one being number 0."""
+        """Return whether the movement is measured from the values before this superstep (counted from 0)."""
         return (superstep + self.sides) % TEST_EVERY == 0
 
     def ends(self, superstep: int) -> bool:
-        """Whether the movement is measured after this superstep, the first one being number 0."""
+        """Return whether the movement is measured after this superstep (counted from 0)."""
         return (superstep + 1) % TEST_EVERY == 0
 
     def met(
@@ -80,7 +84,7 @@ class Criterion:
         parameters: Mapping[str, float],
         arrays: Arrays = NUMPY,
     ) -> bool:
-        """Whether the movement from ``before`` to ``now`` is within the tolerance.
+        """Return whether the movement from ``before`` to ``now`` is within the tolerance.
 
         Both map :attr:`properties` to arrays ``[V]`` or ``[V, k]`` of the library ``arrays``.
         """
@@ -97,10 +101,10 @@ class Criterion:
 
 
 class Settling:
-    """Tells an engine that computes every vertex in every superstep when a run has settled.
+    """Detects the end of a run for engines that compute every vertex in every superstep.
 
-    Make one when a run is reset, and call :meth:`after` behind every superstep. ``parameters``: the run-time parameters
-    of the run; ``arrays``: the library of the values. ``settled``: whether the run has, which is for good.
+    Create one when a run is reset, and call :meth:`after` after every superstep. ``parameters``: the run-time
+    parameters of the run. ``arrays``: the library of the values. ``settled``: the result of the latest call.
     """
 
     def __init__(self, program: Program, parameters: Mapping[str, float], arrays: Arrays = NUMPY) -> None:
@@ -112,7 +116,8 @@ class Settling:
         self.settled = False
 
     def after(self, before: Mapping[str, Array], now: Mapping[str, Array]) -> bool:
-        """Whether the run has settled by a superstep that took the watched properties from ``before`` to ``now``.
+        """Return whether the run has settled in the superstep that changed the watched properties from ``before`` to
+        ``now``.
 
         Neither may be overwritten before the next call.
         """
@@ -135,7 +140,7 @@ class Settling:
 
 
 def told(program: Program) -> str:
-    """The rule by which a run of the program ends, in words; for records and ``explain``."""
+    """Return the stopping rule of a program as text, for records and ``explain``."""
     control = program.control
     if not control.settles:
         return f"runs {control.max_supersteps} supersteps"
@@ -154,7 +159,8 @@ def told(program: Program) -> str:
 
 
 def propagated_share(program: Program) -> float:
-    """The part of the tolerance by which a value may differ from what was last propagated of it."""
+    """Return the largest allowed difference between a value and its last propagated value, as a share of the
+    tolerance."""
     return PROPAGATED_SHARE if Criterion.of(program) else 1.0
 
 

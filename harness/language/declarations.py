@@ -1,4 +1,4 @@
-"""The properties of a program in the making."""
+"""The properties of a program during tracing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.language.wellformed import check_name
 
 
 class Declarations(dict[str, Property]):
-    """Properties by name: the built-in ones, those declared, and the temporaries that stages write."""
+    """Properties by name: built-in ones, declared ones, and temporaries that stages write."""
 
     def __init__(self) -> None:
         super().__init__({name: Property(name, "vertex", (), role="builtin") for name in BUILTIN_VERTEX})
@@ -19,7 +19,7 @@ class Declarations(dict[str, Property]):
         self, name: str, place: Place, shape: Shape | Dimension, dtype: type, start: str | float | None,
         nonnegative: bool = False,
     ) -> None:  # fmt: skip
-        """An input, or, with a start, state."""
+        """Declare an input or, with a start, a state property. Raises LanguageError."""
         if name in self:
             known = self[name]
             why = "is built in" if known.role == "builtin" else f"is already a property of the {known.place}"
@@ -39,7 +39,7 @@ class Declarations(dict[str, Property]):
         if kind == "bool":
             raise LanguageError(f"property {name!r} is bool; only numbers are nonnegative")
         if not (self[start].nonnegative if isinstance(start, str) else start is None or start >= 0):
-            raise LanguageError(f"property {name!r} is nonnegative and starts as {start!r}, which need not be")
+            raise LanguageError(f"property {name!r} is nonnegative and starts as {start!r}, which may be negative")
 
     def _checked_start(
         self, name: str, start: str | float | None, wanted: tuple[Place, Shape, DType]
@@ -49,20 +49,23 @@ class Declarations(dict[str, Property]):
             same = other is not None and (other.place, other.shape, other.dtype) == wanted
             if other is None or not same or other.role == "temporary":
                 raise LanguageError(
-                    f"property {name!r} starts as {start!r}, which is no declared {wanted[0]} {wanted[2]} of shape "
-                    f"{wanted[1]}; declare it before"
+                    f"property {name!r} starts as {start!r}, which is not a declared {wanted[0]} {wanted[2]} of "
+                    f"shape {wanted[1]}; declare it before"
                 )
         elif start is not None:
             if not isinstance(start, (bool, int, float)):
                 raise LanguageError(
-                    f"property {name!r} starts as {start!r}; a start is a constant or the name of a property declared "
-                    "before (an input, say, when it depends on parameters)"
+                    f"property {name!r} starts as {start!r}; a start is a constant or the name of a property "
+                    "declared before (an input, for example, if it depends on parameters)"
                 )
             return bool(start) if wanted[2] == "bool" else float(start)
         return start
 
     def write(self, name: str, place: Place, value: Expression, line: SourceLine) -> None:
-        """Note that a stage writes ``value``: to a declared property, or to a temporary known from here on."""
+        """Record that a stage writes ``value`` to a declared property or to a new temporary.
+
+        Raises LanguageError for built-in properties, inputs, and values whose place, shape or dtype differs.
+        """
         prop = self.get(name)
         if prop is None:
             check_name(name, line)

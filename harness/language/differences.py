@@ -1,4 +1,4 @@
-"""What a changed graph changes for a program: arcs, inputs of arcs and vertices, and messages."""
+"""Differences between two graphs for a program: edges, inputs of edges and vertices, and messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Posed:
-    """A program on a graph with its inputs and values of every property, float64 ``[V, ...]`` or ``[E, ...]``."""
+    """A program on a graph, with its inputs and the values of all properties, float64 ``[V, ...]`` or ``[E, ...]``."""
 
     program: Program
     graph: Graph
@@ -36,13 +36,16 @@ class Posed:
 
     @classmethod
     def of(cls, program: Program, graph: Graph, features: int, inputs: Inputs, state: State | None = None) -> Posed:
-        """The program at its start, or at ``state``. Raises InvalidInput."""
+        """Bind the program to a graph at its start, or at ``state``. Raises InvalidInput."""
         parameters = dict(program.parameters) | dict(inputs.parameters)
         values = initial_values(program, graph, features, inputs, state or {})
         return cls(program, graph, features, parameters, values, graph.csr.row_of_arc)
 
     def messages(self, message: Expression, arcs: Array, replaced: Mapping[str, Array] | None = None) -> Array:
-        """A message on some arcs, ``[len(arcs), ...]``; ``replaced`` are other values of some properties."""
+        """Evaluate a message on the edges ``arcs``; the result is ``[len(arcs), ...]``.
+
+        ``replaced``: other values for some properties.
+        """
         values = {**self.values, **(replaced or {})}
         index = {"src": self.sources[arcs], "dst": self.graph.csr.neighbours[arcs], "edge": arcs}
         reverse = self.graph.reverse_edges[arcs] if any(space == "reverse" for space, _ in reads(message)) else arcs
@@ -56,7 +59,7 @@ class Posed:
         return np.broadcast_to(found, (len(arcs), *found.shape[1:]))
 
     def out_arcs(self, vertices: Array) -> NDArray[np.int64]:
-        """The CSR positions of all arcs that leave some vertices."""
+        """Return the CSR positions of all edges that leave the given vertices."""
         offsets = self.graph.csr.offsets
         first, count = offsets[vertices], offsets[vertices + 1] - offsets[vertices]
         start = np.repeat(first - (np.cumsum(count) - count), count)
@@ -65,11 +68,12 @@ class Posed:
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """From one graph to another of the same vertices, for a program.
+    """The differences, for a program, between two graphs with the same vertices.
 
-    ``removed``: arcs of the old graph; ``added``: of the new one; ``old``, ``new``: the arcs that both have;
-    ``changed``: which of these some stage reads another input on, bool. ``vertices``: those at which another input is
-    read, bool[V]. ``everywhere``: an input of the whole graph, or of reverse arcs, differs.
+    ``removed``: edges of the old graph only. ``added``: edges of the new graph only. ``old``, ``new``: the common
+    edges, by their positions in each graph. ``changed``: common edges on which a stage reads a different input, bool.
+    ``vertices``: vertices at which a different input is read, bool[V]. ``everywhere``: True if an input of the whole
+    graph, or of reverse edges, differs.
     """
 
     removed: Array
@@ -105,10 +109,10 @@ class Differences:
 
 
 def differ(x: Array, y: Array) -> NDArray[np.bool_]:
-    """Which rows differ in some feature, bool[N]."""
+    """Return the rows that differ in some feature, bool[N]."""
     return in_any_feature(x != y)
 
 
 def in_any_feature(flags: Array) -> NDArray[np.bool_]:
-    """Which rows of ``[N, ...]`` hold in some feature, bool[N]."""
+    """Return the rows of ``[N, ...]`` that are true in some feature, bool[N]."""
     return np.asarray(flags.any(axis=tuple(range(1, flags.ndim))))

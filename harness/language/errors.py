@@ -1,4 +1,4 @@
-"""Errors of the program language: they show the user's own line, what was met, and the mend."""
+"""Errors of the program language: each shows the author's source line, what was found, and how to fix it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _PACKAGE = __name__.rpartition(".")[0]
 
 @dataclass(frozen=True)
 class SourceLine:
-    """A line of the user's code: file, 1-based line number."""
+    """A line of the author's code: file and 1-based line number."""
 
     file: str
     line: int
 
     @property
     def text(self) -> str:
-        """The line itself, stripped; empty when the source is not available."""
+        """The source text, stripped; empty if the source is not available."""
         return linecache.getline(self.file, self.line).strip()
 
     def __str__(self) -> str:
@@ -31,7 +31,7 @@ class SourceLine:
 
 
 def user_line() -> SourceLine:
-    """The innermost line on the stack that is outside the language package: the user's own."""
+    """Return the innermost line on the stack outside the language package: the author's own."""
     frame = sys._getframe(1)
     while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).rpartition(".")[0] == _PACKAGE:
         frame = frame.f_back
@@ -39,7 +39,7 @@ def user_line() -> SourceLine:
 
 
 class LanguageError(Exception):
-    """A program is not well formed. ``where`` is the user's line."""
+    """A program that is not well formed. ``where`` is the author's line."""
 
     def __init__(self, message: str, where: SourceLine | None = None) -> None:
         self.message = message
@@ -48,14 +48,15 @@ class LanguageError(Exception):
 
 
 class InvalidInput(ValueError):
-    """An algorithm cannot take this graph, these parameters or these inputs; the message names the mend."""
+    """Graph, parameters or inputs that an algorithm cannot take; the message says how to fix them."""
 
 
 @contextmanager
 def authored(what: str, kind: type[LanguageError] | type[InvalidInput]) -> Iterator[None]:
     """Turn an unexpected exception of an author's code into an error of ``kind`` that names its line.
 
-    ``what`` is what ran, such as ``pagerank.inputs``. Errors of the language and memory errors pass unchanged.
+    ``what`` names the code that ran, such as ``pagerank.inputs``. Errors of the language and memory errors pass
+    unchanged.
     """
     try:
         yield

@@ -1,6 +1,7 @@
-"""Evaluating expressions over whole arrays: the reference with NumPy in float64, engines with any library in float32.
+"""Evaluation of expressions over whole arrays: NumPy in float64 for the reference, any library in float32 for engines.
 
-A value of shape S over N vertices or edges is an array ``[N, *S]``; one that is the same everywhere is ``[1, *S]``.
+A value of shape S over N vertices or edges is an array ``[N, *S]``. A value that is equal for all of them is ``[1,
+*S]``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Without = Callable[[str, str, Array], Array]
 
 
 def concrete(shape: Shape, features: int) -> tuple[int, ...]:
-    """The shape with K replaced by the number of features."""
+    """Return the shape with K replaced by the number of features."""
     return tuple(features if dim is K else _size(dim) for dim in shape)
 
 
@@ -30,8 +31,8 @@ def _size(dim: Dimension) -> int:
 class Evaluator:
     """Evaluates expressions that share their reads; equal subexpressions are computed once.
 
-    ``read(space, name)`` gives the property's values as ``[N, *shape]``; ``without(space, name, factor)`` the
-    aggregate of that name with one contribution taken out. ``arrays``: the library that all arrays are of.
+    ``read(space, name)`` returns the property's values as ``[N, *shape]``. ``without(space, name, factor)`` returns the
+    aggregate of that name with one contribution removed. ``arrays``: the library of all arrays.
     """
 
     def __init__(
@@ -48,9 +49,9 @@ class Evaluator:
         self._done: dict[str, Array] = {}
 
     def __call__(self, node: Expression) -> Array:
-        """The value of ``node``: dtype as given (bool for conditions)."""
+        """Return the value of ``node`` in the given dtype (bool for conditions)."""
         if node.key not in self._done:
-            with np.errstate(all="ignore"):  # infinities and NaN are legal values; validation judges them
+            with np.errstate(all="ignore"):  # infinities and NaN are legal values; validation checks them
                 value = self._apply(node)
             self._done[node.key] = value if node.dtype == "bool" else self._arrays.cast(value, self._dtype)
         return self._done[node.key]
@@ -68,7 +69,7 @@ class Evaluator:
                 return self._arrays.constant(np.asarray([value]).astype(kind))
             case "without":
                 if self._without is None:
-                    raise NotImplementedError("aggregates cannot be taken apart here")
+                    raise NotImplementedError("this evaluator cannot remove a contribution from an aggregate")
                 space, name = node.args[0].attribute
                 return self._without(space, name, self(node.args[1]))
             case "eye":

@@ -1,4 +1,4 @@
-"""A program and what is derived from it, as text for people."""
+"""A program and its derived properties as text."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from harness.language.spelling import format_expression
 
 
 def explain_program(program: Program) -> str:
-    """The program, what decides that a run has settled, which stages fold, and each reduction's change-driven form or
-    the reason why it has none."""
+    """Describe the program, its stopping rule, its fold groups, and the change-driven form of each reduction.
+
+    A reduction without a change-driven form is listed with the reason.
+    """
     lines = [describe(program), *_settling(program)]
     for direction in ("push", "pull"):
         lines.append(f"fold groups ({direction})")
@@ -39,7 +41,7 @@ def _group(program: Program, group: FoldGroup) -> str:
 
 
 def _never_stored(program: Program, group: FoldGroup) -> list[str]:
-    """Temporaries that only the vertex steps of this group read: they need no memory."""
+    """Return the temporaries that only the vertex steps of this group read: they need no memory."""
     if not group.vertex_steps:
         return []
     others = [stage for stage in program.stages if all(stage is not member for member in group.stages)]

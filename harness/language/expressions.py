@@ -1,8 +1,8 @@
-"""Typed expression graphs: what a traced function yields.
+"""Typed expression graphs: the result of tracing a function.
 
 An :class:`Expression` is an immutable node ``op(args; attribute)`` with a shape over the feature symbol :data:`K`, a
-dtype (``float`` or ``bool``) and the user's source line. Shapes are ``()``, ``(K,)``, ``(M,)``, ``(M, K)`` or
-``(K, K)`` with M an int; they are checked as the nodes are made, so a mistake is reported at the line that made it.
+dtype (``float`` or ``bool``) and the author's source line. Shapes are ``()``, ``(K,)``, ``(M,)``, ``(M, K)`` or ``(K,
+K)`` with M an int. Shapes are checked when a node is created, so an error names the line that created it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class FeatureSymbol:
         return "K"
 
     def __reduce__(self) -> str:
-        return "K"  # a pickle or a copy is this very symbol: shapes compare it by identity
+        return "K"  # pickling and copying return the same object: shapes compare it by identity
 
 
 K: Final = FeatureSymbol()
@@ -64,7 +64,7 @@ REDUCTIONS: Final = frozenset(["sum", "reduce_max", "reduce_min", "any", "all"])
 
 
 def as_shape(shape: Shape | Dimension) -> Shape:
-    """``K`` and ``3`` are shorthand for ``(K,)`` and ``(3,)``."""
+    """Return the shape as a tuple; ``K`` and ``3`` are shorthand for ``(K,)`` and ``(3,)``. Raises LanguageError."""
     dims = shape if isinstance(shape, tuple) else (shape,)
     for dim in dims:
         if not (dim is K or (isinstance(dim, int) and dim > 0)):
@@ -75,7 +75,7 @@ def as_shape(shape: Shape | Dimension) -> Shape:
 
 
 class Expression:
-    """A node of a traced expression graph. Structure decides equality of ``key``; ``==`` builds a comparison."""
+    """A node of a traced expression graph. ``key`` identifies the structure; ``==`` builds a comparison."""
 
     __slots__ = ("args", "attribute", "dtype", "key", "op", "shape", "where")
     key: str
@@ -171,17 +171,17 @@ class Expression:
     def __invert__(self) -> Expression:
         return logic("not", self)
 
-    # what a traced value is not ---------------------------------------------------------------------------------
+    # operations that a traced value does not support -------------------------------------------------------------
     def __bool__(self) -> NoReturn:
         raise LanguageError(
-            "a traced value has no truth value while tracing: use where(condition, a, b) in place of if/and/or/not, "
-            "& | ~ for logic, minimum() and maximum() in place of min() and max()"
+            "a traced value has no truth value while tracing: use where(condition, a, b) instead of "
+            "if/and/or/not, & | ~ for logic, minimum() and maximum() instead of min() and max()"
         )
 
     def __iter__(self) -> Iterator[Expression]:
         raise LanguageError(
-            "a traced value cannot be iterated over; write the operation on the whole vector: total(), largest(), "
-            "smallest(), mean() reduce it, where() chooses by feature"
+            "a traced value cannot be iterated over; write the operation on the whole vector: total(), "
+            "largest(), smallest(), mean() reduce it, where() selects by feature"
         )
 
     def __len__(self) -> NoReturn:
@@ -207,7 +207,7 @@ class Expression:
         raise LanguageError(refusal("array"))
 
     def __getitem__(self, index: int) -> Expression:
-        """Element or row ``index`` (a plain int) along a first dimension of known size."""
+        """Return element or row ``index`` (a plain int) along a first dimension of known size."""
         if not self.shape or not isinstance(self.shape[0], int):
             raise LanguageError(f"only a first dimension of known size can be indexed; the shape is {self.shape}")
         if not isinstance(index, int) or not 0 <= index < self.shape[0]:
@@ -215,14 +215,14 @@ class Expression:
         return Expression("index", (self,), shape=self.shape[1:], dtype=self.dtype, attribute=index)
 
     @property
-    def T(self) -> Expression:  # noqa: N802  # the field's name for it
+    def T(self) -> Expression:  # noqa: N802  # the usual mathematical name
         """The transpose of a matrix."""
         if len(self.shape) != 2:
             raise LanguageError(f"only a matrix can be transposed; the shape is {self.shape}")
         return Expression("transpose", (self,), shape=self.shape[::-1], dtype=self.dtype)
 
     def without(self, factor: Operand) -> Expression:
-        """The aggregate with one of its contributions taken out again (for a sum or a product; in edge functions)."""
+        """Return the aggregate with one contribution removed (of a sum or a product; in edge functions)."""
         if self.op != "read" or self.attribute[0] not in ("src", "dst"):
             raise LanguageError(
                 "without() applies to an aggregate of the source or the destination itself, such as "
@@ -230,7 +230,9 @@ class Expression:
             )
         removed = _as_float(_operand(factor))
         if removed.shape != self.shape:
-            raise LanguageError(f"the aggregate has shape {self.shape}, what is taken out has shape {removed.shape}")
+            raise LanguageError(
+                f"the aggregate has shape {self.shape}, the removed contribution has shape {removed.shape}"
+            )
         return Expression("without", (self, removed), shape=self.shape)
 
     def __repr__(self) -> str:
@@ -238,19 +240,19 @@ class Expression:
 
 
 def constant(value: float | bool) -> Expression:
-    """A constant scalar."""
+    """Return a constant scalar."""
     if isinstance(value, bool):
         return Expression("const", dtype="bool", attribute=value)
     return Expression("const", attribute=float(value))
 
 
 def parameter(name: str, dtype: DType) -> Expression:
-    """A run-time parameter: its value is given when a run is reset."""
+    """Return a run-time parameter, whose value is set when a run is reset."""
     return Expression("param", attribute=name, dtype=dtype)
 
 
 def read(space: str, name: str, shape: Shape, dtype: DType) -> Expression:
-    """The value of a property: ``space`` is src, dst, edge, reverse, v, graph or sent."""
+    """Return the value of a property; ``space`` is src, dst, edge, reverse, v, graph or sent."""
     return Expression("read", shape=shape, dtype=dtype, attribute=(space, name))
 
 
@@ -261,8 +263,8 @@ def _operand(value: object) -> Expression:
     if isinstance(plain, (bool, int, float)):
         return constant(plain)
     raise LanguageError(
-        f"{value!r} of type {type(value).__name__} cannot stand in a traced expression; use numbers, fields of the "
-        "algorithm and properties"
+        f"{value!r} of type {type(value).__name__} cannot appear in a traced expression; use numbers, fields of "
+        "the algorithm and properties"
     )
 
 
@@ -271,31 +273,31 @@ def _as_float(value: Expression) -> Expression:
 
 
 def broadcast(what: str, *operands: Expression) -> Shape:
-    """The common shape: a scalar goes with everything, otherwise shapes must be equal. Raises LanguageError."""
+    """Return the common shape: a scalar combines with any shape, other shapes must be equal. Raises LanguageError."""
     shapes = {op.shape for op in operands if op.shape != ()}
     if len(shapes) > 1:
         met = " and ".join(str(op.shape) for op in operands)
         raise LanguageError(
-            f"{what} meets the shapes {met}; elementwise operations need equal shapes or a scalar. "
+            f"{what} got the shapes {met}; elementwise operations need equal shapes or a scalar. "
             "Use outer(a, b), a @ b, dot(a, b), or a reduction such as total(a)."
         )
     return shapes.pop() if shapes else ()
 
 
 def arithmetic(op: str, *operands: Operand) -> Expression:
-    """An elementwise operation on floats (bools count as 0 and 1)."""
+    """Build an elementwise operation on floats (bools count as 0 and 1)."""
     args = tuple(_as_float(_operand(value)) for value in operands)
     return Expression(op, args, shape=broadcast(op, *args))
 
 
 def comparison(op: str, *operands: Operand) -> Expression:
-    """An elementwise comparison; the result is a bool."""
+    """Build an elementwise comparison; the result is a bool."""
     args = tuple(_as_float(_operand(value)) for value in operands)
     return Expression(op, args, shape=broadcast(op, *args), dtype="bool")
 
 
 def logic(op: str, *operands: Operand) -> Expression:
-    """Elementwise logic on bools."""
+    """Build an elementwise logical operation on bools. Raises LanguageError for floats."""
     args = tuple(_operand(value) for value in operands)
     for arg in args:
         if arg.dtype != "bool":
@@ -304,17 +306,20 @@ def logic(op: str, *operands: Operand) -> Expression:
 
 
 def matrix_product(left: Operand, right: Operand) -> Expression:
-    """Vector-matrix, matrix-vector or matrix-matrix product; of two vectors, their dot product."""
+    """Build a vector-matrix, matrix-vector or matrix-matrix product, or the dot product of two vectors.
+
+    Raises LanguageError if the inner dimensions differ.
+    """
     a, b = _as_float(_operand(left)), _as_float(_operand(right))
     if not a.shape or not b.shape or a.shape[-1] != b.shape[0]:
-        raise LanguageError(f"@ meets the shapes {a.shape} and {b.shape}; the inner dimensions must agree")
+        raise LanguageError(f"@ got the shapes {a.shape} and {b.shape}; the inner dimensions must agree")
     if len(a.shape) == len(b.shape) == 1:
         return Expression("dot", (a, b))
     return Expression("matmul", (a, b), shape=a.shape[:-1] + b.shape[1:])
 
 
 def walk(*roots: Expression) -> Iterator[Expression]:
-    """Every distinct node below ``roots``, arguments before their users."""
+    """Yield every distinct node below ``roots``, arguments before their users."""
     seen: set[str] = set()
     pending = [(root, False) for root in reversed(roots)]
     while pending:
@@ -328,7 +333,7 @@ def walk(*roots: Expression) -> Iterator[Expression]:
 
 
 def substitute(root: Expression, replace: Callable[[Expression], Expression | None]) -> Expression:
-    """``root`` with every node for which ``replace`` gives another one replaced by it; the rest is rebuilt."""
+    """Return ``root`` with every node replaced for which ``replace`` returns another one; parents are rebuilt."""
     done: dict[str, Expression] = {}
 
     def rebuild(node: Expression) -> Expression:

@@ -1,4 +1,4 @@
-"""The functions of the language beside Python's operators. Shapes are checked where they are called."""
+"""The functions of the language, in addition to Python's operators. Shapes are checked at each call."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Norm = Literal["l1", "l2", "softmax"]
 
 
 def where(condition: Operand, then: Operand, otherwise: Operand) -> Expression:
-    """``then`` where ``condition`` holds, else ``otherwise``; elementwise. The traced form of ``if``."""
+    """Select ``then`` where ``condition`` holds, else ``otherwise``; elementwise. The traced form of ``if``."""
     cond, a, b = _operand(condition), _operand(then), _operand(otherwise)
     if cond.dtype != "bool":
         raise LanguageError(f"where() takes a condition, not the float value {cond!r}; compare it first, as in x > 0")
@@ -33,37 +33,37 @@ def where(condition: Operand, then: Operand, otherwise: Operand) -> Expression:
 
 
 def minimum(a: Operand, b: Operand) -> Expression:
-    """The elementwise smaller value; NaN where either is NaN."""
+    """Return the elementwise smaller value; NaN if either is NaN."""
     return arithmetic("min", a, b)
 
 
 def maximum(a: Operand, b: Operand) -> Expression:
-    """The elementwise larger value; NaN where either is NaN."""
+    """Return the elementwise larger value; NaN if either is NaN."""
     return arithmetic("max", a, b)
 
 
 def exp(x: Operand) -> Expression:
-    """E to the power x, elementwise."""
+    """Return e to the power x, elementwise."""
     return arithmetic("exp", x)
 
 
 def log(x: Operand) -> Expression:
-    """The natural logarithm, elementwise."""
+    """Return the natural logarithm, elementwise."""
     return arithmetic("log", x)
 
 
 def sqrt(x: Operand) -> Expression:
-    """The square root, elementwise."""
+    """Return the square root, elementwise."""
     return arithmetic("sqrt", x)
 
 
 def absolute(x: Operand) -> Expression:
-    """The absolute value, elementwise; ``abs(x)`` is the same."""
+    """Return the absolute value, elementwise; equivalent to ``abs(x)``."""
     return arithmetic("abs", x)
 
 
 def hadamard_inverse(x: Operand) -> Expression:
-    """1 / x, elementwise."""
+    """Return 1 / x, elementwise."""
     return arithmetic("div", 1.0, x)
 
 
@@ -78,38 +78,38 @@ def _reduction(op: str, x: Operand) -> Expression:
 
 
 def total(x: Operand) -> Expression:
-    """The sum over all features (all elements of a matrix)."""
+    """Sum over all features (all elements of a matrix)."""
     return _reduction("sum", x)
 
 
 def largest(x: Operand) -> Expression:
-    """The largest feature."""
+    """Return the largest feature."""
     return _reduction("reduce_max", x)
 
 
 def smallest(x: Operand) -> Expression:
-    """The smallest feature."""
+    """Return the smallest feature."""
     return _reduction("reduce_min", x)
 
 
 def any_feature(x: Operand) -> Expression:
-    """Whether any feature holds."""
+    """Return whether any feature is true."""
     return _reduction("any", x)
 
 
 def all_features(x: Operand) -> Expression:
-    """Whether all features hold."""
+    """Return whether all features are true."""
     return _reduction("all", x)
 
 
 def mean(x: Operand) -> Expression:
-    """The mean over all features."""
+    """Return the mean over all features."""
     value = _operand(x)
     return total(value) / total(full(value.shape, 1.0))
 
 
 def norm(x: Operand, kind: Literal["l1", "l2", "max"] = "l2") -> Expression:
-    """The L1, L2 or maximum norm over all features."""
+    """Return the L1, L2 or maximum norm over all features."""
     value = _operand(x)
     match kind:
         case "l1":
@@ -118,17 +118,17 @@ def norm(x: Operand, kind: Literal["l1", "l2", "max"] = "l2") -> Expression:
             return sqrt(total(value * value))
         case "max":
             return largest(abs(value))
-    raise LanguageError(f"norm() knows 'l1', 'l2' and 'max', not {kind!r}")
+    raise LanguageError(f"norm() supports 'l1', 'l2' and 'max', not {kind!r}")
 
 
 def normalize(x: Operand, kind: Norm = "l1") -> Expression:
-    """Scaled to L1 norm 1 (default) or L2 norm 1, or the softmax; over the last dimension.
+    """Scale to L1 norm 1 (default) or L2 norm 1, or return the softmax; over the last dimension.
 
     In the L1 and L2 norms a zero vector stays zero; its softmax is uniform.
     """
     value = _operand(x)
     if kind not in ("l1", "l2", "softmax"):
-        raise LanguageError(f"normalize() knows 'l1', 'l2' and 'softmax', not {kind!r}")
+        raise LanguageError(f"normalize() supports 'l1', 'l2' and 'softmax', not {kind!r}")
     if not value.shape:
         raise LanguageError("normalize() works over features; a scalar has none")
     return Expression("normalize", (_as_float(value),), shape=value.shape, attribute=kind)
@@ -137,72 +137,74 @@ def normalize(x: Operand, kind: Norm = "l1") -> Expression:
 def _vector(x: Operand, what: str) -> Expression:
     value = _as_float(_operand(x))
     if len(value.shape) != 1:
-        raise LanguageError(f"{what} takes vectors; it met the shape {value.shape}")
+        raise LanguageError(f"{what} takes vectors, not the shape {value.shape}")
     return value
 
 
 def dot(a: Operand, b: Operand) -> Expression:
-    """The dot product of two vectors of equal shape: a scalar."""
+    """Return the dot product of two vectors of equal shape: a scalar."""
     return matrix_product(_vector(a, "dot()"), _vector(b, "dot()"))
 
 
 def outer(a: Operand, b: Operand) -> Expression:
-    """The outer product: shape ``(n, m)`` of vectors of shape ``(n,)`` and ``(m,)``."""
+    """Return the outer product, of shape ``(n, m)``, of vectors of shape ``(n,)`` and ``(m,)``."""
     left, right = _vector(a, "outer()"), _vector(b, "outer()")
     return Expression("outer", (left, right), shape=left.shape + right.shape)
 
 
 def max_product(vector: Operand, matrix: Operand) -> Expression:
-    """The largest in place of the sum in ``vector @ matrix``: element j is the largest of ``vector[i] * matrix[i, j]``
-    over i; NaN where one of these is NaN."""
+    """Return ``vector @ matrix`` with the maximum instead of the sum.
+
+    Element j is the maximum over i of ``vector[i] * matrix[i, j]``; NaN if one of these is NaN.
+    """
     left, right = _vector(vector, "max_product()"), _as_float(_operand(matrix))
     if len(right.shape) != 2 or right.shape[0] != left.shape[0]:
-        raise LanguageError(f"max_product() meets the shapes {left.shape} and {right.shape}; it takes (n,) and (n, m)")
+        raise LanguageError(f"max_product() got the shapes {left.shape} and {right.shape}; it takes (n,) and (n, m)")
     return Expression("max_product", (left, right), shape=right.shape[1:])
 
 
 def transpose(a: Expression) -> Expression:
-    """The transpose of a matrix; ``a.T`` is the same."""
+    """Return the transpose of a matrix; equivalent to ``a.T``."""
     return a.T
 
 
 def eye(n: Dimension = K) -> Expression:
-    """The identity matrix of shape ``(n, n)``."""
+    """Return the identity matrix of shape ``(n, n)``."""
     return Expression("eye", shape=(n, n))
 
 
 def full(shape: Shape | Dimension, value: Operand) -> Expression:
-    """A scalar value spread over a shape."""
+    """Broadcast a scalar value to a shape."""
     scalar = _as_float(_operand(value))
     if scalar.shape:
-        raise LanguageError(f"full() spreads a scalar; it met the shape {scalar.shape}")
+        raise LanguageError(f"full() broadcasts a scalar, not the shape {scalar.shape}")
     return Expression("full", (scalar,), shape=as_shape(shape))
 
 
 def stack(*rows: Operand) -> Expression:
-    """Scalars to a vector, or vectors of equal shape to a matrix, along a new first dimension."""
+    """Stack scalars to a vector, or vectors of equal shape to a matrix, along a new first dimension."""
     values = tuple(_as_float(_operand(row)) for row in rows)
     if not values or len({value.shape for value in values}) > 1 or len(values[0].shape) > 1:
-        raise LanguageError(f"stack() takes scalars or vectors of one shape; it met {[v.shape for v in values]}")
+        raise LanguageError(f"stack() takes scalars or vectors of one shape, not {[v.shape for v in values]}")
     return Expression("stack", values, shape=(len(values), *values[0].shape))
 
 
 def _square(a: Operand, what: str) -> Expression:
     matrix = _as_float(_operand(a))
     if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise LanguageError(f"{what} takes a square matrix; it met the shape {matrix.shape}")
+        raise LanguageError(f"{what} takes a square matrix, not the shape {matrix.shape}")
     return matrix
 
 
 def solve_spd(a: Operand, b: Operand) -> Expression:
-    """X with ``a @ x = b`` for a symmetric positive definite matrix; for others the result is undefined."""
+    """Solve ``a @ x = b`` for a symmetric positive definite matrix; for other matrices the result is undefined."""
     matrix, right = _square(a, "solve_spd()"), _vector(b, "solve_spd()")
     if matrix.shape[0] != right.shape[0]:
-        raise LanguageError(f"solve_spd() meets the shapes {matrix.shape} and {right.shape}; they must agree")
+        raise LanguageError(f"solve_spd() got the shapes {matrix.shape} and {right.shape}; they must agree")
     return Expression("solve_spd", (matrix, right), shape=right.shape)
 
 
 def inverse(a: Operand) -> Expression:
-    """The inverse of a square matrix (NaN where it is singular)."""
+    """Return the inverse of a square matrix (NaN if it is singular)."""
     matrix = _square(a, "inverse()")
     return Expression("inverse", (matrix,), shape=matrix.shape)

@@ -1,7 +1,7 @@
 """Programs: properties, stages and control, as plain immutable data.
 
-A program is what tracing an algorithm yields. One superstep runs the stages in order; every stage sees what the stages
-before it wrote. An edge stage reads source, destination and edge; its writes are seen from the next stage on.
+A program is the result of tracing an algorithm. One superstep runs the stages in order; every stage reads what the
+stages before it wrote. An edge stage reads source, destination and edge; its writes are visible from the next stage on.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ BUILTIN_GRAPH: Final = ("num_vertices", "num_edges")
 class Property:
     """A value on every vertex, on every edge, or one for the graph.
 
-    ``role``: *input* is given and constant; *state* lives from superstep to superstep and has a ``start`` (another
-    property's name or a constant); *temporary* is written in a superstep before it is read; *builtin* comes from the
-    graph (degrees). ``nonnegative``: the author's promise, checked of inputs and by the reference run, that no value is
-    below zero.
+    ``role``: *input* is given and constant. *state* persists across supersteps and has a ``start`` (another property's
+    name or a constant). *temporary* is written in a superstep before it is read. *builtin* comes from the graph
+    (degrees). ``nonnegative``: the author's promise that no value is below zero; inputs and the reference run are
+    checked for it.
     """
 
     name: str
@@ -49,9 +49,9 @@ class Property:
 
 @dataclass(frozen=True, eq=False)
 class EdgeReduce:
-    """``into(v) = reducer over in-edges (u, v) of message(src=u, dst=v, edge)``.
+    """Compute ``into(v) = reducer over in-edges (u, v) of message(src=u, dst=v, edge)``.
 
-    ``initial``, of a product: a read of the destination's property that is one more factor, before the scaling.
+    ``initial`` (prod only): a property of the destination that is one more factor, applied before the scaling.
     """
 
     name: str
@@ -71,7 +71,8 @@ class EdgeReduce:
 
 @dataclass(frozen=True, eq=False)
 class EdgeUpdate:
-    """``updates(u, v) = value(src=u, dst=v, edge)`` on every edge; ``edge.reverse`` reads the values of before."""
+    """Compute ``updates(u, v) = value(src=u, dst=v, edge)`` on every edge; ``edge.reverse`` reads the previous
+    values."""
 
     name: str
     updates: str
@@ -104,7 +105,7 @@ class VertexStep:
 
 @dataclass(frozen=True, eq=False)
 class GraphReduce:
-    """``into = reducer over all vertices of value(v)``: one value for the graph."""
+    """Compute ``into = reducer over all vertices of value(v)``: one value for the graph."""
 
     name: str
     into: str
@@ -125,13 +126,15 @@ Stage: TypeAlias = EdgeReduce | EdgeUpdate | VertexStep | GraphReduce
 
 @dataclass(frozen=True)
 class Control:
-    """When a run ends, and which vertices a superstep updates.
+    """The stopping rule of a run, and the vertices that a superstep updates.
 
-    A run is settled when a superstep moves what edge stages and whole-graph reductions read by no more than
-    ``tolerance`` (the value of that run-time parameter) in ``norm``: :mod:`harness.language.criterion` says how it is
-    measured. Without a tolerance it is settled when nothing moves at all. ``relative``: to the new values, which the
-    norm *sum* always is. ``settles`` False: exactly ``max_supersteps`` are run. ``alternate``: even supersteps update
-    the left side of a bipartite graph, odd ones the right; edge updates and whole-graph reductions see all of it.
+    A run is settled when the properties that edge stages and whole-graph reductions read move by no more than
+    ``tolerance`` in a superstep. ``tolerance`` names a run-time parameter; the movement is measured in ``norm``
+    (:mod:`harness.language.criterion`). Without a tolerance the run is settled when nothing moves at all.
+
+    ``relative``: the movement is relative to the new values; always so in the norm *sum*. ``settles`` False: exactly
+    ``max_supersteps`` supersteps run. ``alternate``: even supersteps update the left side of a bipartite graph, odd
+    ones the right; edge updates and whole-graph reductions cover both sides.
     """
 
     max_supersteps: int = 100
@@ -144,9 +147,10 @@ class Control:
 
 @dataclass(frozen=True)
 class Output:
-    """A property that answers the question, with the relative error (per vertex, in the maximum norm) it may have.
+    """A property that is an output, with its allowed relative error (per vertex, in the maximum norm).
 
-    ``floor``: errors are relative to the vertex's magnitude, but to no less than this share of the answer's largest.
+    ``floor``: errors are relative to the vertex's magnitude, but at least to this share of the largest magnitude in the
+    output.
     """
 
     name: str
@@ -156,7 +160,7 @@ class Output:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A traced algorithm. ``parameters`` maps run-time parameters to their values when traced."""
+    """A traced algorithm. ``parameters`` maps run-time parameters to their values at tracing."""
 
     name: str
     properties: Mapping[str, Property]
@@ -177,17 +181,17 @@ class Program:
 
     @property
     def max_supersteps(self) -> int:
-        """The most supersteps a run takes."""
+        """The largest number of supersteps of a run."""
         return self.control.max_supersteps
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the program's structure; parameter values and source lines do not count."""
+        """A hash of the program's structure; parameter values and source lines are excluded."""
         text = json.dumps(self.serialise(), sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
     def serialise(self) -> dict[str, Any]:
-        """Plain data that determines the program up to run-time parameter values."""
+        """Return plain data that determines the program up to run-time parameter values."""
         return {
             "name": self.name,
             "properties": [_serialise_property(prop) for prop in self.properties.values()],
@@ -213,7 +217,7 @@ def _serialise_stage(stage: Stage) -> list[Any]:
 
 
 def reads(stage_or_expression: Stage | Expression) -> Iterator[tuple[str, str]]:
-    """Every distinct ``(space, property)`` that is read."""
+    """Yield every distinct ``(space, property)`` that is read."""
     roots = (stage_or_expression,) if isinstance(stage_or_expression, Expression) else stage_or_expression.expressions()
     for node in walk(*roots):
         if node.op == "read":
@@ -221,7 +225,7 @@ def reads(stage_or_expression: Stage | Expression) -> Iterator[tuple[str, str]]:
 
 
 def describe(program: Program) -> str:
-    """The program as text: properties, stages in order, control."""
+    """Return the program as text: properties, stages in order, control."""
     lines = [f"program {program.name}"]
     for prop in program.properties.values():
         if prop.role != "builtin":
@@ -258,13 +262,14 @@ def _describe_stage(stage: Stage) -> list[str]:
 
 
 def _kept(value: Expression, old: tuple[str, str]) -> str:
-    """The text of a new value; of one that stays as it was under a condition, with the condition after it."""
+    """Format a new value; a conditional one, which otherwise keeps the old value, with its condition last."""
     condition, new = _guarded(value, lambda e: e.op == "read" and e.attribute == old)
     return f"{new} where {condition}, else as it was" if condition else new
 
 
 def _guarded(value: Expression, is_nothing: Callable[[Expression], bool]) -> tuple[str, str]:
-    """The texts of condition and value of ``where(condition, value, nothing)``; of others, no condition."""
+    """Format condition and value of ``where(condition, value, nothing)``; for other expressions the condition is
+    empty."""
     if value.op == "where" and is_nothing(value.args[2]):
         return format_expression(value.args[0]), format_expression(value.args[1])
     return "", format_expression(value)

@@ -1,4 +1,4 @@
-"""What of a settled answer a changed graph no longer supports."""
+"""Invalidation: values of a settled answer that a changed graph no longer supports."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from harness.language.program import EdgeReduce
 from harness.language.settling import OneWay
 
 Array = NDArray[Any]
-ROUNDING = 1e-6  # relative: a value that a float32 engine took from a message equals the message in float64 to this
+ROUNDING = 1e-6  # relative: a value that a float32 engine copied from a message equals the float64 message up to this
 
 
 def unsupported(way: OneWay, before: Posed, after: Posed, differences: Differences) -> tuple[Array, int]:
-    """For a program that tightens: the features ``[V, ...]`` whose value may have come by an arc that is gone or gives
-    a worse value now, directly or through others; and how many arcs were looked at to tell.
+    """Find the values of a tightening program that may depend on removed or worsened edges, directly or through others.
 
-    ``before`` is settled. What has the value it starts from has it of itself. An arc gave a value where its message
-    equals it; that follows values upstream, and more than these where arcs tie.
+    Return the features ``[V, ...]`` to invalidate, bool, and the number of edges examined. ``before`` must be settled.
+    A value equal to its start depends on no edge. An edge may have supplied a value if its message equals the value.
+    The search follows values upstream; where edges tie, it invalidates more values than necessary.
     """
     message, name = way.reduction.message, way.state
     x, start = before.values[name], after.values[name]
@@ -45,14 +45,15 @@ def unsupported(way: OneWay, before: Posed, after: Posed, differences: Differenc
 
 
 def start_of(before: Posed, name: str) -> Array:
-    """What a property started from, in the shape of its values."""
+    """Return the start of a property, in the shape of its values."""
     prop = before.program.properties[name]
     given = before.values[prop.start] if isinstance(prop.start, str) else np.float64(prop.start or 0.0)
     return np.broadcast_to(given, before.values[name].shape)
 
 
 def worse_arcs(way: OneWay, before: Posed, after: Posed, differences: Differences) -> Array:
-    """Of the arcs that both graphs have, those (in the old one) whose message tightens less now."""
+    """Return the common edges, by their positions in the old graph, whose message is a weaker bound in the new
+    graph."""
     old, new = differences.old[differences.changed], differences.new[differences.changed]
     message, x = way.reduction.message, {way.state: before.values[way.state]}
     was, now = before.messages(message, old), after.messages(message, new, x)
@@ -60,17 +61,18 @@ def worse_arcs(way: OneWay, before: Posed, after: Posed, differences: Difference
 
 
 def _near(x: Array, given: Array, sign: int) -> NDArray[np.bool_]:
-    """Where a value is no better than what was given."""
+    """Return where a value is no better than the given one."""
     with np.errstate(invalid="ignore"):
         slack = np.where(np.isfinite(x), ROUNDING * np.abs(x), 0.0)
         return np.asarray(sign * given <= sign * x + slack)
 
 
 def unreached(name: str, stages: list[EdgeReduce], before: Posed, after: Posed) -> tuple[Array, int]:
-    """For a program that is linear in its sources: the features ``[V, ...]`` that are not zero in the old answer though
-    in the new graph no path leads there from where the start is not zero; and how many arcs were looked at to tell.
+    """Find the values of a linear program that no path from a non-zero start supports in the new graph.
 
-    Such values would only feed each other. The search ends as soon as all that is in question has been reached.
+    The program is linear in its sources. Return the features ``[V, ...]`` that are non-zero in the old answer but
+    unreachable in the new graph, bool, and the number of edges examined. Such values would only sustain each other
+    along cycles. The search ends as soon as all candidates have been reached.
     """
     shape = after.program.properties[name].shape
     reached: Array = after.values[name] != 0

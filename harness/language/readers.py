@@ -25,7 +25,7 @@ class Reader:
         if prop is None or prop.place != self._place:
             names = [p.name for p in self._properties.values() if p.place == self._place]
             close = difflib.get_close_matches(name, names, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(sorted(names)) or 'none'}."
+            hint = f"did you mean {close[0]!r}?" if close else f"available: {', '.join(sorted(names)) or 'none'}."
             spelt = "edge.reverse" if self._space == "reverse" else self._space
             raise LanguageError(
                 f"{spelt}.{name}: no {self._place} property {name!r} is known here; {hint}"
@@ -42,7 +42,7 @@ class Reader:
 
 
 class EdgeReader(Reader):
-    """The symbolic edge; ``edge.reverse`` is the arc from destination to source, as it was before the stage."""
+    """The symbolic edge; ``edge.reverse`` is the edge from destination to source, with its values before the stage."""
 
     @property
     def reverse(self) -> Reader:

@@ -1,7 +1,7 @@
 """The reference: a program evaluated in float64 with NumPy, stage by stage, superstep by superstep.
 
-Written for clarity; it is the oracle for every engine. Nothing is fused, and edges are visited in blocks of whole
-destinations so that memory stays bounded.
+It is the oracle for every engine and is written for clarity. No stages are fused. Edges are processed in blocks of
+whole destinations, which bounds the memory.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ BLOCK_ELEMENTS = 1 << 22  # message elements in flight: 32 MB of float64
 
 
 class ReferenceRun:
-    """One run of a program on a graph, in float64; the same protocol as an engine's reset/run/values.
+    """One run of a program on a graph, in float64, with the same reset/run/values protocol as an engine.
 
-    Raises InvalidInput when the program alternates sides and the graph has none, GraphError when it reads
-    ``edge.reverse`` and some arc has no reverse.
+    Raises InvalidInput if the program alternates sides and the graph is not bipartite, and GraphError if the program
+    reads ``edge.reverse`` and an edge has no reverse.
     """
 
     def __init__(self, program: Program, graph: Graph, features: int) -> None:
@@ -68,9 +68,9 @@ class ReferenceRun:
 
     # protocol ---------------------------------------------------------------------------------------------------
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
-        """Every property to its start, or to ``state``. Raises InvalidInput for a missing or misshapen input.
+        """Set every property to its start, or to ``state``. Raises InvalidInput for a missing or misshapen input.
 
-        ``state`` holds values of properties by name, shaped as :meth:`values` gives them.
+        ``state`` maps names of properties to values, shaped as :meth:`values` returns them.
         """
         self._superstep = 0
         self._active = self.graph.num_vertices
@@ -83,7 +83,7 @@ class ReferenceRun:
                 self._product[stage.into] = LogProduct.of(self._value[stage.into])
 
     def change_parameters(self, parameters: Mapping[str, float]) -> None:
-        """Give run-time parameters other values, for the supersteps that follow."""
+        """Change run-time parameters for the following supersteps."""
         self._parameters = {**self._parameters, **parameters}
 
     def run(self, max_supersteps: int) -> RunStatistics:
@@ -99,25 +99,26 @@ class ReferenceRun:
         return statistics
 
     def _still(self) -> bool:
-        """Whether no entry moved by more than the tolerance."""
+        """Return whether no entry moved by more than the tolerance."""
         return self._active == 0 and self.program.control.settles and self._both_sides_updated()
 
     def _within(self) -> bool:
-        """Whether the superstep is one whose movement is measured, and meets the program's criterion."""
+        """Return whether the movement is measured in this superstep and meets the program's criterion."""
         if self._criterion is None or not self._criterion.ends(self._superstep - 1):
             return False
         return self._criterion.met(self._before, self._value, self._parameters)
 
     def _both_sides_updated(self) -> bool:
-        """Whether every source has been propagated: one quiet superstep says nothing of the side not yet updated."""
+        """Return whether every source has been propagated: one quiet superstep does not cover the side not yet
+        updated."""
         return not self.program.control.alternate or self._superstep >= 2
 
     def values(self, name: str) -> Array:
-        """The property in float64 (bool where it is one), ``[V, ...]`` or ``[E, ...]``."""
+        """Return a copy of the property in float64 (bool for bool properties), ``[V, ...]`` or ``[E, ...]``."""
         return self._value[name].copy()
 
     def superstep(self) -> int:
-        """One superstep; the number of sources that moved by more than the tolerance in it."""
+        """Run one superstep; return the number of sources that moved by more than the tolerance."""
         before = {name: self._value[name] for _, name in self._watched}
         if self._criterion is not None and self._criterion.begins(self._superstep):
             self._before = before
@@ -140,11 +141,11 @@ class ReferenceRun:
         for name in stage.writes:
             if self.program.properties[name].nonnegative and (self._value[name] < 0).any():
                 raise LanguageError(
-                    f"{stage.name} gives {name!r} values below zero, which is declared nonnegative", stage.line
+                    f"{stage.name} writes values below zero to {name!r}, which is declared nonnegative", stage.line
                 )
 
     def _moved(self, before: Mapping[str, Array]) -> int:
-        """Vertices (and edges) one of whose watched properties moved by more than the tolerance."""
+        """Count the vertices (and edges) that have a watched property which moved by more than the tolerance."""
         control = self.program.control
         tolerance = self._parameters[control.tolerance] if control.tolerance else 0.0
         total = 0
@@ -158,7 +159,7 @@ class ReferenceRun:
         return total
 
     def _updated_side(self) -> slice:
-        """The vertices that this superstep updates."""
+        """Return the vertices that this superstep updates."""
         if not self.program.control.alternate:
             return slice(0, self.graph.num_vertices)
         assert self.graph.bipartite is not None
@@ -167,7 +168,7 @@ class ReferenceRun:
 
     # stages -----------------------------------------------------------------------------------------------------
     def _evaluator(self, arcs: slice) -> Evaluator:
-        """Evaluates edge functions on a run of arcs in the order of their destinations."""
+        """Return an evaluator of edge functions on a range of edges, ordered by destination."""
         sources, destinations = self.graph.csc.neighbours[arcs], self._destinations[arcs]
         positions = self._arc[arcs]
         index = {"src": sources, "dst": destinations, "edge": positions}
@@ -190,23 +191,23 @@ class ReferenceRun:
         return self._evaluates(read, without)
 
     def _evaluates(self, read: Read, without: Without | None = None) -> Evaluator:
-        """An evaluator of this run; a run that models another arithmetic has its own."""
+        """Return an evaluator for this run; overridden by runs that model another arithmetic."""
         return Evaluator(read, self._parameters, self.features, np.float64, without)
 
     def _sent(self, name: str, sources: Array) -> Array:
-        """The values of a vertex property that arcs read of their sources."""
+        """Return the values of a vertex property that edges read from their sources."""
         return np.asarray(self._value[name][sources])
 
     def _received(self, stage: EdgeReduce, messages: Array, arcs: slice) -> Array:
-        """The messages as they enter a reduction."""
+        """Return the messages as they enter a reduction."""
         return messages
 
     def _reduced(self, messages: Array, offsets: Array, reducer: Reducer) -> Array:
-        """Messages reduced over runs of arcs."""
+        """Reduce messages over ranges of edges."""
         return segment_reduce(messages, offsets, reducer)
 
     def _blocks(self, elements_per_arc: int, first: int, last: int) -> Iterator[tuple[slice, slice]]:
-        """Runs of whole destinations in ``first..last`` with the arcs that enter them."""
+        """Yield ranges of whole destinations in ``first..last``, each with the range of its in-edges."""
         offsets = self.graph.csc.offsets
         limit = max(1, BLOCK_ELEMENTS // max(1, elements_per_arc))
         while first < last:
@@ -273,7 +274,7 @@ def _csr_positions(graph: Graph) -> Array:
 
 
 def reads_reverse(program: Program) -> bool:
-    """Whether a program reads ``edge.reverse`` and so needs paired arcs."""
+    """Return whether a program reads ``edge.reverse`` and therefore needs paired edges."""
     return any(space == "reverse" for stage in program.stages for space, _ in reads(stage))
 
 

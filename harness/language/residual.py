@@ -1,4 +1,4 @@
-"""Whether an answer is at rest: what one more superstep in float64 makes of it."""
+"""The residual of an answer: its change in one more superstep in float64."""
 
 from __future__ import annotations
 
@@ -20,17 +20,20 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 Values = Mapping[str, Array]
-SAMPLED = 4.0
-SLACK = 2.0  # the signs drawn are one pattern of many
+SAMPLED = 4.0  # factor on tolerances of sums that are estimated from a sample
+SLACK = 2.0  # factor on responses: the random signs are one pattern of many
 
 
 def responses(exact: Values, rounded: Values) -> dict[str, Array]:
-    """By how much float32 and what was not sent may change a result: ``SLACK`` times what a rounded run differs by."""
+    """Return the change of each result that float32 rounding and unsent values may cause.
+
+    It is ``SLACK`` times the distance of a run with injected errors from the exact run.
+    """
     return {name: SLACK * found for name, found in distances(exact, rounded).items()}
 
 
 def distances(exact: Values, other: Values) -> dict[str, Array]:
-    """The distance of some results from the exact ones, entry by entry; 0 where one is not finite."""
+    """Return the distance of results from the exact ones, entry by entry; 0 where one is not finite."""
     found = {}
     for name, values in exact.items():
         with np.errstate(invalid="ignore"):
@@ -42,10 +45,10 @@ def distances(exact: Values, other: Values) -> dict[str, Array]:
 def residual(
     program: Program, graph: Graph, features: int, inputs: Inputs, state: Mapping[str, NDArray[np.generic]]
 ) -> Comparison:
-    """Hold a settled answer against one more superstep in float64 (of each side, where sides alternate).
+    """Compare a settled answer with its next superstep in float64 (one superstep of each side if sides alternate).
 
-    ``state``: all properties that live from superstep to superstep. They may move by the program's tolerance, and by
-    what rounding and values not sent may do in a superstep.
+    ``state``: all state properties, by name. They may move by the program's tolerance plus the effect of rounding and
+    of unsent values in one superstep.
     """
 
     def next_values(run: ReferenceRun) -> dict[str, Array]:
@@ -60,8 +63,11 @@ def residual(
 
 @dataclass(frozen=True)
 class Share:
-    """What some rows are of the whole: the ``weight`` of each row, ``[N]``, by which sums over the rows estimate those
-    over the whole; and by property the sum of magnitudes of each feature over the whole."""
+    """The relation of a sample of rows to the whole.
+
+    ``weight``, ``[N]``: factor of each row such that weighted sums over the rows estimate sums over the whole.
+    ``magnitudes``: by property, the sum of magnitudes of each feature over the whole.
+    """
 
     weight: Array
     magnitudes: Values
@@ -70,10 +76,10 @@ class Share:
 def at_rest(
     program: Program, inputs: Inputs, before: Values, after: Values, response: Values, share: Share | None = None
 ) -> Comparison:
-    """Hold state against what it is one superstep later; ``response``: :func:`responses`.
+    """Compare state with its values one superstep later; ``response``: see :func:`responses`.
 
-    Where the program's tolerance bounds each entry, an entry may move by that; where it bounds the sum of movements of
-    a feature, relative to the sum of its magnitudes, the sum may. ``share``: of rows that are a sample, for such sums.
+    If the program's tolerance bounds each entry, an entry may move by that much. If it bounds the sum of a feature's
+    movements relative to the sum of its magnitudes, the sum may. ``share``: for such sums, if the rows are a sample.
     """
     exact = {result.name for result in program.results if result.bound == 0.0}
     found = []
@@ -96,12 +102,12 @@ def at_rest(
 def _sum_at_rest(
     name: str, place: str, moved: tuple[Array, Array, Array], tolerance: float, share: Share | None
 ) -> Comparison:
-    """Hold the sum of movements of every feature to the tolerance; ``moved``: old and new values, and the response."""
+    """Compare the sum of movements of every feature with the tolerance; ``moved``: old values, new values, response."""
     old, new, response = moved
     weight = np.ones(len(new)) if share is None else share.weight
     weight = weight.reshape(-1, *(1 for _ in new.shape[1:]))
     size = np.abs(new).sum(axis=0) if share is None else share.magnitudes[name]
-    # A sum estimated from a sample scatters by its largest terms.
+    # A sum estimated from a sample has a variance dominated by its largest terms.
     step = tolerance * size * (1.0 if share is None else SAMPLED)
     limit = weight * allowed(new, response)
     return within(name, place, weight * old, weight * new, limit + step, limit.sum(axis=0) + step)

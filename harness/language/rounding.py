@@ -1,18 +1,21 @@
-"""The reference with errors put in: what float32, and what change-driven schedules do not send, can do to an answer.
+"""The reference with injected errors: the effect of float32 and of values that change-driven schedules do not send.
 
-The model names no engine. Every operation may be off by one unit roundoff u = 2^-24 of its result. A sum over the n
-in-edges of a vertex, added in any order, may be off by (n - 1) u of the sum of the magnitudes (Higham, "Accuracy and
-Stability of Numerical Algorithms", 2002, sec. 4.2). One after another, equal terms get near: each is rounded alike, so
-that the sum is off by up to n u / 4. Half of the bound is put in. A sum over all vertices is pairwise or in float64:
-(32 + log2 V) u. A linear system is solved with a componentwise backward error of (3 K + 1) u (sec. 10.1). A source may
-lag behind by a share of the tolerance, since change-driven schedules send only what moved by more. So may a property of
-an edge: one of the n factors of a product by an n-th of the tolerance, relative to its value. Edges lag for a vertex
-together, as the terms of its sums err together, so half of this bound is put in as well.
+The model is independent of engines. Every operation has an error of one unit roundoff u = 2^-24 of its result. A sum
+over the n in-edges of a vertex, in any order, has an error of up to (n - 1) u times the sum of the magnitudes (Higham,
+"Accuracy and Stability of Numerical Algorithms", 2002, sec. 4.2). A sequential sum of equal terms comes near this
+bound: all terms are rounded alike, so its error reaches n u / 4. Half of the bound is injected. A sum over all vertices
+is pairwise or in float64: (32 + log2 V) u. A linear system is solved with a componentwise backward error of (3 K + 1) u
+(sec. 10.1).
 
-A run puts in all of these errors at their full size, each with the same sign at every vertex and in every superstep, so
-that they add up along paths and around cycles instead of cancelling. An operation draws its sign, since equal errors of
-dividend and divisor cancel; the first two features have opposite ones and others draw theirs, since equal errors of all
-features cancel where rows are normalised. In a run whose sums err ``apart``, every vertex draws the sign of its own.
+A source may lag by a share of the tolerance, since change-driven schedules send only larger changes. So may a property
+of an edge. If it is one of the n factors of a product, it may lag by 1/n of the tolerance, relative to its value. The
+lags of all edges of a vertex have the same sign, like the terms of its sums, so half of this bound is injected as well.
+
+A run injects all of these errors at their full size, each with the same sign at every vertex and in every superstep.
+Therefore they accumulate along paths and around cycles instead of cancelling. The sign is random per operation, since
+equal errors of dividend and divisor cancel. The first two features have opposite signs and the others random ones,
+since equal errors of all features cancel where rows are normalised. With ``apart``, every vertex has a random sign for
+its sums.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 UNIT = 2.0**-24
-# Libraries promise one or two units for division and square root, a few for the transcendental functions.
+# Libraries guarantee one or two units for division and square root, and a few for the transcendental functions.
 ROUNDINGS = {
     "add": 1, "sub": 1, "mul": 1, "outer": 1, "max_product": 1, "div": 2, "sqrt": 2, "without": 4,
     "exp": 4, "log": 4, "pow": 8,
@@ -48,10 +51,11 @@ SYMMETRIC = ("solve_spd", "inverse")
 
 
 def signs(key: str, values: Array) -> Array:
-    """``[1, ...]``: +1 or -1 for every feature of ``values`` (``[N, ...]``), drawn for an operation, ``key``."""
+    """Draw +1 or -1 for every feature of ``values`` (``[N, ...]``), seeded by the operation's ``key``; returns ``[1,
+    ...]``."""
     shape = values.shape[1:]
     random = np.random.default_rng(zlib.crc32(key.encode()))
-    symmetric = len(shape) == 2 and shape[0] == shape[1]  # as a Gram matrix stays
+    symmetric = len(shape) == 2 and shape[0] == shape[1]  # keeps a Gram matrix symmetric
     found = np.asarray(random.choice([-1.0, 1.0], shape[:1] if symmetric else shape))
     if found.size > 1:
         found.reshape(-1)[1] = -found.reshape(-1)[0]
@@ -59,7 +63,7 @@ def signs(key: str, values: Array) -> Array:
 
 
 class RoundedEvaluator(Evaluator):
-    """Evaluates expressions, every operation with the error that float32 may make in it."""
+    """Evaluates expressions; injects into every operation the error that float32 may have."""
 
     def __init__(self, read: Read, parameters: Mapping[str, float], features: int, without: Without | None) -> None:
         super().__init__(read, parameters, features, np.float64, without)
@@ -78,7 +82,8 @@ class RoundedEvaluator(Evaluator):
         return off(value, roundings * UNIT * signs(node.key, value), magnitude) if roundings else value
 
     def _roundings(self, node: Expression, value: Array) -> tuple[int, Array | None]:
-        """How many roundings an operation has, and the magnitude that they are relative to (None: its result's)."""
+        """Return the number of roundings of an operation, and the magnitude they are relative to (None: of its
+        result)."""
         match node.op:
             case "sum" | "dot" | "matmul":
                 args = [self(arg) for arg in node.args]
@@ -90,17 +95,17 @@ class RoundedEvaluator(Evaluator):
         return ROUNDINGS.get(node.op, 0), None
 
     def _other_system(self, node: Expression, matrix: Array) -> Array:
-        """A system within the backward error of a Cholesky solution."""
+        """Return a system within the backward error of a Cholesky solution."""
         scale = np.sqrt(np.abs(np.einsum("nii->ni", matrix)))
         error = (3 * matrix.shape[-1] + 1) * UNIT * scale[:, :, None] * scale[:, None, :]
         return np.asarray(matrix + error * signs(node.key, matrix))
 
 
 class RoundedRun(ReferenceRun):
-    """A reference run with the errors of this module in it.
+    """A reference run with the errors of this module.
 
-    ``lag``: the share of the program's tolerance by which sources may lag behind (None: what engines may leave unsent).
-    ``apart``: whether every vertex has a sign of its own for its sums over in-edges.
+    ``lag``: the share of the program's tolerance by which sources may lag (None: the largest share that engines may
+    leave unsent). ``apart``: every vertex has its own random sign for its sums over in-edges.
     """
 
     def __init__(
@@ -115,7 +120,7 @@ class RoundedRun(ReferenceRun):
         self._state = {prop.name for prop in program.properties.values() if prop.role == "state"}
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
-        """Every property to its start, or to ``state``; the lag follows from the tolerance among the inputs."""
+        """Set every property to its start, or to ``state``; the lag follows from the tolerance in the inputs."""
         tolerance, self._lag_relative = stopping(self.program, inputs)
         self._lag = self._share * tolerance
         super().reset(inputs, state)
@@ -127,7 +132,7 @@ class RoundedRun(ReferenceRun):
         return self._lagging(name, super()._sent(name, sources), self._lag)
 
     def _lagging(self, name: str, values: Array, lag: float) -> Array:
-        """What may have been sent last of a property; what is zero has nothing to send."""
+        """Return the values of a property that may have been sent last; zero does not lag."""
         if not lag or name not in self._state or values.dtype == np.bool_:
             return values
         size = np.abs(values)
@@ -161,7 +166,7 @@ class RoundedRun(ReferenceRun):
 
 
 def off(values: Array, error: Array, magnitude: Array | None = None) -> Array:
-    """Values that are off by ``error`` times ``magnitude`` (None: their own); infinities and NaN stay."""
+    """Add ``error`` times ``magnitude`` (None: that of the values); infinities and NaN are unchanged."""
     with np.errstate(invalid="ignore", over="ignore"):
         changed = error * (np.abs(values) if magnitude is None else magnitude)
         changed += values
@@ -169,7 +174,7 @@ def off(values: Array, error: Array, magnitude: Array | None = None) -> Array:
 
 
 def stopping(program: Program, inputs: Inputs) -> tuple[float, bool]:
-    """The tolerance that a run stops at, and whether it is relative."""
+    """Return the tolerance of a run, and whether it is relative."""
     control = program.control
     if control.tolerance is None:
         return 0.0, False

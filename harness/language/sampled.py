@@ -1,10 +1,9 @@
-"""One superstep of an answer checked in float64 on a sample of vertices: for graphs on which a whole reference run
-takes hours.
+"""A check of one superstep in float64 on a sample of vertices, for graphs whose reference run would take hours.
 
-The reference makes the superstep on the part of the graph that the sample hears: its in-neighbours, the arcs from
-these, and where the program reads ``edge.reverse`` those back. What it then has at the sample is what it would have on
-the whole graph, provided that no output follows from what sources have heard in the same superstep. What the program
-reduces over the whole graph is reduced over all of its vertices, for which no arcs are needed, and given to the part.
+The reference executes the superstep on a subgraph: the sample, its in-neighbours, the edges from these and, if the
+program reads ``edge.reverse``, the edges back. The result at the sample equals that on the whole graph, provided that
+no output depends on values that sources have received in the same superstep. Whole-graph reductions are computed over
+all vertices of the graph, for which no edges are needed, and given to the subgraph.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ EACH, CLASS_ARCS = 256, 1 << 18
 
 
 def not_sampled(program: Program) -> str:
-    """Why supersteps of a program cannot be checked on a sample; empty when they can."""
+    """Return why supersteps of a program cannot be checked on a sample; empty if they can."""
     if program.control.alternate:
         return "the program alternates sides"
     reduced: set[str] = set()
@@ -42,19 +41,20 @@ def not_sampled(program: Program) -> str:
             return f"{stage.name} reads the size of the graph"
         if isinstance(stage, GraphReduce):
             if _reads_any(stage, fresh):
-                return f"{stage.name} reduces over the whole graph what vertices have heard in the same superstep"
+                return f"{stage.name} reduces over the whole graph what vertices have received in the same superstep"
             if stage.into in reduced:
-                return f"{stage.name} reduces over the whole graph into what was reduced before"
+                return f"{stage.name} reduces over the whole graph into a property that was reduced before"
             reduced.add(stage.into)
     lost = _lost(program)
     for name in program.outputs:
         if name in lost:
-            return f"{lost[name]} reads of its sources what they have heard in the same superstep"
+            return f"{lost[name]} reads from its sources what they have received in the same superstep"
     return ""
 
 
 def _lost(program: Program) -> dict[str, str]:
-    """What a part of the graph has otherwise than the whole after a superstep, and by which stage."""
+    """Return the properties whose values in the subgraph differ from the whole after a superstep, with the stage that
+    causes it."""
     lost: dict[str, str] = {}
     for stage, fresh in _with_fresh(program):
         seen = tuple(reads(stage))
@@ -66,8 +66,7 @@ def _lost(program: Program) -> dict[str, str]:
 
 
 def _with_fresh(program: Program) -> Iterator[tuple[Stage, frozenset[str]]]:
-    """Every stage, and what depends by then on what a vertex, or that which an edge enters, has heard in the same
-    superstep."""
+    """Yield every stage with the properties that by then depend on messages of the same superstep."""
     fresh: frozenset[str] = frozenset()
     for stage in program.stages:
         yield stage, fresh
@@ -80,8 +79,10 @@ def _reads_any(stage: Stage, names: frozenset[str]) -> bool:
 
 
 def _unheard(program: Program) -> Program:
-    """What of a program asks nothing of edges: the reductions over the whole graph, and the vertex stages that do not
-    depend on what vertices hear in the same superstep."""
+    """Return the part of a program that needs no edges.
+
+    It consists of whole-graph reductions and vertex stages that do not depend on messages of the same superstep.
+    """
     stages = tuple(
         stage
         for stage, fresh in _with_fresh(program)
@@ -97,13 +98,16 @@ def _unheard(program: Program) -> Program:
 
 
 def classes_of(graph: Graph) -> Array:
-    """The class of in-degrees of each vertex: 0, 1, 2 to 3, 4 to 7, ... are classes 0, 1, 2, 3, ..."""
+    """Return the in-degree class of each vertex: in-degrees 0, 1, 2 to 3, 4 to 7, ... are classes 0, 1, 2, 3, ..."""
     return np.asarray(np.frexp(graph.in_degrees)[1])
 
 
 def of_all_degrees(graph: Graph, each: int = EACH, seed: int = 0, class_arcs: int = CLASS_ARCS) -> Array:
-    """Up to ``each`` vertices of every class of in-degrees (0, 1, 2 to 3, 4 to 7, ...), ascending, since engines go
-    about hubs and others in different ways; of hubs so few that a class has about ``class_arcs`` in-arcs."""
+    """Draw up to ``each`` vertices from every in-degree class (:func:`classes_of`); returns them sorted.
+
+    The classes are sampled separately, since engines process hubs and other vertices differently. The number of hubs is
+    reduced such that a class has about ``class_arcs`` in-edges.
+    """
     random, classes = np.random.default_rng(seed), classes_of(graph)
     chosen = []
     for number in range(int(classes.min(initial=0)), int(classes.max(initial=-1)) + 1):
@@ -114,13 +118,13 @@ def of_all_degrees(graph: Graph, each: int = EACH, seed: int = 0, class_arcs: in
 
 
 class PartOfGraph(Graph):
-    """A part, of which a vertex has the degrees that it has in the whole, ``whole_degrees``: out and in."""
+    """A subgraph whose vertices have the degrees of the whole graph; ``whole_degrees``: out-degrees and in-degrees."""
 
     whole_degrees: tuple[Array, Array]
 
     @classmethod
     def vertices_of(cls, graph: Graph) -> PartOfGraph:
-        """All vertices of a graph, and none of its arcs."""
+        """Return all vertices of a graph without its edges."""
         nothing = Adjacency(np.zeros(graph.num_vertices + 1, np.int64), np.empty(0, np.uint32))
         part = cls(nothing, name=f"the vertices of {graph.name}", directed=graph.directed)
         part.whole_degrees = graph.out_degrees, graph.in_degrees
@@ -128,17 +132,17 @@ class PartOfGraph(Graph):
 
     @property
     def out_degrees(self) -> Array:
-        """Out-arcs of each vertex, int64[V]."""
+        """Out-degrees in the whole graph, int64[V]."""
         return self.whole_degrees[0]
 
     @property
     def in_degrees(self) -> Array:
-        """In-arcs of each vertex, int64[V]."""
+        """In-degrees in the whole graph, int64[V]."""
         return self.whole_degrees[1]
 
 
 class _PartRun(ReferenceRun):
-    """A run on a part, to which what is ``reduced`` over the whole graph is given, by name."""
+    """A run on a subgraph that takes the results of whole-graph reductions from ``reduced``, by name."""
 
     reduced: Values = NOTHING
 
@@ -147,16 +151,17 @@ class _PartRun(ReferenceRun):
 
 
 class _RoundedPartRun(RoundedRun, _PartRun):
-    """The same with the errors that float32 may make."""
+    """A run on a subgraph with the errors that float32 may have."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Vertices, and the part of a graph that they hear.
+    """A sample of vertices, and the subgraph that a superstep on them reads.
 
-    ``vertices``: of the whole graph, ascending; ``near``: those of the part, by their numbers in the whole;
-    ``arcs``: those of the part, by their places in the CSR of the whole. ``graph``: the part, its vertices numbered as
-    in ``near``. ``rows``: where ``vertices`` stand among ``near``. ``classes``: :func:`classes_of` the whole graph.
+    ``vertices``: sampled vertices of the whole graph, sorted. ``near``: vertices of the subgraph, by their numbers in
+    the whole graph. ``arcs``: edges of the subgraph, by their CSR positions in the whole graph. ``graph``: the
+    subgraph, its vertices numbered as in ``near``. ``rows``: positions of ``vertices`` in ``near``. ``classes``:
+    :func:`classes_of` the whole graph.
     """
 
     program: Program
@@ -169,12 +174,12 @@ class Sample:
 
     @classmethod
     def draw(cls, program: Program, graph: Graph, each: int = EACH, seed: int = 0) -> Sample:
-        """Of vertices :func:`of_all_degrees`."""
+        """Sample vertices with :func:`of_all_degrees`."""
         return cls.of(program, graph, of_all_degrees(graph, each, seed))
 
     @classmethod
     def of(cls, program: Program, graph: Graph, vertices: Array) -> Sample:
-        """Of given vertices, ascending."""
+        """Return the sample of the given vertices, which must be sorted."""
         entering = _ranges(graph.csc.offsets, vertices)
         arcs = graph.in_edge_ids[entering].astype(np.int64)
         if reads_reverse(program):
@@ -196,12 +201,13 @@ class Sample:
 
     @property
     def weights(self) -> Array:
-        """How many vertices of the whole each vertex of the sample stands for: those of its class of in-degrees."""
+        """The number of vertices of the whole graph that each sampled vertex represents: the ratio in its in-degree
+        class."""
         chosen = self.classes[self.vertices]
         return np.asarray(np.bincount(self.classes)[chosen] / np.bincount(chosen)[chosen])
 
     def part_of(self, name: str, values: NDArray[np.generic]) -> Array:
-        """What the part has of the values of a property."""
+        """Return the subgraph's part of the values of a property."""
         match self.program.properties[name].place:
             case "vertex":
                 return np.asarray(values[self.near])
@@ -210,7 +216,7 @@ class Sample:
         return np.asarray(values)
 
     def results_of(self, name: str, values: NDArray[np.generic]) -> Array:
-        """What the sample has of the values of an output: at its vertices, or along the arcs that enter them."""
+        """Return the sample's part of the values of an output: at its vertices, or on their in-edges."""
         if self.program.properties[name].place == "edge":
             return np.asarray(values[self.arcs[self._entering()]])
         return np.asarray(values[self.vertices])
@@ -220,12 +226,14 @@ class Sample:
 
     @property
     def reduces(self) -> bool:
-        """Whether the program reduces over the whole graph."""
+        """Whether the program has whole-graph reductions."""
         return any(isinstance(stage, GraphReduce) for stage in self.program.stages)
 
     def reduced(self, graph: Graph, inputs: Inputs, features: int, before: Values | None) -> dict[str, Array]:
-        """What the program reduces over the whole ``graph`` in a superstep, by name, in float64 from ``before`` it
-        (all state, of the whole; None: from the start)."""
+        """Compute the whole-graph reductions of one superstep on the whole ``graph``, by name, in float64.
+
+        ``before``: all state of the whole graph before the superstep; None: the start.
+        """
         if not self.reduces:
             return {}
         program = _unheard(self.program)
@@ -238,24 +246,27 @@ class Sample:
     def compared(
         self, inputs: Inputs, features: int, before: Values | None, after: Values, *, reduced: Values = NOTHING
     ) -> Comparison:
-        """Hold what the sample has ``after`` a superstep (:meth:`results_of`) against float64's, from ``before``
-        (:meth:`part_of` all state; None: from the start) and what was :meth:`reduced` over the whole in it."""
+        """Compare the sample's values ``after`` a superstep (:meth:`results_of`) with those of the reference.
+
+        ``before``: :meth:`part_of` all state before it; None: the start. ``reduced``: whole-graph reductions of the
+        superstep (:meth:`reduced`). ``inputs``: of the whole graph.
+        """
         given = {name: self.part_of(name, values) for name, values in inputs.properties.items()}
         return self.judged(Inputs(given, inputs.parameters), features, before, after, reduced=reduced)
 
     def judged(
         self, inputs: Inputs, features: int, before: Values | None, after: Values, *, reduced: Values = NOTHING
     ) -> Comparison:
-        """:meth:`compared`, with the inputs of the part alone."""
+        """Compare as :meth:`compared`, with ``inputs`` of the subgraph."""
         exact, response = self._superstep(inputs, features, before, reduced, self.program.outputs)
         allowances = {name: Allowance(entries) for name, entries in response.items()}
         return compare(self.program, after, exact, allowances)
 
     def rests(self, inputs: Inputs, features: int, whole: Values, *, reduced: Values = NOTHING) -> Comparison:
-        """Hold the final state of a settled run, of the ``whole`` graph, against one more superstep.
+        """Compare the final state of a settled run on the ``whole`` graph with one more superstep.
 
-        ``reduced``: what was reduced over the whole graph in that. State may move by the program's tolerance, and by
-        what rounding and values not sent may do in a superstep.
+        ``reduced``: the whole-graph reductions of that superstep. State may move by the program's tolerance plus the
+        effect of rounding and of unsent values in one superstep.
         """
         given = {name: self.part_of(name, values) for name, values in inputs.properties.items()}
         part = Inputs(given, inputs.parameters)
@@ -274,7 +285,7 @@ class Sample:
     def _superstep(
         self, inputs: Inputs, features: int, before: Values | None, reduced: Values, names: Sequence[str]
     ) -> tuple[dict[str, Array], dict[str, Array]]:
-        """What the sample has of some properties after a superstep, and what rounding and lag may change of it."""
+        """Return the sample's properties after a superstep, and the changes that rounding and lag may cause."""
 
         def values(run: _PartRun) -> dict[str, Array]:
             run.reduced = reduced
@@ -287,13 +298,13 @@ class Sample:
         return exact, responses(exact, rounded)
 
     def _at_sample(self, name: str, values: NDArray[np.generic]) -> Array:
-        """The rows of the sample among those of the part."""
+        """Select the sample's rows from those of the subgraph."""
         edge = self.program.properties[name].place == "edge"
         return np.asarray(values[self._entering()] if edge else values[self.rows])
 
 
 def _ranges(offsets: Array, rows: Array) -> Array:
-    """All positions in the ranges of some rows, one range after another."""
+    """Concatenate all positions in the ranges of the given rows."""
     starts, lengths = offsets[rows], offsets[rows + 1] - offsets[rows]
     ends = np.cumsum(lengths)
     return np.asarray(np.repeat(starts - ends + lengths, lengths) + np.arange(ends[-1] if len(ends) else 0))

@@ -1,4 +1,4 @@
-"""Reductions over runs of rows."""
+"""Reductions over ranges of rows."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _UFUNC: dict[Reducer, np.ufunc] = {"sum": np.add, "prod": np.multiply, "min": np
 
 
 def segment_reduce(values: Array, offsets: Array, reducer: Reducer) -> Array:
-    """Reduce runs of rows: row i of the result covers ``values[offsets[i]:offsets[i+1]]``.
+    """Reduce ranges of rows: row i of the result covers ``values[offsets[i]:offsets[i+1]]``.
 
-    The result is float64 and is accumulated in float64, whatever the dtype of ``values``: ``reduceat`` adds row after
-    row, which in float32 loses up to (n - 1) 2^-24 of a sum of n terms. An empty run gives the reducer's identity.
+    The result is float64 and accumulated in float64 for every dtype of ``values``: ``reduceat`` adds rows sequentially,
+    which in float32 loses up to (n - 1) 2^-24 of a sum of n terms. An empty range gives the reducer's identity.
     """
     counts = np.diff(offsets)
     result = np.full((len(counts), *values.shape[1:]), IDENTITY[reducer], np.result_type(values.dtype, np.float64))
@@ -30,7 +30,7 @@ def segment_reduce(values: Array, offsets: Array, reducer: Reducer) -> Array:
 
 
 def segment_product(values: Array, offsets: Array) -> LogProduct:
-    """The products of runs of rows, as :func:`segment_reduce`."""
+    """Multiply ranges of rows, with ranges as in :func:`segment_reduce`."""
     one = LogProduct.of(values)
     log, zeros, negative = (segment_reduce(part, offsets, "sum") for part in (one.log, one.zeros, one.negative))
     return LogProduct(log, zeros.astype(np.int64), negative.astype(np.int64))

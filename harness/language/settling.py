@@ -1,8 +1,8 @@
-"""Which way the values of a program can move while it settles: derived from its expressions.
+"""Monotone programs: the direction in which values move, derived from the expressions.
 
 A program that only *tightens* (``x = min(x, aggregate, constants)``, or max) or only *peels* (``x = where(sum >= c, x,
-least)``) moves one way from its start, by steps that grow with their arguments. So it settles at the same values from
-everything that lies between its start and where it settles: that is what a warm start has to give it.
+least)``) moves in one direction from its start, by monotone steps. Therefore it settles at the same values from every
+state between its start and its fixed point. A warm start must provide such a state.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, Progra
 
 @dataclass(frozen=True, eq=False)
 class OneWay:
-    """``kind``: *tightens* or *peels*; ``state``: the vertex property that moves; ``reduction``: what moves it.
-    ``sign``: 1 where values only fall, -1 where they only rise. ``least``: what peeling leaves behind."""
+    """The monotone form of a program.
+
+    ``kind``: *tightens* or *peels*. ``state``: the vertex property that moves. ``reduction``: the reduction that moves
+    it. ``sign``: 1 if values only decrease, -1 if they only increase. ``least``: the value that peeling assigns.
+    """
 
     kind: Literal["tightens", "peels"]
     state: str
@@ -28,7 +31,7 @@ class OneWay:
 
 
 def one_way(program: Program) -> OneWay | str:
-    """How the program moves one way, or the reason why it is not known to."""
+    """Return the monotone form of a program, or the reason why none is known."""
     reductions = [stage for stage in program.stages if isinstance(stage, EdgeReduce)]
     states = [prop.name for prop in program.properties.values() if prop.role == "state"]
     others = [stage for stage in program.stages if isinstance(stage, (EdgeUpdate, GraphReduce))]
@@ -45,8 +48,8 @@ def one_way(program: Program) -> OneWay | str:
 
 
 def _peeling(program: Program, state: str, reduction: EdgeReduce) -> OneWay | str:
-    """``state = where(aggregate >= constant, state, least)``, the aggregate a sum that grows with the sources."""
-    unknown = f"{program.name} does not keep {state!r} where a sum is large enough, and set it to a constant elsewhere"
+    """Match ``state = where(aggregate >= constant, state, least)`` with a sum that is nondecreasing in the sources."""
+    unknown = f"{program.name} does not keep {state!r} where a sum is large enough and set it to a constant elsewhere"
     steps = [stage for stage in program.stages if isinstance(stage, VertexStep)]
     value = dict(compose(steps)).get(state)
     if reduction.reducer != "sum" or value is None or value.op != "where":
@@ -67,8 +70,11 @@ def _is(node: Expression, space: str, name: str) -> bool:
 
 
 def strictly_increasing(message: Expression, name: str) -> bool:
-    """Whether every feature of the message grows with the same feature of the source's property ``name``, and with no
-    other: then an arc that gave a value still gives it."""
+    """Return whether every feature of the message increases strictly with the same feature of ``name``, and with no
+    other.
+
+    ``name`` is a property of the source. If so, the edge that supplied a value still supplies it.
+    """
     names = frozenset([name])
     if not depends(message, names):
         return False

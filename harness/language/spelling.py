@@ -1,4 +1,4 @@
-"""Expressions as text, as the user would write them."""
+"""Expressions as text in the author's syntax."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Node(Protocol):
 
 
 def format_expression(node: Node) -> str:
-    """Return the expression as the user would write it."""
+    """Format an expression in the author's syntax."""
     args = [format_expression(arg) for arg in node.args]
     match node.op:
         case "read":

@@ -1,4 +1,4 @@
-"""What every property is at the start of a run: from the inputs, a warm state, or the program's own start."""
+"""Initial values of all properties: from the inputs, a warm state, or the program's own start."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ State = Mapping[str, NDArray[np.generic]]
 def initial_values(
     program: Program, graph: Graph, features: int, inputs: Inputs, state: State, dtype: DTypeLike = np.float64
 ) -> dict[str, Array]:
-    """Every property as ``[V, *shape]``, ``[E, *shape]`` (CSR order) or ``[1, *shape]``, floats in ``dtype``.
+    """Return every property as ``[V, *shape]``, ``[E, *shape]`` (CSR order) or ``[1, *shape]``, floats in ``dtype``.
 
     Raises InvalidInput for an input or a state that is missing or does not fit.
     """
@@ -35,9 +35,9 @@ def initial_values(
 
 
 def check_inputs(program: Program, graph: Graph, features: int, inputs: Inputs) -> None:
-    """Check every input of a run for presence, shape, kind, NaN and sign, before any engine sees it.
+    """Check every input of a run for presence, shape, kind, NaN and sign, before any engine reads it.
 
-    Raises InvalidInput naming the property, what was met and what is wanted.
+    Raises InvalidInput that names the property, the value found and the requirement.
     """
     if not isinstance(inputs, Inputs):
         raise InvalidInput(f"inputs() of {program.name} returned {type(inputs).__name__}; it must return Inputs(...)")
@@ -48,9 +48,9 @@ def check_inputs(program: Program, graph: Graph, features: int, inputs: Inputs) 
 
 
 class Start:
-    """The starts of single properties; arrays may be the caller's own and are not to be written.
+    """The initial values of single properties; returned arrays may be the caller's own and must not be written.
 
-    Raises InvalidInput when the state names what is no changing property.
+    Raises InvalidInput if the state names a property that does not change.
     """
 
     def __init__(self, program: Program, graph: Graph, features: int, inputs: Inputs, state: State) -> None:
@@ -58,10 +58,10 @@ class Start:
         known = program.properties
         for name in sorted(state):
             if name not in known or known[name].role not in ("state", "temporary"):
-                raise InvalidInput(f"the state has {name!r}, which is no property that changes in {program.name}")
+                raise InvalidInput(f"the state has {name!r}, which is not a changing property of {program.name}")
 
     def of(self, prop: Property) -> Array:
-        """The start of a property. Raises InvalidInput."""
+        """Return the initial values of a property. Raises InvalidInput."""
         graph = self.graph
         count = {"vertex": graph.num_vertices, "edge": graph.num_edges, "graph": 1}[prop.place]
         shape = (count, *concrete(prop.shape, self.features))
@@ -79,7 +79,7 @@ class Start:
             return given
         if isinstance(prop.start, str):
             return self.of(self.program.properties[prop.start])
-        blank = False if prop.dtype == "bool" else np.nan  # a temporary that is read before it is written shows
+        blank = False if prop.dtype == "bool" else np.nan  # makes a temporary visible that is read before it is written
         return np.full(shape, blank if prop.start is None else prop.start)
 
     def _builtin(self, name: str) -> Any:
@@ -95,9 +95,9 @@ class Start:
 
 
 def checked_input(prop: Property, inputs: Inputs, graph: Graph, shape: tuple[int, ...]) -> Array:
-    """The input property (one for the whole graph has no first axis), checked for presence, shape, kind and NaN.
+    """Return an input property, checked for presence, shape, kind, NaN and sign.
 
-    Infinities are legal. Raises InvalidInput.
+    A graph property has no first axis. Infinities are legal. Raises InvalidInput.
     """
     if prop.name in inputs.properties:
         array = np.asarray(inputs.properties[prop.name])
@@ -118,4 +118,4 @@ def checked_input(prop: Property, inputs: Inputs, graph: Graph, shape: tuple[int
 def _check_signs(what: str, prop: Property, values: Array) -> None:
     below = np.count_nonzero(values < 0) if prop.nonnegative else 0
     if below:
-        raise InvalidInput(f"{what} {prop.name!r} is to be nonnegative, and {below} of its values are below zero")
+        raise InvalidInput(f"{what} {prop.name!r} must be nonnegative; {below} of its values are below zero")

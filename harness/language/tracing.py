@@ -1,4 +1,4 @@
-"""Tracing: each function of an algorithm is called once with symbolic arguments and yields expressions."""
+"""Tracing: each function of an algorithm is called once with symbolic arguments and returns expressions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ _ARGUMENTS: dict[str, tuple[str, ...]] = {"edge": ("src", "dst", "edge", "graph"
 
 @dataclass
 class _Guard:
-    """What must hold in the present run of edge or vertex stages, and what the run has written since."""
+    """The guard of the current sequence of edge or vertex stages, and the properties that the sequence has written
+    since."""
 
     kind: str
     condition: Expression
@@ -52,7 +53,10 @@ class _Guard:
 
 
 class ProgramBuilder:
-    """What :meth:`Algorithm.build` writes the program into. ``line``: where to point when something is missing."""
+    """The recorder that :meth:`Algorithm.build` declares a program with.
+
+    ``line``: the source line to report if something is missing.
+    """
 
     def __init__(self, name: str, line: SourceLine | None = None) -> None:
         self.name, self.line = name, line
@@ -67,10 +71,10 @@ class ProgramBuilder:
         self, name: str, shape: Shape | Dimension = (), *, dtype: type[float] | type[bool] = float,
         start: str | float | None = None, nonnegative: bool = False,
     ) -> None:  # fmt: skip
-        """Declare a vertex property: an input, or, with ``start`` (a property's name or a constant), state.
+        """Declare a vertex property: an input or, with ``start`` (a property's name or a constant), state.
 
-        ``nonnegative`` promises that no value is below zero: inputs are refused otherwise, the reference run checks
-        what is written, and products of such values need no signs.
+        ``nonnegative`` promises that no value is below zero: other inputs are rejected, the reference run checks what
+        is written, and products of such values need no signs.
         """
         self._properties.declare(name, "vertex", shape, dtype, start, nonnegative)
 
@@ -78,12 +82,15 @@ class ProgramBuilder:
         self, name: str, shape: Shape | Dimension = (), *, dtype: type[float] | type[bool] = float,
         start: str | float | None = None, nonnegative: bool = False,
     ) -> None:  # fmt: skip
-        """Declare an edge property: an input, or, with ``start``, state. ``weight`` is the graph's own. ``nonnegative``
-        as in :meth:`vertex`."""
+        """Declare an edge property: an input or, with ``start``, state.
+
+        ``weight`` is the graph's own. ``nonnegative``: see :meth:`vertex`.
+        """
         self._properties.declare(name, "edge", shape, dtype, start, nonnegative)
 
     def graph(self, name: str, shape: Shape | Dimension = (), *, dtype: type[float] | type[bool] = float) -> None:
-        """Declare an input that is one for the whole graph, read as ``graph.<name>``; it is given as ``[*shape]``."""
+        """Declare an input with one value for the whole graph, read as ``graph.<name>``; it is given as
+        ``[*shape]``."""
         self._properties.declare(name, "graph", shape, dtype, None)
 
     # stages -----------------------------------------------------------------------------------------------------
@@ -93,11 +100,11 @@ class ProgramBuilder:
     ) -> Callable[[Function], Function]:  # fmt: skip
         """Decorate an edge function: reduce its messages ``into`` a vertex property, or let it update an edge property.
 
-        The function takes any of ``src``, ``dst``, ``edge``, ``graph``. ``when`` is a guard over the same arguments:
-        where it is false neither this stage nor the edge stages directly after it run for that edge. A ``prod`` of
-        vectors or matrices is scaled, per vertex, to a largest magnitude of 1 (see :mod:`harness.language.products`).
-        ``initial``: a vertex property that is one more factor of a ``prod``, before it is scaled; ``without()`` leaves
-        it in.
+        The function takes any of ``src``, ``dst``, ``edge``, ``graph``. ``when`` is a guard over the same arguments: if
+        it is false for an edge, neither this stage nor the edge stages directly after it run for that edge. A ``prod``
+        of vectors or matrices is scaled, per vertex, to a largest magnitude of 1 (see
+        :mod:`harness.language.products`). ``initial``: a vertex property that is one more factor of a ``prod``, before
+        it is scaled; ``without()`` does not remove it.
         """
         if (into is None) == (updates is None) or (into is None) != (reduce is None):
             raise LanguageError("over_edges() takes either into= with reduce=, or updates=")
@@ -139,7 +146,8 @@ class ProgramBuilder:
     def over_vertices(self, function: Function | None = None, *, when: Function | None = None) -> Any:
         """Decorate a vertex function: it takes ``v`` (and ``graph``) and returns ``{"property": new value, ...}``.
 
-        ``when`` is a guard: where it is false neither this stage nor the vertex stages directly after it run.
+        ``when`` is a guard: if it is false for a vertex, neither this stage nor the vertex stages directly after it run
+        for it.
         """
 
         def decorate(function: Function) -> Function:
@@ -165,7 +173,8 @@ class ProgramBuilder:
         return decorate if function is None else decorate(function)
 
     def over_graph(self, *, into: str, reduce: Reducer) -> Callable[[Function], Function]:
-        """Decorate a vertex function whose values are reduced over the whole graph, read later as ``graph.<into>``."""
+        """Decorate a vertex function whose values are reduced over the whole graph; the result is read as
+        ``graph.<into>``."""
         if reduce not in REDUCERS:
             raise LanguageError(f"reduce={reduce!r} is not known; the reducers are {', '.join(REDUCERS)}")
 
@@ -186,10 +195,10 @@ class ProgramBuilder:
     ) -> None:
         """Run until a superstep moves no vertex by more than ``tolerance``, a float field of the algorithm.
 
-        ``norm="max"``: no entry of a vertex moves by more, ``relative`` to its new value or absolutely.
-        ``norm="sum"``: in every feature column the movements of all vertices add up to no more than ``tolerance`` times
-        the sum of their magnitudes; it takes ``relative=True``. :mod:`harness.language.criterion` says how engines
-        measure it. Without a tolerance nothing moves at all, as where values are counts, levels or labels.
+        ``norm="max"``: no entry of a vertex moves by more, ``relative`` to its new value or absolutely. ``norm="sum"``:
+        in every feature column the movements of all vertices add up to at most ``tolerance`` times the sum of their
+        magnitudes; it requires ``relative=True``. :mod:`harness.language.criterion` defines the measurement. Without a
+        tolerance the run ends when nothing moves at all, which suits counts, levels and labels.
         """
         self._limit(at_most)
         if norm not in NORMS:
@@ -216,23 +225,25 @@ class ProgramBuilder:
         self._control = replace(self._control, alternate=True)
 
     def output(self, name: str, *, bound: Expression | float, floor: float = 0.0) -> None:
-        """Name a property as the answer; ``bound`` (of parameters) is the relative error it may have.
+        """Name a property as an output; ``bound`` (an expression of parameters) is its allowed relative error.
 
-        ``floor``: errors are relative to the vertex's own magnitude, but to no less than this share of the largest in
-        the answer. 0 asks for relative accuracy at every vertex; where values are differences of larger numbers, as in
-        the solution of a linear system, no engine can give that.
+        ``floor``: errors are relative to the vertex's own magnitude, but at least to this share of the largest
+        magnitude in the output. 0 requires relative accuracy at every vertex. No engine can provide that if values are
+        differences of larger numbers, as in the solution of a linear system.
         """
         if name not in self._properties or self._properties[name].role != "state":
             raise LanguageError(f"output {name!r} must be a declared property with a start")
         limit = _operand(bound)
         if limit.shape or any(True for _ in reads(limit)):
-            raise LanguageError(f"the bound of output {name!r} is {limit!r}; it must be a number made of parameters")
+            raise LanguageError(
+                f"the bound of output {name!r} is {limit!r}; it must be a number computed from parameters"
+            )
         if not isinstance(floor, (int, float)) or not 0.0 <= floor <= 1.0:
             raise LanguageError(f"the floor of output {name!r} is {floor!r}; it is a plain number from 0 to 1")
         self._results.append((name, limit, float(floor)))
 
     def finish(self, parameters: Mapping[str, float]) -> Program:
-        """The program; raises LanguageError when something is missing."""
+        """Return the program. Raises LanguageError if something is missing."""
         if not self._stages:
             raise LanguageError(f"{self.name} has no stages; decorate functions with p.over_edges, ...", self.line)
         if not self._results:
@@ -259,13 +270,13 @@ class ProgramBuilder:
         )
         if self._control.norm == "sum" and Criterion.of(program) is None:
             raise LanguageError(
-                "norm='sum' measures float scalars and vectors of vertices; here an edge stage or a reduction over the "
-                "graph reads changing edges, bools or matrices",
+                "norm='sum' measures float scalars and vectors of vertices; here an edge stage or a reduction "
+                "over the graph reads changing edges, bools or matrices",
                 self.line,
             )
         return program
 
-    # inner workings ---------------------------------------------------------------------------------------------
+    # implementation ---------------------------------------------------------------------------------------------
     def _trace(self, function: Function, kind: str) -> Any:
         if not inspect.isfunction(function):
             raise LanguageError(f"a stage or a guard is a plain function, not {function!r}")
@@ -282,7 +293,7 @@ class ProgramBuilder:
         return function(*arguments)
 
     def _value(self, function: Function, kind: str) -> Expression:
-        """The one value that an edge function or a guard returns."""
+        """Return the one value that an edge function or a guard returns."""
         result = self._trace(function, kind)
         if result is None or isinstance(result, dict):
             met = "nothing" if result is None else "a dict"
@@ -290,7 +301,7 @@ class ProgramBuilder:
         return _operand(result)
 
     def _initial(self, name: str, reducer: Reducer, message: Expression, line: SourceLine) -> Expression:
-        """The factor that a product starts from."""
+        """Return the initial factor of a product."""
         if reducer != "prod":
             raise LanguageError(
                 f"initial={name!r} is a factor of a prod; with reduce={reducer!r} add it in the vertex step after", line
@@ -304,13 +315,13 @@ class ProgramBuilder:
         return read("dst", name, prop.shape, prop.dtype)
 
     def _guard_of(self, kind: str, when: Function | None, function: Function) -> Expression | None:
-        """The condition under which this stage runs: its own guard and those of the stages of its run before it."""
+        """Return the condition of this stage: its own guard and the guards of the preceding stages of its sequence."""
         previous = self._guard if self._guard is not None and self._guard.kind == kind else None
         if previous is not None and kind == "edge":
             again = sorted({name for _, name in reads(previous.condition)} & previous.written)
             if again:
                 raise LanguageError(
-                    f"the guard before {function.__name__} reads {again[0]!r}, which its run of edge stages has "
+                    f"the guard before {function.__name__} reads {again[0]!r}, which its sequence of edge stages has "
                     "written since; give the later stages a guard of their own after a vertex stage",
                     line_of(function),
                 )
@@ -337,7 +348,7 @@ class ProgramBuilder:
             self._guard.written.add(name)
 
     def _remember(self, condition: Expression, function: Function) -> Expression:
-        """A guard is tested before its stage writes, so it is kept in a temporary that later stages read."""
+        """Store a guard, which is tested before its stage writes, in a temporary that later stages read."""
         base = name = f"{_name_of(function).lstrip('_') or 'stage'}_guard"
         number = 1
         while name in self._properties:
@@ -349,7 +360,7 @@ class ProgramBuilder:
 
 
 def _no_read(space: str, name: str) -> NoReturn:
-    raise AssertionError(f"a bound that reads {space}.{name} is refused when it is given")
+    raise AssertionError(f"a bound that reads {space}.{name} is rejected when it is declared")
 
 
 def line_of(function: Function) -> SourceLine:
@@ -358,7 +369,7 @@ def line_of(function: Function) -> SourceLine:
 
 
 def _named_apart(stages: Sequence[Stage]) -> tuple[Stage, ...]:
-    """The stages, those whose name an earlier one has with a number behind it: engines know stages by their names."""
+    """Append a number to stage names that occur before: engines identify stages by name."""
     taken = {stage.name for stage in stages}
     seen: set[str] = set()
     result: list[Stage] = []
@@ -373,6 +384,6 @@ def _named_apart(stages: Sequence[Stage]) -> tuple[Stage, ...]:
 
 
 def _name_of(function: Function) -> str:
-    """The name of the stage: the function's, where it has one."""
+    """Return the name of the stage: that of the function, or "stage" for a lambda."""
     name: str = function.__name__
     return name if name.isidentifier() else "stage"

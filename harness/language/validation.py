@@ -1,4 +1,4 @@
-"""Comparing an engine's answer with the reference."""
+"""Comparison of an engine's answer with the reference."""
 
 from __future__ import annotations
 
@@ -16,19 +16,22 @@ from harness.language.program import Output, Program
 Array = NDArray[Any]
 Values = Mapping[str, Array]
 
-# Below this magnitude float32 has no relative precision left (its smallest normal number is 1.2e-38), and sums of such
-# numbers lose digits; errors are taken relative to the vertex's largest feature, but never to less than this.
+# Below this magnitude float32 loses relative precision (its smallest normal number is 1.2e-38), and so do sums of such
+# numbers. Errors are relative to the vertex's largest feature, but at least to this value.
 FLOOR = 1e-30
-# Every entry may be off by this share of its vertex's largest: 16 roundings of float32, for what is done to a value
-# outside of the program (initialisation, conversion, scaling).
+# Allowed error of every entry as a share of its vertex's largest: 16 roundings of float32, for operations on a value
+# outside the program (initialisation, conversion, scaling).
 LEAST_ALLOWED = 16 * 2.0**-24
 WITHIN = "all outputs within their bounds"
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """``ok``: no output exceeds its bound. ``error``, ``bound``: relative, where the error is largest beside its bound
-    (with one bound for all vertices: the largest error of any output, and that bound)."""
+    """The result of a comparison.
+
+    ``ok``: no output exceeds its bound. ``error``, ``bound``: relative, at the entry with the largest ratio of error to
+    bound (with one bound for all vertices: the largest error of any output, and that bound).
+    """
 
     ok: bool
     error: float
@@ -44,10 +47,10 @@ class Comparison:
 
 
 def relative_error(values: Array, reference: Array, floor: float = 0.0) -> NDArray[np.float64]:
-    """Per vertex: the largest absolute difference of a feature over the largest magnitude of the reference's features,
-    or over ``floor`` times the largest magnitude at any vertex where that is more.
+    """Return per vertex the largest absolute difference of a feature, relative to the vertex's largest magnitude.
 
-    Equal infinities count as equal; NaN, or an infinity on one side only, gives infinity.
+    The magnitude is that of the reference, and at least ``floor`` times the largest at any vertex. Equal infinities
+    count as equal; NaN, or an infinity on one side only, gives infinity.
     """
     x, y = _rows(values), _rows(reference)
     if not y.size:
@@ -60,11 +63,11 @@ def relative_error(values: Array, reference: Array, floor: float = 0.0) -> NDArr
 def compare(
     program: Program, values: Values, reference: Values, allowances: Mapping[str, Allowance] | None = None
 ) -> Comparison:
-    """Hold every output of ``program`` against the reference; on any answer, also of a run that is not over.
+    """Compare every output of ``program`` with the reference; valid for any answer, also of an unfinished run.
 
-    ``allowances``: by output, by how much it may be off. A vertex is held to the largest allowance of its entries, and
-    every feature to its total over the graph, so that a small feature is not hidden behind a large one. An output
-    whose bound is 0 has to be equal. Without allowances every vertex is held to the bound that the program states.
+    ``allowances``: error bounds by output. A vertex is compared with the largest allowance of its entries, and every
+    feature with its total over the graph, so that a small feature is not hidden by a large one. An output whose bound
+    is 0 must be equal. Without allowances every vertex is compared with the bound that the program states.
     """
     found = []
     for result in program.results:
@@ -87,7 +90,7 @@ def compare(
 
 
 def allowed(reference: Array, allowance: Array, floor: float = 0.0) -> Array:
-    """The allowance of every entry, and a few roundings of the vertex's largest."""
+    """Return the allowance of every entry plus a few roundings of the vertex's largest magnitude."""
     y = _rows(reference)
     least = LEAST_ALLOWED * _scale(y, floor)
     return np.asarray((_rows(allowance) + least[:, None]).reshape(np.shape(allowance)))
@@ -96,9 +99,9 @@ def allowed(reference: Array, allowance: Array, floor: float = 0.0) -> Array:
 def within(
     name: str, place: str, values: Array, reference: Array, limit: Array, totals: Array | None = None
 ) -> Comparison:
-    """Hold an array ``[N, ...]`` to absolute limits (> 0) of its entries: per row, and per feature over all rows.
+    """Compare an array ``[N, ...]`` with absolute limits (> 0) of its entries: per row, and per feature over all rows.
 
-    ``totals``: limits of the sums over all rows; None: what those of the entries add up to.
+    ``totals``: limits of the sums over all rows; None: the sums of the entries' limits.
     """
     x, y, most = _rows(values), _rows(reference), _rows(limit)
     if not y.size:
@@ -125,7 +128,7 @@ def within(
 
 
 def _totals(y: Array, limit: Array, totals: Array | None) -> Array:
-    """The limit of the sum of each feature's errors, and no less than a few roundings of its magnitude."""
+    """Return the limit of the sum of each feature's errors: at least a few roundings of the sum of magnitudes."""
     most = limit.sum(axis=0)
     if totals is None:
         return np.asarray(most)
@@ -146,7 +149,7 @@ def _by_bound(result: Output, place: str, x: Array, y: Array) -> Comparison:
 
 
 def _rows(values: Array) -> NDArray[np.float64]:
-    """``[N, features]`` in float64."""
+    """Reshape to ``[N, features]`` in float64."""
     return np.asarray(values, np.float64).reshape(len(values), math.prod(values.shape[1:]))
 
 
@@ -155,6 +158,6 @@ def _difference(x: Array, y: Array) -> NDArray[np.float64]:
 
 
 def _scale(y: Array, floor: float) -> NDArray[np.float64]:
-    """The largest finite magnitude of each row, or ``floor`` times that of all rows where it is more."""
+    """Return the largest finite magnitude of each row, and at least ``floor`` times that of all rows."""
     magnitude = np.where(np.isfinite(y), np.abs(y), 0.0).max(axis=1, initial=0.0)
     return np.asarray(np.maximum(magnitude, max(FLOOR, floor * float(magnitude.max(initial=0.0)))))

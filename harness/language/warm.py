@@ -1,13 +1,13 @@
-"""Warm starts: from the answer on one graph to a start on a changed one from which the run settles as a cold one would.
+"""Warm starts: from the answer on one graph to a start on a changed graph, with the same fixed point as a cold start.
 
-What may be kept is derived from the program (:mod:`harness.language.settling`, :mod:`harness.language.reach`):
+The values to keep are derived from the program (:mod:`harness.language.settling`, :mod:`harness.language.reach`):
 
-- One that tightens (shortest paths, components) keeps everything where arcs were added or give better values. Values
-  that may have come by an arc that is gone or gives a worse one go back to the start, and so does what came from them.
-- One that peels (the k-core) keeps everything where arcs were removed, and starts anew where arcs were added.
-- Others keep everything, if the algorithm says that it settles at a fixed point from any start
-  (:meth:`harness.language.algorithm.Algorithm.fixed_points`). Where messages are linear in their sources, values that
-  no path from the start supports any more go back to it, as cycles would keep them alive.
+- A program that tightens (shortest paths, components) keeps all values if edges were added or give better values.
+  Values that may depend on a removed or worsened edge are reset to the start, and so are values derived from them.
+- A program that peels (the k-core) keeps all values if edges were removed, and restarts if edges were added.
+- Other programs keep all values if the algorithm states that it settles at a fixed point from any start
+  (:meth:`harness.language.algorithm.Algorithm.fixed_points`). If messages are linear in their sources, values that no
+  path from the start supports any more are reset, since cycles would sustain them.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ Values = Mapping[str, NDArray[np.generic]]
 
 @dataclass(frozen=True, eq=False)
 class WarmStart:
-    """What a run on a changed graph starts from.
+    """The start of a run on a changed graph.
 
     ``state``: for ``Engine.reset``; empty for a restart. ``stale``: vertices that a superstep may change, bool[V], for
-    ``Engine.narrow`` (None: any of them); ``senders``: sources whose messages have to be sent again, bool[V].
-    ``vertices_reset``: how many lost their value; ``arcs_examined``: how many arcs were looked at to tell which.
-    ``told``: all that in words.
+    ``Engine.narrow`` (None: any vertex). ``senders``: sources whose messages must be sent again, bool[V].
+    ``vertices_reset``: number of vertices whose value was reset. ``arcs_examined``: number of edges examined to find
+    them. ``told``: a summary in words.
     """
 
     told: str
@@ -53,13 +53,16 @@ class WarmStart:
 
 
 def kept_properties(program: Program) -> tuple[str, ...]:
-    """The properties whose values a warm start takes over: all state."""
+    """Return the properties whose values a warm start keeps: all state."""
     return tuple(prop.name for prop in program.properties.values() if prop.role == "state")
 
 
 def inputs_after(program: Program, before: Inputs, fresh: Inputs) -> Inputs:
-    """The inputs on the changed graph: those of arcs and of the whole graph are ``fresh``, those of vertices (sources,
-    seeds, queries) stay what they were ``before``, so that the same question is asked."""
+    """Return the inputs on the changed graph.
+
+    Those of edges and of the whole graph are ``fresh``. Those of vertices (sources, seeds, queries) stay as ``before``,
+    so that the question stays the same.
+    """
     kept = {name: value for name, value in before.properties.items() if program.properties[name].place == "vertex"}
     return Inputs({**fresh.properties, **kept}, fresh.parameters)
 
@@ -74,15 +77,15 @@ def warm_start(
     fixed_points: FixedPoints = "unknown",
     settled: bool = True,
 ) -> WarmStart:
-    """The start on the graph and inputs ``new`` from the answer on ``old``.
+    """Return the start on the graph and inputs ``new``, given the answer on ``old``.
 
-    ``values``: the :func:`kept_properties` after the run on ``old``; ``settled``: whether that run had settled.
-    Raises InvalidInput for values or inputs that do not fit.
+    ``values``: the :func:`kept_properties` after the run on ``old``. ``settled``: whether that run had settled. Raises
+    InvalidInput for values or inputs that do not fit.
     """
     if not (settled and program.control.settles):
-        return restart("the run before had not settled")
+        return restart("the previous run had not settled")
     if old[0].num_vertices != new[0].num_vertices:
-        return restart("the graph has other vertices")
+        return restart("the number of vertices changed")
     before, after = Posed.of(program, old[0], features, old[1], values), Posed.of(program, new[0], features, new[1])
     differences = Differences.between(before, after)
     way = one_way(program)
@@ -94,7 +97,7 @@ def warm_start(
 
 
 def restart(reason: str) -> WarmStart:
-    """A cold start."""
+    """Return a cold start, with the reason."""
     return WarmStart(f"restarted: {reason}", restarted=True)
 
 
@@ -148,7 +151,7 @@ def _iterated_start(before: Posed, after: Posed, differences: Differences) -> Wa
 def _finish(
     before: Posed, after: Posed, differences: Differences, state: dict[str, Array], lost: int, looked: int
 ) -> WarmStart:
-    """Tell engines what the changes make stale, and people what was done."""
+    """Compute the stale vertices for engines and the summary of the warm start."""
     program = before.program
     told = f"warm, {lost} {'vertex' if lost == 1 else 'vertices'} reset" if lost else "warm"
     floats = {name: value if value.dtype == np.bool_ else value.astype(np.float32) for name, value in state.items()}

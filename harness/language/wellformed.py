@@ -1,4 +1,4 @@
-"""What must hold of a program beyond the shapes of its expressions."""
+"""Constraints on a program beyond the shapes of its expressions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.language.program import EdgeReduce, GraphReduce, Property, Stage
 
 
 def check_name(name: object, line: SourceLine | None = None) -> None:
-    """Raise LanguageError for what cannot be written as ``v.name``."""
+    """Raise LanguageError for a name that cannot be written as ``v.name``."""
     legal = isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("_")
     if not legal or name == "reverse":
         raise LanguageError(
@@ -22,13 +22,13 @@ def check_name(name: object, line: SourceLine | None = None) -> None:
 
 
 def require_float(value: Expression, name: str, line: SourceLine) -> None:
-    """Raise LanguageError when what the function ``name`` gives cannot be reduced."""
+    """Raise LanguageError if the value of the function ``name`` cannot be reduced."""
     if value.dtype != "float":
         raise LanguageError(f"{name} must give one float value to reduce, not a bool", line)
 
 
 def check_without(stage: Stage, stages: Sequence[Stage]) -> None:
-    """Raise LanguageError when ``without()`` is asked of anything but the result of one sum or product over edges."""
+    """Raise LanguageError if ``without()`` applies to anything but the result of one sum or product over edges."""
     for node in walk(*stage.expressions()):
         if node.op == "without":
             name = node.args[0].attribute[1]
@@ -36,14 +36,15 @@ def check_without(stage: Stage, stages: Sequence[Stage]) -> None:
             reducers = [s.reducer for s in writers if isinstance(s, EdgeReduce)]
             if len(writers) != 1 or reducers not in (["sum"], ["prod"]):
                 raise LanguageError(
-                    f"without() takes a contribution out of {name!r}, which must then be written by one reduction over "
-                    "edges, a sum or a prod, and by no other stage",
+                    f"without() removes a contribution from {name!r}, which must then be written by one reduction "
+                    "over edges, a sum or a prod, and by no other stage",
                     node.where,
                 )
 
 
 def check_sides(stage: Stage, properties: Mapping[str, Property]) -> None:
-    """Raise LanguageError when, under alternating sides, the side that is not updated lacks what is read of it."""
+    """Raise LanguageError if, under alternating sides, a stage reads values of the side that is not updated and lacks
+    them."""
     for node in walk(*stage.expressions()):
         if node.op != "read":
             continue

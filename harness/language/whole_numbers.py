@@ -1,8 +1,8 @@
-"""Which properties hold nothing but small whole numbers: float32 adds up these, and their changes, without rounding.
+"""Properties that hold only small integers: float32 adds these, and their changes, without rounding.
 
-Decided by the expressions that are written, each of which has a range: the least and the largest number that it can
-be. Inputs, degrees, parameters and what is reduced have none: their numbers are known in a run alone, and need not be
-whole.
+The analysis uses only the expressions that are written. Each expression has a range: the least and the largest number
+that it can be. Inputs, degrees, parameters and reductions have no range: their numbers are known only at run time, and
+need not be integers.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from harness.language.analysis import Delta
 from harness.language.expressions import Expression, walk
 from harness.language.program import EdgeUpdate, Program, VertexStep, reads
 
-MOST = 2**24  # float32 holds every whole number up to here
+MOST = 2**24  # float32 represents every integer up to here
 
 Range: TypeAlias = tuple[int, int]
 
 
 def whole_ranges(program: Program) -> dict[str, Range]:
-    """The float properties that hold whole numbers alone, whatever the graph and the inputs, with the range of each.
+    """Return the range of each float property that holds only integers, for every graph and all inputs.
 
-    They are closed: what is written to one of them is made of constants, conditions and others of them. It is supposed
-    at first that states are no more than what they start as; ranges then take in what stages write until that is
-    nothing new. Where a range still grows after as many rounds as it takes for a start to reach every property, it is
-    taken to grow for ever.
+    The set is closed: values written to one of its properties consist of constants, conditions and properties of the
+    set. The iteration starts with the start values of states, and extends the ranges by what stages write until a fixed
+    point. A range that still grows after as many rounds as a start needs to reach every property is considered
+    unbounded.
     """
     ranges, written = _starts(program), _written(program)
     refused: set[str] = set()
-    for turn in itertools.count():  # the later ones refuse a property each, but for the last
+    for turn in itertools.count():  # each later round, except the last, rejects one property
         before = dict(ranges)
         for name, value in written:
             found = None if value is None else whole_range(value, ranges)
@@ -47,8 +47,11 @@ def whole_ranges(program: Program) -> dict[str, Range]:
 
 
 def whole_range(expression: Expression, ranges: Mapping[str, Range]) -> Range | None:
-    """The range of an expression over properties of these ranges; None where it may be no whole number, or where it or
-    a part of it, or a difference of two values of either, may be beyond MOST."""
+    """Return the range of an expression, given the ranges of properties.
+
+    Return None if its value may not be an integer, or if the value, a part of it, or a difference of two values of
+    either may exceed MOST.
+    """
     found: dict[str, Range | None] = {}
     for node in walk(expression):
         args = [found[arg.key] for arg in node.args]
@@ -57,11 +60,11 @@ def whole_range(expression: Expression, ranges: Mapping[str, Range]) -> Range | 
 
 
 def adds_exactly(form: Delta, ranges: Mapping[str, Range], most_arcs: int) -> bool:
-    """Whether a sum over ``most_arcs`` in-edges or fewer, into which changes of messages go, is what adding up the
-    messages themselves would make of it.
+    """Return whether summing changes of messages is exact: equal to summing the messages themselves.
 
-    Changes of a message, and of the parts of it that are linear in what moves, are differences of two values of that
-    part. Both sums of messages, old and new ones among each other, and sums of changes alone stay below MOST.
+    The sum has at most ``most_arcs`` terms. Changes of a message, and of its parts that are linear in the moving
+    properties, are differences of two values of that part. The sum of old messages, of new messages, and of changes
+    must stay below MOST.
     """
     found = whole_range(form.reduction.message, ranges) if form.kind in ("linear", "difference") else None
     return found is not None and most_arcs * _reach(found) <= MOST
@@ -78,8 +81,11 @@ def _starts(program: Program) -> dict[str, Range]:
 
 
 def _written(program: Program) -> list[tuple[str, Expression | None]]:
-    """What stages write to float properties, in order; None where it is reduced, or a temporary that is read before it
-    is written (as in lowered programs), and then holds nothing at first."""
+    """Return the expressions that stages write to float properties, in order.
+
+    The expression is None for a reduction, and for a temporary that is read before it is written (as in lowered
+    programs) and therefore has no value at first.
+    """
     found: list[tuple[str, Expression | None]] = []
     early: set[str] = set()
     for stage in program.stages:
@@ -134,7 +140,7 @@ def _hull(one: Range, other: Range) -> Range:
 
 
 def _reach(found: Range) -> int:
-    """The largest magnitude of a value in a range, or of a difference of two."""
+    """Return the largest magnitude of a value in a range, or of a difference of two."""
     low, high = found
     return max(-low, high, high - low)
 

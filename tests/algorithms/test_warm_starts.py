@@ -155,7 +155,7 @@ def test_what_peels_starts_anew_after_insertions():
 
 @pytest.mark.parametrize("name", ["bfs", "kcore", "pagerank"])
 def test_a_run_that_has_not_settled_gives_no_start(name):
-    assert settled_start(name, "delete", settled=False)[1].told == "restarted: the run before had not settled"
+    assert settled_start(name, "delete", settled=False)[1].told == "restarted: the previous run had not settled"
 
 
 def test_a_change_of_an_out_degree_makes_all_that_it_sends_to_stale():
@@ -210,4 +210,4 @@ def test_other_vertices_start_anew():
     posed, _ = settled_start("bfs", "insert")
     larger = problem("bfs", rmat(scale=8, edge_factor=6, max_weight=4), 2, "insert", 0.1)
     posed.new = larger.new
-    assert posed.start({}).told == "restarted: the graph has other vertices"
+    assert posed.start({}).told == "restarted: the number of vertices changed"

@@ -154,7 +154,7 @@ def test_a_minimum_written_over_its_own_source_keeps_no_old_value_and_is_refused
         p.over_edges(into="d", reduce="min")(lambda src: src.d)
         p.output("d", bound=1.0)
 
-    assert "writes 'd' anew each superstep" in change_driven(program_of(build))
+    assert "overwrites 'd' in each superstep" in change_driven(program_of(build))
 
 
 def test_reading_constants_of_the_destination_and_builtins_is_allowed():

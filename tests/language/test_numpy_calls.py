@@ -37,7 +37,7 @@ def test_a_scalar_of_numpy_is_a_number_on_both_sides(apply, scalar):
         (lambda: np.linalg.norm(X), "use norm from harness.language"),
         (lambda: np.add.reduce(X), "NumPy's add cannot take a traced value"),
         (lambda: np.asarray(X), "NumPy's array cannot take a traced value"),
-        (lambda: np.ones(3) * X, r"an array of shape \(3,\) cannot stand in a traced expression"),
+        (lambda: np.ones(3) * X, r"an array of shape \(3,\) cannot appear in a traced expression"),
     ],
 )
 def test_a_call_of_numpy_says_what_to_write(call, told):

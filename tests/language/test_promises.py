@@ -50,12 +50,12 @@ def start(values: np.ndarray) -> Inputs:
 def test_inputs_below_zero_are_refused():
     values = np.ones((4, 2))
     values[2, 1], values[3, 0] = -1e-6, -2.0
-    with pytest.raises(InvalidInput, match="input 'start' is to be nonnegative, and 2 of its values are below zero"):
+    with pytest.raises(InvalidInput, match="input 'start' must be nonnegative; 2 of its values are below zero"):
         initial_values(trace(Products()), ring(4), 2, start(values), {})
 
 
 def test_a_state_below_zero_is_refused():
-    with pytest.raises(InvalidInput, match="state 'x' is to be nonnegative, and 1 "):
+    with pytest.raises(InvalidInput, match="state 'x' must be nonnegative; 1 "):
         initial_values(trace(Products()), ring(3), 1, start(np.ones((3, 1))), {"x": np.array([[1.0], [0.0], [-1.0]])})
 
 
@@ -67,7 +67,7 @@ def test_zero_and_infinity_are_nonnegative():
 def test_the_reference_run_finds_a_broken_promise():
     run = ReferenceRun(trace(Products()), ring(4), 2)
     run.reset(Inputs({"start": np.full((4, 2), 0.5, np.float32)}, {"less": 2.0}))
-    with pytest.raises(LanguageError, match="step gives 'x' values below zero, which is declared nonnegative"):
+    with pytest.raises(LanguageError, match="step writes values below zero to 'x', which is declared nonnegative"):
         run.run(1)
 
 

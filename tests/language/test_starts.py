@@ -28,8 +28,8 @@ INVALID = [
     ({"given": np.full((3, 2), np.nan, np.float32)}, None, "contains NaN"),
     ({"given": np.full((3, 2), "x")}, None, "the program needs float"),
     ({"given": np.zeros((3, 2), np.float32)}, {"x": np.zeros((2, 3))}, r"state 'x' has shape \(2, 3\)"),
-    ({"given": np.zeros((3, 2), np.float32)}, {"given": np.zeros((3, 2))}, "no property that changes"),
-    ({"given": np.zeros((3, 2), np.float32)}, {"y": np.zeros((3, 2))}, "no property that changes"),
+    ({"given": np.zeros((3, 2), np.float32)}, {"given": np.zeros((3, 2))}, "not a changing property"),
+    ({"given": np.zeros((3, 2), np.float32)}, {"y": np.zeros((3, 2))}, "not a changing property"),
 ]
 
 

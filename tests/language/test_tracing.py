@@ -308,20 +308,20 @@ CASES = [
     (bool_reduced, "one float value to reduce"),
     (float_guard, "must give one bool"),
     (temporary_under_guard, "declare it with a start"),
-    (foreign_object, "ndarray cannot stand in a traced expression"),
-    (guard_overtaken, "reads 'x', which its run of edge stages has written"),
+    (foreign_object, "ndarray cannot appear in a traced expression"),
+    (guard_overtaken, "reads 'x', which its sequence of edge stages has written"),
     (constant_tolerance, "such as self.tolerance"),
     (twice_declared, "already a property of the edge"),
     (built_in_declared, "is built in"),
     (bad_name, "not a property name"),
     (keyword_name, "not a property name"),
-    (start_of_other_shape, "no declared vertex float of shape (K, K)"),
+    (start_of_other_shape, "not a declared vertex float of shape (K, K)"),
     (three_dimensions, "at most two dimensions"),
     (both_into_and_updates, "either into= with reduce=, or updates="),
     (unknown_reducer, "sum, prod, min, max"),
     (update_of_temporary, "must name an edge property declared with a start"),
     (output_temporary, "must be a declared property with a start"),
-    (bound_of_property, "a number made of parameters"),
+    (bound_of_property, "a number computed from parameters"),
     (no_supersteps, "positive int"),
     (without_of_extreme, "a sum or a prod"),
     (without_of_expression, "applies to an aggregate"),
@@ -409,5 +409,5 @@ def test_a_copied_or_pickled_program_is_the_same_program():
 def test_positions_of_the_user_survive_a_builder_used_by_hand():
     p = ProgramBuilder("by hand")
     p.vertex("x", start=1.0)
-    with pytest.raises(LanguageError, match=re.escape("there are: degree, in_degree, out_degree, x.")):
+    with pytest.raises(LanguageError, match=re.escape("available: degree, in_degree, out_degree, x.")):
         p.over_vertices(lambda v: {"x": v.entirely_else})
