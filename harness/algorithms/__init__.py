@@ -1,4 +1,4 @@
-"""The built-in algorithms, registered like anyone's own."""
+"""The built-in algorithms, registered through the same hook as those of plugins."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from harness.hookspecs import hookimpl
 
 @hookimpl
 def onyx_algorithms() -> list[AlgorithmSpec]:
-    """The algorithms that come with the harness."""
+    """Return the built-in algorithms."""
     return [
         AlgorithmSpec(
             "label_propagation",

@@ -32,22 +32,22 @@ class ALS(Algorithm):
 
     x_v = (sum_u x_u x_u' + lambda n_v I)^-1 sum_u r_uv x_u over the n_v ratings of v (Zhou et al., sec. 3.1).
 
-    ``sides=alternate``: on a bipartite graph of ratings a superstep solves one side, the left first, as Zhou et al. do
+    ``sides=alternate``: on a bipartite graph of ratings, a superstep solves one side, the left first, as in Zhou et al.
     (one alternation is two supersteps). ``sides=all``: the thesis's form, every vertex from its neighbours' previous
-    factors, on any graph. It runs two alternations interleaved, and two ends of a rating belong to different ones:
-    its predictions are not rated. Either way every arc gets its reverse.
+    factors, on any graph. This form runs two interleaved alternations, and the two ends of a rating belong to different
+    ones; its predictions are not rated. In both forms every edge gets its reverse.
 
-    Ratings are centred on the training mean; lambda times the number of ratings (``weighted``) is Zhou's
-    regularisation, plain lambda I the thesis's (its figure has lost the I, without which there is no matrix to add). A
-    share ``holdout`` of the ratings (drawn with ``seed``; both arcs of a pair together) is left out of training, for
-    the RMSE. Factors start as N(0, 1) / sqrt(k) draws. Vertices without ratings get zero factors: their prediction is
-    the mean. ``ratings=drawn``: on any
-    graph, 1 to 5 for each pair of vertices (:func:`harness.algorithms.ratings.drawn_ratings`) in place of its weights.
+    Ratings are centred on the training mean. Lambda times the number of ratings (``weighted``) is Zhou's
+    regularisation; plain lambda I is the thesis's (its figure omits the I, without which the term is not a matrix). A
+    share ``holdout`` of the ratings, drawn with ``seed``, is excluded from training and used for the RMSE; both edges
+    of a pair are excluded together. Factors start as N(0, 1) / sqrt(k) draws. Vertices without ratings get zero
+    factors: their prediction is the mean. ``ratings=drawn``: on any graph, ratings from 1 to 5 for each pair of
+    vertices (:func:`harness.algorithms.ratings.drawn_ratings`) replace its weights.
 
-    The bound: the systems amplify an error of their right sides by about 1 / lambda. Ten times the ``tolerance`` allows
-    for what was not propagated in several supersteps (it gave a twentieth of ``tolerance`` / lambda on MovieLens);
-    rounding in float32 gave 1e-6 / lambda there, 2e-6 / lambda when not ``weighted``, and hubs of 10^5 ratings may lose
-    a digit more. Factors near zero are differences of larger numbers, hence the floor.
+    The bound: the systems amplify an error of their right-hand sides by about 1 / lambda. Ten times the ``tolerance``
+    covers values that were not propagated over several supersteps (measured on MovieLens: a twentieth of ``tolerance``
+    / lambda). Rounding in float32 caused 1e-6 / lambda there, 2e-6 / lambda without ``weighted``; hubs of 10^5 ratings
+    may lose one more digit. Factors near zero are differences of larger numbers, hence the floor.
     """
 
     name: ClassVar[str] = "als"
@@ -90,7 +90,7 @@ class ALS(Algorithm):
         return "several"
 
     def prepare_graph(self, graph: Graph) -> Graph:
-        """The training ratings, each arc in both directions."""
+        """Return the training ratings, with every edge in both directions."""
         if self.sides == "alternate" and graph.bipartite is None:
             raise InvalidInput(
                 f"sides=alternate: graph {graph.name!r} is not bipartite; use a ratings graph, or sides=all"
@@ -108,7 +108,8 @@ class ALS(Algorithm):
         return Inputs({"rating": rating, "initial": draws / np.float32(np.sqrt(features))}, self.parameter_values())
 
     def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
-        """``rmse`` of the predictions on the held-out ratings, ``train_rmse`` on the others; not for sides=all."""
+        """Return ``rmse`` of the predictions on the held-out ratings and ``train_rmse`` on the others; empty for
+        sides=all."""
         if self.sides != "alternate":
             return {}
         graph = self._rated(graph)

@@ -26,45 +26,45 @@ if TYPE_CHECKING:
 
 
 class BeliefPropagation(Algorithm):
-    """Loopy belief propagation on pairwise Markov networks (Pearl 1988; Yedidia, Freeman & Weiss 2003, sec. 3);
-    fig. 2.1(a) of the Onyx thesis, after Kang, Horng & Faloutsos 2010.
+    """Loopy belief propagation on pairwise Markov networks (Pearl 1988; Yedidia, Freeman & Weiss 2003, sec. 3).
 
-    With a potential phi(v) on every vertex and psi(u, v) on every edge, the message of u to v is
+    Fig. 2.1(a) of the Onyx thesis, after Kang, Horng & Faloutsos 2010. With a potential phi(v) on every vertex and
+    psi(u, v) on every edge, the message from u to v is
 
         msg(u, v)[y] = sum_x psi(u, v)[x, y] phi(u)[x] prod_{w in N(u), w != v} msg(w, u)[x], scaled to sum 1,
 
-    and belief(v) = phi(v) prod_u msg(u, v), scaled to sum 1. ``rule=max`` puts the largest in place of the sum: beliefs
-    are then max-marginals, and the likeliest state of each vertex the most probable joint state on a tree. All messages
-    are updated at once, from the product of those of the superstep before; they start equal for all k states. phi is a
-    factor of that product, so that evidence or a near-zero potential is weighed before anything is scaled away: at a
-    hub of 10^5 neighbours the states left over may be e^-10^4 times less likely than those that evidence excludes.
-    Where no state is possible the belief is zero.
+    and belief(v) = phi(v) prod_u msg(u, v), scaled to sum 1. ``rule=max`` replaces the sum by the maximum: beliefs are
+    then max-marginals, and on a tree the likeliest states of the vertices are the most probable joint state. All
+    messages are updated simultaneously, from the product of those of the previous superstep; they start equal for all k
+    states. phi is a factor of that product, so that evidence or a near-zero potential is applied before scaling. At a
+    hub of 10^5 neighbours the remaining states may be e^-10^4 times less likely than those that evidence excludes. If
+    no state is possible, the belief is zero.
 
-    The formulas are Yedidia's. The figure divides instead, msg(u, v) = (belief(u) o msg(v, u)^-1) psi(u, v): the same
-    up to a scale while no message is zero, but 0/0 under hard evidence. Its beliefs are of the messages of their own
-    superstep, ours of those before: the same values one superstep later.
+    The formulas are Yedidia's. The figure divides instead, msg(u, v) = (belief(u) o msg(v, u)^-1) psi(u, v). This is
+    equal up to a scale while no message is zero, but 0/0 under hard evidence. The figure's beliefs use the messages of
+    the same superstep, these use the previous ones: the same values one superstep later.
 
-    ``damping`` is the share of the old message in the new one (Murphy, Weiss & Jordan 1999, "momentum"), which fixed
-    points do not depend on. Undamped, max-product on frustrated grids does not settle and magnifies rounding up to a
-    different answer; damping=0.5 mends most of that. But what messages exclude then only fades, by that share in a
-    superstep, and a run may settle before it is less likely than what potentials near zero leave; tolerance=0 goes on.
-    Settled when no message moves by more than ``tolerance``, nor the product of any vertex's, scaled to a largest entry
-    of 1: a belief may stand still while messages change.
+    ``damping`` is the share of the old message in the new one (Murphy, Weiss & Jordan 1999, "momentum"); fixed points
+    do not depend on it. Undamped, max-product on frustrated grids does not settle and amplifies rounding to a different
+    answer; damping=0.5 removes most of that. Under damping, the weight of an excluded state only decays, by that
+    share per superstep. A run may settle before such a state is less likely than what potentials near zero leave;
+    tolerance=0 continues. A run is settled when no message moves by more than ``tolerance``, and neither does the
+    product of any vertex's messages, scaled to a largest entry of 1: a belief may be constant while messages change.
 
-    ``potentials=edge``: a k x k table on every arc, its transpose on the reverse one, as .uai files give them.
-    ``shared``: exp(-smoothness * min(|x - y|, truncation)) everywhere, k x k numbers in all (truncation=1: Potts);
-    weights are not used. The graph's vertex data say what phi is (:mod:`harness.algorithms.pairwise_tasks`): a
-    network's "unary" with "cardinality" (states beyond it are impossible) and "evidence"; a stereo pair's costs of
-    disparities; or a photograph's grey levels after ``noise`` (drawn with ``seed``) was added. ``vertices=drawn``: on
-    any graph, numbers from 0.1 to 1 instead, k = 4 of them where it is not said. Potentials are scaled to a largest of
-    1, per vertex or table, and positive ones kept above 1e-37. Every edge is a factor, parallel ones too: each has
-    messages of its own (the i-th arc of u -> v answers the i-th of v -> u), and two edges between the same vertices are
-    a loop, on which beliefs are approximate. Where one factor is meant, multiply the tables (.uai files are read so).
+    ``potentials=edge``: a k x k table on every edge, its transpose on the reverse edge, as in .uai files. ``shared``:
+    exp(-smoothness * min(|x - y|, truncation)) on every edge, k x k numbers in total (truncation=1: Potts); weights are
+    not used. The graph's vertex data define phi (:mod:`harness.algorithms.pairwise_tasks`): a network's "unary" with
+    "cardinality" (states beyond it are impossible) and "evidence"; a stereo pair's costs of disparities; or a
+    photograph's grey levels with added ``noise`` (drawn with ``seed``). ``vertices=drawn``: on any graph, random
+    numbers from 0.1 to 1 instead, k = 4 by default. Potentials are scaled to a largest of 1, per vertex or table, and
+    positive ones are kept above 1e-37. Every edge is a factor, parallel ones too: each has its own messages (the i-th
+    edge u -> v is the reverse of the i-th v -> u). Two edges between the same vertices form a loop, on which beliefs
+    are approximate. To get a single factor, multiply the tables (the reader of .uai files does so).
 
-    The bound: a hub's product of 10^5 messages in float32 may be off by 1e-4; settling early leaves some tolerances.
-    Messages stored in float32 gave 2e-7 on pictures and settled networks. Max-product passes the errors of winning
+    The bound: a hub's product of 10^5 messages in float32 may be off by 1e-4; settling early adds a few tolerances.
+    Messages stored in float32 caused 2e-7 on pictures and settled networks. Max-product passes the errors of winning
     states on undiminished, to all neighbours: 8e-6 on pictures, 1e-4 on a frustrated grid of 33 states. No bound holds
-    where messages never settle: rounding then decides the answer (of the .uai files tried, Grids_11 and Grids_15).
+    if messages never settle: rounding then determines the answer (of the .uai files tried, Grids_11 and Grids_15).
     """
 
     name: ClassVar[str] = "belief_propagation"
@@ -112,7 +112,7 @@ class BeliefPropagation(Algorithm):
         return "several"
 
     def prepare_graph(self, graph: Graph) -> Graph:
-        """Every arc in both directions and no self-loops, which a shared potential gives nothing to say."""
+        """Add reverse edges and remove self-loops, which have no effect under a shared potential."""
         if self.potentials == "edge":
             return graph
         loops = graph.csr.row_of_arc == graph.csr.neighbours
@@ -129,12 +129,13 @@ class BeliefPropagation(Algorithm):
         return DRAWN_STATES if self.vertices == "drawn" else natural_features(graph)
 
     def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
-        """``marginal_error`` or ``log_score`` of a network, ``bad_pixels`` of a pair, ``agreement`` of a picture."""
+        """Return ``marginal_error`` or ``log_score`` of a network, ``bad_pixels`` of a stereo pair, ``agreement`` of a
+        picture."""
         if self.vertices == "drawn":
             return {}
         return quality(graph, values["belief"], self.rule == "sum", self.noise, self.seed)
 
     def artefacts(self, graph: Graph, values: Values, folder: Path) -> None:
-        """The disparities or the denoised picture, from black to white."""
+        """Write the disparities or the denoised picture, from black to white."""
         if self.vertices != "drawn" and task_of(graph) != "network":
             write_picture(graph, values["belief"], folder / "labels.png")

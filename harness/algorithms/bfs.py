@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 class BFS(Algorithm):
-    """Breadth-first search from k sources as k features (Moore 1959): the least number of arcs on a path from each.
+    """Breadth-first search from k sources as k features (Moore 1959): the number of edges on a shortest path from each.
 
-    level_v = min(level_v, min_u level_u + 1) over the arcs u -> v; superstep i settles level i. Arcs are followed in
-    their direction; weights are not used. A vertex that no path reaches stays at infinity.
+    level_v = min(level_v, min_u level_u + 1) over the edges u -> v; superstep i settles level i. Edges are followed in
+    their direction; weights are not used. An unreachable vertex stays at infinity.
 
-    ``sources``: the vertices, such as "3 17", or *drawn* with ``seed`` among those with out-arcs
+    ``sources``: the vertices, such as "3 17", or *drawn* with ``seed`` from those with out-edges
     (:func:`harness.algorithms.starting_vertices.starting_vertices`).
 
-    The bound is 0: levels are whole numbers, which float32 holds exactly up to 2^24.
+    The bound is 0: levels are integers, which float32 represents exactly up to 2^24.
     """
 
     name: ClassVar[str] = "bfs"
@@ -57,11 +57,12 @@ class BFS(Algorithm):
         return 1
 
     def settled_answer(self, graph: Graph, features: int) -> Answer:
-        """By Dijkstra's method, in SciPy."""
+        """Compute the levels by Dijkstra's method, in SciPy."""
         sources = starting_vertices(self.sources, graph, features, self.seed)
         level = path_lengths(graph, sources, weighted=False)
         return Answer({"level": level}, DIJKSTRA, least_supersteps=int(level[np.isfinite(level)].max(initial=0)))
 
     def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
-        """``reached``: share of (vertex, source) pairs with a path; ``farthest``: the largest level among them."""
+        """Return ``reached``, the share of (vertex, source) pairs with a path, and ``farthest``, the largest level
+        among them."""
         return reached(values["level"])

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from harness.graph import Graph
     from harness.language.algorithm import Values
 
-EXACT = 2**24  # whole numbers up to here are float32 numbers
-MOST = 2**30  # float32 numbers from 1 up, rounded down to a power of two
+EXACT = 2**24  # float32 represents every integer up to here
+MOST = 2**30  # the number of float32 values from 1 up, rounded down to a power of two
 
 
 def vertex_labels(count: int) -> NDArray[np.float32]:
-    """A label for every vertex, ``[count]``, all different and growing with the vertex number.
+    """Return a label for every vertex, ``[count]``, all different and increasing with the vertex number.
 
-    The number itself while float32 holds it exactly, up to 2^24 vertices; in larger graphs the i-th float32 number from
-    1 up. Raises InvalidInput for more than 2^30 vertices.
+    Up to 2^24 vertices the label is the vertex number, which float32 represents exactly. In larger graphs it is the
+    i-th float32 number from 1 up. Raises InvalidInput for more than 2^30 vertices.
     """
     if count > MOST:
         raise InvalidInput(f"{count} vertices: float32 has different labels for 2^30; split the graph")
@@ -32,15 +32,14 @@ def vertex_labels(count: int) -> NDArray[np.float32]:
 
 
 class Components(Algorithm):
-    """Connected components: every vertex gets the least label that it is connected with.
+    """Connected components: every vertex gets the least label in its component.
 
-    label_v = min(label_v, min_u label_u) over the neighbours u, until nothing moves (min-label propagation,
-    without the pointer jumping that some engines' own versions add). On a directed graph the components are the weak
-    ones: the program runs on the graph with every arc also backwards. Labels are those of :func:`vertex_labels`: the
-    least vertex number of the component, up to 2^24 vertices. There is one label a vertex, whatever the number of
-    features.
+    label_v = min(label_v, min_u label_u) over the neighbours u, until nothing moves (min-label propagation, without the
+    pointer jumping of some engines' own versions). On a directed graph the components are the weak ones: the program
+    runs on the graph with all reverse edges added. Labels are those of :func:`vertex_labels`: the least vertex number
+    of the component, up to 2^24 vertices. There is one label per vertex for any number of features.
 
-    The bound is 0: labels are copied, never computed with.
+    The bound is 0: labels are copied without arithmetic.
     """
 
     name: ClassVar[str] = "components"
@@ -64,7 +63,7 @@ class Components(Algorithm):
         p.output("label", bound=0.0)
 
     def prepare_graph(self, graph: Graph) -> Graph:
-        """Every arc in both directions."""
+        """Add the reverse of every edge."""
         return graph.with_reverse_arcs()
 
     def inputs(self, graph: Graph, features: int) -> Inputs:
@@ -74,12 +73,12 @@ class Components(Algorithm):
         return 1
 
     def settled_answer(self, graph: Graph, features: int) -> Answer:
-        """By graph traversal, in SciPy."""
+        """Compute the components by graph traversal, in SciPy."""
         least = least_members(graph)
         label = vertex_labels(graph.num_vertices)[least].astype(np.float64)
         return Answer({"label": label}, WEAK_COMPONENTS, least_supersteps=hops(graph, np.unique(least)))
 
     def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
-        """``components``: how many there are; ``largest``: the share of the vertices in the largest one."""
+        """Return ``components``, their number, and ``largest``, the share of the vertices in the largest one."""
         sizes: NDArray[Any] = np.unique(values["label"], return_counts=True)[1]
         return {"components": float(len(sizes)), "largest": float(sizes.max(initial=0)) / max(graph.num_vertices, 1)}

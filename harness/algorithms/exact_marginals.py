@@ -1,7 +1,7 @@
-"""Exact marginals of a pairwise Markov network by elimination of its variables, where the tables stay small.
+"""Exact marginals of a pairwise Markov network by variable elimination, if the tables stay small.
 
-Bucket elimination, forwards and back (D. Koller and N. Friedman, "Probabilistic Graphical Models", 2009, sec. 9.3 and
-10.3): what belief propagation approximates on networks with loops.
+Bucket elimination with a forward and a backward pass (D. Koller and N. Friedman, "Probabilistic Graphical Models",
+2009, sec. 9.3 and 10.3): belief propagation approximates these marginals on networks with loops.
 """
 
 from __future__ import annotations
@@ -16,24 +16,27 @@ from harness.graph.formats.uai import MarkovNetwork
 
 Array = NDArray[Any]
 MOST_ENTRIES = 1 << 26  # of all tables together: 512 MB
-MOST_VARIABLES = 2000  # the order is searched for in plain Python
+MOST_VARIABLES = 2000  # the elimination order is searched for in plain Python
 
 
 def exact_marginals(network: MarkovNetwork) -> NDArray[np.float64] | None:
-    """The marginal of every variable given the evidence, float64[V, k], zero beyond its states; None where that would
-    take tables of more than MOST_ENTRIES. All zero for a connected part that allows no joint state."""
+    """Return the marginal of every variable given the evidence, float64[V, k], zero beyond its states.
+
+    Return None if that would take tables of more than MOST_ENTRIES entries. The marginals are all zero in a connected
+    part that allows no joint state.
+    """
     states = [int(c) for c in network.cardinalities]
     scopes = _scopes(network, states)
     if scopes is None:
         return None
     buckets = {scope[0]: _Bucket(scope, np.ones([states[v] for v in scope])) for scope in scopes}
     _multiply_potentials(network, states, buckets)
-    for bucket in buckets.values():  # forwards: what each bucket says of the later variables it meets
+    for bucket in buckets.values():  # forward: the message of each bucket to the later variables in its scope
         bucket.message = _scaled(bucket.table.sum(axis=0))
         if len(bucket.scope) > 1:
             buckets[bucket.scope[1]].multiply(bucket.scope[1:], bucket.message)
     result = np.zeros(network.unary.shape)
-    for v, bucket in reversed(buckets.items()):  # back: what the others say of it
+    for v, bucket in reversed(buckets.items()):  # backward: the message of the other buckets to this one
         if len(bucket.scope) > 1:
             parent = buckets[bucket.scope[1]]
             others = tuple(axis for axis, u in enumerate(parent.scope) if u not in bucket.scope)
@@ -46,19 +49,20 @@ def exact_marginals(network: MarkovNetwork) -> NDArray[np.float64] | None:
 
 
 class _Bucket:
-    """A variable with the later ones it meets when it is eliminated, in that order, and their joint table."""
+    """A variable with the later variables that it shares factors with at its elimination, in order, and their joint
+    table."""
 
     def __init__(self, scope: tuple[int, ...], table: Array) -> None:
         self.scope, self.table, self.message = scope, table, table
 
     def multiply(self, scope: tuple[int, ...], factor: Array) -> None:
-        """Multiply by a factor over some of the variables, in the order of elimination."""
+        """Multiply by a factor over some of the variables, in elimination order."""
         sizes = iter(factor.shape)
         self.table *= factor.reshape([next(sizes) if v in scope else 1 for v in self.scope])
 
 
 def _multiply_potentials(network: MarkovNetwork, states: list[int], buckets: dict[int, _Bucket]) -> None:
-    """Every potential into the bucket of its variable that is eliminated first."""
+    """Multiply every potential into the bucket of its first eliminated variable."""
     observed = dict(network.evidence)
     place = {v: i for i, v in enumerate(buckets)}
     for v, bucket in buckets.items():
@@ -69,12 +73,12 @@ def _multiply_potentials(network: MarkovNetwork, states: list[int], buckets: dic
     for u, v, table in zip(
         network.graph.csr.row_of_arc.tolist(), network.graph.csr.neighbours.tolist(), network.pairwise, strict=True
     ):
-        if place[u] < place[v]:  # the other arc of the pair holds the same, transposed
+        if place[u] < place[v]:  # the reverse edge holds the same table, transposed
             buckets[u].multiply((u, v), _scaled(table[: states[u], : states[v]]))
 
 
 def _scopes(network: MarkovNetwork, states: list[int]) -> list[tuple[int, ...]] | None:
-    """The scopes of the buckets in the order of elimination, the smallest table next; None where they are too large."""
+    """Return the scopes of the buckets in elimination order, smallest table first; None if the tables are too large."""
     count = network.graph.num_vertices
     if count > MOST_VARIABLES:
         return None
@@ -103,5 +107,5 @@ def _scopes(network: MarkovNetwork, states: list[int]) -> list[tuple[int, ...]] 
 
 
 def _scaled(table: Array) -> Array:
-    """Scaled to a largest entry of 1."""
+    """Scale to a largest entry of 1."""
     return np.asarray(table / (table.max(initial=0.0) or 1.0))

@@ -1,4 +1,4 @@
-"""Numbers drawn for pairs of vertices by hashing them: the same whatever other arcs a graph has, with no table kept."""
+"""Pseudo-random numbers for pairs of vertices by hashing: independent of a graph's other edges, without a table."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ if TYPE_CHECKING:
 
 
 def hashed_pairs(graph: Graph, seed: int, stream: int = 0) -> NDArray[np.uint64]:
-    """A number for every arc, uint64[E] in CSR order, from its two ends (either way round), ``seed`` and ``stream``.
+    """Return a number for every edge, uint64[E] in CSR order, from its two ends (in either order), ``seed`` and
+    ``stream``.
 
-    The finaliser of MurmurHash3 over the pair of vertices, shifted by the odd constants of SplitMix64. Arcs that are
-    parallel, or each other's reverse, get the same number; so does an arc that stays while others come and go.
+    The hash is the finaliser of MurmurHash3 over the pair of vertices, shifted by the odd constants of SplitMix64.
+    Parallel edges and reverse edges get the same number. An edge keeps its number when other edges are added or
+    removed.
     """
     ends = graph.csr.row_of_arc.astype(np.uint64), graph.csr.neighbours.astype(np.uint64)
     number = (np.minimum(*ends) << np.uint64(32)) + np.maximum(*ends)

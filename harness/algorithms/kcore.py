@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 
 class KCore(Algorithm):
-    """The k-core: the largest subgraph in which every vertex has ``core`` neighbours or more (Seidman 1983).
+    """The k-core: the largest subgraph in which every vertex has at least ``core`` neighbours (Seidman 1983).
 
-    Peeling, as in the SIMD-X paper (whose ``core`` is 16): all vertices are alive (1) at first; in every superstep
-    those with fewer than ``core`` alive neighbours die (0), until none does. (The paper deletes what has "less than k"
-    and ends with "more than k"; the first is Seidman's, and leaves k or more.) The core is what stays alive; it is the
-    same whatever the order of peeling. The k of the harness being the number of features, this one is called ``core``;
-    there is one answer a vertex, whatever the number of features.
+    Peeling, as in the SIMD-X paper (whose ``core`` is 16): all vertices start alive (1). In every superstep those with
+    fewer than ``core`` alive neighbours are removed (0), until none is. (The paper deletes vertices with "less than k"
+    and ends with "more than k"; the first is Seidman's definition, and leaves k or more.) The core is the set of
+    vertices that stay alive; it does not depend on the order of peeling. In the harness k is the number of features, so
+    this k is called ``core``. There is one answer per vertex for any number of features.
 
-    The core is defined on simple undirected graphs: parallel arcs count once, self-loops not at all, and on a directed
-    graph an arc either way makes neighbours.
+    The core is defined on simple undirected graphs: parallel edges count once, self-loops are ignored, and on a
+    directed graph an edge in either direction makes neighbours.
 
-    The bound is 0: degrees are whole numbers, which float32 holds exactly up to 2^24 (vertices with more neighbours are
-    refused), also as sums of changes.
+    The bound is 0: degrees are integers, which float32 represents exactly up to 2^24, also as sums of changes. Vertices
+    with more neighbours are refused.
     """
 
     name: ClassVar[str] = "kcore"
@@ -51,7 +51,7 @@ class KCore(Algorithm):
         p.output("alive", bound=0.0)
 
     def prepare_graph(self, graph: Graph) -> Graph:
-        """The simple undirected graph: parallel arcs merged, no self-loops, every arc in both directions."""
+        """Return the simple undirected graph: parallel edges merged, no self-loops, every edge in both directions."""
         source, destination = graph.csr.row_of_arc, graph.csr.neighbours
         loops = source == destination
         parallel = (source[1:] == source[:-1]) & (destination[1:] == destination[:-1])  # rows are sorted
@@ -74,11 +74,11 @@ class KCore(Algorithm):
         return 1
 
     def settled_answer(self, graph: Graph, features: int) -> Answer:
-        """By visiting the arcs of every vertex once, when it is taken away."""
+        """Compute the core by peeling, visiting the edges of every removed vertex once."""
         alive, rounds = core_members(graph, self.core)
         return Answer({"alive": alive.astype(np.float64)}, PEELING, least_supersteps=rounds)
 
     def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
-        """``in_core``: how many vertices are in the core; ``share``: of all of them."""
+        """Return ``in_core``, the number of vertices in the core, and ``share``, their share of all vertices."""
         alive = int(np.count_nonzero(values["alive"]))
         return {"in_core": float(alive), "share": alive / max(graph.num_vertices, 1)}

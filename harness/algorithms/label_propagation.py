@@ -20,17 +20,18 @@ class LabelPropagation(Algorithm):
     """Label propagation (Zhu & Ghahramani 2002, sec. 2.2), as in fig. 2.1(d) of the Onyx thesis.
 
     A vertex's distribution over k labels moves by ``alpha`` towards the weighted mean of its in-neighbours'. Zhu and
-    Ghahramani clamp the known labels after every step, and so do we (``clamp``); the thesis's formula does not, and
-    drifts to a consensus when run long. Their step is alpha = 1 with every weight divided by its source's total; we
-    take weights as they are, as the thesis does. The figure's P properties, each with weights of its own, are P such
-    runs; here there is one. What no label has reached yet stays zero, and normalised zero.
+    Ghahramani clamp the known labels after every step, as done here with ``clamp``. The thesis's formula does not
+    clamp, and drifts to a consensus in a long run. Their step is alpha = 1 with every weight divided by its source's
+    total; here weights are used unchanged, as in the thesis. The figure's P properties, each with weights of its own,
+    are P such runs; here there is one. A vertex that no label has reached yet stays zero, also when normalised.
 
     Seeds (``seeds``: auto, labels, colour, random; ``fraction``; ``seed``) are chosen by
-    :func:`harness.algorithms.seeding.choose_seeds`. Settled when no distribution moves by more than ``tolerance``.
+    :func:`harness.algorithms.seeding.choose_seeds`. A run is settled when no distribution moves by more than
+    ``tolerance``.
 
-    The bound: averages do not amplify errors, so one of at most ``tolerance`` that enters at each superstep (what was
-    not propagated, or a superstep more or less) adds up at worst; rounding in float32 gave 4e-7 on the digits and on
-    grids. Both are absolute, the bound is relative to a vertex's likeliest label.
+    The bound: averages do not amplify errors, so an error of at most ``tolerance`` per superstep (from values not
+    propagated, or from one superstep more or less) accumulates additively at worst. Rounding in float32 caused 4e-7 on
+    the digits and on grids. Both are absolute; the bound is relative to a vertex's likeliest label.
     """
 
     name: ClassVar[str] = "label_propagation"
@@ -69,7 +70,7 @@ class LabelPropagation(Algorithm):
         p.output("lp", bound=2e-5 + self.tolerance * self.supersteps)
 
     def fixed_points(self) -> FixedPoints:
-        """One where the known labels hold; without them any consensus is one."""
+        """Return *one* with clamped labels; without clamping any consensus is a fixed point."""
         return "one" if self.clamp else "several"
 
     def inputs(self, graph: Graph, features: int) -> Inputs:
@@ -87,10 +88,11 @@ class LabelPropagation(Algorithm):
         return number_of_labels(graph)
 
     def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
-        """``accuracy``: share of the vertices with a true label, seeds left out, that got it (none was not got)."""
+        """Return ``accuracy``, the share of vertices with a true label, except seeds, that got it; a zero vector is
+        wrong."""
         return label_accuracy(values["lp"], self.seeds, graph, self.fraction, self.seed)
 
     def artefacts(self, graph: Graph, values: Values, folder: Path) -> None:
-        """The segmented picture, when the graph is one of pixels."""
+        """Write the segmented picture of a pixel graph."""
         if "height" in graph.meta and "width" in graph.meta:
             write_segmentation(graph, values["lp"].argmax(axis=1), folder / "segmentation.png")

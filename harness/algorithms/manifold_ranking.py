@@ -31,23 +31,23 @@ DEFAULT_QUERIES = 10
 class ManifoldRanking(Algorithm):
     """Multi-manifold ranking (Wang et al. 2013, after Zhou et al. 2004), as in fig. 2.1(c) of the Onyx thesis.
 
-    Feature f ranks all vertices by their likeness to one query on one manifold, a graph whose affinities are column f
+    Feature f ranks all vertices by their similarity to one query on one manifold, a graph whose affinities are column f
     of the vectors w(u, v) on the edges; o is the elementwise product:
 
         mm(v) = alpha (sum_u w(u, v) o mm(u)) o (sum_u w(u, v))^-1 + (1 - alpha) mm0(v)
 
-    In the thesis's text the inverse has lost its left parenthesis, and the last one encloses (1 - alpha) mm0 with the
-    inverse. Read that way a score would grow with the product of the two, with no fixed point at the scale of mm0. With
-    the inverse of the sum as the factor, and the query added, its fixed point is Zhou's: (I - alpha P) mm = (1 - alpha)
-    mm0, P being the affinities with every vertex's in-arcs divided by their total (Zhou et al. divide by the roots of
-    both ends' totals instead). P is stochastic, so the system has one solution for alpha < 1 and the supersteps reach
-    it. A vertex that no arc of a manifold enters keeps its (1 - alpha) mm0. Alpha 0.99 is Zhou's.
+    The thesis's text omits the left parenthesis of the inverse, and the last one encloses (1 - alpha) mm0 with the
+    inverse. Read literally, a score would grow with the product of the two, without a fixed point at the scale of mm0.
+    With the inverse of the sum as the factor, and the query added, the fixed point is Zhou's: (I - alpha P) mm = (1 -
+    alpha) mm0. P contains the affinities with every vertex's in-edges divided by their total (Zhou et al. divide by the
+    square roots of both ends' totals instead). P is stochastic, so the system has one solution for alpha < 1 and the
+    supersteps converge to it. A vertex without in-edges on a manifold keeps its (1 - alpha) mm0. Alpha 0.99 is Zhou's.
 
-    With M ``views`` (:func:`harness.algorithms.views.joined_views`), feature f asks query f // M on view f mod M.
-    ``queries``: the ceil(k / M) vertices, such as "3 17", or *drawn* with ``seed`` among those with out-arcs.
+    With M ``views`` (:func:`harness.algorithms.views.joined_views`), feature f is query f // M on view f mod M.
+    ``queries``: the ceil(k / M) vertices, such as "3 17", or *drawn* with ``seed`` from those with out-edges.
 
-    The bound: a relative error of ``tolerance`` at every source leaves tolerance / (1 - alpha) in the scores, once from
-    settling and once from what was not propagated; rounding enters at every step that a walk takes from its query.
+    The bound: a relative error of ``tolerance`` at every source causes tolerance / (1 - alpha) in the scores, once from
+    settling and once from values not propagated. Rounding errors occur in every step of a walk from its query.
     """
 
     name: ClassVar[str] = "manifold_ranking"
@@ -86,7 +86,7 @@ class ManifoldRanking(Algorithm):
         return "one"
 
     def prepare_graph(self, graph: Graph) -> Graph:
-        """The arcs of all views."""
+        """Return the graph of the edges of all views."""
         return joined_views(graph, self.views, self.neighbours, self.seed)
 
     def inputs(self, graph: Graph, features: int) -> Inputs:
@@ -101,13 +101,14 @@ class ManifoldRanking(Algorithm):
         return Inputs({"query": query, "affinity": affinity}, self.parameter_values())
 
     def default_features(self, graph: Graph) -> int | None:
-        """Ten queries on every view, where answers can be rated."""
+        """Return ten queries on every view if the graph has labels, which rate the answers; otherwise None."""
         return None if graph.labels is None else DEFAULT_QUERIES * number_of_views(self.views)
 
     def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
-        """``precision``: the share of the first ``at`` answers with the query's own label, over all labelled queries.
+        """Return ``precision``: the share of the first ``at`` answers with the query's own label, over all labelled
+        queries.
 
-        Answers are ranked by the sum of the views' scores, each scaled to a total of 1; the query is none of them.
+        Answers are ranked by the sum of the views' scores, each scaled to a total of 1; the query itself is excluded.
         """
         scores = np.asarray(values["mm"], np.float64)
         queries = self._queries(graph, scores.shape[1])

@@ -19,25 +19,25 @@ if TYPE_CHECKING:
 class Multimodal(Algorithm):
     """Graph-based multi-modality learning (Tong et al. 2005), linear fusion, as in fig. 2.1(e) of the Onyx thesis.
 
-    Every arc has one affinity for each of M modalities, a vector w(u, v), and alpha is one of shares:
+    Every edge has one affinity for each of M modalities, a vector w(u, v), and alpha is a vector of shares:
 
         AGGR(v) = sum_u w(u, v)^T . mmode(u)                      (M x k)
         mmode(v) = alpha . AGGR(v) + (1 - alpha . 1) mmode0(v)
 
     alpha . AGGR is sum_m alpha_m sum_u w_m(u, v) mmode(u), so the fixed point is that of Tong et al.'s linear fusion,
-    (I - sum_m alpha_m S_m) mmode = (1 - sum_m alpha_m) mmode0, and S_m, the matrix of the w_m, is theirs: affinities
-    over the roots of both ends' totals, w_m(u, v) = a_m(u, v) / sqrt(sum_v' a_m(u, v') sum_u' a_m(u', v)), on directed
-    graphs too. Each S_m has a spectral norm of at most 1, so the system has one solution for sum_m alpha_m < 1 and the
-    supersteps reach it. (The sequential fusion is one such run a modality, each from the answer of the one before; the
-    figure has no place for it.)
+    (I - sum_m alpha_m S_m) mmode = (1 - sum_m alpha_m) mmode0. S_m, the matrix of the w_m, is theirs: affinities
+    divided by the square roots of both ends' totals, w_m(u, v) = a_m(u, v) / sqrt(sum_v' a_m(u, v') sum_u' a_m(u', v)),
+    on directed graphs too. Each S_m has a spectral norm of at most 1, so the system has one solution for sum_m alpha_m
+    < 1 and the supersteps converge to it. (The sequential fusion is one such run per modality, each starting from the
+    previous answer; the figure does not cover it.)
 
-    The sum of all alpha_m is ``alpha``; ``shares``, such as "2 1 1", divides it among the modalities, evenly when
-    empty. Modalities are the ``views`` of :func:`harness.algorithms.views.joined_views`. mmode0 is 1 at the label of a
-    seed and 0 elsewhere; seeds (``seeds``, ``fraction``, ``seed``) are those of
+    The sum of all alpha_m is ``alpha``. ``shares``, such as "2 1 1", divides it among the modalities, evenly if empty.
+    Modalities are the ``views`` of :func:`harness.algorithms.views.joined_views`. mmode0 is 1 at the label of a seed
+    and 0 elsewhere; seeds (``seeds``, ``fraction``, ``seed``) are those of
     :func:`harness.algorithms.seeding.choose_seeds`.
 
-    The bound: a relative error of ``tolerance`` at every source leaves tolerance / (1 - alpha) in the answer, once from
-    settling and once from what was not propagated; rounding enters at every step that a walk takes from its seed.
+    The bound: a relative error of ``tolerance`` at every source causes tolerance / (1 - alpha) in the answer, once from
+    settling and once from values not propagated. Rounding errors occur in every step of a walk from its seed.
     """
 
     name: ClassVar[str] = "multimodal"
@@ -70,7 +70,7 @@ class Multimodal(Algorithm):
         p.output("mmode", bound=2 * self.tolerance / (1 - self.alpha) + 2.5e-7 * self.supersteps)
 
     def _shares(self) -> list[float]:
-        """The part of alpha that each modality gets; they add up to 1."""
+        """Return the share of alpha of each modality; the shares sum to 1. Raises InvalidInput."""
         count = number_of_views(self.views)
         try:
             shares = [float(word) for word in self.shares.split()] or [1.0] * count
@@ -84,7 +84,7 @@ class Multimodal(Algorithm):
         return "one"
 
     def prepare_graph(self, graph: Graph) -> Graph:
-        """The arcs of all views."""
+        """Return the graph of the edges of all views."""
         return joined_views(graph, self.views, self.neighbours, self.seed)
 
     def inputs(self, graph: Graph, features: int) -> Inputs:
@@ -104,5 +104,6 @@ class Multimodal(Algorithm):
         return number_of_labels(graph)
 
     def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
-        """``accuracy``: share of the vertices with a true label, seeds left out, that got it (none was not got)."""
+        """Return ``accuracy``, the share of vertices with a true label, except seeds, that got it; a zero vector is
+        wrong."""
         return label_accuracy(values["mmode"], self.seeds, graph, self.fraction, self.seed)

@@ -17,18 +17,19 @@ if TYPE_CHECKING:
 class PageRank(Algorithm):
     """PageRank (Page et al. 1999), k personalised vectors as k features; fig. 2.1(f) of the Onyx thesis.
 
-    Fig. 2.1(f) omits vertices without out-edges; their rank would leak. As usual it is spread like the teleport
+    Fig. 2.1(f) omits vertices without out-edges, whose rank would be lost. As usual it is distributed like the teleport
     (Langville & Meyer 2006, sec. 4.1). ``personalise``: *vertices*: feature f teleports to one vertex, drawn with
-    ``seed`` among those with out-edges; *uniform*: every feature teleports everywhere; *auto*: uniform when k = 1.
+    ``seed`` from those with out-edges; *uniform*: every feature teleports to all vertices; *auto*: uniform if k = 1,
+    otherwise vertices. Weights are not used.
 
-    Weights are not used. Settled when a superstep moves the ranks of every feature by no more than ``tolerance`` in the
-    L1 norm, relative to their sum, which is 1. The default is that of the GAP benchmark suite (Beamer et al. 2015) and
-    of LAGraph. It is above what rounding moves in every superstep for ever: 2e-7 to 8e-7 where the ranks of a graph
-    with hubs of 10^3 to 10^4 in-edges are added one by one in any order, 3e-5 at a star of 10^5 equal leaves.
+    A run is settled when a superstep moves the ranks of every feature by no more than ``tolerance`` in the L1 norm,
+    relative to their sum, which is 1. The default is that of the GAP benchmark suite (Beamer et al. 2015) and of
+    LAGraph. It exceeds the movement that rounding causes in every superstep: 2e-7 to 8e-7 if the ranks of a graph with
+    hubs of 10^3 to 10^4 in-edges are summed sequentially in any order, 3e-5 at a star of 10^5 equal leaves.
 
-    The bound: L1 errors of ``tolerance`` at the sources leave tolerance / (1 - alpha) in the ranks, once from settling
-    and once from what was not propagated. Rounding: at s steps from where a walk starts its share is alpha^s, so the
-    rounding of alpha to float32, up to 6e-8, counts once a superstep (5e-6 after 200 on a path of 400 vertices).
+    The bound: L1 errors of ``tolerance`` at the sources cause tolerance / (1 - alpha) in the ranks, once from settling
+    and once from values not propagated. Rounding: s steps after the start of a walk its share is alpha^s, so the
+    rounding of alpha to float32, up to 6e-8, counts once per superstep (5e-6 after 200 on a path of 400 vertices).
     """
 
     name: ClassVar[str] = "pagerank"

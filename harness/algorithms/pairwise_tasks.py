@@ -1,4 +1,4 @@
-"""What belief propagation is asked of a graph: a Markov network's marginals, a pair's disparities, a clean picture."""
+"""Tasks of belief propagation: marginals of a Markov network, disparities of a stereo pair, a denoised picture."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from harness.graph import Graph
 
 Task: TypeAlias = Literal["network", "stereo", "picture"]
-LEVELS = 8  # of a picture, when k is not said
-DISPARITIES = 16  # of a pair, when k is not said: one a pixel from shrink=4 on
+LEVELS = 8  # of a picture, by default
+DISPARITIES = 16  # of a stereo pair, by default: one per pixel from shrink=4 on
 
 
 def task_of(graph: Graph) -> Task:
-    """*network* where there is vertex data "unary", *stereo* for "left" and "right", *picture* for "colour".
+    """Return *network* for vertex data "unary", *stereo* for "left" and "right", *picture* for "colour".
 
     Raises InvalidInput for other graphs.
     """
@@ -33,13 +33,13 @@ def task_of(graph: Graph) -> Task:
         if data in graph.vertex_data:
             return task
     raise InvalidInput(
-        f"graph {graph.name!r} has no potentials and no picture that they could be made of; use a .uai file, or the "
+        f"graph {graph.name!r} has neither potentials nor a picture to derive them from; use a .uai file, or the "
         "graphs motorcycle or photo"
     )
 
 
 def natural_features(graph: Graph) -> int:
-    """The k of the task: the states of the network, disparities, or levels. Raises InvalidInput."""
+    """Return the default k of the task: states of the network, disparities, or grey levels. Raises InvalidInput."""
     match task_of(graph):
         case "network":
             return number_of_states(graph)
@@ -50,7 +50,10 @@ def natural_features(graph: Graph) -> int:
 
 
 def vertex_potentials(kind: str, graph: Graph, features: int, noise: float, seed: int) -> NDArray[np.float32]:
-    """Float32[V, k], the largest of each vertex at 1: *drawn*, or *given* by the task. Raises InvalidInput."""
+    """Return the vertex potentials, float32[V, k], *drawn* or *given* by the task. Raises InvalidInput.
+
+    The largest potential of each vertex is 1.
+    """
     if kind == "drawn":
         return drawn_potentials(graph.num_vertices, features, seed)
     match task_of(graph):
@@ -63,7 +66,7 @@ def vertex_potentials(kind: str, graph: Graph, features: int, noise: float, seed
 
 
 def quality(graph: Graph, belief: NDArray[Any], marginal: bool, noise: float, seed: int) -> dict[str, float]:
-    """How good ``belief`` ``[V, k]`` is: :func:`network_quality`, ``bad_pixels`` or ``agreement``."""
+    """Rate ``belief`` ``[V, k]``: :func:`network_quality`, ``bad_pixels`` or ``agreement``."""
     match task_of(graph):
         case "network":
             return network_quality(graph, belief, marginal) if "pairwise" in graph.edge_data else {}
@@ -74,10 +77,13 @@ def quality(graph: Graph, belief: NDArray[Any], marginal: bool, noise: float, se
 
 
 def network_quality(graph: Graph, belief: NDArray[Any], marginal: bool) -> dict[str, float]:
-    """Of marginals, where exact ones are affordable: ``marginal_error``, the largest absolute error of one, and their
-    ``mean_marginal_error``; and ``contradicted``, if any: how many variables have no marginals, because their part of
-    the network allows no joint state. Of max-marginals: ``log_score`` of the likeliest states, the sum of the
-    logarithms of the potentials they meet, and ``zeros``, how many are zero and left out of it."""
+    """Rate marginals or max-marginals of a network.
+
+    Marginals are rated if the exact ones are affordable: ``marginal_error``, the largest absolute error, and
+    ``mean_marginal_error``. ``contradicted``, if any: the number of variables without marginals, because their part of
+    the network allows no joint state. Max-marginals: ``log_score`` of the likeliest states, the sum of the logarithms
+    of their potentials, and ``zeros``, the number of zero potentials, which the sum excludes.
+    """
     network = MarkovNetwork.from_graph(graph)
     if marginal:
         exact = exact_marginals(network)
@@ -96,8 +102,8 @@ def network_quality(graph: Graph, belief: NDArray[Any], marginal: bool) -> dict[
 
 
 def write_picture(graph: Graph, belief: NDArray[Any], path: Path) -> None:
-    """Write a PNG of the likeliest labels, from black to white; ``meta`` gives height and width."""
-    from PIL import Image  # comes with the photographs' own package
+    """Write a PNG of the likeliest labels, from black to white; ``meta`` gives height and width in pixels."""
+    from PIL import Image  # installed with the photographs' package
 
     grey = belief.argmax(axis=1) * 255.0 / max(belief.shape[1] - 1, 1)
     height, width = int(graph.meta["height"]), int(graph.meta["width"])

@@ -1,4 +1,4 @@
-"""Pictures that show an answer on a pixel graph."""
+"""Pictures of an answer on a pixel graph."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def write_segmentation(graph: Graph, label: NDArray[Any], path: Path) -> None:
 
     The graph's ``meta`` gives height and width, its vertex data ``colour`` ``[V, channels]`` in 0..1.
     """
-    from PIL import Image  # comes with the photographs' own package
+    from PIL import Image  # installed with the photographs' package
 
     height, width = int(graph.meta["height"]), int(graph.meta["width"])
     colour = np.asarray(graph.vertex_data["colour"], np.float64).reshape(len(label), -1)

@@ -15,14 +15,15 @@ if TYPE_CHECKING:
     from harness.graph import Graph
 
 Array = NDArray[Any]
-DRAWN_STATES = 4  # of vertices whose potentials are drawn, as in the Onyx thesis
-LEAST = 1e-37  # of the largest: what is possible but less likely stays possible; float32 would make it zero
+DRAWN_STATES = 4  # of vertices with drawn potentials, as in the Onyx thesis
+LEAST = 1e-37  # relative to the largest: keeps unlikely but possible states possible; float32 would round them to zero
 
 
 def scaled(potentials: Array, name: Callable[[int], str]) -> NDArray[np.float32]:
-    """Potentials ``[N, ...]`` with the largest of each row at 1 and positive ones at 1e-37 or more.
+    """Scale potentials ``[N, ...]`` to a largest of 1 per row; positive ones are kept at 1e-37 or more.
 
-    Raises InvalidInput for negative or infinite ones, and for a row of zeros, by the ``name`` of it: "variable 3".
+    Raises InvalidInput for a negative or infinite potential, and for a row of zeros. ``name`` formats the row's number
+    for the message, as in "variable 3".
     """
     flat = np.asarray(potentials, np.float64).reshape(len(potentials), math.prod(potentials.shape[1:]))
     wrong = np.argwhere(~(np.isfinite(flat) & (flat >= 0)))
@@ -43,13 +44,14 @@ def scaled(potentials: Array, name: Callable[[int], str]) -> NDArray[np.float32]
 
 
 def drawn_potentials(count: int, features: int, seed: int) -> NDArray[np.float32]:
-    """Float32[count, k], the largest of each row at 1: uniform draws from 0.1 to 1."""
+    """Draw potentials uniformly from 0.1 to 1, float32[count, k], and scale the largest of each row to 1."""
     drawn = np.random.default_rng(seed).uniform(0.1, 1.0, (count, features))
     return scaled(drawn, lambda v: f"drawn potentials: vertex {v}")
 
 
 def number_of_states(graph: Graph) -> int:
-    """Of the variable with the most: the columns of vertex data "unary". Raises InvalidInput where it has none."""
+    """Return the largest number of states of a variable: the columns of vertex data "unary". Raises InvalidInput if
+    none."""
     shape = graph.vertex_data["unary"].shape
     if len(shape) != 2 or not shape[1]:
         raise InvalidInput(
@@ -59,8 +61,11 @@ def number_of_states(graph: Graph) -> int:
 
 
 def unary_potentials(graph: Graph, features: int) -> NDArray[np.float32]:
-    """Float32[V, k] from vertex data "unary" ``[V, states]``, zero beyond the states of a variable ("cardinality", if
-    given) and at all states but the observed one ("evidence", if given; -1: none). Raises InvalidInput."""
+    """Return the vertex potentials, float32[V, k], from vertex data "unary" ``[V, states]``.
+
+    They are zero beyond a variable's states ("cardinality", if given) and at all states but the observed one
+    ("evidence", if given; -1: none). Raises InvalidInput.
+    """
     states, unary = number_of_states(graph), np.asarray(graph.vertex_data["unary"], np.float64)
     if features < states:
         raise InvalidInput(
@@ -84,8 +89,10 @@ def unary_potentials(graph: Graph, features: int) -> NDArray[np.float32]:
 def pairwise_potentials(
     kind: str, graph: Graph, features: int, smoothness: float, truncation: float
 ) -> NDArray[np.float32]:
-    """:func:`edge_potentials` of the graph (*edge*), or one :func:`truncated_linear` table (*shared*), which is refused
-    where the graph has potentials of its own. Raises InvalidInput."""
+    """Return the edge potentials of the graph (*edge*), or one :func:`truncated_linear` table (*shared*).
+
+    Raises InvalidInput, also for *shared* on a graph with its own edge potentials.
+    """
     if kind == "edge":
         return edge_potentials(graph, features)
     if "pairwise" in graph.edge_data:
@@ -94,7 +101,10 @@ def pairwise_potentials(
 
 
 def edge_potentials(graph: Graph, features: int) -> NDArray[np.float32]:
-    """Float32[E, k, k] from edge data "pairwise": entry [x, y] of u -> v for u = x and v = y. Raises InvalidInput."""
+    """Return float32[E, k, k] from edge data "pairwise": entry [x, y] of u -> v is for u = x and v = y.
+
+    Raises InvalidInput.
+    """
     if "pairwise" not in graph.edge_data:
         raise InvalidInput(f"graph {graph.name!r} has no potentials on its edges; set potentials=shared")
     tables = graph.edge_data["pairwise"]
@@ -112,7 +122,7 @@ def edge_potentials(graph: Graph, features: int) -> NDArray[np.float32]:
     source, destination = graph.csr.row_of_arc, graph.csr.neighbours
     if (source == destination).any():
         v = destination[source == destination][0]
-        raise InvalidInput(f"graph {graph.name!r} joins variable {v} with itself; make that a unary potential")
+        raise InvalidInput(f"graph {graph.name!r} has an edge from variable {v} to itself; make that a unary potential")
     _require_transposed(graph, tables)
     psi = np.zeros((len(tables), features, features))
     psi[:, :states, :states] = np.where(mask[source][:, :, None] & mask[destination][:, None, :], tables, 0.0)
@@ -120,22 +130,20 @@ def edge_potentials(graph: Graph, features: int) -> NDArray[np.float32]:
 
 
 def _require_transposed(graph: Graph, tables: Array) -> None:
-    """Raise InvalidInput unless the reverse of every arc holds the transpose of its table ``[E, states, states]``."""
+    """Raise InvalidInput unless the reverse of every edge has the transposed table ``[E, states, states]``."""
     if not graph.has_reverse_edges:
-        raise InvalidInput(
-            f"graph {graph.name!r}: some arc has no reverse arc with its transposed potentials; give both"
-        )
+        raise InvalidInput(f"graph {graph.name!r}: an arc has no reverse arc with its transposed potentials; give both")
     other = np.flatnonzero((tables[graph.reverse_edges] != tables.transpose(0, 2, 1)).any(axis=(1, 2)))
     if len(other):
         u, v = graph.csr.row_of_arc[other[0]], graph.csr.neighbours[other[0]]
         raise InvalidInput(
-            f"graph {graph.name!r}: the potentials of arc {v} -> {u} are not those of {u} -> {v}, transposed; "
-            "correct one of them"
+            f"graph {graph.name!r}: the potentials of arc {v} -> {u} are not the transpose of those of {u} -> "
+            f"{v}; correct one of them"
         )
 
 
 def state_mask(graph: Graph) -> NDArray[np.bool_]:
-    """Which states each variable has, bool[V, states]."""
+    """Return which states each variable has, bool[V, states]."""
     states = number_of_states(graph)
     cardinality = graph.vertex_data.get("cardinality", np.full(graph.num_vertices, states))
     mask: NDArray[np.bool_] = np.arange(states) < cardinality[:, None]
@@ -143,10 +151,11 @@ def state_mask(graph: Graph) -> NDArray[np.bool_]:
 
 
 def truncated_linear(features: int, smoothness: float, truncation: float) -> NDArray[np.float32]:
-    """Float32[k, k]: exp(-smoothness * min(|x - y|, truncation)), Potts where truncation = 1. Raises InvalidInput."""
+    """Return exp(-smoothness * min(|x - y|, truncation)), float32[k, k]; Potts if truncation = 1. Raises
+    InvalidInput."""
     if smoothness < 0 or truncation <= 0:
         raise InvalidInput(
-            f"smoothness={smoothness}, truncation={truncation}: the first must be >= 0, the second positive"
+            f"smoothness={smoothness}, truncation={truncation}: smoothness must be >= 0 and truncation positive"
         )
     label = np.arange(features)
     distance = np.minimum(np.abs(label[:, None] - label), truncation)

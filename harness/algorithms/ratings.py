@@ -1,4 +1,4 @@
-"""Ratings of collaborative filtering: which are left out of training, and how well they are predicted."""
+"""Ratings of collaborative filtering: the held-out set and the prediction errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ HELD_OUT = "held_out_arcs"  # in the meta of a training graph
 
 
 def ratings(graph: Graph) -> NDArray[np.float32]:
-    """The weights ``[E]``; raises InvalidInput when they do not differ: all factors would be zero. No arcs is fine."""
+    """Return the weights ``[E]``. Raises InvalidInput if all are equal, since all factors would be zero.
+
+    A graph without edges is valid.
+    """
     if not graph.num_edges:
         return np.zeros(0, np.float32)
     if graph.weights is None or np.ptp(graph.weights) == 0:
@@ -26,22 +29,24 @@ def ratings(graph: Graph) -> NDArray[np.float32]:
 
 
 def drawn_ratings(graph: Graph, seed: int) -> Graph:
-    """The graph with a whole number from 1 to 5 on every arc, the same both ways; drawn by hashing the pair of vertices
-    and ``seed`` (:func:`harness.algorithms.hashed_pairs.hashed_pairs`)."""
+    """Return the graph with an integer from 1 to 5 on every edge, equal in both directions.
+
+    The numbers are hashes of the pair of vertices and ``seed`` (:func:`harness.algorithms.hashed_pairs.hashed_pairs`).
+    """
     return graph.with_weights((1 + hashed_pairs(graph, seed) % np.uint64(5)).astype(np.float32))
 
 
 def held_out(graph: Graph, share: float, seed: int) -> NDArray[np.bool_]:
-    """Which arcs are left out of training, ``[E]``: a ``share`` of the pairs of vertices, u -> v with v -> u.
+    """Draw the edges held out of training, bool[E]: a ``share`` of the pairs of vertices, u -> v together with v -> u.
 
-    Raises InvalidInput when ``share`` is outside [0, 1) or leaves nothing for training.
+    Raises InvalidInput if ``share`` is outside [0, 1) or leaves nothing for training.
     """
     if HELD_OUT in graph.meta:
         raise InvalidInput(
-            f"graph {graph.name!r} has lost its held-out ratings already; give the graph from before prepare_graph"
+            f"graph {graph.name!r} has its held-out ratings removed already; give the graph from before prepare_graph"
         )
     if not 0.0 <= share < 1.0:
-        raise InvalidInput(f"holdout={share}: the share of ratings left out lies in [0, 1)")
+        raise InvalidInput(f"holdout={share}: the share of held-out ratings lies in [0, 1)")
     if share == 0 or not graph.num_edges:
         return np.zeros(graph.num_edges, np.bool_)
     ends = np.sort([graph.csr.row_of_arc.astype(np.int64), graph.csr.neighbours.astype(np.int64)], axis=0)
@@ -53,16 +58,16 @@ def held_out(graph: Graph, share: float, seed: int) -> NDArray[np.bool_]:
 
 
 def training(graph: Graph, held: NDArray[np.bool_]) -> Graph:
-    """The graph without the ratings held out; it remembers that it lacks them."""
+    """Return the graph without the held-out ratings; its ``meta`` records their number."""
     kept = graph.select_arcs(~held)
     kept.meta[HELD_OUT] = int(np.count_nonzero(held))
     return kept
 
 
 def prediction_errors(graph: Graph, factors: NDArray[Any], held: NDArray[np.bool_]) -> dict[str, float]:
-    """Root mean square errors of mean + x_u . x_v: ``train_rmse`` and, where arcs are held out, ``rmse``.
+    """Return root mean square errors of mean + x_u . x_v: ``train_rmse`` and, if edges are held out, ``rmse``.
 
-    ``graph``: with the arcs held out. ``factors``: ``[V, k]``.
+    ``graph``: including the held-out edges. ``factors``: ``[V, k]``.
     """
     given, x = ratings(graph), factors.astype(np.float64)
     mean = float(given[~held].mean(dtype=np.float64))

@@ -1,4 +1,4 @@
-"""Seeds of label propagation: which vertices are labelled from the start, and how; the same for every engine."""
+"""Seeds of label propagation: the vertices labelled at the start, and their labels; the same for every engine."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ SEEDINGS = ("auto", "labels", "colour", "random")
 
 
 def number_of_labels(graph: Graph) -> int | None:
-    """How many different true labels the graph has (0 .. n-1), if it has any."""
+    """Return the number of different true labels of the graph (0 .. n-1), or None without labels."""
     if graph.labels is None or not len(graph.labels) or int(graph.labels.max()) < 0:
         return None
     return int(graph.labels.max()) + 1
 
 
 def resolve_seeding(seeding: str, graph: Graph, features: int) -> str:
-    """What ``auto`` means here: true labels where their number is k, else colours where there are any, else random.
+    """Resolve ``auto``: true labels if their number is k, otherwise colours if present, otherwise random.
 
-    Raises InvalidInput when the graph cannot be seeded as asked.
+    Raises InvalidInput if the graph cannot be seeded in the requested way.
     """
     if seeding not in SEEDINGS:
         raise InvalidInput(f"seeds={seeding!r} is not known; it is one of {', '.join(SEEDINGS)}")
@@ -47,14 +47,14 @@ def resolve_seeding(seeding: str, graph: Graph, features: int) -> str:
 
 
 def choose_seeds(seeding: str, graph: Graph, features: int, fraction: float, seed: int) -> NDArray[np.int64]:
-    """The label of every seed vertex, -1 elsewhere.
+    """Return the label of every seed vertex, -1 elsewhere; int64[V].
 
     *labels*: a ``fraction`` of the vertices of every true class, at least one of each. *colour* and *random*: a
-    ``fraction`` of all vertices, at least k where there are as many; *colour* gives them the label of the nearest of
-    k colours (k-means++ over the seeds' own colours; a colour may end up with no seed), *random* every label once and
-    then labels drawn uniformly.
+    ``fraction`` of all vertices, at least k if the graph has that many. *colour* assigns the label of the nearest of k
+    colours (k-means++ over the seeds' own colours; a colour may end up without seeds). *random* assigns every label
+    once and the rest uniformly at random.
 
-    Raises InvalidInput when ``fraction`` is outside (0, 1] or the graph cannot be seeded as asked.
+    Raises InvalidInput if ``fraction`` is outside (0, 1] or the graph cannot be seeded in the requested way.
     """
     if not 0.0 < fraction <= 1.0:
         raise InvalidInput(f"fraction={fraction}: the share of seed vertices lies in (0, 1]")
@@ -80,10 +80,10 @@ def choose_seeds(seeding: str, graph: Graph, features: int, fraction: float, see
 
 
 def label_accuracy(scores: NDArray[Any], seeding: str, graph: Graph, fraction: float, seed: int) -> dict[str, float]:
-    """``accuracy``: the share of the vertices with a true label, seeds left out, whose label scores best.
+    """Return ``accuracy``: the share of vertices with a true label, except seeds, whose label has the highest score.
 
-    ``scores``: ``[V, k]``; the seeds are those of :func:`choose_seeds` with the same arguments. A vertex without any
-    score is wrong. Empty where seeds are not true labels, or no vertex is asked.
+    ``scores``: ``[V, k]``. The seeds are those of :func:`choose_seeds` with the same arguments. A vertex with only zero
+    scores is wrong. Empty if seeds are not true labels, or if no vertex remains.
     """
     features = scores.shape[1]
     if resolve_seeding(seeding, graph, features) != "labels":
@@ -105,5 +105,5 @@ def _palette_labels(colours: NDArray[Any], count: int, generator: np.random.Gene
         return np.unique(points, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64) % count
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "One of the clusters is empty", UserWarning)
-        _, labels = kmeans2(points, count, minit="++", seed=generator)  # called rng from SciPy 1.15 on
+        _, labels = kmeans2(points, count, minit="++", seed=generator)  # named rng from SciPy 1.15 on
     return np.asarray(labels, np.int64)

@@ -25,18 +25,19 @@ if TYPE_CHECKING:
 
 
 class SSSP(Algorithm):
-    """Shortest paths from k sources as k features, by relaxing every arc of what moved (Bellman 1958, Ford 1956).
+    """Shortest paths from k sources as k features, by relaxing the out-edges of moved vertices (Bellman 1958, Ford
+    1956).
 
-    distance_v = min(distance_v, min_u distance_u + w(u, v)) over the arcs u -> v, until nothing moves. Arcs are
-    followed in their direction; without weights every one has length 1. Negative weights are refused. A vertex that no
-    path reaches stays at infinity.
+    distance_v = min(distance_v, min_u distance_u + w(u, v)) over the edges u -> v, until nothing moves. Edges are
+    followed in their direction; without weights every edge has length 1. Negative weights are refused. An unreachable
+    vertex stays at infinity.
 
-    ``sources``: the vertices, such as "3 17", or *drawn* with ``seed`` among those with out-arcs
+    ``sources``: the vertices, such as "3 17", or *drawn* with ``seed`` from those with out-edges
     (:func:`harness.algorithms.starting_vertices.starting_vertices`).
 
     The bound: a distance is a sum of lengths >= 0 along its path, so each of its h float32 additions adds a relative
-    error of up to 6e-8, and a path that is the shortest only to rounding is off by no more. Roundings go either way:
-    paths of 1,800 arcs on the world's highways gave 3e-6 at most, of 2,700 arcs on a grid 2e-6.
+    error of up to 6e-8. A path that is shortest only up to rounding has no larger error. Roundings have either sign:
+    paths of 1,800 edges on the world's highways gave 3e-6 at most, of 2,700 edges on a grid 2e-6.
     """
 
     name: ClassVar[str] = "sssp"
@@ -75,7 +76,7 @@ class SSSP(Algorithm):
         return 1
 
     def settled_answer(self, graph: Graph, features: int) -> Answer:
-        """By Dijkstra's method, in SciPy."""
+        """Compute the distances by Dijkstra's method, in SciPy."""
         sources = starting_vertices(self.sources, graph, features, self.seed)
         distance = path_lengths(graph, sources, weighted=True)
         allowance = length_allowances(graph, sources, distance)
@@ -83,5 +84,6 @@ class SSSP(Algorithm):
         return Answer({"distance": distance}, DIJKSTRA, {"distance": Allowance(allowance)}, farthest)
 
     def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
-        """``reached``: share of (vertex, source) pairs with a path; ``farthest``: the largest distance among them."""
+        """Return ``reached``, the share of (vertex, source) pairs with a path, and ``farthest``, the largest
+        distance."""
         return reached(values["distance"])

@@ -1,4 +1,4 @@
-"""Vertices that a run starts from: one for each feature, named or drawn; the same for every engine."""
+"""Starting vertices of a run: one for each feature, named or drawn; the same for every engine."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ DRAWN = "drawn"
 
 
 def starting_vertices(given: str, graph: Graph, count: int, seed: int) -> NDArray[np.int64]:
-    """``count`` vertices, ``[count]``: those ``given`` as numbers with blanks or commas between, or ``drawn``.
+    """Return ``count`` vertices, int64[count]: numbers in ``given``, separated by blanks or commas, or ``drawn``.
 
-    *drawn*: with ``seed``, among the vertices with out-arcs (of all, where none has any); different ones while there
-    are enough. Raises InvalidInput for another number of vertices than ``count``, or one out of range.
+    *drawn*: with ``seed``, from the vertices with out-edges (from all if none has any), without repetition if there are
+    enough. Raises InvalidInput if the number of vertices is not ``count`` or a vertex is out of range.
     """
     if given == DRAWN:
         if not graph.num_vertices:
@@ -31,27 +31,30 @@ def starting_vertices(given: str, graph: Graph, count: int, seed: int) -> NDArra
     words = [word for word in re.split(r"[\s,]+", given) if word]
     for word in words:
         if not word.isascii() or not word.isdigit():
-            raise InvalidInput(f"{word!r} is no vertex; give vertex numbers with blanks between, or {DRAWN}")
+            raise InvalidInput(f"{word!r} is not a vertex; give vertex numbers separated by blanks, or {DRAWN}")
         if int(word) >= graph.num_vertices:
             raise InvalidInput(
                 f"vertex {word} is out of range: graph {graph.name!r} has the vertices 0 to {graph.num_vertices - 1}"
             )
     if len(words) != count:
-        raise InvalidInput(f"{len(words)} vertices are given, {count} are needed; give as many, or change the features")
+        raise InvalidInput(
+            f"{len(words)} vertices are given, {count} are needed; give that many, or change the features"
+        )
     return np.array([int(word) for word in words], np.int64)
 
 
 def zero_at(vertices: NDArray[np.int64], graph: Graph) -> NDArray[np.float32]:
-    """``[V, k]``: in column f 0 at ``vertices[f]`` and infinity elsewhere."""
+    """Return ``[V, k]``: column f is 0 at ``vertices[f]`` and infinity elsewhere."""
     start = np.full((graph.num_vertices, len(vertices)), np.inf, np.float32)
     start[vertices, np.arange(len(vertices))] = 0.0
     return start
 
 
 def reached(distance: NDArray[np.generic]) -> dict[str, float]:
-    """``reached``: share of (vertex, source) pairs at a finite ``distance``; ``farthest``: the largest of these.
+    """Return ``reached``, the share of (vertex, source) pairs at a finite ``distance``, and ``farthest``, the largest
+    one.
 
-    Unreachable vertices are at infinity; that takes no part in ``farthest``.
+    Unreachable vertices are at infinity and excluded from ``farthest``.
     """
     finite = distance[np.isfinite(distance)]
     return {"reached": finite.size / max(distance.size, 1), "farthest": float(finite.max(initial=0.0))}

@@ -1,4 +1,4 @@
-"""Stereo matching: how well k disparities fit at each pixel of a pair of pictures, and how many are wrong."""
+"""Stereo matching: the likelihood of k disparities at each pixel of a pair of pictures, and the share of wrong ones."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from harness.graph import Graph
 
-WEIGHT = 0.07  # of a grey step of 1/255, as in Felzenszwalb & Huttenlocher 2006, sec. 6
-TRUNCATION = 15.0  # grey steps of 1/255, as there
+WEIGHT = 0.07  # per grey step of 1/255 (Felzenszwalb & Huttenlocher 2006, sec. 6)
+TRUNCATION = 15.0  # grey steps of 1/255, same source
 
 
 def disparities(graph: Graph, features: int) -> NDArray[np.float64]:
-    """The disparity of each label in pixels, float64[k]: evenly from 0 on, over the graph's "range"."""
+    """Return the disparity of each label in pixels, float64[k]: evenly spaced from 0 over the graph's "range"."""
     return np.asarray(np.arange(features) * (float(graph.meta["range"]) / features), np.float64)
 
 
 def matching(graph: Graph, features: int) -> NDArray[np.float64]:
-    """exp(-WEIGHT * min(|left - right shifted|, TRUNCATION)), the mean over colours; float64[V, k].
+    """Return exp(-WEIGHT * min(|left - right shifted|, TRUNCATION)), with the mean over colours; float64[V, k].
 
-    Between pixels the right picture is interpolated; where a disparity leads out of it nothing is known, and the
-    difference counts as truncated.
+    The right picture is interpolated between pixels. A disparity that leads outside of it counts as a truncated
+    difference.
     """
     height, width = int(graph.meta["height"]), int(graph.meta["width"])
     left, right = (
@@ -43,8 +43,10 @@ def matching(graph: Graph, features: int) -> NDArray[np.float64]:
 
 
 def bad_pixels(graph: Graph, belief: NDArray[Any]) -> dict[str, float]:
-    """``bad_pixels``: share of the pixels of known disparity whose likeliest one is off by more than a pixel, or by
-    more than the step between labels where that is larger."""
+    """Return ``bad_pixels``: the share of pixels of known disparity whose likeliest disparity is wrong.
+
+    It is wrong if it is off by more than one pixel, or by more than the step between labels if that is larger.
+    """
     offered = disparities(graph, belief.shape[1])
     truth = np.asarray(graph.vertex_data["disparity"], np.float64)
     known = np.isfinite(truth)

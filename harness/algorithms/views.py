@@ -1,4 +1,4 @@
-"""Several views of the same vertices, each a graph of its own: the manifolds and the modalities of learning."""
+"""Views of the same vertices, each a graph of its own: the manifolds and the modalities of learning."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     import scipy.sparse
 
 VIEWS = ("pixels", "projections", "gradients")
-DRAWN = 3  # modalities of a graph whose vertices carry no images
+DRAWN = 3  # number of modalities of a graph without images
 AFFINITY = "affinity"
 
 
 def number_of_views(views: str) -> int:
-    """How many there are in a list of views with blanks between; *auto* stands for three.
+    """Return the number of views in a list separated by blanks; *auto* means three.
 
-    Raises InvalidInput for a name that is none of VIEWS, or none at all.
+    Raises InvalidInput for an empty list or a name that is not in VIEWS.
     """
     names = views.split()
     if names == ["auto"]:
@@ -37,15 +37,15 @@ def number_of_views(views: str) -> int:
 
 
 def joined_views(graph: Graph, views: str, neighbours: int, seed: int) -> Graph:
-    """The undirected graph of all arcs of the views, ``edge_data["affinity"]`` holding their affinities ``[E, M]``.
+    """Return the undirected graph of all edges of the views, with affinities ``edge_data["affinity"]`` ``[E, M]``.
 
-    In every view an image is joined with its ``neighbours`` nearest ones, either way round, with affinity
-    exp(-d^2 / sigma^2), sigma being the mean distance of these; 0 where only another view has the arc. Views of
+    In every view an image is joined with its ``neighbours`` nearest ones, in both directions, with affinity exp(-d^2 /
+    sigma^2); sigma is the mean distance of these. The affinity is 0 if only another view has the edge. Views of
     ``vertex_data["pixels"]`` (square images): *pixels*; *projections*, half as many Gaussian projections of them, drawn
-    with ``seed``; *gradients*, differences of pixels side by side and one above the other.
+    with ``seed``; *gradients*, differences of horizontally and vertically adjacent pixels.
 
-    *auto*: all three where there are images; otherwise the graph itself, see :func:`affinities`. Distances are taken
-    between all pairs, in blocks. Raises InvalidInput where the graph has no images that the views ask for.
+    *auto*: all three if there are images; otherwise the graph itself, see :func:`affinities`. Distances are computed
+    between all pairs, in blocks. Raises InvalidInput if the graph lacks the images that the views need.
     """
     number_of_views(views)
     if "pixels" not in graph.vertex_data:
@@ -65,11 +65,11 @@ def joined_views(graph: Graph, views: str, neighbours: int, seed: int) -> Graph:
 
 
 def affinities(graph: Graph, views: str, seed: int) -> NDArray[np.float32]:
-    """How alike the ends of every arc are in each view, ``[E, M]``: those of :func:`joined_views`.
+    """Return the affinity of the ends of every edge in each view, ``[E, M]``: those of :func:`joined_views`.
 
-    On a graph without them, three modalities that are drawn: the weights (or 1), each times a number from 0.5 to 1.5 by
-    a hash of the two ends, the view and ``seed`` (:func:`harness.algorithms.hashed_pairs.hashed_pairs`): two vertices
-    are as alike one way as the other, and what is asked of them stays the same when other arcs come or go.
+    On a graph without them, three modalities are generated: the weights (or 1), each times a number from 0.5 to 1.5.
+    The number is a hash of the two ends, the view and ``seed`` (:func:`harness.algorithms.hashed_pairs.hashed_pairs`).
+    So affinities are symmetric, and do not change when other edges are added or removed.
 
     Raises InvalidInput for negative weights.
     """
@@ -98,7 +98,7 @@ def _view(graph: Graph, name: str, seed: int) -> NDArray[np.float64]:
 
 
 def _nearest(points: NDArray[np.float64], neighbours: int) -> scipy.sparse.csr_array:
-    """``[V, V]``: the affinities of points ``[V, d]`` with their nearest ones; of equally near ones the first."""
+    """Return the affinities ``[V, V]`` of points ``[V, d]`` with their nearest ones; ties go to the lower index."""
     import scipy.sparse
 
     count, block = len(points), 1024

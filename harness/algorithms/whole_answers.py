@@ -1,6 +1,6 @@
-"""Answers by methods of their own, fast at any size: what settled traversals, components and cores are held against.
+"""Exact answers by independent methods that are fast at any size: expected results of traversals, components and cores.
 
-A superstep of the float64 reference visits every arc, and paths on a road network take thousands of supersteps; and a
+A superstep of the float64 reference visits every edge, and paths on a road network take thousands of supersteps. A
 residual of distances accepts wrong ones.
 """
 
@@ -23,8 +23,10 @@ UNIT_ROUNDOFF = 2.0**-24
 
 
 def path_lengths(graph: Graph, sources: NDArray[np.int64], *, weighted: bool) -> NDArray[np.float64]:
-    """``[V, k]``: the length of the shortest path from each of k ``sources`` in float64, infinity where there is none;
-    by the weights (>= 0, or 1 where there are none), or by the number of arcs."""
+    """Return the length of the shortest path from each of k ``sources``, float64[V, k], infinity if there is none.
+
+    The length is the sum of weights (>= 0, or 1 without weights), or the number of edges.
+    """
     from scipy.sparse import csgraph
 
     found = csgraph.dijkstra(_matrix(graph, weighted), indices=sources, unweighted=not weighted)
@@ -32,11 +34,12 @@ def path_lengths(graph: Graph, sources: NDArray[np.int64], *, weighted: bool) ->
 
 
 def length_allowances(graph: Graph, sources: NDArray[np.int64], lengths: NDArray[np.float64]) -> NDArray[np.float64]:
-    """``[V, k]``: by how much a shortest path's length, added up in float32 from the source on, may be off.
+    """Return the allowed error, ``[V, k]``, of a shortest path's length summed sequentially from the source in float32.
 
-    An addition that gives d is off by 2^-24 d at most, and never gives less than it began with. So the computed lengths
-    lie between the shortest paths of a graph whose arcs into v are by 2^-24 d(v) shorter, and one whose are longer: the
-    error follows from the additions along the shortest path, and along those that rounding can put in its place.
+    An addition with result d has an error of at most 2^-24 d, and its result is at least its first operand. Therefore
+    the computed lengths lie between the shortest paths of two graphs, whose edges into v are shorter and longer by
+    2^-24 d(v). The error follows from the additions along the shortest path, and along those that rounding can
+    substitute for it.
     """
     from scipy.sparse import csgraph
 
@@ -55,7 +58,7 @@ def length_allowances(graph: Graph, sources: NDArray[np.int64], lengths: NDArray
 
 
 def hops(graph: Graph, sources: NDArray[np.int64]) -> int:
-    """The largest number of arcs from the nearest of some ``sources`` to a vertex that they reach."""
+    """Return the largest number of edges from the nearest of some ``sources`` to a vertex that they reach."""
     from scipy.sparse import csgraph
 
     if not len(sources):
@@ -65,7 +68,7 @@ def hops(graph: Graph, sources: NDArray[np.int64]) -> int:
 
 
 def least_members(graph: Graph) -> NDArray[np.int64]:
-    """``[V]``: the least vertex that each is weakly connected with."""
+    """Return the least vertex of each vertex's weak component, int64[V]."""
     from scipy.sparse import csgraph
 
     _, component = csgraph.connected_components(_matrix(graph, weighted=False), directed=True, connection="weak")
@@ -74,11 +77,11 @@ def least_members(graph: Graph) -> NDArray[np.int64]:
 
 
 def core_members(graph: Graph, core: int) -> tuple[NDArray[np.bool_], int]:
-    """``[V]``: whether a vertex is in the ``core``-core of a simple undirected graph (both arcs of every edge); and the
-    number of rounds in which the others are taken away.
+    """Return whether each vertex is in the ``core``-core of a simple undirected graph, bool[V], and the number of
+    rounds.
 
-    Arcs of the vertices that have just been taken away are visited once, whatever the number of rounds (Matula & Beck
-    1983).
+    Every edge is stored in both directions. A round removes the vertices that have too few neighbours left. The edges
+    of each removed vertex are visited once, for any number of rounds (Matula & Beck 1983).
     """
     alive, degree, rounds = np.ones(graph.num_vertices, np.bool_), graph.out_degrees.copy(), 0
     neighbours = _matrix(graph, weighted=False)
@@ -94,7 +97,8 @@ def core_members(graph: Graph, core: int) -> tuple[NDArray[np.bool_], int]:
 
 
 def _matrix(graph: Graph, weighted: bool) -> scipy.sparse.csr_array:
-    """``[V, V]``, parallel arcs and those of length 0 kept: SciPy's graph routines take each as an arc."""
+    """Return the matrix ``[V, V]``, with parallel edges and those of length 0 stored: SciPy's graph routines use
+    each."""
     from scipy.sparse import csr_array
 
     data: NDArray[Any] = graph.weights if weighted and graph.weights is not None else np.ones(graph.num_edges)

@@ -109,7 +109,7 @@ def test_a_vertex_without_ratings_gets_zero_factors_and_all_sides_are_not_rated(
     [
         ({"lam": 0.0}, "lam=0.0: the regularisation must be positive"),
         ({"lam": -1.0}, "lam=-1.0"),
-        ({"holdout": 1.0}, r"holdout=1.0: the share of ratings left out lies in \[0, 1\)"),
+        ({"holdout": 1.0}, r"holdout=1.0: the share of held-out ratings lies in \[0, 1\)"),
         ({"holdout": -0.1}, "holdout=-0.1"),
         ({"sides": "both"}, "sides='both' is not known; it is alternate or all"),
     ],

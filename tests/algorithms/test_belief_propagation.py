@@ -309,7 +309,7 @@ TABLE = np.array([[1.0, 2.0], [3.0, 4.0]])
         ({"pairwise": np.zeros((2, 2, 2))}, {}, "'pair': arc 0 -> 1 has potentials that are all zero"),
         ({"pairwise": np.ones((2, 2, 3))}, {}, r"pairwise potentials of shape \(2, 3\); make them square"),
         ({"pairwise": np.ones((2, 3, 3))}, {}, "pairwise potentials of 3 states and unary ones of 2; pad"),
-        ({"pairwise": np.stack([TABLE, TABLE])}, {}, "potentials of arc 1 -> 0 are not those of 0 -> 1, transposed"),
+        ({"pairwise": np.stack([TABLE, TABLE])}, {}, "arc 1 -> 0 are not the transpose of those of 0 -> 1"),
         ({"pairwise": -np.ones((2, 2, 2))}, {}, "arc 0 -> 1 has the potential -1; potentials are finite and >= 0"),
         ({"unary": np.array([[1, np.inf], [1, 1]])}, {}, "variable 0 has the potential inf"),
         ({"evidence": np.array([-1, 2])}, {}, "variable 1 .* is observed in state 2; it has the states 0 to 1"),
@@ -317,7 +317,7 @@ TABLE = np.array([[1.0, 2.0], [3.0, 4.0]])
         ({}, {"potentials": "shared"}, "has potentials on its edges; set potentials=edge"),
         ({}, {"damping": 1.0}, r"damping=1.0: the share of the old message lies in \[0, 1\)"),
         ({"pairwise": None}, {"potentials": "shared", "smoothness": -1.0}, "smoothness=-1.0, truncation=2.0"),
-        ({"pairwise": None}, {"potentials": "shared", "truncation": 0.0}, "truncation=0.0: the first must be"),
+        ({"pairwise": None}, {"potentials": "shared", "truncation": 0.0}, "truncation=0.0: smoothness must be"),
     ],
 )  # fmt: skip
 def test_what_is_no_network_is_refused(changes, options, words):
@@ -340,7 +340,7 @@ def test_potentials_of_one_direction_alone_are_refused():
     arc = Graph.from_edges(
         [0], [1], name="arc", vertex_data={"unary": np.ones((2, 2))}, edge_data={"pairwise": np.ones((1, 2, 2))}
     )
-    with pytest.raises(InvalidInput, match="'arc': some arc has no reverse arc with its transposed potentials"):
+    with pytest.raises(InvalidInput, match="'arc': an arc has no reverse arc with its transposed potentials"):
         BeliefPropagation(potentials="edge").inputs(arc, 2)
 
 
@@ -348,14 +348,14 @@ def test_a_variable_joined_with_itself_is_refused():
     loop = Graph.from_edges(
         [0], [0], name="loop", vertex_data={"unary": np.ones((1, 2))}, edge_data={"pairwise": np.ones((1, 2, 2))}
     )
-    with pytest.raises(InvalidInput, match="joins variable 0 with itself"):
+    with pytest.raises(InvalidInput, match="has an edge from variable 0 to itself"):
         BeliefPropagation(potentials="edge").inputs(loop, 2)
 
 
 def test_a_graph_of_nothing_that_could_be_inferred_is_refused():
     plain = Graph.from_edges([0, 1], [1, 0], name="plain")
     for ask in (lambda a: a.inputs(plain, 2), lambda a: a.default_features(plain)):
-        with pytest.raises(InvalidInput, match="'plain' has no potentials and no picture"):
+        with pytest.raises(InvalidInput, match="'plain' has neither potentials nor a picture"):
             ask(BeliefPropagation())
 
 

@@ -233,7 +233,7 @@ def test_a_picture_has_eight_levels_when_nothing_is_said(coins):
 def test_potentials_are_drawn_for_a_graph_without_any():
     u, v = lattice_edges(5, 6, diagonals=False)
     graph = Graph.from_edges(u, v, num_vertices=30, name="bare", symmetrize=True)
-    with pytest.raises(InvalidInput, match="has no potentials"):
+    with pytest.raises(InvalidInput, match="has neither potentials"):
         BeliefPropagation().default_features(graph)
     algorithm = BeliefPropagation(vertices="drawn")
     k = algorithm.default_features(graph)

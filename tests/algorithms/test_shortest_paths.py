@@ -141,8 +141,8 @@ PAIR = Graph.from_edges([0, 1], [1, 0], name="pair")
     ("sources", "words"),
     [
         ("0 2", "vertex 2 is out of range: graph 'pair' has the vertices 0 to 1"),
-        ("-1 0", "'-1' is no vertex"),
-        ("first 0", "'first' is no vertex; give vertex numbers with blanks between, or drawn"),
+        ("-1 0", "'-1' is not a vertex"),
+        ("first 0", "'first' is not a vertex; give vertex numbers separated by blanks, or drawn"),
         ("0", "1 vertices are given, 2 are needed"),
         ("0, 1, 0", "3 vertices are given, 2 are needed"),
     ],
