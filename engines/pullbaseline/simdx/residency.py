@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from engines.pullbaseline.simdx.resolve import resolve
 from harness.api import EngineFailure, ThreadEngine, blocks_of_multiprocessor, registers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from engines.pullbaseline.schedules import SimdxSchedule
     from harness.api import Graph, Program
@@ -56,6 +57,20 @@ class ResidentEngine(ThreadEngine):
     """
 
     schedule: SimdxSchedule
+    resolved: SimdxSchedule
+
+    def resolve(self) -> SimdxSchedule:
+        """Return the schedule with every option filled in that is known before kernels are compiled."""
+        return resolve(self.schedule, self.program, self.layout.features)
+
+    def resolved_options(self) -> Mapping[str, Any]:
+        """Return the resolved options, with the blocks of fused kernels once these are loaded.
+
+        ``resident_blocks`` is a list, in the order of the kernels, where these have different numbers of blocks.
+        """
+        blocks = list(self.blocks_of.values())
+        found = {"resident_blocks": blocks[0] if len(set(blocks)) == 1 else blocks} if blocks else {}
+        return {**super().resolved_options(), **found}
 
     @property
     @abstractmethod
@@ -102,4 +117,6 @@ class ResidentEngine(ThreadEngine):
     def explain(self) -> str:
         """With the blocks of fused kernels."""
         told = [f"{name}: {blocks} blocks, all resident" for name, blocks in self.blocks_of.items()]
+        if self.fused and self.resolved.resident_blocks is None and not told:
+            told = ["resident_blocks: as many as the device holds at once, known once the kernels are loaded"]
         return "\n".join([*told, super().explain()])

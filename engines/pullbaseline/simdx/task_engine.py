@@ -8,7 +8,7 @@ import numpy as np
 
 from engines.pullbaseline.simdx.activity import Activity, activity
 from engines.pullbaseline.simdx.residency import ResidentEngine
-from engines.pullbaseline.simdx.tasks import BIN_SIZE, SIZES, TaskFunctions, task_kernels
+from engines.pullbaseline.simdx.tasks import SIZES, TaskFunctions, task_kernels
 from harness.api import EngineFailure, Launch, RunStatistics, Superstep
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from harness.api import CudaKernelBuilder, Inputs
 
-PULL_SHARE = 0.3  # of all edges (sec. 5)
 THREADS = 512  # of a block: a global barrier waits for half as many blocks as with 256
 BLOCKS = 512  # of kernels that are not fused: about as many as an H100 holds at once
 MOST_RESIDENT = 2048 * 160  # threads of a device, at most
@@ -42,25 +41,21 @@ class TaskEngine(ResidentEngine):
             super().plan()
             return
         self.direction, self.block = "push", THREADS
-        share = self.schedule.pull_share
-        self.dense_share = PULL_SHARE if share is None else share
+        assert self.resolved.pull_share is not None
+        self.dense_share = self.resolved.pull_share
 
         def make(name: str, template: str, signature: Sequence[tuple[str, str]]) -> CudaKernelBuilder:
             return self.builder(name, template, signature)
 
-        functions = TaskFunctions(self.active, self.schedule, make)
-        for kernel in task_kernels(functions, self.schedule):
+        functions = TaskFunctions(self.active, self.resolved, make)
+        for kernel in task_kernels(functions, self.resolved):
             blocks = 1 if kernel.name == "note_superstep" else BLOCKS
             self.launches.append(Launch(kernel, "all", 1, blocks=blocks))
 
     @property
     def fused(self) -> bool:
         """Whether one launch does many supersteps."""
-        if isinstance(self.active, Activity):
-            return self.schedule.fusion != "none"
-        if self.schedule.fusion is None and self.schedule.resident_blocks is None:
-            return all(self.layout.stride(prop.shape) == 1 for prop in self.program.properties.values())
-        return self.schedule.fusion != "none"
+        return self.resolved.fusion != "none"
 
     def by_degree(self, degrees: NDArray[Any]) -> tuple[NDArray[np.bool_], ...]:
         """Which vertices are in the small, the middle and the large list by some degrees, bool[V] each."""
@@ -77,7 +72,7 @@ class TaskEngine(ResidentEngine):
             for size, mask in zip(SIZES, self.by_degree(self.graph.out_degrees), strict=True)
         }
         blocks = max(self.blocks_of.values(), default=MOST_RESIDENT // self.block) if self.fused else BLOCKS
-        bin_size = 0 if self.schedule.filter == "ballot" else self.schedule.bin_size or BIN_SIZE
+        bin_size = self.resolved.bin_size or 0
         found |= self.lock_array()
         found |= {
             "bins": (bin_size * blocks * self.block, np.uint32), "bin_counts": (blocks * self.block, np.uint32),
@@ -132,7 +127,7 @@ class TaskEngine(ResidentEngine):
         statistics = super().run(max_supersteps)
         if self.schedule.filter == "online" and int(self.memory.arrays["tasks"][FAILED]):
             raise EngineFailure(
-                f"a bin of {self.schedule.bin_size or BIN_SIZE} vertices overflowed in superstep {self.done}, and the "
+                f"a bin of {self.resolved.bin_size} vertices overflowed in superstep {self.done}, and the "
                 "online filter is the only one; give filter=jit, or a larger bin_size"
             )
         return statistics

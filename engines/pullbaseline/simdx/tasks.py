@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engines.pullbaseline.simdx.functions import NEVER, START, Function, arrays_of
+from engines.pullbaseline.simdx.resolve import BIN_SIZE
 from harness.api import CudaKernel, combine_threads
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     MakeBuilder = Callable[[str, str, Sequence[tuple[str, str]]], CudaKernelBuilder]
 
 OPERATION = {"sum": "Add", "min": "Min", "max": "Max"}
-BIN_SIZE = 64  # fig. 8: smaller ones overflow too often, larger ones keep the ballot filter away too long
 
 PUSH = """
     @kernel
@@ -90,7 +90,7 @@ class TaskFunctions:
     """
 
     def __init__(self, activity: Activity, schedule: SimdxSchedule, make: MakeBuilder) -> None:
-        self.activity, self.make, self.filter = activity, make, schedule.filter or "jit"
+        self.activity, self.make, self.filter = activity, make, schedule.filter
         self.all = (self._push(), self._pull(), self._step())
 
     def _push(self) -> Function:
@@ -208,10 +208,10 @@ FUSED = {"push_pull": {"fused_push": "PUSH", "fused_pull": "PULL"}, "all": {"fus
 
 def task_kernels(functions: TaskFunctions, schedule: SimdxSchedule) -> tuple[CudaKernel, ...]:
     """The kernels of a program with active vertices, in the order in which they are launched. All take the same
-    arguments; the definitions they share stand before the first."""
+    arguments; the definitions they share stand before the first. ``schedule``: resolved."""
     push, pull, step = functions.all
     members = {**arrays_of(functions.all), "out_offsets": "const Arc*"}
-    fusion = schedule.fusion or "push_pull"
+    fusion = schedule.fusion
     types = {**members, **MANAGED, **({} if fusion == "none" else RESIDENT)}
     parameters = ", ".join(f"{kind} {name}" for name, kind in types.items())
     shared = "\n".join(function.definition for function in functions.all) + ACC.format(
@@ -223,7 +223,7 @@ def task_kernels(functions: TaskFunctions, schedule: SimdxSchedule) -> tuple[Cud
     bodies = {name: f"    steps.{call};" for name, call in ALONE.items() if fusion == "none"}
     if functions.filter == "ballot":
         bodies.pop("online_join", None)
-    for i, (name, kind) in enumerate(FUSED.get(fusion, {}).items()):
+    for i, (name, kind) in enumerate(FUSED.get(str(fusion), {}).items()):
         bodies[name] = f"    fused<Fused::{kind}>(steps, GlobalBarrier(lock + {i} * 2 * GlobalBarrier::LOCK), past);"
     kernels = []
     for name, body in bodies.items():

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from engines.pushbaseline.gunrock.resolve import resolve
 from engines.pushbaseline.schedules import GunrockSchedule
 from harness.api import (
     IDENTITY,
     CudaKernel,
+    DeviceFacts,
     EdgeReduce,
     FoldGroup,
     Graph,
@@ -138,6 +140,7 @@ class GunrockCudaEngine(ThreadEngine):
     """Push, change-driven, one kernel an operator."""
 
     schedule: GunrockSchedule
+    resolved: GunrockSchedule
     direction = "push"
     change_driven = True
     # Where nearly all sources are active, whole messages are no more work than changes, and what atomic additions to
@@ -152,6 +155,10 @@ class GunrockCudaEngine(ThreadEngine):
             return reason
         forms = change_driven(program)
         return forms if isinstance(forms, str) else ""
+
+    def resolve(self) -> GunrockSchedule:
+        """Return the schedule with every option filled in."""
+        return resolve(self.schedule, DeviceFacts("cuda"))
 
     def own_arrays(self) -> dict[str, tuple[int, type[np.generic]]]:
         """With the frontier, its edges' places, a slot for every edge, and the sizes of all frontiers."""
@@ -242,7 +249,7 @@ class GunrockCudaEngine(ThreadEngine):
         """Send whole messages, or their changes, from a frontier."""
         extremum = self.deltas[stage.name].kind == "monotone"
         reached = "taken ? v : NOWHERE" if extremum else "v"
-        template = ADVANCE.format(balance=BALANCE[self.schedule.balance or "block"], at=at, reached=reached)
+        template = ADVANCE.format(balance=BALANCE[str(self.resolved.balance)], at=at, reached=reached)
         signature = [
             ("frontier", "ids"), ("starts", "arcs"), ("sizes", "sizes"), ("output", "list"), ("out_offsets", "arcs"),
             ("out_neighbours", "ids"),
