@@ -1,11 +1,11 @@
-"""Finished graphs on disk: folders of .npy files that a process maps into memory in milliseconds.
+"""Cache of built graphs on disk: folders of .npy files that a process memory-maps in milliseconds.
 
     CACHE/graphs/CONTENT_HASH/   graph.json and one .npy file per array: CSR, CSC, weights, labels, data; graph.json
                                  holds a digest of each array and of itself, checked whenever the graph is opened
-    CACHE/entries/KEY.json       what was asked for -> content hash, name and meta
+    CACHE/entries/KEY.json       requested key -> content hash, name and meta
 
-CACHE is `harness.cache.cache_folder()`. Folders and entries are written beside their place and renamed
-into it, so a reader finds a whole one or none; nothing is ever unpickled. Everything in CACHE may be deleted at will.
+CACHE is `harness.cache.cache_folder()`. Folders and entries are written under temporary names and renamed, so a reader
+finds a complete one or none. Nothing is ever unpickled. Everything in CACHE may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ from harness.graph.errors import GraphError
 from harness.graph.graph import Graph
 from harness.whole_files import write_whole
 
-LAYOUT = 2  # raised whenever the folders' content changes its meaning
+LAYOUT = 2  # incremented whenever the format of the folders changes
 logger = logging.getLogger(__name__)
 
 
 def cached(key_parts: Sequence[object], builder: Callable[[], Graph]) -> Graph:
-    """The graph known under `key_parts` (plain JSON data), mapped from the cache; `builder` makes it the first time.
+    """Return the graph with the key `key_parts` (plain JSON data), mapped from the cache; else build it with `builder`.
 
-    Raises CacheError when the cache cannot be written. A damaged entry is built again, with a warning in the log.
+    Raises CacheError if the cache cannot be written, and GraphError if the key is not plain JSON data. A damaged entry
+    is rebuilt, with a warning in the log.
     """
     try:
         text = json.dumps([LAYOUT, _code_digest(), list(key_parts)], sort_keys=True)
@@ -49,12 +50,12 @@ def cached(key_parts: Sequence[object], builder: Callable[[], Graph]) -> Graph:
     found = _known(entry)
     if found is not None:
         return found
-    with _building(entry):  # others who want it meanwhile wait, and find it
+    with _building(entry):  # other processes that need it wait, then find it
         return _known(entry) or _built(entry, key_parts, builder)
 
 
 def _known(entry: Path) -> Graph | None:
-    """The graph of an entry, if it is there and whole."""
+    """Return the graph of an entry, or None if it is missing or damaged."""
     if not entry.is_file():
         return None
     try:
@@ -65,7 +66,7 @@ def _known(entry: Path) -> Graph | None:
 
 
 def _built(entry: Path, key_parts: Sequence[object], builder: Callable[[], Graph]) -> Graph:
-    """Build a graph and put it into the cache. Raises CacheError when that cannot be written."""
+    """Build a graph and store it in the cache. Raises CacheError if the cache cannot be written."""
     graph = builder()
     with filling_cache():
         store(graph)
@@ -76,7 +77,7 @@ def _built(entry: Path, key_parts: Sequence[object], builder: Callable[[], Graph
 
 @functools.cache
 def _code_digest() -> str:
-    """A hash of the modules that every graph is built by, so that a change in them outdates what they built."""
+    """Hash the modules that build every graph, so that a change of them invalidates cached graphs."""
     digest = hashlib.blake2b(digest_size=16)
     for name in ("adjacency.py", "edges.py", "graph.py"):
         digest.update((Path(__file__).parent / name).read_bytes())
@@ -84,7 +85,7 @@ def _code_digest() -> str:
 
 
 def store(graph: Graph) -> Path:
-    """Write `graph` with its CSC under its content hash and return the folder; a whole one is left alone."""
+    """Write `graph` with its CSC under its content hash and return the folder; an intact folder is kept."""
     folder = cache_folder() / "graphs" / graph.content_hash
     if folder.is_dir() and _is_whole(folder):
         return folder
@@ -93,7 +94,7 @@ def store(graph: Graph) -> Path:
     try:
         _write_arrays(graph, temporary)
         with _turn():
-            if not _is_whole(folder):  # else another process has just finished it, and may be reading it
+            if not _is_whole(folder):  # otherwise another process has just written it and may be reading it
                 if folder.exists():
                     os.rename(folder, temporary / "damaged")
                 os.rename(temporary, folder)
@@ -104,7 +105,7 @@ def store(graph: Graph) -> Path:
 
 
 def open_stored(folder: Path, *, name: str, meta: Mapping[str, Any]) -> Graph:
-    """Map the graph that `store` wrote to `folder`. Raises OSError, ValueError or KeyError when it is damaged."""
+    """Map the graph that `store` wrote to `folder`. Raises OSError, ValueError or KeyError if it is damaged."""
     head = json.loads((folder / "graph.json").read_text())
     if head["layout"] != LAYOUT:
         raise ValueError(f"layout {head['layout']}, not {LAYOUT}")
@@ -160,7 +161,7 @@ def _write_arrays(graph: Graph, folder: Path) -> None:
     files = {}
     digests = array_digests(arrays)
     for number, (place, array) in enumerate(arrays.items()):
-        file = f"{number}.npy"  # numbered, since names of data may hold any character
+        file = f"{number}.npy"  # numbered, because names of data may contain any character
         np.save(folder / file, array, allow_pickle=False)
         files[place] = {"file": file, "dtype": array.dtype.str, "shape": list(array.shape), "digest": digests[place]}
     head: dict[str, Any] = {
@@ -189,7 +190,7 @@ def _map(path: Path, expected: Mapping[str, Any]) -> Array:
 
 @contextlib.contextmanager
 def _building(entry: Path) -> Iterator[None]:
-    """While held, no other process builds the graph of this entry. Raises CacheError where nothing can be written."""
+    """Hold the lock for building the graph of this entry. Raises CacheError if the lock file cannot be written."""
     with filling_cache():
         entry.parent.mkdir(parents=True, exist_ok=True)
         handle = entry.with_suffix(".lock").open("a")
@@ -200,7 +201,7 @@ def _building(entry: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _turn() -> Iterator[None]:
-    """While held, no other process puts a graph into the cache or takes one away."""
+    """Hold the lock for adding graphs to the cache and removing them."""
     with (cache_folder() / "graphs.lock").open("a") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

@@ -1,4 +1,4 @@
-"""Graphs that changed a little: making them, and telling which arcs of two graphs are the same."""
+"""Change a share of a graph's edges, and match the edges of two graphs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from harness.graph.graph import Graph
 
 Change = Literal["insert", "delete", "heavier", "lighter", "weights", "mixed"]
 LARGEST = 2**63 - 1
-HEAVIER, LIGHTER = (1.25, 2.0), (0.5, 0.8)  # a changed weight is the old one times a factor from this range
-ROUNDS = 64  # of drawing pairs of vertices without an arc
+HEAVIER, LIGHTER = (1.25, 2.0), (0.5, 0.8)  # the range of the factor of a changed weight
+ROUNDS = 64  # attempts to draw pairs of vertices without an edge
 
 
 @dataclass(frozen=True)
 class Correspondence:
-    """Which arcs two graphs share: those kept are at ``old[i]`` and ``new[i]`` of the two; ``removed`` are positions of
-    the old graph, ``added`` of the new one (all int64, CSR order). The i-th of parallel arcs is the i-th in both."""
+    """The edges that two graphs share, as int64 positions in CSR order.
+
+    A shared edge is at ``old[i]`` of the old graph and at ``new[i]`` of the new one. ``removed`` are positions in the
+    old graph, ``added`` in the new one. The i-th of parallel edges matches the i-th in the other graph.
+    """
 
     old: NDArray[np.int64]
     new: NDArray[np.int64]
@@ -30,14 +33,14 @@ class Correspondence:
 
 
 def correspondence(old: Graph, new: Graph) -> Correspondence:
-    """Match the arcs of two graphs of the same vertices by their ends; O(E log E).
+    """Match the edges of two graphs on the same vertices by their end points, in O(E log E).
 
-    Raises GraphError when the graphs have different numbers of vertices.
+    Raises GraphError if the graphs have different numbers of vertices or are too large for 64-bit keys.
     """
     if old.num_vertices != new.num_vertices:
         raise GraphError(
             f"graphs {old.name!r} and {new.name!r} have {old.num_vertices} and {new.num_vertices} vertices; "
-            "arcs correspond only between graphs of the same vertices"
+            "edges correspond only between graphs on the same vertices"
         )
     places = [_place_among_parallel(graph) for graph in (old, new)]
     most = 1 + max(int(place.max(initial=0)) for place in places)
@@ -53,13 +56,13 @@ def correspondence(old: Graph, new: Graph) -> Correspondence:
 
 
 def _arc_keys(graph: Graph) -> NDArray[np.int64]:
-    """A number for the two ends of every arc, growing along the CSR."""
+    """Return an int64 key of the end points of every edge, non-decreasing in CSR order."""
     sources, destinations = graph.csr.row_of_arc.astype(np.int64), graph.csr.neighbours.astype(np.int64)
     return np.asarray(sources * graph.num_vertices + destinations)
 
 
 def _place_among_parallel(graph: Graph) -> NDArray[np.int64]:
-    """The number of earlier arcs with the same ends, of every arc."""
+    """Return for every edge the number of earlier edges with the same end points."""
     keys = _arc_keys(graph)
     first = np.ones(len(keys), np.bool_)
     first[1:] = keys[1:] != keys[:-1]
@@ -68,16 +71,16 @@ def _place_among_parallel(graph: Graph) -> NDArray[np.int64]:
 
 
 def change_graph(graph: Graph, share: float, *, kind: Change = "mixed", seed: int = 0) -> Graph:
-    """The graph with a ``share`` of its edges changed (one at least), drawn with ``seed``.
+    """Return the graph with a ``share`` of its edges changed (at least one), drawn with ``seed``.
 
-    ``kind``: *insert*: arcs between vertices that had none (from the left side to the right one of a bipartite graph),
-    with weight and edge data of an existing arc; *delete*; *heavier* and *lighter*: weights times a factor in
-    ``HEAVIER`` or ``LIGHTER``; *weights*: half of either; *mixed*: a third insertions, a third deletions, a third
-    weights (halves, without weights). Where every arc has its reverse both are changed, as one edge. No self-loop or
-    parallel arc is made.
+    ``kind``: *insert* adds edges between unconnected vertices (in a bipartite graph, from the left side to the right),
+    with the weight and the edge data of an existing edge. *delete* removes edges. *heavier* and *lighter* multiply
+    weights by a factor in ``HEAVIER`` or ``LIGHTER``; *weights* does half of each. *mixed* is one third insertions, one
+    third deletions, one third weights (one half each for an unweighted graph). If every edge has its reverse, an edge
+    and its reverse change together and count once. No self-loop or parallel edge is created.
 
-    Raises GraphError for a share outside (0, 1], an unknown kind, weights of a graph without, or where nothing is left
-    to change.
+    Raises GraphError for a share outside (0, 1], an unknown kind, changed weights of an unweighted graph, or if no edge
+    can be changed or added.
     """
     if kind not in get_args(Change):
         raise GraphError(f"change {kind!r} is not known; it is {', '.join(get_args(Change))}")
@@ -97,7 +100,7 @@ def change_graph(graph: Graph, share: float, *, kind: Change = "mixed", seed: in
 
 
 def _parts(kind: Change, weighted: bool) -> dict[str, float]:
-    """What part of the changes is of which simple kind."""
+    """Return the proportions of the simple kinds in ``kind``."""
     if kind == "weights":
         return {"heavier": 1.0, "lighter": 1.0}
     if kind == "mixed":
@@ -107,13 +110,13 @@ def _parts(kind: Change, weighted: bool) -> dict[str, float]:
 
 
 def _edges(graph: Graph) -> Array:
-    """The arcs, or where all have reverses one of each pair (that from the smaller vertex): CSR positions."""
+    """Return the CSR positions of all edges; if all have reverses, only of the one from the smaller vertex."""
     positions = np.arange(graph.num_edges)
     return positions[positions <= graph.reverse_edges] if graph.has_reverse_edges else positions
 
 
 def _changed(graph: Graph, drawn: dict[str, Array], rng: np.random.Generator) -> Graph:
-    """Apply the changes: ``drawn`` are edges by what happens to them (the likes of those that are inserted)."""
+    """Apply the changes: ``drawn`` holds edges by kind of change; inserted edges copy the data of those of "insert"."""
     weights = None if graph.weights is None else graph.weights.copy()
     for kind, (low, high) in (("heavier", HEAVIER), ("lighter", LIGHTER)):
         edges = drawn.get(kind, np.empty(0, np.int64))
@@ -146,7 +149,7 @@ def _changed(graph: Graph, drawn: dict[str, Array], rng: np.random.Generator) ->
 
 
 def _new_pairs(graph: Graph, count: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Up to ``count`` pairs of vertices without an arc, each once (ordered, where arcs are pairs)."""
+    """Draw up to ``count`` distinct pairs of unconnected vertices; u < v if every edge has its reverse."""
     taken = _arc_keys(graph)  # ascending
     found: Any = np.empty(0, np.int64)
     left = graph.num_vertices if graph.bipartite is None else graph.bipartite[0]
@@ -162,6 +165,6 @@ def _new_pairs(graph: Graph, count: int, rng: np.random.Generator) -> tuple[Arra
         at = np.minimum(np.searchsorted(taken, keys), len(taken) - 1)
         found = np.union1d(found, keys[taken[at] != keys])
     if count and not len(found):
-        raise GraphError(f"graph {graph.name!r} has no pair of vertices left that an arc could join")
+        raise GraphError(f"graph {graph.name!r} has no pair of vertices left that an edge could join")
     found = rng.permutation(found)[:count]
     return found // graph.num_vertices, found % graph.num_vertices

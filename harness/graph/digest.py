@@ -1,4 +1,4 @@
-"""Digests of arrays: they show that a cached or a shared array still holds what was put there."""
+"""Digests of arrays, to detect that a cached or shared array has changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from harness.graph.adjacency import Array
 
-# Starting threads pays above this; hashlib releases the interpreter's lock.
+# Threads are faster above this size; hashlib releases the interpreter's lock.
 _BYTES_FOR_THREADS = 32_000_000
 _MOST_THREADS = 4
 
@@ -26,7 +26,7 @@ def array_digest(array: Array) -> str:
 
 
 def array_digests(arrays: Mapping[str, Array]) -> dict[str, str]:
-    """Return the :func:`array_digest` of each array by name; large arrays on several threads."""
+    """Return the :func:`array_digest` of each array by name; large arrays are hashed on several threads."""
     if sum(array.nbytes for array in arrays.values()) < _BYTES_FOR_THREADS:
         return {name: array_digest(array) for name, array in arrays.items()}
     with ThreadPoolExecutor(min(_MOST_THREADS, len(os.sched_getaffinity(0)))) as threads:

@@ -1,4 +1,4 @@
-"""From lists of arcs to a Graph: checks, symmetrising, sorting, parallel arcs."""
+"""Build a CSR from lists of edges: check, symmetrize, sort, merge parallel edges."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def build(
     edge_data: Mapping[str, ArrayLike] | None,
     name: str,
 ) -> tuple[Adjacency, Array | None, dict[str, Array]]:
-    """Return the CSR of the arcs with their weights and data in its order; `Graph.from_edges` documents the arguments.
+    """Return the CSR of the edges, and their weights and data in CSR order; see `Graph.from_edges` for the arguments.
 
-    Raises GraphError for arguments that do not fit.
+    Raises GraphError for invalid or inconsistent arguments.
     """
     if duplicates not in get_args(Duplicates):
         raise GraphError(f"graph {name!r}: duplicates={duplicates!r}; choose one of {', '.join(get_args(Duplicates))}")
@@ -49,12 +49,15 @@ def build(
 def checked_ids(
     sources: ArrayLike, destinations: ArrayLike, num_vertices: int | None, name: str
 ) -> tuple[Array, Array, int]:
-    """The two ends of every arc in the index dtype of SciPy's sorts, and the number of vertices."""
+    """Return sources and destinations in the index dtype of SciPy's sorts, and the number of vertices.
+
+    Raises GraphError for lists of different lengths, ids that are not integers, and ids out of range.
+    """
     ends = [np.asarray(sources), np.asarray(destinations)]
     if ends[0].shape != ends[1].shape or ends[0].ndim != 1:
         raise GraphError(
             f"graph {name!r}: sources have shape {ends[0].shape}, destinations {ends[1].shape}; "
-            "give two lists of one length"
+            "give two lists of the same length"
         )
     if ends[0].size == 0:
         empty = np.empty(0, dtype=np.int32)
@@ -67,7 +70,7 @@ def checked_ids(
     if min(int(array.min()) for array in ends) < 0 or largest >= count:
         raise GraphError(f"graph {name!r}: {_stray_arc(ends[0], ends[1], count)}; ids run from 0 to num_vertices - 1")
     if count > 2**62:
-        raise GraphError(f"graph {name!r}: vertex id {largest} is too large; number the vertices from 0 on")
+        raise GraphError(f"graph {name!r}: vertex id {largest} is too large; number the vertices from 0")
     size = max(count, ends[0].size)
     return as_index(ends[0], size), as_index(ends[1], size), count
 
@@ -75,28 +78,28 @@ def checked_ids(
 def _stray_arc(sources: Array, destinations: Array, count: int) -> str:
     stray = (sources < 0) | (sources >= count) | (destinations < 0) | (destinations >= count)
     i = int(np.argmax(stray))
-    return f"arc {i}, {sources[i]} -> {destinations[i]}, is outside the {count} vertices"
+    return f"edge {i}, {sources[i]} -> {destinations[i]}, is outside the {count} vertices"
 
 
 def checked_weights(weights: ArrayLike, num_edges: int, name: str) -> NDArray[np.float32]:
-    """The weights as float32[E]; GraphError when they are of another number, kind, or not finite."""
+    """Return the weights as float32[E]. Raises GraphError for a wrong shape or kind, or values that are not finite."""
     given = np.asarray(weights)
     if given.dtype.kind not in "fiub" or given.shape != (num_edges,):
         raise GraphError(
             f"graph {name!r}: weights are {given.dtype}{list(given.shape)}; "
-            f"give one real number for each of {num_edges} arcs"
+            f"give one real number for each of {num_edges} edges"
         )
     with np.errstate(over="ignore"):
         single = given.astype(np.float32, copy=False)
     finite = np.isfinite(single)
     if not finite.all():
         i = int(np.argmin(finite))
-        raise GraphError(f"graph {name!r}: the weight of arc {i} is {given[i]}; weights must be finite as float32")
+        raise GraphError(f"graph {name!r}: the weight of edge {i} is {given[i]}; weights must be finite as float32")
     return single
 
 
 def checked_labels(labels: ArrayLike, name: str) -> NDArray[np.int32]:
-    """The labels as int32; GraphError when they are no integers of that size."""
+    """Return the labels as int32. Raises GraphError for labels that are not integers in the range of int32."""
     given = np.asarray(labels)
     limits = np.iinfo(np.int32)
     if given.dtype.kind not in "iub" or (given.size and not limits.min <= given.min() <= given.max() <= limits.max):
@@ -111,7 +114,7 @@ def _checked_edge_data(key: str, value: ArrayLike, num_edges: int, name: str) ->
     if array.shape[:1] != (num_edges,):
         raise GraphError(
             f"graph {name!r}: edge_data {key!r} has shape {array.shape}; "
-            f"its first axis must be {num_edges}, one entry per arc"
+            f"its first axis must be {num_edges}, one entry per edge"
         )
     return array
 
@@ -119,7 +122,10 @@ def _checked_edge_data(key: str, value: ArrayLike, num_edges: int, name: str) ->
 def _both_ways(
     u: Array, v: Array, w: Array | None, data: dict[str, Array]
 ) -> tuple[Array, Array, Array | None, dict[str, Array]]:
-    """All arcs upwards, then downwards, self-loops once: so the i-th of parallel arcs pairs with its own reverse."""
+    """Return all edges from the lower to the higher vertex, then their reverses; self-loops once.
+
+    In this order the i-th of parallel edges pairs with its own reverse.
+    """
     proper = u != v
     back = slice(None) if proper.all() else proper
     data = {key: np.concatenate([value, value[back]]) for key, value in data.items()}
@@ -143,13 +149,13 @@ def merge_parallel(
         source = int(np.searchsorted(csr.offsets, again, side="right")) - 1
         extra = first.size - int(np.count_nonzero(first))
         mend = (
-            "merge the data of parallel arcs first, or keep them"
+            "merge the data of parallel edges first, or keep them"
             if has_edge_data
             else "choose duplicates=sum, min or keep"
         )
         raise GraphError(
-            f"graph {name!r}: arc {source} -> {csr.neighbours[again]} is given more than once "
-            f"({extra} repeated arcs); {mend}"
+            f"graph {name!r}: edge {source} -> {csr.neighbours[again]} is given more than once "
+            f"({extra} repeated edges); {mend}"
         )
     starts = np.flatnonzero(first)
     if weights is not None:
@@ -160,7 +166,7 @@ def merge_parallel(
 
 
 def first_of_parallel(csr: Adjacency) -> NDArray[np.bool_]:
-    """Whether each arc, in CSR order, is the first from its source to its destination, bool[E]."""
+    """Return bool[E] in CSR order: whether each edge is the first from its source to its destination."""
     first = np.empty(csr.neighbours.size, dtype=bool)
     np.not_equal(csr.neighbours[1:], csr.neighbours[:-1], out=first[1:])
     first[csr.offsets[:-1][csr.degrees > 0]] = True
@@ -168,10 +174,10 @@ def first_of_parallel(csr: Adjacency) -> NDArray[np.bool_]:
 
 
 def with_missing_reverses(csr: Adjacency) -> tuple[Adjacency, Array]:
-    """Return the CSR with a reverse added for every arc that has none, and the old position of each new arc's data.
+    """Return the CSR with a reverse added for every edge without one, and the old position of each new edge's data.
 
-    All arcs and then all reversed arcs are sorted stably together: a group of parallel arcs begins with the `p` that
-    exist, and the i-th reversed one after them is missing when i >= p, that is at place 2p or later in the group.
+    All edges, followed by all reversed edges, are sorted stably together. A group of parallel edges then begins with
+    its `p` existing edges. The i-th reversed edge after them is missing if i >= p, i.e. from place 2p of the group on.
     """
     num_vertices, num_edges = csr.offsets.size - 1, csr.neighbours.size
     sources, destinations = csr.row_of_arc, csr.neighbours
@@ -192,12 +198,12 @@ def with_missing_reverses(csr: Adjacency) -> tuple[Adjacency, Array]:
 
 
 def select(csr: Adjacency, keep: Array, name: str) -> Adjacency:
-    """Return the CSR of the arcs kept. Raises GraphError when `keep` is not bool[E]."""
+    """Return the CSR of the edges where `keep` holds. Raises GraphError if `keep` is not bool[E]."""
     num_edges = csr.neighbours.size
     if keep.dtype != np.bool_ or keep.shape != (num_edges,):
         raise GraphError(
-            f"graph {name!r}: arcs are selected by {keep.dtype}{list(keep.shape)}; "
-            f"give bool[{num_edges}], one for each arc"
+            f"graph {name!r}: edges are selected by {keep.dtype}{list(keep.shape)}; "
+            f"give bool[{num_edges}], one for each edge"
         )
     offsets = np.concatenate([[0], np.cumsum(keep, dtype=np.int64)])[csr.offsets]
     return Adjacency(offsets, csr.neighbours[keep])

@@ -1,4 +1,4 @@
-"""The one error that everything about graphs raises."""
+"""The error that all code about graphs raises."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from pathlib import Path
 
 
 class GraphError(ValueError):
-    """A graph, or a file that should hold one, is not as it must be.
+    """A graph or a graph file is invalid.
 
-    The message says what was met, where (file and line when there is one) and what to do about it.
+    The message gives the fault, its place (file, and line if known) and the remedy.
     """
 
     @classmethod
     def in_file(cls, path: str | Path, what: str, mend: str, *, line: int | None = None) -> GraphError:
-        """The error for `what` met in the file `path` (at `line`, counted from 1), with the way to `mend` it."""
+        """Return the error for the fault `what` in `path` (at `line`, counted from 1), with the remedy `mend`."""
         where = str(path) if line is None else f"{path}:{line}"
         return cls(f"{where}: {what}; {mend}")

@@ -1,4 +1,4 @@
-"""The graph every engine runs on: CSR, CSC on demand, weights, labels and vertex and edge data."""
+"""The graph that every engine runs on: CSR, CSC on demand, weights, labels, vertex data and edge data."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from harness.graph.slices import taken
 
 
 class Graph:
-    """A directed multigraph in compressed rows; an undirected one holds both arcs of every edge (a self-loop once).
+    """A directed multigraph in compressed rows.
 
-    Arrays are read-only. `name` and `meta` describe the graph and take no part in `content_hash`.
+    An edge is a stored, directed pair of vertices. An undirected graph stores both directions (a self-loop once).
+    Arrays are read-only. `name` and `meta` describe the graph; `content_hash` ignores them.
 
-    name: for people. directed: False when the arcs are meant as undirected edges.
-    csr: out-arcs by source; an arc's position in it is its id. csc: in-arcs by destination, made at first use.
-    weights: float32[E] in CSR order, or None. labels: int32[V] (-1 unknown), or None.
-    vertex_data, edge_data: arrays by name, first axis V, or E in CSR order.
-    bipartite: (left, right) when vertices 0..left-1 are one side and the rest the other, or None.
+    name: a display name. directed: False if each edge and its reverse represent one undirected edge.
+    csr: out-edges by source; an edge's position in it is its id. csc: in-edges by destination, built at first use.
+    weights: float32[E] in CSR order, or None. labels: int32[V] (-1: unknown), or None.
+    vertex_data, edge_data: arrays by name; the first axis is V, or E in CSR order.
+    bipartite: (left, right) if vertices 0..left-1 are one side and the others the other side, else None.
     meta: plain JSON data: origin, image shape, units.
     """
 
@@ -43,7 +44,7 @@ class Graph:
         bipartite: tuple[int, int] | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> None:
-        """Wrap arrays that already are as documented above; `from_edges` makes them. Lengths alone are checked."""
+        """Wrap arrays that are as documented above; `from_edges` builds them. Only lengths are checked."""
         self.name = name
         self.directed = directed
         self.csr = Adjacency(frozen(csr.offsets, np.int64), frozen(csr.neighbours))
@@ -75,15 +76,15 @@ class Graph:
         bipartite: tuple[int, int] | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> Graph:
-        """The graph of the arcs sources[i] -> destinations[i], integers [E], in any order.
+        """Build the graph of the edges sources[i] -> destinations[i], integers [E], in any order.
 
-        num_vertices: 1 + the largest id when None. weights: [E], finite as float32.
-        duplicates: what parallel arcs become: an error, one arc of their summed or least weight (one plain arc when
-            there are no weights), or "keep": themselves, in the order given.
-        symmetrize: every arc also backwards with its weight, self-loops once, before `duplicates` applies; the graph
-            is then undirected. edge_data: [E, ...], in the order of the arcs; only where no arcs are merged.
+        num_vertices: 1 + the largest id if None. weights: [E], finite as float32.
+        duplicates: the treatment of parallel edges. "error" refuses them; "sum" and "min" merge them into one edge of
+            the summed or the least weight (unweighted graphs: one edge); "keep" keeps them in the given order.
+        symmetrize: add the reverse of every edge with the same weight, self-loops once, before `duplicates` applies;
+            the graph is then undirected. edge_data: [E, ...] in the order of the edges; not if edges are merged.
 
-        Raises GraphError for ids, weights or lengths that do not fit.
+        Raises GraphError for invalid ids, weights or lengths.
         """
         csr, sorted_weights, sorted_data = edges.build(
             sources, destinations, num_vertices, weights, duplicates, symmetrize, edge_data, name
@@ -102,7 +103,7 @@ class Graph:
 
     @cached_property
     def csc(self) -> Adjacency:
-        """In-arcs by destination, with the CSR position of each arc; a counting transposition at first use."""
+        """In-edges by destination, with the CSR position of each edge; built by a counting sort at first use."""
         made = transpose(self.csr)
         assert made.edge_ids is not None
         return Adjacency(frozen(made.offsets), frozen(made.neighbours), frozen(made.edge_ids))
@@ -113,25 +114,25 @@ class Graph:
         return None if self.weights is None else frozen(taken(self.weights, self.in_edge_ids))
 
     def in_csc_order(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Values of arcs, ``[E, ...]`` in CSR order, in CSC order; the weights are ordered once."""
+        """Reorder edge values ``[E, ...]`` from CSR to CSC order; the weights are reordered only once."""
         weights = self.in_weights if values is self.weights else None
         return taken(values, self.in_edge_ids) if weights is None else weights
 
     @property
     def in_edge_ids(self) -> Array:
-        """CSR position of each arc in CSC order, [E]."""
+        """CSR position of each edge, [E], in CSC order."""
         ids = self.csc.edge_ids
         assert ids is not None
         return ids
 
     @property
     def out_degrees(self) -> NDArray[np.int64]:
-        """Out-arcs of each vertex, int64[V]."""
+        """Number of out-edges of each vertex, int64[V]."""
         return self.csr.degrees
 
     @property
     def in_degrees(self) -> NDArray[np.int64]:
-        """In-arcs of each vertex, int64[V]."""
+        """Number of in-edges of each vertex, int64[V]."""
         return self.csc.degrees
 
     @cached_property
@@ -141,35 +142,35 @@ class Graph:
 
     @cached_property
     def has_reverse_edges(self) -> bool:
-        """Whether every arc u -> v pairs with an arc v -> u: as many of the one as of the other."""
+        """Whether there are as many edges v -> u as u -> v for all u and v."""
         same_rows = np.array_equal(self.csr.offsets, self.csc.offsets)
         return same_rows and np.array_equal(self.csr.neighbours, self.csc.neighbours)
 
     @property
     def reverse_edges(self) -> Array:
-        """CSR position of each arc's reverse, [E], in CSR order.
+        """CSR position of each edge's reverse, [E], in CSR order.
 
-        The i-th of the parallel arcs u -> v pairs with the i-th of v -> u, so the reverse of the reverse is the arc;
-        a self-loop is its own reverse. Where all arcs pair, CSR and CSC list the same (vertex, neighbour) rows, so
-        the j-th arc of the one is the reverse of the j-th of the other: this *is* the CSC's edge_ids.
+        The i-th of the parallel edges u -> v pairs with the i-th of v -> u, so reversing twice gives the same edge. A
+        self-loop is its own reverse. If all edges pair, CSR and CSC list the same (vertex, neighbour) rows, and the
+        j-th edge of the one is the reverse of the j-th edge of the other. The result is therefore the CSC's edge_ids.
 
-        Raises GraphError when some arc has no reverse.
+        Raises GraphError if an edge has no reverse.
         """
         if not self.has_reverse_edges:
             raise GraphError(
-                f"graph {self.name!r}: some arcs have no reverse arc; use graph.with_reverse_arcs(), "
+                f"graph {self.name!r}: some edges have no reverse edge; use graph.with_reverse_arcs(), "
                 "or load it with symmetrize=True"
             )
         return self.in_edge_ids
 
     @cached_property
     def content_hash(self) -> str:
-        """Hexadecimal BLAKE2b of the structure, weights, labels and data; not of name, meta or origin."""
+        """Hexadecimal BLAKE2b of the structure, weights, labels and data, without name, meta and origin."""
         return identity.content_hash(self.arrays(), directed=self.directed, bipartite=self.bipartite)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays held, the CSC's and `in_weights` once they are made."""
+        """Bytes of all arrays held, with the CSC and `in_weights` once they are built."""
         total = sum(array.nbytes for _, array in self.arrays())
         if "csc" in self.__dict__:
             total += self.csc.offsets.nbytes + self.csc.neighbours.nbytes + self.in_edge_ids.nbytes
@@ -178,7 +179,7 @@ class Graph:
         return total
 
     def arrays(self) -> Iterator[tuple[str, Array]]:
-        """Every array that makes the graph (so not the CSC), by a name that says its place, in a fixed order."""
+        """Yield the arrays that define the graph (not the CSC) with names such as "edge_data/x", in a fixed order."""
         yield "offsets", self.csr.offsets
         yield "neighbours", self.csr.neighbours
         if self.weights is not None:
@@ -190,10 +191,10 @@ class Graph:
                 yield f"{group}/{key}", data[key]
 
     def with_reverse_arcs(self) -> Graph:
-        """The undirected graph in which every arc also runs backwards with its weight and edge data.
+        """Return the undirected graph with the reverse of every edge, which has the edge's weight and data.
 
-        Arcs that already have a reverse keep it (the i-th of u -> v pairs with the i-th of v -> u) and only the
-        missing ones are added, so a graph whose arcs all pair is returned as it is.
+        Edges that already have a reverse keep it (the i-th of u -> v pairs with the i-th of v -> u); only missing
+        reverses are added. A graph whose edges all have reverses is returned unchanged.
         """
         if self.has_reverse_edges:
             return self
@@ -201,7 +202,10 @@ class Graph:
         return self._with_arcs(csr, origin, directed=False)
 
     def with_weights(self, weights: ArrayLike | None) -> Graph:
-        """The same graph with other weights, [E] in CSR order, finite (None: without). The CSC is shared."""
+        """Return the graph with other weights: finite, [E] in CSR order; None removes them. The CSC is shared.
+
+        Raises GraphError for invalid weights.
+        """
         checked = None if weights is None else edges.checked_weights(np.array(weights), self.num_edges, self.name)
         changed = self._replace(weights=checked)
         if "csc" in self.__dict__:
@@ -209,12 +213,12 @@ class Graph:
         return changed
 
     def select_arcs(self, keep: ArrayLike) -> Graph:
-        """The graph of the arcs for which `keep`, bool[E] in CSR order, holds; weights and edge data selected along.
+        """Return the graph of the edges where `keep`, bool[E] in CSR order, holds, with their weights and data.
 
-        Vertices and all that is known of them stay. An undirected graph stays undirected while every arc that is kept
-        has its reverse; otherwise the result is directed.
+        Vertices, labels and vertex data are unchanged. An undirected graph stays undirected if every kept edge has its
+        reverse; otherwise the result is directed.
 
-        Raises GraphError when `keep` is not one bool for each arc.
+        Raises GraphError if `keep` is not bool[E].
         """
         kept = np.asarray(keep)
         selected = self._with_arcs(edges.select(self.csr, kept, self.name), kept, directed=True)
@@ -222,12 +226,12 @@ class Graph:
         return selected
 
     def validate(self) -> None:
-        """Check all that this class promises, in O(V + E). Raises GraphError on the first thing that does not hold."""
+        """Check all invariants of this class in O(V + E). Raises GraphError for the first violation."""
         fault = (
             validation.structure(self.csr)
             or validation.order(self.csr)
             or validation.values(self.weights, self.labels)
-            or ("it is undirected, but some arcs have no reverse arc" if self._lacks_reverses() else "")
+            or ("it is undirected, but some edges have no reverse edge" if self._lacks_reverses() else "")
             or validation.sides(self.csr, self.bipartite)
         )
         if fault:
@@ -237,7 +241,7 @@ class Graph:
         return not self.directed and not self.has_reverse_edges
 
     def _with_arcs(self, csr: Adjacency, origin: Array, *, directed: bool) -> Graph:
-        """Return the graph of other arcs; `origin`: the positions here, or a mask, of their weights and data."""
+        """Return the graph of other edges; `origin`: positions in this graph, or a mask, of their weights and data."""
         return self._replace(
             csr=csr,
             directed=directed,
@@ -264,7 +268,7 @@ class Graph:
             if length is not None and array.shape[:1] != (length,):
                 raise GraphError(
                     f"graph {self.name!r}: {place} has shape {array.shape}; its first axis must be {length}, "
-                    f"one entry per {'vertex' if length == self.num_vertices else 'arc'}"
+                    f"one entry per {'vertex' if length == self.num_vertices else 'edge'}"
                 )
         if self.bipartite is not None and (sum(self.bipartite) != self.num_vertices or min(self.bipartite) < 0):
             raise GraphError(
@@ -274,4 +278,4 @@ class Graph:
     def __repr__(self) -> str:
         kind = "directed" if self.directed else "undirected"
         weighted = ", weighted" if self.weights is not None else ""
-        return f"<Graph {self.name!r}: {self.num_vertices:,} vertices, {self.num_edges:,} arcs, {kind}{weighted}>"
+        return f"<Graph {self.name!r}: {self.num_vertices:,} vertices, {self.num_edges:,} edges, {kind}{weighted}>"

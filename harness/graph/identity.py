@@ -1,4 +1,4 @@
-"""A graph's identity: the hash of its content."""
+"""The content hash of a graph."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DIGEST_BYTES = 20
 
 
 def content_hash(given: Iterable[tuple[str, Array]], *, directed: bool, bipartite: tuple[int, int] | None) -> str:
-    """BLAKE2b over a graph's arrays (little-endian, with names, dtypes and shapes) and its kind, in hexadecimal."""
+    """Return the hexadecimal BLAKE2b of a graph's kind and arrays (little-endian, with names, dtypes and shapes)."""
     digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
     arrays = [(place, np.asarray(array, dtype=array.dtype.newbyteorder("<"))) for place, array in given]
     head = {

@@ -1,7 +1,7 @@
-"""Opening a graph by its factory and parameters, through the cache.
+"""Open a graph by its factory and parameters, through the cache.
 
 A factory is a function "package.module:function" that takes plain parameters and returns a Graph. It may be marked with
-`uses` (the data packages it reads) and `caches_itself` (it goes through the cache on its own, by what it opens).
+`uses` (the data packages it reads) and `caches_itself` (it calls the cache itself, with a key of what it opens).
 """
 
 from __future__ import annotations
@@ -27,11 +27,10 @@ Factory = TypeVar("Factory", bound=Callable[..., Any])
 
 
 def uses(*packages: str, extra: str) -> Callable[[Factory], Factory]:
-    """Mark a factory, or a check of its parameters, as needing `packages` (distribution names).
+    """Mark a factory, or a check of its parameters, as needing `packages` (distribution names) of the extra `extra`.
 
-    The optional dependencies `extra` bring them.
-
-    Their versions are part of the cache key; a missing one is a GraphError that names the extra.
+    The packages' versions are part of the cache key. The marked function raises GraphError, naming the extra, if a
+    package is missing.
     """
 
     def mark(factory: Factory) -> Factory:
@@ -47,17 +46,17 @@ def uses(*packages: str, extra: str) -> Callable[[Factory], Factory]:
 
 
 def caches_itself(factory: Factory) -> Factory:
-    """Mark a factory whose graphs depend on more than its parameters, and which calls `cached` itself."""
+    """Mark a factory that calls `cached` itself, because its graphs depend on more than its parameters."""
     factory.caches_itself = True  # type: ignore[attr-defined]
     return factory
 
 
 def open_graph(graph: GraphSpec | str, parameters: Mapping[str, object] | None = None) -> Graph:
-    """The graph of a specification, or of a factory "package.module:function", from the cache if it is there.
+    """Return the graph of a specification or of a factory "package.module:function", from the cache if possible.
 
-    parameters: plain data; they take precedence over the specification's, and these over the function's defaults. The
-    cache key is the factory, all its parameters, the versions of its data packages and the source files beside it.
-    Raises GraphError for an unknown factory or parameter, and whatever the factory raises.
+    parameters: plain data; they override the specification's parameters, which override the function's defaults. The
+    cache key is the factory, all its parameters, the versions of its data packages and the source files in its folder.
+    Raises GraphError for an unknown factory or parameter, and any error of the factory.
     """
     factory, given = (graph, {}) if isinstance(graph, str) else (graph.factory, dict(graph.parameters))
     function = resolve(factory)
@@ -72,7 +71,7 @@ def open_graph(graph: GraphSpec | str, parameters: Mapping[str, object] | None =
 
 
 def check_parameters(graph: GraphSpec, parameters: Mapping[str, object]) -> None:
-    """Check the parameters of a graph without building it, where its specification offers a check.
+    """Check the parameters of a graph without building it, if its specification has a check.
 
     Raises GraphError for a value that the factory would refuse, a missing file or a missing data package.
     """
@@ -88,7 +87,7 @@ def check_parameters(graph: GraphSpec, parameters: Mapping[str, object]) -> None
 
 
 def resolve(factory: str) -> Callable[..., Any]:
-    """The function that "package.module:function" names. Raises GraphError when there is none."""
+    """Return the function that "package.module:function" names. Raises GraphError if it does not exist."""
     module, _, name = factory.partition(":")
     try:
         function = getattr(importlib.import_module(module), name)
@@ -97,12 +96,12 @@ def resolve(factory: str) -> Callable[..., Any]:
             f"graph factory {factory!r} cannot be found ({error}); it must be 'package.module:function'"
         ) from error
     if not callable(function):
-        raise GraphError(f"graph factory {factory!r} is no function; it must be 'package.module:function'")
+        raise GraphError(f"graph factory {factory!r} is not a function; it must be 'package.module:function'")
     return function  # type: ignore[no-any-return]
 
 
 def source_digest(function: Callable[..., Graph]) -> str:
-    """A hash of the Python files in the folder of the module that defines `function`: what its graphs are made by."""
+    """Hash the source of `function`: the Python files of its package's folder, or its own file outside a package."""
     file = inspect.getsourcefile(inspect.unwrap(function))
     if file is None:
         return ""
@@ -116,18 +115,18 @@ def source_digest(function: Callable[..., Graph]) -> str:
 
 
 def _complete(factory: str, function: Callable[..., Graph], parameters: Mapping[str, object]) -> dict[str, object]:
-    """The parameters with the function's defaults."""
+    """Return the parameters with the function's defaults. Raises GraphError for unknown or missing parameters."""
     signature = inspect.signature(function)
     for name in parameters:
         if name not in signature.parameters:
             close = difflib.get_close_matches(name, signature.parameters, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(signature.parameters)}"
+            hint = f"did you mean {close[0]!r}?" if close else f"it has: {', '.join(signature.parameters)}"
             raise GraphError(f"graph {factory!r} has no parameter {name!r}; {hint}")
     bound = signature.bind_partial(**parameters)
     bound.apply_defaults()
     missing = [name for name in signature.parameters if name not in bound.arguments]
     if missing:
-        raise GraphError(f"graph {factory!r} needs the parameter {missing[0]!r}; give it")
+        raise GraphError(f"graph {factory!r} needs the parameter {missing[0]!r}; set it")
     return dict(bound.arguments)
 
 

@@ -1,5 +1,7 @@
-"""Work on long arrays, a slice at a time, on several threads: NumPy's loops over numbers leave the interpreter to the
-others meanwhile, and a slice is still cached when the next loop takes it."""
+"""Process long arrays slice by slice on several threads.
+
+NumPy's numeric loops release the interpreter's lock, and a slice is still in the CPU's cache for the next loop.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,10 @@ SLICE = 1 << 18  # elements
 
 
 def in_slices(work: Callable[[slice], object], count: int) -> None:
-    """Call ``work`` once for every slice of ``range(count)``, in any order, on as many threads as the process may use
-    processors. Raises what a call raises."""
+    """Call ``work`` once for every slice of ``range(count)``, in any order, on one thread per usable core.
+
+    Raises the error of a call.
+    """
     slices = [slice(first, min(first + SLICE, count)) for first in range(0, count, SLICE)]
     if len(slices) <= 1:
         for part in slices:
@@ -28,7 +32,7 @@ def in_slices(work: Callable[[slice], object], count: int) -> None:
 
 
 def taken(values: NDArray[Any], places: NDArray[Any]) -> NDArray[Any]:
-    """``values[places]`` along the first axis; the places must lie within it, and are not checked."""
+    """Return ``values[places]`` along the first axis. The places must be within bounds; this is not checked."""
     found = np.empty((len(places), *values.shape[1:]), values.dtype)
     in_slices(lambda part: np.take(values, places[part], axis=0, out=found[part], mode="clip"), len(places))
     return found

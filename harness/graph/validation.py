@@ -1,4 +1,4 @@
-"""The promises of a Graph, checked: each function returns the first fault that it finds, or an empty text."""
+"""Check the invariants of a Graph: each function returns the first violation as text, or an empty text."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from harness.graph.adjacency import Adjacency, Array, id_dtype
 
 
 def structure(csr: Adjacency) -> str:
-    """Check that offsets rise and neighbours are vertices."""
+    """Check that offsets are non-decreasing and neighbours are vertices."""
     offsets, neighbours, num_vertices = csr.offsets, csr.neighbours, csr.offsets.size - 1
     if offsets[0] != 0 or offsets[-1] != neighbours.size or (np.diff(offsets) < 0).any():
-        return f"CSR offsets must rise from 0 to the number of arcs, {neighbours.size}"
+        return f"CSR offsets must rise from 0 to the number of edges, {neighbours.size}"
     if neighbours.dtype != id_dtype(num_vertices):
         return f"neighbours are {neighbours.dtype}, not {id_dtype(num_vertices)}"
     if neighbours.size and int(neighbours.max()) >= num_vertices:
-        return f"an arc leads to vertex {int(neighbours.max())}, but there are {num_vertices} vertices"
+        return f"an edge leads to vertex {int(neighbours.max())}, but there are {num_vertices} vertices"
     return ""
 
 
@@ -26,23 +26,23 @@ def order(csr: Adjacency) -> str:
     starts = csr.offsets[1:-1]
     starts = starts[(starts > 0) & (starts < neighbours.size)]
     falls[starts - 1] = False
-    return f"arcs {int(np.argmax(falls))} and the next are not sorted by destination" if falls.any() else ""
+    return f"edge {int(np.argmax(falls))} and the next are not sorted by destination" if falls.any() else ""
 
 
 def values(weights: Array | None, labels: Array | None) -> str:
-    """Check that weights are finite and labels are classes."""
+    """Check that weights are finite and labels are at least -1."""
     if weights is not None and not np.isfinite(weights).all():
-        return f"the weight of arc {int(np.argmin(np.isfinite(weights)))} is not finite"
+        return f"the weight of edge {int(np.argmin(np.isfinite(weights)))} is not finite"
     if labels is not None and labels.size and int(labels.min()) < -1:
-        return "labels must be classes from 0 on, or -1 for unknown"
+        return "labels must be classes 0, 1, ..., or -1 for unknown"
     return ""
 
 
 def sides(csr: Adjacency, bipartite: tuple[int, int] | None) -> str:
-    """Check that every arc of a bipartite graph joins its two sides."""
+    """Check that every edge of a bipartite graph joins its two sides."""
     if bipartite is None:
         return ""
     left = bipartite[0]
     if ((csr.row_of_arc < left) == (csr.neighbours < left)).any():
-        return f"it is bipartite with {left} vertices on the left, but an arc joins two vertices of one side"
+        return f"it is bipartite with {left} vertices on the left, but an edge joins two vertices of one side"
     return ""

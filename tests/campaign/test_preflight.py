@@ -17,7 +17,7 @@ REFUSED = {
     "graph=rmat graph.num_vertices=5": "rmat: num_vertices=5 with scale=14",
     "graph=rmat graph.num_arcs=many": "rmat: a parameter is of the wrong type",
     "graph=grid graph.rows=0": "grid: 0 x 256; both must be positive",
-    "graph=delaunay graph.num_vertices=2": "delaunay: num_vertices=2; a triangulation needs 3 or more points",
+    "graph=delaunay graph.num_vertices=2": "delaunay: num_vertices=2; a triangulation needs at least 3 points",
     "graph=ratings_random graph.users=0": "ratings: users=0",
     "graph=digits graph.neighbours=1797": "digits: neighbours=1797; it must be 1..1796",
     "graph=photo graph.image=nobody": "photo: image='nobody'",

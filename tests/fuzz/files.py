@@ -97,7 +97,7 @@ FOUND = [
     ("metis", b"9" * 5000 + b" 1\n", "the header is"),
     ("metis", b"2 1 111 2\n % 2a", "the file has 0 lines"),
     ("matrix_market", MATRIX % (b"pattern general", b"1 1 " + b"9" * 5000), "the size line is"),
-    ("dimacs", b"p sp 1 " + b"9" * 5000, "is no problem line"),
+    ("dimacs", b"p sp 1 " + b"9" * 5000, "is not a problem line"),
     ("uai", b"MARKOV\n" + b"0" * 20 + b"9" * 30, "the number of variables is"),
     ("uai", b"MARKOV\n1\n1\n1\n1 0\n1 " + b"9" * 5000, "an entry of table 0 is"),
     ("edge_list", b"0 1\n0 " + b"9" * 5000, "outside 0..2^63 - 1"),
@@ -110,11 +110,11 @@ FOUND = [
     ("npz", member(b"indptr.npy", HEADER % ("'<i4'", "1,"), bytes(4), zipfile.ZIP_LZMA), "compressed by method 14"),
     ("npz", archive(**CSR, meta="[" * 100_000), "meta is not JSON"),
     ("npz", archive(**CSR, meta='{"name": "\\ud800"}'), "meta is not JSON"),
-    ("npz", member(b"meta.npy", HEADER % ("'<U1'", ""), b"\xff\xff\xff\x7f"), "meta.npy holds text that is none"),
+    ("npz", member(b"meta.npy", HEADER % ("'<U1'", ""), b"\xff\xff\xff\x7f"), "meta.npy contains invalid text"),
     ("npz", NO_TEXT, "indptr.npy is damaged ('utf-8' codec"),
     ("npz", archive(**CSR, labels=["a", "b", "c"]), "labels are <U1[3]"),
     ("npz", archive(**CSR, labels=[0.5, np.nan, 1]), "labels are float64[3]"),
-    ("npz", archive(**CSR, feat_indptr=["a"], feat_indices=[0], feat_shape=[3, 4]), "no list of integers"),
+    ("npz", archive(**CSR, feat_indptr=["a"], feat_indices=[0], feat_shape=[3, 4]), "not a list of integers"),
 ]
 
 

@@ -158,7 +158,7 @@ def test_wrong_parameters_and_factories_are_named():
         open_graph(SPECS["rmat"], {"scal": 4})
     with pytest.raises(GraphError, match="needs the parameter 'graph'"):
         open_graph("harness.graph.catalogue:published")
-    with pytest.raises(GraphError, match="no published graph 'atlantis'"):
+    with pytest.raises(GraphError, match="published graph 'atlantis' is unknown"):
         open_graph("harness.graph.catalogue:published", {"graph": "atlantis"})
     for factory in ("harness.graph.catalogue:atlantis", "no.such.module:x", "nothing", "harness.graph:__all__"):
         with pytest.raises(GraphError, match="it must be 'package.module:function'"):

@@ -63,7 +63,7 @@ def test_an_edge_listed_once_is_symmetrized_on_request(write):
 
 def test_parallel_arcs_name_the_file(write):
     path = write("a.txt", "0 1\n0 1\n")
-    with pytest.raises(GraphError, match=r"a\.txt.*arc 0 -> 1 is given more than once.*duplicates="):
+    with pytest.raises(GraphError, match=r"a\.txt.*edge 0 -> 1 is given more than once.*duplicates="):
         load_graph(path)
     assert load_graph(path, duplicates="keep").num_edges == 2
 
@@ -90,7 +90,7 @@ def test_any_size_of_block_reads_the_same(tmp_path_factory, arcs, block):
         ("0 1\n# x\n2\n", r"a\.txt:3: 1 fields instead of 2; a line must be: source destination"),
         ("0 1\n2 3 4\n", r":2: 3 fields instead of 2"),
         ("0 1 2 3\n", r":1: 4 fields"),
-        ("0;1\n1;2\n", r":1: 1 fields; a line must be: .* separated by blanks, tabs or commas"),
+        ("0;1\n1;2\n", r":1: 1 fields; a line must be: .* separated by spaces, tabs or commas"),
         ("0,1\n1 2\n", r":2: 1 fields instead of 2"),
         ("user,item,rating\n0,1,2\n", r":1: the header 'user item rating' names ratings; give graph\.format=ratings"),
         ("alice bob\n", r":1: the first line, 'alice bob', is neither a header"),
@@ -102,7 +102,7 @@ def test_any_size_of_block_reads_the_same(tmp_path_factory, arcs, block):
         ("0 1 2\n0 2 inf\n", r":2: weight is 'inf', not a finite number"),
         ("0 1 2\n0 2 two\n", r":2: weight is 'two', not a number"),
         ("0 1 1e300\n", r"a\.txt.*must be finite as float32"),
-        ("# nothing\n\n", r"there are no edges"),
+        ("# nothing\n\n", r"it contains no edges"),
         ("0 1\n0 \xff2\n", r":2: destination is .* not an integer"),
     ],
 )

@@ -123,7 +123,7 @@ def test_parallel_arcs_follow_the_policy(policy, weights):
 
 
 def test_parallel_arcs_are_an_error_unless_allowed():
-    with pytest.raises(GraphError, match=r"arc 0 -> 1 is given more than once \(2 repeated arcs\).*duplicates=sum"):
+    with pytest.raises(GraphError, match=r"edge 0 -> 1 is given more than once \(2 repeated edges\).*duplicates=sum"):
         Graph.from_edges([2, 0, 0, 0], [0, 1, 1, 1], name="g")
     assert Graph.from_edges([0, 0], [1, 1], duplicates="min", name="g").num_edges == 1
     with pytest.raises(GraphError, match="choose one of error, sum, min, keep"):
@@ -142,13 +142,13 @@ def test_symmetrize_keeps_self_loops_once():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"sources": [0, -1], "destinations": [1, 1]}, "arc 1, -1 -> 1, is outside"),
-        ({"sources": [0, 9], "destinations": [1, 1], "num_vertices": 3}, "arc 1, 9 -> 1, is outside the 3 vertices"),
-        ({"sources": [0, 1], "destinations": [1]}, "two lists of one length"),
+        ({"sources": [0, -1], "destinations": [1, 1]}, "edge 1, -1 -> 1, is outside"),
+        ({"sources": [0, 9], "destinations": [1, 1], "num_vertices": 3}, "edge 1, 9 -> 1, is outside the 3 vertices"),
+        ({"sources": [0, 1], "destinations": [1]}, "two lists of the same length"),
         ({"sources": [0.5], "destinations": [1.0]}, "vertex ids must be integers"),
-        ({"sources": [0], "destinations": [1], "weights": [np.nan]}, "weight of arc 0 is nan"),
+        ({"sources": [0], "destinations": [1], "weights": [np.nan]}, "weight of edge 0 is nan"),
         ({"sources": [0], "destinations": [1], "weights": [1e300]}, "weights must be finite as float32"),
-        ({"sources": [0], "destinations": [1], "weights": [1, 2]}, "one real number for each of 1 arcs"),
+        ({"sources": [0], "destinations": [1], "weights": [1, 2]}, "one real number for each of 1 edges"),
         ({"sources": [0], "destinations": [1], "weights": [1j]}, "one real number"),
         ({"sources": [0], "destinations": [1], "labels": [1]}, r"labels has shape \(1,\).*must be 2"),
         ({"sources": [0], "destinations": [1], "vertex_data": {"x": [1]}}, "vertex_data/x has shape"),
@@ -212,7 +212,7 @@ def test_the_content_hash_is_of_content_alone():
         ([0, 2, 1], [0, 1], {}, "offsets must rise"),
         ([0, 1, 2], [0, 5], {}, "leads to vertex 5"),
         ([0, 2, 2], [1, 0], {}, "not sorted"),
-        ([0, 1, 1], [1], {"directed": False}, "no reverse arc"),
+        ([0, 1, 1], [1], {"directed": False}, "no reverse edge"),
         ([0, 1, 1], [1], {"bipartite": (2, 0)}, "two vertices of one side"),
         ([0, 1, 1], [1], {"weights": np.array([np.inf])}, "not finite"),
         ([0, 1, 1], [1], {"labels": np.array([-2, 0])}, "labels"),

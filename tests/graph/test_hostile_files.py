@@ -44,7 +44,7 @@ class TestEveryTextFormat:
     def test_cut_gzip(self, write, name):
         path = write(name + ".gz", SMALL[name] * 50)
         path.write_bytes(path.read_bytes()[:-9])
-        with pytest.raises(GraphError, match=r"\.gz: the gzip data are cut short or damaged.*fetch the file again"):
+        with pytest.raises(GraphError, match=r"\.gz: the gzip data are truncated or damaged.*fetch the file again"):
             load_graph(path)
 
     def test_damaged_gzip(self, write, name):
@@ -52,7 +52,7 @@ class TestEveryTextFormat:
         raw = bytearray(path.read_bytes())
         raw[-6] ^= 0xFF  # in the checksum
         path.write_bytes(raw)
-        with pytest.raises(GraphError, match=r"cut short or damaged"):
+        with pytest.raises(GraphError, match=r"truncated or damaged"):
             load_graph(path)
 
     def test_compressed_twice(self, write, name):
@@ -81,7 +81,7 @@ class TestEveryTextFormat:
     @pytest.mark.parametrize("other", ["a.mtx", "a.gr", "a.uai"])
     def test_another_format_is_recognised(self, write, name, other):
         if name != other:
-            with pytest.raises(GraphError, match=rf"begins as {format_of(write(other, 'x'))} but was taken for"):
+            with pytest.raises(GraphError, match=rf"begins as {format_of(write(other, 'x'))} but is read as"):
                 load_graph(write(name, SMALL[other]))
 
     def test_binary(self, write, name):

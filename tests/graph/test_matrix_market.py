@@ -60,8 +60,8 @@ def test_upper_case_and_an_empty_matrix_are_read(write):
 @pytest.mark.parametrize(
     ("head", "rest", "message"),
     [
-        ("real general", "2 2 2\n1 1 3\n", r"m\.mtx:2: the header promises 2 entries, the file has 1"),
-        ("real general", "2 2 1\n1 1 3\n2 2 3\n", r":2: the header promises 1 entries, the file has 2"),
+        ("real general", "2 2 2\n1 1 3\n", r"m\.mtx:2: the header announces 2 entries, the file has 1"),
+        ("real general", "2 2 1\n1 1 3\n2 2 3\n", r":2: the header announces 1 entries, the file has 2"),
         ("real general", "2 2 1\n%\n1 3 3\n", r":4: column is '3', outside 1..2"),
         ("real general", "2 2 1\n0 1 3\n", r":3: row is '0', outside 1..2"),
         ("real general", "2 2 1\n1 1\n", r":3: 2 fields instead of 3"),
@@ -69,8 +69,8 @@ def test_upper_case_and_an_empty_matrix_are_read(write):
         ("pattern general", "2 2 1\n1 1 3\n", r":3: 3 fields instead of 2; a pattern entry must be: row column"),
         ("real general", "2 2 1\n1 1 nan\n", r":3: value is 'nan', not a finite"),
         ("real general", "2 2 1\n1 1 3x\n", r":3: value is '3x', not a number"),
-        ("real general", "2 2 9000000000\n1 1 3\n", r":2: the header promises 9000000000 entries, more than fit"),
-        ("real general", "9000000000 9000000000 1\n1 1 3\n", r":2: the header promises 18000000000 vertices"),
+        ("real general", "2 2 9000000000\n1 1 3\n", r":2: the header announces 9000000000 entries, more than fit"),
+        ("real general", "9000000000 9000000000 1\n1 1 3\n", r":2: the header announces 18000000000 vertices"),
         ("real general", "2 2\n1 1 3\n", r":2: the size line is '2 2'"),
         ("real general", "2 -2 1\n1 1 3\n", r":2: the size line is"),
         ("complex general", "2 2 1\n1 1 3 0\n", r":1: a complex general matrix.*weights are real"),
@@ -88,7 +88,7 @@ def test_each_fault_is_one_error_with_its_line(write, head, rest, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("1 1 3\n", r":1: this is no MatrixMarket matrix; the first line must be"),
+        ("1 1 3\n", r":1: this is not a MatrixMarket matrix; the first line must be"),
         ("%%MatrixMarket matrix array real general\n1 1\n3\n", r":1: the matrix is stored as array"),
         ("%%MatrixMarket matrix coordinate real general\n", r"the size line is ''"),
     ],

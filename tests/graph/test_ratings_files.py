@@ -57,7 +57,7 @@ def test_a_csv_without_a_header_is_read_in_the_format_that_is_named(write):
 def test_a_csv_of_edges_is_an_edge_list(write, header):
     text = f"{header}\n0,1,0.5\n2,1,1.5\n"
     if ";" in header:
-        with pytest.raises(GraphError, match="separated by blanks, tabs or commas"):
+        with pytest.raises(GraphError, match="separated by spaces, tabs or commas"):
             load_graph(write("e.csv", text.replace(",", ";")))
         return
     graph = load_graph(write("e.csv", text))

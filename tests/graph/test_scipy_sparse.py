@@ -39,7 +39,7 @@ def test_a_matrix_of_bools_has_no_weights(tmp_path):
 
 def test_other_forms_are_refused_by_name(tmp_path):
     scipy.sparse.save_npz(tmp_path / "a.npz", scipy.sparse.dia_array(SQUARE))
-    with pytest.raises(GraphError, match=r"a sparse matrix in the form 'dia'; save it as one of csr, csc, coo"):
+    with pytest.raises(GraphError, match=r"the sparse matrix has the form 'dia'; save it as one of csr, csc, coo"):
         load_graph(tmp_path / "a.npz")
 
 
@@ -59,14 +59,14 @@ CSR = {
         (COO | {"row": np.array([0, 3])}, "a row is outside the shape 3 x 3"),
         (COO | {"col": np.array([-1, 2])}, "a column is outside the shape"),
         (COO | {"data": np.array([1.0])}, "differ in length"),
-        (COO | {"data": np.array([1.0, np.nan])}, "weight of arc 1 is nan"),
-        (COO | {"shape": np.array([2**50, 2**50])}, "promises .* vertices"),
+        (COO | {"data": np.array([1.0, np.nan])}, "weight of edge 1 is nan"),
+        (COO | {"shape": np.array([2**50, 2**50])}, "announces .* vertices"),
         (COO | {"shape": np.array([3])}, "the shape is"),
-        (COO | {"shape": np.array([3.0, 3.0])}, "shape is missing or no list of numbers"),
+        (COO | {"shape": np.array([3.0, 3.0])}, "shape is missing or not a list of numbers"),
         (COO | {"row": np.array([0.5, 1])}, "row is missing"),
         (CSR | {"indptr": np.array([0, 1, 2])}, "indptr does not rise from 0 to 2 in 4 steps"),
         (CSR | {"indptr": np.array([0, 2, 1, 2])}, "indptr does not rise"),
-        (CSR | {"format": np.array([b"csr"])}, "in the form 'None'"),
+        (CSR | {"format": np.array([b"csr"])}, "has the form 'None'"),
         (CSR | {"more": np.array(b"bytes")}, "only numbers and text are read"),
     ],
 )

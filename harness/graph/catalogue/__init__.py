@@ -1,4 +1,4 @@
-"""The built-in named graphs: real data that packages carry, published graphs, files, and the generators."""
+"""The built-in named graphs: data sets of packages, published graphs, files and generators."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def _spec(name: str, text: str, function: str, check: str = "", **parameters: ob
 
 
 BUILTIN_GRAPHS: list[GraphSpec] = [
-    _spec("digits", "handwritten digits joined with their nearest neighbours, 10 classes", "digits",
+    _spec("digits", "handwritten digits, each joined to its nearest neighbours, 10 classes", "digits",
         "check_digits", neighbours=10),
     _spec(
-        "photo", "a photograph of scikit-image, pixels joined with their neighbours by likeness of colour", "photo",
+        "photo", "a photograph of scikit-image: neighbouring pixels, weighted by similarity of colour", "photo",
         "check_photo", image="astronaut", neighbours=4, beta=None,
     ),
-    _spec("motorcycle", "the pixels of a stereo pair of pictures with their true disparities", "motorcycle",
+    _spec("motorcycle", "the pixels of a stereo pair of images with their true disparities", "motorcycle",
         "check_motorcycle", shrink=1, neighbours=4),
     _spec("highways", "the world's highways, lengths in km", "highways"),
     _spec("file", "a graph file: MatrixMarket, SNAP, DIMACS, METIS, CSV, ratings, UAI, npz (also of SciPy)", "file",
@@ -43,11 +43,11 @@ BUILTIN_GRAPHS: list[GraphSpec] = [
     _spec("rmat", "an R-MAT (Kronecker) random graph of 2^scale vertices", "rmat",
         "check_rmat", scale=14, edge_factor=16, num_arcs=None, num_vertices=None, a=0.57, b=0.19, c=0.19, d=0.05,
         seed=1, symmetric=False, permuted=True, self_loops=False, parallel_arcs=False, max_weight=0),
-    _spec("delaunay", "the Delaunay triangulation of random points, weights are lengths", "delaunay",
+    _spec("delaunay", "the Delaunay triangulation of random points, weighted by length", "delaunay",
         "check_delaunay", num_vertices=65536, seed=1, weighted=True),
-    _spec("grid", "a road-like grid with missing streets and random lengths", "grid",
+    _spec("grid", "a road-like grid with removed edges and random lengths", "grid",
         "check_grid", rows=256, columns=256, removed=0.1, diagonals=False, shortcuts=0.0, length_spread=0.5, seed=1),
-    _spec("ratings_random", "random ratings of low rank plus noise, items of very unequal popularity", "random_ratings",
+    _spec("ratings_random", "random ratings of low rank plus noise, items of power-law popularity", "random_ratings",
         "check_ratings", users=2000, items=1000, num_ratings=60000, rank=8, noise=0.25, exponent=0.8, seed=1),
     *(_spec(name, publication.help, "published", graph=name) for name, publication in PUBLICATIONS.items()),
     *stand_ins(),
@@ -56,7 +56,7 @@ BUILTIN_GRAPHS: list[GraphSpec] = [
 
 @hookimpl
 def onyx_graphs() -> list[GraphSpec]:
-    """The built-in graphs."""
+    """Return the built-in graphs."""
     return list(BUILTIN_GRAPHS)
 
 

@@ -1,4 +1,4 @@
-"""Fetching published files, once: checked against a known checksum, or against the one of the first download."""
+"""Download published files once; check them against a known checksum or that of the first download."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ CHUNK = 2**20
 
 
 def fetch(url: str, file_name: str, sha256: str | None = None) -> tuple[Path, str]:
-    """The file at `url`, kept in the cache as `file_name`, and its SHA-256.
+    """Return the path and the SHA-256 of the file at `url`, which is cached as `file_name`.
 
-    A file fetched before is taken as it is while its size and time are those recorded, and hashed again otherwise.
-    Raises GraphError when it cannot be fetched or is not the file expected.
+    A cached file is trusted if its size and modification time are those recorded, and hashed again otherwise.
+    Raises GraphError if the file cannot be fetched or has another checksum, CacheError if it cannot be recorded.
     """
     import pooch
     import requests
@@ -43,12 +43,12 @@ def fetch(url: str, file_name: str, sha256: str | None = None) -> tuple[Path, st
             )
     except ValueError as error:
         raise GraphError(
-            f"{url}: the file fetched has another checksum than {expected}; "
-            f"if it was published anew, delete {record_path} and fetch it again"
+            f"{url}: the checksum of the file fetched is not {expected}; "
+            f"if a new version was published, delete {record_path} and fetch it again"
         ) from error
     except (requests.RequestException, OSError) as error:
         raise GraphError(
-            f"{url}: it cannot be fetched ({error}); try again, or fetch it by hand and put it at {path}"
+            f"{url}: it cannot be fetched ({error}); try again, or fetch it by hand and save it as {path}"
         ) from error
     digest = pooch.file_hash(str(path), alg="sha256")
     with filling_cache():
@@ -58,10 +58,11 @@ def fetch(url: str, file_name: str, sha256: str | None = None) -> tuple[Path, st
 
 @contextmanager
 def extracted(archive: Path, member_name: str, max_expansion: float = 100.0) -> Iterator[Path]:
-    """The regular file `member_name` (its last path component) of a .tar.gz, in a temporary folder, while in use.
+    """Extract the regular file whose last path component is `member_name` from a .tar.gz; delete it on exit.
 
-    No path of the archive is used, so none can lead elsewhere. Raises GraphError when it is missing, the archive is
-    damaged or unpacks to more than `max_expansion` times its size; CacheError when there is no room for the file.
+    Paths of the archive are not used, so none can lead outside the temporary folder. Raises GraphError if the file is
+    missing, or if the archive is damaged, unpacks to more than `max_expansion` times its size (1 MiB is always
+    allowed) or has more than MOST_MEMBERS files. Raises CacheError if there is no space for the file.
     """
     limit = max(2**20, int(archive.stat().st_size * max_expansion))
     with tempfile.TemporaryDirectory(prefix="extracting-", dir=archive.parent) as folder:
@@ -95,7 +96,7 @@ def _copy_member(tar: tarfile.TarFile, target: Path, archive: Path, limit: int) 
                     with filling_cache(), target.open("ab") as file:
                         file.write(chunk)
             return
-    raise GraphError.in_file(archive, f"there is no file {target.name} in it", "check that it is the right archive")
+    raise GraphError.in_file(archive, f"it contains no file {target.name}", "check that it is the right archive")
 
 
 def _stamp(path: Path) -> list[int]:
@@ -104,7 +105,7 @@ def _stamp(path: Path) -> list[int]:
 
 
 class _Progress:
-    """What Pooch wants of a progress bar, shown by Rich."""
+    """Pooch's progress-bar interface, displayed by Rich."""
 
     def __init__(self, bars: object, description: str) -> None:
         from rich.progress import Progress
@@ -130,7 +131,7 @@ class _Progress:
         self.bars.reset(self.task)
 
     def close(self) -> None:
-        """Nothing to do: the bars close with their context."""
+        """Do nothing: the bars close with their context."""
 
 
 @contextmanager

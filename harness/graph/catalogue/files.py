@@ -1,4 +1,4 @@
-"""A graph file of the user, parsed once as long as it does not change."""
+"""A graph file of the user, parsed again only when it changes."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def file(
     symmetrize: bool = False,
     max_expansion: float = 100.0,
 ) -> Graph:
-    """`load_graph`, which documents the arguments, through the cache.
+    """Load a graph file through the cache; `load_graph` documents the arguments.
 
-    A file of the same path, time, size and options is not parsed again. The evidence file beside a UAI network counts
-    as part of it.
+    A file with the same path, modification time, size and options is not parsed again. The evidence file of a UAI
+    network counts as part of it. Raises GraphError for an empty path and for a faulty file.
     """
     if not path:
         raise GraphError(_NO_PATH)
@@ -42,7 +42,7 @@ def file(
 
 
 def check_file(path: str, format: str | None, max_expansion: float) -> None:  # noqa: A002
-    """Raise GraphError for a path without a readable file, or one whose format is not known; the file is not parsed."""
+    """Raise GraphError if the file is not readable or its format is unknown. The file is not parsed."""
     if not path:
         raise GraphError(_NO_PATH)
     source = Path(path).expanduser().absolute()
@@ -51,7 +51,7 @@ def check_file(path: str, format: str | None, max_expansion: float) -> None:  # 
 
 
 def _stamp(path: Path) -> list[object]:
-    """What tells one state of a file from another; the loader reports a missing one."""
+    """Return path, modification time (ns) and size (bytes); None for a missing file, which the loader reports."""
     if not path.is_file():
         return [str(path), None, None]
     status = path.stat()

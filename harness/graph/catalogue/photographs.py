@@ -1,4 +1,4 @@
-"""Photographs as pixel graphs, from the images that scikit-image carries in its package."""
+"""Photographs as pixel graphs, from the images that the scikit-image package contains."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ IMAGES = (
     "astronaut", "brick", "camera", "cell", "chelsea", "clock", "coffee", "coins", "grass", "gravel", "horse",
     "hubble_deep_field", "immunohistochemistry", "microaneurysms", "moon", "page", "retina", "rocket", "text",
 )  # fmt: skip
-LEAST_WEIGHT = 1e-6  # float32 would round the weight across a sharp contour to zero and cut the graph apart
+LEAST_WEIGHT = 1e-6  # float32 would round the weight across a sharp contour to zero and disconnect the graph
 
 
 @uses("scikit-image", extra="data")
 def photo(image: str = "astronaut", neighbours: int = 4, beta: float | None = None) -> Graph:
-    """The pixels of a photograph, each joined with its 4 or 8 neighbours: undirected, vertex = row * width + column.
+    """Return the undirected graph of the pixels, each joined to its 4 or 8 neighbours; vertex = row * width + column.
 
-    An edge weighs exp(-beta * c^2), at least 1e-6, with c the Euclidean distance of the two colours (channels in 0..1).
+    An edge has the weight max(exp(-beta * c^2), 1e-6); c is the Euclidean distance of the colours (channels in 0..1).
     beta None: 1 / (2 * mean of c^2 over all edges), as in Rother, Kolmogorov and Blake, "GrabCut", 2004.
-    vertex_data["colour"] is float32[V, 3], grey images having three equal channels; meta has "height" and "width".
+    vertex_data["colour"] is float32[V, 3]; grey images have three equal channels. meta has "height" and "width".
+    Raises GraphError for invalid parameters.
     """
     check_photo(image, neighbours)
     colour = _colours(image)
@@ -53,7 +54,7 @@ def photo(image: str = "astronaut", neighbours: int = 4, beta: float | None = No
 
 
 def _colours(image: str) -> NDArray[np.float32]:
-    """The image as float32[height, width, 3] in 0..1."""
+    """Return the image as float32[height, width, 3] in 0..1."""
     import skimage.data
 
     pixels = np.asarray(getattr(skimage.data, image)())
@@ -63,7 +64,7 @@ def _colours(image: str) -> NDArray[np.float32]:
 
 @uses("scikit-image", extra="data")
 def check_photo(image: str, neighbours: int) -> None:
-    """Raise GraphError for parameters that `photo` cannot take."""
+    """Raise GraphError for invalid parameters of `photo`."""
     if image not in IMAGES or neighbours not in (4, 8):
         raise GraphError(
             f"photo: image={image!r}, neighbours={neighbours}; images are {', '.join(IMAGES)}, neighbours 4 or 8"

@@ -1,4 +1,4 @@
-"""The eight graphs of the thesis, from where they are published. They are fetched only when asked for."""
+"""The eight graphs of the thesis, at their places of publication. A graph is fetched at its first use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SNAP = "https://snap.stanford.edu/data"
 
 @dataclass(frozen=True)
 class Publication:
-    """Where a graph is published: a .tar.gz with `member` in it, or (member None) a graph file itself."""
+    """The place of publication of a graph: a .tar.gz that contains `member`, or a graph file if `member` is None."""
 
     url: str
     member: str | None
@@ -53,14 +53,14 @@ PUBLICATIONS = {
 
 @caches_itself
 def published(graph: str) -> Graph:
-    """One of PUBLICATIONS, fetched into the cache folder at its first use. Raises GraphError when it cannot be had."""
+    """Return one of PUBLICATIONS, fetched into the cache at its first use. Raises GraphError if it is unavailable."""
     if graph not in PUBLICATIONS:
-        raise GraphError(f"there is no published graph {graph!r}; choose one of {', '.join(PUBLICATIONS)}")
+        raise GraphError(f"published graph {graph!r} is unknown; choose one of {', '.join(PUBLICATIONS)}")
     return open_publication(graph, PUBLICATIONS[graph])
 
 
 def open_publication(name: str, publication: Publication) -> Graph:
-    """The graph of `publication`, fetched unless it has been; parsed once for each content of the file."""
+    """Return the graph of `publication`; the file is fetched once and parsed once per content."""
     suffix = ".tar.gz" if publication.member is not None else ".txt.gz"
     path, digest = fetch(publication.url, name + suffix, publication.sha256)
 

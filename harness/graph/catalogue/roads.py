@@ -1,4 +1,4 @@
-"""The world's highways, derived from OpenStreetMap, as carried by scgraph_data."""
+"""The world's highways, derived from OpenStreetMap, as distributed with scgraph_data."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ PUNCTUATION = bytes.maketrans(b"[]{}:,", b"      ")
 
 @uses("scgraph-data", extra="data")
 def highways() -> Graph:
-    """World highways: undirected, weights are lengths in km; vertex_data["lat_lon"] in degrees, float32[V, 2].
+    """Return the world's highways: undirected, weights in km; vertex_data["lat_lon"] in degrees, float32[V, 2].
 
-    Self-loops of the source are left out. The package's module is read as data, not imported: it holds 36 MB of Python
-    literals and asks for a release of scgraph that may not be the one installed.
+    Self-loops of the source are dropped. The package's module is read as data, not imported: it contains 36 MB of
+    Python literals and requires a release of scgraph that may not be installed. Raises GraphError for unexpected data.
     """
     graph, nodes = _literals()
     rows, numbers = graph.count(b"}"), _numbers(graph)
     degrees = np.array([part.count(b":") for part in graph.split(b"}")[:rows]], dtype=np.int64)
     if numbers.size != 2 * degrees.sum():
-        raise GraphError("highways: the arcs in scgraph_data are not as expected; use scgraph-data 2.0")
+        raise GraphError("highways: the edges in scgraph_data are not as expected; use scgraph-data 2.0")
     sources, destinations = np.repeat(np.arange(rows), degrees), numbers[::2].astype(np.int64)
     proper = sources != destinations
     made = Graph.from_edges(
@@ -44,7 +44,7 @@ def highways() -> Graph:
 
 
 def _literals() -> tuple[bytes, bytes]:
-    """The text of the two literals: a list of {neighbour: length} and one of [latitude, longitude]."""
+    """Return the text of the two literals: a list of {neighbour: length} and a list of [latitude, longitude]."""
     package = importlib.util.find_spec("scgraph_data")
     folders = list(package.submodule_search_locations or ()) if package is not None else []
     if not folders:
@@ -56,7 +56,7 @@ def _literals() -> tuple[bytes, bytes]:
         if equals:
             found[name.strip()] = line[len(name) + 1 :]
     if b"graph" not in found or b"nodes" not in found:
-        raise GraphError.in_file(path, "graph and nodes are not there", "use scgraph-data 2.0")
+        raise GraphError.in_file(path, "graph or nodes is missing", "use scgraph-data 2.0")
     return found[b"graph"], found[b"nodes"]
 
 

@@ -1,9 +1,9 @@
-"""Graphs of the thesis's sizes (Vaz 2021, table 7.1) that are generated where its own cannot be fetched.
+"""Generated graphs with the sizes of the thesis's graphs (Vaz 2021, table 7.1), for machines that cannot fetch those.
 
-The social networks have R-MAT graphs in their places, symmetric, with as many vertices and as many stored arcs as the
-table tells vertices and edges; the roads have grids with two fifths of their edges removed, which leaves as many
-vertices and undirected edges. They are named after what they stand in for, and are like it in size alone: degrees,
-diameters and numbering are the generators'. (DelaunayN24 is the triangulation of random points itself.)
+A symmetric R-MAT graph replaces each social network; its numbers of vertices and stored edges are those of the table. A
+grid without two fifths of its edges replaces each road network; its numbers of vertices and undirected edges are those
+of the table. Each is named after the graph that it replaces and matches it in size only: degrees, diameter and
+numbering are those of the generator. (DelaunayN24 itself is a triangulation of random points.)
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ REMOVED = 0.4
 
 
 def stand_ins() -> list[GraphSpec]:
-    """Every one by the name ``like_<graph>``."""
+    """Return the specification of every stand-in, named ``like_<graph>``."""
     factory, of_rmat, of_grid = "harness.graph.catalogue:", _defaults(rmat), _defaults(grid)
     social = [
         GraphSpec(
@@ -53,5 +53,5 @@ def stand_ins() -> list[GraphSpec]:
 
 
 def _defaults(generator: Callable[..., object]) -> dict[str, object]:
-    """The parameters of a generator with their defaults."""
+    """Return the defaults of a generator's parameters, by name."""
     return {name: parameter.default for name, parameter in inspect.signature(generator).parameters.items()}

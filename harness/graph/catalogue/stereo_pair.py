@@ -1,7 +1,7 @@
-"""The motorcycle of the Middlebury stereo benchmark as a pixel graph, from the pair that scikit-image carries.
+"""The motorcycle of the Middlebury stereo benchmark as a pixel graph, from the images that scikit-image contains.
 
 D. Scharstein et al., "High-resolution stereo datasets with subpixel-accurate ground truth", GCPR 2014; scikit-image
-holds it at a quarter of its size, 500 x 741.
+contains it at a quarter of its size, 500 x 741.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from harness.graph.generators.grid import lattice_edges
 from harness.graph.graph import Graph
 from harness.graph.named import uses
 
-RANGE = 64  # pixels at full size: the disparities to search; the true ones are 7.2 to 59.9
+RANGE = 64  # search range of disparities in pixels, for shrink=1; the true ones are 7.2 to 59.9
 
 
 @uses("scikit-image", extra="data")
 def motorcycle(shrink: int = 1, neighbours: int = 4) -> Graph:
-    """The pixels of the left picture, each joined with its 4 or 8 neighbours: undirected, vertex = row * width +
-    column.
+    """Return the undirected graph of the left image's pixels, each joined to its 4 or 8 neighbours.
 
-    shrink: blocks of so many pixels squared become one (1..16): the mean of their colours, the middle one's disparity
-    divided by `shrink`. vertex_data: "left" and "right", float32[V, 3], the colours in 0..1 at the same place of the
-    two pictures; "disparity", float32[V], NaN where it is not known: what is at (row, column) on the left is at
-    (row, column - disparity) on the right. meta: "height", "width", "range" (disparities lie in 0 .. range, excluded).
+    The vertex of a pixel is row * width + column. shrink (1..16): blocks of shrink x shrink pixels become one, with the
+    mean of their colours and the disparity of the middle one divided by `shrink`. vertex_data: "left" and "right",
+    float32[V, 3], the colours in 0..1 at the same place of the two images; "disparity", float32[V], NaN if unknown: the
+    point at (row, column) on the left is at (row, column - disparity) on the right. meta: "height", "width", "range"
+    (disparities lie in 0 .. range, excluded). Raises GraphError for invalid parameters.
     """
     check_motorcycle(shrink, neighbours)
     left, right = (_shrunk(_picture(f"motorcycle_{side}.png"), shrink) for side in ("left", "right"))
@@ -61,15 +61,15 @@ def _shrunk(picture: NDArray[np.float32], shrink: int) -> NDArray[np.float32]:
 
 
 def _picture(file: str) -> NDArray[np.float32]:
-    """Float32[height, width, 3] in 0..1."""
-    from PIL import Image  # comes with scikit-image
+    """Return an image as float32[height, width, 3] in 0..1."""
+    from PIL import Image  # a dependency of scikit-image
 
     with importlib.resources.files("skimage.data").joinpath(file).open("rb") as stream, Image.open(stream) as image:
         return np.asarray(image.convert("RGB"), np.float32) / np.float32(255)
 
 
 def _disparities() -> NDArray[np.float32]:
-    """Float32[height, width], infinite where not known."""
+    """Return the disparities as float32[height, width], infinite where unknown."""
     resource = importlib.resources.files("skimage.data").joinpath("motorcycle_disp.npz")
     with resource.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
         return np.asarray(arrays["arr_0"], np.float32)
@@ -77,6 +77,6 @@ def _disparities() -> NDArray[np.float32]:
 
 @uses("scikit-image", extra="data")
 def check_motorcycle(shrink: int, neighbours: int) -> None:
-    """Raise GraphError for parameters that `motorcycle` cannot take."""
+    """Raise GraphError for invalid parameters of `motorcycle`."""
     if not 1 <= shrink <= 16 or neighbours not in (4, 8):
         raise GraphError(f"motorcycle: shrink={shrink}, neighbours={neighbours}; shrink is 1..16, neighbours 4 or 8")

@@ -1,4 +1,4 @@
-"""Graph files: one module a format, chosen by suffix or by name. Files are untrusted; every fault is one GraphError."""
+"""Graph files: one module per format, chosen by suffix or name. Files are untrusted; every fault raises GraphError."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.graph.graph import Graph
 
 @dataclass(frozen=True)
 class Format:
-    """A file format: `module` has `read(source, options) -> Graph`."""
+    """A file format; its `module` defines `read(source, options) -> Graph`."""
 
     name: str
     suffixes: tuple[str, ...]
@@ -26,7 +26,7 @@ class Format:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What a loader is asked for beside the file; `load_graph` documents each."""
+    """The options of a loader; `load_graph` documents each."""
 
     name: str
     duplicates: Duplicates
@@ -63,17 +63,17 @@ def load_graph(
     name: str | None = None,
     max_expansion: float = 100.0,
 ) -> Graph:
-    """The graph in the file at `path`.
+    """Load the graph in the file at `path`.
 
-    format: a name of FORMATS; None: by the suffix, before .gz.
-    duplicates, symmetrize: as in Graph.from_edges; for files that list each undirected edge once. Formats that are
-        undirected by themselves (METIS, UAI, symmetric matrices) need no symmetrize.
-    name: for people; None: the file's name without suffixes.
-    max_expansion: the most a compressed file may grow to, as a multiple of its size.
+    format: a name of FORMATS; None selects by the suffix, ignoring .gz.
+    duplicates, symmetrize: as in Graph.from_edges. Set symmetrize for files that list each undirected edge once;
+        undirected formats (METIS, UAI, symmetric matrices) do not need it.
+    name: a display name; None: the file's name without suffixes.
+    max_expansion: the largest uncompressed size of a compressed file, as a multiple of its size.
 
-    Memory: at most 256 bytes for each byte of text (of what it unpacks to, where it is compressed), and 128 MiB.
+    Uses at most 256 bytes of memory per byte of (uncompressed) text, plus 128 MiB.
 
-    Raises GraphError for anything wrong with the file, with its name and, where there is one, the line.
+    Raises GraphError for any fault of the file, with the file's name and the line, if known.
     """
     path = Path(path).expanduser()
     source = Source(path, max_expansion)
@@ -90,7 +90,7 @@ def load_graph(
 
 
 def format_of(path: Path, format: str | None = None) -> str:  # noqa: A002
-    """The name of the format of `path`: `format` if that is one, else by suffix. Raises GraphError if there is none."""
+    """Return the name of the format: `format` if given, else by the suffix of `path`. Raises GraphError if unknown."""
     known = ", ".join(f"{entry.name} ({' '.join(entry.suffixes)})" for entry in FORMATS.values())
     if format is not None:
         if format not in FORMATS:
@@ -108,14 +108,14 @@ def format_of(path: Path, format: str | None = None) -> str:  # noqa: A002
 def _check_kind(source: Source, chosen: Format) -> None:
     """Refuse a file whose first lines announce another format."""
     if source.path.suffix.lower() == ".npz":
-        raise GraphError.in_file(source.path, f"an .npz cannot be read as {chosen.name}", "leave format= out")
+        raise GraphError.in_file(source.path, f"an .npz cannot be read as {chosen.name}", "omit format=")
     with TextStream(source) as text:
         start = next((block.data for block in text.blocks()), b"")
     announced = text_kind(start[:4096])
     if announced is not None and announced != chosen.name:
         raise GraphError.in_file(
             source.path,
-            f"the file begins as {announced} but was taken for {chosen.name}",
+            f"the file begins as {announced} but is read as {chosen.name}",
             f"give format={announced}",
             line=1,
         )

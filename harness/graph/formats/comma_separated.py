@@ -1,4 +1,4 @@
-"""CSV files: ratings or an edge list, as the header says."""
+"""CSV files: ratings or an edge list, depending on the header."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MEND = "give graph.format=edge_list (source,destination[,weight]) or graph.form
 
 
 def read(source: Source, options: ReadOptions) -> Graph:
-    """Return the graph of the format that the header names. Raises GraphError where it names none."""
+    """Read the file in the format that its header names. Raises GraphError if it names none."""
     with TextStream(source) as text:
         line = text.readline() or ""
         while line.startswith("#"):

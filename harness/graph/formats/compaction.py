@@ -1,4 +1,4 @@
-"""Vertex numbers without gaps from the ids that a file uses."""
+"""Renumber the ids of a file to consecutive vertex numbers."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import numpy as np
 
 from harness.graph.adjacency import Array, id_dtype
 
-CHUNK = 2**20  # ids renumbered together, to keep temporaries small
-LARGEST = 2**22  # a table of all ids up to this one is always made; a longer one when the arcs take as many bytes
+CHUNK = 2**20  # ids renumbered together, which keeps temporaries small
+LARGEST = 2**22  # a table of ids up to this size is always used; a larger one if the edges take as many bytes
 
 
 def compact(*lists: Array) -> tuple[Array | None, list[Array]]:
-    """Number the different ids in `lists` 0, 1, ... in ascending order.
+    """Renumber the distinct ids in `lists` to 0, 1, ... in ascending order.
 
-    Returns the original id of each number, int64 (None when the ids already are 0, 1, ... without gaps), and the lists
-    renumbered.
+    Returns the original id of each number, int64 (None if the ids already are 0, 1, ... without gaps), and the
+    renumbered lists.
     """
     if all(ids.size == 0 for ids in lists):
         return None, list(lists)

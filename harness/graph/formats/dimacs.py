@@ -1,4 +1,4 @@
-"""DIMACS shortest-path graphs: `c` comments, one `p sp VERTICES ARCS`, then `a SOURCE DESTINATION LENGTH`, 1-based.
+"""DIMACS shortest-path graphs: `c` comments, one `p sp VERTICES ARCS`, lines `a SOURCE DESTINATION LENGTH`, 1-based.
 
 C. Demetrescu, A. V. Goldberg and D. S. Johnson (editors), "The Shortest Path Problem: Ninth DIMACS Implementation
 Challenge", 2009.
@@ -22,7 +22,7 @@ STRANGE_LINE = re.compile(rb"^(?!a[ \t]|c|[ \t\r]*$)", re.MULTILINE)
 
 
 def read(source: Source, options: ReadOptions) -> Graph:
-    """The listed arcs with their lengths as weights."""
+    """Read the listed edges with their lengths as weights. Raises GraphError for a faulty file."""
     arcs = Arcs()
     with TextStream(source) as text:
         num_vertices, num_arcs, line = _problem(text)
@@ -39,7 +39,7 @@ def read(source: Source, options: ReadOptions) -> Graph:
         source.refuse_vertices(num_vertices, text.bytes_read, line)
     if arcs.count != num_arcs:
         raise GraphError.in_file(
-            source.path, f"the p line promises {num_arcs} arcs, the file has {arcs.count}",
+            source.path, f"the p line announces {num_arcs} arcs, the file has {arcs.count}",
             "correct it, or fetch the file again if it was cut short", line=line,
         )  # fmt: skip
     weights = arcs.take("weights")
@@ -56,18 +56,18 @@ def read(source: Source, options: ReadOptions) -> Graph:
 
 
 def _problem(text: TextStream) -> tuple[int, int, int]:
-    """Vertices, arcs and line of the problem line."""
-    mend = "the first line that is no comment must be: p sp VERTICES ARCS"
+    """Return the numbers of vertices and edges in the problem line, and its line number."""
+    mend = "the first line that is not a comment must be: p sp VERTICES ARCS"
     while (line := text.readline()) is not None:
         if not line.strip() or line.startswith("c"):
             continue
         fields = line.split()
         sizes = [number for field in fields[2:] if (number := whole_number(field)) is not None]
         if len(fields) != 4 or fields[:2] != ["p", "sp"] or len(sizes) != 2:
-            raise GraphError.in_file(text.source.path, f"{line[:60]!r} is no problem line", mend, line=text.line)
+            raise GraphError.in_file(text.source.path, f"{line[:60]!r} is not a problem line", mend, line=text.line)
         text.source.refuse_promise(sizes[1], "arcs", 8, text.line)
         return sizes[0], sizes[1], text.line
-    raise GraphError.in_file(text.source.path, "there is no problem line", mend)
+    raise GraphError.in_file(text.source.path, "the problem line is missing", mend)
 
 
 def _arc_lines(source: Source, text: TextStream) -> Iterator[Block]:
@@ -77,7 +77,7 @@ def _arc_lines(source: Source, text: TextStream) -> Iterator[Block]:
             line = block.line + block.data.count(b"\n", 0, strange.start())
             raise GraphError.in_file(
                 source.path,
-                "the line begins neither with a nor with c",
+                "the line begins with neither a nor c",
                 "a line must be: a SOURCE DESTINATION LENGTH",
                 line=line,
             )

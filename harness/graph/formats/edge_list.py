@@ -1,4 +1,4 @@
-"""SNAP edge lists: `source destination [weight]`, separated by blanks, tabs or commas, `#` comments, ids with gaps.
+"""SNAP edge lists: `source destination [weight]`, separated by spaces, tabs or commas; `#` comments; ids with gaps.
 
 J. Leskovec and A. Krevl, "SNAP Datasets: Stanford Large Network Dataset Collection", 2014.
 """
@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 
 ENDS = (Column("source", "id"), Column("destination", "id"))
 WEIGHT = Column("weight", "number")
-_ALLOWED = "a line must be: source destination [weight], separated by blanks, tabs or commas"
+_ALLOWED = "a line must be: source destination [weight], separated by spaces, tabs or commas"
 
 
 def read(source: Source, options: ReadOptions) -> Graph:
-    """The listed arcs. Ids with gaps are renumbered in ascending order; vertex_data["original_id"] then keeps them."""
+    """Read the listed edges. Raises GraphError for a faulty file.
+
+    Ids with gaps are renumbered in ascending order; vertex_data["original_id"] then holds the original ids.
+    """
     arcs = Arcs()
     with TextStream(source) as text:
         layout = _layout(text)
@@ -46,7 +49,7 @@ def read(source: Source, options: ReadOptions) -> Graph:
 
 
 def _layout(text: TextStream) -> Layout:
-    """Return the layout by the first edge, which stays to be read; a header in front of it is passed over."""
+    """Return the layout of the first edge, which remains to be read; skip a header in front of it."""
     headed = False
     while (line := text.readline()) is not None:
         line = line.partition("#")[0]
@@ -62,11 +65,11 @@ def _layout(text: TextStream) -> Layout:
             raise GraphError.in_file(text.source.path, f"{len(fields)} fields", _ALLOWED, line=text.line)
         text.unread()
         return Layout((*ENDS, WEIGHT)[: len(fields)], delimiter=delimiter, row="line")
-    raise GraphError.in_file(text.source.path, "there are no edges in it", _ALLOWED)
+    raise GraphError.in_file(text.source.path, "it contains no edges", _ALLOWED)
 
 
 def _check_header(text: TextStream, names: list[str]) -> None:
-    """Raise GraphError for a header that names anything but source, destination and weight."""
+    """Raise GraphError for a header that names columns other than source, destination and weight."""
     kind = kind_of(names)
     line = " ".join(names)[:80]
     if kind == "ratings":

@@ -1,4 +1,4 @@
-"""Recognise what a table of text holds by the names in its header."""
+"""Recognize the format of a text table by the names in its header."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ Kind = Literal["ratings", "edge_list"]
 
 
 def split_header(line: str, delimiter: str | None) -> list[str]:
-    """Return the fields of a line without blanks and quotation marks; delimiter None: blanks and tabs."""
+    """Return the fields of a line without surrounding whitespace and quotation marks; delimiter None: whitespace."""
     return [field.strip().strip("\"'").strip() for field in line.split(delimiter)]
 
 
 def is_header(fields: Sequence[str]) -> bool:
-    """Return whether the first two fields are names: they begin with a letter or an underscore."""
+    """Return whether the first two fields are names, i.e. begin with a letter or an underscore."""
     return len(fields) > 1 and all(re.match(r"[A-Za-z_]", field) for field in fields[:2])
 
 
 def kind_of(fields: Sequence[str]) -> Kind | None:
-    """Return the format that the names of the columns announce, or None.
+    """Return the format that the column names indicate, or None.
 
-    ratings: user, item, rating and maybe more. edge_list: source, destination and maybe a weight.
+    ratings: user, item, rating and optionally one more. edge_list: source, destination and optionally a weight.
     """
     names = [re.sub(r"[^a-z0-9]", "", field.lower()) for field in fields]
     if _begins(names, "user", "item", "rating") and len(names) in (3, 4):

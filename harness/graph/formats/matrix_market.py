@@ -1,4 +1,4 @@
-"""MatrixMarket coordinate matrices as graphs: entry (i, j) is the arc i -> j.
+"""MatrixMarket coordinate matrices as graphs: entry (i, j) is the edge i -> j.
 
 R. F. Boisvert, R. Pozo and K. A. Remington, "The Matrix Market Exchange Formats: Initial Design", NISTIR 5935, 1996.
 """
@@ -26,7 +26,7 @@ BANNER = "the first line must be: %%MatrixMarket matrix coordinate FIELD SYMMETR
 
 @dataclass(frozen=True)
 class Header:
-    """The banner and the size line."""
+    """The contents of the banner and the size line."""
 
     field: str
     symmetry: str
@@ -37,17 +37,17 @@ class Header:
 
     @property
     def layout(self) -> Layout:
-        """How the entries look: 1-based row and column, and a value unless the field is `pattern`."""
+        """Layout of an entry: 1-based row and column, and a value unless the field is `pattern`."""
         value = () if self.field == "pattern" else (Column("value", "number"),)
         ends = (Column("row", "id", 1, self.rows), Column("column", "id", 1, self.columns))
         return Layout((*ends, *value), comment="%", row=f"{self.field} entry")
 
 
 def read(source: Source, options: ReadOptions) -> Graph:
-    """The matrix as a graph, with its values as weights (none for `pattern`).
+    """Read the matrix as a graph with its values as weights (none for `pattern`). Raises GraphError for a faulty file.
 
-    Symmetric kinds give both arcs of every entry off the diagonal, with the value negated backwards if skew-symmetric.
-    A rectangular matrix gives a bipartite graph, rows | columns.
+    In symmetric matrices every entry off the diagonal gives two edges; if skew-symmetric, the reverse edge has the
+    negated value. A rectangular matrix gives a bipartite graph, rows | columns.
     """
     arcs = Arcs()
     with TextStream(source) as text:
@@ -59,7 +59,7 @@ def read(source: Source, options: ReadOptions) -> Graph:
         source.refuse_vertices(header.rows + header.columns, text.bytes_read, header.line)
     if arcs.count != header.entries:
         raise GraphError.in_file(
-            source.path, f"the header promises {header.entries} entries, the file has {arcs.count}",
+            source.path, f"the header announces {header.entries} entries, the file has {arcs.count}",
             "correct the header, or fetch the file again if it was cut short", line=header.line,
         )  # fmt: skip
     weights = None if header.field == "pattern" else arcs.take("weights")
@@ -104,7 +104,7 @@ def _header(text: TextStream) -> Header:
     path = text.source.path
     banner = (text.readline() or "").split()
     if len(banner) != 5 or banner[0] != "%%MatrixMarket" or banner[1].lower() != "matrix":
-        raise GraphError.in_file(path, "this is no MatrixMarket matrix", BANNER, line=1)
+        raise GraphError.in_file(path, "this is not a MatrixMarket matrix", BANNER, line=1)
     layout, field, symmetry = (word.lower() for word in banner[2:])
     if layout != "coordinate":
         raise GraphError.in_file(
@@ -112,7 +112,7 @@ def _header(text: TextStream) -> Header:
         )
     if field == "complex" or field not in FIELDS or symmetry not in SYMMETRIES:
         mend = f"weights are real: use one of {', '.join(FIELDS)} and one of {', '.join(SYMMETRIES)}"
-        raise GraphError.in_file(path, f"a {field} {symmetry} matrix cannot be a graph here", mend, line=1)
+        raise GraphError.in_file(path, f"a {field} {symmetry} matrix is not supported", mend, line=1)
     if field == "pattern" and symmetry == "skew-symmetric":
         raise GraphError.in_file(
             path, "a pattern has no signs, so it cannot be skew-symmetric", "correct the header", line=1

@@ -1,4 +1,4 @@
-"""METIS graphs, also those of the 10th DIMACS Challenge: line i lists the neighbours of vertex i.
+"""METIS graphs, including those of the 10th DIMACS Challenge: line i lists the neighbours of vertex i.
 
 G. Karypis and V. Kumar, "METIS: A Software Package for Partitioning Unstructured Graphs", manual, section 4.1.1.
 """
@@ -28,7 +28,7 @@ LONGEST_NUMBER = re.compile(rb"\d{19}")
 
 @dataclass(frozen=True)
 class Header:
-    """Vertices, edges, and which numbers a line holds beside the neighbours."""
+    """Numbers of vertices and edges, and the numbers that a line holds in addition to the neighbours."""
 
     num_vertices: int
     num_edges: int
@@ -39,12 +39,15 @@ class Header:
 
     @property
     def leading(self) -> int:
-        """Numbers before the first neighbour of a line."""
+        """Count of numbers before the first neighbour of a line."""
         return self.has_sizes + self.vertex_weights
 
 
 def read(source: Source, options: ReadOptions) -> Graph:
-    """The graph, undirected; vertex_data "vertex_size" and "vertex_weight" (int64[V] or [V, n]) if there are any."""
+    """Read the graph, which is undirected. Raises GraphError for a faulty file.
+
+    vertex_data, if the file has them: "vertex_size" int64[V], "vertex_weight" int64[V] or [V, n].
+    """
     arcs = Arcs()
     leads: list[Array] = []
     first_vertex = 0
@@ -72,14 +75,14 @@ def read(source: Source, options: ReadOptions) -> Graph:
     ):
         raise GraphError.in_file(
             source.path,
-            "some edge is listed by one of its ends only, or with two weights",
-            "list every edge at both ends alike",
+            "an edge is listed at only one of its ends, or with two different weights",
+            "list every edge at both ends with the same weight",
         )
     return graph
 
 
 def _header(text: TextStream) -> Header:
-    mend = "the first line that is no comment must be: VERTICES EDGES [FORMAT [VERTEX_WEIGHTS]]"
+    mend = "the first line that is not a comment must be: VERTICES EDGES [FORMAT [VERTEX_WEIGHTS]]"
     while (line := text.readline()) is not None and (not line.strip() or line.lstrip().startswith("%")):
         pass
     fields = (line or "").split()
@@ -90,8 +93,8 @@ def _header(text: TextStream) -> Header:
     if len(kind) != 3 or set(kind) - {"0", "1"}:
         raise GraphError.in_file(
             text.source.path,
-            f"format {kind} is none",
-            "three digits 0 or 1: sizes, vertex, edge weights",
+            f"format {kind} is invalid",
+            "it must be three digits 0 or 1: vertex sizes, vertex weights, edge weights",
             line=text.line,
         )
     weights = numbers[3] if len(numbers) > 3 else 1
@@ -103,7 +106,7 @@ def _header(text: TextStream) -> Header:
 
 
 def _numbers(source: Source, block: Block) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """All numbers of a block, and how many each of its lines has, comments left out."""
+    """Return all numbers of a block and the count per line, without comments."""
     data = COMMENT.sub(b"", block.data) if b"%" in block.data else block.data
     if data.translate(None, DIGITS_AND_BLANKS) or LONGEST_NUMBER.search(data):
         for number, line in enumerate(block.data.split(b"\n"), start=block.line):
@@ -111,7 +114,7 @@ def _numbers(source: Source, block: Block) -> tuple[NDArray[np.int64], NDArray[n
             if faulty or LONGEST_NUMBER.search(line):
                 met = (faulty or line)[:20].decode("latin-1")
                 raise GraphError.in_file(
-                    source.path, f"{met!r} is no whole number", "METIS files hold whole numbers only", line=number
+                    source.path, f"{met!r} is not an integer", "METIS files contain only integers", line=number
                 )
     letters = np.frombuffer(data, dtype=np.uint8)
     digit = letters >= ord("0")
@@ -135,7 +138,10 @@ def _add_lines(
     arcs: Arcs,
     leads: list[Array],
 ) -> int:
-    """Add the arcs of the vertices first_vertex, ... to `arcs` and their own numbers to `leads`; return how many."""
+    """Add the edges of the vertices from first_vertex on to `arcs`, their leading numbers to `leads`.
+
+    Returns the number of vertices added.
+    """
     stride = 2 if header.has_edge_weights else 1
     left = header.num_vertices - first_vertex
     _check_counts(source, header, block, counts, left, stride)
@@ -160,7 +166,7 @@ def _add_lines(
 def _check_counts(
     source: Source, header: Header, block: Block, counts: NDArray[np.int64], left: int, stride: int
 ) -> None:
-    """Raise GraphError if a line cannot be a vertex: one beyond the `left` missing ones, or of a wrong field count."""
+    """Raise GraphError for a line beyond the `left` remaining vertices, or with a wrong count of numbers."""
     if counts[left:].any():
         index = left + int(np.argmax(counts[left:] > 0))
         raise _line_fault(source, block, index, f"there are more lines than the {header.num_vertices} vertices")
@@ -168,11 +174,11 @@ def _check_counts(
     wrong = (counts < header.leading) | ((counts - header.leading) % stride != 0)
     if wrong.any():
         index = int(np.argmax(wrong))
-        raise _line_fault(source, block, index, f"{counts[index]} numbers do not make whole entries of this format")
+        raise _line_fault(source, block, index, f"{counts[index]} numbers do not form complete entries of this format")
 
 
 def _line_fault(source: Source, block: Block, index: int, what: str) -> GraphError:
-    """The error for the index-th line of `block` that is no comment."""
+    """Return the error for the index-th line of `block` that is not a comment."""
     lines = block.data.split(b"\n")
     numbers = [block.line + place for place, raw in enumerate(lines) if COMMENT.match(raw) is None]
     return GraphError.in_file(source.path, what, "correct the line or the header", line=numbers[index])
@@ -182,7 +188,7 @@ def _check_totals(source: Source, header: Header, vertices: int, entries: int) -
     if vertices != header.num_vertices or entries != 2 * header.num_edges:
         raise GraphError.in_file(
             source.path,
-            f"the header promises {header.num_vertices} vertices and {header.num_edges} edges, "
+            f"the header announces {header.num_vertices} vertices and {header.num_edges} edges, "
             f"the file has {vertices} lines and {entries} neighbours",
             "there must be a line for each vertex and two neighbours for each edge",
             line=header.line,

@@ -1,9 +1,9 @@
-"""NumPy archives of CSR arrays: `indptr`, `indices`, and optionally `weight`, `meta` (JSON), `labels` and more arrays.
+"""NumPy archives of CSR arrays: `indptr`, `indices`, and optionally `weight`, `meta` (JSON), `labels` and others.
 
-An archive that scipy.sparse.save_npz wrote is read by `scipy_sparse`.
+`scipy_sparse` reads archives written by scipy.sparse.save_npz.
 
-Arrays of V rows become vertex data, of E rows edge data; `feat_indptr`, `feat_indices`, `feat_shape` (a sparse 0/1
-matrix) become the dense vertex_data["features"], uint8[V, F].
+Arrays of V rows become vertex data, arrays of E rows edge data. `feat_indptr`, `feat_indices`, `feat_shape` (a sparse
+0/1 matrix) become the dense vertex_data["features"], uint8[V, F].
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from harness.graph.formats import ReadOptions
 
 STRUCTURE = ("indptr", "indices", "weight", "meta", "labels", "feat_indptr", "feat_indices", "feat_shape")
-COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what numpy.savez and savez_compressed write
+COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # those of numpy.savez and savez_compressed
 DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, UnicodeError, OSError)
 HEADER = re.compile(
     rb"\{\s*'descr':\s*(?P<descr>'[^']*'|\[[^\n]*\]),\s*'fortran_order':\s*(?P<fortran>True|False),"
@@ -40,7 +40,10 @@ SCIPY_FORMAT = re.compile(r"\|S[0-9]{1,2}")  # the bytes that scipy.sparse.save_
 
 
 def read(source: Source, options: ReadOptions) -> Graph:
-    """The graph of the archive; `meta` says whether it is directed (the default) and bipartite."""
+    """Read the graph of the archive. Raises GraphError for a faulty file.
+
+    `meta` sets whether the graph is directed (the default) and bipartite.
+    """
     arrays = _arrays(source)
     if is_matrix(arrays):
         return read_matrix(source, options, arrays)
@@ -72,11 +75,11 @@ def read(source: Source, options: ReadOptions) -> Graph:
 
 
 def _arrays(source: Source) -> dict[str, Array]:
-    """Every array of the archive, once its header, its size in the archive and the limit agree."""
+    """Return every array of the archive. Raises GraphError if a header contradicts the size or a limit is exceeded."""
     damaged = (*DAMAGE, ValueError)
     try:
         archive = zipfile.ZipFile(source.path)
-    except damaged as error:  # ValueError: names that are no text, places outside the file
+    except damaged as error:  # ValueError: names that are not text, offsets outside the file
         raise GraphError.in_file(source.path, f"the archive is damaged ({error})", "fetch the file again") from error
     with archive:
         members = archive.infolist()
@@ -91,7 +94,7 @@ def _arrays(source: Source) -> dict[str, Array]:
 
 
 def _array(source: Source, member: zipfile.ZipInfo, archive: zipfile.ZipFile) -> Array:
-    """The array in `member`, allocated only when its header's shape is what the archive holds."""
+    """Return the array in `member`; it is allocated only if its header's shape matches its size in the archive."""
     if member.compress_type not in COMPRESSIONS:
         raise GraphError.in_file(
             source.path, f"{member.filename} is compressed by method {member.compress_type}",
@@ -102,7 +105,7 @@ def _array(source: Source, member: zipfile.ZipInfo, archive: zipfile.ZipFile) ->
             dtype, fortran, shape = _header(source, member.filename, file)
             if math.prod(shape) * dtype.itemsize != member.file_size - file.tell():
                 raise GraphError.in_file(
-                    source.path, f"{member.filename} announces {shape} of {dtype}, but the file has another length",
+                    source.path, f"{member.filename} announces {shape} of {dtype}, but its length differs",
                     "fetch the file again",
                 )  # fmt: skip
             data = file.read()
@@ -111,13 +114,16 @@ def _array(source: Source, member: zipfile.ZipInfo, archive: zipfile.ZipFile) ->
             source.path, f"{member.filename} is damaged ({error})", "fetch the file again"
         ) from error
     if dtype.kind == "U" and (np.frombuffer(data, np.dtype("u4").newbyteorder(dtype.byteorder)) > sys.maxunicode).any():
-        raise GraphError.in_file(source.path, f"{member.filename} holds text that is none", "fetch the file again")
+        raise GraphError.in_file(source.path, f"{member.filename} contains invalid text", "fetch the file again")
     array: Array = np.frombuffer(data, dtype=dtype).reshape(shape, order="F" if fortran else "C")
     return array
 
 
 def _header(source: Source, name: str, file: IO[bytes]) -> tuple[np.dtype[Any], bool, tuple[int, ...]]:
-    """dtype, whether columns come first, and shape. NumPy's own reader evaluates the text: some exhaust the stack."""
+    """Return dtype, whether the order is Fortran's, and shape.
+
+    NumPy's own reader evaluates the text as Python literals; hostile headers exhaust the stack.
+    """
     magic = file.read(8)
     length = int.from_bytes(file.read(2 if magic[6:7] == b"\x01" else 4), "little")
     found = HEADER.fullmatch(file.read(min(length, LONGEST_HEADER_LINE)))
@@ -131,7 +137,7 @@ def _header(source: Source, name: str, file: IO[bytes]) -> tuple[np.dtype[Any], 
         dtype = None
     if dtype is None or not dtype.itemsize:
         raise GraphError.in_file(
-            source.path, f"{name} holds {described[:40]!r}", "only numbers and text are read, nothing pickled"
+            source.path, f"{name} contains {described[:40]!r}", "only numbers and text are read, nothing pickled"
         )
     return dtype, found["fortran"] == b"True", tuple(int(length) for length in re.findall(rb"[0-9]+", found["shape"]))
 
@@ -141,11 +147,11 @@ def _meta(source: Source, arrays: dict[str, Array]) -> dict[str, Any]:
         return {}
     try:
         meta = json.loads(str(arrays["meta"]))
-        json.dumps(meta, ensure_ascii=False).encode()  # halves of characters can be written nowhere
+        json.dumps(meta, ensure_ascii=False).encode()  # lone surrogates cannot be encoded
     except (ValueError, RecursionError) as error:
         raise GraphError.in_file(source.path, f"meta is not JSON ({error})", "save it as json.dumps(...)") from error
     if not isinstance(meta, dict):
-        raise GraphError.in_file(source.path, "meta is JSON but no object", "save it as {...}")
+        raise GraphError.in_file(source.path, "meta is JSON but not an object", "save it as {...}")
     return meta
 
 
@@ -155,8 +161,8 @@ def _structure(source: Source, arrays: dict[str, Array]) -> tuple[Array, Array]:
         held = ", ".join(sorted(arrays)) or "nothing"
         raise GraphError.in_file(
             source.path,
-            f"{' and '.join(missing)} missing (it holds {held})",
-            "save CSR arrays so named, or scipy.sparse.save_npz(...)",
+            f"{' and '.join(missing)} missing (it contains {held})",
+            "save CSR arrays with these names, or use scipy.sparse.save_npz(...)",
         )
     indptr, indices = arrays["indptr"], arrays["indices"]
     if (
@@ -197,7 +203,7 @@ def _features(source: Source, arrays: dict[str, Array], num_vertices: int) -> Ar
     found = [part.astype(np.int64) for part in parts if part is not None and part.dtype.kind in "iu" and part.ndim == 1]
     if len(found) < len(parts):
         raise GraphError.in_file(
-            source.path, "a part of the features is missing, or no list of integers",
+            source.path, "a part of the features is missing or not a list of integers",
             "features need feat_indptr, feat_indices, feat_shape",
         )  # fmt: skip
     indptr, indices, shape = found
@@ -212,7 +218,7 @@ def _features(source: Source, arrays: dict[str, Array], num_vertices: int) -> Ar
     )
     if not fits or (indices.size and (indices.min() < 0 or indices.max() >= shape[1])):
         raise GraphError.in_file(
-            source.path, "the sparse features do not fit together", "save a CSR matrix with one row per vertex"
+            source.path, "the sparse features are inconsistent", "save a CSR matrix with one row per vertex"
         )
     source.refuse_table(int(shape[0]) * int(shape[1]), source.size, f"features of {shape[0]} x {shape[1]}")
     dense = np.zeros(tuple(shape), dtype=np.uint8)

@@ -1,4 +1,4 @@
-"""MovieLens ratings: `user,movie,rating[,time]`, with a header or without, also with `::` or tabs between.
+"""MovieLens ratings: `user,movie,rating[,time]`, with or without a header, also separated by `::`, tabs or `;`.
 
 F. M. Harper and J. A. Konstan, "The MovieLens Datasets: History and Context", ACM TiiS 5(4), 2015.
 """
@@ -27,9 +27,10 @@ TIMED = (*RATING, Column("time", "number"))
 
 
 def read(source: Source, options: ReadOptions) -> Graph:
-    """The bipartite graph users | items with an arc user -> item for each rating, its weight.
+    """Read the bipartite graph users | items; each rating is the weight of an edge user -> item.
 
-    Users, then items, are numbered by ascending id; vertex_data["original_id"] keeps the ids, int64[V].
+    Users, then items, are numbered by ascending id; vertex_data["original_id"] holds the ids, int64[V]. Raises
+    GraphError for a faulty file.
     """
     arcs = Arcs()
     with TextStream(source) as text:
@@ -56,7 +57,7 @@ def read(source: Source, options: ReadOptions) -> Graph:
 
 
 def _side(ids: Array) -> tuple[Array, Array]:
-    """The ids of one side, int64 ascending, and each arc's number among them."""
+    """Return the ids of one side, int64 ascending, and the number of each edge's end among them."""
     original, (numbers,) = compact(ids)
     if original is None:
         original = np.arange(int(ids.max()) + 1 if ids.size else 0, dtype=np.int64)
@@ -64,7 +65,8 @@ def _side(ids: Array) -> tuple[Array, Array]:
 
 
 def _layout(text: TextStream) -> tuple[Layout, bool]:
-    """The layout by the first line, which stays to be read unless it is a header; whether fields are `::` apart."""
+    """Return the layout of the first line and whether `::` separates its fields. The line remains to be read unless it
+    is a header."""
     line = text.readline() or ""
     double = "::" in line
     delimiter = ":" if double else next((mark for mark in (",", "\t", ";") if mark in line), None)

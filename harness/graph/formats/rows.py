@@ -1,7 +1,7 @@
-"""Tables of numbers in text, parsed block by block with NumPy's C reader, and the exact line of the first fault.
+"""Parse text tables of numbers block by block with NumPy's C reader; report the exact line of the first fault.
 
-`numpy.loadtxt` reads about 10 M arcs a second and refuses wrong field counts and malformed numbers. (The reader behind
-`scipy.io.mmread` is faster on many cores, but passes over surplus fields and trailing garbage in silence.)
+`numpy.loadtxt` reads about 10 M edges/s and refuses wrong field counts and malformed numbers. (The reader behind
+`scipy.io.mmread` is faster on many cores, but silently ignores surplus fields and trailing garbage.)
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class Column:
 
 @dataclass(frozen=True)
 class Layout:
-    """How rows look. comment: what follows this character on a line is skipped. delimiter None: blanks and tabs."""
+    """The layout of rows. comment: this character starts a comment. delimiter None: spaces and tabs."""
 
     columns: tuple[Column, ...]
     comment: str | None = "#"
     delimiter: str | None = None
-    row: str = "row"  # what a row is called in errors
+    row: str = "row"  # the name of a row in errors
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -51,7 +51,7 @@ class Layout:
 
 
 def read_rows(path: Path, blocks: Iterable[Block], layout: Layout) -> Iterator[NDArray[Any]]:
-    """The rows of each block as a structured array. Raises GraphError with the line of the first row that is wrong."""
+    """Yield the rows of each block as a structured array. Raises GraphError with the line of the first faulty row."""
     any_row = re.compile(rb"^[ \t\r]*[^\s" + re.escape((layout.comment or "").encode()) + rb"]", re.MULTILINE)
     for block in blocks:
         if any_row.search(block.data) is None:
@@ -84,7 +84,7 @@ def _fields(line: bytes, layout: Layout) -> list[str]:
 
 
 def _fault(path: Path, block: Block, layout: Layout, otherwise: str) -> GraphError:
-    """The error for the first wrong line of `block`; `otherwise` says what is wrong when every line looks right."""
+    """Return the error for the first faulty line of `block`; `otherwise` is the fault if every line looks valid."""
     for number, line in enumerate(block.data.split(b"\n"), start=block.line):
         fields = _fields(line, layout)
         what = _row_fault(fields, layout) if fields else None
@@ -114,21 +114,21 @@ def _field_fault(field: str, column: Column) -> str | None:
             return "not a number"
     if not re.fullmatch(r"[+-]?[0-9]+", field):
         return "not an integer"
-    value = Decimal(field)  # an int of more than 4300 digits is refused by Python
+    value = Decimal(field)  # Python refuses to convert an int of more than 4300 digits
     if value < column.low or value > (2**63 - 1 if column.high is None else column.high):
         return f"outside {column.low}..{'2^63 - 1' if column.high is None else column.high}"
     return None
 
 
 class Arcs:
-    """Arcs gathered block by block in as few bytes as their ids allow."""
+    """Edges collected block by block, with ids in the narrowest dtype that fits each block."""
 
     def __init__(self) -> None:
         self.count = 0
         self._parts: dict[str, list[Array]] = {"sources": [], "destinations": [], "weights": []}
 
     def add(self, sources: Array, destinations: Array, weights: Array | None = None) -> None:
-        """Append arcs of non-negative ids [n] and, for all blocks or none, weights [n]."""
+        """Append edges: non-negative ids [n] and, for all blocks or none, weights [n]."""
         self.count += sources.size
         for key, ids in (("sources", sources), ("destinations", destinations)):
             narrow = np.uint32 if ids.size == 0 or int(ids.max()) < 2**32 else np.int64
@@ -138,7 +138,7 @@ class Arcs:
                 self._parts["weights"].append(weights.astype(np.float32))
 
     def take(self, key: Literal["sources", "destinations", "weights"]) -> Array:
-        """All that was added, in order; can be asked for once."""
+        """Return all that was added, in order, and release it; each key can be taken once."""
         parts = self._parts.pop(key)
         empty = np.empty(0, dtype=np.float32 if key == "weights" else np.uint32)
         return np.concatenate(parts) if parts else empty

@@ -1,6 +1,6 @@
-"""Matrices as `scipy.sparse.save_npz` writes them: A[i, j] is the edge i -> j.
+"""Matrices written by `scipy.sparse.save_npz`: A[i, j] is the edge i -> j.
 
-A square matrix is an adjacency, a rectangular one the ratings of rows (users) for columns (items).
+A square matrix is an adjacency matrix; a rectangular one holds the ratings of rows (users) for columns (items).
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _MEND = "save it again with scipy.sparse.save_npz"
 
 
 def is_matrix(arrays: Mapping[str, Array]) -> bool:
-    """Return whether the arrays of an archive are those of a SciPy matrix."""
+    """Return whether an archive contains a SciPy matrix."""
     return "format" in arrays and "shape" in arrays
 
 
 def read_matrix(source: Source, options: ReadOptions, arrays: Mapping[str, Array]) -> Graph:
     """Return the graph of a matrix in CSR, CSC or COO form.
 
-    Stored entries are edges, explicit zeros too; their values are the weights, except for a matrix of bools, which
-    has none. Raises GraphError for another form, or arrays that do not fit each other.
+    Stored entries are edges, including explicit zeros. Their values are the weights; a matrix of bools has no weights.
+    Raises GraphError for other forms and for inconsistent arrays.
     """
     form = _form(source, arrays)
     rows, columns = _shape(source, arrays)
@@ -70,7 +70,7 @@ def _form(source: Source, arrays: Mapping[str, Array]) -> str:
     form = value.decode("ascii", "replace") if isinstance(value, bytes) else str(value)
     if form not in _READ:
         raise GraphError.in_file(
-            source.path, f"a sparse matrix in the form {form[:20]!r}", f"save it as one of {', '.join(_READ)}"
+            source.path, f"the sparse matrix has the form {form[:20]!r}", f"save it as one of {', '.join(_READ)}"
         )
     return form
 
@@ -92,8 +92,8 @@ def _major(source: Source, indptr: Array, lines: int, entries: int) -> Array:
 
 
 def _array(source: Source, arrays: Mapping[str, Array], key: str, kinds: str) -> Array:
-    """Return the one-dimensional array ``key`` whose dtype is of one of ``kinds``."""
+    """Return the one-dimensional array ``key`` with a dtype of one of ``kinds``. Raises GraphError."""
     array = arrays.get(key)
     if array is None or array.ndim != 1 or array.dtype.kind not in kinds:
-        raise GraphError.in_file(source.path, f"{key} is missing or no list of numbers", _MEND)
+        raise GraphError.in_file(source.path, f"{key} is missing or not a list of numbers", _MEND)
     return array

@@ -1,4 +1,4 @@
-"""An untrusted file: what it is, how long it may become, and its text in bounded pieces with line numbers."""
+"""Read an untrusted file: check its kind, limit its unpacked size, return its text in blocks with line numbers."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from typing import BinaryIO
 from harness.graph.errors import GraphError
 
 BLOCK = 2**22  # bytes of text parsed together; larger blocks were no faster
-SMALLEST_LIMIT = 2**20  # any compressed file may grow to this
+SMALLEST_LIMIT = 2**20  # bytes that any compressed file may unpack to
 LONGEST_HEADER_LINE = 2**16
-VERTICES_PER_BYTE = 8  # isolated vertices take no text; this bounds what a header may promise
+VERTICES_PER_BYTE = 8  # isolated vertices take no text; this bounds the count that a header announces
 ALWAYS_ALLOWED_VERTICES = 2**20
-TABLE_BYTES_PER_BYTE = 64  # padded tables (features, potentials) may take this much of memory for a byte of the file
+TABLE_BYTES_PER_BYTE = 64  # bytes of memory that padded tables (features, potentials) may take per byte of the file
 ALWAYS_ALLOWED_TABLE_BYTES = 2**25
 
-# How files that are not what they are taken for begin: what to call them, and what to do.
+# First bytes of known binary files: name and remedy.
 SIGNATURES = {
     b"\x1f\x8b": ("gzip", "name it with .gz at the end"),
     b"PK\x03\x04": ("a zip archive", "an .npz must be named .npz; unpack any other archive"),
     b"BZh": ("bzip2", "unpack it, or compress it with gzip"),
     b"\xfd7zXZ": ("xz", "unpack it, or compress it with gzip"),
     b"\x28\xb5\x2f\xfd": ("zstandard", "unpack it, or compress it with gzip"),
-    b"\x89HDF": ("HDF5", "export its arcs as text or .npz"),
+    b"\x89HDF": ("HDF5", "export its edges as text or .npz"),
 }
 
 
 @dataclass(frozen=True)
 class Block:
-    """Whole lines of a file: `data` ends with a line end unless the file does not; `line` is the first one's number."""
+    """Complete lines of a file; `line` is the number of the first. Only the file's last line may lack a line feed."""
 
     line: int
     data: bytes
 
 
 class Source:
-    """The file at `path`, which may be gzip (by its suffix .gz) and then grow to `max_expansion` times its size.
+    """The file at `path`. A file with the suffix .gz may unpack to `max_expansion` times its size.
 
-    Raises GraphError when it is missing, no regular file, empty, or not compressed as its name says.
+    Raises GraphError if it is missing, not a regular file, empty, unreadable, or not of the kind that its name says.
     """
 
     def __init__(self, path: Path, max_expansion: float) -> None:
@@ -55,7 +55,7 @@ class Source:
                 what = (
                     "is a folder"
                     if path.is_dir()
-                    else "is no regular file"
+                    else "is not a regular file"
                     if path.exists()
                     else "there is no such file"
                 )
@@ -75,47 +75,47 @@ class Source:
 
     @property
     def text_limit(self) -> int:
-        """The most bytes of text that will be read."""
+        """Largest number of bytes of text that is read."""
         return max(SMALLEST_LIMIT, int(self.size * self.max_expansion)) if self.compressed else self.size
 
     def refuse_promise(self, count: int, what: str, least_bytes: int, line: int | None) -> None:
-        """Raise GraphError if `count` of `what`, each at least `least_bytes` of text, cannot be in this file."""
+        """Raise GraphError if `count` of `what`, each at least `least_bytes` of text, do not fit in this file."""
         if count < 0 or count * least_bytes > self.text_limit + least_bytes:
             raise GraphError.in_file(
                 self.path,
-                f"the header promises {count} {what}, more than fit in its {self.size} bytes",
+                f"the header announces {count} {what}, more than fit in its {self.size} bytes",
                 "correct the header, or fetch the file again if it was cut short",
                 line=line,
             )
 
     def refuse_vertices(self, count: int, text_bytes: int, line: int | None) -> None:
-        """Raise GraphError if a header promises implausibly many vertices for a file of `text_bytes`."""
+        """Raise GraphError if a header announces implausibly many vertices for a file of `text_bytes`."""
         if count > max(ALWAYS_ALLOWED_VERTICES, VERTICES_PER_BYTE * text_bytes):
             raise GraphError.in_file(
                 self.path,
-                f"the header promises {count} vertices in {text_bytes} bytes of text",
-                f"correct the header (at most {VERTICES_PER_BYTE} vertices a byte are believed)",
+                f"the header announces {count} vertices in {text_bytes} bytes of text",
+                f"correct the header (at most {VERTICES_PER_BYTE} vertices per byte are accepted)",
                 line=line,
             )
 
     def refuse_table(self, table_bytes: int, text_bytes: int, what: str) -> None:
-        """Raise GraphError if `what`, padded to one shape, would take far more memory than `text_bytes` of file."""
+        """Raise GraphError if the padded table `what` would take far more memory than the file's `text_bytes`."""
         if table_bytes > max(ALWAYS_ALLOWED_TABLE_BYTES, TABLE_BYTES_PER_BYTE * text_bytes):
             raise GraphError.in_file(
                 self.path,
-                f"{what} would take {table_bytes} bytes, out of {text_bytes} bytes of file",
-                f"at most {TABLE_BYTES_PER_BYTE} bytes for each one of the file are spent; use rows of like lengths",
+                f"{what} would take {table_bytes} bytes, from {text_bytes} bytes of file",
+                f"at most {TABLE_BYTES_PER_BYTE} bytes per byte of the file are allowed; use rows of similar lengths",
             )
 
 
 def whole_number(word: str | bytes) -> int | None:
-    """The number 0, 1, ... that `word` writes in at most 18 decimal digits, or None."""
+    """Return the non-negative integer that `word` represents in at most 18 decimal digits, or None."""
     text = word if isinstance(word, str) else word.decode("latin-1")
     return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else None
 
 
 def refuse_signature(path: Path, start: bytes, *, inside: bool = False) -> None:
-    """Raise GraphError when `start` begins like a known binary file; `inside` a gzip file or at the top."""
+    """Raise GraphError if `start` is the start of a binary file; `inside`: it was unpacked from gzip."""
     for signature, (name, mend) in SIGNATURES.items():
         if start.startswith(signature):
             what = f"it is compressed twice: {name} inside gzip" if inside else f"the file is {name}"
@@ -125,7 +125,7 @@ def refuse_signature(path: Path, start: bytes, *, inside: bool = False) -> None:
 
 
 class TextStream:
-    """The text of a Source: header lines one by one, then the rest in blocks. A context manager."""
+    """A context manager that reads the text of a Source: header lines one by one, then the rest in blocks."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -151,7 +151,7 @@ class TextStream:
         self._file.close()
 
     def readline(self) -> str | None:
-        """The next line without its end, or None after the last."""
+        """Return the next line without its line end, or None after the last."""
         while (end := self._pending.find(b"\n", self._position)) < 0:
             more = self._read(BLOCK)
             self._pending, self._position = self._pending[self._position :] + more, 0
@@ -168,12 +168,12 @@ class TextStream:
         return raw.rstrip(b"\r").decode("ascii", errors="replace")
 
     def unread(self) -> None:
-        """Make the line last read the next again."""
+        """Push back the line that was read last."""
         self._position = self._previous
         self.line -= 1
 
     def blocks(self) -> Iterator[Block]:
-        """The rest of the text in blocks of whole lines."""
+        """Yield the rest of the text in blocks of complete lines."""
         while True:
             parts = [self._pending[self._position :]]
             self._position = 0
@@ -196,7 +196,7 @@ class TextStream:
             data = self._file.read(count)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise GraphError.in_file(
-                self.source.path, f"the gzip data are cut short or damaged ({error})", "fetch the file again"
+                self.source.path, f"the gzip data are truncated or damaged ({error})", "fetch the file again"
             ) from error
         self.bytes_read += len(data)
         if self.bytes_read > self.source.text_limit:
@@ -209,7 +209,7 @@ class TextStream:
 
 
 def text_kind(start: bytes) -> str | None:
-    """The format that the first bytes of a text file announce, or None where they announce nothing."""
+    """Return the format that the first bytes of a text file indicate, or None."""
     if start.startswith(b"%%MatrixMarket"):
         return "matrix_market"
     if re.match(rb"\s*(MARKOV|BAYES)\s", start):

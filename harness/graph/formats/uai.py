@@ -1,7 +1,7 @@
 """Pairwise Markov networks in the format of the UAI inference competitions, with their evidence files.
 
 "File Formats", UAI 2014 Inference Competition: a preamble (MARKOV, cardinalities, scopes), then a table for each
-factor, last variable fastest. FILE.uai.evid beside the file gives observed values.
+factor, last variable fastest. The file FILE.uai.evid in the same folder gives observed values.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class MarkovNetwork:
-    """A pairwise Markov network on a Graph that holds both arcs of every pair; k is the largest cardinality.
+    """A pairwise Markov network on a Graph with both edges of every pair; k is the largest cardinality.
 
-    cardinalities: int32[V]. unary: float64[V, k], zero beyond a variable's states, ones where no factor is given.
-    pairwise: float64[E, k, k] in CSR order; entry [x, y] of arc u -> v is the potential of u = x and v = y, zero beyond
-        their states; the reverse arc holds the transpose. Factors of the same scope are multiplied.
+    cardinalities: int32[V]. unary: float64[V, k], zero beyond a variable's states, one for a variable without a factor.
+    pairwise: float64[E, k, k] in CSR order; entry [x, y] of edge u -> v is the potential of u = x and v = y, zero
+        beyond their states; the reverse edge has the transpose. Factors of the same scope are multiplied.
     evidence: (variable, state) pairs.
     """
 
@@ -39,13 +39,13 @@ class MarkovNetwork:
 
     @property
     def state_mask(self) -> NDArray[np.bool_]:
-        """Which states each variable has, bool[V, k]."""
+        """Mask of the states that each variable has, bool[V, k]."""
         mask: NDArray[np.bool_] = np.arange(self.unary.shape[1]) < self.cardinalities[:, None]
         return mask
 
     @property
     def pair_mask(self) -> NDArray[np.bool_]:
-        """Which pairs of states each arc has, bool[E, k, k]."""
+        """Mask of the pairs of states that each edge has, bool[E, k, k]."""
         states = self.state_mask
         mask: NDArray[np.bool_] = (
             states[self.graph.csr.row_of_arc][:, :, None] & states[self.graph.csr.neighbours][:, None, :]
@@ -54,8 +54,11 @@ class MarkovNetwork:
 
     @classmethod
     def from_graph(cls, graph: Graph) -> MarkovNetwork:
-        """The network whose tables `graph` carries, as one loaded from a .uai file does; without "cardinality" every
-        variable has all states, without "evidence" none is observed. Raises GraphError if there are no tables."""
+        """Return the network in the vertex and edge data of `graph`, e.g. of a graph loaded from a .uai file.
+
+        Without "cardinality" every variable has all states; without "evidence" none is observed. Raises GraphError if
+        "unary" or "pairwise" is missing.
+        """
         try:
             unary, pairwise = graph.vertex_data["unary"], graph.edge_data["pairwise"]
             everything, nothing = np.full(len(unary), unary.shape[1], np.int32), np.full(len(unary), -1, np.int32)
@@ -64,28 +67,28 @@ class MarkovNetwork:
             return cls(graph, graph.vertex_data.get("cardinality", everything), unary, pairwise, evidence)
         except KeyError as error:
             raise GraphError(
-                f"graph {graph.name!r} has no {error} and is no Markov network; load it from a .uai file"
+                f"graph {graph.name!r} has no {error} and is not a Markov network; load it from a .uai file"
             ) from error
 
 
 def load_markov_network(path: str | Path) -> MarkovNetwork:
-    """The network in the .uai file at `path`, with the evidence of the file beside it."""
+    """Load the network in the .uai file at `path`, with the evidence in its .evid file. Raises GraphError."""
     from harness.graph.formats import load_graph
 
     return MarkovNetwork.from_graph(load_graph(path, format="uai"))
 
 
 def read(source: Source, options: ReadOptions) -> Graph:
-    """The pairs of the network as an undirected graph.
+    """Read the pairs of the network as an undirected graph.
 
-    vertex_data: "cardinality", "unary" as in MarkovNetwork, "evidence" int32[V] (-1: not observed);
-    edge_data: "pairwise". Raises GraphError for factors of three or more variables.
+    vertex_data: "cardinality" and "unary" as in MarkovNetwork, "evidence" int32[V] (-1: not observed).
+    edge_data: "pairwise". Raises GraphError for a faulty file and for factors of three or more variables.
     """
     words = _Words(source)
     kind = words.take("the kind of network")
     if kind != "MARKOV":
         raise words.fault(
-            f"the network is {kind[:20]!r}", "only MARKOV networks are read; moralise a BAYES network first"
+            f"the network is {kind[:20]!r}", "only MARKOV networks are supported; moralise a BAYES network first"
         )
     count = words.integer("the number of variables", 0, len(words.all))
     cardinalities = np.array([words.integer("a cardinality", 1, 2**16) for _ in range(count)], dtype=np.int32)
@@ -113,7 +116,7 @@ def read(source: Source, options: ReadOptions) -> Graph:
 
 
 class _Words:
-    """The words of a text, one after the other, with the line of the last one taken."""
+    """The words of a text, taken one by one; errors give the line of the word taken last."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -124,9 +127,7 @@ class _Words:
 
     def take(self, what: str) -> str:
         if self.taken == len(self.all):
-            raise GraphError.in_file(
-                self.source.path, f"the file ends where {what} should stand", "fetch the file again"
-            )
+            raise GraphError.in_file(self.source.path, f"the file ends before {what}", "fetch the file again")
         self.taken += 1
         return self.all[self.taken - 1].decode("latin-1")
 
@@ -138,7 +139,7 @@ class _Words:
         return number
 
     def numbers(self, count: int, what: str) -> NDArray[np.float64]:
-        """`count` finite numbers from 0 on."""
+        """Take `count` finite, non-negative numbers. Raises GraphError."""
         words = self.all[self.taken : self.taken + count]
         if len(words) < count:
             self.taken = len(self.all)
@@ -160,7 +161,7 @@ class _Words:
             raise self.fault("there is more after the last table", "correct the number of factors")
 
     def fault(self, what: str, mend: str) -> GraphError:
-        """The error at the line of the word last taken."""
+        """Return the error with the line of the word taken last."""
         seen = 0
         for number, line in enumerate(self.data.split(b"\n"), start=1):
             seen += len(line.split())
@@ -175,7 +176,7 @@ def _scopes(words: _Words, count: int) -> list[tuple[int, ...]]:
         size = words.integer("the size of a factor", 0, count)
         if size > 2:
             raise words.fault(
-                f"factor {len(scopes)} joins {size} variables", "only unary and pairwise factors can be a graph"
+                f"factor {len(scopes)} joins {size} variables", "only unary and pairwise factors are supported"
             )
         scope = tuple(words.integer("a variable", 0, count - 1) for _ in range(size))
         if len(set(scope)) != size:
@@ -189,7 +190,7 @@ def _scopes(words: _Words, count: int) -> list[tuple[int, ...]]:
 def _tables(
     words: _Words, cardinalities: NDArray[np.int32], scopes: list[tuple[int, ...]]
 ) -> tuple[NDArray[np.float64], dict[tuple[int, int], NDArray[np.float64]]]:
-    """Unary potentials [V, k] and a table for each pair, its lower variable first. Constant factors are left out."""
+    """Return unary potentials [V, k] and a table per pair, lower variable first. Constant factors are dropped."""
     k = int(cardinalities.max(initial=1))
     told = f"the potentials of {cardinalities.size} variables with up to {k} states"
     words.source.refuse_table(cardinalities.size * k * 8, len(words.data), told)
@@ -210,7 +211,10 @@ def _tables(
 
 
 def _evidence(source: Source, cardinalities: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Observed states, int32[V], -1 where none. The file holds `N variable state ...`, or that after a leading 1."""
+    """Return observed states, int32[V], -1 if not observed.
+
+    The .evid file contains `N variable state ...`, optionally after a leading 1 (the number of samples).
+    """
     observed = np.full(cardinalities.size, -1, dtype=np.int32)
     stem = source.path.with_suffix("") if source.compressed else source.path
     path = stem.with_name(stem.name + ".evid")

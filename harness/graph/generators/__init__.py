@@ -1,4 +1,4 @@
-"""Seeded random graphs. The same arguments give the same graph, by content hash."""
+"""Seeded random graphs. Equal arguments give graphs with equal content hashes."""
 
 from harness.graph.generators.delaunay import check_delaunay, delaunay
 from harness.graph.generators.grid import check_grid, grid

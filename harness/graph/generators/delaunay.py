@@ -1,4 +1,4 @@
-"""Delaunay triangulations of random points, as the delaunay_n* graphs of the 10th DIMACS Challenge."""
+"""Delaunay triangulations of random points, like the delaunay_n* graphs of the 10th DIMACS Challenge."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from harness.graph.graph import Graph
 
 
 def delaunay(num_vertices: int = 65536, seed: int = 1, weighted: bool = True) -> Graph:
-    """The Delaunay triangulation of points drawn uniformly from the unit square, undirected.
+    """Return the Delaunay triangulation of points drawn uniformly from the unit square, undirected.
 
-    Weights are Euclidean lengths unless `weighted` is off; vertex_data["position"] is float32[V, 2].
+    Weights are Euclidean lengths, or absent if `weighted` is False. vertex_data["position"] is float32[V, 2]. Raises
+    GraphError for fewer than 3 vertices.
     """
     from scipy.spatial import Delaunay
 
@@ -31,13 +32,13 @@ def delaunay(num_vertices: int = 65536, seed: int = 1, weighted: bool = True) ->
         weights=weights,
         name=f"delaunay_{num_vertices}",
         symmetrize=True,
-        duplicates="min",  # an inner edge comes from both of its triangles
+        duplicates="min",  # an inner edge belongs to two triangles
         vertex_data={"position": points.astype(np.float32)},
         meta={"generator": "delaunay", "seed": seed},
     )
 
 
 def check_delaunay(num_vertices: int) -> None:
-    """Raise GraphError for parameters that `delaunay` cannot take."""
+    """Raise GraphError for invalid parameters of `delaunay`."""
     if num_vertices < 3:
-        raise GraphError(f"delaunay: num_vertices={num_vertices}; a triangulation needs 3 or more points")
+        raise GraphError(f"delaunay: num_vertices={num_vertices}; a triangulation needs at least 3 points")

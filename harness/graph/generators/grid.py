@@ -1,4 +1,4 @@
-"""Road-like grids: low degree, long diameter, some streets missing, some shortcuts."""
+"""Road-like grids: low degree, large diameter, some edges removed, some shortcuts added."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.graph.graph import Graph
 
 
 def lattice_edges(rows: int, columns: int, diagonals: bool) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Each edge once of the lattice with 4 neighbours, or 8 with `diagonals`; vertex = row * columns + column."""
+    """Return each edge of the 4-neighbour lattice once (8 with `diagonals`); vertex = row * columns + column."""
     number = np.arange(rows * columns, dtype=np.int32).reshape(rows, columns)
     pairs = [(number[:, :-1], number[:, 1:]), (number[:-1], number[1:])]
     if diagonals:
@@ -29,12 +29,13 @@ def grid(
     length_spread: float = 0.5,
     seed: int = 1,
 ) -> Graph:
-    """A rows x columns grid, undirected, with random lengths as weights.
+    """Return a rows x columns grid, undirected, with random lengths as weights.
 
-    removed: the share of grid edges taken out at random; the graph may fall apart.
+    removed: the share of grid edges removed at random; the graph may become disconnected.
     diagonals: also join diagonal neighbours. shortcuts: number of extra edges between random vertices, as a share of V.
     length_spread: s; an edge's weight is the distance of its ends in grid units times a factor uniform in [1-s, 1+s].
     vertex_data["position"] is (column, row), float32[V, 2].
+    Raises GraphError for invalid parameters.
     """
     check_grid(rows, columns, removed, shortcuts, length_spread)
     rng = np.random.default_rng(seed)
@@ -53,18 +54,18 @@ def grid(
         weights=weights,
         name=f"grid_{rows}x{columns}",
         symmetrize=True,
-        duplicates="min",  # a shortcut may repeat a street
+        duplicates="min",  # a shortcut may repeat a grid edge
         vertex_data={"position": np.stack([column, row], axis=1).astype(np.float32)},
         meta={"generator": "grid", "rows": rows, "columns": columns, "seed": seed},
     )
 
 
 def check_grid(rows: int, columns: int, removed: float, shortcuts: float, length_spread: float) -> None:
-    """Raise GraphError for parameters that `grid` cannot take."""
+    """Raise GraphError for invalid parameters of `grid`."""
     if rows < 1 or columns < 1 or rows * columns >= 2**31:
         raise GraphError(f"grid: {rows} x {columns}; both must be positive and their product below 2**31")
     if not (0 <= removed <= 1 and shortcuts >= 0 and 0 <= length_spread < 1):
         raise GraphError(
             f"grid: removed={removed}, shortcuts={shortcuts}, length_spread={length_spread}; "
-            "they must be in 0..1, from 0 on, and in 0 <= s < 1"
+            "they must satisfy 0 <= removed <= 1, shortcuts >= 0 and 0 <= length_spread < 1"
         )

@@ -1,4 +1,4 @@
-"""Random ratings with a known structure: a few factors and noise, items of very unequal popularity."""
+"""Random ratings with a known structure: a few factors plus noise, items of power-law popularity."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ def random_ratings(
     exponent: float = 0.8,
     seed: int = 1,
 ) -> Graph:
-    """Ratings of `items` by `users`: bipartite, arcs user -> item, weights 0.5, 1, ..., 5, exactly `num_ratings` arcs.
+    """Return ratings of `items` by `users`: a bipartite graph of exactly `num_ratings` edges user -> item.
 
-    The i-th most popular item is drawn with probability proportional to i**-exponent, users uniformly. A rating is 3
-    plus the product of two `rank`-dimensional Gaussian factors (of variance 1) plus Gaussian `noise` (its standard
-    deviation), rounded to the half and clipped.
+    Weights are 0.5, 1, ..., 5. The i-th most popular item is drawn with probability proportional to i**-exponent, users
+    uniformly. A rating is 3 plus the product of two `rank`-dimensional Gaussian factors (a product of variance 1) plus
+    Gaussian noise of standard deviation `noise`, rounded to a multiple of 0.5 and clipped. Raises GraphError for
+    invalid parameters.
     """
     check_ratings(users, items, num_ratings, rank, noise)
     rng = np.random.default_rng(seed)
@@ -52,7 +53,7 @@ def random_ratings(
 
 
 def check_ratings(users: int, items: int, num_ratings: int, rank: int, noise: float) -> None:
-    """Raise GraphError for parameters that `random_ratings` cannot take."""
+    """Raise GraphError for invalid parameters of `random_ratings`."""
     if users < 1 or items < 1 or rank < 1 or noise < 0 or not 0 <= num_ratings <= users * items // 2:
         raise GraphError(
             f"ratings: users={users}, items={items}, rank={rank}, noise={noise}, num_ratings={num_ratings}; "

@@ -12,7 +12,7 @@ from harness.graph.errors import GraphError
 from harness.graph.generators.sampling import ascending, distinct
 from harness.graph.graph import Graph
 
-CHUNK = 2**17  # arcs drawn together: their few working arrays stay in the cache
+CHUNK = 2**17  # edges drawn together: their working arrays stay in the CPU's cache
 
 
 def rmat(
@@ -31,15 +31,19 @@ def rmat(
     parallel_arcs: bool = False,
     max_weight: int = 0,
 ) -> Graph:
-    """An R-MAT graph of 2**scale vertices, or of `num_vertices` of these, drawn at random (the first ones if not
-    permuted), for sizes that are no power of two; arcs of others are not drawn.
+    """Return an R-MAT graph of 2**scale vertices, or of `num_vertices` for sizes that are not a power of two.
 
-    Without `num_arcs`, edge_factor * 2**scale arcs are drawn; self-loops are dropped and parallel arcs merged unless
-    asked for, so fewer remain. With `num_arcs`, exactly that many different arcs are stored.
+    `num_vertices` selects a random subset of the 2**scale vertices (the first ones if not permuted); drawn edges of
+    other vertices are dropped.
+    Without `num_arcs`, edge_factor * 2**scale edges are drawn; fewer remain, because self-loops are dropped unless
+    `self_loops`, and parallel edges are merged unless `parallel_arcs`. With `num_arcs`, exactly that many distinct
+    edges are stored.
     a, b, c, d: probabilities of the four quadrants of the adjacency matrix, a + b + c + d = 1.
-    symmetric: what is drawn are undirected edges, and both arcs of each are stored (and counted by `num_arcs`).
-    permuted: vertex numbers are shuffled; unshuffled, low numbers have the high degrees.
-    max_weight: 0 for no weights, else integers drawn uniformly from 1..max_weight, equal for both arcs of an edge.
+    symmetric: draw undirected edges and store both directions of each (both count towards `num_arcs`).
+    permuted: shuffle the vertex numbers; without it, low numbers have high degrees.
+    max_weight: 0 for no weights, else integers drawn uniformly from 1..max_weight, equal for both directions of an
+        edge.
+    Raises GraphError for invalid parameters.
     """
     check_rmat(scale, edge_factor, num_arcs, num_vertices, a, b, c, d, symmetric, self_loops, parallel_arcs)
     count = 2**scale if num_vertices is None else num_vertices
@@ -65,7 +69,7 @@ def rmat(
 
 
 class _Draw:
-    """Draws arcs as keys source << scale | destination; undirected edges from their lower end."""
+    """Draw edges as keys source << scale | destination; an undirected edge starts at its lower vertex."""
 
     def __init__(
         self,
@@ -83,7 +87,7 @@ class _Draw:
         self.numbers = rng.permutation(np.arange(2**scale, dtype=np.uint32)) if permuted else None
 
     def __call__(self, count: int) -> NDArray[np.uint64]:
-        """`count` draws, less the self-loops among them unless these are wanted, uint64."""
+        """Return the keys of `count` draws, uint64, without dropped edges (self-loops, vertices not in the graph)."""
         parts = [self._chunk(min(CHUNK, count - start)) for start in range(0, count, CHUNK)]
         return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint64)
 
@@ -123,18 +127,18 @@ def check_rmat(
     self_loops: bool,
     parallel_arcs: bool,
 ) -> None:
-    """Raise GraphError for parameters that `rmat` cannot take."""
+    """Raise GraphError for invalid parameters of `rmat`."""
     quadrants = (a, b, c, d)
     if not 0 <= scale <= 31:
         raise GraphError(f"rmat: scale={scale}; it must be 0..31")
     if edge_factor < 0 or (num_arcs is not None and num_arcs < 0):
-        raise GraphError(f"rmat: edge_factor={edge_factor}, num_arcs={num_arcs}; they cannot be negative")
+        raise GraphError(f"rmat: edge_factor={edge_factor}, num_arcs={num_arcs}; they must not be negative")
     if min(quadrants) < 0 or abs(sum(quadrants) - 1) > 1e-6:
         raise GraphError(f"rmat: a, b, c, d = {quadrants}; they must be probabilities that add up to 1")
     if num_arcs is not None and parallel_arcs:
-        raise GraphError("rmat: num_arcs counts different arcs; leave parallel_arcs off, or give edge_factor instead")
+        raise GraphError("rmat: num_arcs counts distinct edges; leave parallel_arcs off, or give edge_factor instead")
     if num_arcs is not None and symmetric and (num_arcs % 2 or self_loops):
-        raise GraphError("rmat: a symmetric graph of exactly num_arcs arcs needs an even number and self_loops=False")
+        raise GraphError("rmat: a symmetric graph of exactly num_arcs edges needs an even number and self_loops=False")
     count = 2**scale if num_vertices is None else num_vertices
     if not 2**scale // 2 < count <= 2**scale and not (scale == 0 and count == 1):
         raise GraphError(f"rmat: num_vertices={count} with scale={scale}; take more than half of 2**scale, or all")

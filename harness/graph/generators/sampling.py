@@ -1,4 +1,4 @@
-"""Drawing distinct things."""
+"""Draw distinct keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROUNDS = 100
 
 
 def ascending(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The different `keys`, ascending. Sorting 16 M keys takes 0.3 s where np.unique's hash table took 20 s."""
+    """Return the distinct `keys`, ascending. Sorting 16 M keys takes 0.3 s; np.unique's hash table took 20 s."""
     keys = np.sort(keys)
     new = np.empty(keys.size, dtype=bool)
     new[:1] = True
@@ -22,9 +22,10 @@ def ascending(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def distinct(draw: Callable[[int], NDArray[np.uint64]], count: int, rng: np.random.Generator) -> NDArray[np.uint64]:
-    """Exactly `count` different keys, uint64 ascending, of those that `draw(n)` yields (at most n, repeats included).
+    """Return exactly `count` distinct keys, uint64, ascending; `draw(n)` yields at most n keys, repeats included.
 
-    Draws until there are enough and then drops a random surplus. Raises GraphError when new keys have become too rare.
+    Draws until there are enough keys, then drops a random surplus. Raises GraphError if keys are still missing after
+    ROUNDS draws.
     """
     keys = np.empty(0, dtype=np.uint64)
     missing = count
@@ -35,6 +36,6 @@ def distinct(draw: Callable[[int], NDArray[np.uint64]], count: int, rng: np.rand
             dropped = rng.choice(keys.size, size=-missing, replace=False, shuffle=False)
             return np.delete(keys, dropped)
     raise GraphError(
-        f"after {ROUNDS} rounds of draws {missing} of {count} different arcs are still missing; "
-        "ask for fewer arcs or more vertices"
+        f"after {ROUNDS} rounds of draws {missing} of {count} distinct edges are still missing; "
+        "request fewer edges or more vertices"
     )
