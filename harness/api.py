@@ -23,7 +23,9 @@ from harness.contract import (
     Superstep,
     Yes,
     option,
+    options_of,
     schedule_from_options,
+    schedule_text,
 )
 from harness.facts import DeviceFacts, GraphFacts
 from harness.hookspecs import hookimpl
@@ -155,8 +157,8 @@ __all__ = [
     "change_prefix", "collect_change", "collect_changes", "combine_threads", "composed_writes", "concrete", "constant",
     "constants_by_source", "cuda_unavailable", "cuda_write_back", "every_vertex", "fill_kernel", "flagged_batches",
     "flagged_loop", "fold_groups", "frontier", "hookimpl", "hub_runs", "initial_values", "live_after", "look_ups",
-    "moved", "mutable", "named_apart", "neighbours_of", "option", "owned_edges", "owner_bounds", "products_as_sums",
-    "push_template", "raised", "read", "reads", "recomputation_only", "registers_of", "repeated", "rows_of",
-    "schedule_from_options", "segment_reduce", "substitute", "sum_hubs_in_runs", "turned", "unfolded", "walk",
-    "watched", "whole_ranges", "with_looked_up", "write_back",
+    "moved", "mutable", "named_apart", "neighbours_of", "option", "options_of", "owned_edges", "owner_bounds",
+    "products_as_sums", "push_template", "raised", "read", "reads", "recomputation_only", "registers_of", "repeated",
+    "rows_of", "schedule_from_options", "schedule_text", "segment_reduce", "substitute", "sum_hubs_in_runs", "turned",
+    "unfolded", "walk", "watched", "whole_ranges", "with_looked_up", "write_back",
 ]  # fmt: skip

@@ -34,6 +34,7 @@ from harness.api import (
     initial_values,
     mutable,
     reads,
+    schedule_text,
     watched,
 )
 
@@ -218,7 +219,7 @@ class ArrayEngine(ArrayStages):
 
     def explain(self) -> str:
         """Which path each stage takes."""
-        lines = [f"{type(self).__name__} {self.schedule!r}"]
+        lines = [type(self).__name__, schedule_text(self)]
         lines += [f"  {stage.name}: {self.told(stage)}" for stage in self.program.stages]
         return "\n".join(lines)
 

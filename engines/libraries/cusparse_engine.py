@@ -17,7 +17,7 @@ from engines.libraries.cupy_arrays import CupyArrays
 from engines.libraries.matrix import RUN, Matrix, Pattern
 from engines.libraries.products import Product
 from engines.libraries.schedules import CusparseSchedule
-from harness.api import Device, Graph, Phases, Program, concrete, cuda_unavailable
+from harness.api import Device, Graph, Phases, Program, concrete, cuda_unavailable, options_of
 
 if TYPE_CHECKING:
     from engines.libraries.cusparse_matrix import Choices, Way
@@ -29,6 +29,7 @@ class CusparseEngine(ArrayEngine):
     library = "cuSPARSE"
     schedule: CusparseSchedule
     choices: Choices
+    split: list[str]  # yes or no for each side of the graph
     splits: list[str]
 
     def open(self, device: Device) -> None:
@@ -37,7 +38,7 @@ class CusparseEngine(ArrayEngine):
 
         cupy.cuda.Device(device.index).use()
         self.arrays = CupyArrays()
-        self.choices, self.splits = Choices(self._allowed), []
+        self.choices, self.split, self.splits = Choices(self._allowed), [], []
 
     def refused_device(self, device: Device) -> str:
         """A processor, or a machine without a device."""
@@ -88,8 +89,9 @@ class CusparseEngine(ArrayEngine):
         }
         best = min(ms, key=ms.__getitem__)
         for name in candidates.keys() - {best}:
-            for columns_, _ in filter(None, (candidates[name].rows, candidates[name].runs)):
-                self.choices.forget(columns_)
+            for structure in candidates[name].structures():
+                self.choices.forget(structure)
+        self.split.append(best)
         told = ", ".join(f"{name} {taken:.3g} ms" for name, taken in ms.items())
         self.splits.append(f"rows of more than {RUN} entries cut into runs: {best} ({told})")
         return candidates[best]
@@ -113,6 +115,24 @@ class CusparseEngine(ArrayEngine):
         return made
 
     # ------------------------------------------------------------------------------------------------------------------
+    def resolved_options(self) -> dict[str, Any]:
+        """Return what the phase *tune* chose.
+
+        An option is a list where matrices, numbers of features or sides of the graph differ, in the order in which
+        ``explain`` shows them. Options left open are left out if nothing was multiplied.
+        """
+        made = getattr(self, "choices", None)
+        ways = [choice.way for choice in made.made.values()] if made else []
+        if not ways:
+            return {name: value for name, value in options_of(self.schedule).items() if value not in (0, "auto")}
+        chosen: dict[str, list[Any]] = {
+            "algorithm": [way.algorithm for way in ways],
+            "order": [way.order for way in ways],
+            "preprocess": ["yes" if way.preprocess else "no" for way in ways],
+            "split": self.split,
+        }
+        return {name: values[0] if len(set(values)) == 1 else values for name, values in chosen.items()}
+
     def explain(self) -> str:
         """Which path each stage takes, and how cuSPARSE multiplies."""
         chosen = [

@@ -70,6 +70,11 @@ class Pattern:
             csr(ones, each, cuts(pieces, len(sizes)), (len(hubs), len(sizes))),
         )
 
+    def structures(self) -> list[Array]:
+        """Return the columns of every matrix that a product multiplies by, on the device."""
+        parts = [part[0] for part in (self.rows, self.runs) if part is not None]
+        return parts if self.joined is None else [*parts, self.joined.columns]
+
     def matrix(self, coefficient: Array) -> Matrix:
         """With its values, one for each in-edge."""
         if self.runs is None or self.hubs is None:

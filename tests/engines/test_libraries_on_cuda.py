@@ -176,6 +176,19 @@ def test_protocol(engine_name):
     engine.close()  # releasing twice is harmless
 
 
+@pytest.mark.parametrize("graph_name", ["rmat", "great hub"])
+def test_cusparse_resolves_every_option_by_timing(graph_name):
+    graph, _ = problem("pagerank", graph_name, 4)
+    engine = prepared("cusparse", program("pagerank"), graph, 4)
+    options = engine.resolved_options()
+    assert list(options) == ["algorithm", "order", "preprocess", "split"]
+    assert not {0, "auto"} & {one for value in options.values() for one in np.atleast_1d(value).tolist()}
+    assert len(engine.choices.made) == (1 if options["split"] == "no" else 3)  # rows, runs and what adds these up
+    assert f"algorithm={options['algorithm']!r}, order={options['order']!r}" in engine.explain()
+    assert "chosen by the engine: algorithm, order, preprocess, split" in engine.explain()
+    engine.close()
+
+
 def test_the_processor_is_refused_by_cusparse():
     answer = new_engine("cusparse").supports(program("pagerank"), arcs_and_loops(), 2, Device("cpu", threads=1))
     assert isinstance(answer, No)

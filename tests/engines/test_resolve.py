@@ -3,6 +3,7 @@
 import itertools
 from dataclasses import asdict, replace
 from functools import cache
+from types import SimpleNamespace
 
 import hypothesis.strategies as st
 import pytest
@@ -196,3 +197,27 @@ def test_gunrock_balances_by_blocks_on_a_gpu():
         assert gunrock.resolve(GunrockSchedule(rebuild=3), DEVICES[device]) == GunrockSchedule(3, balance)
     given_ = GunrockSchedule(balance="merge_path")
     assert gunrock.resolve(given_, DEVICES["cuda"]) == given_
+
+
+def tuned(split, *ways, **schedule):
+    """An engine of cuSPARSE that has chosen these ways (algorithm, order, whether it preprocesses)."""
+    pytest.importorskip("cupy", reason="the engine imports CuPy")
+    engine = new_engine("cusparse", schedule)
+    named = [SimpleNamespace(algorithm=a, order=order, preprocess=first) for a, order, first in ways]
+    engine.choices = SimpleNamespace(made={i: SimpleNamespace(way=way) for i, way in enumerate(named)})
+    engine.split = split
+    return engine
+
+
+def test_what_cusparse_was_tuned_to_is_resolved():
+    one = tuned(["no"], (2, "row", False))
+    assert one.resolved_options() == {"algorithm": 2, "order": "row", "preprocess": "no", "split": "no"}
+    several = tuned(["yes", "yes"], (2, "row", False), (3, "column", True), (2, "row", False), algorithm=0)
+    assert several.resolved_options() == {
+        "algorithm": [2, 3, 2],
+        "order": ["row", "column", "row"],
+        "preprocess": ["no", "yes", "no"],
+        "split": "yes",
+    }
+    assert tuned([], order="column").resolved_options() == {"order": "column"}
+    assert new_engine("cusparse").resolved_options() == {}
