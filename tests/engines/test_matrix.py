@@ -1,9 +1,9 @@
 """Algorithm x engine x schedule x k: each runs and is held against the reference, or is refused as the table says.
 
 ``docs/what-runs-where.md`` is the table. All of it is run under ``-m full``. Otherwise every engine's default schedule
-meets every algorithm for two numbers of features, and every number with algorithms whose values are vectors of as many;
-every algorithm meets every number on some engine; and of the engine with options every pair of two options' values, or
-of one with an algorithm or a number of features, is met.
+meets every algorithm for a small number of features, and every number with algorithms whose values are vectors of as
+many; every algorithm meets every small number and a larger one on some engine; and of the engine with options every
+pair of two options' values, or of one with an algorithm or a number of features, is met.
 """
 
 from __future__ import annotations
@@ -189,13 +189,25 @@ CUBIC = ("als", "belief")  # of k x k matrices
 COMPILED = ("onyx", "gunrock", "tigr", "simdx")  # have kernels of their own for every number of features
 
 
+FEW, MANY = FEATURES[:4], FEATURES[4:]
+
+
 def of_default_schedules():
-    """(engine, no options, algorithm, k) by turns; of a variant the smaller k. ALS for 100 features is left to
+    """(engine, no options, algorithm, k): every algorithm under every engine for a small k by turns, and for a larger
+    one if nothing is compiled for it; of the others those that :func:`of_many` needs. ALS for 100 features is left to
     ``-m full``: it takes long."""
     for engine, name in itertools.product(ENGINES, ALGORITHMS):
-        for features in turns(engine, name)[: 1 if name in VARIANTS else 2]:
-            if not (name == "als" and features == 100):
-                yield engine, {}, name, features
+        yield engine, {}, name, turns(engine, name)[0]
+    larger = [(e, {}, n, turns(e, n)[1]) for e, n in itertools.product(ENGINES, ALGORITHMS) if n not in VARIANTS]
+    larger = [row for row in larger if row[2:] != ("als", 100)]
+    yield from (row for row in larger if row[0] not in COMPILED)
+    yield from covering([row for row in larger if row[0] in COMPILED], of_many)
+
+
+def of_many(row):
+    """Every engine meets every larger k with vectors; every algorithm that has vectors meets one."""
+    engine, _, name, features = row
+    return set() if name in SCALAR else {(engine, features), name}
 
 
 def of_options(row):
@@ -238,10 +250,10 @@ def test_the_turns_leave_nothing_out():
     cases = [case for case in DEFAULT if case[0] in importable]
     vectors = {(engine, k) for engine, _, name, k in cases if name not in SCALAR and runs(engine, name)}
     assert vectors == {(engine, k) for engine in importable for k in FEATURES}
-    everything = {(algorithm.name, k) for algorithm in ALGORITHMS.values() for k in FEATURES}
-    assert everything - {(ALGORITHMS[name].name, k) for engine, _, name, k in DEFAULT if engine in COMPILED} == {
-        ("als", 100)
-    }
+    met = {(ALGORITHMS[name].name, k) for engine, _, name, k in DEFAULT if engine in COMPILED}
+    assert {(algorithm.name, k) for algorithm in ALGORITHMS.values() for k in FEW} <= met
+    large = {name for engine, _, name, k in DEFAULT if engine in COMPILED and k in MANY}
+    assert large == set(ALGORITHMS) - set(VARIANTS) - set(SCALAR)
     chosen = {pair for row in PAIRED if row[1] for pair in of_options(row)}
     every = [list(options.items()) for options in schedules(SPECS["onyx"])]
     of_two = {pair for items in every for pair in itertools.combinations(items, 2)}
