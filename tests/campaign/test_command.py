@@ -96,8 +96,8 @@ def test_an_ok_record_holds_the_whole_run(command, tmp_path):
     assert [cell["cell"] for cell in description["cells"]] == [record["cell"]] == [folder.name]
 
 
-def test_cells_differ_by_every_swept_key_and_are_shown_in_groups(command, tmp_path):
-    finished = command(
+def test_cells_differ_by_every_swept_key_and_are_shown_in_groups(command_here, tmp_path):
+    finished = command_here(
         "algorithm=fake_spread", "graph=fake_ring,fake_path", "features=1,2", "engine=fake_right", "validate=false"
     )
     assert finished.returncode == 0, finished.stdout + finished.stderr
@@ -108,34 +108,34 @@ def test_cells_differ_by_every_swept_key_and_are_shown_in_groups(command, tmp_pa
     assert all(record["validation"] is None for record in found)
 
 
-def test_a_sweep_goes_on_where_it_stopped(command, tmp_path):
+def test_a_sweep_goes_on_where_it_stopped(command_here, tmp_path):
     sweep = (*CELL, "engine=fake_right,fake_raises")
-    first = command(*sweep)
+    first = command_here(*sweep)
     assert first.returncode == 1
     times = {record["config"]["engine"]: record["started"] for _, record in read_records(tmp_path / "results")}
     for path, record in read_records(tmp_path / "results"):
         if record["config"]["engine"] == "fake_right":
             kept = path.stat().st_mtime_ns, path
-    again = command(*sweep)
+    again = command_here(*sweep)
     assert "2 cells, 1 on record" in again.stdout
     assert "[1/1] fake_ring · fake_spread · k=3 · fake_raises" in again.stdout
     assert "fake_right" in again.stdout
     assert kept[1].stat().st_mtime_ns == kept[0]
     assert set(times) == set(records(tmp_path))
-    none = command(*sweep, "rerun=none")
+    none = command_here(*sweep, "rerun=none")
     assert none.returncode == 1
     assert "2 on record" in none.stdout
     assert "[1/" not in none.stdout
-    everything = command(*sweep, "rerun=all")
+    everything = command_here(*sweep, "rerun=all")
     assert "[2/2]" in everything.stdout
     assert kept[1].stat().st_mtime_ns != kept[0]
 
 
-def test_half_a_record_is_never_taken_for_a_result(command, tmp_path):
-    command(*CELL, "engine=fake_right")
+def test_half_a_record_is_never_taken_for_a_result(command_here, tmp_path):
+    command_here(*CELL, "engine=fake_right")
     [(path, _)] = read_records(tmp_path / "results")
     path.write_text(path.read_text()[:200])
-    finished = command(*CELL, "engine=fake_right")
+    finished = command_here(*CELL, "engine=fake_right")
     assert finished.returncode == 0
     assert "[1/1]" in finished.stdout
     assert records(tmp_path)["fake_right"]["outcome"] == "ok"
@@ -161,16 +161,18 @@ def test_half_a_record_is_never_taken_for_a_result(command, tmp_path):
         (["output=/proc/nothing/here"], "/proc/nothing/here cannot be written"),
     ],
 )
-def test_a_mistake_is_told_in_one_sentence_before_anything_runs(command, tmp_path, arguments, told):
-    finished = command(*CELL, "engine=fake_right", *arguments)
+def test_a_mistake_is_told_in_one_sentence_before_anything_runs(command_here, tmp_path, arguments, told):
+    finished = command_here(*CELL, "engine=fake_right", *arguments)
     assert told in single_error(finished)
     assert "sweep" not in finished.stdout
     assert not list(tmp_path.rglob("record.json"))
 
 
-def test_an_output_folder_that_is_a_file_is_found_before_the_sweep(command, tmp_path):
+def test_an_output_folder_that_is_a_file_is_found_before_the_sweep(command_here, tmp_path):
     (tmp_path / "taken").write_text("a file")
-    assert "output folder taken cannot be written" in single_error(command(*CELL, "engine=fake_right", "output=taken"))
+    assert "output folder taken cannot be written" in single_error(
+        command_here(*CELL, "engine=fake_right", "output=taken")
+    )
 
 
 @pytest.mark.parametrize(
@@ -182,9 +184,9 @@ def test_an_output_folder_that_is_a_file_is_found_before_the_sweep(command, tmp_
         (["graph=fake_path"], "no natural number of features on graph 'path'; say features=K"),
     ],
 )
-def test_input_that_does_not_fit_is_told_once_for_all_cells(command, tmp_path, arguments, told):
+def test_input_that_does_not_fit_is_told_once_for_all_cells(command_here, tmp_path, arguments, told):
     (tmp_path / "present.txt").write_text("nonsense")
-    finished = command(*CELL, "engine=fake_right,fake_wrong", *arguments)
+    finished = command_here(*CELL, "engine=fake_right,fake_wrong", *arguments)
     assert finished.returncode == 1
     assert finished.stdout.count(told) == 1
     assert "Traceback" not in finished.stdout + finished.stderr
@@ -192,32 +194,34 @@ def test_input_that_does_not_fit_is_told_once_for_all_cells(command, tmp_path, a
     assert all(record["solve"] is None and record["identity"] is None for record in records(tmp_path).values())
 
 
-def test_an_unsupported_cell_beside_an_ok_one_is_no_failure(command):
-    finished = command(*CELL, "engine=fake_right,fake_refuses")
+def test_an_unsupported_cell_beside_an_ok_one_is_no_failure(command_here):
+    finished = command_here(*CELL, "engine=fake_right,fake_refuses")
     assert finished.returncode == 0
     assert not finished.stderr
     assert "unsupported: this engine takes no sums" in finished.stdout
 
 
-def test_a_sweep_in_which_nothing_ran_fails_unless_that_is_allowed(command):
+def test_a_sweep_in_which_nothing_ran_fails_unless_that_is_allowed(command_here):
     sweep = (*CELL, "engine=fake_refuses,fake_absent")
-    finished = command(*sweep)
+    finished = command_here(*sweep)
     assert finished.returncode == 1
     assert finished.stderr.startswith("onyx-harness: nothing ran: every cell is unsupported (allow_unsupported=true")
-    again = command(*sweep, "allow_unsupported=true")
+    again = command_here(*sweep, "allow_unsupported=true")
     assert again.returncode == 0
     assert "2 cells, 2 on record" in again.stdout
     assert not again.stderr
 
 
-def test_blocked_plugins_are_gone(command):
-    assert "no engine called 'fake_right'" in single_error(command(*CELL, "engine=fake_right", "plugins.block=[fakes]"))
-    blocked = command(*CELL, "engine=fake_right", env={"ONYX_HARNESS_BLOCK": "fakes"})
+def test_blocked_plugins_are_gone(command_here):
+    assert "no engine called 'fake_right'" in single_error(
+        command_here(*CELL, "engine=fake_right", "plugins.block=[fakes]")
+    )
+    blocked = command_here(*CELL, "engine=fake_right", env={"ONYX_HARNESS_BLOCK": "fakes"})
     assert "fake_" in single_error(blocked)
 
 
-def test_names_like_markup_are_shown_as_they_are(command):
-    finished = command("algorithm=fake_spread", "graph='fake_[bold]'", "engine=fake_right", "features=2")
+def test_names_like_markup_are_shown_as_they_are(command_here):
+    finished = command_here("algorithm=fake_spread", "graph='fake_[bold]'", "engine=fake_right", "features=2")
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert "fake_[bold]" in finished.stdout
 
@@ -244,8 +248,8 @@ def test_the_version_is_told(command):
     assert command("--version").stdout.strip() == f"onyx-harness {__version__}"
 
 
-def test_the_configuration_is_shown_without_a_run(command, tmp_path):
-    finished = command("--cfg", "job", *CELL, "engine=fake_right")
+def test_the_configuration_is_shown_without_a_run(command_here, tmp_path):
+    finished = command_here("--cfg", "job", *CELL, "engine=fake_right")
     assert finished.returncode == 0, finished.stderr
     assert "name: fake_right" in finished.stdout
     assert not (tmp_path / "results").exists()
@@ -290,29 +294,29 @@ def test_an_interruption_ends_the_cell_and_is_recorded(tmp_path, interruptible, 
     assert all(map(gone, map(int, started)))
 
 
-def test_a_baseline_that_is_no_engine_is_refused(command):
-    done = command("engine=fake_right", "algorithm=fake_spread", "graph=fake_ring", "baseline=scypi")
+def test_a_baseline_that_is_no_engine_is_refused(command_here):
+    done = command_here("engine=fake_right", "algorithm=fake_spread", "graph=fake_ring", "baseline=scypi")
     assert done.returncode == 2
     assert "there is no engine called 'scypi'; did you mean 'scipy'?" in done.stderr
 
 
-def test_a_cache_that_is_no_folder_is_told(command, tmp_path):
+def test_a_cache_that_is_no_folder_is_told(command_here, tmp_path):
     (tmp_path / "cache").touch()
     tiny = ("engine=fake_right", "algorithm=fake_spread", "graph=fake_ring")
-    done = command(*tiny, env={"ONYX_HARNESS_CACHE": str(tmp_path / "cache")})
+    done = command_here(*tiny, env={"ONYX_HARNESS_CACHE": str(tmp_path / "cache")})
     assert done.returncode == 2
     assert "the cache cannot be written" in done.stderr
     assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("rerun", ["none", "failed"])
-def test_a_record_of_a_later_version_is_not_overwritten(command, tmp_path, rerun):
+def test_a_record_of_a_later_version_is_not_overwritten(command_here, tmp_path, rerun):
     cell = (*CELL, "engine=fake_right", "features=1", "measure.budget_s=0.01")
-    assert command(*cell).returncode == 0
+    assert command_here(*cell).returncode == 0
     [path] = (tmp_path / "results").glob("*/*/record.json")
     later = path.read_text().replace('"schema": ', '"schema": 9')
     path.write_text(later)
-    done = command(*cell, f"rerun={rerun}")
+    done = command_here(*cell, f"rerun={rerun}")
     assert done.returncode == 2
     assert "install a newer one, or give another folder with output=" in done.stderr
     assert path.read_text() == later
