@@ -204,7 +204,6 @@ def described(graph: Mapping[str, set[str]], cycle: list[str]) -> str:
 REMAINING = [
     "engines.onyx.cpu_engine",
     "engines.onyx.cuda_engine",
-    "harness.lowering.cpu.engine",
 ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +10,7 @@ from numpy.typing import NDArray
 from harness.language.analysis import FoldGroup
 from harness.lowering.cpu.frontier import count_kernel, propagated_kernel
 from harness.lowering.cpu.partition import balanced_bounds
-
-if TYPE_CHECKING:
-    from harness.lowering.cpu.engine import CpuEngine
+from harness.lowering.cpu.step_engine import StepEngine
 
 
 class ActiveSources:
@@ -24,7 +21,7 @@ class ActiveSources:
     ``counted``: active sources and their arcs that another kernel has counted by the way.
     """
 
-    def __init__(self, engine: CpuEngine) -> None:
+    def __init__(self, engine: StepEngine) -> None:
         self.engine = engine
         self.bounds = balanced_bounds(engine.graph.csr.offsets, 0, engine.graph.num_vertices, engine.threads)
         self.sent: dict[str, tuple[str, ...]] = {}  # the properties whose propagated values are kept

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
 from harness.language.analysis import FoldGroup
+from harness.lowering.cpu.active_sources import ActiveSources
 from harness.lowering.cpu.edge_kernels import UpdateKernels
 from harness.lowering.cpu.frontier import count_kernel
 from harness.lowering.cpu.partition import balanced_bounds
+from harness.lowering.cpu.step_engine import StepEngine
 from harness.lowering.edge_order import places
 from harness.lowering.layout import aligned_zeros
-
-if TYPE_CHECKING:
-    from harness.lowering.cpu.engine import CpuEngine
 
 DENSE_SHARE = 0.6  # of the arcs; from there on one pass over all costs less than a pass and copying what moved
 
@@ -28,8 +27,8 @@ class EdgeUpdates:
     nothing that is read.
     """
 
-    def __init__(self, engine: CpuEngine, group: FoldGroup) -> None:
-        self.engine, self.group = engine, group
+    def __init__(self, engine: StepEngine, active_sources: ActiveSources, group: FoldGroup) -> None:
+        self.engine, self.active_sources, self.group = engine, active_sources, group
         order: Literal["csc", "csr"] = "csc" if engine.direction == "pull" else "csr"
         self.kernels = UpdateKernels(
             engine.tracking, group, engine.layout, order, engine.ids, feature_aware=engine.feature_aware
@@ -57,8 +56,8 @@ class EdgeUpdates:
             memory.add_flags(f"next_{dirty}", False)
         of_destinations = set(engine.tracking.destinations(self.group))
         marks = {"own": [dirty]} | ({"in": [dirty]} if of_destinations else {})
-        engine.active_sources.plan(self.group, marks=marks)
-        engine.active_sources.updates.append(self.group)
+        self.active_sources.plan(self.group, marks=marks)
+        self.active_sources.updates.append(self.group)
         engine.add_kernel(count_kernel(engine.tracking, self.group, engine.layout, flag="dirty"))
         engine.add_kernel(self.kernels.changes())
         if self.kernels.reads_reverse:
@@ -77,10 +76,10 @@ class EdgeUpdates:
         """Update the edges of dirty rows, or all where those are most."""
         engine = self.engine
         if engine.superstep_index == 0:
-            engine.active_sources.all_propagated(self.group)  # all rows are dirty
+            self.active_sources.all_propagated(self.group)  # all rows are dirty
         elif engine.tracking.sources(self.group):
-            engine.active_sources.mark(self.group)
-        _, arcs = engine.active_sources.count(self.group, flag="dirty")
+            self.active_sources.mark(self.group)
+        _, arcs = self.active_sources.count(self.group, flag="dirty")
         dirty = f"dirty_{self.name}"
         if arcs > DENSE_SHARE * engine.graph.num_edges:
             self.everything()

@@ -136,7 +136,7 @@ class CpuEngine(Engine):
         with phases("compile"):
             self._functions = {kernel.name: compiled(kernel, features) for kernel in self.kernels}
             self._arguments = {name: itemgetter(*kernel.arguments) for name, kernel in self._kernels.items()}
-            self.movement = Movement(self, criterion) if criterion and self.measures(criterion) else None
+            self.movement = self._measurement(criterion)
         with phases("upload"):
             self.memory.need(name for kernel in self.kernels for name in kernel.arguments)
             floats = max((kernel.scratch_floats for kernel in self.kernels), default=0)
@@ -144,6 +144,11 @@ class CpuEngine(Engine):
             parts = max(self.most_parts, *(len(bounds) for bounds in self.sides))
             self.memory.add("counts", np.zeros(2 * max(parts, self.threads), np.int64))
             self.memory.add("watched", np.zeros(max(parts, self.threads * PARTS_PER_THREAD), np.int64))
+
+    def _measurement(self, criterion: Criterion | None) -> Movement | None:
+        if criterion is None or not self.measures(criterion):
+            return None
+        return Movement(criterion, self.program, self.layout, self.memory, self.graph.num_vertices, self.threads)
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
         """Everything to its start."""
@@ -187,13 +192,13 @@ class CpuEngine(Engine):
             few = self.change_driven and active * self.dearest < FEW
             self.workers = 1 if few else self.threads
             if self.movement:
-                self.movement.note()
+                self.movement.note(self.superstep_index)
             for step in self.steps:
                 step()
             moved_in_parts = self.memory.arrays["watched"]
             self.active = self.moved + int(moved_in_parts.sum())
             moved_in_parts[:] = 0
-            within = self.movement is not None and self.movement.within()
+            within = self.movement is not None and self.movement.within(self.superstep_index)
             self.superstep_index += 1
             statistics.supersteps.append(Superstep(active, self.edges, self.taken))
             self.confirming = False
@@ -342,7 +347,7 @@ class CpuEngine(Engine):
     # steps that most engines take -------------------------------------------------------------------------------
     def plan_update(self, group: FoldGroup) -> None:
         """The kernels of an edge update, by row of sources; see :class:`EdgeUpdates`."""
-        updates = EdgeUpdates(self, group)
+        updates = EdgeUpdates(self, self.active_sources, group)
         self.steps.append(updates.changes if self.change_driven else updates.everything)
 
     def plan_vertices(self, group: FoldGroup) -> None:

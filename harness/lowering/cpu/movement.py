@@ -7,17 +7,17 @@ The kernel knows nothing of the program, so that it is compiled once for all of 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.language.criterion import Criterion
+from harness.language.program import Program
 from harness.lowering.cpu.kernels import Kernel
+from harness.lowering.cpu.memory import Memory
 from harness.lowering.cpu.module_source import compiled
-
-if TYPE_CHECKING:
-    from harness.lowering.cpu.engine import CpuEngine
+from harness.lowering.layout import Layout
 
 SOURCE = """
 @njit(nogil=True, error_model="numpy")
@@ -56,37 +56,39 @@ SUMS = -1.0  # in the place of a tolerance: distances and magnitudes are added u
 
 
 class Movement:
-    """The movement of an engine's run, from a superstep that begins a measurement to the one that ends it."""
+    """The movement of a run, from a superstep that begins a measurement to the one that ends it."""
 
-    def __init__(self, engine: CpuEngine, criterion: Criterion) -> None:
-        self.engine, self.criterion = engine, criterion
+    def __init__(
+        self, criterion: Criterion, program: Program, layout: Layout, memory: Memory, num_vertices: int, threads: int
+    ) -> None:
+        self.criterion, self.program, self.layout, self.memory = criterion, program, layout, memory
+        self.threads = threads
         self.run: Callable[..., int] = compiled(Kernel("movement", SOURCE, (), 0), 1)
-        self.bounds = np.linspace(0, engine.graph.num_vertices, engine.threads + 1).astype(np.int64)
+        self.bounds = np.linspace(0, num_vertices, threads + 1).astype(np.int64)
         for name in criterion.properties:
-            engine.memory.like(f"before_{name}", name)
+            memory.like(f"before_{name}", name)
 
-    def note(self) -> None:
-        """Keep what the measured properties are, if the present superstep begins a measurement."""
-        if not self.criterion.begins(self.engine.superstep_index):
+    def note(self, superstep: int) -> None:
+        """Keep what the measured properties are, if ``superstep`` begins a measurement."""
+        if not self.criterion.begins(superstep):
             return
-        arrays = self.engine.memory.arrays
+        arrays = self.memory.arrays
         for name in self.criterion.properties:
             np.copyto(arrays[f"before_{name}"], arrays[f"vertex_{name}"])
 
-    def within(self) -> bool:
-        """Whether the present superstep ends a measurement that meets the criterion."""
-        return self.criterion.ends(self.engine.superstep_index) and all(map(self._still, self.criterion.properties))
+    def within(self, superstep: int) -> bool:
+        """Return whether ``superstep`` ends a measurement that meets the criterion."""
+        return self.criterion.ends(superstep) and all(map(self._still, self.criterion.properties))
 
     def _still(self, name: str) -> bool:
-        engine, criterion = self.engine, self.criterion
-        layout, shape = engine.layout, engine.program.properties[name].shape
+        layout, criterion, shape = self.layout, self.criterion, self.program.properties[name].shape
         width = layout.dims(shape)[0] if shape else 1
-        found = np.empty((engine.threads, 2 * width))
-        arrays, sums = engine.memory.arrays, criterion.norm == "sum"
+        found = np.empty((self.threads, 2 * width))
+        arrays, sums = self.memory.arrays, criterion.norm == "sum"
         parameters = arrays["parameters"]
-        tolerance = parameters[list(engine.program.parameters).index(criterion.tolerance)]
+        tolerance = parameters[list(self.program.parameters).index(criterion.tolerance)]
         self.run(
-            engine.threads, engine.threads, self.bounds, arrays[f"before_{name}"], arrays[f"vertex_{name}"],
+            self.threads, self.threads, self.bounds, arrays[f"before_{name}"], arrays[f"vertex_{name}"],
             layout.stride(shape), width, SUMS if sums else tolerance, criterion.relative, found,
         )  # fmt: skip
         moved: NDArray[Any] = found[:, :width].sum(axis=0)
