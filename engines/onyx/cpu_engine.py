@@ -7,10 +7,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engines.onyx import cpu_pull, cpu_push
+from engines.onyx.cpu_pull import Pull
+from engines.onyx.cpu_push import Push
 from engines.onyx.resolve import resolve
 from engines.onyx.schedule import OnyxSchedule
-from harness.api import CpuEngine, Device, DeviceFacts, FoldGroup, Graph, Program, change_driven, fold_groups, unfolded
+from harness.api import (
+    CpuEngine,
+    Device,
+    DeviceFacts,
+    FoldGroup,
+    Graph,
+    GraphReduce,
+    Program,
+    change_driven,
+    fold_groups,
+    unfolded,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,14 +33,13 @@ class OnyxCpuEngine(CpuEngine):
 
     schedule: OnyxSchedule
     resolved: OnyxSchedule
+    traversal: Pull | Push
 
     def __init__(self, schedule: OnyxSchedule) -> None:
         super().__init__(schedule)
         self.feature_aware = schedule.feature_aware
         self.change_driven = schedule.change_driven
         self.direction = schedule.direction
-        self.gathered: list[FoldGroup] = []
-        self.was_sparse = False  # the pull before recomputed dirty destinations only
 
     def refusal(self, program: Program, graph: Graph, features: int, device: Device) -> str:
         """Why this schedule cannot run the program; empty when it can."""
@@ -58,7 +69,8 @@ class OnyxCpuEngine(CpuEngine):
         properties = [self.program.properties[name] for name in between]
         if few and not any(prop.role == "temporary" and prop.place == "vertex" for prop in properties):
             self.begin_with(stale, np.zeros_like(senders))
-            self.was_sparse = True
+            assert isinstance(self.traversal, Pull)
+            self.traversal.was_sparse = True
 
     def resolve(self) -> OnyxSchedule:
         """Return the schedule with every option filled in that has a meaning on the CPU."""
@@ -90,5 +102,20 @@ class OnyxCpuEngine(CpuEngine):
 
     def plan(self) -> None:
         """Kernels and steps of the direction."""
-        self.gathered = []
-        {"pull": cpu_pull, "push": cpu_push}[self.schedule.direction].plan(self)
+        if self.schedule.direction == "push":
+            self.traversal = Push(self, self.schedule.rebuild)
+        else:
+            self.traversal = Pull(self, self.resolved.dense_share)
+        for group in self.tracking.groups:
+            if group.kind == "graph":
+                for stage in group.stages:
+                    assert isinstance(stage, GraphReduce)
+                    self.plan_graph(stage)
+            elif group.kind == "vertex":
+                self.plan_vertices(group)
+            elif group.kind == "update":
+                self.plan_update(group)
+            else:
+                self.traversal.plan_reductions(group)
+        if self.change_driven:
+            self.steps.append(lambda: self.active_sources.count_moved(self.traversal.gathered))

@@ -13,7 +13,6 @@ import numpy as np
 from harness.api import (
     FIRST_EDGES,
     FoldGroup,
-    GraphReduce,
     Kernel,
     KernelBuilder,
     composed_writes,
@@ -27,7 +26,7 @@ from harness.api import (
 )
 
 if TYPE_CHECKING:
-    from engines.onyx.cpu_engine import OnyxCpuEngine
+    from harness.api import CpuEngine
 
 PREFETCH_DISTANCE = 32  # edges; R-MAT scale 18, one core: 1.06x at k = 8, 1.15x at k = 32 and 100, against none
 
@@ -90,11 +89,31 @@ COMMIT = """
 """
 
 
+class Pull:
+    """The gathers of an engine.
+
+    ``dense_share``: of the arcs, the active ones from which everything is recomputed. ``was_sparse``: the superstep
+    before recomputed dirty destinations only.
+    """
+
+    def __init__(self, engine: CpuEngine, dense_share: float) -> None:
+        self.engine, self.dense_share = engine, dense_share
+        self.gathered: list[FoldGroup] = []
+        self.was_sparse = False
+
+    def plan_reductions(self, group: FoldGroup) -> None:
+        """Add the kernels and the step of a group of edge reductions."""
+        gather = Gather(self, group)
+        self.gathered.append(group)
+        self.engine.steps.append(gather.changes if self.engine.change_driven else gather.everything)
+
+
 class Gather:
     """One group of edge reductions (and the vertex steps folded with them) as steps of a superstep."""
 
-    def __init__(self, engine: OnyxCpuEngine, group: FoldGroup) -> None:
-        self.engine, self.group = engine, group
+    def __init__(self, pull: Pull, group: FoldGroup) -> None:
+        engine = pull.engine
+        self.pull, self.engine, self.group = pull, engine, group
         self.name = engine.tracking.name(group)
         program = engine.program
         self.live = engine.tracking.live(group.stages)
@@ -247,12 +266,12 @@ class Gather:
         if engine.superstep_index < len(engine.sides) and not engine.narrowed:
             self._all_changed()  # nothing was propagated yet
             return
-        if len(engine.gathered) == 1 and self.alone:
+        if len(self.pull.gathered) == 1 and self.alone:
             arcs = engine.active_sources.arcs[self.name]
         else:
             arcs = engine.active_sources.count(self.group)[1]
         # what gathers of dirty vertices have kept is lost by recomputing everything: that takes twice the arcs
-        share = engine.resolved.dense_share * (2 if engine.was_sparse else 1)
+        share = self.pull.dense_share * (2 if self.pull.was_sparse else 1)
         if arcs > share * engine.graph.num_edges:
             self._all_changed()
         else:
@@ -261,7 +280,7 @@ class Gather:
     def _all_changed(self) -> None:
         engine, bounds = self.engine, self.engine.bounds
         engine.taken = "dense"
-        engine.was_sparse = False
+        self.pull.was_sparse = False
         for kind in ("dirty", "marked") if self.keeps else ("dirty",):
             flags = f"{kind}_{self.name}"
             engine.memory.set_flags(flags, True)  # the other side of a bipartite graph hears of it in its own superstep
@@ -273,7 +292,7 @@ class Gather:
 
     def _some_changed(self, arcs: int) -> None:
         engine, arrays = self.engine, self.engine.memory.arrays
-        engine.was_sparse = True
+        self.pull.was_sparse = True
         engine.active_sources.mark(self.group)
         bounds, parts = engine.bounds, len(engine.bounds) - 1
         engine.call(f"{self.name}_dirty", parts, bounds=bounds)
@@ -281,22 +300,3 @@ class Gather:
         if self.doubled:
             engine.call(f"{self.name}_commit", parts, bounds=bounds)
         engine.edges += arcs + visited * len(self.group.edge_stages)
-
-
-def plan(engine: OnyxCpuEngine) -> None:
-    """The steps of a pulling superstep."""
-    for group in engine.tracking.groups:
-        if group.kind == "graph":
-            for stage in group.stages:
-                assert isinstance(stage, GraphReduce)
-                engine.plan_graph(stage)
-        elif group.kind == "vertex":
-            engine.plan_vertices(group)
-        elif group.kind == "update":
-            engine.plan_update(group)
-        else:
-            gather = Gather(engine, group)
-            engine.gathered.append(group)
-            engine.steps.append(gather.changes if engine.change_driven else gather.everything)
-    if engine.change_driven:
-        engine.steps.append(lambda: engine.active_sources.count_moved(engine.gathered))

@@ -14,7 +14,6 @@ from harness.api import (
     EdgeReduce,
     Expression,
     FoldGroup,
-    GraphReduce,
     KeptAccumulators,
     Kernel,
     KernelBuilder,
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from engines.onyx.cpu_engine import OnyxCpuEngine
+    from harness.api import CpuEngine
 
 SCATTER = """
 {test}
@@ -77,18 +76,43 @@ MOVED = """if not active and not at({changed}, e):
         continue"""
 
 
+class Push:
+    """The scatters of an engine. ``rebuild``: the schedule's supersteps between rebuilding kept accumulators."""
+
+    def __init__(self, engine: CpuEngine, rebuild: int) -> None:
+        self.engine, self.owners = engine, engine.threads
+        self.gathered: list[FoldGroup] = []
+        graph, memory = engine.graph, engine.memory
+        bounds = owner_bounds(graph.csc.offsets, self.owners)
+        memory.add("owned", owned_edges(graph.csr.offsets, graph.csr.neighbours, bounds))
+        self.runs = hub_runs(graph, bounds)
+        self.runs.place(memory)
+        forms = change_driven(engine.program) if engine.change_driven else ()
+        assert not isinstance(forms, str)
+        self.deltas = {form.reduction.name: form for form in forms}
+        engine.accumulators = KeptAccumulators.of(engine.program, graph, forms, rebuild)
+
+    def plan_reductions(self, group: FoldGroup) -> None:
+        """Add the kernels and the step of a group of edge reductions."""
+        assert all(isinstance(stage, EdgeReduce) for stage in group.stages)
+        scatter = Scatter(self, group)
+        self.gathered.append(group)
+        self.engine.steps.append(scatter.changes if self.engine.change_driven else scatter.everything)
+
+
 class Scatter:
     """One group of edge reductions as steps of a superstep."""
 
-    def __init__(self, engine: OnyxCpuEngine, group: FoldGroup) -> None:
-        self.engine, self.group = engine, group
+    def __init__(self, push: Push, group: FoldGroup) -> None:
+        engine = push.engine
+        self.push, self.engine, self.group = push, engine, group
         self.name = engine.tracking.name(group)
         self.tracked = engine.change_driven
         self.moved_before = engine.tracking.moved_before(group)
         ends = [(int(side[0]), int(side[-1])) for side in (*engine.sides[1:], engine.sides[0])]
         offsets = engine.graph.csr.offsets
         self.source_bounds = [balanced_bounds(offsets, first, last, engine.threads) for first, last in ends]
-        self.runs = [engine.runs.between(first, last) for first, last in ends]
+        self.runs = [push.runs.between(first, last) for first, last in ends]
         engine.add_kernel(self.scatter(self.name, changes=False))
         add_change_sums(engine, group.edge_stages)
         if self.tracked:
@@ -126,14 +150,14 @@ class Scatter:
         engine.bind_edges(builder, self.group.edge_stages, "csr", self.name)
         builder.bind("dst", "edge", "v")
         for stage in self.group.edge_stages:
-            message = engine.deltas[stage.name].message if changes else stage.message
+            message = self.push.deltas[stage.name].message if changes else stage.message
             readers = engine.tracking.stale_groups(stage.into) if changes else ()
             marks = [f"dirty_{engine.tracking.name(reader)}" for reader in readers]
             prefix = change_prefix(engine, stage) if changes else "vertex_"
             builder.push(stage, message, "edge", marks, prefix=prefix)
             if changes:
                 self.ask_ahead(builder, prefix, stage.into, message, marks)
-            sum_hubs_in_runs(builder, [stage], engine.memory, len(engine.runs.hubs), prefix=prefix)
+            sum_hubs_in_runs(builder, [stage], engine.memory, len(self.push.runs.hubs), prefix=prefix)
         return builder.finish()
 
     @staticmethod
@@ -160,7 +184,7 @@ class Scatter:
     def send(self, kernel: str) -> None:
         """Run a kernel that scatters."""
         runs = self.runs[self.engine.superstep_index % len(self.runs)]
-        self.engine.call(kernel, self.engine.owners, **runs)
+        self.engine.call(kernel, self.push.owners, **runs)
 
     def everything(self) -> None:
         """Clear the accumulators and send all messages."""
@@ -182,41 +206,11 @@ class Scatter:
                 for reader in engine.tracking.stale_groups(stage.into):
                     engine.memory.set_flags(f"dirty_{engine.tracking.name(reader)}", True)
             return
-        known = len(engine.sides) == 1 and len(engine.gathered) == 1 and not self.moved_before
+        known = len(engine.sides) == 1 and len(self.push.gathered) == 1 and not self.moved_before
         if self.sent_edges.reads and not known:
             engine.active_sources.count(self.group, bounds=bounds)  # notes their rows
         self.send(f"{self.name}_changes")
         collect_changes(engine, self.group.edge_stages)
-        arcs = int(engine.memory.arrays["counts"][: engine.owners].sum()) + self.sent_edges.propagated()
+        arcs = int(engine.memory.arrays["counts"][: self.push.owners].sum()) + self.sent_edges.propagated()
         engine.call(f"sent_{self.name}", len(bounds) - 1, bounds=bounds)
         engine.edges += arcs * len(self.group.edge_stages)
-
-
-def plan(engine: OnyxCpuEngine) -> None:
-    """The steps of a pushing superstep."""
-    engine.owners = engine.threads
-    graph, memory = engine.graph, engine.memory
-    bounds = owner_bounds(graph.csc.offsets, engine.owners)
-    memory.add("owned", owned_edges(graph.csr.offsets, graph.csr.neighbours, bounds))
-    engine.runs = hub_runs(graph, bounds)
-    engine.runs.place(memory)
-    forms = change_driven(engine.program) if engine.change_driven else ()
-    assert not isinstance(forms, str)
-    engine.deltas = {form.reduction.name: form for form in forms}
-    engine.accumulators = KeptAccumulators.of(engine.program, graph, forms, engine.schedule.rebuild)
-    for group in engine.tracking.groups:
-        if group.kind == "graph":
-            for stage in group.stages:
-                assert isinstance(stage, GraphReduce)
-                engine.plan_graph(stage)
-        elif group.kind == "vertex":
-            engine.plan_vertices(group)
-        elif group.kind == "update":
-            engine.plan_update(group)
-        else:
-            assert all(isinstance(stage, EdgeReduce) for stage in group.stages)
-            engine.gathered.append(group)
-            scatter = Scatter(engine, group)
-            engine.steps.append(scatter.changes if engine.change_driven else scatter.everything)
-    if engine.change_driven:
-        engine.steps.append(lambda: engine.active_sources.count_moved(engine.gathered))
