@@ -18,17 +18,16 @@ from engines.onyx import cuda_templates as templates
 from harness.api import EdgeUpdate, constants_by_source, frontier
 
 if TYPE_CHECKING:
-    from engines.onyx.cuda_engine import OnyxCudaEngine
     from engines.onyx.cuda_kernels import Kernels
-    from harness.api import CudaKernel, CudaKernelBuilder, Expression, FoldGroup, Value
+    from harness.api import CudaEngine, CudaKernel, CudaKernelBuilder, Expression, FoldGroup, Value
 
 
-def order_of(engine: OnyxCudaEngine) -> str:
+def order_of(engine: CudaEngine) -> str:
     """In which order values of edges lie: in that in which they are reduced."""
     return "csc" if engine.direction == "pull" else "csr"
 
 
-def doubled_edges(engine: OnyxCudaEngine, group: FoldGroup) -> tuple[str, ...]:
+def doubled_edges(engine: CudaEngine, group: FoldGroup) -> tuple[str, ...]:
     """The arrays of a tracked edge update that have a second buffer."""
     if not engine.tracking.reads_own_reverse(group):
         return ()

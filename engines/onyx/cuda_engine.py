@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from engines.onyx.cuda_edge_changes import EdgeChanges, doubled_edges, order_of
+from engines.onyx.cuda_kernels import Choices
 from engines.onyx.cuda_panels import panel_of
 from engines.onyx.cuda_pull import PullKernels
 from engines.onyx.cuda_push import PushKernels
@@ -45,7 +46,6 @@ BLOCKS_OF_REDUCTION = 16  # their partial values are brought together by one tea
 TILE = 2048  # edges that a block stages at once
 FEWEST_EDGES = 4  # of a team's run of segments
 LANE_RUN = 4  # where one lane alone updates edges: their short rows lie together, and are fetched at once
-ROUNDS = 4  # vertices of an owner that lie together
 LONG_GATHER = 640  # bytes of a vertex's neighbours, from which blocks come and go: side by side they drift apart
 EDGES_OF_TEAM = 8  # of a vertex's edges, from which another team shares it
 MOST_JOINED = 64  # floats of a lane that the teams of a vertex bring together
@@ -138,8 +138,10 @@ class OnyxCudaEngine(CudaEngine):
             self.flipped |= {array: f"flips_{array}" for array in doubled}  # which several groups may flip
         self._allow_pauses()
         made = {"push": PushKernels, "pull": PullKernels}[self.direction]
-        kernels = made(self)
-        untracked = made(self, untracked=True) if self.tracking.pauses else None
+        pipeline = bool(self.resolved.pipeline)
+        choices = Choices(self.balance == "edge", pipeline, self.rolled, self.panel, self.small_degrees)
+        kernels = made(self, choices)
+        untracked = made(self, choices, untracked=True) if self.tracking.pauses else None
         for group in self.tracking.groups:
             if group.kind == "graph":
                 self._plan_reductions(kernels, group)
@@ -290,20 +292,13 @@ class OnyxCudaEngine(CudaEngine):
         return {"hubs": hubs}
 
     def _add_gather(self, kernels: PullKernels, kernel: CudaKernel, share: int, swaps: tuple[str, ...]) -> None:
-        rounds = self.rounds(kernels)
-        if rounds:
-            self.launches.append(Launch(kernel, "vertices", 32 / rounds, swaps, most="all"))
+        if kernels.rounds:
+            self.launches.append(Launch(kernel, "vertices", 32 / kernels.rounds, swaps, most="all"))
             return
         gathered = 4 * self.layout.features * self.graph.num_edges / max(1, self.graph.num_vertices)
         short = kernels.tracking.change_driven or gathered < LONG_GATHER
         most: Literal["some", "resident"] = "resident" if self.small_degrees and short else "some"
         self.launches.append(Launch(kernel, "vertices", share * self.team.lanes, swaps, most=most))
-
-    def rounds(self, kernels: PullKernels) -> int:
-        """Consecutive vertices of each owner of a gather, where rows are so long that a warp has one at a time: blocks
-        begin in order, so that rows of neighbours are still cached. 0: owners stay side by side, all the grid long."""
-        long_rows = self.team.teams == 1 and self.small_degrees
-        return ROUNDS if long_rows and not kernels.tracking.change_driven else 0
 
     def _plan_marks(self, kernels: PullKernels, group: FoldGroup) -> None:
         if self.tracking.sources(group):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from engines.onyx import cuda_templates as templates
@@ -22,8 +22,7 @@ from harness.api import (
 )
 
 if TYPE_CHECKING:
-    from engines.onyx.cuda_engine import OnyxCudaEngine
-    from harness.api import CudaKernel
+    from harness.api import CudaEngine, CudaKernel
 
 FETCHED_SLOTS = 32  # of rows that a lane holds for edges fetched ahead
 LINE = 32  # floats of a line of memory
@@ -32,20 +31,36 @@ RANGE = templates.RANGE
 OVER = "run->over()"
 
 
+@dataclass(frozen=True)
+class Choices:
+    """What a schedule comes to for one program on one graph.
+
+    ``tiles``: edges are balanced, not vertices. ``pipeline``: edges are fetched ahead. ``rolled``: the edge update and
+    the reductions of the next superstep that share a pass. ``panel``: features of a pass over segments; 0: all.
+    ``small_degrees``: all vertices have few edges, and much the same.
+    """
+
+    tiles: bool
+    pipeline: bool
+    rolled: tuple[EdgeUpdate, tuple[EdgeReduce, ...]] | None
+    panel: int
+    small_degrees: bool
+
+
 class Kernels:
     """Makes the kernels of one engine's plan; ``untracked``: of those supersteps of a change-driven one that track
     nothing, which are those of full propagation."""
 
-    def __init__(self, engine: OnyxCudaEngine, *, untracked: bool = False) -> None:
+    def __init__(self, engine: CudaEngine, choices: Choices, *, untracked: bool = False) -> None:
         self.engine, self.program, self.layout = engine, engine.program, engine.layout
+        self.choices = choices
         self.untracked, pauses = untracked, engine.tracking.pauses
         full = replace(engine.tracking, change_driven=False, pauses=False)
         self.tracking = full if untracked else engine.tracking
-        self.rolled = None if self.tracking.change_driven else engine.rolled
+        self.rolled = None if self.tracking.change_driven else choices.rolled
         self.idle = "!run->untracked" if untracked else "run->untracked" if pauses else ""
         self.or_resuming = " || run->resuming" if pauses else ""
-        self.pipeline = bool(engine.resolved.pipeline)
-        self.tiles = engine.balance == "edge"
+        self.pipeline, self.tiles = choices.pipeline, choices.tiles
 
     def builder(
         self, name: str, template: str, signature: list[tuple[str, str]], hoisted: tuple[str, ...] = (),

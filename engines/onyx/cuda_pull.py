@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from harness.api import CudaKernel, CudaKernelBuilder, EdgeReduce, FoldGroup, Stage
 
+ROUNDS = 4  # vertices of an owner that lie together
 OPERATION = {"sum": "Add", "min": "Min", "max": "Max"}
 
 
@@ -25,13 +26,20 @@ class PullKernels(Kernels):
         """The owners of a vertex, ``share`` teams, gather over its in-edges and go on with its vertex steps. ``hub``:
         vertices of so many in-edges are left to :meth:`gather_hubs`; 0: none are. ``dirty_only``: another kernel
         gathers where everything is to be gathered."""
-        rounds = self.engine.rounds(self)
+        rounds = self.rounds
         name, across = self.tracking.name(group), f"across_teams<{share}" if share > 1 else ""
         mapped = f"gather<{share}, {self._depth_of_owner(group, share)}, {rounds}, {hub}>", "in_offsets, in_neighbours"
         builder = self._gathering(f"{name}_dirty" if dirty_only else name, group, mapped, across, doubled)
         if self.tracking.change_driven:
             builder.root.line("if (dense && blockIdx.x == 0 && threadIdx.x == 0) ++run->dense;")
         return builder.finish(unless=self._unless(group, dirty_only=dirty_only))
+
+    @property
+    def rounds(self) -> int:
+        """Consecutive vertices of each owner of a gather, where rows are so long that a warp has one at a time: blocks
+        begin in order, so that rows of neighbours are still cached. 0: owners stay side by side, all the grid long."""
+        long_rows = self.engine.team.teams == 1 and self.choices.small_degrees
+        return ROUNDS if long_rows and not self.tracking.change_driven else 0
 
     def gather_hubs(self, group: FoldGroup, doubled: tuple[str, ...], *, dirty_only: bool = False) -> CudaKernel:
         """The same for the engine's ``hubs``, each of which a block owns."""
@@ -46,7 +54,7 @@ class PullKernels(Kernels):
         graph = self.engine.graph
         edges = max(1, -(-graph.num_edges // max(1, graph.num_vertices * share)))  # of a team, on average
         depth = min(self.depth(group), edges)
-        return -(-edges // -(-edges // depth)) if self.engine.small_degrees else depth  # all rounds alike
+        return -(-edges // -(-edges // depth)) if self.choices.small_degrees else depth  # all rounds alike
 
     def _unless(self, group: FoldGroup, *, dirty_only: bool) -> str:
         return f"{OVER} || !run->sparse({self.number(group)})" if dirty_only else OVER
@@ -101,7 +109,7 @@ class PullKernels(Kernels):
 
     def segments(self, group: FoldGroup, run: int, *, unless: str = OVER) -> CudaKernel:
         """Teams walk runs of in-edges, and keep the sum of the present row in registers."""
-        name, panel = self.tracking.name(group), self.engine.panel
+        name, panel = self.tracking.name(group), self.choices.panel
         builder = segments_builder(self, name, group.edge_stages, run, self.depth(group), panel)
         for stage in group.edge_stages:
             total = builder.accumulator(f"{stage.into}_total", stage.message, stage.reducer, "start")

@@ -10,15 +10,15 @@ from engines.onyx.cuda_sent_edges import SentEdges
 from harness.api import collect_change
 
 if TYPE_CHECKING:
-    from engines.onyx.cuda_engine import OnyxCudaEngine
-    from harness.api import CudaKernel, EdgeReduce, Expression, FoldGroup
+    from engines.onyx.cuda_kernels import Choices
+    from harness.api import CudaEngine, CudaKernel, EdgeReduce, Expression, FoldGroup
 
 
 class PushKernels(Kernels):
     """Makes the kernels of an engine that pushes; ``sent_edges``: for reductions that read changing edges."""
 
-    def __init__(self, engine: OnyxCudaEngine, *, untracked: bool = False) -> None:
-        super().__init__(engine, untracked=untracked)
+    def __init__(self, engine: CudaEngine, choices: Choices, *, untracked: bool = False) -> None:
+        super().__init__(engine, choices, untracked=untracked)
         self.sent_edges = SentEdges(self)
 
     def scatter(self, group: FoldGroup, *, either: bool = False) -> CudaKernel:
