@@ -37,9 +37,15 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Nothing that tests make stays in the user's cache, unless one is named in the environment."""
-    os.environ.setdefault("ONYX_HARNESS_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+def _own_cache(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep what tests make out of the user's cache, unless the environment names one.
+
+    Workers share a folder, and later runs find it again: compiled modules are named by their content. ``pytest
+    --cache-clear`` empties it. Without pytest's cache plugin the folder lasts for one run.
+    """
+    cache = getattr(pytestconfig, "cache", None)
+    folder = cache.mkdir("onyx-harness") if cache else tmp_path_factory.getbasetemp() / "cache"
+    os.environ.setdefault("ONYX_HARNESS_CACHE", str(folder))
 
 
 def pytest_runtest_setup() -> None:

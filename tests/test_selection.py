@@ -79,3 +79,16 @@ def test_a_sample_stops_when_its_time_is_up(run, monkeypatch):
     result.assert_outcomes(passed=3)
     assert result.ret == 0
     assert "3 of 8 selected tests were started within 4 s" in result.outlines
+
+
+def test_workers_and_later_runs_share_a_cache(pytester, monkeypatch):
+    monkeypatch.delenv("ONYX_HARNESS_CACHE", raising=False)
+    pytester.makeconftest("from tests.conftest import _own_cache")
+    pytester.makepyfile(
+        "import os\n\ndef test_cache():\n    print('in', os.environ['ONYX_HARNESS_CACHE'])\n    assert 0"
+    )
+    result = pytester.runpytest_inprocess("-p", "tests.selection", "-n", "2", "--dist", "each")
+    result.assert_outcomes(failed=2)
+    folder = pytester.path / ".pytest_cache" / "d" / "onyx-harness"
+    assert result.outlines.count(f"in {folder}") == 2
+    assert folder.is_dir()

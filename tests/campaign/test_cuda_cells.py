@@ -38,8 +38,8 @@ def gpu(monkeypatch):
 
 
 @pytest.mark.skipif(not cuda_unavailable(0), reason="there is a CUDA device")
-def test_without_a_device_a_cell_is_unsupported_and_says_why(command, tmp_path):
-    finished = command("engine=fake_cuda", "algorithm=fake_spread", "graph=fake_ring", "features=1", "device=cuda")
+def test_without_a_device_a_cell_is_unsupported_and_says_why(command_here, tmp_path):
+    finished = command_here("engine=fake_cuda", "algorithm=fake_spread", "graph=fake_ring", "features=1", "device=cuda")
     assert finished.returncode == 1, finished.stdout + finished.stderr
     (path,) = tmp_path.glob("results/*/*/record.json")
     record = json.loads(path.read_text())
@@ -49,8 +49,8 @@ def test_without_a_device_a_cell_is_unsupported_and_says_why(command, tmp_path):
     assert "no CUDA device" in finished.stdout
 
 
-def test_engines_that_need_the_other_device_are_unsupported(command, tmp_path):
-    command("engine=fake_cuda", "algorithm=fake_spread", "graph=fake_ring", "features=1", "device=cpu")
+def test_engines_that_need_the_other_device_are_unsupported(command_here, tmp_path):
+    command_here("engine=fake_cuda", "algorithm=fake_spread", "graph=fake_ring", "features=1", "device=cpu")
     (path,) = tmp_path.glob("results/*/*/record.json")
     assert json.loads(path.read_text())["reason"] == "engine 'fake_cuda' does not run on cpu (it runs on: cuda)"
 

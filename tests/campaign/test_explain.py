@@ -10,8 +10,8 @@ ADAPTIVE = "direction=adaptive: switching by itself is not there yet; give push 
 REFUSED = f"{ADAPTIVE}; engine.direction=pull would run it"
 
 
-def test_the_program_the_analysis_and_the_kernels_are_shown(command, tmp_path):
-    finished = command("explain", "engine=onyx", "algorithm=pagerank", "graph=rmat", "graph.scale=6", "features=3")
+def test_the_program_the_analysis_and_the_kernels_are_shown(command_here, tmp_path):
+    finished = command_here("explain", "engine=onyx", "algorithm=pagerank", "graph=rmat", "graph.scale=6", "features=3")
     assert finished.returncode == 0, finished.stderr
     shown = finished.stdout
     assert "program pagerank" in shown
@@ -23,10 +23,10 @@ def test_the_program_the_analysis_and_the_kernels_are_shown(command, tmp_path):
     assert not (tmp_path / "results").exists()
 
 
-def test_cuda_kernels_are_shown_without_a_device(command):
+def test_cuda_kernels_are_shown_without_a_device(command_here):
     cell = ("engine=onyx", "algorithm=label_propagation", "graph=rmat", "graph.scale=6", "features=5", "device=cuda")
     schedule = ("engine.change_driven=false", "algorithm.seeds=random")
-    finished = command("explain", *cell, *schedule)
+    finished = command_here("explain", *cell, *schedule)
     assert finished.returncode == 0, finished.stderr
     for shown in (
         "program label_propagation",
@@ -42,23 +42,25 @@ def test_cuda_kernels_are_shown_without_a_device(command):
         assert shown in finished.stdout, shown
 
 
-def test_an_engine_that_cannot_run_it_says_why(command):
-    finished = command("explain", "engine=scipy", "algorithm=components", "graph=rmat", "graph.scale=6", "features=1")
+def test_an_engine_that_cannot_run_it_says_why(command_here):
+    finished = command_here(
+        "explain", "engine=scipy", "algorithm=components", "graph=rmat", "graph.scale=6", "features=1"
+    )
     assert finished.returncode == 0, finished.stderr
     assert "scipy: unsupported: " in finished.stdout
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_a_direction_that_switches_by_itself_is_refused(command, device):
+def test_a_direction_that_switches_by_itself_is_refused(command_here, device):
     cell = ("algorithm=pagerank", "graph=rmat", "graph.scale=6", "features=1", f"device={device}")
-    finished = command("explain", "engine=onyx", "engine.direction=adaptive", *cell)
+    finished = command_here("explain", "engine=onyx", "engine.direction=adaptive", *cell)
     assert finished.returncode == 0, finished.stderr
     assert f"onyx (direction=adaptive): unsupported: {REFUSED}" in finished.stdout
 
 
-def test_a_cell_of_a_direction_that_switches_by_itself_says_what_explain_says(command, tmp_path):
+def test_a_cell_of_a_direction_that_switches_by_itself_says_what_explain_says(command_here, tmp_path):
     cell = ("algorithm=pagerank", "graph=rmat", "graph.scale=6", "features=1")
-    finished = command("engine=onyx", "engine.direction=adaptive", *cell, "allow_unsupported=true")
+    finished = command_here("engine=onyx", "engine.direction=adaptive", *cell, "allow_unsupported=true")
     assert finished.returncode == 0, finished.stdout + finished.stderr
     (path,) = tmp_path.glob("results/*/*/record.json")
     record = json.loads(path.read_text())
@@ -67,20 +69,20 @@ def test_a_cell_of_a_direction_that_switches_by_itself_says_what_explain_says(co
     assert "lower" not in record["phases"]
 
 
-def test_a_default_that_is_refused_gives_way_to_what_runs(command):
-    finished = command("explain", "engine=fake_pulls", "algorithm=fake_spread", "graph=fake_ring", "features=2")
+def test_a_default_that_is_refused_gives_way_to_what_runs(command_here):
+    finished = command_here("explain", "engine=fake_pulls", "algorithm=fake_spread", "graph=fake_ring", "features=2")
     assert finished.returncode == 0, finished.stderr
     told = "resolved: engine.direction=pull instead of engine.direction=push: nothing pushes here\nschedule Schedule("
     assert f"{told}direction='pull', width=1)" in finished.stdout
 
 
-def test_mistakes_are_told_in_one_line(command):
+def test_mistakes_are_told_in_one_line(command_here):
     for mistake, words in {
         "engine=onix": "did you mean",
         "engine=onyx,scipy": "one cell",
         "features=0": "features is 0",
     }.items():
-        finished = command("explain", "algorithm=pagerank", "graph=rmat", "graph.scale=6", mistake)
+        finished = command_here("explain", "algorithm=pagerank", "graph=rmat", "graph.scale=6", mistake)
         assert finished.returncode == 2, finished.stdout
         assert "Traceback" not in finished.stderr
         assert words in finished.stderr

@@ -53,13 +53,13 @@ def test_a_dry_run_says_so_too(capsys):
     assert "it must be 0..31" in capsys.readouterr().err
 
 
-def test_a_file_that_has_gone_is_told(command, tmp_path):
+def test_a_file_that_has_gone_is_told(command_here, tmp_path):
     (tmp_path / "a.txt").write_text("0 1\n1 0\n")
     cell = ("graph=file", f"graph.path={tmp_path}/a.txt", "algorithm=fake_spread", "engine=fake_right", "features=1")
     asked = (*cell, "sweep.id=mine", "validate=false", "measure.budget_s=0.001")
-    assert command(*asked).returncode == 0
+    assert command_here(*asked).returncode == 0
     (tmp_path / "a.txt").unlink()
-    gone = command(*asked)  # another cell, as the file is another
+    gone = command_here(*asked)  # another cell, as the file is another
     assert gone.returncode == 2
     assert "there is no such file" in gone.stderr
 

@@ -84,8 +84,8 @@ def test_a_preset_of_a_paper_has_a_column_for_every_cell(plan, name, algorithms)
         assert len(graphs) == FEWER_GRAPHS.get(name, GRAPHS_OF_THE_THESIS)
 
 
-def test_a_layout_that_cannot_be_meant_is_told_before_anything_runs(command):
-    finished = command("+experiment=figure_7_4", "layout.first=Nobody")
+def test_a_layout_that_cannot_be_meant_is_told_before_anything_runs(command_here):
+    finished = command_here("+experiment=figure_7_4", "layout.first=Nobody")
     assert finished.returncode == 2
     assert "layout.first is 'Nobody', which is no column (there are: Unfolded, Folded)" in finished.stderr
 
@@ -134,11 +134,11 @@ def test_the_readme_lists_every_preset():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
-def test_a_small_version_ends_with_the_quality_of_its_task(command, tmp_path, name):
+def test_a_small_version_ends_with_the_quality_of_its_task(command_here, tmp_path, name):
     smaller, wanted = TASKS[name]
     (tmp_path / "network.uai").write_text(NETWORK)
     (tmp_path / "network.uai.evid").write_text(EVIDENCE)
-    finished = command(f"+experiment={name}", "engine=onyx", *smaller, "measure.repetitions=1")
+    finished = command_here(f"+experiment={name}", "engine=onyx", *smaller, "measure.repetitions=1")
     assert finished.returncode == 0, finished.stdout + finished.stderr
     [(_, record)] = read_records(tmp_path / "results")
     assert record["outcome"] == "ok"

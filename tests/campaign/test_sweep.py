@@ -39,8 +39,8 @@ def records(folder):
     return [record for _, record in read_records(folder / "results")]
 
 
-def test_rounds_go_through_all_cells_again_and_are_shown_as_one(command, tmp_path):
-    finished = command(*CELL, "engine=fake_right,fake_refuses", "rounds=3")
+def test_rounds_go_through_all_cells_again_and_are_shown_as_one(command_here, tmp_path):
+    finished = command_here(*CELL, "engine=fake_right,fake_refuses", "rounds=3")
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert "6 cells" in finished.stdout
     found = sorted(records(tmp_path), key=lambda record: record["started"])
@@ -54,26 +54,28 @@ def test_rounds_go_through_all_cells_again_and_are_shown_as_one(command, tmp_pat
     assert len({record["identity"] for record in found if record["outcome"] == "ok"}) == 1
 
 
-def test_more_rounds_go_on_with_the_same_sweep(command, tmp_path):
-    command(*CELL, "engine=fake_right")
-    finished = command(*CELL, "engine=fake_right", "rounds=2")
+def test_more_rounds_go_on_with_the_same_sweep(command_here, tmp_path):
+    command_here(*CELL, "engine=fake_right")
+    finished = command_here(*CELL, "engine=fake_right", "rounds=2")
     assert "2 cells, 1 on record" in finished.stdout
 
 
-def test_nothing_more_is_begun_after_a_failure_when_asked(command, tmp_path):
-    finished = command(*CELL, "engine=fake_refuses,fake_raises,fake_right", "fail_fast=true")
+def test_nothing_more_is_begun_after_a_failure_when_asked(command_here, tmp_path):
+    finished = command_here(*CELL, "engine=fake_refuses,fake_raises,fake_right", "fail_fast=true")
     assert finished.returncode == 1
     assert {record["config"]["engine"] for record in records(tmp_path)} == {"fake_refuses", "fake_raises"}
     assert "1 of 3 cells have not been run" in finished.stdout
 
 
-def test_a_dry_run_tells_what_would_be_run_and_why_not(command, tmp_path):
-    command(*CELL, "engine=fake_right,fake_raises")
+def test_a_dry_run_tells_what_would_be_run_and_why_not(command_here, tmp_path):
+    command_here(*CELL, "engine=fake_right,fake_raises")
     before = sorted(path for path in (tmp_path / "results").rglob("*"))
-    finished = command(*CELL, "engine=fake_right,fake_raises,fake_absent,fake_wrong", "dry_run=true", "sweep.id=null")
+    finished = command_here(
+        *CELL, "engine=fake_right,fake_raises,fake_absent,fake_wrong", "dry_run=true", "sweep.id=null"
+    )
     assert finished.returncode == 0
     assert "3 of 4 cells would be run" in finished.stdout
-    named = command(*CELL, "engine=fake_right,fake_raises", "dry_run=true")
+    named = command_here(*CELL, "engine=fake_right,fake_raises", "dry_run=true")
     assert "ok is on record, rerun=failed leaves it" in named.stdout
     assert "engine_error is on record, rerun=failed runs it again" in named.stdout
     assert "unsupported: engine 'fake_absent' needs the Python module 'no_such_module'" in finished.stdout

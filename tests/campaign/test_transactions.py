@@ -11,8 +11,8 @@ from tests.campaign.test_cell import config
 CELL = ("algorithm=label_propagation", "algorithm.seeds=random", "graph=rmat", "graph.scale=7", "features=8")
 
 
-def test_the_model_is_in_the_record_on_any_device(command, tmp_path):
-    finished = command(*CELL, "engine=tigr,scipy", "baseline=scipy", "max_supersteps=2", "memory=model")
+def test_the_model_is_in_the_record_on_any_device(command_here, tmp_path):
+    finished = command_here(*CELL, "engine=tigr,scipy", "baseline=scipy", "max_supersteps=2", "memory=model")
     assert finished.returncode == 0, finished.stdout + finished.stderr
     found = {record["config"]["engine"]: record for _, record in read_records(tmp_path / "results")}
     memory = found["tigr"]["memory"]

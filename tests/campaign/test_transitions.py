@@ -8,11 +8,11 @@ import pytest
 
 
 @pytest.fixture
-def outcomes(command, tmp_path):
+def outcomes(command_here, tmp_path):
     """Run a sweep and give its records' outcomes, reasons and validations by engine and algorithm."""
 
     def run(*arguments):
-        finished = command(*arguments, "validate=sampled", "measure.budget_s=0.01", "measure.warmup_s=0.01")
+        finished = command_here(*arguments, "validate=sampled", "measure.budget_s=0.01", "measure.warmup_s=0.01")
         found = {}
         for path in tmp_path.glob("results/*/*/record.json"):
             record = json.loads(path.read_text())

@@ -48,8 +48,8 @@ def test_an_answer_that_is_one_of_several_is_held_against_its_next_superstep(com
     assert finished.returncode == 0, finished.stdout + finished.stderr
 
 
-def test_a_run_that_does_not_settle_is_no_start(command, tmp_path):
-    finished = command("engine=fake_right", "algorithm=fake_spread", "graph=fake_ring", "warm.change=0.2")
+def test_a_run_that_does_not_settle_is_no_start(command_here, tmp_path):
+    finished = command_here("engine=fake_right", "algorithm=fake_spread", "graph=fake_ring", "warm.change=0.2")
     assert finished.returncode == 1
     record = only_record(tmp_path)
     assert record["outcome"] == "invalid_input"
@@ -57,8 +57,8 @@ def test_a_run_that_does_not_settle_is_no_start(command, tmp_path):
     assert record["warm"] is None
 
 
-def test_what_cannot_be_changed_is_invalid_input(command, tmp_path):
-    finished = command(*CELL, "engine=onyx", "algorithm=bfs", "graph.rows=1", "graph.columns=1", "warm.change=0.5")
+def test_what_cannot_be_changed_is_invalid_input(command_here, tmp_path):
+    finished = command_here(*CELL, "engine=onyx", "algorithm=bfs", "graph.rows=1", "graph.columns=1", "warm.change=0.5")
     assert finished.returncode == 1
     assert only_record(tmp_path)["outcome"] == "invalid_input"
     assert "no edges" in finished.stdout
@@ -74,7 +74,7 @@ def test_what_cannot_be_changed_is_invalid_input(command, tmp_path):
         ("warm.kint=insert", "kint"),
     ],
 )
-def test_senseless_changes_are_refused_before_anything_runs(command, option, told):
-    finished = command("engine=fake_right", "algorithm=fake_spread", "graph=fake_ring", "warm.change=0.5", option)
+def test_senseless_changes_are_refused_before_anything_runs(command_here, option, told):
+    finished = command_here("engine=fake_right", "algorithm=fake_spread", "graph=fake_ring", "warm.change=0.5", option)
     assert finished.returncode == 2
     assert told in finished.stderr
