@@ -1,4 +1,4 @@
-"""What a run of a cell left behind: the schema of a record, the folder that keeps them, what they say together."""
+"""Records of runs: their schema, their storage in a folder, and their evaluation."""
 
 from harness.records.mark import Mark
 from harness.records.rounds import machine_of, merge_rounds, superseded

@@ -1,5 +1,4 @@
-"""``python -m harness.records``: the schema of a record; a folder of them checked, compacted, asked, exported; what
-became slower."""
+"""``python -m harness.records``: print the schema; check, compact, query and export records; find regressions."""
 
 from __future__ import annotations
 
@@ -18,11 +17,11 @@ from harness.records.store import read_record, read_records, record_files
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; 0 when it went well, 1 when a file is no record, 2 for a mistake in the command."""
+    """Run the command. Return 0 on success, 1 for an invalid record or a regression, 2 for a mistake in the command."""
     given = _parser().parse_args(arguments)
     try:
         if "folder" in given and not given.folder.is_dir():
-            raise RecordError(f"{given.folder} is no folder; name one with records at any depth, such as results")
+            raise RecordError(f"{given.folder} is not a folder; name one with records at any depth, such as results")
         return int(given.run(given))
     except (QueryError, RecordError, OSError) as error:
         sys.stderr.write(f"harness.records: error: {error}\n")
@@ -35,22 +34,24 @@ def _parser() -> argparse.ArgumentParser:
     schema = commands.add_parser("schema", help="print the JSON schema of a record")
     schema.set_defaults(run=_schema)
     for name, run, text in (
-        ("check", _check, "hold every record of a folder against the schema"),
-        ("compact", _compact, "write FOLDER/records.parquet, a row a record"),
+        ("check", _check, "check every record of a folder against the schema"),
+        ("compact", _compact, "write FOLDER/records.parquet with one row per record"),
         ("benchmark", _benchmark, "print the ok records in the JSON form of pytest-benchmark"),
-        ("query", _query, "ask FOLDER with SQL over the table 'records'; prints CSV"),
+        ("query", _query, "run SQL over the table 'records' of FOLDER; print CSV"),
     ):
         command = commands.add_parser(name, help=text)
         command.add_argument("folder", type=Path, help="a folder with records at any depth, such as results")
         command.set_defaults(run=run)
         if name == "query":
             command.add_argument("sql", help='such as "SELECT engine, median FROM records WHERE features = 8"')
-    regressions = commands.add_parser("regressions", help="what became slower, beyond a threshold and beyond chance")
+    regressions = commands.add_parser("regressions", help="list what became significantly slower, above a threshold")
     for name in ("before", "after"):
         text = "saved by pytest-benchmark with its samples, or folders of records; each is one turn"
         regressions.add_argument(f"--{name}", type=Path, nargs="+", required=True, metavar="SOURCE", help=text)
-    regressions.add_argument("--threshold", type=float, default=THRESHOLD, help="share that is let pass (%(default)s)")
-    regressions.add_argument("--force", action="store_true", help="compare different machines all the same")
+    regressions.add_argument(
+        "--threshold", type=float, default=THRESHOLD, help="slowdown to ignore, as a share (%(default)s)"
+    )
+    regressions.add_argument("--force", action="store_true", help="compare different machines anyway")
     regressions.set_defaults(run=_regressions)
     return parser
 
@@ -69,7 +70,7 @@ def _check(given: argparse.Namespace) -> int:
         except RecordError as error:
             broken += 1
             sys.stdout.write(f"{error}\n")
-    sys.stdout.write(f"{len(files) - broken} of {len(files)} records are whole\n")
+    sys.stdout.write(f"{len(files) - broken} of {len(files)} records are valid\n")
     return 1 if broken else 0
 
 
@@ -87,9 +88,9 @@ def _benchmark(given: argparse.Namespace) -> int:
 def _regressions(given: argparse.Namespace) -> int:
     (before, here), (after, there) = read_turns(given.before), read_turns(given.after)
     if here != there and not given.force:
-        raise RecordError(f"times of {here} are no measure for those of {there}; --force compares them all the same")
+        raise RecordError(f"times of {here} and {there} are not comparable; --force compares them anyway")
     if given.threshold < 0:
-        raise RecordError(f"--threshold {given.threshold:g}: give a share of 0 or more")
+        raise RecordError(f"--threshold {given.threshold:g}: it must be at least 0")
     found = changes(before, after, given.threshold)
     if not found:
         raise RecordError("the two sides have no benchmark in common")
@@ -102,7 +103,7 @@ def _regressions(given: argparse.Namespace) -> int:
     slower = sum(change.verdict == "slower" for change in found)
     undecided = sum(change.verdict == "cannot tell" for change in found)
     missing = len(before.keys() ^ after.keys())
-    told = f"{slower} of {len(found)} became slower; {undecided} cannot be told; {missing} are on one side only"
+    told = f"{slower} of {len(found)} became slower; {undecided} are undecided; {missing} are on one side only"
     sys.stdout.write(f"{told}\n")
     return 1 if slower else 0
 

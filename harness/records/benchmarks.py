@@ -1,6 +1,6 @@
-"""Times in the JSON form of pytest-benchmark: records written in it, and samples read from it or from records.
+"""The JSON format of pytest-benchmark: export records to it; read samples from it or from records.
 
-``pytest-benchmark compare`` shows sweeps and benchmarks side by side: both name their groups and benchmarks alike.
+``pytest-benchmark compare`` shows sweeps and benchmarks side by side, because both use the same names.
 """
 
 from __future__ import annotations
@@ -18,30 +18,34 @@ from harness.records.rounds import machine_of, merge_rounds
 from harness.records.schema import Record, RecordError
 from harness.records.store import read_records
 
-# Of the form that pytest-benchmark 5 writes; its command reads the statistics and the names.
+# Format of pytest-benchmark 5; its command reads the statistics and the names.
 FORM_VERSION = "5.0.0"
 
 
 def group_name(algorithm: str, graph: str, features: int | None) -> str:
-    """What is compared with each other: engines on one problem."""
+    """Return the name of a group: the engines on one problem, which are compared with each other."""
     return f"{algorithm}, {graph}, k={features}"
 
 
 def benchmark_name(engine: str, algorithm: str, graph: str, features: int | None) -> str:
-    """One engine's run of a problem."""
+    """Return the name of one engine's run of a problem."""
     return f"solve[{algorithm}-{graph}-k={features}-{engine}]"
 
 
 def rates(edges: int, features: int, seconds: float) -> dict[str, float]:
-    """Edges a second, and the GB a second that a float32 row of k features, an index and a weight for each would be: a
-    common measure of engines, not what any of them has moved."""
+    """Return edges/s and nominal GB/s.
+
+    The nominal traffic is a float32 row of k features, an index and a weight per edge. It is a common scale for all
+    engines, not the traffic of any of them.
+    """
     return {"edges_per_s": edges / seconds, "gb_per_s": edges * (8 + 4 * features) / seconds / 1e9}
 
 
 def exported(records: Iterable[Record]) -> dict[str, Any]:
-    """All ok records of one machine, rounds taken together, as pytest-benchmark would have written them.
+    """Export all ok records of one machine, with merged rounds, in the format of pytest-benchmark.
 
-    Raises RecordError when they are of several machines, whose times do not belong in one file, or when there is none.
+    Raises RecordError if there is no ok record, or if the records are from several machines, whose times must not be
+    mixed in one file.
     """
     merged = [record for record in merge_rounds(list(records)) if record["outcome"] == Outcome.OK and record["solve"]]
     if not merged:
@@ -49,7 +53,7 @@ def exported(records: Iterable[Record]) -> dict[str, Any]:
     machines = {machine_of(record) for record in merged}
     if len(machines) > 1:
         raise RecordError(
-            f"the records are of {len(machines)} machines (or versions of packages); export one at a time"
+            f"the records are from {len(machines)} machines (or versions of packages); export one at a time"
         )
     names = Counter(_name(record) for record in merged)
     environment: Mapping[str, Any] = merged[0]["environment"]
@@ -106,7 +110,7 @@ def _benchmark(record: Record, alone: bool) -> dict[str, Any]:
 
 
 def _stats(samples: Sequence[float]) -> dict[str, Any]:
-    """The figures that pytest-benchmark shows; quartiles are the medians of the lower and the upper half."""
+    """Return the statistics of pytest-benchmark; quartiles are the medians of the lower and the upper half."""
     data = sorted(samples)
     count, middle = len(data), statistics.median(data)
     half = (count + 1) // 2 if count > 1 else 1
@@ -123,9 +127,9 @@ def _stats(samples: Sequence[float]) -> dict[str, Any]:
 
 
 def read_benchmarks(source: Path) -> dict[str, Any]:
-    """The benchmarks of a file of pytest-benchmark, or of a folder of records.
+    """Read the benchmarks of a file of pytest-benchmark or of a folder of records.
 
-    Raises RecordError when the file is none, or was saved without its samples.
+    Raises RecordError if the file is not of pytest-benchmark or was saved without samples.
     """
     if source.is_dir():
         return exported(record for _, record in read_records(source))
@@ -134,7 +138,7 @@ def read_benchmarks(source: Path) -> dict[str, Any]:
         _ = data["machine_info"], data["datetime"]
         missing = [one["fullname"] for one in data["benchmarks"] if "data" not in one["stats"]]
     except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-        raise RecordError(f"{source} is no file of pytest-benchmark ({type(error).__name__}: {error})") from error
+        raise RecordError(f"{source} is not a file of pytest-benchmark ({type(error).__name__}: {error})") from error
     if missing:
         raise RecordError(f"{source} has no samples of {missing[0]}; save them with --benchmark-save-data")
     return data

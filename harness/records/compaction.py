@@ -1,7 +1,7 @@
-"""A folder of records as one Parquet file, and queries over it with DuckDB (the extra ``query``).
+"""Compact a folder of records into one Parquet file and query it with DuckDB (the extra ``query``).
 
-The file is made from the records and can be deleted at will. It has a row a record: plain columns for what is asked
-for most, and the whole record as JSON in the column ``record``.
+The file is derived from the records and may be deleted at any time. It has one row per record: plain columns for
+frequently queried fields, and the whole record as JSON in the column ``record``.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ COLUMNS = {
 
 
 class QueryError(ValueError):
-    """A query cannot be carried out; the message says why."""
+    """A query failed; the message gives the reason."""
 
 
 def compact(folder: Path) -> Path:
-    """Bring ``folder/records.parquet`` up to date with the records below ``folder``; its path.
+    """Update ``folder/records.parquet`` from the records below ``folder`` and return its path.
 
-    Only records that are new or changed since are read. RecordError when a file is no record, OSError when the folder
-    cannot be written.
+    Only new and changed records are read. Raises RecordError for an invalid record, OSError if the folder cannot be
+    written, QueryError if DuckDB is not installed.
     """
     target = folder / PARQUET_FILE
     with _engine().connect() as database:
@@ -55,10 +55,10 @@ def compact(folder: Path) -> Path:
 
 
 def query(folder: Path, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Names of the columns and rows of a query over the table ``records`` of a folder.
+    """Run a query over the table ``records`` of a folder; return column names and rows.
 
-    Raises QueryError for SQL that DuckDB refuses, with its words, which name the closest column. The Parquet file is
-    brought up to date, where the folder can be written, so that the next query has less to read.
+    Raises QueryError for SQL that DuckDB refuses, with DuckDB's message, which names the closest column. If the folder
+    is writable, the Parquet file is updated, so that the next query reads fewer records.
     """
     engine = _engine()
     with engine.connect() as database:
@@ -84,7 +84,7 @@ def _engine() -> Any:
 
 
 def _gather(database: duckdb.DuckDBPyConnection, folder: Path) -> None:
-    """Make the table ``rows`` of the records below a folder, with what its Parquet file knows of them already."""
+    """Create the table ``rows`` of the records below a folder, reusing unchanged rows of its Parquet file."""
     target = folder / PARQUET_FILE
     database.execute(f"CREATE TABLE rows ({', '.join(f'{name} {kind}' for name, kind in COLUMNS.items())})")
     if _readable(database, target):
@@ -95,7 +95,7 @@ def _gather(database: duckdb.DuckDBPyConnection, folder: Path) -> None:
 
 
 def _readable(database: duckdb.DuckDBPyConnection, target: Path) -> bool:
-    """Whether there is a Parquet file with our columns; one of another version of the harness is made anew."""
+    """Return whether the Parquet file exists and has our columns; that of another harness version is rebuilt."""
     if not target.is_file():
         return False
     try:
@@ -106,7 +106,7 @@ def _readable(database: duckdb.DuckDBPyConnection, target: Path) -> bool:
 
 
 def _drop_outdated(database: duckdb.DuckDBPyConnection, present: dict[str, Path]) -> set[str]:
-    """Delete the rows of files that are gone or changed; the names of those that stay."""
+    """Delete the rows of missing and changed files; return the names of the remaining files."""
     known = database.execute("SELECT file, file_size, file_time FROM rows").fetchall()
     stamps = {name: (status.st_size, status.st_mtime_ns) for name, path in present.items() for status in [path.stat()]}
     outdated = [name for name, size, time in known if stamps.get(name) != (size, time)]
@@ -116,7 +116,7 @@ def _drop_outdated(database: duckdb.DuckDBPyConnection, present: dict[str, Path]
 
 
 def _insert(database: duckdb.DuckDBPyConnection, folder: Path, paths: Sequence[Path]) -> None:
-    """Read records into the table, by way of a file of one JSON object a line, which DuckDB reads fastest."""
+    """Read records into the table through a file with one JSON object per line, which DuckDB reads fastest."""
     with tempfile.NamedTemporaryFile("w", suffix=".jsonl", encoding="utf-8") as lines:
         lines.writelines(json.dumps(strict_json(row)) + "\n" for row in _rows(folder, paths))
         lines.flush()
@@ -145,7 +145,7 @@ def _rows(folder: Path, paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
         try:
             status, record = path.stat(), read_record(path)
         except FileNotFoundError:
-            continue  # replaced or deleted meanwhile
+            continue  # replaced or deleted since the folder was listed
         file = {"file": str(path.relative_to(folder)), "file_size": status.st_size, "file_time": status.st_mtime_ns}
         yield {**file, **_row(record)}
 
@@ -154,11 +154,13 @@ def _row(record: Record) -> dict[str, Any]:
     labels, graph, solve, validation = record["labels"], record["graph"], record["solve"], record["validation"]
     steps = record["supersteps"]
     accuracy: Mapping[str, Any] = (record["accuracy"] or {}) if record["outcome"] == Outcome.OK else {}
-    # a wrong answer has no time that a query could take for one; its record keeps it
+    # the times of a wrong answer are omitted, so that no query uses them; the record has them
     timed: Mapping[str, Any] = solve if solve and record["outcome"] == Outcome.OK else {}
     return {
         **{name: record[name] for name in ("sweep", "cell", "identity", "round", "features", "outcome")},
-        "started": record["started"].removesuffix("+00:00"),  # UTC; a zone would make queries need another library
+        "started": record["started"].removesuffix(
+            "+00:00"
+        ),  # UTC; with a time zone, queries would need another library
         **{name: record[name] for name in ("reason", "stage", "seconds", "settled", "marks")},
         **{name: labels.get(name) for name in ("graph", "algorithm", "engine")},
         **{name: graph.get(name) for name in ("vertices", "edges")},

@@ -1,4 +1,4 @@
-"""What makes a measured time less than trustworthy, although its answer was right."""
+"""Caveats of a measured time whose answer was correct."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Mark(StrEnum):
-    """One reason why a time may not be what a quiet machine would show."""
+    """A reason why a time may differ from that of an idle machine."""
 
     BUSY = "busy"
     THROTTLED = "throttled"
@@ -16,14 +16,14 @@ class Mark(StrEnum):
 
     @property
     def meaning(self) -> str:
-        """The mark in a sentence."""
+        """Description of the mark for notes below tables."""
         return _MEANINGS[self]
 
 
 _MEANINGS = {
-    Mark.BUSY: "something else kept a part of the machine busy meanwhile",
-    Mark.THROTTLED: "the device was slowed down, by its temperature, its power limit or a quota",
+    Mark.BUSY: "other work used a part of the machine during the measurement",
+    Mark.THROTTLED: "the device was throttled by its temperature, its power limit or a quota",
     Mark.SHARED: "another process was using the same GPU",
-    Mark.NOISY: "the time budget ended before the interval was as narrow as asked for",
-    Mark.DRIFTING: "the times grew or shrank steadily from run to run",
+    Mark.NOISY: "the time budget ended before the interval was as narrow as requested",
+    Mark.DRIFTING: "the times increased or decreased steadily from run to run",
 }

@@ -1,4 +1,4 @@
-"""How a run of a cell ended."""
+"""Outcomes of a run of a cell."""
 
 from __future__ import annotations
 
@@ -6,25 +6,24 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """How a run of a cell ended; there is no other way.
+    """The outcome of a run of a cell.
 
-    Only ``OK`` and ``UNSUPPORTED`` leave the exit status of a sweep at zero: the first is a result, the second an
-    honest answer.
+    Only ``OK`` and ``UNSUPPORTED`` leave the exit status of a sweep at 0: a result, and a declared limitation.
     """
 
     OK = "ok"
-    WRONG = "wrong"  # the answer is outside the bound: never timed as a win
-    IMPLAUSIBLE = "implausible"  # the answer is right, and the times cannot be those of the work: never timed as a win
-    DIVERGED = "diverged"  # values are not finite where the reference's are
-    UNSUPPORTED = "unsupported"  # the engine said no, with a reason
+    WRONG = "wrong"  # the answer is outside the bound; its times are never compared
+    IMPLAUSIBLE = "implausible"  # the answer is right, but the times are impossible; never compared
+    DIVERGED = "diverged"  # values are not finite where those of the reference are
+    UNSUPPORTED = "unsupported"  # the engine refused, with a reason
     OUT_OF_MEMORY = "out_of_memory"
     TIMEOUT = "timeout"
-    CRASHED = "crashed"  # the process died; the reason has the signal's name
+    CRASHED = "crashed"  # the process died; the reason names the signal
     INVALID_INPUT = "invalid_input"  # the graph, the algorithm or its parameters cannot be used together
     ENGINE_ERROR = "engine_error"  # the engine raised an error
     INTERRUPTED = "interrupted"
 
     @property
     def acceptable(self) -> bool:
-        """Whether a sweep with this outcome may exit with status 0."""
+        """True if a sweep with this outcome may exit with status 0."""
         return self in (Outcome.OK, Outcome.UNSUPPORTED)

@@ -1,9 +1,9 @@
-"""Which benchmarks became slower between two states of the code, by more than a threshold and more than chance.
+"""Find benchmarks that became significantly slower between two states of the code, by more than a threshold.
 
-Each source (a file of pytest-benchmark, a folder of records) is one turn of one state. The two states must be measured
-in turns: the i-th turn of one is paired with the i-th of the other, so that what drifts over minutes cancels in the
-ratio of a pair. The pairs are the samples: repetitions within a turn share its load and its memory layout, and say
-nothing about another turn (Kalibera & Jones, "Rigorous benchmarking in reasonable time", ISMM 2013).
+Each source (a file of pytest-benchmark, a folder of records) is one turn of one state. The measurements of the two
+states must be interleaved: the i-th turn of one is paired with the i-th turn of the other, so that drift over minutes
+cancels in the ratio of a pair. The samples are the pairs, because repetitions within a turn share its load and its
+memory layout and are not independent (Kalibera & Jones, "Rigorous benchmarking in reasonable time", ISMM 2013).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _DISTURBED = frozenset({Mark.BUSY, Mark.THROTTLED, Mark.SHARED})
 
 @dataclass(frozen=True)
 class Turn:
-    """The samples (seconds) of one benchmark in one turn, when it ended, and what disturbed it.
+    """The samples (seconds) of one benchmark in one turn, the turn's end, and its marks.
 
-    ``contents``: hash of the contents of its graph, or None where it is not known.
+    ``contents``: content hash of the benchmark's graph, or None if unknown.
     """
 
     samples: tuple[float, ...]
@@ -40,7 +40,7 @@ class Turn:
 
     @property
     def disturbed(self) -> bool:
-        """Whether other work or a lower clock took part in the times."""
+        """True if other work or a lower clock affected the times."""
         return not _DISTURBED.isdisjoint(self.marks)
 
 
@@ -49,9 +49,9 @@ Turns = dict[str, list[Turn]]
 
 @dataclass(frozen=True)
 class Change:
-    """A benchmark before and after: the median of the ratios of its pairs, above 1 for slower, with its interval.
+    """A benchmark before and after: the median ratio of its pairs (above 1: slower) with its interval.
 
-    ``ratio`` is None where there is no pair. ``doubt``: why there is no verdict, or empty.
+    ``ratio`` is None without pairs. ``doubt``: why there is no verdict, or empty.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Change:
 
     @property
     def verdict(self) -> Verdict:
-        """*No difference* where the interval includes 1; otherwise the threshold decides."""
+        """*No difference* if the interval includes 1; otherwise the threshold decides."""
         if self.doubt or self.ratio is None:
             return "cannot tell"
         if self.ratio.low <= 1.0 <= self.ratio.high:
@@ -79,7 +79,7 @@ def changes(before: Turns, after: Turns, threshold: float = THRESHOLD) -> list[C
 
 def _change(name: str, before: Sequence[Turn], after: Sequence[Turn], threshold: float) -> Change:
     if len({turn.contents for turn in (*before, *after)} - {None}) > 1:
-        return Change(name, None, threshold, "the contents of its graph changed")
+        return Change(name, None, threshold, "the content of its graph changed")
     pairs = list(
         zip(sorted(before, key=lambda turn: turn.ended), sorted(after, key=lambda turn: turn.ended), strict=False)
     )
@@ -88,7 +88,7 @@ def _change(name: str, before: Sequence[Turn], after: Sequence[Turn], threshold:
         return Change(name, None, threshold, f"all {len(pairs)} pairs of turns are marked as disturbed")
     ratio = median_interval([_ratio(b, a) for b, a in quiet], CONFIDENCE)
     if not _in_turns(pairs):
-        return Change(name, ratio, threshold, "the two sides were not measured in turns")
+        return Change(name, ratio, threshold, "the measurements of the two sides were not interleaved")
     if not ratio.sufficient:
         lost = f", {len(pairs) - len(quiet)} more were disturbed" if len(quiet) < len(pairs) else ""
         return Change(name, ratio, threshold, f"{len(quiet)} of {FEWEST_SAMPLES} pairs of turns{lost}")
@@ -100,7 +100,7 @@ def _ratio(before: Turn, after: Turn) -> float:
 
 
 def _in_turns(pairs: Sequence[tuple[Turn, Turn]]) -> bool:
-    """Return whether every pair was over before the next one ended, so that the two sides alternate."""
+    """Return whether both turns of every pair ended before those of the next pair, so that the sides alternate."""
     return all(
         max(turn.ended for turn in first) < min(turn.ended for turn in second)
         for first, second in itertools.pairwise(pairs)
@@ -108,14 +108,14 @@ def _in_turns(pairs: Sequence[tuple[Turn, Turn]]) -> bool:
 
 
 def read_turns(sources: Sequence[Path]) -> tuple[Turns, str]:
-    """Return the turns of every benchmark, one for each source that has it, and the machine that they were run on.
+    """Return the turns of every benchmark, one per source that contains it, and the machine that ran them.
 
-    Raises RecordError when they are of several machines.
+    Raises RecordError if the sources are from several machines.
     """
     runs = [read_benchmarks(source) for source in sources]
     machines = {_machine(run["machine_info"]) for run in runs}
     if len(machines) > 1:
-        raise RecordError(f"times of several machines cannot be taken together: {' | '.join(sorted(machines))}")
+        raise RecordError(f"times of several machines cannot be combined: {' | '.join(sorted(machines))}")
     turns: Turns = {}
     for run in runs:
         ended = _utc(run["datetime"])
@@ -127,12 +127,12 @@ def read_turns(sources: Sequence[Path]) -> tuple[Turns, str]:
 
 
 def _utc(text: str) -> dt.datetime:
-    """Return a time of a benchmark file, which is UTC where it names no zone."""
+    """Parse a time of a benchmark file; without a zone it is UTC."""
     time = dt.datetime.fromisoformat(text)
     return time.replace(tzinfo=dt.UTC) if time.tzinfo is None else time
 
 
 def _machine(info: Mapping[str, Any]) -> str:
-    """Host, processor and Python; packages may be what changed."""
+    """Return host, processor and Python version; packages may differ, as they may be the change under test."""
     cpu = info.get("cpu") or {}
     return ", ".join(str(part) for part in (info.get("node"), cpu.get("brand_raw"), info.get("python_version")))

@@ -1,4 +1,4 @@
-"""The rounds of a sweep taken together: engines measured in turns, several times, stand in one row each."""
+"""Merge the interleaved rounds of a sweep into one record per cell."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from harness.records.outcome import Outcome
 from harness.records.schema import Accuracy, Record, Solve
 from harness.records.statistics import rounds_interval
 
-# What has to be alike before two times are set against each other or put together; load and commit may differ.
+# Fields that must be equal before two times are compared or merged; load and commit may differ.
 _MACHINE = ("host", "system", "cpu", "cores", "python", "packages")
 
 
 def machine_of(record: Record) -> str:
-    """A text that is the same for records of one machine with the same software."""
+    """Return a text that is equal for records of one machine with the same software."""
     environment = cast("dict[str, Any]", record["environment"])
     gpu = environment.get("gpu") or {}
     return json.dumps(
@@ -26,16 +26,16 @@ def machine_of(record: Record) -> str:
 
 
 def merge_rounds(records: Sequence[Record]) -> list[Record]:
-    """One record for all rounds of a cell on one machine, in the place of its first; others as they are.
+    """Return one record per cell and machine, in the place of its first round.
 
-    Its samples are those of all rounds. A cell that failed in any round has failed: the record of that round stands
-    for it. What the same cell left before its code or its graph changed is :func:`superseded`, and left out.
+    Its samples are those of all rounds. A cell that failed in any round has failed: the record of that round represents
+    it. Records of the cell from before its code or its graph changed are :func:`superseded` and omitted.
     """
     return [_merged(sorted(_current(rounds), key=lambda record: record["round"])) for rounds in _cells(records)]
 
 
 def superseded(records: Sequence[Record]) -> list[Record]:
-    """The records of cells that have newer ones, of other code, of a graph of other contents, or of the same round."""
+    """Return records replaced by a newer one of the same cell: of other code, other graph content or the same round."""
     current = {id(record) for rounds in _cells(records) for record in _current(rounds)}
     return [record for record in records if id(record) not in current]
 
@@ -50,8 +50,10 @@ def _cells(records: Sequence[Record]) -> list[list[Record]]:
 
 
 def _current(rounds: Sequence[Record]) -> list[Record]:
-    """The newest record of every round, of those that share code and graph with the newest of all. A run that failed
-    before it had its graph may have been of any."""
+    """Return the newest record of every round, among those with the code and the graph of the newest record.
+
+    A run that failed before it opened its graph is compatible with any graph.
+    """
     newest = max(rounds, key=lambda record: record["started"])
     graph = _contents(newest)
     alike = [
@@ -91,7 +93,7 @@ def _merged(rounds: Sequence[Record]) -> Record:
 
 
 def _accuracy(rounds: Sequence[Record]) -> Accuracy | None:
-    """Return the time to equal accuracy of all rounds; the latest superstep, should an engine's runs differ."""
+    """Return the time to equal accuracy of all rounds; if an engine's runs differ, with the latest superstep."""
     found = [record["accuracy"] for record in rounds]
     known = [one for one in found if one is not None]
     if not known or len(known) < len(found):

@@ -1,6 +1,6 @@
-"""Times of repeated runs: medians with distribution-free intervals, rounds of a sweep merged, trends.
+"""Statistics of repeated runs: medians with distribution-free intervals, merged rounds, trends.
 
-Pure Python: the process that shows the table loads no numerical library, and samples are few.
+Pure Python, because the process that prints the table loads no numerical library, and samples are few.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-# An interval that holds with less than CONFIDENCE is withheld, and so is every verdict that rests on it.
+# An interval with a lower confidence is withheld, and so is every verdict that depends on it.
 CONFIDENCE = 0.95
-# An interval of a single median holds with at least this, so that both intervals of a ratio hold with CONFIDENCE.
+# Confidence of the interval of one median, chosen so that both intervals of a ratio hold with CONFIDENCE.
 MEDIAN_CONFIDENCE = 0.975
-# The range of n samples holds the median with probability 1 - 2 / 2^n: 0.969 for six.
+# The range of n samples contains the median with probability 1 - 2 / 2^n: 0.969 for six.
 FEWEST_SAMPLES = 6
-_FEWEST_FOR_TREND = 10  # below this the normal approximation of the test does not hold
-_TREND_QUANTILE = 2.576  # of the normal distribution, both sides together 1 %
+_FEWEST_FOR_TREND = 10  # below this the normal approximation of the test is invalid
+_TREND_QUANTILE = 2.576  # of the normal distribution, two-sided, 1 %
 
 
 @dataclass(frozen=True)
 class Interval:
-    """The median of some times with the interval that holds the true one with probability ``confidence``; seconds."""
+    """The median of samples, and the interval that contains the true median with probability ``confidence``."""
 
     median: float
     low: float
@@ -37,16 +37,16 @@ class Interval:
 
     @property
     def sufficient(self) -> bool:
-        """Whether the interval holds with at least ``CONFIDENCE``, so that a verdict may rest on it."""
+        """True if the confidence is at least ``CONFIDENCE``, so that a verdict may use the interval."""
         return self.confidence >= CONFIDENCE
 
 
 def median_interval(samples: Sequence[float], confidence: float = MEDIAN_CONFIDENCE) -> Interval:
     """Return the median of ``samples`` (at least one) with an interval between two order statistics.
 
-    The interval is the narrowest symmetric one that holds with at least ``confidence``, or the whole range where there
-    are too few samples for that. Its own confidence is exact for independent samples of any continuous distribution
-    (Conover, "Practical Nonparametric Statistics", 3rd ed., section 3.2). Raises ValueError without samples.
+    The interval is the narrowest symmetric one with at least ``confidence``, or the whole range if there are too few
+    samples for that. The confidence returned is exact for independent samples of any continuous distribution (Conover,
+    "Practical Nonparametric Statistics", 3rd ed., section 3.2). Raises ValueError without samples.
     """
     if not samples:
         raise ValueError("the median of no samples is not defined; measure at least one repetition")
@@ -57,7 +57,7 @@ def median_interval(samples: Sequence[float], confidence: float = MEDIAN_CONFIDE
 
 @lru_cache(maxsize=256)
 def _rank(count: int, wanted: float) -> tuple[int, float]:
-    """Return how many samples lie below the interval of the median of ``count`` samples, and its confidence."""
+    """Return the number of samples below the interval of the median of ``count`` samples, and its confidence."""
     outside, found = 1, (0, 1.0 - 2.0 ** (1 - count))  # outside: 2^count times the probability of one tail
     for rank in range(1, count // 2):
         outside += math.comb(count, rank)
@@ -71,10 +71,9 @@ def _rank(count: int, wanted: float) -> tuple[int, float]:
 def rounds_interval(rounds: Sequence[Sequence[float]]) -> Interval:
     """Return the median of the medians of several rounds with an interval.
 
-    From six rounds on, the medians of the rounds are the samples, so that the confidence covers what differs between
-    rounds (Kalibera & Jones, "Rigorous benchmarking in reasonable time", ISMM 2013). Fewer rounds cannot tell that: as
-    for one round, the confidence is that of all samples taken together, and the interval is widened to include the
-    median of every round.
+    With six or more rounds, the samples are the medians of the rounds, so that the confidence covers variation between
+    rounds (Kalibera & Jones, "Rigorous benchmarking in reasonable time", ISMM 2013). With fewer rounds, the confidence
+    is that of the pooled samples, and the interval is widened to include the median of every round.
     """
     medians = [statistics.median(samples) for samples in rounds]
     if len(rounds) >= FEWEST_SAMPLES:
@@ -85,9 +84,9 @@ def rounds_interval(rounds: Sequence[Sequence[float]]) -> Interval:
 
 
 def trend(samples: Sequence[float]) -> float:
-    """By how much the later half of the samples is above the earlier, relative; 0.0 where this may well be chance.
+    """Return the relative increase of the median from the first half to the second half; 0.0 if not significant.
 
-    Chance is ruled out by the Mann-Kendall test (Mann 1945, Kendall 1975; normal approximation) at the 1 % level.
+    Significance: Mann-Kendall test (Mann 1945, Kendall 1975; normal approximation) at the 1 % level.
     """
     count = len(samples)
     if count < _FEWEST_FOR_TREND:

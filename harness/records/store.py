@@ -1,4 +1,4 @@
-"""Records in a folder: ``SWEEP/CELL/record.json``, written so that a file is whole or absent."""
+"""Store records in a folder as ``SWEEP/CELL/record.json``; files are written atomically."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NOT_FINITE = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 
 
 def write_record(folder: Path, data: Mapping[str, Any]) -> Path:
-    """Check ``data``, with its texts shortened, and write it to ``folder/record.json``.
+    """Shorten the texts of ``data``, validate it and write it to ``folder/record.json``; return the path.
 
     Raises RecordError before anything is written.
     """
@@ -30,7 +30,7 @@ def write_record(folder: Path, data: Mapping[str, Any]) -> Path:
 
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
-    """Write a JSON object, a line a field, to a temporary name, synced, then renamed: readers see the old or the new.
+    """Write a JSON object atomically and durably, one line per field.
 
     Numbers that are not finite become strings: see :func:`strict_json`.
     """
@@ -41,10 +41,10 @@ def write_json(path: Path, data: Mapping[str, Any]) -> None:
 
 
 def replace_folder(made: Path, place: Path, aside: Path) -> None:
-    """Put the folder ``made`` in the ``place`` of another, which is moved ``aside`` first and then deleted.
+    """Replace the folder ``place`` by ``made``; the old folder is first renamed to ``aside``, then deleted.
 
-    Killed half way, this leaves the old folder aside and nothing in its place: `restore_folder` mends that. Only one
-    process at a time may do this for one place.
+    If the process is killed in between, the old folder is at ``aside`` and ``place`` is missing; `restore_folder`
+    repairs this. Only one process at a time may replace a folder.
     """
     if place.exists():
         os.rename(place, aside)
@@ -54,7 +54,7 @@ def replace_folder(made: Path, place: Path, aside: Path) -> None:
 
 
 def restore_folder(place: Path, aside: Path) -> bool:
-    """Undo what a `replace_folder` that was killed half way has done; whether there was anything to undo."""
+    """Undo an interrupted `replace_folder`; return whether there was anything to undo."""
     if place.exists() or not aside.exists():
         return False
     os.rename(aside, place)
@@ -62,7 +62,7 @@ def restore_folder(place: Path, aside: Path) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make what was renamed in a folder outlast a power failure."""
+    """Flush a folder to disk (fsync), so that renames in it survive a power failure."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -71,11 +71,11 @@ def sync_folder(folder: Path) -> None:
 
 
 def read_record(path: Path) -> Record:
-    """Return the record in one file, in the present version of the schema whichever it was written in.
+    """Read the record in one file and upgrade it to the current version of the schema.
 
-    Texts longer than :mod:`harness.records.text` allows are shortened: earlier versions wrote them whole.
+    Texts longer than :mod:`harness.records.text` allows are shortened; earlier versions did not limit them.
 
-    RecordError names the file when it holds no record or cannot be read; FileNotFoundError when there is none.
+    Raises RecordError, naming the file, if it is not a record or cannot be read; FileNotFoundError if it is missing.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -89,9 +89,9 @@ def read_record(path: Path) -> Record:
 
 
 def read_records(folder: Path) -> Iterator[tuple[Path, Record]]:
-    """Every record below ``folder`` with its file, by path; not those of cells that are running just now.
+    """Yield every record below ``folder`` with its path, sorted by path, without those of running cells.
 
-    A record that is replaced or deleted meanwhile may be left out.
+    A record that is replaced or deleted in the meantime may be missing. Raises RecordError for an invalid record.
     """
     for path in record_files(folder):
         try:
@@ -101,14 +101,14 @@ def read_records(folder: Path) -> Iterator[tuple[Path, Record]]:
 
 
 def record_files(folder: Path) -> list[Path]:
-    """The files of all records below ``folder``, by path; folders whose names begin with a dot are no store's."""
+    """Return the paths of all records below ``folder``, sorted; folders whose names begin with a dot are skipped."""
     return files_below(folder, RECORD_FILE)
 
 
 def files_below(folder: Path, name: str) -> list[Path]:
-    """All files called ``name`` in ``folder`` and below, by path, but for folders whose names begin with a dot.
+    """Return the sorted paths of all files called ``name`` below ``folder``, except in folders named ``.*``.
 
-    Folders may come and go meanwhile.
+    Folders may be created and deleted at the same time.
     """
     found = []
     for place, folders, files in os.walk(folder):
@@ -118,7 +118,7 @@ def files_below(folder: Path, name: str) -> list[Path]:
 
 
 def strict_json(value: Any) -> Any:
-    """Plain data with the strings "Infinity", "-Infinity" and "NaN" for the numbers that JSON does not have."""
+    """Replace numbers that JSON does not have by the strings "Infinity", "-Infinity" and "NaN"."""
     if isinstance(value, float) and not math.isfinite(value):
         return next(name for name, number in _NOT_FINITE.items() if repr(number) == repr(value))
     if isinstance(value, Mapping):
@@ -129,7 +129,7 @@ def strict_json(value: Any) -> Any:
 
 
 def _numbers(field: Any) -> Any:
-    """A field with its numbers that are not finite, if it is a mapping."""
+    """Convert the strings of :func:`strict_json` back to numbers if the field is a mapping."""
     if not isinstance(field, Mapping):
         return field
     return {key: _NOT_FINITE.get(value, value) if isinstance(value, str) else value for key, value in field.items()}

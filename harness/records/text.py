@@ -1,4 +1,4 @@
-"""The texts in a record: an engine may raise an exception whose message has any length and any characters."""
+"""Limit the texts in a record: an engine's exception can have a message of any length with any characters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TEXT_LIMIT = 20_000  # characters of any other text of a record
 
 
 def shortened(text: str, limit: int) -> str:
-    """Return at most ``limit`` characters: the beginning of a longer text, and how many characters are left out."""
+    """Return at most ``limit`` characters: the beginning of a longer text, and the number of characters omitted."""
     if len(text) <= limit:
         return text
     room = limit - len(_note(len(text)))
@@ -20,7 +20,7 @@ def shortened(text: str, limit: int) -> str:
 
 
 def bounded(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a record with every text, at any depth, printable and shortened to its limit."""
+    """Make every text of a record, at any depth, printable and shorten it to its limit."""
     limits = {"reason": REASON_LIMIT}
     return {_bounded(name): _bounded(value, limits.get(name, TEXT_LIMIT)) for name, value in fields.items()}
 

@@ -1,4 +1,4 @@
-"""Records of earlier versions of the schema, brought to the present one when they are read."""
+"""Upgrade records of earlier versions of the schema when they are read."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from harness.records.mark import Mark
 from harness.records.schema import SCHEMA_VERSION, NewerRecord, RecordError
 from harness.records.statistics import median_interval
 
-# Version 1 had no marks: this much of other work made its table put a star beside the time.
+# Version 1 had no marks; its table put a star beside a time above this number of cores used by other work.
 _BUSY_CORES_OF_1 = 0.2
 
 
 def upgraded(data: Mapping[str, Any]) -> dict[str, Any]:
-    """``data`` in the present version of the schema; RecordError for a version that is unknown or still to come."""
+    """Return ``data`` in the current version of the schema. Raises RecordError for an unknown version, NewerRecord."""
     version = data.get("schema")
     if not isinstance(version, int) or isinstance(version, bool) or version < min(_STEPS, default=SCHEMA_VERSION):
-        raise RecordError(f"field 'schema' is {version!r}, which is no version of a record")
+        raise RecordError(f"field 'schema' is {version!r}, which is not a version of a record")
     if version > SCHEMA_VERSION:
         raise NewerRecord(
             f"field 'schema' is {version}, and this harness knows versions up to {SCHEMA_VERSION}; install a newer one"
@@ -28,12 +28,12 @@ def upgraded(data: Mapping[str, Any]) -> dict[str, Any]:
         try:
             made = {**_STEPS[step](made), "schema": step + 1}
         except (KeyError, TypeError, AttributeError) as error:
-            raise RecordError(f"this is no record of version {step}: {type(error).__name__}: {error}") from error
+            raise RecordError(f"this is not a record of version {step}: {type(error).__name__}: {error}") from error
     return made
 
 
 def _from_1(data: dict[str, Any]) -> dict[str, Any]:
-    """Version 2 knows rounds, marks, and why the measuring stopped."""
+    """Upgrade to version 2, which adds rounds, marks and the reason why the measurement stopped."""
     busy = (data["environment"].get("other_cores") or 0.0) > _BUSY_CORES_OF_1
     solve = data["solve"]
     if solve is not None:
@@ -44,7 +44,7 @@ def _from_1(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_2(data: dict[str, Any]) -> dict[str, Any]:
-    """Version 3 knows infinities, which were null before, and what the answer was held against."""
+    """Upgrade to version 3, which stores infinities (null before) and the method of validation."""
     metrics = {name: math.nan if value is None else value for name, value in data["metrics"].items()}
     validation = data["validation"]
     if validation is not None:
@@ -54,22 +54,22 @@ def _from_2(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_3(data: dict[str, Any]) -> dict[str, Any]:
-    """Version 4 knows graphs that change between two runs."""
+    """Upgrade to version 4, which adds graphs that change between two runs."""
     return {**data, "warm": None}
 
 
 def _from_4(data: dict[str, Any]) -> dict[str, Any]:
-    """Version 5 knows memory transactions."""
+    """Upgrade to version 5, which adds memory transactions."""
     return {**data, "memory": None}
 
 
 def _from_5(data: dict[str, Any]) -> dict[str, Any]:
-    """Version 6 knows the most that a GPU's pool held, where it is told."""
+    """Upgrade to version 6, which adds the optional peak size of a GPU's memory pool."""
     return data
 
 
 def _from_6(data: dict[str, Any]) -> dict[str, Any]:
-    """Version 7 knows the time to equal accuracy, intervals of a confidence that holds, and resolved schedules."""
+    """Upgrade to version 7, which adds time to equal accuracy, exact confidences and resolved schedules."""
     warm = data["warm"]
     if warm is not None:
         warm = {**warm, "cold": _with_interval(warm["cold"])}
@@ -79,7 +79,7 @@ def _from_6(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_interval(solve: dict[str, Any]) -> dict[str, Any]:
-    """Return timed runs with the interval that the present version gives their samples."""
+    """Return timed runs with the interval that the current version computes from their samples."""
     found = median_interval(solve["samples"])
     return {**solve, "low": found.low, "high": found.high, "confidence": found.confidence}
 

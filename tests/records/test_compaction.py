@@ -114,7 +114,7 @@ def test_the_command_checks_a_folder(store):
     )
     assert finished.returncode == 1
     assert "s1/a/record.json" in finished.stdout
-    assert "2 of 3 records are whole" in finished.stdout
+    assert "2 of 3 records are valid" in finished.stdout
 
 
 def test_whatever_a_file_holds_it_is_counted_with_the_others(store, capsys):
@@ -124,7 +124,7 @@ def test_whatever_a_file_holds_it_is_counted_with_the_others(store, capsys):
     (store / "s1" / "long" / "record.json").write_text(f'{{"schema": {"9" * 5000}}}')
     assert records_command.main(["check", str(store)]) == 1
     told = capsys.readouterr().out
-    assert "3 of 5 records are whole" in told
+    assert "3 of 5 records are valid" in told
     for name in ("deep", "long"):
         assert f"s1/{name}/record.json: " in told
 
@@ -133,7 +133,7 @@ def test_whatever_a_file_holds_it_is_counted_with_the_others(store, capsys):
 def test_a_folder_that_is_not_there_is_named(tmp_path, capsys, command):
     asked = ["SELECT 1"] if command == ["query"] else []
     assert records_command.main([*command, str(tmp_path / "resluts"), *asked]) == 1
-    assert "resluts is no folder" in capsys.readouterr().err
+    assert "resluts is not a folder" in capsys.readouterr().err
 
 
 def test_a_folder_that_cannot_be_written_is_told_and_can_be_asked_all_the_same(store, capsys, monkeypatch):
@@ -151,7 +151,7 @@ def test_the_commands_of_the_readme_work(store, monkeypatch, capsys):
     commands = re.findall(r"^ *python -m harness\.records (.*results.*)$", readme.read_text(), re.MULTILINE)
     for command in commands:
         assert records_command.main(shlex.split(command, comments=True)) == 0
-    assert "3 of 3 records are whole" in (told := capsys.readouterr().out)
+    assert "3 of 3 records are valid" in (told := capsys.readouterr().out)
     assert "graph,engine,features,median" in told
     assert "results/records.parquet" in told
 

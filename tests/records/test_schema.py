@@ -94,7 +94,12 @@ def test_an_accuracy_without_an_earlier_superstep_is_kept(tmp_path):
 
 @pytest.mark.parametrize(
     ("version", "told"),
-    [(SCHEMA_VERSION + 1, "install a newer one"), (0, "no version"), (None, "no version"), (True, "no version")],
+    [
+        (SCHEMA_VERSION + 1, "install a newer one"),
+        (0, "not a version"),
+        (None, "not a version"),
+        (True, "not a version"),
+    ],
 )
 def test_a_version_that_is_not_known_is_told(version, told):
     with pytest.raises(RecordError, match=told):
@@ -102,7 +107,7 @@ def test_a_version_that_is_not_known_is_told(version, told):
 
 
 def test_half_a_record_of_an_earlier_version_is_refused():
-    with pytest.raises(RecordError, match="no record of version 1.*environment"):
+    with pytest.raises(RecordError, match="not a record of version 1.*environment"):
         upgraded({"schema": 1})
 
 

@@ -303,7 +303,7 @@ def test_a_time_taken_while_something_else_ran_is_marked(capsys, tmp_path):
     assert "1.1] *" in row(shown([quiet, noisy]), "noisy")
     assert "*" not in row(shown([quiet, noisy]), "quiet")
     show_sweep([quiet, noisy], 2, None, tmp_path)
-    assert "* busy (1 of 2 times): something else" in capsys.readouterr().out
+    assert "* busy (1 of 2 times): other work" in capsys.readouterr().out
     show_sweep([quiet], 1, None, tmp_path)
     assert "*" not in capsys.readouterr().out
 

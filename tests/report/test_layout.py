@@ -178,7 +178,7 @@ def test_it_is_made_again_from_what_is_on_record(tmp_path, capsys):
     assert main(["layout", str(tmp_path)]) == 0
     told = capsys.readouterr().out
     assert told.startswith("Table 1\n")
-    assert "busy (2 of 7 times): something else kept" in told
+    assert "busy (2 of 7 times): other work used" in told
     assert (tmp_path / "layout.txt").read_text().splitlines() == told.splitlines()[:-1]
 
 
