@@ -110,6 +110,13 @@ def load_plugins(
     return registry
 
 
+def load_own_plugins() -> None:
+    """Import the modules of this distribution's own plugins, without those in ONYX_HARNESS_BLOCK."""
+    for entry in _installed():
+        if _distribution_of(entry) == DISTRIBUTION and entry.name not in blocked_names():
+            entry.load()
+
+
 def _installed() -> Iterator[EntryPoint]:
     yield from entry_points(group=GROUP)
     try:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import select
 import signal
 import site
-import subprocess
 import sys
 import threading
 import time
@@ -22,12 +20,12 @@ import harness
 from harness.cache import cache_folder
 from harness.campaign.orphans import marked
 from harness.campaign.output import OutputFile
+from harness.campaign.spawn import MARK_VARIABLE, Server, Spawned
 from harness.records.outcome import Outcome
 
 _WATCH_INTERVAL_S = 0.1
 # Finding descendants reads every process of the machine (2 ms for a hundred), which would disturb what is timed.
 _LOOKS_A_CENSUS = 10
-_MARK_VARIABLE = "ONYX_HARNESS_PROCESS"  # inherited by all that a supervisor starts
 _GRACE_S = 5.0  # for a supervisor to end its descendants; it takes milliseconds
 
 
@@ -67,35 +65,27 @@ def run_process(
     ``forgiven_s``: seconds that do not count towards ``time_s``, asked for when it is over. However this process ends,
     the child and all it started end with it.
     """
-    supervised = ["harness.campaign.supervisor", str(os.getpid()), module, *arguments]
     began = time.perf_counter()
-    mark = secrets.token_hex(8)
     printed = OutputFile(output)
+    path = {"PYTHONPATH": _python_path()}
     try:
-        child = subprocess.Popen(
-            [sys.executable, "-P", "-X", "faulthandler", "-m", *supervised],
-            stdin=subprocess.DEVNULL,
-            stdout=printed.writer,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            env={**os.environ, **_bytecode(), **environment, "PYTHONPATH": _python_path(), _MARK_VARIABLE: mark},
-        )
+        child = Spawned(module, arguments, printed.writer, {**os.environ, **_bytecode(), **environment, **path})
     finally:
         os.close(printed.writer)
         printed.start()
-    watch = _Watch(child.pid, time_s, memory_bytes, forgiven_s)
+    watch = _Watch(child.process, time_s, memory_bytes, forgiven_s)
     watch.start()
     try:
-        _wait_for(child.pid)
+        child.wait()
     finally:
         watch.stop()
         try:
-            _end(child.pid)
+            _end(child.process)
         finally:
-            _kill_group(child.pid)
-            status = child.wait()
+            _kill_group(child.process)
+            status = child.status()
             if status == -signal.SIGKILL:
-                _kill_marked(mark)
+                _kill_marked(child.server)
             printed.finish()
     return Ending(status, watch.limit, time.perf_counter() - began, watch.peak_bytes)
 
@@ -108,11 +98,6 @@ def _bytecode() -> dict[str, str]:
     if not sys.dont_write_bytecode or "PYTHONPYCACHEPREFIX" in os.environ:
         return {}
     return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(cache_folder() / "bytecode")}
-
-
-def _wait_for(process: int) -> None:
-    """Wait without reaping: as long as the child's number is taken, so is that of its group."""
-    os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
 
 
 def _end(supervisor: int) -> None:
@@ -152,9 +137,9 @@ def _kill_group(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
 
 
-def _kill_marked(mark: str) -> None:
-    """Kill what a supervisor that was killed itself has left: descendants that moved to sessions of their own."""
-    while found := marked(_MARK_VARIABLE, mark):
+def _kill_marked(server: Server) -> None:
+    """Kill what a supervisor and its server left that were killed: descendants in sessions of their own."""
+    while found := [process for process in marked(MARK_VARIABLE, server.mark) if process != server.process]:
         for process in found:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)

@@ -24,6 +24,7 @@ from tests.processes import HANGS_S, LOOK_EVERY_S, never_ending
 
 KILLS = int(os.environ.get("ONYX_HARNESS_KILLS", "60"))  # over all launchers together
 FEATURES = (1, 2, 3)
+SERVER = "harness.campaign.cell_server"  # forks supervisors, which fork cells
 SWEEP = (
     "algorithm=fake_spread", "graph=fake_ring", "engine=fake_right", f"features={','.join(map(str, FEATURES))}",
     "measure.budget_s=0.001", "measure.warmup_s=0.001", "measure.repetitions=1", "validate=false",
@@ -80,9 +81,9 @@ class Killed:
             return "main"
         if "orphans.py" in line:
             return "watch"
-        if "harness.campaign.supervisor" in line:
-            parent = process.parent()
-            return "child" if parent and "harness.campaign.supervisor" in " ".join(parent.cmdline()) else "supervisor"
+        if SERVER in line:
+            above = [SERVER in " ".join(one.cmdline()) for one in process.parents()]
+            return ("server", "supervisor", "child")[min(sum(above), 2)]
         return "worker"
 
     def kill_one(self) -> None:

@@ -20,24 +20,31 @@ from tests.processes import gone, never_ending
 GIGABYTE = 10**9
 
 
+@pytest.fixture(scope="module")
+def modules(tmp_path_factory):
+    """A folder for modules, the same for all tests: a server serves processes with one environment."""
+    return tmp_path_factory.mktemp("modules")
+
+
 @pytest.fixture
-def module(tmp_path, monkeypatch):
+def module(modules, monkeypatch):
     """Write a module that a child process can run; what runs it and gives its ending and its output."""
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(modules))
 
     def run(source: str, time_s: float = 60.0, memory: int = GIGABYTE, words: int = 0):
-        (tmp_path / "a_child.py").write_text(source)
-        output, began = tmp_path / "output.txt", time.monotonic()
+        name = f"a_child_{len(list(modules.iterdir()))}"
+        (modules / f"{name}.py").write_text(source)
+        output, began = modules / f"{name}.txt", time.monotonic()
 
         def until_it_has_printed() -> float:
             """The limit holds once so many words are printed: on a busy machine, starting takes long."""
             return 0.0 if len(output.read_text().split()) >= words else time.monotonic() - began + 0.1
 
         ending = run_process(
-            "a_child",
+            name,
             ["argument"],
             output=output,
-            environment={"A_VARIABLE": "set"},
+            environment={"A_VARIABLE": "set", "PYTEST_CURRENT_TEST": ""},
             time_s=time_s,
             memory_bytes=memory,
             forgiven_s=until_it_has_printed,
@@ -54,18 +61,18 @@ def test_a_child_has_its_arguments_its_environment_and_no_input(module):
 
 
 def test_compiled_modules_are_kept_in_the_cache_where_they_may_not_lie_beside_their_sources(
-    module, tmp_path, monkeypatch
+    module, modules, tmp_path, monkeypatch
 ):
     """Otherwise every cell compiles all of Numba and SciPy again."""
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
     monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "imported.py").write_text("")
+    (modules / "imported.py").write_text("")
     ending, _ = module("import imported")
     assert ending.status == 0
     assert list((tmp_path / "cache" / "bytecode").rglob("imported.*.pyc"))
-    assert not (tmp_path / "__pycache__").exists()
+    assert not list(modules.rglob("imported.*.pyc"))
 
 
 def test_bytecode_stays_where_the_user_keeps_it(monkeypatch):

@@ -1,0 +1,140 @@
+"""Fork cells from a process that has imported the harness: ``python -m harness.campaign.cell_server PARENT SOCKET``.
+
+Starting an interpreter and importing what a cell needs takes 1.4 to 2.2 s, forking a process that has done so takes
+10 ms. The server imports the harness, its libraries and its own plugins. It imports no plugin of another
+distribution and creates no CUDA context, so that a cell's process starts without either.
+
+SOCKET is the descriptor of a connected SOCK_SEQPACKET socket. Each message is a JSON object:
+
+- ``{"run": [module, *arguments], "folder": ..., "environment": {...}}`` with a descriptor for the output: fork a
+  supervisor (:mod:`harness.campaign.supervisor`) for the module; the answer is ``{"process": number}``.
+- ``{"end": true}``, once that supervisor has ended: kill what it left behind, and reap it; the answer is
+  ``{"status": wait status}``. Until then its number is not reused.
+
+The server ends when its parent dies or closes the socket. Linux only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import importlib
+import json
+import os
+import signal
+import socket
+import sys
+import time
+import warnings
+from typing import Any, NoReturn
+
+from harness.campaign import supervisor
+
+MOST_BYTES = 1 << 20  # of a message
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+# What cells import as they go, in the order in which they do.
+_MODULES = (
+    "harness.campaign.child", "harness.campaign.problem", "harness.campaign.measurement",
+    "harness.campaign.accuracy", "harness.campaign.transitions", "harness.campaign.judgement",
+    "harness.campaign.scrutiny", "harness.campaign.lock", "scipy.sparse", "scipy.sparse.csgraph",
+)  # fmt: skip
+
+
+def main(arguments: list[str]) -> None:
+    """Serve until the parent is gone; returns in processes that are to be a cell's, once its module has run."""
+    parent, connection = int(arguments[0]), socket.socket(fileno=int(arguments[1]))
+    libc = ctypes.CDLL(None)
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)  # adopts what a supervisor that was killed has left
+    if os.getppid() != parent:
+        os._exit(1)  # the parent died before it could have been noticed
+    preload()
+    requested = _serve(connection)
+    supervisor.main([str(os.getppid()), *requested])
+
+
+def preload() -> None:
+    """Import what every cell needs; a module that cannot be imported is left to the cell, which reports it."""
+    from harness.plugins import load_own_plugins
+
+    for name in _MODULES:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    load_own_plugins()
+    import harness.api
+
+    for name in harness.api.__all__:
+        with contextlib.suppress(ImportError):
+            getattr(harness.api, name)
+    gc.collect()
+    gc.freeze()  # a collection in a cell would write to, and so copy, the pages of all these objects
+
+
+def _serve(connection: socket.socket) -> list[str]:
+    """Answer requests; return, in a forked process, the module that it is to supervise, and the arguments."""
+    child = 0
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(connection, MOST_BYTES, 1)
+        if not message:
+            _end_everything()
+        request: dict[str, Any] = json.loads(message)
+        if "run" in request:
+            child = _fork()
+            if child == 0:
+                connection.close()
+                _become(request, descriptors[0])
+                return list(request["run"])
+            os.close(descriptors[0])
+            answer = {"process": child}
+        else:
+            answer = {"status": _reaped(child)}
+        connection.send(json.dumps(answer).encode())
+
+
+def _fork() -> int:
+    with warnings.catch_warnings():
+        # OpenBLAS, which NumPy has loaded, ends its threads before a fork and starts them again when they are needed.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
+def _become(request: dict[str, Any], output: int) -> None:
+    """Take over what ``subprocess.Popen`` would set: session, folder, environment, input and output."""
+    os.setsid()
+    os.chdir(request["folder"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for descriptor, number in ((nothing, 0), (output, 1), (output, 2)):
+        os.dup2(descriptor, number)
+    for descriptor in (nothing, output):
+        os.close(descriptor)
+    importlib.invalidate_caches()  # modules may have been written since
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy"].random.seed()  # else every cell would draw the same numbers
+
+
+def _reaped(child: int) -> int:
+    """Kill every descendant but ``child``, which has ended; return the wait status of ``child``."""
+    while family := [process for process in supervisor.descendants() if process != child]:
+        for process in family:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        for process in family:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(process, os.WNOHANG)
+        time.sleep(0.001)
+    return os.waitpid(child, 0)[1]
+
+
+def _end_everything() -> NoReturn:
+    """End: the parent has closed the socket."""
+    for process in supervisor.descendants():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,132 @@
+"""Start processes by forking a server that has imported the harness (:mod:`harness.campaign.cell_server`)."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import select
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.campaign.cell_server import MOST_BYTES
+from harness.campaign.errors import CampaignError
+
+MARK_VARIABLE = "ONYX_HARNESS_PROCESS"  # inherited by all that a server and its supervisors start
+_SERVER = "harness.campaign.cell_server"
+_local = threading.local()  # a server dies with the thread that started it
+
+
+class Server:
+    """A server for processes with one environment and folder."""
+
+    def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
+        self.environment, self.folder, self.mark = dict(environment), folder, secrets.token_hex(8)
+        self._owner = os.getpid()
+        self._connection, served = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with served:
+            os.set_inheritable(served.fileno(), True)
+            arguments = ["-P", "-X", "faulthandler", "-m", _SERVER, str(os.getpid()), str(served.fileno())]
+            # A session of its own: what is sent to the group of a sweep, as by Ctrl-C, does not reach it.
+            self.process = os.posix_spawn(
+                sys.executable, [sys.executable, *arguments], self._marked(), setsid=True,
+                file_actions=[(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(2)],
+            )  # fmt: skip
+
+    def serves(self, environment: Mapping[str, str], folder: Path) -> bool:
+        """Return whether processes of that environment and folder can come from this server.
+
+        Libraries read variables when they are loaded, so all have to agree. The server of a process that was forked
+        belongs to the other half.
+        """
+        return (self.environment, self.folder, self._owner) == (environment, folder, os.getpid())
+
+    def run(self, module: str, arguments: Sequence[str], output: int) -> int:
+        """Fork a supervisor that runs a module, its output in a descriptor; return its process number."""
+        request = {"run": [module, *arguments], "folder": str(self.folder), "environment": self._marked()}
+        return int(self._answer(request, [output])["process"])
+
+    def end(self) -> int:
+        """Return the wait status of the supervisor, which has ended; nothing that it started is left."""
+        return int(self._answer({"end": True})["status"])
+
+    def close(self) -> None:
+        """Kill the server. A supervisor that it has forked ends with it."""
+        self._connection.close()
+        if self._owner != os.getpid():
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.process, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self.process, 0)
+
+    def _marked(self) -> dict[str, str]:
+        return {**self.environment, MARK_VARIABLE: self.mark}
+
+    def _answer(self, request: dict[str, Any], descriptors: Sequence[int] = ()) -> dict[str, Any]:
+        socket.send_fds(self._connection, [json.dumps(request).encode()], descriptors)
+        message = self._connection.recv(MOST_BYTES)
+        if not message:
+            raise ConnectionResetError("the server has ended")
+        answer: dict[str, Any] = json.loads(message)
+        return answer
+
+
+class Spawned:
+    """A supervisor that runs ``python -m module``, in a session of its own."""
+
+    def __init__(self, module: str, arguments: Sequence[str], output: int, environment: Mapping[str, str]) -> None:
+        """Start it. Raises CampaignError when no process can be started."""
+        self.server = _server_for(environment)
+        try:
+            self.process = self.server.run(module, arguments, output)
+        except BaseException as error:
+            _drop(self.server)
+            if isinstance(error, OSError):
+                raise CampaignError(f"no process can be started for a cell: {error}") from error
+            raise
+        self._handle = os.pidfd_open(self.process)
+
+    def wait(self) -> None:
+        """Wait until it has ended. Its number is not reused before :meth:`status`."""
+        readiness = select.poll()
+        readiness.register(self._handle, select.POLLIN)
+        readiness.poll()
+
+    def status(self) -> int:
+        """Reap it; return its exit status, or the negative number of the signal that killed it.
+
+        Whoever kills the server kills the supervisor with it; its status is then that of SIGKILL.
+        """
+        os.close(self._handle)
+        try:
+            return os.waitstatus_to_exitcode(self.server.end())
+        except OSError:
+            _drop(self.server)
+            return -signal.SIGKILL
+        except BaseException:
+            _drop(self.server)
+            raise
+
+
+def _server_for(environment: Mapping[str, str]) -> Server:
+    """Return the server of this thread; one for another environment or folder is ended first."""
+    known: Server | None = getattr(_local, "server", None)
+    folder = Path.cwd()
+    if known is not None and known.serves(environment, folder):
+        return known
+    if known is not None:
+        _drop(known)
+    server = _local.server = Server(environment, folder)
+    return server
+
+
+def _drop(server: Server) -> None:
+    _local.server = None
+    server.close()
