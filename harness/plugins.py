@@ -10,7 +10,7 @@ import threading
 import tomllib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from pathlib import Path
@@ -111,10 +111,14 @@ def load_plugins(
 
 
 def load_own_plugins() -> None:
-    """Import the modules of this distribution's own plugins, without those in ONYX_HARNESS_BLOCK."""
+    """Import the modules of this distribution's own plugins, without those in ONYX_HARNESS_BLOCK.
+
+    A plugin that cannot be imported is skipped; :func:`load_plugins` reports it.
+    """
     for entry in _installed():
         if _distribution_of(entry) == DISTRIBUTION and entry.name not in blocked_names():
-            entry.load()
+            with suppress(Exception):
+                entry.load()
 
 
 def _installed() -> Iterator[EntryPoint]:

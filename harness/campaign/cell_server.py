@@ -6,8 +6,8 @@ distribution and creates no CUDA context, so that a cell's process starts withou
 
 SOCKET is the descriptor of a connected SOCK_SEQPACKET socket. Each message is a JSON object:
 
-- ``{"run": [module, *arguments], "folder": ..., "environment": {...}}`` with a descriptor for the output: fork a
-  supervisor (:mod:`harness.campaign.supervisor`) for the module; the answer is ``{"process": number}``.
+- ``{"run": [module, *arguments]}`` with a descriptor for the output: fork a supervisor
+  (:mod:`harness.campaign.supervisor`) for the module; the answer is ``{"process": number}``.
 - ``{"end": true}``, once that supervisor has ended: kill what it left behind, and reap it; the answer is
   ``{"status": wait status}``. Until then its number is not reused.
 
@@ -49,9 +49,13 @@ def main(arguments: list[str]) -> None:
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)  # adopts what a supervisor that was killed has left
     if os.getppid() != parent:
         os._exit(1)  # the parent died before it could have been noticed
+    server, folder, environment = os.getpid(), os.getcwd(), dict(os.environ)
     preload()
-    requested = _serve(connection)
-    supervisor.main([str(os.getppid()), *requested])
+    module, *rest = _serve(connection)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    supervisor.supervise(server, module, rest)
 
 
 def preload() -> None:
@@ -83,7 +87,7 @@ def _serve(connection: socket.socket) -> list[str]:
             child = _fork()
             if child == 0:
                 connection.close()
-                _become(request, descriptors[0])
+                _become(descriptors[0])
                 return list(request["run"])
             os.close(descriptors[0])
             answer = {"process": child}
@@ -99,12 +103,9 @@ def _fork() -> int:
         return os.fork()
 
 
-def _become(request: dict[str, Any], output: int) -> None:
-    """Take over what ``subprocess.Popen`` would set: session, folder, environment, input and output."""
+def _become(output: int) -> None:
+    """Take over what ``subprocess.Popen`` would set: session, input and output."""
     os.setsid()
-    os.chdir(request["folder"])
-    os.environ.clear()
-    os.environ.update(request["environment"])
     nothing = os.open(os.devnull, os.O_RDONLY)
     for descriptor, number in ((nothing, 0), (output, 1), (output, 2)):
         os.dup2(descriptor, number)

@@ -33,9 +33,10 @@ class Server:
         with served:
             os.set_inheritable(served.fileno(), True)
             arguments = ["-P", "-X", "faulthandler", "-m", _SERVER, str(os.getpid()), str(served.fileno())]
+            marked = {**self.environment, MARK_VARIABLE: self.mark}
             # A session of its own: what is sent to the group of a sweep, as by Ctrl-C, does not reach it.
             self.process = os.posix_spawn(
-                sys.executable, [sys.executable, *arguments], self._marked(), setsid=True,
+                sys.executable, [sys.executable, *arguments], marked, setsid=True,
                 file_actions=[(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(2)],
             )  # fmt: skip
 
@@ -49,8 +50,7 @@ class Server:
 
     def run(self, module: str, arguments: Sequence[str], output: int) -> int:
         """Fork a supervisor that runs a module, its output in a descriptor; return its process number."""
-        request = {"run": [module, *arguments], "folder": str(self.folder), "environment": self._marked()}
-        return int(self._answer(request, [output])["process"])
+        return int(self._answer({"run": [module, *arguments]}, [output])["process"])
 
     def end(self) -> int:
         """Return the wait status of the supervisor, which has ended; nothing that it started is left."""
@@ -65,9 +65,6 @@ class Server:
             os.kill(self.process, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self.process, 0)
-
-    def _marked(self) -> dict[str, str]:
-        return {**self.environment, MARK_VARIABLE: self.mark}
 
     def _answer(self, request: dict[str, Any], descriptors: Sequence[int] = ()) -> dict[str, Any]:
         socket.send_fds(self._connection, [json.dumps(request).encode()], descriptors)

@@ -1,7 +1,7 @@
-"""The process between a sweep and a cell: ``python -m harness.campaign.supervisor PARENT MODULE ARGUMENTS...``.
+"""Supervise the process of a cell, between it and the server that forks both.
 
-It runs the module in a process forked from itself, adopts everything that this process leaves behind, and kills it all
-when the module ends, when SIGTERM comes, or when PARENT dies, however PARENT dies. Linux only.
+The supervisor runs a module in a process forked from itself and adopts everything that this process leaves behind. It
+kills all of it when the module ends, when SIGTERM comes, or when its parent dies, however that dies. Linux only.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import runpy
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 
 
-def main(arguments: list[str]) -> None:
-    """Become the supervisor of a module; returns in the process that is to be the module's, once it has run."""
-    parent, module = int(arguments[0]), arguments[1]
+def supervise(parent: int, module: str, arguments: Sequence[str]) -> None:
+    """Become the supervisor of ``python -m module``; return in the module's own process, once the module has run."""
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> None:
     if os.getppid() != supervisor:
         os._exit(1)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-    sys.argv = [module, *arguments[2:]]
+    sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
@@ -110,7 +110,3 @@ def _end_as(status: int) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())
     os.kill(os.getpid(), number)
     os._exit(128 + number)  # a signal whose default is to do nothing
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
