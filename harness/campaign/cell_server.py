@@ -66,11 +66,6 @@ def preload() -> None:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     load_own_plugins()
-    import harness.api
-
-    for name in harness.api.__all__:
-        with contextlib.suppress(ImportError):
-            getattr(harness.api, name)
     gc.collect()
     gc.freeze()  # a collection in a cell would write to, and so copy, the pages of all these objects
 
