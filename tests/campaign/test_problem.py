@@ -118,7 +118,7 @@ def posed(algorithm, features=3):
         (Absent, r"input 'seed' .* was not given"),
         (Words, r"input 'seed' is <U3; the program needs float"),
         (NotANumber, "input 'seed' contains NaN"),
-        (Negative, "input 'seed' is to be nonnegative"),
+        (Negative, "input 'seed' must be nonnegative"),
         (Mapping, r"inputs\(\) of sound returned dict; it must return Inputs"),
         (Raises, r"sound\.inputs raised KeyError: 'no such data'"),
         (Unprepared, r"sound\.prepare_graph raised AttributeError: .*without_loops"),
