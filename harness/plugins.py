@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from importlib import import_module
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from pathlib import Path
 from types import FrameType
@@ -112,17 +111,14 @@ def load_plugins(
 
 
 def load_own_plugins() -> None:
-    """Import this distribution's own plugins, without those in ONYX_HARNESS_BLOCK, and the modules of their engines.
+    """Import the modules of this distribution's own plugins, without those in ONYX_HARNESS_BLOCK.
 
-    What cannot be imported is skipped: :func:`load_plugins` reports a plugin, and a cell an engine.
+    A plugin that cannot be imported is skipped; :func:`load_plugins` reports it.
     """
     for entry in _installed():
         if _distribution_of(entry) == DISTRIBUTION and entry.name not in blocked_names():
             with suppress(Exception):
-                offered = getattr(entry.load(), "onyx_engines", list)
-                for spec in offered():
-                    with suppress(Exception):
-                        import_module(spec.factory.partition(":")[0])
+                entry.load()
 
 
 def _installed() -> Iterator[EntryPoint]:

@@ -37,8 +37,9 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _MODULES = (
     "harness.campaign.child", "harness.campaign.problem", "harness.campaign.measurement",
     "harness.campaign.accuracy", "harness.campaign.transitions", "harness.campaign.judgement",
-    "harness.campaign.scrutiny", "harness.campaign.lock", "scipy.sparse", "scipy.sparse.csgraph",
+    "harness.campaign.scrutiny", "harness.campaign.lock", "scipy.sparse", "scipy.sparse.csgraph", "numba",
 )  # fmt: skip
+_FOR_ENGINES = "harness.api"  # exports lazily
 
 
 def main(arguments: list[str]) -> None:
@@ -66,6 +67,10 @@ def preload() -> None:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     load_own_plugins()
+    interface = importlib.import_module(_FOR_ENGINES)
+    for name in interface.__all__:
+        with contextlib.suppress(ImportError):
+            getattr(interface, name)
     gc.collect()
     gc.freeze()  # a collection in a cell would write to, and so copy, the pages of all these objects
 
