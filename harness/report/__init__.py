@@ -1,1 +1,1 @@
-"""Showing records: progress while a sweep runs, the table at its end."""
+"""Reports of records: progress during a sweep, tables, figures and the HTML page."""

@@ -1,4 +1,4 @@
-"""``python -m harness.report``: the page and the figures of what is on record."""
+"""``python -m harness.report``: write the page, the figures and the layout of recorded results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MISUSE_STATUS = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one of the commands; 0, or 2 when it cannot be done, with the reason on standard error."""
+    """Run one of the commands. Return 0, or 2 after writing the reason of a failure to standard error."""
     options = _parser().parse_args(arguments)
     try:
         status: int = options.command(options)
@@ -28,18 +28,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m harness.report", description=__doc__.partition(": ")[2])
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    page = commands.add_parser("page", help="one HTML file that needs nothing else")
+    page = commands.add_parser("page", help="write one self-contained HTML file")
     _add_folder(page)
     page.add_argument("--to", type=Path, help="the file to write (default: FOLDER/report.html)")
-    told = "compare records of different sweeps and machines, too, which times alone do not bear out"
+    told = "also compare records of different sweeps and machines, although their times are not comparable"
     page.add_argument("--across", action="store_true", help=told)
     page.set_defaults(command=_page)
-    figures = commands.add_parser("figures", help="figures for papers (needs the extra 'figures')")
+    figures = commands.add_parser("figures", help="write figures for papers (needs the extra 'figures')")
     _add_folder(figures)
     figures.add_argument("--to", type=Path, help="the folder to write into (default: FOLDER/figures)")
-    figures.add_argument("--format", default="svg", help="svg, pdf, png, or several with commas (default: svg)")
+    figures.add_argument("--format", default="svg", help="svg, pdf, png, or a comma-separated list (default: svg)")
     figures.set_defaults(command=_figures)
-    layout = commands.add_parser("layout", help="the paper's table or figure that the sweep of a preset ends with")
+    layout = commands.add_parser("layout", help="write the paper's table or figure of a preset's sweep")
     layout.add_argument("folder", type=Path, metavar="FOLDER", help="the folder of one sweep")
     layout.set_defaults(command=_layout)
     return parser
@@ -47,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_folder(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="results, or the folder of one sweep")
-    parser.add_argument("--baseline", help="the engine that speed-ups are over (default: the one the sweep named)")
+    parser.add_argument("--baseline", help="the baseline engine of speed-ups (default: that of the sweep)")
 
 
 def _baseline(options: argparse.Namespace, results: Results) -> str | None:
@@ -85,7 +85,7 @@ def _layout(options: argparse.Namespace) -> int:
 
 
 def _say(text: str) -> None:
-    print(text)  # noqa: T201  this is the command's answer
+    print(text)  # noqa: T201  the command's output
 
 
 if __name__ == "__main__":

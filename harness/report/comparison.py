@@ -1,4 +1,4 @@
-"""Which records may be compared, and what comes of it."""
+"""Decide which records are comparable, and compare them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from harness.report.units import seconds_range
 
 Group = tuple[str, str, str, str]
 UNEQUAL_CONVERGENCE = "not comparable: did not converge"
-_HASH_LENGTH = 8  # characters of a content hash that are shown
+_HASH_LENGTH = 8  # displayed characters of a content hash
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times faster than the baseline, between ``low`` and ``high`` with at least ``confidence``.
+    """The speed-up over the baseline; it is between ``low`` and ``high`` with at least ``confidence``.
 
-    ``sufficient``: both times have enough samples for a verdict. Where they have not, no interval is shown either.
+    ``sufficient``: both times have enough samples for a verdict. Otherwise no interval is shown either.
     """
 
     value: float
@@ -32,12 +32,12 @@ class Ratio:
 
     @property
     def decided(self) -> bool:
-        """Whether the interval holds with enough confidence and excludes 1."""
+        """True if the interval has enough confidence and excludes 1."""
         return self.sufficient and not self.low <= 1.0 <= self.high
 
     @property
     def doubt(self) -> str:
-        """Why the ratio is not decided."""
+        """Reason why the ratio is not decided."""
         return "no difference" if self.sufficient else "too few samples"
 
 
@@ -47,14 +47,14 @@ def sufficient(solve: Solve) -> bool:
 
 
 def interval_text(solve: Solve) -> str:
-    """Return the interval of a time in the unit of its median, or why it is withheld."""
+    """Return the interval of a time in the unit of its median, or the reason why it is withheld."""
     if not sufficient(solve):
         return f"{len(solve['samples'])} of {FEWEST_SAMPLES} samples"
     return seconds_range(solve["low"], solve["high"], solve["median"])
 
 
 def confidence_note(records: Sequence[Record]) -> str:
-    """Return a sentence with the least confidence of the intervals of some records; empty where they have none."""
+    """Return a sentence with the lowest confidence of the records' intervals; empty if there are no times."""
     solves = [record["solve"] for record in records if record["outcome"] == Outcome.OK]
     solves += [solve for record in records if (solve := accurate(record))]
     shown = [solve["confidence"] for solve in solves if solve and sufficient(solve)]
@@ -77,12 +77,12 @@ def _percent(share: float) -> str:
 
 
 def contents_of(record: Record) -> str | None:
-    """Return the hash of the contents of a record's graph; None for a run that did not get so far."""
+    """Return the content hash of a record's graph; None if the run failed before opening it."""
     return record["graph"].get("content_hash") if record["graph"] else None
 
 
 def changed_graphs(records: Sequence[Record]) -> dict[str, list[str]]:
-    """Return the graphs of which the records hold several contents, each with the hashes of its contents."""
+    """Return the graphs that have several contents among the records, with their content hashes."""
     found: dict[str, dict[str, None]] = {}
     for record in records:
         contents = contents_of(record)
@@ -92,16 +92,16 @@ def changed_graphs(records: Sequence[Record]) -> dict[str, list[str]]:
 
 
 def changed_graph_notes(records: Sequence[Record]) -> list[str]:
-    """Return a sentence for each graph whose contents changed between the records."""
+    """Return a sentence for each graph whose content changed between the records."""
     return [
         f"graph {graph!r} had {len(hashes)} different contents ({', '.join(map(_short, hashes))}): it changed between "
-        "cells, and cells are compared only within one of them"
+        "cells; only cells of equal content are compared"
         for graph, hashes in changed_graphs(records).items()
     ]
 
 
 def graph_name(record: Record, name: str, changed: Collection[str]) -> str:
-    """Return ``name``, with the contents of the record's graph where the graph is among the ``changed`` ones."""
+    """Return ``name``, with the content hash of the record's graph if that is one of the ``changed`` graphs."""
     contents = contents_of(record)
     if contents is None or record["labels"]["graph"] not in changed:
         return name
@@ -113,9 +113,9 @@ def _short(contents: str) -> str:
 
 
 def group_of(record: Record, changed: Collection[str] = ()) -> Group:
-    """Return what records of one group share: graph, algorithm, features, limit of supersteps.
+    """Return the key of a record's group: graph, algorithm, features, limit of supersteps.
 
-    ``changed``: graphs of several contents, which are part of the name there.
+    ``changed``: graphs with several contents; their names include the content hash.
     """
     labels, config = record["labels"], record["config"]
     k = record["features"] if record["features"] is not None else config["features"]
@@ -124,10 +124,10 @@ def group_of(record: Record, changed: Collection[str] = ()) -> Group:
 
 
 def grouped(records: Sequence[Record]) -> list[tuple[Group, list[Record]]]:
-    """Return records by group, both in the order met.
+    """Return the groups of records; groups and records are in order of first occurrence.
 
-    A record that failed before its features, or the contents of its graph, were known joins the first group that
-    agrees in everything else.
+    A record that failed before its number of features or its graph's content was known joins the first group that
+    matches in everything else.
     """
     changed = changed_graphs(records)
     groups: dict[Group, list[Record]] = {}
@@ -144,7 +144,7 @@ def grouped(records: Sequence[Record]) -> list[tuple[Group, list[Record]]]:
 
 
 def _may_join(record: Record, wanted: Group, group: Group, changed: Mapping[str, Sequence[str]]) -> bool:
-    """Return whether a record of an unknown k or unknown contents may stand in a group."""
+    """Return whether a record with an unknown k or unknown content may join a group."""
     graph = record["labels"]["graph"]
     names = {graph, *(f"{graph} (contents {_short(contents)})" for contents in changed.get(graph, ()))}
     same_graph = group[0] == wanted[0] or (contents_of(record) is None and group[0] in names)
@@ -153,16 +153,16 @@ def _may_join(record: Record, wanted: Group, group: Group, changed: Mapping[str,
 
 
 def baseline_of(records: Sequence[Record], engine: str | None) -> Record | None:
-    """The ok record of the baseline engine in a group, with its default schedule if there is one; else None."""
+    """Return the ok record of the baseline engine in a group, preferably of its default schedule; else None."""
     candidates = [r for r in records if r["config"]["engine"] == engine and r["outcome"] == Outcome.OK]
     return min(candidates, key=lambda record: record["labels"]["engine"] != engine, default=None)
 
 
 def ratio(record: Record, baseline: Record | None, *, forced: bool = False, to_accuracy: bool = True) -> Ratio | None:
-    """Return the speed-up of a record over the baseline; None where there is none, see :func:`obstacle`.
+    """Return the speed-up of a record over the baseline; None if there is none, see :func:`obstacle`.
 
-    It is that of the times to equal accuracy where both have one and ``to_accuracy`` is true, else that of the runs to
-    their own stop. ``forced`` compares times of different sweeps and machines too.
+    It compares the times to equal accuracy if both records have one and ``to_accuracy`` is true, else the complete
+    runs. ``forced`` also compares times of different sweeps and machines.
     """
     if baseline is None or record is baseline or obstacle(record, baseline):
         return None
@@ -175,25 +175,25 @@ def ratio(record: Record, baseline: Record | None, *, forced: bool = False, to_a
 
 
 def accurate(record: Record) -> Solve | None:
-    """Return the timed runs to equal accuracy of a record that is ok; None where there are none."""
+    """Return the timed runs to equal accuracy of an ok record; None if there are none."""
     accuracy = record["accuracy"]
     return accuracy["solve"] if accuracy is not None and record["outcome"] == Outcome.OK else None
 
 
 def accuracy_note(records: Sequence[Record]) -> str:
-    """Return a sentence on the times to equal accuracy among some records; empty where there are none."""
+    """Return a sentence that explains times to equal accuracy; empty if no record has one."""
     if not any(accurate(record) for record in records):
         return ""
     return (
         "To accuracy: the run to the first superstep whose answer is within the program's bound of the converged "
-        "answer. Speed-ups compare these times where both rows have one, and whole runs elsewhere."
+        "answer. Speed-ups compare these times if both rows have one, else complete runs."
     )
 
 
 def obstacle(record: Record, baseline: Record | None) -> str:
-    """Return why two answers do not allow a speed-up although both are right; empty where they do.
+    """Return why two ok records have no speed-up; empty if they are comparable.
 
-    A run that converged did other work than one that stopped at its limit of supersteps, and so did runs on different
+    A converged run did different work than one that stopped at its limit of supersteps; so did runs on different
     contents of a graph.
     """
     if baseline is None or not _both_ok(record, baseline):
@@ -204,10 +204,10 @@ def obstacle(record: Record, baseline: Record | None) -> str:
 
 
 def ratio_of(mine: Solve, theirs: Solve) -> Ratio | None:
-    """Return how many times faster ``mine`` is than ``theirs``; None where ``mine`` is too short for the clock.
+    """Return how many times faster ``mine`` is than ``theirs``; None if ``mine`` is too short for the clock.
 
-    The samples of both are independent, so both intervals hold with the product of their confidences, and the interval
-    of the ratio at least then.
+    The samples are independent, so both intervals hold together with the product of their confidences. The interval of
+    the ratio holds with at least this confidence.
     """
     if not mine["low"] or not mine["median"]:
         return None

@@ -1,4 +1,4 @@
-"""Where text goes: rich on a terminal, plain lines elsewhere."""
+"""Text output: Rich on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ import sys
 from rich.console import Console, ConsoleRenderable
 from rich.text import Text
 
-# Text that is piped into a file should not be folded to the 80 columns that rich assumes there. Tables get there what
-# they need, so that nothing of them is folded or cut off.
+# Piped text must not be wrapped to the 80 columns that Rich assumes. Piped tables get their full width, so that nothing
+# is wrapped or truncated.
 _WIDTH_ELSEWHERE = 180
 _ANY_WIDTH = 10_000
 
 
 def console() -> Console:
-    """A console on standard output as it is now."""
+    """Return a console on the current standard output."""
     on_terminal = sys.stdout.isatty()
     return Console(highlight=False, width=None if on_terminal else _WIDTH_ELSEWHERE)
 
 
 def show_table(out: Console, shown: ConsoleRenderable) -> None:
-    """Print a table within a terminal; elsewhere as wide as it is."""
+    """Print a table: fitted to the width of a terminal, elsewhere at its full width."""
     if not out.is_terminal:
         out = Console(file=out.file, highlight=False, width=max(_WIDTH_ELSEWHERE, widest(shown)))
     out.print(shown)
 
 
 def widest(shown: ConsoleRenderable) -> int:
-    """Return the number of characters at which nothing is folded."""
+    """Return the width in characters at which nothing is wrapped."""
     return Console(width=_ANY_WIDTH).measure(shown).maximum
 
 
 def as_text(shown: ConsoleRenderable) -> str:
-    """What a console would print, as plain lines for a file."""
+    """Return the output of a console as plain lines for a file."""
     lines = io.StringIO()
     show_table(Console(file=lines, highlight=False), shown)
     return lines.getvalue()
 
 
 def literal(text: str, style: str = "") -> Text:
-    """``text`` as it stands: names from files and plugins are no markup, and control characters do nothing."""
+    """Return ``text`` without interpreting markup; each non-printable character except line feeds becomes U+FFFD."""
     signs = (sign if sign.isprintable() or sign == "\n" else "\N{REPLACEMENT CHARACTER}" for sign in text)
     return Text("".join(signs), style)

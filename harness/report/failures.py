@@ -1,4 +1,4 @@
-"""What went wrong in a sweep: each reason once, with the cells that it stopped and the lines that tell most."""
+"""Failures of a sweep: each reason once, with the failed cells and the most relevant lines of output."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from harness.records import Record
 from harness.records.outcome import Outcome
 
-# Outcomes whose reason says all; for the others the last lines of the output help.
+# Outcomes whose reason is sufficient; for the others the last lines of the output help.
 _SELF_EXPLAINING = (
     Outcome.UNSUPPORTED,
     Outcome.INVALID_INPUT,
@@ -21,7 +21,7 @@ _SELF_EXPLAINING = (
 
 @dataclass(frozen=True)
 class Failure:
-    """An outcome other than ok with its reason, the records that share it, and what the first of them printed."""
+    """An outcome other than ok with its reason, the records that share both, and the output of the first."""
 
     outcome: Outcome
     reason: str
@@ -29,7 +29,7 @@ class Failure:
     output: tuple[str, ...]
 
     def telling(self, count: int) -> tuple[str, ...]:
-        """The ``count`` lines of the output that say most: the last, or those where the interpreter was struck down."""
+        """Return at most ``count`` relevant lines of output: the last, or those from a fatal interpreter error on."""
         if self.outcome in _SELF_EXPLAINING:
             return ()
         fatal = [number for number, line in enumerate(self.output) if line.startswith("Fatal Python error")]
@@ -37,7 +37,7 @@ class Failure:
 
 
 def failures(records: Sequence[Record]) -> list[Failure]:
-    """Every reason among ``records`` for which a cell is not ok, in the order met."""
+    """Return every failure among ``records``, in order of first occurrence."""
     reasons: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         if record["outcome"] != Outcome.OK:

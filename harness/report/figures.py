@@ -1,4 +1,4 @@
-"""Figures for papers, as SVG, PDF or PNG: what the page draws, with Matplotlib (the extra ``figures``)."""
+"""Figures for papers as SVG, PDF or PNG: the charts of the page, drawn with Matplotlib (the extra ``figures``)."""
 
 from __future__ import annotations
 
@@ -27,32 +27,32 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = ("svg", "pdf", "png")
-# Width of a column of text in inches, and what is drawn in it; every line has its colour and its marker.
+# Size of a figure in inches, for one column of text; every line has its own colour and marker.
 _WIDTH, _HEIGHT = 4.6, 3.0
 _COLOURS = ("#0b62c4", "#bd4409", "#0b7a4b", "#8430a6", "#7a6500", "#bf1658", "#59616b", "#087886")
 _MARKERS = "os^DvPX*"
-# Matplotlib types the names of its settings as literals, release by release.
+# Matplotlib declares the names of its settings as literal types, which change between releases.
 _SETTINGS: Any = {
     "font.size": 9.0,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "text.parse_math": False,  # a dollar sign in the name of a graph is a dollar sign
-    "svg.hashsalt": "onyx-harness",  # the same records give the same file
-    "svg.fonttype": "none",  # text stays text
+    "text.parse_math": False,  # a dollar sign in a graph's name is not mathematics
+    "svg.hashsalt": "onyx-harness",  # equal records give equal files
+    "svg.fonttype": "none",  # keep text as text
 }
 
 
 def write_figures(
     folder: Path, records: Sequence[Record], baseline: str | None, formats: Sequence[str] = ("svg",)
 ) -> list[tuple[Path, str]]:
-    """Draw everything that the records hold into ``folder``: each file with what it shows.
+    """Draw all figures of the records into ``folder``; return the path and the title of each file.
 
-    Files are numbered, since names of graphs and engines are no file names. Raises ImportError, naming the extra, where
-    Matplotlib is not installed, and ValueError for a format that is none of FORMATS.
+    Files are numbered, because names of graphs and engines are not valid file names. Raises ImportError, naming the
+    extra, if Matplotlib is not installed, and ValueError for a format that is not in FORMATS.
     """
     unknown = sorted(set(formats) - set(FORMATS))
     if unknown:
-        raise ValueError(f"there is no figure format {unknown[0]!r} (there are: {', '.join(FORMATS)})")
+        raise ValueError(f"figure format {unknown[0]!r} is unknown; choose one of {', '.join(FORMATS)}")
     written = []
     with settings():
         folder.mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ def write_figures(
 
 @contextmanager
 def settings() -> Iterator[None]:
-    """Matplotlib's settings for all our figures; ImportError, naming the extra, where it is not installed."""
+    """Apply Matplotlib's settings of all figures. Raises ImportError, naming the extra, if it is not installed."""
     try:
         import matplotlib as mpl
     except ImportError as error:
@@ -94,7 +94,7 @@ def _figures(records: Sequence[Record], baseline: str | None) -> Iterator[tuple[
 
 
 def features_figure(panel: Panel, styles: dict[str, int]) -> Figure:
-    """Median time over features, both logarithmic, with the intervals as bars."""
+    """Draw median time over features, both logarithmic, with intervals as error bars."""
     figure, axes = _new()
     for line in panel.lines:
         k = [point[0] for point in line.points]
@@ -114,7 +114,7 @@ def features_figure(panel: Panel, styles: dict[str, int]) -> Figure:
 
 
 def supersteps_figure(group: Comparison, styles: dict[str, int]) -> Figure:
-    """Active vertices before every superstep; nothing active is drawn below one."""
+    """Draw the active vertices before every superstep; 0 is drawn as 0.5."""
     figure, axes = _new()
     for record in group.records:
         steps = active_vertices(record)
@@ -130,7 +130,7 @@ def supersteps_figure(group: Comparison, styles: dict[str, int]) -> Figure:
 
 
 def phases_figure(group: Comparison) -> Figure:
-    """Seconds of every phase, stacked, a bar an engine, with one solve among them."""
+    """Draw the seconds of every phase, including one solve, as one stacked bar per engine."""
     figure, axes = _new()
     records = [record for record in group.records if record["phases"]]
     labels = [engine_label(record) for record in records]
@@ -151,7 +151,7 @@ def phases_figure(group: Comparison) -> Figure:
 
 
 def speed_up_figure(groups: Sequence[Comparison], engines: list[str], baseline: str) -> Figure:
-    """The heat map: a row a comparison, a column an engine; ``~``: no difference, ``?``: too few samples."""
+    """Draw the heat map: a row per comparison, a column per engine; ``~``: no difference, ``?``: too few samples."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(1.6 + 0.85 * len(engines), 0.9 + 0.26 * len(groups)), layout="constrained")
@@ -172,7 +172,7 @@ def speed_up_figure(groups: Sequence[Comparison], engines: list[str], baseline: 
 
 
 def _speed_up(group: Comparison, record: Record) -> tuple[str, float | None]:
-    """What a square says, and its shade from 0 (four times slower) to 1 (four times faster)."""
+    """Return the text of a square and its shade: 0.5 for a ratio of 1, 0.14 and 0.86 for a factor of 4 and more."""
     if record["outcome"] != Outcome.OK:
         return record["outcome"].replace("_", "\n"), None
     if record is group.baseline:
@@ -182,7 +182,7 @@ def _speed_up(group: Comparison, record: Record) -> tuple[str, float | None]:
         return "n/c" if group.obstacle(record) else "", None
     if not found.decided:
         return "~" if found.sufficient else "?", 0.5
-    # Half of the colour map on either side, without its darkest ends, on which black is hard to read.
+    # 0.36 of the colour map on either side: black text is hard to read on its darkest ends.
     return f"{found.value:.3g}", 0.5 + 0.36 * max(-1.0, min(1.0, math.log2(found.value) / 2))
 
 
@@ -207,7 +207,7 @@ def _map(name: str, place: float) -> tuple[float, float, float, float]:
 
 
 def logarithmic(axes: Axes) -> None:
-    """Make the axis of values logarithmic, its numbers in plain text: formulas, its own way, are not set."""
+    """Make the y axis logarithmic with plain-text numbers; Matplotlib's default formatter needs math text."""
     from matplotlib.ticker import LogFormatter
 
     axes.set_yscale("log")
@@ -216,14 +216,14 @@ def logarithmic(axes: Axes) -> None:
 
 
 def over_features(axes: Axes, ticks: Sequence[int]) -> None:
-    """Make the axis at the bottom logarithmic, with these numbers of features and no others."""
+    """Make the x axis logarithmic with ticks only at these numbers of features."""
     axes.set_xscale("log")
     axes.set_xticks(ticks, [str(k) for k in ticks])
     axes.set_xticks([], minor=True)
 
 
 def style(place: int) -> tuple[str, str]:
-    """Colour and marker of the line or bar in this place."""
+    """Return the colour and the marker of the line or bar at this position."""
     return _COLOURS[place % len(_COLOURS)], _MARKERS[place % len(_MARKERS)]
 
 

@@ -1,12 +1,12 @@
-"""Results laid out as a paper's table or figure: a row an algorithm and graph, a column an engine with its options.
+"""Layouts of results as a paper's table or figure: one row per algorithm and graph, one column per engine and options.
 
 A layout is plain data, the key ``layout`` of a configuration::
 
-    title: what stands above it
+    title: the title
     kind: table, lines (over features), dots (over graphs) or memory (transactions, over graphs)
     columns:
-      NAME: {engine: onyx, change_driven: false}   # the engine, and the schedule options that make it this column
-    first: NAME     # its times, the other columns being so many times as fast; null: times in every column
+      NAME: {engine: ENGINE, OPTION: VALUE}   # records of this engine with these schedule options
+    first: NAME     # shows times; the other columns show speed-ups over it; null: times in every column
     names: {label_propagation: LP}   # short names of algorithms and graphs
 """
 
@@ -26,18 +26,18 @@ from harness.report.console import literal
 from harness.report.units import seconds
 
 KINDS = ("table", "lines", "dots", "memory")
-_RENAMED_KINDS = {"bars": "dots"}  # in sweeps of earlier versions
+_RENAMED_KINDS = {"bars": "dots"}  # names in sweeps of earlier versions
 _KEYS = ("title", "kind", "columns", "first", "names")
 OUT_OF_MEMORY, NO_DIFFERENCE, TOO_FEW, NOT_COMPARABLE, NOTHING = "X", "~", "?", "n/c", "-"
 
 
 class LayoutError(ValueError):
-    """A layout cannot be meant; the message names the key."""
+    """A layout is invalid; the message names the key."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """See the module. ``columns``: engine and options by name."""
+    """A layout; the module documents the fields. ``columns``: engine and options by name."""
 
     title: str
     kind: str
@@ -47,7 +47,7 @@ class Layout:
 
     @classmethod
     def from_plain(cls, data: Any) -> Layout:
-        """Read a layout; LayoutError when it is none."""
+        """Read a layout from plain data. Raises LayoutError if it is invalid."""
         if not isinstance(data, Mapping) or set(data) - set(_KEYS):
             raise LayoutError(f"layout is {data!r}; it must have the keys {', '.join(_KEYS)} and no others")
         layout = cls(
@@ -63,21 +63,21 @@ class Layout:
             if not isinstance(column, Mapping) or "engine" not in column:
                 raise LayoutError(f"layout.columns.{name} is {column!r}; it must name an engine: {{engine: onyx}}")
         if layout.kind == "memory" and layout.first is None:
-            raise LayoutError("layout.first is null; memory transactions are shown over those of a column: name it")
+            raise LayoutError("layout.first is null; memory transactions are shown relative to a column: name it")
         if layout.first is not None and layout.first not in columns:
-            raise LayoutError(f"layout.first is {layout.first!r}, which is no column (there are: {', '.join(columns)})")
+            raise LayoutError(f"layout.first is {layout.first!r}, not one of the columns: {', '.join(columns)}")
         if not isinstance(layout.names, Mapping):
             raise LayoutError(f"layout.names is {layout.names!r}; give NAME: SHORT")
         return layout
 
     def plain(self) -> dict[str, Any]:
-        """As `from_plain` reads it."""
+        """Return the plain data that `from_plain` reads."""
         columns = {name: dict(column) for name, column in self.columns.items()}
         return {"title": self.title, "kind": self.kind, "columns": columns, "first": self.first,
                 "names": dict(self.names)}  # fmt: skip
 
     def column_of(self, record: Record) -> str | None:
-        """The first column that a record belongs in; None for none."""
+        """Return the first column that a record belongs to, or None."""
         schedule = {**record["config"]["schedule"], "engine": record["config"]["engine"]}
         for name, column in self.columns.items():
             if all(schedule.get(key) == value for key, value in column.items()):
@@ -85,7 +85,7 @@ class Layout:
         return None
 
     def name_of(self, record: Record, what: str) -> str:
-        """The short name of a record's algorithm or graph, or the label that tables give it."""
+        """Return the short name of a record's algorithm or graph, or its label in tables."""
         return str(self.names.get(record["config"][what], record["labels"][what]))
 
 
@@ -95,7 +95,7 @@ def _kind(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Row:
-    """The records of one algorithm on one graph with k features, by column."""
+    """The records of one algorithm on one graph with one number of features, by column."""
 
     algorithm: str
     graph: str
@@ -104,10 +104,10 @@ class Row:
 
 
 def rows_of(layout: Layout, records: Sequence[Record]) -> list[Row]:
-    """The rows, those of one algorithm together, otherwise in the order met.
+    """Return the rows, grouped by algorithm, otherwise in order of first occurrence.
 
-    A cell that failed before its features were known stands in the row of the others. A graph whose contents changed
-    between the records has a row for each of its contents.
+    A cell that failed before its number of features was known joins the row of the others. A graph whose content
+    changed between the records has a row for each content.
     """
     changed = changed_graphs(records)
     cells: dict[tuple[str, str, str], dict[str, Record]] = {}
@@ -128,7 +128,7 @@ def rows_of(layout: Layout, records: Sequence[Record]) -> list[Row]:
 
 
 def layout_table(layout: Layout, records: Sequence[Record]) -> Table:
-    """The table: times, or in all columns but the first how many times as fast as that one; the best is bold."""
+    """Return the table: times in the first column, speed-ups over it in the others; the fastest is bold."""
     rows = rows_of(layout, records)
     several = len({row.features for row in rows}) > 1
     table = Table(pad_edge=False)
@@ -152,7 +152,7 @@ def layout_table(layout: Layout, records: Sequence[Record]) -> Table:
 
 
 def legend(layout: Layout, records: Sequence[Record]) -> list[str]:
-    """What the signs in the table mean, of those that stand in it."""
+    """Explain the signs that occur in the table."""
     shown = {cell_text(layout, row, name) for row in rows_of(layout, records) for name in layout.columns}
     told = {
         OUT_OF_MEMORY: f"{OUT_OF_MEMORY}: out of memory",
@@ -165,18 +165,18 @@ def legend(layout: Layout, records: Sequence[Record]) -> list[str]:
 
 
 def outcome_sign(record: Record) -> str:
-    """What stands in the place of a time: X for out of memory, as papers have it, else the outcome."""
+    """Return the text shown instead of a time: X for out of memory, as in papers, else the outcome."""
     return OUT_OF_MEMORY if record["outcome"] == Outcome.OUT_OF_MEMORY else str(record["outcome"])
 
 
 def cell_text(layout: Layout, row: Row, name: str) -> str:
-    """Return what stands in a column of a row: a time, a speed-up over the first column, or a sign."""
+    """Return the text of a column in a row: a time, a speed-up over the first column, or a sign."""
     record, first = row.cells.get(name), row.cells.get(layout.first or "")
     if record is None:
         return NOTHING
     if record["outcome"] != Outcome.OK or record["solve"] is None:
         return outcome_sign(record)
-    found = ratio(record, first, to_accuracy=False)  # of the times that the first column shows
+    found = ratio(record, first, to_accuracy=False)  # compares the times that the first column shows
     if found is None:
         return NOT_COMPARABLE if obstacle(record, first) else seconds(record["solve"]["median"])
     if not found.sufficient:
@@ -185,7 +185,7 @@ def cell_text(layout: Layout, row: Row, name: str) -> str:
 
 
 def _fastest(row: Row) -> str | None:
-    """The column whose time is below all others', the intervals not overlapping."""
+    """Return the column whose time is below all others with non-overlapping intervals, or None."""
     timed = {n: r for n, r in row.cells.items() if r["outcome"] == Outcome.OK and r["solve"] is not None}
     if len(timed) < 2:
         return None

@@ -1,5 +1,4 @@
-"""A layout as a figure: lines over features, dots over graphs, memory transactions (with Matplotlib, the extra
-``figures``)."""
+"""Draw a layout with Matplotlib (the extra ``figures``): lines over features, dots over graphs, memory transactions."""
 
 from __future__ import annotations
 
@@ -24,9 +23,9 @@ _ACROSS = 3  # panels side by side
 
 
 def write_layout_figure(stem: Path, layout: Layout, records: Sequence[Record]) -> list[Path]:
-    """Draw a layout as ``stem``.svg and .png; no file for a table, or where there is nothing to draw.
+    """Draw a layout as ``stem``.svg and .png; return the paths. A table or an empty layout gives no file.
 
-    Raises ImportError, naming the extra, where Matplotlib is not installed.
+    Raises ImportError, naming the extra, if Matplotlib is not installed.
     """
     rows = rows_of(layout, records)
     if layout.kind == "table" or not rows:
@@ -44,9 +43,9 @@ def write_layout_figure(stem: Path, layout: Layout, records: Sequence[Record]) -
 
 
 def _lines(layout: Layout, rows: Sequence[Row]) -> Figure:
-    """A panel an algorithm and graph: milliseconds over features, both logarithmic; X where there is no time.
+    """Draw one panel per algorithm and graph: ms over features, both logarithmic; X marks a missing time.
 
-    On the right axis, dashed, stand atomic transactions, where the records have them.
+    The right axis shows atomic transactions, dashed, if the records have them.
     """
     panels: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
@@ -77,7 +76,7 @@ def _lines(layout: Layout, rows: Sequence[Row]) -> Figure:
 
 
 def _transactions(layout: Layout, rows: Sequence[Row], axes: Axes) -> None:
-    """Draw atomic transactions over features on an axis at the right; nothing where no record has any."""
+    """Draw atomic transactions over features on a right axis, if any record has them."""
     found = {
         name: [
             (int(row.features), met) for row in rows if (met := _atomic_transactions(row.cells.get(name))) is not None
@@ -98,17 +97,17 @@ def _transactions(layout: Layout, rows: Sequence[Row], axes: Axes) -> None:
 
 
 def _atomic_transactions(record: Record | None) -> float | None:
-    """Of a superstep in which every vertex is active: counted by the hardware, or else modelled."""
+    """Return the atomic transactions of a superstep in which every vertex is active, by counters or else the model."""
     memory: Any = None if record is None else record.get("memory")
     counted = None if memory is None else memory["counters"] or memory["model"]
     return None if counted is None else float(counted["atomics"]["transactions"])
 
 
 def _dots(layout: Layout, rows: Sequence[Row]) -> Figure:
-    """Draw a panel for each algorithm: milliseconds, logarithmic, as dots with intervals, a group for each graph.
+    """Draw one panel per algorithm: ms, logarithmic, as dots with intervals, one group per graph.
 
-    Dots, since the length of a bar means nothing on an axis without a zero. Above each dot stands what the table says
-    of it: the speed-up over the first column, or why there is none. The outcome stands where there is no time.
+    Bars would be misleading, because a logarithmic axis has no zero. Above each dot is the text of the table: the
+    speed-up over the first column, or a sign. A missing time is replaced by the outcome.
     """
     panels: dict[str, list[Row]] = {}
     for row in rows:
@@ -131,7 +130,7 @@ def _dots(layout: Layout, rows: Sequence[Row]) -> Figure:
 
 
 def _column_of_dots(axes: Axes, layout: Layout, rows: Sequence[Row], name: str, offset: float) -> None:
-    """Draw the times of one column, ``offset`` beside the places of the rows, with intervals and signs."""
+    """Draw the times of one column, shifted by ``offset`` from the rows' positions, with intervals and signs."""
     colour, marker = style(list(layout.columns).index(name))
     axes.plot([], [], color=colour, marker=marker, ls="", label=name)
     for place, row in enumerate(rows):
@@ -150,7 +149,7 @@ def _column_of_dots(axes: Axes, layout: Layout, rows: Sequence[Row], name: str, 
 
 
 def _memory(layout: Layout, pairs: Sequence[Pair]) -> Figure:
-    """A panel an algorithm and number of features."""
+    """Draw one panel per algorithm and number of features."""
     panels: dict[tuple[str, str], list[Pair]] = {}
     for pair in pairs:
         panels.setdefault((pair.row.algorithm, pair.row.features), []).append(pair)
@@ -162,13 +161,13 @@ def _memory(layout: Layout, pairs: Sequence[Pair]) -> Figure:
 
 
 def _logarithmic(axes: Axes, rows: Sequence[Row]) -> None:
-    """Times on a logarithmic axis, which wants one at least."""
+    """Make the axis of times logarithmic if there is at least one time."""
     if any(_milliseconds(record) for row in rows for record in row.cells.values()):
         logarithmic(axes)
 
 
 def _spread(records: Sequence[Record]) -> list[list[float]]:
-    """Return how far the intervals of timed records reach below and above their medians; 0 where one is withheld."""
+    """Return the distances in ms from the medians down to ``low`` and up to ``high``; 0 for a withheld interval."""
     ends: list[list[float]] = [[], []]
     for record in records:
         solve = record["solve"]

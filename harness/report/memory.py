@@ -1,4 +1,4 @@
-"""Memory transactions laid out as figures 7.1 and 7.2 of the Onyx thesis: columns of a layout over its first one."""
+"""Memory transactions as in the thesis, figures 7.1 and 7.2: columns of a layout relative to its first one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SOURCES = ("model", "counters")  # as records name them
 
 @dataclass(frozen=True)
 class Pair:
-    """A column's memory transactions (``own``) and those of the ``first``, as records keep them, by one ``source``."""
+    """Memory transactions of a column (``own``) and of the ``first`` column, as in records, from one ``source``."""
 
     row: Row
     column: str
@@ -28,19 +28,19 @@ class Pair:
 
     @property
     def efficiency(self) -> float | None:
-        """Global load efficiency over that of the first column; None where one of them loads nothing."""
+        """Global load efficiency over that of the first column; None if one of them has no loads."""
         own, first = self.own["load_efficiency"], self.first["load_efficiency"]
         return own / first if own and first else None
 
     @property
     def atomics(self) -> float | None:
-        """Atomic transactions over those of the first column; None where that has none."""
+        """Atomic transactions over those of the first column; None if that has none."""
         first = self.first["atomics"]["transactions"]
         return self.own["atomics"]["transactions"] / first if first else None
 
 
 def pairs_of(layout: Layout, records: Sequence[Record]) -> Iterator[Pair]:
-    """What there is to compare, row by row, then by column and source."""
+    """Yield the available pairs by row, then by column and source."""
     for row in rows_of(layout, records):
         for column in layout.columns:
             for source in SOURCES:
@@ -50,8 +50,11 @@ def pairs_of(layout: Layout, records: Sequence[Record]) -> Iterator[Pair]:
 
 
 def memory_table(layout: Layout, records: Sequence[Record]) -> Table:
-    """Load efficiency of the first column and how many times as much the others have; their atomic transactions, and
-    how many times as many these are."""
+    """Return the table of load efficiency and atomic transactions.
+
+    It shows the load efficiency of the first column and the ratio of each other column to it, then the atomic
+    transactions of each other column and their ratio to those of the first.
+    """
     pairs = list(pairs_of(layout, records))
     table = Table(pad_edge=False)
     for name in ("", "graph", "k", "", "by"):
@@ -72,24 +75,24 @@ def memory_table(layout: Layout, records: Sequence[Record]) -> Table:
 
 
 def memory_legend(layout: Layout, records: Sequence[Record]) -> list[str]:
-    """What the table is about, and why cells are missing from it."""
+    """Explain the table and why cells are missing from it."""
     told = [f"one superstep in which every vertex is active; times: over {layout.first}"]
     for row in rows_of(layout, records):
         for name, record in row.cells.items():
             memory = record["memory"]
             reason = record["reason"] if memory is None else memory["told"]
             if reason or memory is None:
-                told.append(f"{row.algorithm}, {row.graph}, {name}: {reason or 'say memory=model or memory=counters'}")
+                told.append(f"{row.algorithm}, {row.graph}, {name}: {reason or 'set memory=model or memory=counters'}")
     return list(dict.fromkeys(told))
 
 
 def times(ratio: float | None) -> str:
-    """A ratio as tables show it."""
+    """Format a ratio for tables."""
     return NOTHING if ratio is None else f"{ratio:.3g}x"
 
 
 def count(number: float) -> str:
-    """A count in three digits, with thousands as k, millions as M, thousand millions as G."""
+    """Format a count with three digits and the suffix k (10^3), M (10^6) or G (10^9)."""
     for factor, sign in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= factor:
             return f"{number / factor:.3g} {sign}"

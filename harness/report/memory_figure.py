@@ -1,4 +1,4 @@
-"""Figures 7.1 and 7.2 of the Onyx thesis: load efficiency and atomic transactions, normalised."""
+"""Draw normalised load efficiency and atomic transactions, as in the thesis, figures 7.1 and 7.2."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ HATCH = {"model": "", "counters": "///"}
 
 
 def draw_memory(axes: Axes, pairs: Sequence[Pair], first: str) -> None:
-    """Two bars a graph, column and source: how many times the load efficiency and the atomic transactions of the first
-    column. Above them stand the load efficiency of that one, and the atomic transactions of the other."""
+    """Draw two bars per graph, column and source: load efficiency and atomic transactions, over the first column's.
+
+    Above the bars are the load efficiency of the first column and the atomic transactions of the bar's column.
+    """
     graphs = list(dict.fromkeys(pair.row.graph for pair in pairs))
     kinds = list(dict.fromkeys((pair.column, pair.source) for pair in pairs))
     width = 0.8 / (2 * len(kinds))

@@ -1,4 +1,4 @@
-"""Progress of a sweep: a line when a cell has ended, and on a terminal what is running meanwhile."""
+"""Progress of a sweep: a line for each finished cell and, on a terminal, the running cells."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _STYLES = {Outcome.OK: "green", Outcome.UNSUPPORTED: "yellow"}
 
 
 def outcome_text(outcome: str) -> Text:
-    """An outcome in its colour: green for ok, yellow for unsupported, red for a failure."""
+    """Return an outcome in its colour: green for ok, yellow for unsupported, red for a failure."""
     return Text(outcome, _STYLES.get(Outcome(outcome), "bold red"))
 
 
 def say_begin(sweep: str, cells: int, recorded: int) -> None:
-    """Say what the sweep holds and how much of it is on record."""
+    """Print the number of cells of a sweep and the number already recorded."""
     known = f", {recorded} on record (rerun=all measures them again)" if recorded else ""
     console().print(Text(f"sweep {sweep}: {cells} cell{'s' if cells != 1 else ''}{known}"))
 
 
 class Progress:
-    """A line for each cell that has ended; on a terminal also what is running and how long the rest may take.
+    """Print a line for each finished cell; on a terminal also show the running cells and the estimated time left.
 
-    Entered and left in one thread.
+    It must be entered and exited in the same thread.
     """
 
     def __init__(self, total: int) -> None:
@@ -57,9 +57,9 @@ class Progress:
         self._show()
 
     def waiting(self, key: str, elapsed: float, behind: str) -> None:
-        """Show that a cell has waited for its device for ``elapsed`` seconds, and behind whom; 0 when it does not.
+        """Show that a cell has waited for its device for ``elapsed`` seconds (0: it does not wait) behind ``behind``.
 
-        Where there is no terminal it is said once, when the wait is a long one.
+        Waits below 10 s are not shown. Without a terminal, a wait is printed once.
         """
         if elapsed < _LONG_WAIT_S:
             self._waits.pop(key, None)
@@ -71,7 +71,7 @@ class Progress:
         self._show()
 
     def ended(self, key: str, record: Record, elapsed: float) -> None:
-        """Say how a cell has ended, ``elapsed`` seconds after the sweep began."""
+        """Print the outcome of a cell that ended ``elapsed`` seconds after the sweep began."""
         self._running.pop(key, None)
         self._waits.pop(key, None)
         self._done += 1
@@ -89,13 +89,13 @@ class Progress:
 
 
 def in_flight(cells: Sequence[Text], left: str) -> Text:
-    """What is running and how long the rest may take (see `time_left`); between two cells, the latter alone."""
+    """Return the text of the running cells and the time left (see `time_left`); between two cells only the latter."""
     told = Text.assemble("running ", Text(", ").join(cells)) if cells else Text("the next cell")
     return Text.assemble(told, left)
 
 
 def time_left(done: int, total: int, elapsed: float) -> str:
-    """``, about 2 min left``, from how long the cells so far have taken; empty when none is left."""
+    """Return ``, about 2 min left``, extrapolated from the finished cells; empty if none is left."""
     left = elapsed / done * (total - done)
     if done == total:
         return ""

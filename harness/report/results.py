@@ -1,4 +1,4 @@
-"""Records read back from a folder of results, in the order in which their sweeps asked for them."""
+"""Read the records in a folder of results, in the order of their sweeps' cells."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ SWEEP_FILE = "sweep.json"
 
 
 class NothingFound(ValueError):
-    """A folder holds no record; the message names it."""
+    """A folder contains no record; the message names it."""
 
 
 @dataclass(frozen=True)
 class Results:
-    """The records of one or several sweeps, the number of cells that these asked for, and the baseline and the layout
-    that they named (None where they named none or several)."""
+    """The records of one or several sweeps, and the number of cells that the sweeps requested.
+
+    ``baseline`` and ``layout`` are those of the sweeps; None if there are none or different ones.
+    """
 
     records: tuple[Record, ...]
     cells: int
@@ -31,13 +33,13 @@ class Results:
 
 
 def read_results(folder: Path) -> Results:
-    """What is on record below ``folder``, which is a sweep's own or holds several.
+    """Read the records below ``folder``, the folder of one sweep or of several.
 
-    NothingFound when there is no record; RecordError when one cannot be read.
+    Raises NothingFound if there is no record, RecordError if one cannot be read.
     """
     found = [(path, record) for path, record in read_records(folder)]
     if not found:
-        raise NothingFound(f"{folder} holds no records; name a folder that onyx-harness wrote (results, or one sweep)")
+        raise NothingFound(f"{folder} has no records; name a folder written by onyx-harness (results, or one sweep)")
     sweeps = {path.parent: _sweep(path) for path in files_below(folder, SWEEP_FILE)}
     order = {
         place / str(cell["cell"]): number

@@ -1,4 +1,4 @@
-"""What the figures and the page draw, taken from records: comparisons, lines over features, activity, phases."""
+"""Data series for figures and the page, derived from records: comparisons, lines over features, activity, phases."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from harness.records.outcome import Outcome
 from harness.records.schema import Solve
 from harness.report.comparison import Ratio, accurate, baseline_of, grouped, obstacle, ratio, sufficient
 
-# The way of one run, so that bars of different engines stack in the same order; an engine's own phases come before
-# the warm-up.
+# Phases in the order of a run, so that bars of different engines stack in the same order. An engine's own phases come
+# between the two lists.
 _BEFORE = ("open", "trace", "inputs", "transform", "lower", "compile", "upload")
 _AFTER = ("wait", "warm_up", "solve", "accuracy", "download", "validate")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Records of one sweep that differ in their engines alone. ``limit``: the most supersteps asked for, or "".
+    """Records of one sweep that differ only in their engines. ``limit``: the limit of supersteps, or "".
 
-    ``forced``: the records may be of several sweeps and machines, and ``sweep`` is empty.
+    ``forced``: the records may be from several sweeps and machines, and ``sweep`` is empty.
     """
 
     sweep: str
@@ -35,19 +35,19 @@ class Comparison:
 
     @property
     def block(self) -> tuple[str, str, str, str]:
-        """What comparisons share that differ in their features alone."""
+        """Key that is equal for comparisons that differ only in their number of features."""
         return self.sweep, self.graph, self.algorithm, self.limit
 
     def ratio(self, record: Record) -> Ratio | None:
-        """The speed-up of one of the records over the baseline."""
+        """Return the speed-up of a record over the baseline, or None."""
         return ratio(record, self.baseline, forced=self.forced)
 
     def obstacle(self, record: Record) -> str:
-        """Return why a record that is ok has no speed-up; empty where nothing forbids it."""
+        """Return why an ok record has no speed-up; empty if it is comparable."""
         return "" if record is self.baseline else obstacle(record, self.baseline)
 
     def fastest(self) -> Record | None:
-        """The one whose time is below all others with intervals that do not overlap; None where there is none such."""
+        """Return the record whose time is below all others with non-overlapping intervals, or None."""
         timed = [one for one in self.records if one["outcome"] == Outcome.OK and one["solve"] is not None]
         if len(timed) < 2:
             return None
@@ -59,12 +59,12 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Standing:
-    """An engine over a whole sweep.
+    """Summary of an engine over a whole sweep.
 
-    ``mean``: geometric mean of its ``compared`` speed-ups, which are all those with an interval, and 1 where it is the
-    baseline; they lie between ``lowest`` and ``highest``. ``undecided`` of them have an interval that includes 1: they
-    count, since leaving out ties would exaggerate the mean. Speed-ups of too few samples do not count. ``fastest``:
-    the number of comparisons in which it is faster than every other.
+    ``mean``: geometric mean of its ``compared`` speed-ups: all those with an interval, and 1 where it is the baseline.
+    They lie between ``lowest`` and ``highest``. ``undecided`` of them have an interval that includes 1; they count,
+    because omitting ties would exaggerate the mean. Speed-ups from too few samples do not count. ``fastest``: the
+    number of comparisons in which it is faster than every other engine.
     """
 
     engine: str
@@ -80,7 +80,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Line:
-    """An engine's times in seconds: (features, median, low, high), by features; all three equal without an interval."""
+    """An engine's times in seconds: (features, median, low, high), by features; low = high = median if withheld."""
 
     engine: str
     points: tuple[tuple[int, float, float, float], ...]
@@ -95,7 +95,7 @@ class Panel:
 
 
 def engine_label(record: Record) -> str:
-    """The engine with the options that were set, and the device where it is not the CPU, or not all of its cores."""
+    """Return the engine with the options that were set, and the device unless it is the CPU with all its cores."""
     device, label = record["config"]["device"], record["labels"]["engine"]
     if device["kind"] != "cpu":
         return f"{label} on {device['kind']}"
@@ -106,14 +106,15 @@ def engine_label(record: Record) -> str:
 
 
 def engines_of(records: Iterable[Record]) -> list[str]:
-    """Every engine's label, in the order met."""
+    """Return every engine's label, in order of first occurrence."""
     return list(dict.fromkeys(engine_label(record) for record in records))
 
 
 def comparisons(records: Sequence[Record], baseline: str | None, *, forced: bool = False) -> list[Comparison]:
-    """The groups of records that may be compared; a group never spans two sweeps, unless that is ``forced``.
+    """Return the groups of comparable records; a group never spans two sweeps, unless ``forced``.
 
-    Groups that differ in their features alone stand together, by features; otherwise the order is that of the records.
+    Groups that differ only in their number of features are adjacent, sorted by it; otherwise the order is that of the
+    records.
     """
     sweeps: dict[str, list[Record]] = {}
     for record in records:
@@ -143,7 +144,7 @@ def _number(features: str) -> int:
 
 
 def standings(groups: Sequence[Comparison]) -> list[Standing]:
-    """How every engine did, in the order met."""
+    """Return the summary of every engine, in order of first occurrence."""
     names = engines_of(record for group in groups for record in group.records)
     fastest = [engine_label(best) for group in groups if (best := group.fastest()) is not None]
     return [_standing(name, groups, fastest.count(name)) for name in names]
@@ -161,7 +162,7 @@ def _standing(name: str, groups: Sequence[Comparison], fastest: int) -> Standing
 
 
 def feature_panels(groups: Sequence[Comparison]) -> list[Panel]:
-    """One panel a graph and algorithm that was run with several numbers of features."""
+    """Return one panel per graph and algorithm that was run with several numbers of features."""
     found: dict[tuple[str, str, str, str], dict[str, dict[int, Record]]] = {}
     for group in groups:
         lines = found.setdefault(group.block, {})
@@ -187,7 +188,10 @@ def _point(k: int, solve: Solve) -> tuple[int, float, float, float]:
 
 
 def active_vertices(record: Record, most: int | None = None) -> list[tuple[int, int]]:
-    """(superstep from 1, active vertices before it); at most ``most`` of them, evenly spread, with first and last."""
+    """Return pairs (superstep from 1, active vertices before it).
+
+    At most ``most`` pairs are returned, evenly spaced, including the first and the last.
+    """
     steps = [(number, int(step[0])) for number, step in enumerate(record["supersteps"], start=1)]
     if most is None or len(steps) <= most:
         return steps
@@ -196,7 +200,7 @@ def active_vertices(record: Record, most: int | None = None) -> list[tuple[int, 
 
 
 def phase_seconds(record: Record) -> list[tuple[str, float]]:
-    """Seconds of every phase in the order of a run, with one solve (the median) among them."""
+    """Return the seconds of every phase in the order of a run, including one solve (the median)."""
     told = dict(record["phases"])
     if record["solve"] is not None and record["outcome"] == Outcome.OK:
         told["solve"] = record["solve"]["median"]
@@ -204,7 +208,7 @@ def phase_seconds(record: Record) -> list[tuple[str, float]]:
 
 
 def phase_names(records: Iterable[Record]) -> list[str]:
-    """Every phase that occurs, in the order of a run."""
+    """Return every phase that occurs, in the order of a run."""
     return _in_order(dict.fromkeys(name for record in records for name, _ in phase_seconds(record)))
 
 
@@ -214,7 +218,7 @@ def _in_order(names: Collection[str]) -> list[str]:
 
 
 def edges_per_second(record: Record) -> float | None:
-    """Edges visited in a run over its median time; None where there is no time."""
+    """Return edges visited in a run per second of its median time; None without a time."""
     solve = record["solve"]
     if record["outcome"] != Outcome.OK or solve is None or not solve["median"]:
         return None

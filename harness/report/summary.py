@@ -1,4 +1,4 @@
-"""What a sweep ends with: the table, what failed and why, where the records are."""
+"""The summary at the end of a sweep: the table, failures with their reasons, the place of the records."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LAYOUT_STEM = "layout"
 
 
 def show_sweep(records: Sequence[Record], cells: int, baseline: str | None, folder: Path) -> None:
-    """Print the table of a sweep of ``cells`` cells, then every cell that is not ok with its reason."""
+    """Print the table of a sweep of ``cells`` cells, its notes, and every cell that is not ok with its reason."""
     out = console()
     if records:
         show_table(out, comparison_table(records, baseline, out.width if out.is_terminal else None))
@@ -47,13 +47,13 @@ def show_sweep(records: Sequence[Record], cells: int, baseline: str | None, fold
     _show_reasons(out, records)
     if len(records) < cells:
         missing = f"{cells - len(records)} of {cells} cells"
-        out.print(Text(f"{missing} have not been run; the same command goes on with them"))
+        out.print(Text(f"{missing} have not been run; the same command continues with them"))
     out.print(literal(f"records: {folder}"))
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a sweep would do with a cell: run it or not, and why."""
+    """Whether a sweep would run a cell, and why."""
 
     labels: Mapping[str, str]
     features: int | None
@@ -63,7 +63,7 @@ class Forecast:
 
 
 def show_forecast(sweep: str, cells: Sequence[Forecast]) -> None:
-    """Print each cell of a sweep with whether it would be run."""
+    """Print for each cell of a sweep whether it would be run, and why."""
     out = console()
     table = Table(pad_edge=False)
     for name in ("graph", "algorithm", "k", "engine", "round", "", "because"):
@@ -78,7 +78,7 @@ def show_forecast(sweep: str, cells: Sequence[Forecast]) -> None:
 
 
 def show_layout(records: Sequence[Record], layout: Layout, folder: Path) -> None:
-    """Print what a layout asks for and leave it in ``folder``: a text, and the figure where it asks for one."""
+    """Print a layout and write it to ``folder``: as text, and as a figure if it defines one."""
     from harness.report.layout_figure import write_layout_figure
 
     out = console()
@@ -100,7 +100,7 @@ def show_layout(records: Sequence[Record], layout: Layout, folder: Path) -> None
 
 
 def show_page(records: Sequence[Record], cells: int, baseline: str | None, folder: Path) -> None:
-    """Write the page of a sweep and say where it is, or why it could not be written: the records are safe already."""
+    """Write the page of a sweep and print its path, or why it could not be written; the records are unaffected."""
     from harness.report.page import PAGE_FILE, write_page
 
     if not records:
@@ -108,19 +108,19 @@ def show_page(records: Sequence[Record], cells: int, baseline: str | None, folde
     try:
         told = f"page: {write_page(folder / PAGE_FILE, records, baseline, cells)}"
     except OSError as error:
-        told = f"the page could not be written ({error}); python -m harness.report page {folder} makes it again"
+        told = f"the page could not be written ({error}); python -m harness.report page {folder} writes it again"
     console().print(literal(told))
 
 
 def _mark_notes(records: Sequence[Record]) -> list[str]:
-    """What speaks against some of the times, and against how many."""
+    """Return a note for each mark, with the number of times that have it."""
     timed = [record for record in records if record["outcome"] == Outcome.OK]
     marked = {mark: sum(mark in record["marks"] for record in timed) for mark in Mark}
     return [f"{mark.value} ({count} of {len(timed)} times): {mark.meaning}" for mark, count in marked.items() if count]
 
 
 def _show_reasons(out: Console, records: Sequence[Record]) -> None:
-    """Each reason once, with the cells that it stopped."""
+    """Print each reason of failure once, with the failed cells."""
     for failure in failures(records):
         out.print(Text.assemble(outcome_text(failure.outcome), ": ", literal(failure.reason)))
         for record in failure.records:

@@ -16,9 +16,9 @@ from harness.report.progress import outcome_text
 from harness.report.series import engine_label
 from harness.report.units import count, quality, seconds
 
-# The columns of names with the least width that each keeps, and of numbers; those that are left out first.
+# The columns of names with their minimum widths.
 _NAMES = {"graph": 7, "algorithm": 7, "k": 1, "engine": 7}
-# Names keep this much while columns of lesser worth, the first of those that are left out, still stand beside them.
+# Names keep these widths until the first _LESSER columns of _SPARED have been dropped.
 _WHOLE_NAMES, _LESSER = {"graph": 14, "algorithm": 17, "k": 1, "engine": 12}, 4
 _OUTCOME = 7
 _NUMBERS = (
@@ -28,14 +28,14 @@ _SPARED = ("edges visited", "a superstep", "error", "quality", "supersteps", "in
 _ANY_WIDTH = 10_000
 _BREAK = "\n"
 UNSETTLED = "not settled"
-UNSETTLED_NOTE = "not settled: stopped at the limit of supersteps; a quality that only a settled answer has is left out"
+UNSETTLED_NOTE = "not settled: stopped at the limit of supersteps; metrics that need a settled answer are omitted"
 
 
 def comparison_table(records: Sequence[Record], baseline: str | None, width: int | None = None) -> Table:
-    """One row a record, in groups of one graph, algorithm and k; only a cell that is ok shows a time.
+    """Return the table with one row per record, grouped by graph, algorithm and k; only ok cells show a time.
 
-    ``width``: of the terminal, in characters. What does not fit beside names, outcomes, times and speed-ups is left
-    out, and told below the table.
+    ``width``: width of the terminal in characters. Columns that do not fit beside names, outcomes, times and speed-ups
+    are dropped; the caption lists them.
     """
     absent = () if any(accurate(record) for record in records) else ("to accuracy",)
     whole = {**_WHOLE_NAMES, **{name: _least(records, name, _WHOLE_NAMES[name]) for name in ("algorithm", "engine")}}
@@ -49,7 +49,7 @@ def comparison_table(records: Sequence[Record], baseline: str | None, width: int
 
 
 def _least(records: Sequence[Record], name: str, least: int) -> int:
-    """Return the width at which no name in a column is folded, or ``least`` where some name is longer."""
+    """Return the width at which no name in a column is wrapped, but at most ``least``."""
     return min(least, max((len(record["labels"].get(name, "")) for record in records), default=least))
 
 
@@ -112,12 +112,12 @@ def _cells(record: Record, base: Record | None, kept: Sequence[str]) -> list[Tex
 
 
 def unsettled(record: Record) -> bool:
-    """Whether the run was stopped at its limit of supersteps before it had settled."""
+    """Return whether the run stopped at its limit of supersteps before it settled."""
     return record["settled"] is False and record["outcome"] == Outcome.OK
 
 
 def accuracy_text(record: Record) -> str:
-    """Return the time to equal accuracy with its superstep, or that the answer is never so near."""
+    """Return the time to equal accuracy with its superstep, or why there is none."""
     timed, accuracy = accurate(record), record["accuracy"]
     if accuracy is None or record["outcome"] != Outcome.OK:
         return "-"
@@ -132,7 +132,7 @@ def _supersteps(record: Record) -> Text:
 
 
 def disturbed(record: Record) -> bool:
-    """Whether something speaks against the time of this cell."""
+    """Return whether the time of this cell has a mark."""
     return bool(record["marks"])
 
 

@@ -1,4 +1,4 @@
-"""Warm runs beside cold ones: what going on from the answer before a change took, and what starting anew."""
+"""Warm runs compared with cold ones: continuing from the answer before a change versus starting from scratch."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ HEADINGS = (
 )  # fmt: skip
 NUMBERS = HEADINGS[5:]
 NOTE = (
-    "Supersteps and edges visited: of the warm run and of a cold one, both on the changed graph. Examined first: the "
-    "arcs looked at outside the clock to tell which vertices lose their values."
+    "Supersteps and edges visited: of the warm run and of a cold run, both on the changed graph. Examined first: "
+    "edges examined outside the timed runs to find the vertices to reset."
 )
 
 
 def warm_rows(records: Sequence[Record]) -> list[tuple[str, ...]]:
-    """The warm runs among the records whose answers were right, each in a text for every one of ``HEADINGS``."""
+    """Return the ok warm runs among the records, each as texts in the order of ``HEADINGS``."""
     return [_row(record) for record in records if record["warm"] is not None and record["outcome"] == Outcome.OK]
 
 
 def _row(record: Record) -> tuple[str, ...]:
     warm, mine = record["warm"], record["solve"]
     if warm is None or mine is None:
-        raise ValueError(f"record {record['identity']} is of no warm run that was timed")
+        raise ValueError(f"record {record['identity']} has no timed warm run")
     graph, algorithm, k, _ = group_of(record)
     found = ratio_of(mine, warm["cold"])
     over = "-" if found is None else f"{found.value:.3g}x" if found.decided else found.doubt
@@ -46,7 +46,7 @@ def _row(record: Record) -> tuple[str, ...]:
 
 
 def warm_table(rows: Sequence[tuple[str, ...]]) -> Table:
-    """The rows for a terminal."""
+    """Return the rows as a table for a terminal."""
     table = Table(title="Warm / cold, after the change", title_justify="left", pad_edge=False)
     for name in HEADINGS:
         table.add_column(name, justify="right" if name in NUMBERS or name == "k" else "left", overflow="fold")

@@ -87,7 +87,7 @@ def test_a_preset_of_a_paper_has_a_column_for_every_cell(plan, name, algorithms)
 def test_a_layout_that_cannot_be_meant_is_told_before_anything_runs(command_here):
     finished = command_here("+experiment=figure_7_4", "layout.first=Nobody")
     assert finished.returncode == 2
-    assert "layout.first is 'Nobody', which is no column (there are: Unfolded, Folded)" in finished.stderr
+    assert "layout.first is 'Nobody', not one of the columns: Unfolded, Folded" in finished.stderr
 
 
 @pytest.mark.slow

@@ -96,10 +96,10 @@ def test_speed_ups_compare_times_to_equal_accuracy_where_both_have_one(capsys, t
         assert told in line
     assert "to accuracy" not in shown([without, record("slow")])
     show_sweep(records, 3, "slow", tmp_path)
-    assert "Speed-ups compare these times where both rows have one" in " ".join(capsys.readouterr().out.split())
+    assert "Speed-ups compare these times if both rows have one" in " ".join(capsys.readouterr().out.split())
     page = render_page(records, "slow")
     assert "superstep 1, [1, 1]" in page
-    assert "Speed-ups compare these times where both rows have one" in page
+    assert "Speed-ups compare these times if both rows have one" in page
     [group] = comparisons([slow, fast], "slow")
     assert group.fastest() is fast
 

@@ -194,7 +194,7 @@ def test_a_sweep_without_a_layout_says_so(tmp_path, capsys):
         ({"kind": "pie"}, "layout.kind is 'pie'"),
         ({"columns": {}}, "layout.columns names no column"),
         ({"columns": {"A": {"aware": True}}}, "layout.columns.A is"),
-        ({"first": "B"}, "layout.first is 'B', which is no column"),
+        ({"first": "B"}, "layout.first is 'B', not one of the columns"),
         ({"colour": "red"}, "it must have the keys"),
         ({"names": ["FL"]}, "layout.names is"),
     ],

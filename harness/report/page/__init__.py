@@ -1,4 +1,4 @@
-"""The page of a sweep: one HTML file that needs nothing else, neither a network nor, to be read, its script."""
+"""The page of a sweep: one self-contained HTML file, readable without a network and without its script."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ PAGE_FILE = "report.html"
 def write_page(
     path: Path, records: Sequence[Record], baseline: str | None, cells: int | None = None, *, across: bool = False
 ) -> Path:
-    """Write the page for ``records`` (of a sweep of ``cells`` cells, where more were asked for); ``path``.
+    """Write the page for ``records`` and return ``path``.
 
-    ``across``: compare records of different sweeps and machines, too. OSError when it cannot be written.
+    ``cells``: the number of cells that the sweep requested; None: that of the records. ``across``: also compare records
+    of different sweeps and machines. Raises OSError if the file cannot be written.
     """
     write_whole(path, render_page(records, baseline, cells, across=across))
     return path
@@ -28,8 +29,8 @@ def write_page(
 def render_page(
     records: Sequence[Record], baseline: str | None, cells: int | None = None, *, across: bool = False
 ) -> str:
-    """The page as text. Names from files and plugins are escaped, and its policy lets no other script run."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # only who writes a page waits for it
+    """Render the page. Names from files and plugins are escaped; its content security policy allows only our script."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # a slow import that only pages need
 
     from harness.report.page.model import page_model
 
@@ -45,7 +46,7 @@ def render_page(
 
 
 def _style(columns: Sequence[object]) -> str:
-    """The style sheet; on a phone a row of the table is a card, and its cells say themselves what they are."""
+    """Return the style sheet. On a phone a row of the table is a card whose cells show their column titles."""
     titles = (getattr(column, "title", "") for column in columns)
     labels = "\n".join(
         f'  .cells td:nth-child({place})::before {{ content: "{title}"; }}' for place, title in enumerate(titles, 1)
@@ -54,5 +55,5 @@ def _style(columns: Sequence[object]) -> str:
 
 
 def _policy_hash(text: str) -> str:
-    """How a content security policy names an inline block."""
+    """Return the hash by which a content security policy names an inline block."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -1,4 +1,4 @@
-"""The table of cells on the page: its columns, and what a record shows in each."""
+"""The table of cells on the page: its columns, and the entries of a record."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.report.units import count, quality, seconds, times
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the table of cells; ``numeric`` ones are sorted by value and set to the right."""
+    """A column of the table of cells; ``numeric`` columns are sorted by value and right-aligned."""
 
     title: str
     numeric: bool = False
@@ -25,7 +25,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Entry:
-    """What one cell of the table shows, and the value it is sorted by where that is not its text."""
+    """The text of one cell of the table, and its sort value if that is not the text."""
 
     text: str
     value: float | None = None
@@ -34,7 +34,7 @@ class Entry:
 
     @property
     def sorted_by(self) -> str:
-        """``value`` as the script reads it, which knows infinity by its long name."""
+        """``value`` in the script's format, where infinity is "Infinity"."""
         return f"{self.value:.6g}".replace("inf", "Infinity")
 
 
@@ -59,7 +59,7 @@ COLUMNS = (
 
 
 def cell_row(group: Comparison, record: Record) -> dict[str, Any]:
-    """A record's entries, one a column, and what the table can be narrowed by."""
+    """Return a record's entries, one per column, and the values by which the table is filtered."""
     outcome = Outcome(record["outcome"])
     style = {Outcome.OK: "ok", Outcome.UNSUPPORTED: "unsupported"}.get(outcome, "failed")
     k = record["features"]
@@ -135,4 +135,4 @@ def _error(validation: Mapping[str, Any] | None) -> Entry:
     error = validation["error"]
     if error is None:
         return Entry("not finite")
-    return Entry(f"{error:.1e}" if error else "0", None if math.isnan(error) else error)  # NaN has no place in an order
+    return Entry(f"{error:.1e}" if error else "0", None if math.isnan(error) else error)  # NaN cannot be sorted

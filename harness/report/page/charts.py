@@ -1,6 +1,6 @@
-"""Geometry of the page's charts: where lines, bars, ticks and labels go in a drawing of fixed size.
+"""Geometry of the page's charts: positions of lines, bars, ticks and labels in a drawing of fixed size.
 
-Everything is plain numbers and text; the template makes SVG of it, and escapes what is text.
+All results are numbers and text; the template renders them as SVG and escapes the text.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from harness.records import Record
 from harness.report.series import Panel, active_vertices, engine_label, phase_seconds
 from harness.report.units import count, seconds
 
-# In the drawing's own units, of which the narrowest phone shows one a pixel; wider screens scale it up.
+# In units of the drawing: one pixel on the narrowest phone; wider screens scale it up.
 WIDTH, HEIGHT = 320, 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 308, 12, 186
-_LETTER = 7  # width of a letter of a tick's label
-_POINTS = 80  # of a line over supersteps
+_LETTER = 7  # width of a character of a tick's label
+_POINTS = 80  # maximum of a line over supersteps
 _BAR_STEP = 50
-_LONGEST_LABEL = 42  # letters that fit into a line
+_LONGEST_LABEL = 42  # characters that fit into a line
 _PHASE_STYLES = {
     "open": "given0", "trace": "given1", "inputs": "given2", "transform": "prepare0", "lower": "prepare1",
     "compile": "prepare2", "upload": "prepare3", "wait": "given0", "warm_up": "warm", "solve": "solve",
@@ -29,7 +29,7 @@ _PHASE_STYLES = {
 
 @dataclass(frozen=True)
 class Tick:
-    """A mark on an axis: where it is and what it says."""
+    """A mark on an axis: its position and its label."""
 
     at: float
     label: str
@@ -37,7 +37,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Mark:
-    """A measured point with its interval, and what it says when pointed at."""
+    """A measured point with its interval and its tooltip."""
 
     x: float
     y: float
@@ -48,7 +48,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Stroke:
-    """One engine's line: ``style`` is its place among the engines, ``points`` the attribute of a polyline."""
+    """One engine's line: ``style`` is the engine's index, ``points`` the attribute of a polyline."""
 
     style: int
     title: str
@@ -58,7 +58,7 @@ class Stroke:
 
 @dataclass(frozen=True)
 class LineChart:
-    """A chart of lines, with what it shows in words for those who do not see it."""
+    """A chart of lines with a description for screen readers."""
 
     description: str
     x_title: str
@@ -77,7 +77,7 @@ class LineChart:
 
 @dataclass(frozen=True)
 class Segment:
-    """A phase of a bar; ``style`` is the class that colours it."""
+    """A phase of a bar; ``style`` is its CSS class."""
 
     style: str
     x: float
@@ -87,7 +87,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Bar:
-    """All phases of one cell, one after another; ``y`` is where its label stands."""
+    """All phases of one cell, side by side; ``y`` is the position of its label."""
 
     label: str
     total: str
@@ -97,7 +97,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class BarChart:
-    """Stacked phases, one bar an engine."""
+    """Stacked phases, one bar per engine."""
 
     description: str
     bars: tuple[Bar, ...]
@@ -106,7 +106,7 @@ class BarChart:
 
 
 def over_features(panel: Panel, styles: Mapping[str, int]) -> LineChart:
-    """Time over the number of features, both logarithmic, with the intervals as whiskers."""
+    """Return the chart of time over the number of features, both logarithmic, with intervals as whiskers."""
     features = sorted({point[0] for line in panel.lines for point in line.points})
     times = [time for line in panel.lines for point in line.points for time in point[1:]]
     x = _logarithmic(features[0], features[-1], _LEFT + 12, _RIGHT - 12)
@@ -131,8 +131,10 @@ def over_features(panel: Panel, styles: Mapping[str, int]) -> LineChart:
 
 
 def over_supersteps(records: Sequence[Record], styles: Mapping[str, int]) -> LineChart | None:
-    """Active vertices, logarithmic, over supersteps; None where no record has any. Engines that did the same share
-    a line, and the remark says so."""
+    """Return the chart of active vertices, logarithmic, over supersteps; None if no record has supersteps.
+
+    Engines with equal activity share a line, and the remark names them.
+    """
     lines = [(engine_label(record), active_vertices(record, _POINTS)) for record in records if record["supersteps"]]
     if not lines:
         return None
@@ -142,7 +144,7 @@ def over_supersteps(records: Sequence[Record], styles: Mapping[str, int]) -> Lin
     y = _logarithmic(1, max(most, 10), _BOTTOM - 8, _TOP)
 
     def height(active: int) -> float:
-        return y(active) if active > 0 else _BOTTOM  # nothing active lies on the axis, below a single vertex
+        return y(active) if active > 0 else _BOTTOM  # 0 is drawn on the axis, below 1
 
     alike: dict[str, list[str]] = {}
     for label, steps in lines:
@@ -161,7 +163,7 @@ def over_supersteps(records: Sequence[Record], styles: Mapping[str, int]) -> Lin
 
 
 def over_phases(records: Sequence[Record]) -> BarChart | None:
-    """Where the seconds of each cell went; None where no record has any phase."""
+    """Return the chart of each cell's phases in seconds; None if no record has phases."""
     told = [(record, phase_seconds(record)) for record in records if record["phases"]]
     if not told:
         return None
@@ -186,7 +188,7 @@ def _fitting(label: str) -> str:
 
 
 def phase_style(name: str) -> str:
-    """The class that colours a phase: greys before the engine, blues for what it prepares, one of its own for solve."""
+    """Return the CSS class of a phase: greys before the engine, blues for its preparation, a distinct one for solve."""
     return _PHASE_STYLES.get(name, "prepare4")
 
 
@@ -208,7 +210,7 @@ def _path(points: Iterable[tuple[float, float]]) -> str:
 
 
 def _round_values(low: float, high: float) -> list[float]:
-    """1, 2 and 5 times powers of ten between two values; only the powers where there are enough of them."""
+    """Return 1, 2 and 5 times powers of ten between two values; only powers of ten if the range is a factor of 300."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     digits = (1, 2, 5) if high / low < 300 else (1,)
     values = [digit * 10.0**power for power in powers for digit in digits]
@@ -220,7 +222,7 @@ def _decades(low: float, high: float) -> list[float]:
 
 
 def _whole_values(low: int, high: int) -> list[int]:
-    """About five whole numbers from ``low`` to ``high``, round ones in between."""
+    """Return about five integers from ``low`` to ``high``, with round ones in between."""
     step = max(1.0, (high - low) / 5)
     power = 10.0 ** math.floor(math.log10(step))
     step = max(1, round(next(size * power for size in (1, 2, 5, 10) if size * power >= step)))
@@ -232,7 +234,7 @@ def _whole_values(low: int, high: int) -> list[int]:
 
 
 def _spaced(ticks: Sequence[Tick]) -> tuple[Tick, ...]:
-    """Those ticks whose labels do not run into each other; the last always stays."""
+    """Drop ticks whose labels would overlap; the last is always kept."""
     kept: list[Tick] = []
     for tick in reversed(ticks):
         if not kept or kept[-1].at - tick.at >= _LETTER * (len(tick.label) + len(kept[-1].label)) / 2 + 6:

@@ -1,4 +1,4 @@
-"""What the page says of the machines on which the cells ran."""
+"""The environment section of the page: the machines that ran the cells."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 from harness.records import Record
 
-_VALUES = 4  # of a field of the environment that differs from cell to cell
+_VALUES = 4  # shown of a field that differs between cells
 
 
 def environment(records: Sequence[Record]) -> list[tuple[str, str]]:
-    """Every field of the environments with its value, or with what it was in how many cells."""
+    """Return every field of the environments with its value, range, or values with their numbers of cells."""
     told: list[dict[str, Any]] = [dict(record["environment"]) for record in records]
     fields = {name: [one.get(name) for one in told] for name in dict.fromkeys(name for one in told for name in one)}
     known = {name: values for name, values in fields.items() if any(value is not None for value in values)}
@@ -20,7 +20,7 @@ def environment(records: Sequence[Record]) -> list[tuple[str, str]]:
 
 
 def machine(records: Sequence[Record]) -> str:
-    """The processor, where all cells ran on one kind."""
+    """Return the processor if all cells ran on one kind, else the number of kinds."""
     found = {(record["environment"].get("cpu"), record["environment"].get("cores")) for record in records}
     if len(found) != 1:
         return f"{len(found)} kinds of machine" if found else ""

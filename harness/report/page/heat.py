@@ -13,13 +13,13 @@ from harness.report.comparison import Ratio
 from harness.report.series import Comparison, engine_label
 from harness.report.units import seconds, times
 
-_SHADES = 6  # of the heat map, on either side; the last is for four times and more
+_SHADES = 6  # per direction; the last one is for a factor of 4 and more
 _SHADES_PER_DOUBLING = 3
 
 
 @dataclass(frozen=True)
 class Heat:
-    """A speed-up in the heat map: what it shows, its shade, and what it says when pointed at."""
+    """A speed-up in the heat map: its text, its CSS class and its tooltip."""
 
     text: str
     style: str
@@ -27,14 +27,14 @@ class Heat:
 
 
 def block_title(block: tuple[str, str, str, str], several: bool) -> str:
-    """What a block of comparisons is about; the sweep only where there are several."""
+    """Return the title of a block of comparisons; with the sweep if there are several."""
     sweep, graph, algorithm, limit = block
     parts = [graph, f"{algorithm}, at most {limit} supersteps" if limit else algorithm, *([sweep] if several else [])]
     return " · ".join(parts)
 
 
 def heat_map(groups: Sequence[Comparison], engines: Sequence[str], several: bool) -> list[dict[str, Any]]:
-    """Rows by number of features, under the graph and algorithm that they share."""
+    """Return the rows, one per number of features, in blocks of one graph and algorithm."""
     blocks: dict[tuple[str, str, str, str], list[tuple[str, list[list[Heat]]]]] = {}
     for group in groups:
         cells = [_heat(group, name) for name in engines]
@@ -43,7 +43,7 @@ def heat_map(groups: Sequence[Comparison], engines: Sequence[str], several: bool
 
 
 def _heat(group: Comparison, engine: str) -> list[Heat]:
-    """One entry a record of this engine in the comparison: usually one, none where it was not run."""
+    """Return one entry per record of this engine in the comparison: usually one, none if it was not run."""
     return [_heat_of(group, record) for record in group.records if engine_label(record) == engine]
 
 

@@ -1,4 +1,4 @@
-"""What the page says, as plain values for the template: numbers already in words, colours already as classes."""
+"""The values of the page's template: formatted numbers, and CSS classes for colours."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from harness.report.table import UNSETTLED_NOTE, unsettled
 from harness.report.units import times
 from harness.report.warm import HEADINGS, NOTE, NUMBERS, warm_rows
 
-STYLES = 8  # engines that get a colour of their own; the next ones share them and differ in their dashes
-_CLOSE_UPS = 250  # with their charts, 2.5 kB for an engine; the page of a thousand cells stays below 3 MB
+STYLES = 8  # engines with their own colour; further ones reuse the colours with dashed lines
+_CLOSE_UPS = 250  # comparisons with charts, 2.5 kB per engine; a page of 1,000 cells stays below 3 MB
 _OUTPUT_LINES = 40
 _OUTPUT_WIDTH = 400
 _FAILED = "failed"
-_OLDER = "Left out, as newer records of the same cells are of other code or another graph: {}."
+_OLDER = "Omitted, because newer records of the same cells are of other code or another graph: {}."
 
 
 @dataclass(frozen=True)
 class Close:
-    """One comparison seen closely."""
+    """The charts of one comparison."""
 
     title: str
     verdict: str
@@ -48,9 +48,9 @@ class Close:
 
 
 def page_model(records: Sequence[Record], baseline: str | None, cells: int, *, across: bool = False) -> dict[str, Any]:
-    """Everything that the template names, for the records of one or several sweeps that hold ``cells`` cells.
+    """Return all values that the template uses, for the records of one or several sweeps of ``cells`` cells.
 
-    ``across``: compare records of different sweeps and machines, too.
+    ``across``: also compare records of different sweeps and machines.
     """
     missing = cells - len(records)
     older = len(superseded(records))
@@ -96,14 +96,14 @@ def page_model(records: Sequence[Record], baseline: str | None, cells: int, *, a
 
 
 def _marks(records: Sequence[Record]) -> list[str]:
-    """What speaks against some of the times, and against how many."""
+    """Return a sentence for each mark, with the number of times that have it."""
     timed = [record for record in records if record["outcome"] == Outcome.OK]
     counted = [(mark, sum(mark in record["marks"] for record in timed)) for mark in Mark]
     return [f"{number} of {len(timed)} times are {mark.value}: {mark.meaning}." for mark, number in counted if number]
 
 
 def _lede(groups: Sequence[Comparison]) -> str:
-    """The sweep in a sentence."""
+    """Return a sentence that summarizes the sweep."""
     best = Counter(engine_label(found) for group in groups if (found := group.fastest()) is not None)
     number = f"{len(groups)} comparison{'s' if len(groups) != 1 else ''}"
     if not best:
@@ -125,7 +125,7 @@ def _standing(standing: Standing) -> dict[str, Any]:
 
 
 def _choices(records: Sequence[Record]) -> list[tuple[str, list[str]]]:
-    """What the table can be narrowed to."""
+    """Return the values by which the table can be filtered."""
     found: dict[str, list[str]] = {
         "graph": [record["labels"]["graph"] for record in records],
         "algorithm": [record["labels"]["algorithm"] for record in records],

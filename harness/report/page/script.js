@@ -1,5 +1,5 @@
 "use strict";
-// Sorting and narrowing the table of cells. The page is complete without it.
+// Sort and filter the table of cells. The page is complete without this script.
 const table = document.querySelector(".cells");
 const body = table.tBodies[0];
 const rows = [...body.rows];
@@ -10,7 +10,7 @@ const find = document.getElementById("find");
 const narrow = [...document.querySelectorAll("[data-narrow]")];
 const ENGINE = 3, OUTCOME = 4;
 
-// Numbers by value, texts by their letters; what has no value goes last in either direction.
+// Compare numbers by value and texts by locale; rows without a value come last in either direction.
 function compare(column, direction) {
   const numeric = buttons[column].parentElement.classList.contains("number");
   const key = (row) => {
@@ -35,7 +35,7 @@ function sort(column, direction) {
   sortBy.value = direction ? String(column) : "";
 }
 
-// A heading pressed sorts upwards, again downwards, and a third time restores the order of the sweep.
+// Clicking a heading sorts in ascending order, then descending, then restores the order of the sweep.
 buttons.forEach((button, column) => button.addEventListener("click", () => {
   const now = button.parentElement.getAttribute("aria-sort");
   sort(column, now === "ascending" ? -1 : now === "descending" ? 0 : 1);
