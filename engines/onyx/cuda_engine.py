@@ -15,7 +15,8 @@ from engines.onyx.cuda_panels import panel_of
 from engines.onyx.cuda_pull import PullKernels
 from engines.onyx.cuda_push import PushKernels
 from engines.onyx.cuda_rolled import last_reader, reduces_alone, rolled, update_and_reduce
-from engines.onyx.resolve import resolve, small_degrees, sums_matrices
+from engines.onyx.policy import DEFAULT, small_degrees, teams_of_vertex, untracked_share
+from engines.onyx.resolve import resolve, sums_matrices
 from engines.onyx.schedule import OnyxSchedule
 from harness.api import (
     CudaEngine,
@@ -42,21 +43,6 @@ if TYPE_CHECKING:
     from engines.onyx.cuda_kernels import Kernels
     from harness.api import CudaKernel, Mapped
 
-BLOCKS_OF_REDUCTION = 16  # their partial values are brought together by one team
-TILE = 2048  # edges that a block stages at once
-FEWEST_EDGES = 4  # of a team's run of segments
-LANE_RUN = 4  # where one lane alone updates edges: their short rows lie together, and are fetched at once
-LONG_GATHER = 640  # bytes of a vertex's neighbours, from which blocks come and go: side by side they drift apart
-EDGES_OF_TEAM = 8  # of a vertex's edges, from which another team shares it
-MOST_JOINED = 64  # floats of a lane that the teams of a vertex bring together
-# Of the arcs, from which tracking changes costs more than it spares: in a push, where vertices have hardly an edge, and
-# what is added where they have very many, falling to half with so many vertices an arc; in a push of edges that change;
-# in a pull, which goes over everything far sooner.
-FEW_EDGES_SHARE, MANY_EDGES_SHARE, HALF_WAY = 0.55, 0.4, 0.05
-CHANGING_EDGES_SHARE = 0.5
-PULL_SHARE = 0.1
-PATIENCE, PATIENCE_WITH_EXTREMA = 2, 8  # turns in which so much moves, before tracking pauses; extrema come in waves
-
 
 class OnyxCudaEngine(CudaEngine):
     """Feature-aware, change-driven, folded (thesis ch. 4-6); see :class:`OnyxSchedule` for its options."""
@@ -66,7 +52,7 @@ class OnyxCudaEngine(CudaEngine):
     templates = Path(__file__).parent
     tracks_edges = True
     rebuild_share = 0.9  # whole messages are then no more work than changes, for which two values are read
-    hub_edges = (256, 64)  # of each team that would own a vertex, from which a block does: of rows, of matrices
+    policy = DEFAULT
 
     def __init__(self, schedule: OnyxSchedule) -> None:
         super().__init__(schedule)
@@ -102,12 +88,12 @@ class OnyxCudaEngine(CudaEngine):
     def resolve(self) -> OnyxSchedule:
         """Return the schedule with every option filled in, and take the values that lowering reads from it."""
         facts = DeviceFacts("cuda")
-        found = resolve(self.schedule, self.program, self.layout.features, self.graph.facts, facts)
+        found = resolve(self.schedule, self.program, self.layout.features, self.graph.facts, facts, self.policy)
         assert found.dense_share is not None
         assert found.block_size is not None
         assert found.balance is not None
         self.dense_share, self.block, self.width = found.dense_share, found.block_size, found.vector_width
-        self.balance, self.small_degrees = found.balance, small_degrees(self.graph.facts)
+        self.balance, self.small_degrees = found.balance, small_degrees(self.graph.facts, self.policy)
         return found
 
     def groups(self) -> tuple[FoldGroup, ...]:
@@ -139,7 +125,7 @@ class OnyxCudaEngine(CudaEngine):
         self._allow_pauses()
         made = {"push": PushKernels, "pull": PullKernels}[self.direction]
         pipeline = bool(self.resolved.pipeline)
-        choices = Choices(self.balance == "edge", pipeline, self.rolled, self.panel, self.small_degrees)
+        choices = Choices(self.balance == "edge", pipeline, self.rolled, self.panel, self.small_degrees, self.policy)
         kernels = made(self, choices)
         untracked = made(self, choices, untracked=True) if self.tracking.pauses else None
         for group in self.tracking.groups:
@@ -159,19 +145,13 @@ class OnyxCudaEngine(CudaEngine):
         if not self.change_driven or (self.direction == "push" and not (kept.rebuild and kept.whole is None)):
             return
         self.tracking = replace(self.tracking, pauses=True)
-        self.untracked_share = self._untracked_share()
         self.begins_untracked = self._edges_change()
+        self.untracked_share = untracked_share(
+            self.graph.facts, self.policy, pulls=self.direction == "pull", dense_share=self.dense_share,
+            edges_change=self.begins_untracked,
+        )  # fmt: skip
         reducers = {stage.reducer for group in self.tracking.groups for stage in group.edge_stages}
-        self.patience = PATIENCE if reducers & {"sum", "prod"} else PATIENCE_WITH_EXTREMA
-
-    def _untracked_share(self) -> float:
-        """Of the arcs, from which changes are not worth tracking."""
-        if self.direction == "pull":
-            return max(PULL_SHARE, self.dense_share)
-        if self._edges_change():
-            return CHANGING_EDGES_SHARE
-        vertices = self.graph.num_vertices / max(1, self.graph.num_edges)
-        return FEW_EDGES_SHARE + MANY_EDGES_SHARE / (1 + vertices / HALF_WAY)
+        self.patience = self.policy.patience if reducers & {"sum", "prod"} else self.policy.patience_with_extrema
 
     def _edges_change(self) -> bool:
         """Whether anything reads edges that change. From a cold start they all do, for a while."""
@@ -272,7 +252,7 @@ class OnyxCudaEngine(CudaEngine):
     @property
     def hub(self) -> int:
         """In-edges from which a block owns a vertex."""
-        return self.hub_edges[sums_matrices(self.program)] * self._teams_of_vertex
+        return self.policy.hub_edges[sums_matrices(self.program)] * self._teams_of_vertex
 
     def bytes_needed(self) -> int:
         """With the list of hubs."""
@@ -296,7 +276,7 @@ class OnyxCudaEngine(CudaEngine):
             self.launches.append(Launch(kernel, "vertices", 32 / kernels.rounds, swaps, most="all"))
             return
         gathered = 4 * self.layout.features * self.graph.num_edges / max(1, self.graph.num_vertices)
-        short = kernels.tracking.change_driven or gathered < LONG_GATHER
+        short = kernels.tracking.change_driven or gathered < self.policy.long_gather
         most: Literal["some", "resident"] = "resident" if self.small_degrees and short else "some"
         self.launches.append(Launch(kernel, "vertices", share * self.team.lanes, swaps, most=most))
 
@@ -322,7 +302,7 @@ class OnyxCudaEngine(CudaEngine):
         nor of rows so long that they are there too."""
         for stage in group.edge_stages:
             dims = self.layout.dims(stage.message.shape)
-            if dims and self.team.slots(dims[-1]) * math.prod(dims[:-1]) > MOST_JOINED:
+            if dims and self.team.slots(dims[-1]) * math.prod(dims[:-1]) > self.policy.most_joined:
                 return False
             if len(dims) == 2 and not self.feature_aware:
                 return False
@@ -331,14 +311,11 @@ class OnyxCudaEngine(CudaEngine):
     @property
     def _teams_of_vertex(self) -> int:
         """Of a warp, by the average degree; with features in a loop, a thread."""
-        wanted, share = self.graph.facts.average_degree / EDGES_OF_TEAM, 1
-        while self.feature_aware and 2 * share <= self.team.teams and share <= wanted:
-            share *= 2
-        return share
+        return teams_of_vertex(self.graph.facts, self.team.teams, self.policy) if self.feature_aware else 1
 
     def _run_of_team(self) -> int:
         """Edges of a tile that a team walks."""
-        return max(FEWEST_EDGES, TILE // (self.block // 32 * self.team.teams))
+        return max(self.policy.fewest_edges, self.policy.tile // (self.block // 32 * self.team.teams))
 
     def _plan_updates(self, kernels: Kernels, group: FoldGroup) -> None:
         if kernels.tracking.change_driven:
@@ -363,7 +340,7 @@ class OnyxCudaEngine(CudaEngine):
         """The update, and the reductions of the next superstep with it."""
         array = f"csc_{update.updates}"
         in_place = kernels.untracked and array not in self.flipped  # as where changes are tracked
-        run = LANE_RUN if self.team.lanes == 1 else self._run_of_team()
+        run = self.policy.lane_run if self.team.lanes == 1 else self._run_of_team()
         at_once = self.team.lanes == 1 and self.feature_aware and kernels.pipeline
         depth = run if at_once else kernels.depth_of_update(update)
         kernel = update_and_reduce(kernels, update, reductions, run, depth, in_place=in_place)
@@ -376,7 +353,8 @@ class OnyxCudaEngine(CudaEngine):
     def _plan_reductions(self, kernels: Kernels, group: FoldGroup) -> None:
         for stage in group.stages:
             assert isinstance(stage, GraphReduce)
-            parts = BLOCKS_OF_REDUCTION * (self.block // 32) * self.team.teams
+            blocks = self.policy.blocks_of_reduction
+            parts = blocks * (self.block // 32) * self.team.teams
             self.rooms[f"partial_{stage.into}"] = parts * self.layout.stride(stage.value.shape)
-            self.launches.append(Launch(kernels.reduction(stage), "all", self.team.lanes, blocks=BLOCKS_OF_REDUCTION))
-            self.launches.append(Launch(kernels.joined(stage), f"teams {BLOCKS_OF_REDUCTION}", 1, blocks=1))
+            self.launches.append(Launch(kernels.reduction(stage), "all", self.team.lanes, blocks=blocks))
+            self.launches.append(Launch(kernels.joined(stage), f"teams {blocks}", 1, blocks=1))

@@ -22,9 +22,9 @@ from harness.api import (
 )
 
 if TYPE_CHECKING:
+    from engines.onyx.policy import Policy
     from harness.api import CudaEngine, CudaKernel
 
-FETCHED_SLOTS = 32  # of rows that a lane holds for edges fetched ahead
 LINE = 32  # floats of a line of memory
 EVERY = "Every()"
 RANGE = templates.RANGE
@@ -37,7 +37,7 @@ class Choices:
 
     ``tiles``: edges are balanced, not vertices. ``pipeline``: edges are fetched ahead. ``rolled``: the edge update and
     the reductions of the next superstep that share a pass. ``panel``: features of a pass over segments; 0: all.
-    ``small_degrees``: all vertices have few edges, and much the same.
+    ``small_degrees``: all vertices have few edges, and much the same. ``policy``: the constants of all choices.
     """
 
     tiles: bool
@@ -45,6 +45,7 @@ class Choices:
     rolled: tuple[EdgeUpdate, tuple[EdgeReduce, ...]] | None
     panel: int
     small_degrees: bool
+    policy: Policy
 
 
 class Kernels:
@@ -85,7 +86,7 @@ class Kernels:
             for shape in {s.message.shape for s in group.edge_stages}
             if shape
         )
-        return max(1, min(4, FETCHED_SLOTS // max(1, rows)))
+        return max(1, min(4, self.choices.policy.fetched_slots // max(1, rows)))
 
     def depth_of_update(self, stage: EdgeUpdate) -> int:
         """The same for an update, which reads several rows an edge."""
@@ -93,7 +94,7 @@ class Kernels:
             return 1
         shapes = [self.program.properties[name].shape for space, name in reads(stage) if space != "graph"]
         slots = sum(self.engine.team.slots(self.layout.dims(shape)[-1]) for shape in shapes if len(shape) == 1)
-        return max(1, min(4, FETCHED_SLOTS // max(1, slots)))
+        return max(1, min(4, self.choices.policy.fetched_slots // max(1, slots)))
 
     def abreast(self, stages: Sequence[Stage]) -> int:
         """Teams that take turns at edges, where rows lie along these that are shorter than a line of memory."""

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from harness.api import CudaKernel, CudaKernelBuilder, EdgeReduce, FoldGroup, Stage
 
-ROUNDS = 4  # vertices of an owner that lie together
 OPERATION = {"sum": "Add", "min": "Min", "max": "Max"}
 
 
@@ -39,7 +38,7 @@ class PullKernels(Kernels):
         """Consecutive vertices of each owner of a gather, where rows are so long that a warp has one at a time: blocks
         begin in order, so that rows of neighbours are still cached. 0: owners stay side by side, all the grid long."""
         long_rows = self.engine.team.teams == 1 and self.choices.small_degrees
-        return ROUNDS if long_rows and not self.tracking.change_driven else 0
+        return self.choices.policy.rounds if long_rows and not self.tracking.change_driven else 0
 
     def gather_hubs(self, group: FoldGroup, doubled: tuple[str, ...], *, dirty_only: bool = False) -> CudaKernel:
         """The same for the engine's ``hubs``, each of which a block owns."""

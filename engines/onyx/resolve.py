@@ -5,51 +5,48 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from engines.onyx.policy import DEFAULT, Policy, small_degrees
 from harness.api import EdgeReduce, TeamShape
 
 if TYPE_CHECKING:
     from engines.onyx.schedule import OnyxSchedule
     from harness.api import DeviceFacts, GraphFacts, Program
 
-DENSE_SHARES = {"cpu": 0.1, "cuda": 0.01}  # visiting all edges costs a GPU far less per edge than following single ones
-BLOCK_SIZE = 256  # threads
-DENSE_DEGREE = 8  # average degree from which segments are the default
-HUB_DEGREE = 1024  # in-degree from which one owner would delay all others, so that segments are the default
-
 
 def resolve(
-    schedule: OnyxSchedule, program: Program, features: int, graph: GraphFacts, device: DeviceFacts
+    schedule: OnyxSchedule,
+    program: Program,
+    features: int,
+    graph: GraphFacts,
+    device: DeviceFacts,
+    policy: Policy = DEFAULT,
 ) -> OnyxSchedule:
     """Return the schedule with every option that is None filled in; given options are kept.
 
     ``program``: lowered. On the CPU the options of ``OnyxSchedule.GPU_ONLY`` have no meaning and stay as they are.
     """
-    share = DENSE_SHARES[device.kind] if schedule.dense_share is None else schedule.dense_share
-    schedule = replace(schedule, dense_share=share)
+    if schedule.dense_share is None:
+        share = policy.dense_share_cpu if device.kind == "cpu" else policy.dense_share_cuda
+        schedule = replace(schedule, dense_share=share)
     if device.kind == "cpu":
         return schedule
     return replace(
         schedule,
         pipeline=True if schedule.pipeline is None else schedule.pipeline,
-        balance=schedule.balance or default_balance(schedule, program, graph),
+        balance=schedule.balance or default_balance(schedule, program, graph, policy),
         vector_width=schedule.vector_width or TeamShape.for_program(program, features, schedule.feature_aware).width,
-        block_size=schedule.block_size or BLOCK_SIZE,
+        block_size=schedule.block_size or policy.block_size,
     )
 
 
-def default_balance(schedule: OnyxSchedule, program: Program, graph: GraphFacts) -> str:
+def default_balance(schedule: OnyxSchedule, program: Program, graph: GraphFacts, policy: Policy) -> str:
     """Return ``edge`` for push, and for pull where degrees are large on average or at a hub; else ``warp``.
 
     It is ``warp`` too where a thread loops over features, and for sums of matrices, which do not fit registers.
     """
     if not schedule.feature_aware or sums_matrices(program):
         return "warp"
-    return "edge" if schedule.direction == "push" or not small_degrees(graph) else "warp"
-
-
-def small_degrees(graph: GraphFacts) -> bool:
-    """Return whether all vertices have few in-edges, on average and at most."""
-    return graph.average_degree < DENSE_DEGREE and graph.max_in_degree < HUB_DEGREE
+    return "edge" if schedule.direction == "push" or not small_degrees(graph, policy) else "warp"
 
 
 def sums_matrices(program: Program) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from engines.onyx.cuda_engine import OnyxCudaEngine
+from engines.onyx.policy import Policy
 from harness.contract import Device
 from harness.graph.generators import rmat
 from tests.benchmarks import cuda_thesis, thesis_groups
@@ -181,7 +182,7 @@ def test_every_engine_is_right_and_timed(bench):
 def test_all_algorithms(bench, k, hub_edges, monkeypatch):
     """Where there are hubs, which ones are depends on what is reduced."""
     if hub_edges:
-        monkeypatch.setattr(OnyxCudaEngine, "hub_edges", hub_edges)
+        monkeypatch.setattr(OnyxCudaEngine, "policy", Policy(hub_edges=hub_edges))
     found = whole(bench, ORDER, k)
     for name in ORDER:
         row = found.row(k, name, "rmat_6")

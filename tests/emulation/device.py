@@ -10,22 +10,22 @@ from types import SimpleNamespace
 
 import pytest
 
+from engines.onyx.cuda_engine import OnyxCudaEngine
+from engines.onyx.policy import Policy
 from harness.contract import Device
 from harness.device.compilation import Compiled
 from tests.emulation.arrays import cupy_of
 from tests.emulation.compiler import COMPILER, Module, library
 from tests.engines.cuda_schedules import SCHEDULES
 
+# The device is small, and takes its work in small pieces, so that the loops over pieces turn on small graphs as well.
+POLICY = Policy(tile=64, blocks_of_reduction=2, edges_of_team=2)
 ATTRIBUTES = {"MultiProcessorCount": 1, "MaxRegistersPerMultiprocessor": 65536}
 THREADS = 64  # of a block, where the schedule leaves it to the engine
-# The device is small, and takes its work in small pieces, so that the loops over pieces turn on small graphs as well.
 SIZES = {
     "harness.lowering.cuda.launches.MOST_BLOCKS": 3,
     "harness.lowering.cuda.launches.FEW_THREADS": 2 * THREADS,
     "harness.lowering.cuda.thread_engine.PARTS": 3,
-    "engines.onyx.cuda_engine.TILE": 64,
-    "engines.onyx.cuda_engine.BLOCKS_OF_REDUCTION": 2,
-    "engines.onyx.cuda_engine.EDGES_OF_TEAM": 2,
     "engines.pushbaseline.gunrock.cuda_engine.BLOCKS": 3,
     "engines.pullbaseline.simdx.task_engine.BLOCKS": 3,
     "engines.pullbaseline.simdx.task_engine.THREADS": THREADS,
@@ -62,6 +62,7 @@ def emulate(monkeypatch: pytest.MonkeyPatch) -> Device:
         if kind == "onyx":
             monkeypatch.setitem(SCHEDULES, name, (kind, {"block_size": THREADS, **options}))
     monkeypatch.setattr(engine.CudaEngine, "block", THREADS)
+    monkeypatch.setattr(OnyxCudaEngine, "policy", POLICY)
     for name, size in SIZES.items():
         module, _, constant = name.rpartition(".")
         monkeypatch.setattr(importlib.import_module(module), constant, size)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from engines.onyx.policy import Policy
 from harness.contract import Device, No
 from harness.graph import Graph
 from harness.graph.generators import random_ratings, rmat
@@ -77,7 +78,7 @@ def declare(engine: str, factory: str, attributes: Mapping[str, Any] | None = No
 declare(
     "onyx",
     "engines.onyx.cuda_engine:OnyxCudaEngine",
-    {"hub_edges": (1, 1)},
+    {"policy": Policy(hub_edges=(1, 1))},
     feature_aware=(True, False),
     change_driven=(False, True),
     fold=(True, False),

@@ -9,6 +9,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
+from engines.onyx.policy import Policy, teams_of_vertex, untracked_share
 from engines.onyx.resolve import resolve
 from engines.onyx.schedule import OnyxSchedule
 from engines.pullbaseline.schedules import SimdxSchedule
@@ -221,3 +222,27 @@ def test_what_cusparse_was_tuned_to_is_resolved():
     }
     assert tuned([], order="column").resolved_options() == {"order": "column"}
     assert new_engine("cusparse").resolved_options() == {}
+
+
+@pytest.mark.parametrize(
+    ("facts_", "share"),
+    [(GraphFacts(0, 1000, 1), 0.95), (GraphFacts(50, 1000, 1), 0.75), (GraphFacts(1000, 0, 0), 0.55)],
+)
+def test_the_share_from_which_a_push_is_not_tracked_grows_with_degrees(facts_, share):
+    found = untracked_share(facts_, Policy(), pulls=False, dense_share=0.0, edges_change=False)
+    assert found == pytest.approx(share, abs=1e-4)
+    assert untracked_share(facts_, Policy(), pulls=False, dense_share=1.0, edges_change=True) == 0.5
+    for dense, pulled in ((0.0, 0.1), (0.3, 0.3)):
+        assert untracked_share(facts_, Policy(), pulls=True, dense_share=dense, edges_change=False) == pulled
+
+
+@pytest.mark.parametrize(("edges", "shared"), [(0, 1), (799, 1), (800, 2), (1600, 4), (3200, 8), (10**6, 8)])
+def test_teams_share_a_vertex_by_its_average_degree(edges, shared):
+    assert teams_of_vertex(GraphFacts(100, edges, 5), 10, Policy()) == shared
+    assert teams_of_vertex(GraphFacts(100, edges, 5), 1, Policy()) == 1
+
+
+def test_another_policy_chooses_otherwise():
+    eager = Policy(dense_degree=2, block_size=64, dense_share_cuda=0.5)
+    found = resolve(OnyxSchedule(), lowered("pagerank"), 8, FEW, DEVICES["cuda"], eager)
+    assert (found.balance, found.block_size, found.dense_share) == ("edge", 64, 0.5)
