@@ -1,7 +1,7 @@
-"""Time to equal accuracy: how long an engine takes to the first answer that is within the program's bound.
+"""Time to equal accuracy: an engine's time to the first answer within the program's bound.
 
-Engines stop by a criterion that each measures on its own values, so their runs end at different accuracies. What is
-compared instead is the run to the first superstep whose answer is within the bound of the converged float64 answer.
+Each engine applies the stopping criterion to its own values, so runs end at different accuracies. Therefore runs to the
+first superstep whose answer is within the bound of the converged float64 answer are compared.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ if TYPE_CHECKING:
     from harness.language.algorithm import Answer
     from harness.records import Mark
 
-# The search takes about eight runs of most of the supersteps, and the timing as many again.
+# The search takes about eight runs of most of the supersteps, and the timing the same number again.
 _RUNS = 16
-# Runs of an engine that is not deterministic differ by roundings. A timed run whose error is more than so many bounds
-# did not do the work of the run that was searched.
+# Runs of a non-deterministic engine differ by rounding. A timed run whose error exceeds this many bounds did different
+# work from the run of the search.
 _SCATTER = 2.0
 
 
 @dataclass(frozen=True)
 class Distance:
-    """How far an answer is from the converged one: whether it is ``within`` the bound, and its largest ``error``."""
+    """The distance of an answer from the converged one: whether it is ``within`` the bound, and its largest
+    ``error``."""
 
     within: bool
     error: float
@@ -60,10 +61,10 @@ class Crossing:
 
 
 def target_of(cell: Cell, problem: Problem) -> Answer | None:
-    """Return the converged float64 answer; None where time to equal accuracy has no meaning or is not wanted.
+    """Return the converged float64 answer; None if time to equal accuracy is undefined or not requested.
 
-    It has one for programs that converge to a tolerance and may run until they do: not where the cell limits the
-    supersteps, and not for warm runs.
+    It is defined for programs that converge to a tolerance and may run until they do. It is undefined if the cell
+    limits the supersteps, and for warm runs.
     """
     control = problem.program.control
     if not cell.measure.accuracy or cell.validate is not True or problem.start is not None or problem.by_residual:
@@ -74,9 +75,9 @@ def target_of(cell: Cell, problem: Problem) -> Answer | None:
 
 
 def distance(problem: Problem, target: Answer, values: Mapping[str, NDArray[Any]]) -> Distance:
-    """Return how far an answer is from the converged one, by the comparison that validation uses.
+    """Return the distance of an answer from the converged one, by the comparison that validation uses.
 
-    Every entry has a bound of its own, so the error is in units of the bound.
+    Every entry has its own bound, so the error is in units of the bound.
     """
     found = compare(problem.program, values, target.values, target.allowances or None)
     return Distance(found.ok, float(found.excess), 1.0)
@@ -86,7 +87,7 @@ def tell_accuracy(
     engine: Engine, cell: Cell, problem: Problem, target: Answer, values: Mapping[str, NDArray[Any]], timing: Timing,
     draft: Draft, phases: Phases,
 ) -> list[Mark]:  # fmt: skip
-    """Tell the time to equal accuracy; return what speaks against it.
+    """Record the time to equal accuracy; return the caveats of its timing.
 
     ``values``, ``timing``: the answer at the engine's own stop, and the runs to it.
     """
@@ -103,7 +104,7 @@ def tell_accuracy(
 def accuracy_of(
     engine: Engine, problem: Problem, target: Answer, timing: Timing, at_stop: Distance, measure: Measure
 ) -> tuple[dict[str, Any], Timing | None]:
-    """Return the ``accuracy`` field of a record, and the timed runs to that superstep (None where there are none).
+    """Return the ``accuracy`` field of a record, and the timed runs to that superstep (None if there are none).
 
     ``timing``, ``at_stop``: the runs to the engine's own stop, and the distance of their answer.
     """
@@ -122,7 +123,7 @@ def accuracy_of(
 
     found = first_within(probe, last, at_stop)
     if found.superstep < last:
-        # The engine is warm, and what is timed is the same code.
+        # The engine is warm, and the timed code is the same.
         measure = dataclasses.replace(measure, warmup_s=0.0)
         timing = measure_engine(engine, problem.inputs, found.superstep, measure, Phases())
         timed = distance(problem, target, answer_of(engine, problem.program.outputs))
@@ -136,10 +137,10 @@ def accuracy_of(
 def first_within(probe: Callable[[int], Distance], last: int, at_last: Distance) -> Crossing:
     """Return a superstep within the bound whose predecessor is not; ``at_last`` must be within it.
 
-    ``probe`` gives the distance after a number of supersteps. Iterations that converge lose error by a nearly constant
-    factor, so the next superstep to try is interpolated in the logarithm of the error; where that does not halve the
-    bracket, the middle is next, so that there are at most about 2 log2(last) probes. Both ends of the result have been
-    probed. Were the error to rise above the bound again, the result is one of several crossings.
+    ``probe`` returns the distance after a number of supersteps. Converging iterations reduce the error by a nearly
+    constant factor, so the next superstep is interpolated in the logarithm of the error. If that does not halve the
+    bracket, the next one is its middle, so that there are at most about 2 log2(last) probes. Both ends of the result
+    have been probed. If the error rises above the bound again later, the result is one of several crossings.
     """
     low, high = 0, last
     at_low: Distance | None = None
@@ -159,7 +160,7 @@ def first_within(probe: Callable[[int], Distance], last: int, at_last: Distance)
 
 
 def _interpolated(low: int, at_low: Distance, high: int, at_high: Distance) -> int:
-    """Return the superstep between two others at which an error that falls by a constant factor meets the bound."""
+    """Return the superstep at which an error that falls by a constant factor reaches the bound."""
     above, below = (math.log(max(one.error, 1e-300) / max(one.bound, 1e-300)) for one in (at_low, at_high))
     if not math.isfinite(above) or not math.isfinite(below) or above <= below:
         return (low + high) // 2

@@ -1,4 +1,4 @@
-"""The command: our errors, our exit status, and Hydra in between."""
+"""The command line: error messages, exit status, and the call of Hydra."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ onyx-harness explain engine=onyx algorithm=pagerank graph=rmat features=8
 onyx-harness explain engine=onyx algorithm=label_propagation graph=digits device=cuda    (no GPU needed)
 
 onyx-harness list [engine] [algorithm] [graph] shows what there is; onyx-harness --help shows every key."""
-# Flags that choose what Hydra does; every other command line is a sweep.
+# Flags that select what Hydra does; every other command line is a sweep.
 _HYDRA_COMMANDS = (
     "--help", "-h", "--hydra-help", "--version", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc",
     "--multirun", "-m", "--run", "-r",
@@ -43,13 +43,13 @@ _HYDRA_COMMANDS = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status.
 
-    0: every cell was ok or unsupported, and at least one was ok (or ``allow_unsupported=true``). 1: another outcome.
-    2: a mistake in the command. 130: interrupted.
+    0: every cell was ok or unsupported, and at least one was ok (or ``allow_unsupported=true``). 1: another outcome. 2:
+    a mistake in the command. 130: interrupted.
 
-    With the environment variable HYDRA_FULL_ERROR=1 an error shows where in the code it arose.
+    With the environment variable HYDRA_FULL_ERROR=1, an error is shown with its traceback.
     """
     for stream in ("stdout", "stderr"):
-        if getattr(sys, stream) is None:  # closed by whoever started this; what is opened first takes its number
+        if getattr(sys, stream) is None:  # closed by the caller; the next file opened would get its number
             setattr(sys, stream, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open until the end
     arguments = expand_home(sys.argv[1:] if arguments is None else arguments)
     if list(arguments) == ["--version"]:
@@ -58,19 +58,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with warnings.catch_warnings():
         registry = _registry()
         register_configuration(registry)
-        warnings.simplefilter("ignore", PluginWarning)  # each has been told once
+        warnings.simplefilter("ignore", PluginWarning)  # each has been reported once
         if arguments[:1] == ["list"]:
             return _list(registry, arguments[1:])
         return _explain(arguments[1:]) if arguments[:1] == ["explain"] else _run(arguments)
 
 
 def _run(arguments: Sequence[str]) -> int:
-    """Hand over to Hydra, and put into words what it or our own checks refuse."""
+    """Call Hydra, and report errors of Hydra or of our own checks as one line."""
     # Without --multirun Hydra composes once to find hydra.mode, and reports a wrong name as a fault of the commas.
     shows = any(argument.partition("=")[0] in _HYDRA_COMMANDS for argument in arguments)
     sys.argv = ["onyx-harness", *arguments, *([] if shows else ["--multirun"])]
     traceback_wanted = os.environ.get(_FULL_ERROR) == "1"
-    os.environ[_FULL_ERROR] = "1"  # Hydra then passes errors on, and it is us who put them into words
+    os.environ[_FULL_ERROR] = "1"  # Hydra then passes errors on, and they are reported here
     try:
         check_arguments(arguments)
         hydra.main(config_path=None, config_name="config", version_base="1.3")(run_job)()
@@ -80,7 +80,7 @@ def _run(arguments: Sequence[str]) -> int:
         _say(sys.stderr, f"onyx-harness: error: {in_words(error)}")
         return MISUSE_STATUS
     except KeyboardInterrupt:
-        _say(sys.stderr, "onyx-harness: interrupted; the same command goes on where it was")
+        _say(sys.stderr, "onyx-harness: interrupted; the same command resumes the sweep")
         return INTERRUPTED_STATUS
     finally:
         if not traceback_wanted:
@@ -89,7 +89,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _list(registry: Registry, arguments: Sequence[str]) -> int:
-    """Print every engine, algorithm and graph, or those of the groups that are named."""
+    """Print every engine, algorithm and graph, or those of the named groups."""
     arguments = [argument for argument in arguments if argument not in ("--help", "-h")]
     unknown = [name for name in arguments if name not in GROUPS]
     if unknown:
@@ -101,7 +101,7 @@ def _list(registry: Registry, arguments: Sequence[str]) -> int:
 
 
 def _explain(overrides: Sequence[str]) -> int:
-    """Print what an engine would do with one cell."""
+    """Print the plan of an engine for one cell."""
     if any(override in ("--help", "-h") for override in overrides):
         _say(sys.stdout, EXPLAIN_HELP)
         return 0
@@ -121,7 +121,7 @@ def _explain(overrides: Sequence[str]) -> int:
 
 
 def in_words(error: Exception) -> str:
-    """What the user got wrong, with the closest thing that there is."""
+    """Describe a user's mistake in a line, with the closest valid name."""
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         options = list(error.options or ())
         group, _, name = error.missing_cfg_file.rpartition("/")
@@ -137,7 +137,7 @@ def in_words(error: Exception) -> str:
 
 
 def _registry() -> Registry:
-    """The plugins, with a line for each that had to be left out."""
+    """Load the plugins; print a warning for each that had to be left out."""
     with warnings.catch_warnings(record=True) as met:
         warnings.simplefilter("always", PluginWarning)
         registry = load_plugins()

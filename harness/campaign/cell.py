@@ -1,4 +1,4 @@
-"""A cell of a sweep: what a resolved configuration asks for, checked against what the plugins offer."""
+"""A cell of a sweep: a resolved configuration, checked against the registered plugins."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ from harness.plugins import Registry, closest
 
 DEVICE_KINDS = ("cpu", "cuda")
 CHANGES = get_args(Change)
-MEMORY = ("off", "model", "counters")  # transactions: none, modelled, modelled and counted
+MEMORY = ("off", "model", "counters")  # transactions: none, modelled, modelled and measured
 
 
 @dataclass(frozen=True)
 class Measure:
-    """How a cell is timed: one run to warm up, cut short after ``warmup_s`` seconds (0: none); then ``repetitions``.
+    """How a cell is timed: a warm-up run, cut short after ``warmup_s`` seconds (0: none), then ``repetitions`` timed
+    runs.
 
-    There are no more once the interval of the median is narrower than ``width``, relative to the median, or the runs
-    have taken ``budget_s`` seconds. There are fewer only where six would take more than ``cap_s`` seconds: then one run
-    is timed, and no verdict is shown. ``accuracy``: whether the time to equal accuracy is measured, too.
+    Timing ends once the interval of the median is narrower than ``width``, relative to the median, or the runs have
+    taken ``budget_s`` seconds. If six runs would take more than ``cap_s`` seconds, one run is timed, and no verdict is
+    shown. ``accuracy``: also measure the time to equal accuracy.
     """
 
     repetitions: int = 7
@@ -55,8 +56,12 @@ class Warm:
 
 @dataclass(frozen=True)
 class Limits:
-    """When a cell is ended: wall-clock seconds, those that it may wait for its device on top of them, resident memory
-    in GB (None: four fifths of what the machine, or the container, has), and memory held on a GPU (None: all of it)."""
+    """The limits of a cell.
+
+    ``time_s``: wall-clock seconds. ``wait_s``: additional seconds of waiting for the device. ``memory_gb``: resident
+    memory in GB (None: four fifths of the memory of the machine or the container). ``device_memory_gb``: memory held on
+    a GPU (None: all of it).
+    """
 
     time_s: float = 600.0
     wait_s: float = 3600.0
@@ -71,14 +76,13 @@ class Limits:
 
 @dataclass(frozen=True)
 class Cell:
-    """One (engine + schedule, algorithm, graph, features, device); ``schedule`` holds every option, by name.
+    """One (engine + schedule, algorithm, graph, features, device); ``schedule`` has every option, by name.
 
-    ``given``: the names of the options that the user set, sorted; they are not changed where the engine refuses them.
-    ``features`` and ``max_supersteps`` are None where algorithm and graph decide. ``memory``: see
-    ``MEMORY``. ``labels`` names engine, algorithm and graph with the options that differ from their defaults;
-    ``sources`` and ``graph_sources`` are hashes of code.
-    ``key`` is a hash of what was asked for, of the code and of the machine: two cells with one key would measure the
-    same thing.
+    ``given``: the names of the options that the user set, sorted; resolution does not change them. ``features`` and
+    ``max_supersteps`` are None if algorithm and graph determine them. ``memory``: one of ``MEMORY``. ``labels`` names
+    engine, algorithm and graph with the options that differ from their defaults. ``sources`` and ``graph_sources`` are
+    hashes of code. ``key`` is a hash of the request, the code and the machine: two cells with the same key would
+    measure the same thing.
     """
 
     engine: str
@@ -109,7 +113,8 @@ class Cell:
         return f"{self.labels['graph']} · {self.labels['algorithm']} · k={k} · {self.labels['engine']}"
 
     def asked(self) -> dict[str, Any]:
-        """What decides the result and its time, as plain data; not the limits, nor what it is called."""
+        """Return the request as plain data: everything that determines the result and its time, without limits and
+        labels."""
         data = dataclasses.asdict(self)
         for name in ("limits", "labels", "sources", "graph_sources", "block"):
             del data[name]
@@ -120,17 +125,17 @@ class Cell:
         return data
 
     def key(self, environment: str) -> str:
-        """The hash that names the cell's folder; ``environment`` stands for the machine."""
+        """Return the hash that names the cell's folder; ``environment`` identifies the machine."""
         files = [_stamp(value) for value in self.graph_parameters.values() if isinstance(value, str)]
         return digest([self.asked(), self.sources, self.graph_sources, environment, files])[:24]
 
     def plain(self) -> dict[str, Any]:
-        """Every field as plain data; `Cell.from_plain` reads it in another process."""
+        """Return every field as plain data; `Cell.from_plain` reads it in another process."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_plain(cls, data: Mapping[str, Any]) -> Cell:
-        """The cell that `plain` described."""
+        """Rebuild the cell from `plain`."""
         warm = None if data["warm"] is None else Warm(**data["warm"])
         parts = {"device": Device(**data["device"]), "measure": Measure(**data["measure"]), "warm": warm}
         return cls(
@@ -145,14 +150,14 @@ class Cell:
 
 
 def digest(data: Any) -> str:
-    """SHA-256 of plain data in its canonical JSON form."""
+    """Return the SHA-256 of plain data in its canonical JSON form."""
     return hashlib.sha256(json.dumps(data, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def resolve_cell(config: Mapping[str, Any], registry: Registry) -> Cell:
-    """The cell that a resolved configuration (plain data) describes.
+    """Return the cell that a resolved configuration (plain data) describes.
 
-    Raises CampaignError, UnknownName or ScheduleError naming the key, what it holds and the closest thing there is.
+    Raises CampaignError, UnknownName or ScheduleError naming the key, its value and the closest valid name.
     """
     engine, options = _named(config, "engine")
     algorithm, parameters = _named(config, "algorithm")
@@ -212,19 +217,21 @@ def _features(value: Any) -> int | None:
 
 def _validate(value: Any, warm: Warm | None) -> bool | Literal["sampled"]:
     if value == "sampled" and warm is not None:
-        raise CampaignError("validate=sampled: a warm run is held against a whole reference; say true or false")
+        raise CampaignError(
+            "validate=sampled: a warm run is compared with a whole reference; set validate to true or false"
+        )
     if value != "sampled" and not isinstance(value, bool):
         raise CampaignError(f"validate is {value!r}; it must be true, false or sampled")
     return cast('bool | Literal["sampled"]', value)
 
 
 def parameter_defaults(spec: AlgorithmSpec) -> dict[str, Any]:
-    """An algorithm's parameters and their defaults (``dataclasses.MISSING`` where one must be given)."""
+    """Return an algorithm's parameters and their defaults (``dataclasses.MISSING`` for required ones)."""
     return _field_defaults(load(spec.factory))
 
 
 def load(factory: str) -> Any:
-    """What ``package.module:name`` names; CampaignError when the module cannot be imported or lacks the name."""
+    """Import the object that ``package.module:name`` names. Raises CampaignError if that fails."""
     module, _, name = factory.partition(":")
     try:
         with import_watch(f"module {module!r}, which a plugin names,"):
@@ -237,7 +244,7 @@ def load(factory: str) -> Any:
 
 
 def label(name: str, values: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
-    """``name (option=value, ...)`` with the options that differ from their defaults."""
+    """Return ``name (option=value, ...)`` with the options that differ from their defaults."""
     changed = [f"{key}={value}" for key, value in values.items() if key not in defaults or defaults[key] != value]
     return f"{name} ({', '.join(changed)})" if changed else name
 
@@ -283,7 +290,7 @@ def _measure(section: Mapping[str, Any]) -> Measure:
 
 
 def _warm(section: Mapping[str, Any]) -> Warm | None:
-    """The change asked for, or None. Raises CampaignError."""
+    """Return the requested change, or None. Raises CampaignError."""
     given = checked("warm", "setting", section, {"change": None, "kind": "mixed", "seed": 0})
     if given.get("change") is None:
         return None
@@ -298,11 +305,13 @@ def _warm(section: Mapping[str, Any]) -> Warm | None:
 
 
 def _memory(asked: Any, device: Device) -> str:
-    """How memory transactions are counted. Raises CampaignError."""
+    """Return how memory transactions are counted. Raises CampaignError."""
     if asked not in MEMORY:
         raise CampaignError(f"memory is {asked!r}{closest(str(asked), MEMORY)} (there are: {', '.join(MEMORY)})")
     if asked == "counters" and device.kind != "cuda":
-        raise CampaignError("memory=counters reads a GPU's counters: say device=cuda, or memory=model on any device")
+        raise CampaignError(
+            "memory=counters reads a GPU's counters: set device=cuda, or use memory=model on any device"
+        )
     return str(asked)
 
 
@@ -317,7 +326,8 @@ def _limits(section: Mapping[str, Any]) -> Limits:
 
 
 def _stamp(value: str) -> list[Any]:
-    """A file's size and time, so that a changed file is a changed cell; only the text for what is no file."""
+    """Return a file's path, size and modification time, so that a changed file changes the cell; other text
+    unchanged."""
     path = Path(value).expanduser() if value.startswith("~/") else Path(value)
     if len(value) > os.pathconf("/", "PC_PATH_MAX") or "\0" in value or not path.is_file():
         return [value]

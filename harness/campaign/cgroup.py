@@ -1,4 +1,4 @@
-"""What the system grants this process as part of a control group, such as a container or a job of a cluster."""
+"""Limits that the system imposes on this process through its control group, such as a container or a cluster job."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from pathlib import Path
 
 _ROOT = Path("/sys/fs/cgroup")
 _MEMBERSHIP = Path("/proc/self/cgroup")
-_UNLIMITED = 1 << 60  # version 1 writes a number of this size where there is no limit
+_UNLIMITED = 1 << 60  # version 1 reports a number of this size for no limit
 
 
 def memory_limit() -> int | None:
-    """The most bytes that the processes of this group may take together, outer groups included; None for no limit."""
+    """Return the memory limit in bytes of this group, outer groups included; None for no limit."""
     limits: list[int] = []
     for path in (*_files("", "memory.max"), *_files("memory", "memory.limit_in_bytes")):
-        with contextlib.suppress(OSError, ValueError):  # "max" where there is none
+        with contextlib.suppress(OSError, ValueError):  # "max" means no limit
             limits.append(int(path.read_text()))
     return min((limit for limit in limits if limit < _UNLIMITED), default=None)
 
 
 def times_throttled() -> int:
-    """How often this group has been held back so far because it had used up its quota of processor time."""
+    """Return how often this group has been throttled so far because its CPU quota was exhausted."""
     times = 0
     for path in (*_files("", "cpu.stat"), *_files("cpu", "cpu.stat")):
         with contextlib.suppress(OSError, ValueError):
@@ -31,9 +31,9 @@ def times_throttled() -> int:
 
 
 def _files(controller: str, name: str) -> Iterator[Path]:
-    """The files called ``name`` of the group of this process and of those around it.
+    """Yield the files called ``name`` of the group of this process and of its parents.
 
-    ``controller`` is one of version 1 of control groups, or empty for version 2, which has one tree for all.
+    ``controller`` is a version 1 controller, or empty for version 2, which has a single tree.
     """
     try:
         memberships = [line.split(":", 2) for line in _MEMBERSHIP.read_text().splitlines()]
@@ -42,5 +42,5 @@ def _files(controller: str, name: str) -> Iterator[Path]:
     for _, controllers, group in memberships:
         if controller in controllers.split(","):
             inner = Path(group.lstrip("/"))
-            # A container may see its own group as the root of the tree, whatever it is called outside.
+            # A container may see its own group as the root of the tree, whatever its name is outside.
             yield from (_ROOT / controller / part / name for part in (inner, *inner.parents))

@@ -1,7 +1,6 @@
-"""A graph that changes between two runs: the problem after the change, and the cold run that a warm one is set beside.
+"""A graph that changes between two runs: the problem after the change, and the cold run for comparison.
 
-The graph that is changed is the one that the program runs on: reverse arcs, views and the like stay what the algorithm
-made them.
+The changed graph is the one that the program runs on: derived data such as reverse edges and views are kept.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ColdRun:
-    """Times of cold runs on the changed graph, and the answer of the last."""
+    """Times of cold runs on the changed graph, and the answer of the last one."""
 
     timing: Timing
     values: Values
 
 
 def changed_graph(problem: Problem, warm: Warm) -> Posed:
-    """The changed graph and the inputs on it. Raises GraphError or InvalidInput when nothing can be changed so."""
+    """Return the changed graph and its inputs. Raises GraphError or InvalidInput if the change is impossible."""
     graph = change_graph(problem.graph, warm.change, kind=cast("Change", warm.kind), seed=warm.seed)
     fresh = inputs_of(problem.algorithm, problem.program, graph, problem.features)
     return graph, inputs_after(problem.program, problem.inputs, fresh)
@@ -54,7 +53,7 @@ def changed_key(problem: Problem, warm: Warm) -> str:
 
 
 def run_before(engine: Engine, cell: Cell, problem: Problem, draft: Draft, phases: Phases) -> Values | None:
-    """Return all state after a run on the present graph; None, with the outcome told, when it does not settle.
+    """Return all state after a run on the current graph; None, with the outcome recorded, if it does not settle.
 
     Raises Unsupported.
     """
@@ -72,7 +71,7 @@ def run_before(engine: Engine, cell: Cell, problem: Problem, draft: Draft, phase
 
 
 def changed_problem(problem: Problem, warm: Warm, changed: Posed, values: Values) -> Problem:
-    """The problem on the changed graph, to be started from the state that a run on the present one has left."""
+    """Return the problem on the changed graph, to be started from the state of a run on the current one."""
     graph, inputs = changed[0], read_only(changed[1])
     fixed_points = problem.algorithm.fixed_points()
     start = warm_start(
@@ -92,9 +91,9 @@ def cold_run(engine: Engine, cell: Cell, problem: Problem, draft: Draft) -> Cold
 
 
 def compare_cold(cell: Cell, problem: Problem, cold: ColdRun, draft: Draft, *, settled: bool) -> bool:
-    """Validate the cold run, and tell the ``warm`` field of the record; ``settled``: whether the warm run has.
+    """Validate the cold run, and record the ``warm`` field; ``settled``: whether the warm run has settled.
 
-    False, with the outcome told, when one of both has not settled or the cold answer is wrong.
+    Return False, with the outcome recorded, if one of the two has not settled or the cold answer is wrong.
     """
     draft.stage("validate the cold run")
     for which, done in (("the cold run", cold.timing.statistics.settled), ("the warm run", settled)):
@@ -109,7 +108,7 @@ def compare_cold(cell: Cell, problem: Problem, cold: ColdRun, draft: Draft, *, s
         return False
     warm, start = cell.warm, problem.start
     if warm is None or start is None:
-        raise ValueError("a cold run is compared where the cell asks for a change and the problem has a warm start")
+        raise ValueError("a cold run is compared only if the cell requests a change and the problem has a warm start")
     plain = {
         "change": warm.change, "kind": warm.kind, "seed": warm.seed, "told": start.told, "restarted": start.restarted,
         "vertices_reset": start.vertices_reset, "arcs_examined": start.arcs_examined, "cold": cold.timing.plain(),
@@ -120,8 +119,8 @@ def compare_cold(cell: Cell, problem: Problem, cold: ColdRun, draft: Draft, *, s
 
 
 def not_settled(which: str, problem: Problem) -> str:
-    """Why there is nothing to compare."""
+    """Return the message for a run that has not settled."""
     return (
-        f"{which} has not settled in {problem.max_supersteps} supersteps, and warm and cold answers are compared where "
-        "both have; raise the limit of supersteps, or choose a program that settles"
+        f"{which} has not settled in {problem.max_supersteps} supersteps; warm and cold answers are compared only "
+        "if both have; raise the limit of supersteps, or choose a program that settles"
     )

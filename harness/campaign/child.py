@@ -1,6 +1,6 @@
 """The process of one cell: ``python -m harness.campaign.child REQUEST DRAFT``.
 
-REQUEST is a JSON file with the cell and the folder for its artefacts; DRAFT receives what the record is made of.
+REQUEST is a JSON file with the cell and the folder for its artefacts; DRAFT receives the fields of the record.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 def main(arguments: list[str]) -> int:
-    """Run the cell of a request; how it ended is told in the draft, so the status is 0 unless the process dies."""
+    """Run the cell of a request; its outcome is written to the draft, so the status is 0 unless the process dies."""
     request = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
     cell = Cell.from_plain(request["cell"])
     _limit_memory(cell, request["memory_bytes"])
@@ -62,7 +62,8 @@ def main(arguments: list[str]) -> int:
 
 
 def run_cell(cell: Cell, draft: Draft, folder: Path, memory_bytes: int) -> None:
-    """Run a cell, its artefacts in ``folder``; the draft says how it ended. Raises StoreError when it has no room."""
+    """Run a cell, its artefacts in ``folder``; the draft receives the outcome. Raises StoreError when the disk is
+    full."""
     try:
         with keeping(draft):
             _run(cell, draft, folder, memory_bytes)
@@ -73,7 +74,7 @@ def run_cell(cell: Cell, draft: Draft, folder: Path, memory_bytes: int) -> None:
 
 
 def _limit_memory(cell: Cell, memory_bytes: int) -> None:
-    """Let an allocation beyond the limit fail at once, ahead of the watch; CUDA reserves more than it uses."""
+    """Make allocations beyond the limit fail immediately, before the watch acts; CUDA reserves more than it uses."""
     if cell.device.kind == "cpu":
         resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
 
@@ -100,7 +101,7 @@ def _run(cell: Cell, draft: Draft, folder: Path, memory_bytes: int) -> None:
 
 
 def _resolved(spec: EngineSpec, cell: Cell, problem: Problem, reason: str, draft: Draft, phases: Phases) -> Cell | None:
-    """Return the cell under the nearest schedule that runs; None, with the outcome told, when there is none."""
+    """Return the cell under the nearest schedule that runs; None, with the outcome recorded, if there is none."""
     from harness.campaign.problem import identity
     from harness.campaign.resolution import hint, resolve
 
@@ -118,7 +119,7 @@ def _resolved(spec: EngineSpec, cell: Cell, problem: Problem, reason: str, draft
 def _measure(
     spec: EngineSpec, cell: Cell, problem: Problem, draft: Draft, phases: Phases, memory_bytes: int, folder: Path
 ) -> None:
-    """Run a problem, and judge the answer. Raises Unsupported where the engine refuses it."""
+    """Run a problem and validate the answer. Raises Unsupported if the engine refuses it."""
     if cell.warm is not None:
         changed = _changed(spec, cell, cell.warm, problem, draft, phases)
         if changed is None:
@@ -134,7 +135,7 @@ def _measure(
 
 
 def _problem(cell: Cell, registry: Registry, referee: Referee, draft: Draft, phases: Phases) -> Problem | None:
-    """Graph, program and inputs; None, with the outcome told, when they do not fit each other."""
+    """Return graph, program and inputs; None, with the outcome recorded, if they do not fit each other."""
     from harness.campaign.problem import set_problem
     from harness.campaign.transitions import SAMPLED, not_sampled
 
@@ -150,7 +151,7 @@ def _problem(cell: Cell, registry: Registry, referee: Referee, draft: Draft, pha
 
 
 def _fitting(draft: Draft, work: Callable[[], T | None]) -> T | None:
-    """What ``work`` makes of graph, program and inputs; that these do not fit each other is the cell's outcome."""
+    """Return the result of ``work``; record an error of graph, program or inputs as the cell's outcome."""
     from harness.graph import GraphError
     from harness.language import InvalidInput, LanguageError
 
@@ -165,7 +166,7 @@ def _fitting(draft: Draft, work: Callable[[], T | None]) -> T | None:
 def _solve(
     spec: EngineSpec, cell: Cell, problem: Problem, draft: Draft, phases: Phases, memory_bytes: int, folder: Path
 ) -> Solved | None:
-    """The engine's answer; None, with the outcome told, when there is none, or the cold run beside it is wrong."""
+    """Return the engine's answer; None, with the outcome recorded, if there is none or the cold run is wrong."""
     from harness.campaign.accuracy import target_of, tell_accuracy
     from harness.campaign.change import compare_cold
     from harness.campaign.transitions import sample_for
@@ -201,9 +202,9 @@ def _with_engine(
     phases: Phases,
     work: Callable[[GuardedEngine], T | None],
 ) -> T | None:
-    """Return what ``work`` makes of the cell's engine, and close the engine.
+    """Run ``work`` with the cell's engine, close the engine, and return the result.
 
-    None where the engine raises an error or writes to the arrays of the problem, which the draft then says.
+    None, with the outcome recorded, if the engine raises an error or writes to the arrays of the problem.
     """
     from harness.campaign.fingerprint import Fingerprint
     from harness.campaign.lock import engine_turn
@@ -246,8 +247,10 @@ def _close_failed(engine: Engine) -> None:
 def _changed(
     spec: EngineSpec, cell: Cell, warm: Warm, problem: Problem, draft: Draft, phases: Phases
 ) -> Problem | None:
-    """The problem on the changed graph, with the start that a run on the present one gives; None, with the outcome
-    told, when there is none."""
+    """Return the problem on the changed graph, started from a run on the current one.
+
+    None, with the outcome recorded, if there is none.
+    """
     from harness.campaign.change import changed_graph, changed_problem, run_before
 
     def work() -> Problem | None:
@@ -263,7 +266,7 @@ def _changed(
 
 
 def _admitted(engine: Engine, cell: Cell, problem: Problem, draft: Draft, memory_bytes: int) -> bool:
-    """Return whether memory holds what the engine needs; where not, the outcome is told. Raises Unsupported."""
+    """Return whether the engine's memory fits; record the outcome if not. Raises Unsupported."""
     answer = engine.supports(problem.program, problem.graph, problem.features, cell.device)
     if isinstance(answer, No):
         raise Unsupported(answer.reason)
@@ -278,7 +281,7 @@ def _values(
     engine: GuardedEngine, cell: Cell, problem: Problem, sample: Sample | None, draft: Draft, phases: Phases,
     folder: Path,
 ) -> Solved:  # fmt: skip
-    """What the engine gives, timed."""
+    """Run the engine and return its answer with the times."""
     from harness.campaign.change import cold_run
     from harness.campaign.environment import Bystanders
     from harness.campaign.gpu import gpu_facts, gpu_marks
@@ -317,7 +320,7 @@ def _values(
         with phases("other_inputs"):
             evidence = gather(engine, cell, problem, timing, witness, late, sample)
     settled = timing.statistics.settled
-    told = settled if problem.program.control.settles else None  # a fixed number of supersteps settles nothing
+    told = settled if problem.program.control.settles else None  # a fixed number of supersteps does not settle
     marks = [*marks_of(timing, cell.measure, others, throttled=bystanders.throttled()), *gpu_marks(gpu)]
     draft.tell(
         solve=timing.plain(), settled=told, supersteps=timing.supersteps(), others=others, gpu=gpu, marks=marks
@@ -327,7 +330,7 @@ def _values(
 
 
 def _count_memory(spec: EngineSpec, cell: Cell, problem: Problem, draft: Draft, phases: Phases, folder: Path) -> None:
-    """Tell the memory transactions of a superstep, or why there are none."""
+    """Record the memory transactions of a superstep, or why there are none."""
     from harness.campaign.transactions import memory_of
 
     draft.stage("memory")
@@ -337,7 +340,7 @@ def _count_memory(spec: EngineSpec, cell: Cell, problem: Problem, draft: Draft, 
 
 
 def _end_with(arguments: list[str]) -> NoReturn:
-    """Run a cell and end the process at once: threads or exit handlers of an engine could delay it for ever."""
+    """Run a cell and end the process immediately: threads or exit handlers of an engine could delay it indefinitely."""
     status: Any = 1
     try:
         status = main(arguments)

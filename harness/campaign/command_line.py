@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
 COMMANDS = ("explain", "list")
-# Each of these groups holds one choice; Hydra would merge a list of choices into one configuration.
+# Each of these groups takes one choice; Hydra would merge a list of choices into one configuration.
 _ONE_CHOICE = ("engine", "algorithm", "graph", "device", "scale")
 _SWEEPER = "onyx"
 
@@ -60,16 +60,16 @@ def _check(override: Override, text: str) -> None:
         every = ",".join(str(choice) for choice in value)
         raise CampaignError(f"{text} would merge its choices into one; write {key}={every} to run each")
     if key == "hydra.mode" and value != "MULTIRUN":
-        raise CampaignError(f"every command is a sweep, of one cell too; leave {text} out and give every key one value")
+        raise CampaignError(f"every command is a sweep, even of one cell; omit {text} and give every key one value")
     if key == "hydra/sweeper" and value != _SWEEPER:
         raise CampaignError(
-            f"{text} cannot run cells: only the sweeper {_SWEEPER!r} checks, resumes and shows them; leave it out "
+            f"{text} cannot run cells: only the sweeper {_SWEEPER!r} checks, resumes and shows them; omit it "
             "(values with commas are swept)"
         )
 
 
 def _cause(error: HydraException) -> str:
-    """Return the parser's own words without its exception name, the text repeated, and links."""
+    """Return the parser's message without its exception name, the repeated text, and links."""
     lines = str(error).splitlines()
     told = next((line for line in lines if " at " in line or "token" in line), lines[0])
     return re.sub(r"^\w+Exception: ", "", told).strip()

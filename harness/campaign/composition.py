@@ -1,7 +1,7 @@
-"""Composed configurations, kept from one sweep to the next: Hydra takes 0.12 s for each, and there may be thousands.
+"""A cache of composed configurations across sweeps: Hydra takes 0.12 s for each, and there may be thousands.
 
-What is kept is under a hash of all that a composition depends on: the configuration files, what the plugins offer, and
-the versions. A configuration that asks for anything else, such as an environment variable, is composed every time.
+The cache key is a hash of everything that a composition depends on: the configuration files, the plugins' choices, and
+the versions. A configuration with any other dependency, such as an environment variable, is never cached.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from harness.campaign.expansion import repository_of
 from harness.plugins import closest
 from harness.whole_files import write_whole
 
-_MOST_BYTES = 50_000_000  # of one file of kept compositions; it is begun anew beyond
-# A resolver, or a reference to Hydra's own part: what it gives may change although no file did.
+_MOST_BYTES = 50_000_000  # of one cache file; a larger one is discarded
+# A resolver, or a reference to Hydra's own part: its value may change although no file did.
 _PRESETS = ("experiment",)  # groups whose files set values of the whole configuration
 _CHANGING = re.compile(r"\$\{(?:[^}]*:|hydra)")
 
 
 class Compositions:
-    """The plain configurations that lists of overrides compose to."""
+    """Composes lists of overrides to plain configurations."""
 
     def __init__(self, loader: ConfigLoaderImpl, master: DictConfig) -> None:
         self._loader, self._master = loader, master
@@ -52,7 +52,7 @@ class Compositions:
         self._known = [str(key) for key in primary.config if key not in ("defaults", "hydra")] if primary else []
 
     def __call__(self, overrides: Sequence[str]) -> dict[str, Any]:
-        """The configuration as resolved plain data, without Hydra's own part."""
+        """Return the configuration as resolved plain data, without Hydra's own part."""
         name = digest(list(overrides))
         if name in self._kept:
             return self._kept[name]
@@ -67,9 +67,9 @@ class Compositions:
         return made
 
     def _chosen(self, choices: Sequence[str]) -> tuple[bool, DictConfig]:
-        """Whether the configuration that ``choices`` compose to may be kept, and a copy of it, Hydra's part left out.
+        """Return whether the configuration composed from ``choices`` may be cached, and a copy without Hydra's part.
 
-        Cells that differ by values alone share it: a value is set in a hundredth of the time of a composition.
+        Cells that differ only in values share it: setting a value takes a hundredth of the time of a composition.
         """
         name = tuple(choices)
         if name not in self._begun:
@@ -81,12 +81,12 @@ class Compositions:
         return lasting, config
 
     def _refuse_unread(self, config: Mapping[str, Any]) -> None:
-        """Raise CampaignError for a top-level key that nothing reads, which a preset can misspell or misplace."""
+        """Raise CampaignError for an unknown top-level key, such as a misspelt or misplaced key of a preset."""
         for key in config:
             if key in _PRESETS:
                 raise CampaignError(
-                    f"a file of the group {key!r} sets values under {key!r}, where nothing reads them; "
-                    "begin the file with the line '# @package _global_'"
+                    f"a file of the group {key!r} sets values under {key!r}, where nothing reads them; begin the "
+                    "file with the line '# @package _global_'"
                 )
             if key not in self._known and not key.startswith("_") and not self._repository.group_exists(key):
                 raise CampaignError(
@@ -95,23 +95,23 @@ class Compositions:
                 )
 
     def _sets_a_value(self, override: Override) -> bool:
-        """Whether an override only changes a value that is there, which is done last of all in a composition."""
+        """Return whether an override only changes an existing value, which Hydra does last in a composition."""
         key = override.key_or_group
         changes = override.is_add() or override.is_force_add() or override.is_delete() or override.package is not None
         return not (changes or key.partition(".")[0] == "hydra" or self._repository.group_exists(key))
 
     def keep(self) -> None:
-        """Keep what is new for the next sweep. Raises OSError when the cache cannot be written."""
+        """Write new compositions to the cache. Raises OSError if the cache cannot be written."""
         if not self._new:
             return
         write_whole(self._kept_in, json.dumps({**_read(self._kept_in), **self._new}))
 
 
 def plain(config: DictConfig) -> dict[str, Any]:
-    """A composed configuration as resolved plain data, without Hydra's own part."""
+    """Return a composed configuration as resolved plain data, without Hydra's own part."""
     data = OmegaConf.to_container(_own(config), resolve=True, throw_on_missing=True)
     if not isinstance(data, dict):
-        raise CampaignError("the configuration is no mapping")
+        raise CampaignError("the configuration is not a mapping")
     return {str(key): value for key, value in data.items()}
 
 
@@ -120,7 +120,7 @@ def _own(config: DictConfig) -> Any:
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:
-    """What is kept in a file; nothing when it is not there, damaged or too large."""
+    """Read a cache file; return nothing if it is missing, damaged or too large."""
     try:
         if path.stat().st_size > _MOST_BYTES:
             return {}
@@ -131,7 +131,7 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def _sources(repository: CachingConfigRepository, master: DictConfig) -> str:
-    """A hash of everything that compositions are made from."""
+    """Return a hash of everything that compositions are made from."""
     hashed = hashlib.sha256(f"{__version__} {hydra.__version__} {master.hydra.job.config_name}".encode())
     hashed.update(repr(list(master.hydra.overrides.hydra)).encode())
     for source in repository.get_sources():
@@ -145,7 +145,7 @@ def _sources(repository: CachingConfigRepository, master: DictConfig) -> str:
 
 def _files(place: str) -> Iterator[Path]:
     kind, _, where = place.rpartition("://")
-    if kind == "pkg" and where != "hydra.conf":  # Hydra's own goes by its version
+    if kind == "pkg" and where != "hydra.conf":  # Hydra's own are identified by its version
         package, _, folder = where.replace(".", "/").partition("/")
         found = importlib.util.find_spec(package)
         for root in (found.submodule_search_locations if found else None) or ():
@@ -155,7 +155,7 @@ def _files(place: str) -> Iterator[Path]:
 
 
 def _stored(group: Mapping[str, Any], path: str = "") -> Iterator[str]:
-    """The configurations that were registered from Python, Hydra's own left out."""
+    """Yield the configurations that were registered from Python, except Hydra's own."""
     for name, item in sorted(group.items()):
         if isinstance(item, Mapping):
             yield from () if name == "hydra" else _stored(item, f"{path}/{name}")

@@ -1,4 +1,4 @@
-"""What Hydra is told before it composes: our folders, a choice for every plugin's name, the help text."""
+"""Setup of Hydra before it composes: configuration folders, a choice for every plugin's name, the help text."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ _PLAIN = (bool, int, float, str, type(None))
 
 
 def configuration_folder() -> Path:
-    """Our ``conf`` folder: inside the package where it was installed from a wheel, beside it in a checkout."""
+    """Return the harness's ``conf`` folder: inside the package in an installed wheel, beside it in a checkout."""
     package = Path(__file__).parents[1]
     installed = package / "conf"
     return installed if installed.is_dir() else package.parent / "conf"
 
 
 def register_configuration(registry: Registry) -> None:
-    """Make ``engine=NAME``, ``algorithm=NAME`` and ``graph=NAME`` work for everything the plugins offer.
+    """Register ``engine=NAME``, ``algorithm=NAME`` and ``graph=NAME`` for everything that the plugins provide.
 
-    A YAML file of the same name in a configuration folder wins over the choice made here.
+    A YAML file of the same name in a configuration folder takes precedence over these choices.
     """
     store = ConfigStore.instance()
     for engine in registry.engines.values():
         if not dataclasses.is_dataclass(engine.schedule):
             warnings.warn(
-                f"engine {engine.name!r} is left out: its schedule {engine.schedule!r} is no dataclass",
+                f"engine {engine.name!r} is left out: its schedule {engine.schedule!r} is not a dataclass",
                 PluginWarning, stacklevel=2,
             )  # fmt: skip
             continue
-        # null: not given, so that a configuration says which options the user has set
+        # null means not given, so that a configuration shows which options the user has set
         options = dict.fromkeys(item.name for item in dataclasses.fields(engine.schedule))
         store.store(group="engine", name=engine.name, node=_choice(engine.name, options))
     for algorithm in registry.algorithms.values():
-        # An algorithm's parameters are known only to its class, which is not imported for this.
+        # An algorithm's parameters are known only to its class, which is not imported here.
         store.store(group="algorithm", name=algorithm.name, node=_choice(algorithm.name, {}))
     for graph in registry.graphs.values():
         store.store(group="graph", name=graph.name, node=_choice(graph.name, dict(graph.parameters)))
@@ -57,7 +57,7 @@ def register_configuration(registry: Registry) -> None:
     }
     store.store(group="hydra/sweeper", name="onyx", node=sweeper)
     Plugins.instance().register(_search_path(registry.config_folders))
-    help_text = describe_choices(registry).replace("$", "$$")  # string.Template reads it, where $ begins a name
+    help_text = describe_choices(registry).replace("$", "$$")  # string.Template reads it; $ begins a name
     OmegaConf.register_new_resolver("onyx_choices", lambda: help_text, replace=True)
 
 
@@ -72,16 +72,16 @@ def describe_choices(registry: Registry, groups: Sequence[str] = GROUPS) -> str:
 
 
 def _choice(name: str, options: dict[str, Any]) -> DictConfig:
-    """``{name, option: default, ...}``, open to other keys: the harness itself names a wrong one and the closest."""
+    """Return ``{name, option: default, ...}``, open to other keys: the harness itself reports unknown keys."""
     node = OmegaConf.create({"name": name, **{key: value for key, value in options.items() if _storable(value)}})
     node._set_flag("struct", False)
     return node
 
 
 def _hold_places(store: ConfigStore, registry: Registry) -> None:
-    """Let the configuration compose even where a plugin that its defaults name is blocked or broken.
+    """Let the configuration compose even if a plugin that its defaults name is blocked or broken.
 
-    Who then really asks for it is told by the registry that it is not there.
+    The registry reports the missing plugin to a command that uses it.
     """
     root: Any = OmegaConf.to_container(OmegaConf.create((configuration_folder() / "config.yaml").read_text()))
     chosen = {group: name for entry in root["defaults"] if isinstance(entry, dict) for group, name in entry.items()}
@@ -96,7 +96,7 @@ def _storable(value: object) -> bool:
 
 def _search_path(folders: list[str]) -> type[SearchPathPlugin]:
     class HarnessSearchPath(SearchPathPlugin):
-        """Our own folder first, then those of the plugins."""
+        """Add the harness's own folder first, then those of the plugins."""
 
         def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
             search_path.append("onyx-harness", f"file://{configuration_folder()}")

@@ -1,4 +1,4 @@
-"""Going on with a sweep that is known by its id alone."""
+"""Resume a sweep that is identified only by its id."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from harness.campaign.errors import CampaignError
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
-SWEEP_FILE = "sweep.json"  # of a sweep's folder: its cells, each with the overrides that asked for it
-# Keys that say how a sweep is carried out, not what its cells are.
+SWEEP_FILE = "sweep.json"  # in a sweep's folder: its cells, each with the overrides that requested it
+# Keys that control how a sweep is run, not what its cells are.
 _ONCE = {"sweep.id", "output", "rerun", "fail_fast", "dry_run", "allow_unsupported"}
 _MANNER = {*_ONCE, "baseline", "rounds"}
 
 
 def continued(given: Sequence[Override], output: str) -> list[list[str]] | None:
-    """The overrides of every cell of the sweep that ``sweep.id=SWEEP`` names, if the command says nothing of cells.
+    """Return the overrides of every cell of the sweep that ``sweep.id=SWEEP`` names, if the command names no cells.
 
-    ``given`` is what the command says, ``output`` the folder of records where it does not say one. None for a command
-    that names cells, or no sweep that there is.
+    ``given``: the overrides of the command. ``output``: the default folder of records. None for a command that names
+    cells, or for an unknown sweep.
     """
     said = {override.get_key_element(): override for override in given}
     if "sweep.id" not in said or not all(map(_of_manner, given)):
@@ -34,14 +34,14 @@ def continued(given: Sequence[Override], output: str) -> list[list[str]] | None:
 
 
 def lasting(overrides: Sequence[str]) -> list[str]:
-    """The overrides without those that were meant for one command alone."""
+    """Return the overrides without those that apply to a single command."""
     return [line for line in overrides if line.partition("=")[0] not in _ONCE]
 
 
 def described(path: Path) -> list[dict[str, Any]]:
     """Return the cells in a description of a sweep, none if there is no such file.
 
-    Raises CampaignError for a file that is no description: it is only ever replaced as a whole.
+    Raises CampaignError for a damaged file; the harness only ever replaces it as a whole.
     """
     try:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
@@ -53,7 +53,7 @@ def described(path: Path) -> list[dict[str, Any]]:
         return []
     except (ValueError, KeyError, TypeError) as error:
         met = f"{type(error).__name__}: {error}"
-    raise CampaignError(f"{path} lists no cells of a sweep ({met}); restore the file, or move it away to begin again")
+    raise CampaignError(f"{path} does not list the cells of a sweep ({met}); restore the file, or move it away")
 
 
 def _of_manner(override: Override) -> bool:

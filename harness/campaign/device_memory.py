@@ -1,4 +1,4 @@
-"""The memory of a GPU that a cell's process may hold, and what it held."""
+"""The limit and the peak of a cell's GPU memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.campaign.draft import Draft
 
 @contextmanager
 def device_memory(cell: Cell, draft: Draft) -> Iterator[None]:
-    """Hold the pool to the cell's limit; the most that it held is told, however the cell ends."""
+    """Apply the cell's limit to the memory pool; record the peak, however the cell ends."""
     if cell.device.kind == "cpu":
         yield
         return

@@ -1,4 +1,4 @@
-"""What a child process tells its parent as it goes: one JSON object a line, so that a crash loses only the last."""
+"""The report of a child process to its parent: one JSON object per line, so that a crash loses only the last."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from harness.records.text import bounded
 
 DRAFT_FILE = "draft.jsonl"
 WAIT_STAGE = "wait"
-STORE_STATUS = 74  # of a process that could keep no draft: EX_IOERR of sysexits.h
+STORE_STATUS = 74  # of a process that could not write its draft: EX_IOERR of sysexits.h
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 _MOST_BYTES = 100_000_000  # of a draft; that of a million supersteps has 20 MB
 
 
 class StoreError(Exception):
-    """What a cell leaves behind could not be kept, which is no fault of the cell's."""
+    """A cell's results could not be stored; not a fault of the cell."""
 
 
 class DraftDamaged(Exception):
@@ -32,18 +32,18 @@ class DraftDamaged(Exception):
 
 
 class Draft:
-    """Fields of the record to be, written one after the other; a field written again replaces the one before.
+    """Writes fields of the future record sequentially; a field written again replaces the earlier one.
 
-    Raises StoreError when there is no room for them, DraftDamaged when the file has been closed.
+    Raises StoreError when the disk is full, DraftDamaged when the file has been closed.
     """
 
     def __init__(self, file: BinaryIO) -> None:
-        """``file`` is not buffered: what has been told must be there whatever becomes of the process."""
+        """``file`` must be unbuffered: written fields must survive a crash of the process."""
         self._file = file
         self._stage = "start"
 
     def tell(self, **fields: Any) -> None:
-        """Add fields of the record, with their texts shortened."""
+        """Write fields of the record, with their texts shortened."""
         line = (json.dumps(bounded(fields)) + "\n").encode()
         try:
             written = self._file.write(line)
@@ -55,28 +55,28 @@ class Draft:
             raise StoreError(f"only {written} of {len(line)} bytes were written: the disk is full")
 
     def stage(self, name: str) -> None:
-        """Say what is being done now: where a run that never comes back was lost."""
+        """Record the current stage, which shows where a run was lost that never returned."""
         self._stage = name
         self.tell(stage=name)
 
     def waits(self, behind: str) -> None:
-        """Say that the run waits for its device from now on, which is not its fault, and who has it."""
+        """Record that the run now waits for its device, which is not its fault, and who holds the device."""
         self.tell(stage=WAIT_STAGE, wait_began=time.monotonic(), behind=behind)
 
     def waited(self, seconds: float) -> None:
-        """Say that the wait is over, for how long the run has waited in all, and that it goes on where it was."""
+        """Record that the wait is over, its total time in seconds, and that the previous stage continues."""
         self.tell(stage=self._stage, wait_began=None, waited=seconds)
 
     def end(self, outcome: Outcome, reason: str = "") -> None:
-        """Say how the run ended."""
+        """Record the outcome of the run."""
         self.tell(outcome=outcome.value, reason=reason)
 
 
 @contextmanager
 def keeping(draft: Draft) -> Iterator[None]:
-    """Turn the errors of a full or unwritable disk or cache into a StoreError, and tell them; no fault of the cell's.
+    """Turn errors of a full or unwritable disk or cache into a StoreError, and record them; not a fault of the cell.
 
-    Any other OSError passes.
+    Any other OSError is passed on.
     """
     try:
         yield
@@ -91,26 +91,26 @@ def keeping(draft: Draft) -> Iterator[None]:
 
 
 def waited_s(fields: Mapping[str, Any]) -> float:
-    """Return how long a run has waited for its device so far; the clock is the same for all processes of a machine."""
+    """Return how long a run has waited for its device so far; all processes of a machine share the clock."""
     began, before = fields.get("wait_began"), fields.get("waited")
     seconds = before if isinstance(before, float) else 0.0
     return seconds + time.monotonic() - began if isinstance(began, float) else seconds
 
 
 def read_draft(path: Path) -> dict[str, Any]:
-    """Return all fields told so far; none if there is no such file, or something else than a file in its place."""
+    """Return all fields written so far; none if there is no such file, or if it is not a regular file."""
     try:
-        # An engine may put a pipe there, which must not be waited for.
+        # An engine may put a pipe there, which must not block.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             return parse_draft(file)[0] if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else {}
-    except OSError:  # nothing has been told yet, or the cell has just ended and its folder is gone
+    except OSError:  # nothing has been written yet, or the cell has just ended and its folder is gone
         return {}
 
 
 def parse_draft(file: BinaryIO) -> tuple[dict[str, Any], bool]:
-    """Return the fields in a draft, and whether it holds lines that are none.
+    """Return the fields in a draft, and whether it has malformed lines.
 
-    A last line that a crash cut short is left out.
+    A last line that a crash cut short is ignored.
     """
     fields: dict[str, Any] = {}
     content = file.read(_MOST_BYTES + 1)
@@ -126,5 +126,5 @@ def parse_draft(file: BinaryIO) -> tuple[dict[str, Any], bool]:
 def _fields(line: bytes) -> dict[str, Any]:
     told = json.loads(line)
     if not isinstance(told, dict):
-        raise ValueError(f"{told!r} is no object")
+        raise ValueError(f"{told!r} is not an object")
     return told

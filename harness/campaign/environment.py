@@ -1,4 +1,4 @@
-"""The machine and the software that a record was made with."""
+"""The machine and the software of a record."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FREQUENCY = Path("/sys/devices/system/cpu/cpu0/cpufreq")
 
 @functools.cache
 def environment() -> dict[str, Any]:
-    """Host, processor, cores, memory (bytes), versions, commit; the same for every cell of a process."""
+    """Return host, processor, cores, memory (bytes), versions, commit; the same for every cell of a process."""
     return {
         "host": platform.node(),
         "system": platform.platform(),
@@ -44,57 +44,57 @@ def environment() -> dict[str, Any]:
 
 
 def environment_key() -> str:
-    """A hash of what times depend on: processor, cores, memory and versions, but not the commit.
+    """Return a hash of what times depend on: processor, cores, memory and versions.
 
-    Nor the host's name: that of a container is another each time.
+    Commit and host name are excluded; the host name of a container changes each time.
     """
     told = {name: value for name, value in environment().items() if name not in _NO_PART_OF_THE_KEY}
     return hashlib.sha256(repr(sorted(told.items())).encode()).hexdigest()[:16]
 
 
 class Bystanders:
-    """What the machine did besides this process since this object was made."""
+    """Activity of other processes on the machine since this object was created."""
 
     def __init__(self) -> None:
         self._began, self._busy, self._own = time.perf_counter(), _busy_seconds(), time.process_time()
         self._throttled = times_throttled()
 
     def cores(self) -> float:
-        """How many cores others kept busy on average; the system counts in ticks of 10 ms."""
+        """Return how many cores other processes kept busy on average; the system counts in ticks of 10 ms."""
         others = _busy_seconds() - self._busy - (time.process_time() - self._own)
         return max(0.0, others) / max(time.perf_counter() - self._began, 1e-9)
 
     def throttled(self) -> bool:
-        """Whether this process's group was held back by its quota of processor time."""
+        """Return whether this process's group was throttled by its CPU quota."""
         return times_throttled() > self._throttled
 
 
 def _busy_seconds() -> float:
-    """Seconds that all cores together have not been idle, also those a virtual machine's host took for itself."""
+    """Return the non-idle seconds of all cores, including those stolen by the host of a virtual machine."""
     told = psutil.cpu_times()
     return sum(getattr(told, kind, 0.0) for kind in ("user", "nice", "system", "irq", "softirq", "steal"))
 
 
 def memory_total() -> int:
-    """Bytes of memory that the machine has, or the control group that this process is in."""
+    """Return the memory in bytes of the machine, or of the control group of this process."""
     machine = int(psutil.virtual_memory().total)
     return min(machine, memory_limit() or machine)
 
 
 def _governor() -> str | None:
-    """The frequency governor of the first core; None where the system has no say, as in most virtual machines."""
+    """Return the frequency governor of the first core; None if the system has none, as in most virtual machines."""
     path = _FREQUENCY / "scaling_governor"
     return path.read_text().strip() if path.exists() else None
 
 
 def _most_clock() -> float | None:
-    """The highest clock of the first core in MHz, where it is told."""
+    """Return the highest clock of the first core in MHz, or None."""
     path = _FREQUENCY / "cpuinfo_max_freq"  # in kHz
     return int(path.read_text()) / 1000 if path.exists() else None
 
 
 def cpu_model() -> str:
-    """The processor's name as the system gives it."""
+    """Return the processor's name as reported by the system."""
     information = Path("/proc/cpuinfo")
     if information.exists():
         for line in information.read_text().splitlines():
@@ -111,7 +111,7 @@ def _version(package: str) -> str | None:
 
 
 def _commit() -> str | None:
-    """The commit of the checkout that the harness runs from, with ``+`` where it was changed; None elsewhere."""
+    """Return the commit of the harness's checkout, with ``+`` if it was changed; None outside a checkout."""
     root = Path(__file__).parents[2]
     if not (root / ".git").exists():
         return None

@@ -1,10 +1,10 @@
-"""What a user can get wrong before anything runs."""
+"""Mistakes of a user that are found before anything runs."""
 
 from __future__ import annotations
 
 
 class CampaignError(ValueError):
-    """The command or its configuration cannot be carried out; the message says what, where and the mend."""
+    """The command or its configuration is invalid; the message says what, where and how to fix it."""
 
 
 class Unsupported(Exception):

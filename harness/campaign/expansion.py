@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from hydra._internal.config_repository import CachingConfigRepository
     from hydra.core.override_parser.types import Override
 
-_PRIMARY = "config"  # our own conf/config.yaml
+_PRIMARY = "config"  # the harness's conf/config.yaml
 _PARAMS = "hydra.sweeper.params."
 
 Link = Mapping[str, Mapping[str, Any]]
 
 
 def repository_of(loader: ConfigLoaderImpl, master: DictConfig) -> CachingConfigRepository:
-    """Return the configuration files of a command, those of ``hydra.searchpath`` included."""
+    """Return the configuration files of a command, including those of ``hydra.searchpath``."""
     lines = list(master.hydra.overrides.hydra)
     return loader._parse_overrides_and_create_caching_repo(master.hydra.job.config_name, lines)[1]
 
@@ -37,7 +37,7 @@ def swept_presets(
 def variants(given: Sequence[Override], presets: Sequence[Override]) -> Iterator[list[str]]:
     """Yield the plain override lines of a command, once for each combination of swept presets.
 
-    A preset has sweep parameters of its own, so each is expanded apart.
+    A preset has sweep parameters of its own, so each is expanded separately.
     """
     plain = [str(one.input_line) for one in given if not one.is_sweep_override()]
     swept = [[f"{one.get_key_element()}={value}" for value in one.sweep_string_iterator()] for one in presets]
@@ -52,10 +52,10 @@ def parameters(master: DictConfig) -> tuple[dict[str, Any], list[Link]]:
 
 
 def set_in_files(loader: ConfigLoaderImpl, name: str | None, lines: Sequence[str]) -> set[str]:
-    """Return the keys that the chosen configuration files set besides ``conf/config.yaml``.
+    """Return the keys that the selected configuration files set in addition to ``conf/config.yaml``.
 
     A key is a value (``features``, ``engine.fold``) or a group that a defaults list overrides (``override /engine:
-    scipy``). Such a key wins over the default sweep parameters, as a key on the command line does.
+    scipy``). Such a key takes precedence over the default sweep parameters, as a key on the command line does.
     """
     parsed, repository = loader._parse_overrides_and_create_caching_repo(name, list(lines))
     made = create_defaults_list(repository, name, parsed, prepend_hydra=True, skip_missing=True)
@@ -79,10 +79,10 @@ def _leaves(config: Any, prefix: str = "") -> Iterator[str]:
 def with_defaults(
     given: Sequence[Override], defaults: Sequence[Override], linked: Sequence[Link], from_files: Collection[str] = ()
 ) -> tuple[list[Override], list[Link]]:
-    """Return the overrides to expand and the links that stay in force.
+    """Return the overrides to expand and the active links.
 
-    A default gives way to the same key on the command line, and to a configuration file that chooses the group without
-    a sweep parameter of its own. A link is in force as long as none of its keys is set elsewhere.
+    A key on the command line takes precedence over a default, and so does a configuration file that selects the group
+    without a sweep parameter of its own. A link is active as long as none of its keys is set elsewhere.
     """
     keys = {override.get_key_element() for override in given}
     chosen = {key for key in from_files if f"{_PARAMS}{key}" not in from_files}
@@ -92,7 +92,7 @@ def with_defaults(
 
 
 def linked_overrides(overrides: Sequence[str], links: Sequence[Link]) -> list[str]:
-    """Return one job's overrides with what the links add: ``{when: {graph: photo}, set: {features: 8}}``."""
+    """Return one job's overrides with those of the active links: ``{when: {graph: photo}, set: {features: 8}}``."""
     chosen = dict(override.split("=", 1) for override in overrides if "=" in override)
     added: list[str] = []
     for link in links:

@@ -1,4 +1,4 @@
-"""Show that the arrays an engine was given still hold what they held: an engine only reads them."""
+"""Detect writes to the arrays that an engine was given: an engine may only read them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class InputsChanged(RuntimeError):
-    """An engine wrote to the arrays that it was given; the message names them."""
+    """An engine wrote to its input arrays; the message names them."""
 
 
 class Fingerprint:
@@ -36,7 +36,7 @@ class Fingerprint:
         return changed + [f"parameter {name}" for name, value in self._parameters.items() if met.get(name) != value]
 
     def check(self) -> None:
-        """Raise InputsChanged where something has changed."""
+        """Raise InputsChanged if something has changed."""
         changed = self.changes()
         if changed:
             written = ", ".join(changed)
@@ -44,7 +44,7 @@ class Fingerprint:
 
 
 def _arrays(problem: Problem) -> dict[str, NDArray[np.generic]]:
-    """Return the arrays of a problem by a name for people, each once."""
+    """Return the arrays of a problem by a readable name, each once."""
     found = {f"input {name}": np.asarray(array) for name, array in problem.inputs.properties.items()}
     if problem.start is not None:
         found |= {f"state {name}": np.asarray(array) for name, array in problem.start.state.items()}

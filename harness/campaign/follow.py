@@ -1,4 +1,4 @@
-"""Following the journal of a sweep in a thread, to show how far it is, whichever launcher runs the cells."""
+"""Follow the journal of a sweep in a thread and show its progress, for any launcher."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOOKS_A_DRAFT = 5
 
 
 class Follower:
-    """While entered, shows each cell that is begun and each that has ended."""
+    """Shows, while entered, each cell that begins or ends."""
 
     def __init__(self, journal: Journal, cells: Sequence[Planned]) -> None:
         self._journal = journal
@@ -56,7 +56,7 @@ class Follower:
                     self._tell_waits(running)
 
     def _tell_waits(self, running: Iterable[str]) -> None:
-        """Show which cells wait for their device, and behind whom."""
+        """Show the cells that wait for their device, and who holds it."""
         for key in running:
             told = read_draft(work_folder(self._cells[key].folder) / DRAFT_FILE)
             waits = told.get("stage") == WAIT_STAGE

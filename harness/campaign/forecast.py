@@ -1,4 +1,4 @@
-"""What a sweep would do with a cell, for a dry run."""
+"""The forecast of a cell for a dry run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.report.summary import Forecast
 
 
 def forecast(plan: Plan, planned: Planned, record: Record | None) -> Forecast:
-    """Whether the cell would be run, and why not or why again."""
+    """Return whether the cell would be run, and why not or why again."""
     cell = planned.cell
     wanted = plan.wanted(record)
     if record is not None:

@@ -1,4 +1,4 @@
-"""What the driver of a GPU says of it, through NVML (``nvidia-ml-py``, which the extras for CUDA bring along)."""
+"""The state of a GPU as reported by its driver through NVML (``nvidia-ml-py``, part of the CUDA extras)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, cast
 from harness.records import Mark
 from harness.records.schema import Gpu
 
-# Bits of nvmlDeviceGetCurrentClocksEventReasons that slow down; idling and clocks that a user set are none of them.
+# Bits of nvmlDeviceGetCurrentClocksEventReasons that reduce the clock, except idling and user-set clocks.
 _SLOWED = {
     0x04: "power cap", 0x08: "hardware slowdown", 0x20: "temperature", 0x40: "temperature (hardware)",
     0x80: "power brake",
@@ -18,16 +18,16 @@ _SLOWED = {
 
 
 def gpu_uuid(index: int) -> str | None:
-    """The UUID of the GPU that CUDA knows by ``index``; None where NVML or the GPU is not there."""
+    """Return the UUID of the GPU with the CUDA number ``index``; None if NVML or the GPU is missing."""
     with _opened(index) as opened:
         return None if opened is None else str(opened[0].nvmlDeviceGetUUID(opened[1]))
 
 
 def gpu_facts(index: int, resting: int = 0) -> Gpu | None:
-    """What the driver says of the GPU now; None where NVML or the GPU is not there.
+    """Return the current state of the GPU; None if NVML or the GPU is missing.
 
-    What a device does not tell (some have no power cap) is left out. ``resting``: so many of the other processes that
-    it knows there are doing nothing.
+    Values that a device does not report are omitted (some have no power cap). ``resting``: the number of idle processes
+    among the others that the driver lists.
     """
     with _opened(index) as opened:
         if opened is None:
@@ -46,7 +46,8 @@ def gpu_facts(index: int, resting: int = 0) -> Gpu | None:
             "power_cap": lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(gpu) / 1000,
             "temperature": lambda: int(nvml.nvmlDeviceGetTemperature(gpu, nvml.NVML_TEMPERATURE_GPU)),
             "slowed_by": lambda: _reasons(nvml.nvmlDeviceGetCurrentClocksEventReasons(gpu)),
-            # This process is one of them. Their numbers may be those of another process space, so they are counted.
+            # This process is one of them. Process numbers may belong to another process space, so they are only
+            # counted.
             "others": lambda: max(0, len(nvml.nvmlDeviceGetComputeRunningProcesses(gpu)) - 1 - resting),
         }
         told: dict[str, Any] = {}
@@ -57,7 +58,7 @@ def gpu_facts(index: int, resting: int = 0) -> Gpu | None:
 
 
 def gpu_marks(facts: Gpu | None) -> list[Mark]:
-    """What speaks against times taken on a GPU in this state."""
+    """Return the caveats of times taken on a GPU in this state."""
     if facts is None:
         return []
     slowed = [Mark.THROTTLED] if facts.get("slowed_by") else []
@@ -85,7 +86,10 @@ def _opened(index: int) -> Iterator[tuple[Any, Any] | None]:
 
 
 def _handle(nvml: Any, index: int) -> Any:
-    """The GPU that CUDA numbers ``index``: it counts those that CUDA_VISIBLE_DEVICES names, in the order of the bus."""
+    """Return the handle of the GPU that CUDA numbers ``index``.
+
+    CUDA numbers the GPUs that CUDA_VISIBLE_DEVICES names, in bus order.
+    """
     visible = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
     name = visible[index] if index < len(visible) else str(index)
     return nvml.nvmlDeviceGetHandleByIndex(int(name)) if name.isdigit() else nvml.nvmlDeviceGetHandleByUUID(name)

@@ -1,6 +1,6 @@
-"""The border between the harness and an engine: every answer of an engine is checked before it is used.
+"""The boundary between the harness and an engine: every result of an engine is checked before it is used.
 
-A malformed answer raises MalformedAnswer, which names the field, what was met and what is allowed.
+A malformed result raises MalformedAnswer, which names the field, the value found and the values allowed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from harness.language import Inputs, Program
 
 DIRECTIONS = get_args(Direction)
-# Records keep counts as 64-bit integers.
+# Records store counts as 64-bit integers.
 MOST = 2**63 - 1
 # The phases that the harness times itself.
 RESERVED_PHASES = frozenset(
@@ -46,15 +46,15 @@ RESERVED_PHASES = frozenset(
         "accuracy",
     )
 )
-_SHOWN = 60  # characters of a value that a message quotes
+_SHOWN = 60  # characters of a value quoted in a message
 
 
 class MalformedAnswer(TypeError):
-    """An engine returned something that the contract does not allow; the message names the field."""
+    """An engine returned a value that the contract does not allow; the message names the field."""
 
 
 def malformed(field: str, met: object, allowed: str) -> MalformedAnswer:
-    """Return the error for a ``field`` that holds ``met`` where only ``allowed`` is allowed."""
+    """Return the error for a ``field`` with the value ``met`` that is not ``allowed``."""
     try:
         shown = printable(repr(met))
     except BaseException as failure:  # noqa: BLE001  __repr__ is the plugin's code
@@ -70,7 +70,7 @@ def guarded(engine: Engine) -> GuardedEngine:
 
 
 class GuardedEngine(Engine):
-    """Passes every call on to an engine and checks what it returns. Raises MalformedAnswer."""
+    """Forwards every call to an engine and checks the result. Raises MalformedAnswer."""
 
     def __init__(self, engine: object) -> None:
         if not isinstance(engine, Engine):
@@ -89,7 +89,7 @@ class GuardedEngine(Engine):
         raise malformed("supports()", answer, "a Yes or a No")
 
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
-        """Prepare the engine with phases of its own; add them to ``phases`` once they are checked."""
+        """Prepare the engine with separate phases; add them to ``phases`` once they are checked."""
         self._problem = program, graph, features
         own = Phases()
         self._engine.prepare(program, graph, features, device, own)
@@ -109,7 +109,7 @@ class GuardedEngine(Engine):
         return self._checked_statistics(self._engine.run(max_supersteps), max_supersteps)
 
     def timed_run(self, max_supersteps: int) -> tuple[float, RunStatistics]:
-        """Run, and return the seconds that the engine's own ``run`` took, and its checked statistics."""
+        """Run; return the seconds of the engine's own ``run``, and its checked statistics."""
         began = clock.perf_counter()
         statistics = self._engine.run(max_supersteps)
         seconds = clock.perf_counter() - began
@@ -121,7 +121,7 @@ class GuardedEngine(Engine):
         field = f"values({name!r})"
         if not isinstance(value, np.ndarray):
             raise malformed(field, value, "a NumPy array")
-        found: NDArray[Any] = np.asarray(value)  # a masked array or a matrix loses its own rules of comparison
+        found: NDArray[Any] = np.asarray(value)  # a masked array or a matrix would bring its own comparison rules
         if self._problem is None:
             return found
         program, graph, features = self._problem
@@ -176,10 +176,10 @@ class GuardedEngine(Engine):
 
 
 def checked_statistics(statistics: object, max_supersteps: int, *, fixed: bool = False) -> RunStatistics:
-    """Return what ``run(max_supersteps)`` returned, as plain Python numbers.
+    """Return the result of ``run(max_supersteps)`` as plain Python numbers.
 
-    ``fixed``: the program runs a fixed number of supersteps. A run that has not settled took all the supersteps that
-    it was allowed. Raises MalformedAnswer.
+    ``fixed``: the program runs a fixed number of supersteps. A run that has not settled must have taken all allowed
+    supersteps. Raises MalformedAnswer.
     """
     if not isinstance(statistics, RunStatistics):
         raise malformed("run()", statistics, "a RunStatistics")
@@ -217,7 +217,7 @@ def checked_phases(phases: Phases) -> dict[str, float]:
 
 
 def checked_metrics(metrics: object) -> dict[str, float]:
-    """Return what ``Algorithm.metrics`` returned as plain numbers. Raises MalformedAnswer."""
+    """Return the result of ``Algorithm.metrics`` as plain numbers. Raises MalformedAnswer."""
     if not isinstance(metrics, Mapping):
         raise malformed("metrics()", metrics, "a mapping of names to numbers")
     checked = {}

@@ -1,4 +1,4 @@
-"""One Hydra job: a cell is run in a process of its own, and whatever happens to it, a record is left."""
+"""One Hydra job: run a cell in its own process and always leave a record."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from harness.records.outcome import Outcome
 from harness.records.store import replace_folder, restore_folder
 from harness.records.text import TEXT_LIMIT
 
-WORK_FOLDER = ".running"  # of a sweep: cells that are being run, locks, journals
+WORK_FOLDER = ".running"  # of a sweep: running cells, locks, journals
 _GB = 1_000_000_000
 _MEMORY_SHARE = 0.8
-_ROOM_BYTES = 1_000_000  # a disk with less is full
-_TAIL_LINES, _TAIL_BYTES = 60, 4 * TEXT_LIMIT  # a character has 4 bytes at most
-# fields of a draft that are none of a record
+_ROOM_BYTES = 1_000_000  # a disk with less free space counts as full
+_TAIL_LINES, _TAIL_BYTES = 60, 4 * TEXT_LIMIT  # a character has at most 4 bytes
+# fields of a draft that are not fields of a record
 _BETWEEN_US = (SOLVE_WINDOW, "others", "gpu", "gpu_peak_bytes", "wait_began", "waited", "behind")
-_NONE = "none"  # the stamp of a record that is not there
+_NONE = "none"  # the stamp of a missing record
 # How long GNU OpenMP's threads spin at a barrier before they sleep. Label propagation on the digits (k = 10, two
-# threads, 181 supersteps) in ms, on two quiet cores / with one of them taken by something else: 35 / 15 with 100,
-# 15 / 24 with 1,000, 11 / 45 with 3,000, 11 / 114 with 10,000, 11 / 1,900 to 3,200 by default. So: full speed on a
-# quiet machine, and on a busy one not lost altogether.
+# threads, 181 supersteps) in ms, on two idle cores / with one of them busy: 35 / 15 with 100, 15 / 24 with 1,000, 11 /
+# 45 with 3,000, 11 / 114 with 10,000, 11 / 1,900 to 3,200 by default. So 3,000 gives full speed on an idle machine and
+# a bounded loss on a busy one.
 _SPIN_COUNT = "3000"
 _EMPTY: dict[str, Any] = {
     "identity": None, "features": None, "graph": {}, "program": {}, "bytes_needed": None, "phases": {}, "solve": None,
@@ -49,9 +49,9 @@ _EMPTY: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Assignment:
-    """A cell with its place: the sweep it belongs to and the folder that keeps what it leaves behind.
+    """A cell with its sweep and the folder for its results.
 
-    ``known`` is the `stamp` of the record that was there when the sweep was planned.
+    ``known`` is the `stamp` of the record that existed when the sweep was planned.
     """
 
     cell: Cell
@@ -62,12 +62,12 @@ class Assignment:
 
 
 def work_folder(folder: Path) -> Path:
-    """Where a cell whose record belongs in ``folder`` is run."""
+    """Return the folder in which a cell runs whose record belongs in ``folder``."""
     return folder.parent / WORK_FOLDER / folder.name
 
 
 def stamp(folder: Path) -> str:
-    """A text that changes whenever the record in a folder does."""
+    """Return a text that changes whenever the record in a folder does."""
     try:
         status = (folder / RECORD_FILE).stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -76,10 +76,10 @@ def stamp(folder: Path) -> str:
 
 
 def run_cell(assignment: Assignment) -> Path:
-    """Run a cell and put its record in its place, whole or not at all; the path of the record.
+    """Run a cell and put its record in place atomically; return the path of the record.
 
-    When another process has made the record meanwhile, that one stands. A KeyboardInterrupt is passed on once the
-    record says so. CampaignError when the record or the cache cannot be written.
+    If another process has written the record meanwhile, that one is kept. A KeyboardInterrupt is passed on after it has
+    been recorded. Raises CampaignError if the record or the cache cannot be written.
     """
     folder = assignment.folder
     work = work_folder(folder)
@@ -96,14 +96,14 @@ def run_cell(assignment: Assignment) -> Path:
             finally:
                 place.close()
     except CacheError as error:
-        raise CampaignError(f"{error}; what is on record stays") from error
+        raise CampaignError(f"{error}; existing records are kept") from error
     except OSError as error:
         raise unwritable(folder.parent.parent, error) from error
     return folder / RECORD_FILE
 
 
 def _attempt(assignment: Assignment, work: WorkFolder) -> None:
-    """Run the cell and put its record, its output and its artefacts in their place."""
+    """Run the cell and put its record, its output and its artefacts in place."""
     started = dt.datetime.now(dt.UTC)
     began = time.monotonic()
     offset = system_offset()
@@ -116,10 +116,10 @@ def _attempt(assignment: Assignment, work: WorkFolder) -> None:
     fields, damaged = work.told()
     if "cache_error" in fields:
         raise CacheError(fields["cache_error"])
-    # An engine may end with that status too, while the disk has room.
+    # An engine may also exit with that status while the disk has room.
     full = ending.status == STORE_STATUS and shutil.disk_usage(assignment.folder.parent).free < _ROOM_BYTES
     if full or "store_error" in fields:
-        raise OSError(fields.get("store_error", "what the cell tells could not be kept"))
+        raise OSError(fields.get("store_error", "the results of the cell could not be stored"))
     fields = _concluded(fields, ending, assignment, damaged=damaged)
     clock = wrong_clock(fields, work.path, offset) if fields["outcome"] == Outcome.OK else ""
     if clock:
@@ -130,14 +130,14 @@ def _attempt(assignment: Assignment, work: WorkFolder) -> None:
 def _keep(
     assignment: Assignment, work: WorkFolder, fields: dict[str, Any], started: dt.datetime, ending: Ending
 ) -> None:
-    """Write the record and put it in its place, beside the artefacts; a damaged work folder is the cell's outcome."""
+    """Write the record and put it in place with the artefacts; a damaged work folder is the cell's outcome."""
     made, damage = work.collect()
     if damage:
         fields = _damaged(fields, "; ".join(damage))
     try:
         _write(assignment, work, made, fields, started, ending)
     except (RecordError, TypeError) as error:
-        told = _damaged({"stage": str(fields.get("stage", "start"))}, f"told what is no record: {error}")
+        told = _damaged({"stage": str(fields.get("stage", "start"))}, f"wrote an invalid record: {error}")
         _write(assignment, work, made, told, started, ending)
     replace_folder(made, assignment.folder, work.aside)
 
@@ -152,9 +152,9 @@ def _damaged(fields: dict[str, Any], damage: str) -> dict[str, Any]:
 
 
 def unwritable(output: Path, error: OSError) -> CampaignError:
-    """The error for an output folder that cannot be written."""
+    """Return the error for an output folder that cannot be written."""
     met = f"output folder {output} cannot be written ({error.strerror or error})"
-    return CampaignError(f"{met}; make room there or choose another with output=FOLDER: what is on record stays")
+    return CampaignError(f"{met}; free some space or choose another with output=FOLDER; existing records are kept")
 
 
 def _run_child(assignment: Assignment, work: WorkFolder) -> Ending:
@@ -171,7 +171,7 @@ def _run_child(assignment: Assignment, work: WorkFolder) -> Ending:
         "harness.campaign.child",
         [str(work.request.absolute()), str(work.draft.absolute())],
         output=work.output,
-        # Libraries size their pools when they are loaded, so this has to be said before the process begins.
+        # Libraries size their pools when they are loaded, so this must be set before the process starts.
         environment={
             "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # the order in which the driver lists them, too
             "GOMP_SPINCOUNT": os.environ.get("GOMP_SPINCOUNT", _SPIN_COUNT),
@@ -184,24 +184,24 @@ def _run_child(assignment: Assignment, work: WorkFolder) -> Ending:
 
 
 def memory_bytes(cell: Cell) -> int:
-    """The most resident memory the cell may take: its limit, or four fifths of the machine's."""
+    """Return the cell's limit of resident memory in bytes: the given one, or four fifths of the machine's memory."""
     if cell.limits.memory_gb is not None:
         return int(cell.limits.memory_gb * _GB)
     return int(memory_total() * _MEMORY_SHARE)
 
 
 def _concluded(fields: dict[str, Any], ending: Ending, assignment: Assignment, *, damaged: bool) -> dict[str, Any]:
-    """Return the draft with its outcome. What the child has told stands, however its process ended after that."""
+    """Return the draft's fields with the outcome. An outcome written by the child stands, however its process ended."""
     limits, stage = assignment.cell.limits, fields.get("stage", "start")
     if damaged:
-        return _damaged(fields, f"damaged {DRAFT_FILE}, in which the cell tells its results")
+        return _damaged(fields, f"damaged {DRAFT_FILE}, in which the cell reports its results")
     if "outcome" in fields:
         return fields
     if ending.limit is Outcome.TIMEOUT and stage == WAIT_STAGE:
-        reason = f"waited {waited_s(fields):.0f} s for the {assignment.cell.device.kind}, behind {fields['behind']}"
+        reason = f"waited {waited_s(fields):.0f} s for the {assignment.cell.device.kind}, held by {fields['behind']}"
         return fields | {"outcome": Outcome.TIMEOUT, "reason": f"{reason}; end that, or raise limits.wait_s"}
     if ending.limit is Outcome.TIMEOUT:
-        reason = f"not finished after {limits.time_s:g} s, in stage {stage!r}; raise limits.time_s to give it longer"
+        reason = f"not finished after {limits.time_s:g} s, in stage {stage!r}; raise limits.time_s"
         return fields | {"outcome": Outcome.TIMEOUT, "reason": reason}
     if ending.limit is Outcome.OUT_OF_MEMORY:
         met = f"{ending.peak_bytes / _GB:.2f} GB resident in stage {stage!r}"

@@ -1,4 +1,4 @@
-"""The end of a cell: its answer is validated, and rated by its algorithm where it is right."""
+"""The end of a cell: validate its answer, and rate it by its algorithm if it is right."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def judge(cell: Cell, problem: Problem, solved: Solved, draft: Draft, phases: Phases, folder: Path) -> None:
-    """Validate the values, rate them, and keep what they look like; the draft says how the cell ends."""
+    """Validate and rate the values, and write the artefacts; the draft receives the outcome."""
     values, settled = solved.values, solved.settled
     draft.stage("validate")
     with phases("validate"):
@@ -34,7 +34,9 @@ def judge(cell: Cell, problem: Problem, solved: Solved, draft: Draft, phases: Ph
         if outcome is Outcome.OK:
             outcome, reason = scrutinize(cell, problem, values, solved.evidence, solved.sample)
     draft.tell(**told, phases=phases.seconds)
-    if outcome is Outcome.OK and problem.start is None:  # the graph as given, before the change, rates no warm answer
+    if (
+        outcome is Outcome.OK and problem.start is None
+    ):  # metrics use the given graph, so they do not apply to an answer after the change
         draft.stage("rate")
         fault = _rate(problem, values, draft, folder, settled=settled)
         if fault:
@@ -43,7 +45,7 @@ def judge(cell: Cell, problem: Problem, solved: Solved, draft: Draft, phases: Ph
 
 
 def _rate(problem: Problem, values: Mapping[str, NDArray[Any]], draft: Draft, folder: Path, *, settled: bool) -> str:
-    """Tell the metrics of an answer and keep its artefacts; return what the algorithm's own code raised, or ""."""
+    """Record the metrics of an answer and write its artefacts; return the error of the algorithm's own code, or ""."""
     try:
         rated = settled or not problem.algorithm.rated_when_settled
         metrics = checked_metrics(problem.algorithm.metrics(problem.given, values)) if rated else {}

@@ -16,10 +16,11 @@ SWEEP_LOCK = "sweep.lock"  # held while a sweep is described
 
 
 def clear_leftovers(folder: Path) -> None:
-    """Restore every record of a sweep that was being replaced, and delete the work on cells that nobody runs now.
+    """Restore every record of a sweep that was being replaced, and delete the work folders of cells that no process
+    runs.
 
-    Processes of killed sweeps are ended first, in case the watch over them was killed too. Called while the sweep is
-    locked. Raises OSError when the folder cannot be written.
+    Processes of killed sweeps are ended first, in case the process that watches them was killed too. The caller holds
+    the lock of the sweep. Raises OSError if the folder cannot be written.
     """
     work = folder / WORK_FOLDER
     for unfinished in folder.glob(".sweep.json-*"):

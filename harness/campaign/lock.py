@@ -1,4 +1,4 @@
-"""One cell at a time on a device, whatever started it."""
+"""Locks of devices: one cell at a time, across all processes."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK)
 
 @contextmanager
 def file_lock(path: Path, *, keep: bool = True, wait: bool = True) -> Iterator[int]:
-    """Hold an exclusive lock on ``path``, waiting for it; the system frees it when the process dies.
+    """Hold an exclusive lock on ``path``; the system frees it when the process dies.
 
-    Without ``keep`` the file is removed when it is freed. The value is a handle of the file. Raises BlockingIOError
-    without ``wait`` where another process holds it, LockError when ``path`` is a link or the file system has no locks.
+    Without ``keep`` the file is removed when the lock is freed. Yields a handle of the file. Raises BlockingIOError
+    without ``wait`` if another process holds it, and LockError if ``path`` is a link or the file system has no locks.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = _locked(path, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -39,7 +39,7 @@ def file_lock(path: Path, *, keep: bool = True, wait: bool = True) -> Iterator[i
 
 
 def _locked(path: Path, kind: int) -> int:
-    """A handle that holds the lock of the file that is at ``path`` now, not of one that was removed meanwhile."""
+    """Return a handle that locks the file currently at ``path``, not one that was removed meanwhile."""
     while True:
         handle = open_lock(path)
         try:
@@ -47,14 +47,14 @@ def _locked(path: Path, kind: int) -> int:
             if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
                 return handle
         except FileNotFoundError:
-            pass  # removed between the two looks: try again with the next file
+            pass  # removed between the two checks: try again with the next file
         except OSError as error:
             os.close(handle)
             if error.errno not in _NO_LOCKS:
                 raise
             met = f"{path}: its file system has no locks ({error.strerror})"
             raise LockError(
-                f"{met}; choose a folder on another with {LOCKS_VARIABLE}=FOLDER or output=FOLDER"
+                f"{met}; choose a folder on another file system with {LOCKS_VARIABLE}=FOLDER or output=FOLDER"
             ) from error
         except BaseException:
             os.close(handle)
@@ -64,12 +64,12 @@ def _locked(path: Path, kind: int) -> int:
 
 @contextmanager
 def device_lock(device: Device, holder: str, limit_s: float) -> Iterator[None]:
-    """Hold the device, so that cells never time each other.
+    """Hold the device, so that cells do not disturb each other's timing.
 
-    The processor is one device: cells take turns however few of its cores they use. The lock is shared by all processes
-    of this user on this machine (see :mod:`harness.campaign.lock_folder`). ``holder`` is what others are told who wait
-    for it. After ``limit_s`` seconds this process is ended, its stack printed, even if nobody is left who watches over
-    it. Raises LockError.
+    The processor is one device: cells take turns even if they use few of its cores. The lock is shared by all processes
+    of this user on this machine (see :mod:`harness.campaign.lock_folder`). ``holder`` is shown to waiting processes.
+    After ``limit_s`` seconds this process is ended and its stack printed, even if no process watches it any more.
+    Raises LockError.
     """
     with file_lock(device_lock_path(device)) as handle:
         os.ftruncate(handle, 0)
@@ -82,13 +82,13 @@ def device_lock(device: Device, holder: str, limit_s: float) -> Iterator[None]:
 
 
 def device_lock_path(device: Device) -> Path:
-    """The file that stands for a device; in it, who had it last."""
+    """Return the lock file of a device; it contains the last holder."""
     name = "cpu" if device.kind == "cpu" else f"{device.kind}-{_gpu_name(device.index)}"
     return lock_folder() / f"{name}.lock"
 
 
 def device_holder(device: Device) -> str:
-    """Who holds the device, as far as is known, or had it last; empty when nobody ever had."""
+    """Return the holder of the device, or the last one; empty if there never was one."""
     try:
         return device_lock_path(device).read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
@@ -97,7 +97,7 @@ def device_holder(device: Device) -> str:
 
 @contextmanager
 def turn(cell: Cell, draft: Draft, phases: Phases) -> Iterator[None]:
-    """Hold the cell's device; that it had to be waited for, and how long, is told, and a phase of its own."""
+    """Hold the cell's device; record the wait and its time, which is a phase of its own."""
     draft.waits(device_holder(cell.device))
     with ExitStack() as held:
         with phases("wait"):
@@ -107,8 +107,11 @@ def turn(cell: Cell, draft: Draft, phases: Phases) -> Iterator[None]:
 
 
 def engine_turn(cell: Cell, draft: Draft, phases: Phases) -> AbstractContextManager[None]:
-    """On a GPU, the turn for all that an engine does, as others would miss the memory that it takes and be disturbed by
-    all that it does there; nothing on the processor, where engines are prepared side by side."""
+    """Return the turn for all that an engine does; on a GPU only.
+
+    Other processes would lack the memory that the engine takes, and would be disturbed by everything it does there. On
+    the processor there is no such turn: engines are prepared side by side.
+    """
     return _turn_of_engine(cell, draft, phases) if _one_engine_at_a_time(cell) else nullcontext()
 
 
@@ -123,18 +126,20 @@ def _turn_of_engine(cell: Cell, draft: Draft, phases: Phases) -> Iterator[None]:
 
 
 def timed_turn(cell: Cell, draft: Draft, phases: Phases) -> AbstractContextManager[None]:
-    """The turn for warm-up and timed runs alone; nothing where the engine has its turn already."""
+    """Return the turn for warm-up and timed runs; nothing if the engine has its turn already."""
     return nullcontext() if _one_engine_at_a_time(cell) else turn(cell, draft, phases)
 
 
 def _one_engine_at_a_time(cell: Cell) -> bool:
-    """Whether a cell's device has room for one engine alone, be it timed or not."""
+    """Return whether the cell's device has room for only one engine, timed or not."""
     return cell.device.kind == "cuda"
 
 
 def rest(device: Device) -> None:
-    """Say that this process is known to the driver of a GPU as one that computes there, which it is until it ends, but
-    does nothing there between its turns."""
+    """Mark this process as idle on a GPU between its turns.
+
+    The driver lists it as a compute process until it ends.
+    """
     path = _resting(device, _THIS)
     if path not in _HANDLES:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -142,7 +147,7 @@ def rest(device: Device) -> None:
 
 
 def others_at_rest(device: Device) -> int:
-    """How many other processes of this user rest beside a GPU."""
+    """Return how many other processes of this user are idle on a GPU."""
     mine, found = _resting(device, _THIS), _resting(device, "*")
     resting = 0
     for path in found.parent.glob(found.name):
@@ -150,14 +155,14 @@ def others_at_rest(device: Device) -> int:
             continue
         try:
             with file_lock(path, keep=False, wait=False):
-                pass  # nobody's: its process has ended
+                pass  # the lock is free: its process has ended
         except BlockingIOError:
             resting += 1
     return resting
 
 
 _HANDLES: dict[Path, int] = {}
-_THIS = f"{os.getpid()}-{secrets.token_hex(4)}"  # processes in other spaces have the same numbers
+_THIS = f"{os.getpid()}-{secrets.token_hex(4)}"  # processes in other process spaces may have the same number
 
 
 def _resting(device: Device, process: str) -> Path:
@@ -165,7 +170,7 @@ def _resting(device: Device, process: str) -> Path:
 
 
 def _gpu_name(index: int) -> str:
-    """The device's UUID; where it cannot be asked for, what CUDA_VISIBLE_DEVICES or CUDA calls it."""
+    """Return the device's UUID, or its name in CUDA_VISIBLE_DEVICES or its number if NVML is missing."""
     uuid = gpu_uuid(index)
     if uuid is not None:
         return uuid

@@ -1,7 +1,7 @@
 """The folder of the locks that all processes of a user on a machine share.
 
-It is in the user's cache folder: unlike a runtime folder, that outlasts a login, and so does a sweep. Its name holds
-the boot of the machine, because a home folder may be shared by several machines, whose devices are not.
+It is in the user's cache folder, which, unlike a runtime folder, outlasts a login, as a sweep does. Its name contains
+the boot id of the machine, because a home folder may be shared by several machines with different devices.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ LOCKS_VARIABLE = "ONYX_HARNESS_LOCKS"
 
 
 class LockError(CacheError):
-    """A lock cannot be made or trusted; no fault of a graph's or an engine's."""
+    """A lock cannot be created or trusted; not a fault of a graph or an engine."""
 
 
 def lock_folder() -> Path:
-    """Return the folder of locks, which is made if need be: ONYX_HARNESS_LOCKS, or one in the user's cache folder.
+    """Return the folder of locks, created if missing: ONYX_HARNESS_LOCKS, or one in the user's cache folder.
 
-    Raises LockError when it cannot be made, is a link, belongs to another user, or is open to others.
+    Raises LockError if it cannot be created, is a link, belongs to another user, or is open to others.
     """
     folder = _chosen()
     try:
@@ -42,9 +42,9 @@ def lock_folder() -> Path:
 
 
 def open_lock(path: Path) -> int:
-    """Return a handle of the file at ``path``, made if need be and never changed; no link is followed.
+    """Return a handle of the file at ``path``, created if missing and never changed; links are not followed.
 
-    Raises LockError for a link or anything else than a file, OSError when it cannot be opened.
+    Raises LockError for a link or anything but a regular file, OSError if it cannot be opened.
     """
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -54,7 +54,7 @@ def open_lock(path: Path) -> int:
         raise
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise LockError(f"the lock {path} is no file; remove it")
+        raise LockError(f"the lock {path} is not a file; remove it")
     return handle
 
 

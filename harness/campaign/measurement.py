@@ -1,4 +1,4 @@
-"""Timing one prepared engine: warm-up, then repetitions until the median is known well enough."""
+"""Timing of a prepared engine: warm-up, then repetitions until the median is precise enough."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from harness.language import Inputs
     from harness.language.warm import WarmStart
 
-# Each look at the interval is a chance to stop at one that is narrow by luck, so looks become rarer.
+# Each check of the interval may stop at one that is narrow by chance, so checks become rarer.
 _FIRST_LOOK, _GROWTH = FEWEST_SAMPLES, 1.5
 _MOST_SAMPLES = 1000
 _WARM_UP_STEPS = 4
-# Below this the system's own work and the granularity of its clock cannot be told from a disturbance.
+# Below this, a disturbance cannot be distinguished from the system's own work and the granularity of its clock.
 _DISTURBING_CORES = 0.2
 
 Stop = Literal["precise", "budget", "count"]
@@ -32,7 +32,8 @@ Stop = Literal["precise", "budget", "count"]
 
 @dataclass(frozen=True)
 class Timing:
-    """Every sample in seconds, their median with its interval, why there are no more, and what the last run did."""
+    """Every sample in seconds, their median with its interval, why sampling stopped, and the statistics of the last
+    run."""
 
     samples: list[float]
     interval: Interval
@@ -40,7 +41,7 @@ class Timing:
     statistics: RunStatistics
 
     def plain(self) -> dict[str, Any]:
-        """The ``solve`` field of a record."""
+        """Return the ``solve`` field of a record."""
         return {
             "samples": self.samples,
             "median": self.interval.median,
@@ -53,7 +54,7 @@ class Timing:
         }
 
     def supersteps(self) -> list[list[Any]]:
-        """The ``supersteps`` field of a record."""
+        """Return the ``supersteps`` field of a record."""
         return [[step.active, step.edges, step.direction] for step in self.statistics.supersteps]
 
 
@@ -70,10 +71,11 @@ def measure_engine(
 
     ``look`` is called after every timed run, outside the clock.
 
-    There are at least ``measure.repetitions`` samples, and no more once the interval is narrow enough or the budget is
-    spent. The hard cap ``measure.cap_s`` alone ends it earlier, see :func:`_enough`. To stop at a narrow interval is to
-    favour those narrow by luck, for which the intervals are wide enough: of 600 simulated cells of 10 ms for each of
-    four log-normal spreads (1, 3, 10 and 30 %), 97 to 99 % of the intervals held the true median.
+    There are at least ``measure.repetitions`` samples, and sampling stops once the interval is narrow enough or the
+    budget is spent. Only the hard cap ``measure.cap_s`` ends it earlier, see :func:`_enough`. Stopping at a narrow
+    interval favours intervals that are narrow by chance; the intervals are wide enough to allow for that. Of 600
+    simulated cells of 10 ms for each of four log-normal spreads (1, 3, 10 and 30 %), 97 to 99 % of the intervals
+    contained the true median.
     """
     checked = guarded(engine)
     with phases("warm_up"):
@@ -98,8 +100,11 @@ def measure_engine(
 
 
 def marks_of(timing: Timing, measure: Measure, other_cores: float, *, throttled: bool = False) -> list[Mark]:
-    """What speaks against the times, given how many cores others kept busy meanwhile, and whether a quota of processor
-    time was used up."""
+    """Return the caveats of the times.
+
+    ``other_cores``: how many cores other processes kept busy meanwhile. ``throttled``: whether a CPU quota was
+    exhausted.
+    """
     marks = [Mark.BUSY] if other_cores > _DISTURBING_CORES else []
     if throttled:
         marks.append(Mark.THROTTLED)
@@ -116,10 +121,10 @@ def answer_of(engine: Engine, names: Iterable[str]) -> dict[str, NDArray[Any]]:
 
 
 def _enough(samples: Sequence[float], measure: Measure, *, look: bool) -> Stop | None:
-    """Return why there should be no further sample; None when there should be.
+    """Return why sampling should stop; None if it should continue.
 
-    ``look``: whether to look at the interval. Where the fewest samples that allow a verdict do not fit into the cap,
-    there is one sample, since a few more would not allow a verdict either.
+    ``look``: whether to check the interval. If the fewest samples that allow a verdict do not fit into the cap, there
+    is one sample, since a few more would not allow a verdict either.
     """
     spent = sum(samples)
     wanted = max(len(samples) + 1, min(measure.repetitions, FEWEST_SAMPLES))
@@ -135,7 +140,7 @@ def _enough(samples: Sequence[float], measure: Measure, *, look: bool) -> Stop |
 
 
 def reset(engine: Engine, inputs: Inputs, start: WarmStart | None = None) -> None:
-    """Everything to its start, cold or warm."""
+    """Reset the engine to its start, cold or warm."""
     if start is None:
         engine.reset(inputs)
         return
@@ -147,7 +152,7 @@ def reset(engine: Engine, inputs: Inputs, start: WarmStart | None = None) -> Non
 def _warm_up(
     engine: Engine, inputs: Inputs, max_supersteps: int, limit_s: float, start: WarmStart | None = None
 ) -> None:
-    """One run, given up between supersteps once ``limit_s`` have passed: a long run warms up long before its end.
+    """Run once, stopped between supersteps after ``limit_s`` seconds: a long run is warm long before its end.
 
     A limit of 0 means no run.
     """

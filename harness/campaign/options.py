@@ -1,4 +1,4 @@
-"""Checking the values that a configuration gives; every error names the key, the value and the mend."""
+"""Validation of configuration values; every error names the key, the value and the fix."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from harness.plugins import closest
 
 
 def checked(owner: str, kind: str, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """``given`` if the owner has every name in it and each value is of its default's type (a default of None fits all).
+    """Return ``given`` if every name is known and each value has its default's type (a default of None accepts all).
 
-    An integer for a float becomes one, a number for a text its digits (``sources=17``). Raises CampaignError with the
-    closest name, or with the type wanted.
+    An integer for a float is converted, and so is a number for a text (``sources=17``). Raises CampaignError with the
+    closest name, or with the required type.
     """
     taken: dict[str, Any] = {}
     for name, value in given.items():
@@ -34,24 +34,24 @@ def checked(owner: str, kind: str, given: Mapping[str, Any], defaults: Mapping[s
 
 
 def count(key: str, value: Any, *alternatives: str, least: int = 1) -> int:
-    """``value`` as a whole number of at least ``least``; CampaignError otherwise, naming other things allowed."""
+    """Return ``value`` if it is an integer of at least ``least``. Raises CampaignError, naming the ``alternatives``."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         others = "".join(f" or {other!r}" for other in alternatives)
         if isinstance(value, list):
             others += f"; to sweep, write {key}={','.join(str(one) for one in value)} without brackets"
-        raise CampaignError(f"{key} is {value!r}; it must be a whole number of at least {least}{others}")
+        raise CampaignError(f"{key} is {value!r}; it must be an integer of at least {least}{others}")
     return value
 
 
 def positive(key: str, value: Any) -> float:
-    """``value`` as a finite number above zero; CampaignError otherwise."""
+    """Return ``value`` as a float if it is finite and above zero. Raises CampaignError."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
         raise CampaignError(f"{key} is {value!r}; it must be a number above 0")
     return float(value)
 
 
 def truth(key: str, value: Any) -> bool:
-    """``value`` as true or false; CampaignError otherwise."""
+    """Return ``value`` if it is a bool. Raises CampaignError."""
     if not isinstance(value, bool):
         raise CampaignError(f"{key} is {value!r}; it must be true or false")
     return value

@@ -1,7 +1,7 @@
-"""End what a sweep's launcher has started and a killed sweep could not end, and delete its shared memory.
+"""End the processes that a killed sweep's launcher has started, and delete their shared memory.
 
-Run as a file, ``python -I -S orphans.py OWNER``, this waits for the death of OWNER first. It stands on the standard
-library alone, so that the process is small. Linux only.
+Run as a file, ``python -I -S orphans.py OWNER``, this first waits for the death of OWNER. It uses only the standard
+library, so that the process is small. Linux only.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# Inherited by every process that a sweep starts on its machine, through whatever launcher; holds `this_process`.
+# Inherited by every process that a sweep starts on its machine, through any launcher; contains `this_process`.
 OWNER_VARIABLE = "ONYX_HARNESS_OWNER"
 _GRACE_S = 5.0  # for processes to clean up after themselves, such as the resource tracker of joblib's workers
 _LOOK_S = 0.01
 _SHARED_MEMORY = Path("/dev/shm")
-# As joblib names them: semaphores of its workers, and the folder of arrays passed to them.
+# joblib's names: semaphores of its workers, and the folder of arrays passed to them.
 _LEFT_BEHIND = re.compile(r"sem\.loky-(\d+)-\w+|joblib_memmapping_folder_(\d+)_\w+")
 
 
 def this_process() -> str:
-    """Return a name for this process that no other has: boot of the machine, process space, number, time of start."""
+    """Return a unique name of this process: boot of the machine, process space, number, start time."""
     return "/".join([this_space(), str(os.getpid()), start_of(os.getpid())])
 
 
@@ -40,13 +40,14 @@ def this_space() -> str:
 
 
 def start_of(process: int) -> str:
-    """Return when a process started, in ticks since the machine did. Raises OSError when there is no such process."""
-    # The second field is the program's name in brackets, which may hold anything.
+    """Return the start time of a process, in ticks since boot. Raises OSError if there is no such process."""
+    # The second field is the program's name in brackets, which may contain any character.
     return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
 
 
 def watched(owner: str) -> int | None:
-    """Return a handle that is readable once the owner is dead, None if nothing is left of it; it is of this space."""
+    """Return a handle that is readable once the owner is dead; None if it is dead. The owner must be of this process
+    space."""
     _, number, start = owner.rsplit("/", 2)
     try:
         handle = os.pidfd_open(int(number))
@@ -59,7 +60,8 @@ def watched(owner: str) -> int | None:
 
 
 def wait_for_end(handle: int, most_s: float | None = None) -> bool:
-    """Wait for the death of the process behind a handle of `watched`, which is closed; return whether it is dead."""
+    """Wait for the death of the process of a handle from `watched`, then close the handle; return whether it is
+    dead."""
     readiness = select.poll()
     readiness.register(handle, select.POLLIN)
     dead = bool(readiness.poll(None if most_s is None else 1000 * most_s))
@@ -69,13 +71,14 @@ def wait_for_end(handle: int, most_s: float | None = None) -> bool:
 
 @contextmanager
 def marking_children() -> Iterator[str]:
-    """Mark all processes that start while entered as this one's, and let `end_orphans` end them after its death.
+    """Mark all processes started while entered as children of this one, so that `end_orphans` ends them after its
+    death.
 
-    The value is `this_process`.
+    Yields `this_process`.
     """
     owner, before = this_process(), os.environ.get(OWNER_VARIABLE)
     unmarked = {name: value for name, value in os.environ.items() if name != OWNER_VARIABLE}
-    # A session of its own: what is sent to the group of a sweep, as by Ctrl-C, does not reach it.
+    # A separate session: signals to the process group of a sweep, such as Ctrl-C, do not reach it.
     nothing = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
     arguments = [sys.executable, "-I", "-S", __file__, owner]
     os.posix_spawn(sys.executable, arguments, unmarked, file_actions=nothing, setsid=True)
@@ -90,9 +93,9 @@ def marking_children() -> Iterator[str]:
 
 
 def end_orphans(owner: str) -> None:
-    """End every process that a dead owner has marked, and delete what they left in shared memory.
+    """End every process that a dead owner has marked, and delete its files in shared memory.
 
-    Nothing happens while the owner lives, or where it is of another machine or space.
+    Nothing happens while the owner lives, or if it is on another machine or in another process space.
     """
     space, number, _ = owner.rsplit("/", 2)
     if space != this_space() or not _dead(owner, 0.0):
@@ -119,7 +122,7 @@ def _dead(owner: str, most_s: float | None = None) -> bool:
 
 
 def marked(variable: str, value: str) -> list[int]:
-    """Return the processes of this user that were started with an environment variable, without this one."""
+    """Return the processes of this user that were started with an environment variable, except this one."""
     mark, found = f"{variable}={value}".encode(), []
     for entry in os.scandir("/proc"):
         if entry.name.isdigit() and int(entry.name) != os.getpid():
@@ -130,7 +133,7 @@ def marked(variable: str, value: str) -> list[int]:
 
 
 def _clear(folder: Path, processes: set[int]) -> None:
-    """Delete what dead processes of this user left in a folder of temporary files."""
+    """Delete the files of dead processes of this user in a folder of temporary files."""
     for entry in os.scandir(folder) if folder.is_dir() else ():
         named = _LEFT_BEHIND.fullmatch(entry.name)
         maker = int(named[1] or named[2]) if named else 0
@@ -140,7 +143,7 @@ def _clear(folder: Path, processes: set[int]) -> None:
 
 
 def _gone(process: int) -> bool:
-    """Return whether a process has ended, waited for or not."""
+    """Return whether a process has ended, reaped or not."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except OSError:

@@ -1,4 +1,4 @@
-"""What a process prints, kept in a file of bounded size: the beginning as it comes, the end when it is known."""
+"""The output of a process in a file of bounded size: the beginning immediately, the end when it is known."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 
 _KEPT_BYTES = 1_000_000  # at either end
 _CHUNK = 65_536
-_MOST_IN_PIPE = 1 << 20  # what Linux lets a pipe hold at most
+_MOST_IN_PIPE = 1 << 20  # the largest capacity of a pipe on Linux
 _LOOK_S = 0.2
 
 
 class OutputFile(threading.Thread):
-    """Copies a pipe to a file until its writers are gone; what exceeds the kept beginning and end is only counted.
+    """Copies a pipe to a file until its writers are gone; bytes beyond the kept beginning and end are only counted.
 
-    The pipe is emptied whatever happens, so that nobody who writes to it is held up or struck down.
+    The pipe is always emptied, so that no writer blocks or receives SIGPIPE.
     """
 
     def __init__(self, path: Path) -> None:
@@ -30,9 +30,9 @@ class OutputFile(threading.Thread):
         self._end: deque[bytes] = deque()
 
     def finish(self) -> None:
-        """Wait for what is still in the pipe, but for no writer that outlives the process.
+        """Wait for the rest of the pipe, but not for writers that outlive the process.
 
-        Raises OSError when the file could not be written.
+        Raises OSError if the file could not be written.
         """
         self._over.set()
         self.join()
@@ -70,7 +70,7 @@ class OutputFile(threading.Thread):
             self._left_out += len(self._end.popleft())
 
     def _write(self, data: bytes) -> None:
-        """Write all of it, unless something could not be written before."""
+        """Write all of it, unless an earlier write failed."""
         try:
             while data and self._error is None:
                 data = data[self._file.write(data) :]

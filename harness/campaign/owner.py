@@ -1,4 +1,4 @@
-"""Jobs in other processes of the same machine that must not outlive the process that owns their sweep."""
+"""Jobs in other processes of the same machine end with the process that owns their sweep."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.campaign.orphans import this_space, wait_for_end, watched
 def end_with(owner: str) -> None:
     """End this process, and so every cell that it runs, as soon as the owner has died.
 
-    An owner on another machine, such as the login node of a cluster, is left to whatever started the job.
+    If the owner is on another machine, such as the login node of a cluster, ending the job is left to its scheduler.
     """
     space, number, _ = owner.rsplit("/", 2)
     if space != this_space() or int(number) == os.getpid():

@@ -1,4 +1,4 @@
-"""The plan of a sweep: its cells, each checked and named, which of them are done, and where their records belong."""
+"""The plan of a sweep: its cells, each checked and named, which of them are done, and the folders of their records."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _BYTES_A_CELL = 100_000  # a record with its explanation
 
 @dataclass(frozen=True)
 class Planned:
-    """A cell of a sweep with the overrides that ask for it and the folder that its record belongs in."""
+    """A cell of a sweep with the overrides that request it and the folder of its record."""
 
     cell: Cell
     key: str
@@ -43,28 +43,30 @@ class Planned:
 
     @functools.cached_property
     def known(self) -> str:
-        """What the record was when it was first looked at."""
+        """The stamp of the record when it was first read."""
         return stamp(self.folder)
 
     def first_record(self) -> Record | None:
-        """The record that `known` is the stamp of, or a later one; never an earlier one."""
+        """Return the record that `known` is the stamp of, or a later one; never an earlier one."""
         return self.record() if self.known else None
 
     def record(self) -> Record | None:
-        """The record that the cell has, if it can be read; CampaignError for one of a version still to come, which
-        measuring anew would overwrite."""
+        """Return the cell's record if it is readable.
+
+        Raises CampaignError for a record of a newer version, which a new measurement would overwrite.
+        """
         path = self.folder / RECORD_FILE
         try:
             return read_record(path) if path.is_file() else None
         except NewerRecord as error:
             raise CampaignError(f"{error}, or give another folder with output=") from error
         except (RecordError, FileNotFoundError):
-            return None  # half of a restored backup, say: measured anew
+            return None  # such as half of a restored backup: measured again
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All cells of a sweep, in order, each once. ``identity`` is the same whenever the same cells are asked for."""
+    """All cells of a sweep, in order, each once. ``identity`` is the same for every request of the same cells."""
 
     identity: str
     cells: tuple[Planned, ...]
@@ -79,18 +81,20 @@ class Plan:
 
     @property
     def folder(self) -> Path:
-        """Where the records of the sweep are."""
+        """The folder of the sweep's records."""
         return self.output / self.identity
 
     def wanted(self, record: Record | None) -> bool:
-        """Whether a cell with this record is to be run: any, one without an ok record, or without one, as ``rerun``
-        says."""
+        """Return whether a cell with this record is to be run under ``rerun``.
+
+        *all*: any cell. *failed*: cells without an acceptable record. *none*: cells without a record.
+        """
         if record is None or self.rerun == "all":
             return True
         return self.rerun == "failed" and not Outcome(record["outcome"]).acceptable
 
     def job_overrides(self, planned: Planned, owner: str, journal: str) -> list[str]:
-        """What Hydra is told for one job: the cell, and its place in the sweep."""
+        """Return the overrides of one job: the cell, and its place in the sweep."""
         place = {
             "id": self.identity,
             "cell": planned.key,
@@ -107,18 +111,17 @@ class Plan:
 
 
 def quoted(text: str) -> str:
-    """A text as a value in Hydra's grammar: quoted, since a hash such as 12e5 would be read as a number."""
-    # Backslashes are themselves, but before a quotation mark each wants another.
+    """Quote a text as a value in Hydra's grammar, since a hash such as 12e5 would be read as a number."""
+    # Backslashes are literal, except before a quotation mark, where each must be doubled.
     escaped = re.sub(r"(\\*)('|$)", lambda met: met[1] * 2 + ("\\'" if met[2] else ""), text)
     return f"'{escaped}'"
 
 
 def plan_sweep(configurations: Iterable[tuple[Sequence[str], Mapping[str, Any]]]) -> Plan:
-    """The plan for resolved configurations (plain data), each with the overrides that made it.
+    """Return the plan for resolved configurations (plain data), each with the overrides that produced it.
 
-    Every cell is checked before any runs; raises CampaignError, UnknownName or ScheduleError for the first that cannot
-    be meant. Cells asked for twice are run once. The rounds come one after the other, each with all cells that have so
-    many.
+    Every cell is checked before any runs. Raises CampaignError, UnknownName or ScheduleError for the first invalid one.
+    Cells requested twice are run once. Rounds are run one after the other, each with all cells that have that many.
     """
     machine = environment_key()
     registry: Registry | None = None
@@ -130,7 +133,7 @@ def plan_sweep(configurations: Iterable[tuple[Sequence[str], Mapping[str, Any]]]
         cell = resolve_cell({**config, "round": 1}, registry)
         cells.append((cell, count("rounds", config["rounds"]), tuple(overrides)))
     if registry is None:
-        raise CampaignError("the command asks for no cell at all")
+        raise CampaignError("the command requests no cell")
     interleaved = [
         (dataclasses.replace(cell, round=turn), requested)
         for turn in range(1, max(rounds for _, rounds, _ in cells) + 1)
@@ -155,10 +158,10 @@ def plan_sweep(configurations: Iterable[tuple[Sequence[str], Mapping[str, Any]]]
 
 
 def _identity(config: Mapping[str, Any], cells: Sequence[Cell]) -> str:
-    """The id that was given, or one that stands for the cells, in however many rounds."""
+    """Return the given id, or one derived from the cells, independent of the number of rounds."""
     given = config["sweep"]["id"]
     if given is None:
-        # A letter first, or sweep.id=12e4 would be a number.
+        # A leading letter, or sweep.id=12e4 would be a number.
         return "s" + digest(sorted({digest(cell.asked()) for cell in cells}))[:11]
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", str(given)):
         raise CampaignError(f"sweep.id is {given!r}; it must be letters, digits, '_', '-' and '.', 64 at most")
@@ -179,7 +182,7 @@ def _one_of(key: str, value: Any, choices: Sequence[str]) -> str:
 
 
 def refuse_graphs(plan: Plan) -> None:
-    """Check the graphs of the cells that are to be run. Raises CampaignError for the first that cannot be had."""
+    """Check the graphs of the cells to run. Raises CampaignError for the first one that is unavailable."""
     refused: dict[str, str] = {}
     for planned in plan.cells:
         cell = planned.cell
@@ -191,7 +194,7 @@ def refuse_graphs(plan: Plan) -> None:
 
 
 def _refusal(graph: GraphSpec, parameters: Mapping[str, Any]) -> str:
-    """Return why the graph cannot be had; empty where nothing speaks against it."""
+    """Return why the graph is unavailable; empty if it is available."""
     try:
         check_parameters(graph, parameters)
     except GraphError as error:
@@ -200,10 +203,10 @@ def _refusal(graph: GraphSpec, parameters: Mapping[str, Any]) -> str:
 
 
 def prepare_output(plan: Plan) -> None:
-    """Make the sweep's folder and add the plan's cells to its description; CampaignError when that cannot be done.
+    """Create the sweep's folder and add the plan's cells to its description. Raises CampaignError if that fails.
 
-    The cells that earlier commands planned stay planned, whether or not they have begun. A cell without a folder gives
-    way to one that asks for the same under another key, because its code or its machine has changed.
+    Cells planned by earlier commands stay planned, whether or not they have begun. A cell without a folder is replaced
+    by one with the same request under another key, because its code or its machine has changed.
     """
     description = plan.folder / SWEEP_FILE
     try:
@@ -229,10 +232,10 @@ def prepare_output(plan: Plan) -> None:
         raise unwritable(plan.output, error) from error
     if free < _BYTES_A_CELL * len(plan.cells):
         met = f"only {free:,} bytes are free in output folder {plan.output}, for {len(plan.cells)} cells"
-        raise CampaignError(f"{met}; make room there or choose another with output=FOLDER")
+        raise CampaignError(f"{met}; free some space or choose another with output=FOLDER")
 
 
 def _description(planned: Planned) -> dict[str, Any]:
-    """Return the cell as the description of a sweep lists it; ``request`` is the same on any machine, for any code."""
+    """Return the cell's entry in the description of a sweep; ``request`` is independent of machine and code."""
     request = digest(planned.cell.asked())
     return {"cell": planned.key, "request": request, "overrides": lasting(planned.overrides)}

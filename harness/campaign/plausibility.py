@@ -1,6 +1,6 @@
-"""Times that the work done cannot have taken: the answer comes too late, is remembered, or is too fast for the device.
+"""Implausible times: the answer arrives late, is cached, or is too fast for the device.
 
-The checks are for accidents: a framework that runs asynchronously, a cache of results, a clock that something replaced.
+The checks detect accidents: an asynchronous framework, a cache of results, a replaced clock.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
     Values = Mapping[str, NDArray[Any]]
 
-# How many times as long as it should take something has to take to be implausible, and by how many seconds at least:
-# pauses of the system are shorter or do not happen every time.
+# A time is implausible if it exceeds the expected time by this factor and by this many seconds: pauses of the system
+# are shorter or do not occur every time.
 FACTOR, LEAST_S = 10.0, 2e-3
 # Larger answers are read after the first two repetitions only, and not compared.
 _MOST_BYTES = 64_000_000
 _MOST_KEPT = 2
-# Arcs a second that no device reaches. A core at 5 GHz that adds 32 numbers of float32 a cycle adds 1.6e11 a second; a
-# GPU whose second-level cache gives 16 TB/s reads 4e12 arcs of 4 bytes.
+# Edges per second that no device reaches. A core at 5 GHz that adds 32 float32 numbers per cycle adds 1.6e11 per
+# second; a GPU whose second-level cache delivers 16 TB/s reads 4e12 edges of 4 bytes.
 _ARCS_A_SECOND_OF_CORE, _ARCS_A_SECOND_OF_GPU = 1.6e11, 4e12
 
 
 @dataclass(frozen=True)
 class Repetition:
-    """The answer of one timed run, and what the engine reported of it."""
+    """The answer of one timed run, and the statistics that the engine reported."""
 
     number: int
     values: Values
@@ -47,8 +47,8 @@ class Repetition:
 class Witness:
     """Reads the answer after every timed run: ``witness.look(statistics)``.
 
-    ``reads``: seconds that each reading took. ``differing``: the answers that differ from the first in any bit, at most
-    two of them; engines need not be deterministic, so these are validated like the last one.
+    ``reads``: the duration of each reading in seconds. ``differing``: answers that differ from the first in any bit, at
+    most two; engines need not be deterministic, so these are validated like the last one.
     """
 
     engine: Engine
@@ -59,7 +59,7 @@ class Witness:
     _large: bool = False
 
     def look(self, statistics: RunStatistics) -> None:
-        """Read the answer of the run that has just been timed; keep it where it is not that of the first run."""
+        """Read the answer of the latest timed run; store it if it differs from that of the first run."""
         if self._large and len(self.reads) >= 2:
             return
         values, seconds = self._read()
@@ -73,17 +73,20 @@ class Witness:
             self.differing.append(Repetition(number, kept, statistics.settled, len(statistics.supersteps)))
 
     def late(self, median_s: float) -> str:
-        """Return a reason where reading an answer for the first time takes much longer than the run and a second
-        reading; else an empty text. Called right after the last :meth:`look`."""
+        """Return a reason if the first reading of an answer takes much longer than the run and a second reading; else
+        "".
+
+        Call this right after the last :meth:`look`.
+        """
         first = min(self.reads)
         if median_s <= 0 or not implausible(first, median_s):
-            return ""  # a clock that does not advance is told by :func:`too_fast`
+            return ""  # a clock that does not advance is reported by :func:`too_fast`
         again = max(self._read()[1], self._read()[1])
         if not implausible(first, median_s + again):
             return ""
         return (
-            f"reading the answer takes {first:.3g} s after a run of {median_s:.3g} s, and {again:.3g} s when it is "
-            "read again: run() returns before the work is done; wait for it in run()"
+            f"reading the answer takes {first:.3g} s after a run of {median_s:.3g} s, and {again:.3g} s when it "
+            "is read again: run() returns before the work is done; wait for it in run()"
         )
 
     def _read(self) -> tuple[dict[str, NDArray[Any]], float]:
@@ -93,12 +96,12 @@ class Witness:
 
 
 def implausible(seconds: float, expected_s: float) -> bool:
-    """Return whether ``seconds`` is far more than expected."""
+    """Return whether ``seconds`` is much more than expected."""
     return seconds > FACTOR * expected_s and seconds - expected_s > LEAST_S
 
 
 def too_fast(seconds: float, arcs: int, device: Device) -> str:
-    """Return a reason where no such device visits that many ``arcs`` in ``seconds``; else an empty text."""
+    """Return a reason if no such device can visit ``arcs`` edges in ``seconds``; else an empty text."""
     if seconds <= 0:
         return f"a run took {seconds:g} s by the clock"
     most = _ARCS_A_SECOND_OF_CORE * device.threads if device.kind == "cpu" else _ARCS_A_SECOND_OF_GPU
@@ -109,5 +112,5 @@ def too_fast(seconds: float, arcs: int, device: Device) -> str:
 
 
 def _same(one: Values, other: Values) -> bool:
-    """Return whether two answers are equal to the last bit."""
+    """Return whether two answers are bitwise equal."""
     return all(one[name].tobytes() == other[name].tobytes() for name in one)

@@ -1,4 +1,4 @@
-"""What every engine of a comparison is given alike: graph, program, inputs, and the hashes that name them."""
+"""The problem that every engine of a comparison gets: graph, program, inputs, and the hashes that identify them."""
 
 from __future__ import annotations
 
@@ -31,11 +31,14 @@ Compute: TypeAlias = Callable[["Problem", Kind], None]
 
 @dataclass(frozen=True)
 class Problem:
-    """A program with its graph and inputs. ``given`` is the graph that the cell names, ``graph`` what the algorithm
-    made of it to run on; ``key`` is the hash of all that the answer depends on, ``told`` the fields of a record that
-    describe it. Of a warm run, ``start`` is what it starts from; ``by_residual``: its answer is one of several fixed
-    points, and is held against its own next superstep. ``compute`` puts a reference into the cache; None: this process
-    computes it."""
+    """A program with its graph and inputs.
+
+    ``given``: the graph that the cell names. ``graph``: the graph that the algorithm derives from it and runs on.
+    ``key``: the hash of everything that the answer depends on. ``told``: the fields of a record that describe the
+    problem. ``start``: the start of a warm run. ``by_residual``: the answer of a warm run is one of several fixed
+    points, and is compared with its own next superstep. ``compute`` puts a reference into the cache; None: this
+    process computes it.
+    """
 
     algorithm: Algorithm
     program: Program
@@ -58,9 +61,9 @@ class Problem:
 
 
 def set_problem(cell: Cell, registry: Registry, draft: Draft, phases: Phases) -> Problem:
-    """Open the graph, trace the algorithm and make its inputs, each a phase.
+    """Open the graph, trace the algorithm and make its inputs, each in a phase of its own.
 
-    Raises GraphError, InvalidInput or LanguageError when they cannot be had or do not fit each other.
+    Raises GraphError, InvalidInput or LanguageError if they are unavailable or do not fit each other.
     """
     draft.stage("open graph")
     with phases("open"):
@@ -76,8 +79,8 @@ def set_problem(cell: Cell, registry: Registry, draft: Draft, phases: Phases) ->
         features = _features(cell, algorithm, graph)
         inputs = read_only(inputs_of(algorithm, program, graph, features))
     max_supersteps = cell.max_supersteps or program.max_supersteps
-    # A prepared graph follows from the one given and the algorithm, so the hash of the one given will do. The code is
-    # that of the algorithm and the language, the same for every engine.
+    # A prepared graph is a function of the given one and the algorithm, so the hash of the given one suffices. The code
+    # is that of the algorithm and the language, the same for every engine.
     maker = [cell.algorithm, cell.parameters, source_hash([registry.algorithm(cell.algorithm).factory])]
     parts = [program.fingerprint, given.content_hash, maker, features, _hash_inputs(inputs), max_supersteps]
     key = digest(parts)[:32]
@@ -96,7 +99,7 @@ def set_problem(cell: Cell, registry: Registry, draft: Draft, phases: Phases) ->
 
 
 def identity(key: str, cell: Cell) -> str:
-    """Return the hash of what is run: a problem, by its key, and how."""
+    """Return the hash of what is run: a problem, by its key, and how it is run."""
     return digest([key, cell.engine, cell.schedule, asdict(cell.device), cell.sources])[:32]
 
 
@@ -121,7 +124,7 @@ def _features(cell: Cell, algorithm: Algorithm, graph: Graph) -> int:
         features = algorithm.default_features(graph)
     if features is None:
         raise InvalidInput(
-            f"algorithm {cell.algorithm!r} has no natural number of features on graph {graph.name!r}; say features=K"
+            f"algorithm {cell.algorithm!r} has no natural number of features on graph {graph.name!r}; set features=K"
         )
     if not 1 <= features <= MOST_FEATURES:
         raise InvalidInput(f"graph {graph.name!r} suggests features={features}; a program has 1 to {MOST_FEATURES}")

@@ -1,4 +1,4 @@
-"""A process of its own for a cell: watched, limited in time and memory, ended with everything that it started."""
+"""A separate process for a cell: watched, limited in time and memory, ended together with all its descendants."""
 
 from __future__ import annotations
 
@@ -24,15 +24,18 @@ from harness.campaign.spawn import MARK_VARIABLE, Server, Spawned
 from harness.records.outcome import Outcome
 
 _WATCH_INTERVAL_S = 0.1
-# Finding descendants reads every process of the machine (2 ms for a hundred), which would disturb what is timed.
+# Finding descendants reads every process of the machine (2 ms per hundred), which would disturb timing.
 _LOOKS_A_CENSUS = 10
 _GRACE_S = 5.0  # for a supervisor to end its descendants; it takes milliseconds
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How a process ended: its exit status (negative: a signal), the limit that ended it, its wall-clock seconds and
-    the most resident bytes seen."""
+    """How a process ended.
+
+    ``status``: exit status (negative: a signal). ``limit``: the limit that ended it. ``seconds``: wall-clock seconds.
+    ``peak_bytes``: the largest resident memory seen.
+    """
 
     status: int
     limit: Outcome | None
@@ -60,10 +63,10 @@ def run_process(
     memory_bytes: int,
     forgiven_s: Callable[[], float] = lambda: 0.0,
 ) -> Ending:
-    """Run ``python -m module`` in a session of its own, its output in a file, until it ends or meets a limit.
+    """Run ``python -m module`` in a separate session, its output in a file, until it ends or reaches a limit.
 
-    ``forgiven_s``: seconds that do not count towards ``time_s``, asked for when it is over. However this process ends,
-    the child and all it started end with it.
+    ``forgiven_s``: seconds that do not count towards ``time_s``, queried when the limit is reached. However this
+    process ends, the child and its descendants end with it.
     """
     began = time.perf_counter()
     printed = OutputFile(output)
@@ -91,9 +94,9 @@ def run_process(
 
 
 def _bytecode() -> dict[str, str]:
-    """Return where children keep compiled modules, where the user forbids Python to keep them beside the sources.
+    """Return a folder for children's compiled modules if the user forbids Python to store them beside the sources.
 
-    A child imports some 800 modules (Numba, SciPy); to compile them takes 1.5 s, as much as the rest of a small cell.
+    A child imports about 800 modules (Numba, SciPy). Compiling them takes 1.5 s, as much as the rest of a small cell.
     """
     if not sys.dont_write_bytecode or "PYTHONPYCACHEPREFIX" in os.environ:
         return {}
@@ -101,10 +104,10 @@ def _bytecode() -> dict[str, str]:
 
 
 def _end(supervisor: int) -> None:
-    """End a supervisor with all its descendants; it need not have been waited for, and is not reaped.
+    """End a supervisor with all its descendants; it may still be running, and is not reaped.
 
-    The supervisor does it itself, unless it has been stopped or cannot run: after `_GRACE_S` it is killed, its
-    descendants first. They are its own until then, wherever they moved.
+    The supervisor does it itself, unless it is stopped or cannot run. After `_GRACE_S` seconds it is killed, its
+    descendants first; until then all of them are its descendants, in whatever session.
     """
     watched = os.pidfd_open(supervisor)
     try:
@@ -114,7 +117,7 @@ def _end(supervisor: int) -> None:
             signal.pidfd_send_signal(watched, number)
         if readiness.poll(1000 * _GRACE_S):
             return
-        signal.pidfd_send_signal(watched, signal.SIGSTOP)  # it adopts orphans, and does nothing else
+        signal.pidfd_send_signal(watched, signal.SIGSTOP)  # it adopts orphans and does nothing else
         while alive := [one for one in _family(supervisor) if _alive(one)]:
             for process in alive:
                 with contextlib.suppress(psutil.NoSuchProcess):
@@ -126,7 +129,7 @@ def _end(supervisor: int) -> None:
 
 
 def _python_path() -> str:
-    """What was asked for, and first, where the child would not look for it, the folder that this harness came from."""
+    """Return PYTHONPATH, with the folder of this harness first if the child would not find it otherwise."""
     root = str(Path(harness.__file__).parent.parent)
     known = root in (*site.getsitepackages(), site.getusersitepackages())
     return os.pathsep.join(filter(None, ["" if known else root, os.environ.get("PYTHONPATH", "")]))
@@ -146,7 +149,7 @@ def _kill_marked(server: Server) -> None:
 
 
 class _Watch(threading.Thread):
-    """Looks at a process group now and then, and kills it when it is too old or too large."""
+    """Checks a process group at intervals, and kills it if it exceeds its time or memory."""
 
     def __init__(self, group: int, time_s: float, memory_bytes: int, forgiven_s: Callable[[], float]) -> None:
         super().__init__(daemon=True)
@@ -181,7 +184,7 @@ class _Watch(threading.Thread):
 
 
 def _family(pid: int) -> list[psutil.Process]:
-    """The descendants of a supervisor; empty when it has just ended."""
+    """Return the descendants of a supervisor; empty if it has just ended."""
     try:
         return list(psutil.Process(pid).children(recursive=True))
     except psutil.NoSuchProcess:
@@ -196,7 +199,7 @@ def _alive(process: psutil.Process) -> bool:
 
 
 def _resident_bytes(processes: Sequence[psutil.Process]) -> int:
-    """Resident bytes of processes together; those that have just ended count nothing."""
+    """Return the total resident bytes of processes; processes that have just ended count as zero."""
     total = 0
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):

@@ -1,7 +1,7 @@
 """The process under the profiler: ``python -m harness.campaign.profiled REQUEST``.
 
-REQUEST is a JSON file with a list of cells. Of each, one superstep from its start, in which every vertex is active,
-runs where the profiler counts; then a kernel that parts it from the next.
+REQUEST is a JSON file with a list of cells. For each, the profiler counts one superstep from the start, in which every
+vertex is active; a marker kernel separates it from the next.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PROFILER_LOG = "profiler.csv"
 
 
 def counted(cells: Sequence[Cell], folder: Path, timeout_s: float | None = None) -> list[Behaviour]:
-    """What the hardware counts of one superstep of every cell; ``folder`` keeps the request and the profiler's log.
+    """Return the hardware counters of one superstep of every cell; ``folder`` keeps the request and the profiler's log.
 
     Raises ProfilerError.
     """
@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _profiled(cell: Cell, problem: Problem) -> None:
-    """One superstep of a cell's engine, from its start."""
+    """Run one superstep of a cell's engine, from its start."""
     spec = load_plugins(cell.block).engine(cell.engine)
     engine = load(spec.factory)(schedule_from_options(spec, cell.schedule))
     try:

@@ -1,9 +1,9 @@
-"""What answers are held against: computed once for all engines, in a process of its own, and kept in the cache folder.
+"""Expected answers: computed once for all engines, in a separate process, and cached on disk.
 
     CACHE/references/KEY/   answer.json (method, digests of the arrays and of itself) and one .npy file per array
 
-KEY stands for all that the answer depends on. The process that runs an engine never computes a reference: an engine may
-have written to the graph or the inputs in its memory.
+KEY identifies everything that the answer depends on. The process that runs an engine never computes a reference, since
+an engine may have written to the graph or the inputs in its memory.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from harness.language import Inputs, Program
 
 _ANSWER_FILE = "answer.json"
-_GROUPS = ("values", "entries", "totals")  # the arrays of an answer: its values, and of its allowances
+_GROUPS = ("values", "entries", "totals")  # the arrays of an answer: its values, and its allowances
 _HEALED = "computed again, as the cached one was damaged"
 logger = logging.getLogger(__name__)
 
@@ -44,14 +44,13 @@ class Damaged(ValueError):
 
 
 def expected(problem: Problem, *, settled: bool) -> Answer:
-    """Return what the outputs should be, in float64, and by how much each entry may be off.
+    """Return the expected outputs in float64, with the allowed error of each entry.
 
-    A run that claims to be ``settled`` is held against a method of the algorithm's own where it has one. Other answers
-    are held against the fixed point of the reference where that settles within a tolerance, else against the reference
-    after as many supersteps as the problem allows. A warm run is never held against an algorithm's own method, which
-    would draw sources on the changed graph again.
-    Another process that wants the same answer waits for it. Raises CacheError where it cannot be kept, CampaignError
-    where it cannot be computed.
+    A run that claims to be ``settled`` is compared with the algorithm's own method if there is one. Other answers are
+    compared with the fixed point of the reference if it settles within a tolerance, otherwise with the reference after
+    the same number of supersteps. A warm run is never compared with an algorithm's own method, which would draw new
+    sources on the changed graph. Another process that needs the same answer waits for it. Raises CacheError if the
+    answer cannot be cached, CampaignError if it cannot be computed.
     """
     cold = problem.start is None
     answer = library_answer(problem) if settled and cold else None
@@ -64,7 +63,7 @@ def expected(problem: Problem, *, settled: bool) -> Answer:
 
 
 def library_answer(problem: Problem) -> Answer | None:
-    """Return what a settled run gives, by the algorithm's own method; None where it has none."""
+    """Return the answer of a settled run by the algorithm's own method; None if there is none."""
     if type(problem.algorithm).settled_answer is Algorithm.settled_answer:
         return None
     return _kept(problem, "settled")
@@ -108,9 +107,9 @@ def compute_if_free(problem: Problem, kind: Kind) -> None:
 
 
 def _kept(problem: Problem, kind: Kind) -> Answer | None:
-    """Return the answer in the cache; computed and put there the first time, and where the cached one is damaged.
+    """Return the cached answer; compute and cache it first if it is missing or damaged.
 
-    None where the algorithm's own method gives no answer, or the reference does not converge.
+    None if the algorithm's own method gives no answer, or the reference does not converge.
     """
     folder = _folder(problem, kind)
     with ExitStack() as held:
@@ -146,7 +145,7 @@ def _read(folder: Path) -> Answer | None:
 
 
 def _mapped(folder: Path, group: str, digests: Mapping[str, str]) -> dict[str, NDArray[Any]]:
-    """Map the arrays of a group by name. Raises ValueError or OSError where one is not what was written."""
+    """Map the arrays of a group by name. Raises ValueError or OSError if one is not what was written."""
     files = {name: folder / f"{group}-{number}.npy" for number, name in enumerate(digests)}
     arrays = {name: np.load(file, mmap_mode="r", allow_pickle=False) for name, file in files.items()}
     changed = [files[name].name for name, digest in array_digests(arrays).items() if digest != digests[name]]
@@ -156,7 +155,7 @@ def _mapped(folder: Path, group: str, digests: Mapping[str, str]) -> dict[str, N
 
 
 def _groups(answer: Answer) -> dict[str, Mapping[str, NDArray[Any]]]:
-    """The arrays of an answer by group and output."""
+    """Return the arrays of an answer by group and output."""
     entries = {name: allowance.entries for name, allowance in answer.allowances.items()}
     totals = {name: one.totals for name, one in answer.allowances.items() if one.totals is not None}
     return dict(zip(_GROUPS, (answer.values, entries, totals), strict=True))
@@ -197,7 +196,7 @@ def _varied(problem: Problem) -> Answer:
 
 
 _METHODS: dict[Kind, Callable[[Problem], Answer | None]] = {
-    "reference": lambda problem: _reference(problem),  # looked up when called: tests replace it
+    "reference": lambda problem: _reference(problem),  # looked up at the call: tests replace it
     "settled": _settled_answer,
     "converged": _converged,
     "warm": _warm,
@@ -207,7 +206,7 @@ _METHODS: dict[Kind, Callable[[Problem], Answer | None]] = {
 
 @contextmanager
 def _folder_in_the_making(folder: Path) -> Iterator[Path]:
-    """A temporary folder that becomes ``folder`` when all went well."""
+    """Yield a temporary folder that becomes ``folder`` on success."""
     making = Path(tempfile.mkdtemp(prefix="writing-", dir=folder.parent))
     try:
         yield making

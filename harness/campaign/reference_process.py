@@ -1,6 +1,6 @@
 """The process that computes a reference: ``python -m harness.campaign.reference_process < REQUEST``.
 
-It poses the problem of the cell from the start, on a graph and inputs of its own, and runs no engine.
+It builds the problem of the cell from scratch, on its own graph and inputs, and runs no engine.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _FAILED, _NO_MEMORY, _NO_ROOM = 3, 4, 5
 
 
 class Referee:
-    """Computes references in another process, with the environment and the folder of this process as they are now.
+    """Computes references in another process, with the environment and the working folder at construction.
 
-    Made before an engine is imported, which may change both.
+    Construct it before an engine is imported, which may change both.
     """
 
     def __init__(self, cell: Cell) -> None:
@@ -43,7 +43,8 @@ class Referee:
     def __call__(self, problem: Problem, kind: Kind) -> None:
         """Put the answer to ``problem`` into the cache.
 
-        Raises CampaignError where it cannot be computed, MemoryError or CacheError where there is no room.
+        Raises CampaignError if it cannot be computed, MemoryError or CacheError if memory or disk space is
+        insufficient.
         """
         request = {"cell": self._cell, "key": problem.key, "kind": kind}
         done = subprocess.run(
@@ -64,7 +65,7 @@ class Referee:
 
 
 def main() -> int:
-    """Compute the reference that the request names and put it into the cache; the exit status says how it went."""
+    """Compute the reference of the request and put it into the cache; the exit status reports the result."""
     request = json.load(sys.stdin)
     try:
         _compute(Cell.from_plain(request["cell"]), request["key"], request["kind"])
@@ -89,12 +90,12 @@ def _compute(cell: Cell, key: str, kind: Kind) -> None:
         problem = replace(problem, graph=graph, inputs=inputs, key=changed_key(problem, cell.warm))
     if problem.key != key:
         raise CampaignError(
-            f"graph {cell.graph!r} or algorithm {cell.algorithm!r} gives another problem each time; "
-            "derive random values from a seed"
+            f"graph {cell.graph!r} or algorithm {cell.algorithm!r} gives a different problem each time; derive "
+            "random values from a seed"
         )
     compute(problem, kind)
     if cell.validate is True and cell.warm is None and kind != "varied":
-        compute_if_free(problem, "varied")  # it is wanted next, and starting another process takes longer
+        compute_if_free(problem, "varied")  # it is needed next, and starting another process takes longer
 
 
 def _fail(error: BaseException, message: str, status: int) -> int:

@@ -1,4 +1,4 @@
-"""Why a cell cannot run here: its engine, its device or its memory."""
+"""Reasons why a cell cannot run here: its engine, its device or its memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.plain_text import message_of
 
 
 def refusal(spec: EngineSpec, cell: Cell) -> str:
-    """What the engine's description alone tells, in a sentence; empty when nothing speaks against it."""
+    """Return why the engine cannot run the cell, judged by its description only; empty if it can."""
     missing = [module for module in spec.requires if importlib.util.find_spec(module) is None]
     if missing:
         return f"engine {spec.name!r} needs the Python module {missing[0]!r}, which is not installed"
@@ -20,14 +20,17 @@ def refusal(spec: EngineSpec, cell: Cell) -> str:
 
 
 def device_refusal(device: Device) -> str:
-    """Why the device cannot be used; empty when it can. Asked in a cell's own process, as it opens the driver."""
+    """Return why the device is unavailable; empty if it is available.
+
+    Call it in the cell's own process, since it opens the driver.
+    """
     from harness.device.driver import cuda_unavailable
 
     return cuda_unavailable(device.index) if device.kind == "cuda" else ""
 
 
 def profiler_refusal(cell: Cell) -> str:
-    """Why the counters that a cell asks for cannot be read; empty when they can, or are not asked for."""
+    """Return why the requested counters cannot be read; empty if they can, or are not requested."""
     from harness.transactions.profiler import ProfilerError, find_profiler
 
     if cell.memory != "counters":
@@ -40,8 +43,10 @@ def profiler_refusal(cell: Cell) -> str:
 
 
 def memory_refusal(bytes_needed: int, device: Device, memory_bytes: int, device_bytes: int | None = None) -> str:
-    """Why what the engine needs does not fit the device's memory, or the cell's limit (``device_bytes`` on a GPU; None:
-    all that it has); empty when it does."""
+    """Return why the engine's memory does not fit the device or the cell's limit; empty if it does.
+
+    ``device_bytes``: the limit on a GPU; None: all of its memory.
+    """
     if device.kind == "cuda":
         from harness.device.driver import describe
 
@@ -60,10 +65,10 @@ def memory_refusal(bytes_needed: int, device: Device, memory_bytes: int, device_
     return f"{reason}; raise limits.memory_gb or take a smaller graph"
 
 
-# As CUDA's runtime, its driver and its libraries call it, in the messages of whatever library passes it on.
+# Names of the error in CUDA's runtime, driver and libraries, in the messages of any library that passes it on.
 _OUT_OF_MEMORY = ("cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY", "_STATUS_ALLOC_FAILED", "CUDA out of memory")
 
 
 def ran_out_of_memory(error: BaseException) -> bool:
-    """Whether an error is a device's memory running out."""
+    """Return whether an error means that memory ran out, on the host or on a device."""
     return isinstance(error, MemoryError) or any(name in message_of(error) for name in _OUT_OF_MEMORY)

@@ -1,4 +1,4 @@
-"""Evidence beside the answer of the last run: every repetition, a run on other inputs, and what times are possible."""
+"""Evidence in addition to the last answer: every repetition, a run on other inputs, and the plausibility of times."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ if TYPE_CHECKING:
     from harness.campaign.problem import Problem
     from harness.language.sampled import Sample
 
-# Two answers that are each within the bound of the true one differ by at most so many bounds.
+# Two answers that are each within the bound of the true one differ by at most this many bounds.
 _APART = 2.0
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Answers of repetitions that differ from the first, a run on other inputs (None: there is none, as of warm runs),
-    and why the times are implausible, or an empty text."""
+    """Evidence for an answer and its times.
+
+    ``differing``: answers of repetitions that differ from the first. ``varied``: a run on other inputs (None for warm
+    runs). ``implausible``: why the times are implausible, or an empty text.
+    """
 
     differing: tuple[Repetition, ...]
     varied: Varied | None
@@ -38,7 +41,7 @@ def gather(
     engine: GuardedEngine, cell: Cell, problem: Problem, timing: Timing, witness: Witness, late: str,
     sample: Sample | None,
 ) -> Evidence:  # fmt: skip
-    """Run on other inputs and look at the times. The engine is prepared; its answer has been read."""
+    """Run on other inputs and check the times. The engine is prepared; its answer has been read."""
     varied = None
     if problem.start is None:
         checked = 1 if sample is not None else CHECKED_SUPERSTEPS
@@ -53,9 +56,9 @@ def gather(
 def scrutinize(
     cell: Cell, problem: Problem, values: Values, evidence: Evidence, sample: Sample | None
 ) -> tuple[Outcome, str]:
-    """Return the outcome and the reason by the evidence alone, for a cell whose last answer is ok.
+    """Return the outcome and the reason by the evidence, for a cell whose last answer is ok.
 
-    An implausible time is no result: the outcome is then never counted as a win.
+    An implausible time is not a result: its outcome never counts as a win.
     """
     if cell.validate:
         for one in evidence.differing:
@@ -78,11 +81,11 @@ def _repetition(
     found = compare(problem.program, one.values, values)
     if found.ok or found.excess <= _APART:
         return Outcome.OK, ""
-    return Outcome.WRONG, f"its answer is not that of the last run: {found.detail}"
+    return Outcome.WRONG, f"its answer differs from that of the last run: {found.detail}"
 
 
 def _varied(problem: Problem, varied: Varied, sample: Sample | None) -> str:
-    """Return why the answer to other inputs is wrong; an empty text when it is right."""
+    """Return why the answer to other inputs is wrong; an empty text if it is right."""
     if sample is None:
         answer = varied_answer(problem)
         found = compare(problem.program, varied.values, answer.values)

@@ -1,7 +1,7 @@
-"""The wall-clock time of the timed runs, by the system's clock, beside the time by the clock of the cell's process.
+"""The duration of the timed runs by the system's clock, for comparison with the clock of the cell's process.
 
-The cell's process makes a file when the stage begins and another when it ends. Their times of modification come from
-the kernel, so nothing that an engine does to the clocks of its own process changes them.
+The cell's process creates a file when the stage begins and another when it ends. Their modification times come from the
+kernel, so an engine that manipulates the clocks of its own process does not change them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from harness.campaign.draft import Draft, keeping
 
 FIELD = "solve_window"  # of a draft: seconds by the process's clock
 _BEGAN, _ENDED = ".solve-began", ".solve-ended"
-# Times of modification have a granularity of up to 10 ms, and a busy system delays what lies between the two clocks.
+# Modification times have a granularity of up to 10 ms, and a busy system delays the code between the two clocks.
 _LEAST_S, _SHARE = 0.1, 0.05
 
 
 @contextmanager
 def solve_window(draft: Draft, folder: Path) -> Iterator[None]:
-    """Mark the beginning and the end of the stage in ``folder``'s parent, and tell how long it took."""
+    """Mark the beginning and the end of the stage in ``folder``'s parent, and record its duration."""
     with keeping(draft):
         (folder.parent / _BEGAN).touch()
     began = clock.perf_counter()
@@ -40,10 +40,10 @@ def system_offset() -> float:
 
 
 def wrong_clock(fields: Mapping[str, Any], folder: Path, offset_before: float) -> str:
-    """Return why the times of a cell cannot be believed; an empty text when they can, or nothing can be compared.
+    """Return why the times of a cell are implausible; an empty text if they are plausible or cannot be compared.
 
-    ``fields``: those of the draft. ``folder``: where the marks are. ``offset_before``: :func:`system_offset` before the
-    cell's process began; when the time of day was set meanwhile, nothing is compared.
+    ``fields``: those of the draft. ``folder``: the folder of the marks. ``offset_before``: :func:`system_offset` before
+    the cell's process began; if the time of day was set meanwhile, nothing is compared.
     """
     told, solve = fields.get(FIELD), fields.get("solve")
     if not isinstance(told, float) or not solve or abs(system_offset() - offset_before) > _LEAST_S / 2:

@@ -1,4 +1,4 @@
-"""What an engine's timed runs of a cell have given, for the judgement."""
+"""The results of an engine's timed runs of a cell, for validation."""
 
 from __future__ import annotations
 
@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Solved:
-    """The outputs, whether the run claims to be settled, how many supersteps it reports, what was checked on a sample,
-    the cold run beside a warm one, the times with their marks, and the evidence for the answer and the times."""
+    """The outputs and times of a cell's runs.
+
+    ``settled``, ``supersteps``: the engine's report of the last run. ``checked``: supersteps checked on a ``sample``.
+    ``cold``: the cold run for comparison with a warm one. ``marks``: the caveats of ``timing``. ``evidence``: for the
+    answer and the times.
+    """
 
     values: Mapping[str, NDArray[Any]]
     settled: bool

@@ -10,15 +10,15 @@ from pathlib import Path
 
 from harness.campaign.errors import CampaignError
 
-# Every engine is measured on top of these.
+# Every engine is built on these.
 FOUNDATION = ("harness.contract", "harness.language", "harness.lowering", "harness.device")
 _SUFFIXES = {".py", ".cu", ".cuh", ".h", ".hpp", ".c", ".cpp"}
 
 
 def source_hash(factories: Iterable[str]) -> str:
-    """A hash of the foundation's source files and of those of the packages that the ``package.module:name`` are in.
+    """Return a hash of the source files of the foundation and of the packages that contain the ``package.module:name``.
 
-    Nothing but parent packages is imported. Raises CampaignError for a factory whose module does not exist.
+    Only parent packages are imported. Raises CampaignError for a factory whose module does not exist.
     """
     digest = hashlib.sha256()
     packages = {_package_of(factory.partition(":")[0]) for factory in factories}
@@ -28,7 +28,8 @@ def source_hash(factories: Iterable[str]) -> str:
 
 
 def _package_of(module: str) -> str:
-    """The package to hash for a module: its own, unless it stands at the top or right below one of ours."""
+    """Return the package to hash for a module: its own, unless it is top-level or directly below one of the
+    harness's."""
     parent = module.rpartition(".")[0]
     return module if parent in ("", "harness", "engines", "harness.algorithms") else parent
 

@@ -28,13 +28,13 @@ def supervise(parent: int, module: str, arguments: Sequence[str]) -> None:
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:
-        os._exit(1)  # the parent died before it could have been noticed
+        os._exit(1)  # the parent died before its death could be noticed
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     supervisor = os.getpid()
     child = os.fork()
     if child:
         _end_as(_watch_over(child))
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # nobody would end it if its supervisor were killed
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # otherwise nothing would end it if its supervisor were killed
     if os.getppid() != supervisor:
         os._exit(1)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
@@ -45,7 +45,7 @@ def supervise(parent: int, module: str, arguments: Sequence[str]) -> None:
 def _watch_over(child: int) -> int:
     """Wait for the child or for SIGTERM, then kill every descendant; return the child's wait status, or SIGTERM.
 
-    SIGINT is ignored: a cell has a session of its own, so Ctrl-C never reaches it, and only the cell's own code sends
+    SIGINT is ignored: a cell has a separate session, so Ctrl-C never reaches it, and only the cell's own code sends
     SIGINT to its group.
     """
     status: int | None = None
@@ -59,14 +59,16 @@ def _watch_over(child: int) -> int:
         for process in family:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
-        time.sleep(0.001)  # the dead are reaped in the next round, and the orphans of the dead become ours
+        time.sleep(
+            0.001
+        )  # the dead are reaped in the next round, when their orphans have become children of this process
         reaped = _reap(child)
         status = reaped if status is None else status
     return signal.SIGTERM if terminated or status is None else status
 
 
 def _reap(child: int) -> int | None:
-    """Collect everything that has died; the wait status of ``child`` if it was among it."""
+    """Reap all dead children; return the wait status of ``child`` if it is among them."""
     found = None
     with contextlib.suppress(ChildProcessError):
         while True:
@@ -79,7 +81,7 @@ def _reap(child: int) -> int | None:
 
 
 def descendants() -> list[int]:
-    """The children of this process and theirs, zombies included, as the system lists them."""
+    """Return the children of this process and their descendants, including zombies, as listed by the system."""
     found: list[int] = []
     waiting = [os.getpid()]
     while waiting:
@@ -103,7 +105,7 @@ def _end_as(status: int) -> None:
     if not os.WIFSIGNALED(status):
         os._exit(os.waitstatus_to_exitcode(status))
     number = os.WTERMSIG(status)
-    faulthandler.disable()  # the fault was the child's, which has told it
+    faulthandler.disable()  # the child has already reported the fault
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if number not in (signal.SIGKILL, signal.SIGSTOP):
         signal.signal(number, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""Carrying out a plan: launch its jobs, show progress and the table, and say how it went by the exit status."""
+"""Execution of a plan: launch its jobs, show progress and the table, and set the exit status."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
     from hydra.plugins.launcher import Launcher
 
 INTERRUPTED_STATUS, TERMINATED_STATUS = 130, 143
-_PATIENT = 2  # the signal that is not obeyed, because the first one is being
+_PATIENT = 2  # the signal that is ignored, because the first one is being handled
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM came; what is running is ended and recorded as after Ctrl-C."""
+    """SIGTERM arrived; the running cell is ended and recorded as after Ctrl-C."""
 
 
 def run_plan(plan: Plan, launcher: Launcher, batch: int | None) -> None:
-    """Run what is unfinished and show the sweep. A dry run shows what would be run.
+    """Run the unfinished cells and show the sweep. A dry run shows the cells that would be run.
 
-    Raises SystemExit: status 1 when a cell failed or when every cell is unsupported, 130 or 143 when stopped.
+    Raises SystemExit: status 1 if a cell failed or every cell is unsupported, 130 or 143 if stopped.
     """
     refuse_graphs(plan)
     if plan.dry_run:
@@ -70,7 +70,7 @@ def run_plan(plan: Plan, launcher: Launcher, batch: int | None) -> None:
 
 
 def _show(plan: Plan) -> list[Record]:
-    """Show the table and write the page of what is on record."""
+    """Show the table and write the page of all records."""
     records = [record for planned in plan.cells if (record := planned.record()) is not None]
     merged = merge_rounds(records)
     show_sweep(merged, len(plan.cells) - len(records) + len(merged), plan.baseline, plan.folder)
@@ -81,7 +81,7 @@ def _show(plan: Plan) -> list[Record]:
 
 
 def _carry_out(plan: Plan, todo: Sequence[Planned], launcher: Launcher, batch: int | None) -> int:
-    """Launch the jobs; the exit status that a signal asks for, or 0."""
+    """Launch the jobs; return the exit status that a signal requires, or 0."""
     journal = Journal((plan.folder / WORK_FOLDER / f"{os.getpid()}-{os.urandom(4).hex()}.journal").absolute())
     try:
         with (
@@ -94,27 +94,27 @@ def _carry_out(plan: Plan, todo: Sequence[Planned], launcher: Launcher, batch: i
             jobs = [plan.job_overrides(planned, owner, str(journal.path)) for planned in todo]
             for start, part in _parts(jobs, batch):
                 for result in _launch(launcher, part, start):
-                    with contextlib.redirect_stderr(io.StringIO()):  # Hydra tells every override first
-                        _ = result.return_value  # raises what the job itself raised
+                    with contextlib.redirect_stderr(io.StringIO()):  # Hydra lists every override first
+                        _ = result.return_value  # raises the exception of the job
     except KeyboardInterrupt as interruption:
         return TERMINATED_STATUS if isinstance(interruption, Terminated) else INTERRUPTED_STATUS
     return 0
 
 
 def _launch(launcher: Launcher, jobs: Sequence[Sequence[str]], first: int) -> Sequence[JobReturn]:
-    """Launch jobs and wait for them; CampaignError when a worker of the launcher has died."""
+    """Launch jobs and wait for them. Raises CampaignError if a worker of the launcher has died."""
     try:
         return launcher.launch(jobs, initial_job_idx=first)
     except BrokenExecutor as error:
         met = f"a worker of the launcher died ({str(error).splitlines()[0]})"
-        raise CampaignError(f"{met}; the same command goes on with what is left") from error
+        raise CampaignError(f"{met}; the same command resumes the sweep") from error
 
 
 @contextlib.contextmanager
 def _endings() -> Iterator[None]:
-    """Ctrl-C and SIGTERM end a sweep; the second of them lets the cell in flight be ended and recorded all the same.
+    """Let Ctrl-C and SIGTERM end a sweep; during the second signal the running cell is still ended and recorded.
 
-    The third ends the sweep at once. Ctrl-C stays without effect in a process that was started so.
+    The third signal ends the sweep immediately. Ctrl-C has no effect in a process that was started with it ignored.
     """
     met = 0
 
@@ -140,15 +140,15 @@ def _parts(jobs: list[list[str]], size: int | None) -> Iterator[tuple[int, list[
 
 
 def run_job(config: DictConfig) -> str:
-    """Hydra's job: run the cell that one composed configuration describes; the path of its record.
+    """Run the cell that one composed configuration describes; Hydra's job. Return the path of the record.
 
-    It may be called in a process of a launcher's own, on another machine with the same folders. With ``fail_fast`` it
-    does nothing once a cell of the sweep has failed.
+    It may be called in a launcher's process, on another machine with the same folders. With ``fail_fast`` it does
+    nothing once a cell of the sweep has failed.
     """
     settings: dict[str, Any] = plain(config)
     place = settings["sweep"]
     if place["cell"] is None:
-        raise CampaignError("a job was started without its sweep; leave hydra.mode and hydra/sweeper as they are")
+        raise CampaignError("a job was started without its sweep; leave hydra.mode and hydra/sweeper unchanged")
     end_with(place["owner"])
     os.chdir(place["directory"])
     journal = Journal(Path(place["journal"]))

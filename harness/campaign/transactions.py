@@ -1,4 +1,4 @@
-"""The ``memory`` field of a record: transactions of one superstep, as modelled and as a GPU's counters have them."""
+"""The ``memory`` field of a record: transactions of one superstep, modelled and measured by a GPU's counters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def memory_of(
     spec: EngineSpec, cell: Cell, problem: Problem, draft: Draft, phases: Phases, folder: Path
 ) -> dict[str, Any]:
-    """The model's answer and, where ``cell.memory`` asks for them, the counters'; what could not be had is told."""
+    """Return the model's result and, if ``cell.memory`` requests them, the counters; missing ones with the reason."""
     reasons = []
     counters = None
     found = _modelled(spec, cell, problem)
@@ -40,7 +40,7 @@ def memory_of(
 
 
 def _modelled(spec: EngineSpec, cell: Cell, problem: Problem) -> dict[str, Any] | str:
-    """The model's answer, or why there is none."""
+    """Return the model's result, or why there is none."""
     try:
         engine = GuardedEngine(load(spec.factory)(schedule_from_options(spec, cell.schedule)))
         try:
@@ -49,7 +49,7 @@ def _modelled(spec: EngineSpec, cell: Cell, problem: Problem) -> dict[str, Any] 
             engine.close()
     except MemoryError:
         raise
-    except BaseException as error:  # noqa: BLE001  an engine's own code; a run that was ok stays so
+    except BaseException as error:  # noqa: BLE001  an engine's own code; the cell's outcome stays ok
         print_traceback(error)
         return describe_error(error)
     return found.reason if isinstance(found, No) else found.plain()

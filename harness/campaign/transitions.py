@@ -1,9 +1,9 @@
-"""Answers on graphs that are too large for a whole reference: supersteps of a run checked on a sample of vertices.
+"""Validation on graphs that are too large for a whole reference: supersteps checked on a sample of vertices.
 
-The first superstep shows that the engine begins where it is told to, the last one that its state followed from the
-state before. Both are taken in a second run and held against float64 (:mod:`harness.language.sampled`). A timed run
+The first superstep shows that the engine starts from the given state, the last one that its state follows from the
+previous one. Both are executed in a second run and compared with float64 (:mod:`harness.language.sampled`). A timed run
 that claims to be settled must also be at rest: one more superstep in float64 from its final state may move the sample
-by the program's tolerance at most. A run that claims no more must end where the second run does.
+by at most the program's tolerance. Any other timed run must end in the same state as the second run.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ SAMPLED = "sampled"
 
 @dataclass(frozen=True)
 class Transition:
-    """What a sample had ``before`` a superstep (None: the start) and ``after`` it; ``whole``: what all vertices had
-    before it, where the program reduces over these."""
+    """The values of a sample ``before`` a superstep (None: the start) and ``after`` it.
+
+    ``whole``: the values of all vertices before it, if the program reduces over the whole graph.
+    """
 
     superstep: int
     before: Values | None
@@ -43,8 +45,11 @@ class Transition:
 
 @dataclass(frozen=True)
 class Checked:
-    """Some supersteps of a run, of a sample. ``answer``: the outputs of the timed run, of the whole graph; ``final``:
-    all of its state, where it claims to be settled."""
+    """Checked supersteps of a run, on a sample.
+
+    ``answer``: the outputs of the timed run, on the whole graph. ``final``: all of its state, if it claims to be
+    settled.
+    """
 
     sample: Sample
     transitions: tuple[Transition, ...]
@@ -52,7 +57,7 @@ class Checked:
     final: Values | None = None
 
     def worst(self, problem: Problem) -> tuple[Comparison, str]:
-        """The comparison of the worst of the supersteps, and how it was made."""
+        """Return the worst comparison of the supersteps, and a description of the method."""
         compared = []
         for one in self.transitions:
             reduced = self.sample.reduced(problem.graph, problem.inputs, problem.features, one.whole)
@@ -71,24 +76,24 @@ class Checked:
         return max(compared, key=lambda one: (not one.ok, one.excess)), method
 
     def _repeated(self, problem: Problem) -> Comparison:
-        """Hold the timed answer against that of the second run, on the sample, by the program's own bound."""
+        """Compare the timed answer with that of the second run, on the sample, by the program's own bound."""
         answer = {name: self.sample.results_of(name, values) for name, values in self.answer.items()}
         found = compare(problem.program, answer, self.transitions[-1].after)
         return found if found.ok else replace(found, detail=f"a second run gives another answer: {found.detail}")
 
     def _rest(self, problem: Problem, final: Values) -> Comparison:
-        """Hold the final state against the superstep that follows."""
+        """Compare the final state with the next superstep."""
         reduced = self.sample.reduced(problem.graph, problem.inputs, problem.features, final)
         return self.sample.rests(problem.inputs, problem.features, final, reduced=reduced)
 
 
 def not_sampled(problem: Problem) -> str:
-    """Why supersteps of a problem cannot be checked on a sample; empty when they can."""
+    """Return why supersteps of a problem cannot be checked on a sample; empty if they can."""
     return sampled.not_sampled(problem.program)
 
 
 def sample_for(cell: Cell, problem: Problem, draft: Draft, phases: Phases) -> Sample | None:
-    """The sample that a cell is checked on, the same for every engine; None where it is checked otherwise."""
+    """Return the sample that a cell is checked on, the same for every engine; None without sampled validation."""
     if cell.validate != SAMPLED:
         return None
     draft.stage("sample")
@@ -97,8 +102,8 @@ def sample_for(cell: Cell, problem: Problem, draft: Draft, phases: Phases) -> Sa
 
 
 def transitions(engine: Engine, problem: Problem, sample: Sample, statistics: RunStatistics, phases: Phases) -> Checked:
-    """Keep the final state of a run that claims to be settled; then run as many supersteps once more, and keep the
-    first and the last."""
+    """Store the final state of a run that claims to be settled; then repeat its supersteps, and store the first and
+    last."""
     with phases("check"):
         names = kept_properties(problem.program) if statistics.settled else ()
         state = answer_of(engine, dict.fromkeys((*problem.wanted, *names)))

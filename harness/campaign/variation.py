@@ -1,7 +1,7 @@
-"""One more run on other inputs of the same shape: its answer and its time show that every run does its work.
+"""A run on other inputs of the same shape: its answer and its time show that every run does its work.
 
-An engine that remembers a result gives the wrong answer to other inputs, or, where it keeps results by their inputs,
-needs far longer for new ones than for those that are timed.
+An engine that caches a result gives a wrong answer to other inputs. An engine that caches results by their inputs takes
+much longer for new inputs than for the timed ones.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from harness.graph import Graph
     from harness.language import Program
 
-# Supersteps after which the answer is checked: both sides of a bipartite graph have been updated by then.
+# Supersteps after which the answer is checked; by then both sides of a bipartite graph have been updated.
 CHECKED_SUPERSTEPS = 2
-# Supersteps that are timed.
+# Timed supersteps.
 _TIMED_SUPERSTEPS = 16
-# A slow run is repeated on yet other inputs: a pause of the system does not happen every time.
+# A slow run is repeated on yet other inputs: a pause of the system does not occur every time.
 _ATTEMPTS = 5
 _STEP = 1 / 64
 
@@ -47,9 +47,10 @@ class Varied:
 def varied_inputs(program: Program, graph: Graph, inputs: Inputs, attempt: int = 0) -> Inputs:
     """Return inputs of the same shapes with other contents, as new read-only arrays.
 
-    The rows of inputs on vertices are rotated among the vertices (of each side of a bipartite graph), all alike, so
-    that every row stays a valid one; where that changes nothing, the rows of inputs on edges; else run-time parameters
-    get up to a few per cent smaller. A program without any gets equal contents in new arrays. ``attempt``: other ones.
+    The rows of vertex inputs are rotated among the vertices (of each side of a bipartite graph), all by the same
+    amount, so that every row stays valid. If that changes nothing, the rows of edge inputs are rotated; if that changes
+    nothing either, run-time parameters are reduced by a few per cent. A program without any gets equal contents in new
+    arrays. ``attempt`` selects different contents.
     """
     sides = (0, graph.num_vertices) if graph.bipartite is None else (0, graph.bipartite[0], graph.num_vertices)
     for place, bounds in (("vertex", sides), ("edge", (0, graph.num_edges))):
@@ -75,8 +76,8 @@ def varied_run(
 ) -> Varied:  # fmt: skip
     """Run on other inputs: ``checked`` supersteps for their answer, then up to 16 for the time.
 
-    The time is implausible where it is far longer, in each of five runs on different inputs, than what the timed runs
-    took for as many supersteps and arcs.
+    The time is implausible if, in each of five runs on different inputs, it is much longer than the timed runs' share
+    for the same number of supersteps and edges.
     """
     first: Varied | None = None
     slow = ""
@@ -102,13 +103,13 @@ def varied_run(
 
 
 def _slow(seconds: float, supersteps: int, arcs: int, timing: Timing) -> str:
-    """Return why a run on other inputs is implausibly slow beside the timed ones; an empty text when it is not."""
+    """Return why a run on other inputs is implausibly slow compared with the timed ones; an empty text if it is not."""
     known = timing.statistics
     share = max(supersteps / max(1, len(known.supersteps)), arcs / max(1, known.edges))
     expected = timing.interval.median * share
     if not implausible(seconds, expected):
         return ""
     return (
-        f"{supersteps} supersteps on other inputs took {seconds:.3g} s, and by the timed runs {expected:.3g} s were to "
-        "be expected: a result may be remembered from an earlier run"
+        f"{supersteps} supersteps on other inputs took {seconds:.3g} s, and {expected:.3g} s were expected from "
+        "the timed runs: a result may be cached from an earlier run"
     )

@@ -1,4 +1,4 @@
-"""Whether an answer may be believed."""
+"""Validation of an answer."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def verdict(
     cell: Cell, problem: Problem, values: Mapping[str, NDArray[Any]], *,
     settled: bool, supersteps: int, checked: Checked | None = None,
 ) -> Verdict:  # fmt: skip
-    """The outcome, its reason, and the fields of a record that say how it was found.
+    """Return the outcome, its reason, and the record fields of the validation.
 
-    ``settled``, ``supersteps``: what the engine reports of the run. A run that stopped at its limit is held against as
-    many supersteps of the reference. An answer that is one of several fixed points is held against its own next
-    superstep. Without validation (``validate=false``) only values that are not numbers are noticed. ``checked``: what
-    is held against float64 on a sample. Where the algorithm has a method of its own for settled answers, the whole
-    answer is held against that as well.
+    ``settled``, ``supersteps``: the engine's report of the run. A run that stopped at its limit is compared with the
+    same number of supersteps of the reference. An answer that is one of several fixed points is compared with its own
+    next superstep. Without validation (``validate=false``) only NaN values are detected. ``checked``: results of the
+    comparison with float64 on a sample. If the algorithm has its own method for settled answers, the whole answer is
+    also compared with that.
     """
     if not cell.validate or checked is not None:
         for name, value in values.items():
@@ -60,9 +60,9 @@ def verdict(
 
 
 def miscounted(problem: Problem, settled: bool, supersteps: int, least: int) -> str:
-    """Why a run cannot have taken as many supersteps as the engine reports; empty when it can.
+    """Return why a run cannot have taken the reported number of supersteps; empty if it can.
 
-    ``least``: how many a settled run from the program's start takes at least.
+    ``least``: a lower bound for a settled run from the program's start.
     """
     most, reports = problem.max_supersteps, f"the engine reports {supersteps} supersteps"
     if supersteps > most:
@@ -79,7 +79,7 @@ def miscounted(problem: Problem, settled: bool, supersteps: int, least: int) -> 
 def _of_a_sample(
     problem: Problem, values: Mapping[str, NDArray[Any]], checked: Checked, answer: Answer | None
 ) -> Verdict:
-    """How a run that was checked on a sample ends; ``answer``: what it is held against whole."""
+    """Return the verdict of a run that was checked on a sample; ``answer``: an expected whole answer."""
     found, method = checked.worst(problem)
     if found.ok and answer is not None:
         whole = compare(problem.program, values, answer.values, answer.allowances or None)
@@ -93,7 +93,7 @@ def _ended(found: Comparison, against: str) -> Verdict:
 
 
 def _plain(comparison: Comparison, against: str) -> dict[str, Any]:
-    """The ``validation`` field of a record."""
+    """Return the ``validation`` field of a record."""
     return {
         "ok": bool(comparison.ok),
         "error": float(comparison.error),

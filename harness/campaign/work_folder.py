@@ -1,4 +1,4 @@
-"""The folder in which a cell runs. Its engine may damage it; the cell's record is complete all the same."""
+"""The folder in which a cell runs. Its engine may damage it without affecting the cell's record."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _OWN_FILES = (RECORD_FILE, OUTPUT_FILE)
 
 
 class WorkFolder:
-    """A new folder at ``path``, in the place of whatever is there.
+    """A new folder at ``path``, replacing anything there.
 
-    ``made`` takes the cell's artefacts, ``request`` says what to run, ``draft`` and ``output`` receive what the cell
-    tells and prints. The last two stay readable here when the engine removes or replaces them. Raises OSError when the
-    folder cannot be written.
+    ``made`` receives the cell's artefacts, ``request`` describes the run, ``draft`` and ``output`` receive its fields
+    and its printed output. The last two stay readable here if the engine removes or replaces them. Raises OSError if
+    the folder cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -34,19 +34,19 @@ class WorkFolder:
         self._draft, self._output = self.draft.open("xb+"), self.output.open("xb+")
 
     def told(self) -> tuple[dict[str, Any], bool]:
-        """Return the fields that the cell has told, and whether its draft holds anything else."""
+        """Return the fields that the cell has written, and whether its draft contains anything else."""
         self._draft.seek(0)
         return parse_draft(self._draft)
 
     def printed(self, most_bytes: int) -> str:
-        """Return the end of what the cell has printed."""
+        """Return the end of the cell's printed output."""
         self._output.seek(max(0, os.fstat(self._output.fileno()).st_size - most_bytes))
         return self._output.read().decode("utf-8", errors="replace")
 
     def collect(self) -> tuple[Path, list[str]]:
-        """Return a new folder with the artefacts and the output, and what the engine has damaged, for the reason.
+        """Return a new folder with the artefacts and the output, and a list of damage by the engine, for the reason.
 
-        Called once, after the last process of the cell has ended. Artefacts are files and folders, no links.
+        Call this once, after the last process of the cell has ended. Artefacts are files and folders, not links.
         """
         damage = []
         if not self._intact(self.path):
@@ -86,9 +86,9 @@ class WorkFolder:
 
 
 def discard(path: Path) -> None:
-    """Delete what is at ``path``, a folder with everything in it; a link is deleted, and not followed.
+    """Delete ``path``, a folder with all its contents; a link is deleted and not followed.
 
-    Raises OSError when something cannot be deleted.
+    Raises OSError if something cannot be deleted.
     """
     try:
         kind = os.lstat(path).st_mode
@@ -97,20 +97,20 @@ def discard(path: Path) -> None:
     if not stat.S_ISDIR(kind):
         path.unlink()
         return
-    for folder, _, _ in os.walk(path):  # top-down: each is listed once it can be read
+    for folder, _, _ in os.walk(path):  # top-down: each folder is listed after it has been made readable
         os.chmod(folder, 0o700)
     shutil.rmtree(path)
 
 
 def _move_artefacts(made: Path, kept: Path) -> list[str]:
-    """Move the artefacts of a cell; return what it left that cannot be kept."""
+    """Move the artefacts of a cell; return descriptions of those that cannot be kept."""
     damage = []
     made.chmod(0o700)
     with os.scandir(made) as entries:
         for entry in sorted(entries, key=lambda one: one.name):
             name = ascii(entry.name)[1:-1]
             if entry.name in _OWN_FILES:
-                damage.append(f"left a {name}, a name that is the harness's")
+                damage.append(f"left a {name}, a name reserved for the harness")
             elif name != entry.name and not entry.name.isprintable():
                 damage.append(f"left an artefact whose name, {name}, is no text")
             elif entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False):

@@ -87,7 +87,7 @@ def test_a_cell_survives_the_way_to_another_process(registry):
         ({"algorithm__scale": True}, CampaignError, "it must be a float"),
         ({"graph__vertexes": 3}, CampaignError, "no parameter 'vertexes'; did you mean 'vertices'"),
         ({"graph": {}}, CampaignError, "no graph.name; choose one with graph=NAME"),
-        ({"features": 0}, CampaignError, "features is 0; it must be a whole number of at least 1 or 'auto'"),
+        ({"features": 0}, CampaignError, "features is 0; it must be an integer of at least 1 or 'auto'"),
         ({"features": -3}, CampaignError, "features is -3"),
         ({"features": 2.5}, CampaignError, "features is 2.5"),
         ({"features": True}, CampaignError, "features is True"),
@@ -103,9 +103,9 @@ def test_a_cell_survives_the_way_to_another_process(registry):
         ({"limits__memory_gb": "all"}, CampaignError, "limits.memory_gb is 'all'"),
         ({"limits__device_memory_gb": 0}, CampaignError, "limits.device_memory_gb is 0"),
         ({"memory": "modle"}, CampaignError, "memory is 'modle'; did you mean 'model'"),
-        ({"memory": "counters"}, CampaignError, "say device=cuda, or memory=model on any device"),
+        ({"memory": "counters"}, CampaignError, "set device=cuda, or use memory=model on any device"),
         ({"validate": "yes"}, CampaignError, "validate is 'yes'; it must be true, false or sampled"),
-        ({"validate": "sampled", "warm__change": 0.1}, CampaignError, "a warm run is held against a whole reference"),
+        ({"validate": "sampled", "warm__change": 0.1}, CampaignError, "a warm run is compared with a whole reference"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_the_mend(registry, change, error, told):

@@ -181,7 +181,7 @@ def test_an_output_folder_that_is_a_file_is_found_before_the_sweep(command_here,
         (["graph=fake_file", "graph.path=no/such.txt"], "no/such.txt: there is no such file; say graph.path=FILE"),
         (["graph=fake_file", "graph.path=present.txt"], "present.txt, line 1: this is no graph"),
         (["features=65"], "65 features are more than 64; say features=64"),
-        (["graph=fake_path"], "no natural number of features on graph 'path'; say features=K"),
+        (["graph=fake_path"], "no natural number of features on graph 'path'; set features=K"),
     ],
 )
 def test_input_that_does_not_fit_is_told_once_for_all_cells(command_here, tmp_path, arguments, told):

@@ -11,8 +11,8 @@ from harness.campaign.errors import CampaignError
 MISTAKES = {
     "engine=[scipy,onyx]": "write engine=scipy,onyx to run each",
     "graph=[digits]": "write graph=digits to run each",
-    "hydra.mode=RUN": "leave hydra.mode=RUN out",
-    "hydra/sweeper=basic": "only the sweeper 'onyx' checks, resumes and shows them; leave it out",
+    "hydra.mode=RUN": "omit hydra.mode=RUN",
+    "hydra/sweeper=basic": "only the sweeper 'onyx' checks, resumes and shows them; omit it",
     "lst": "neither KEY=VALUE nor a command; did you mean 'list'?",
     "features=[3": "'features=[3' cannot be read: no viable alternative at input '[3'",
     "graph.path=a{b": "'graph.path=a{b' cannot be read: mismatched input '{'",
@@ -46,7 +46,7 @@ def test_the_home_folder_is_expanded_in_values(plan, tmp_path, monkeypatch):
 
 
 def test_every_override_of_several_is_checked():
-    with pytest.raises(CampaignError, match=r"leave hydra\.mode=RUN out"):
+    with pytest.raises(CampaignError, match=r"omit hydra\.mode=RUN"):
         check_overrides(["engine=a", "hydra.mode=RUN"])
 
 

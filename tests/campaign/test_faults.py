@@ -52,9 +52,9 @@ def test_engines_that_misbehave_beside_their_answer(command, tmp_path):
 
 
 WAYS = {  # of damaging a work folder -> the outcome, and what the reason says
-    "record": ("engine_error", "the engine, or another plugin, left a record.json, a name that is the harness's"),
+    "record": ("engine_error", "the engine, or another plugin, left a record.json, a name reserved for the harness"),
     "garbage": ("engine_error", "damaged draft.jsonl"),
-    "truncated": ("engine_error", "told what is no record"),
+    "truncated": ("engine_error", "wrote an invalid record"),
     "fifo": ("ok", ""),
     "removed": ("engine_error", "removed or replaced its work folder"),
     "linked": ("engine_error", "removed or replaced its work folder"),
@@ -153,7 +153,7 @@ def test_a_disk_that_fills_up_is_told_and_what_is_on_record_stays(on_its_own_dis
     finished = on_its_own_disk("mount -t tmpfs -o size=1500k none results", *sweep)
     assert finished.returncode == 2
     [error] = finished.stderr.splitlines()
-    assert "output folder results cannot be written (No space left on device); make room there" in error
+    assert "output folder results cannot be written (No space left on device); free some space" in error
     assert records(tmp_path / "kept").keys() == {"fake_right", "fake_wrong"}
     assert "1 of 3 cells have not been run" in finished.stdout
     again = command(*sweep, "output=kept")
@@ -172,7 +172,7 @@ def test_a_cache_that_cannot_be_written_ends_the_sweep_and_blames_no_cell(comman
     assert finished.returncode == 2
     [error] = finished.stderr.splitlines()
     assert f"error: {tmp_path / 'cache'}: the cache cannot be written (" in error
-    assert "free some space or set ONYX_HARNESS_CACHE; what is on record stays" in error
+    assert "free some space or set ONYX_HARNESS_CACHE; existing records are kept" in error
     assert not records(tmp_path / "results")
     (tmp_path / "cache" / part).unlink()
     again = command(*sweep, env={"ONYX_HARNESS_CACHE": str(tmp_path / "cache")})

@@ -155,7 +155,8 @@ def test_an_algorithm_whose_inputs_differ_each_time_is_named(record_of, monkeypa
     record = record_of(Right)
     assert record["outcome"] == "invalid_input"
     assert (
-        "algorithm 'fake_spread' gives another problem each time; derive random values from a seed" in record["reason"]
+        "algorithm 'fake_spread' gives a different problem each time; derive random values from a seed"
+        in record["reason"]
     )
 
 

@@ -51,7 +51,7 @@ def test_a_link_in_the_place_of_a_lock_is_not_followed(folder, tmp_path):
 
 def test_a_pipe_in_the_place_of_a_lock_is_refused(tmp_path):
     os.mkfifo(tmp_path / "a.lock")
-    with pytest.raises(LockError, match="is no file; remove it"), file_lock(tmp_path / "a.lock"):
+    with pytest.raises(LockError, match="is not a file; remove it"), file_lock(tmp_path / "a.lock"):
         pass
 
 

@@ -126,6 +126,6 @@ def test_a_damaged_description_is_refused_and_stays(planned, tmp_path, content):
     plan = planned(1)
     plan.folder.mkdir()
     (plan.folder / SWEEP_FILE).write_text(content)
-    with pytest.raises(CampaignError, match=r"mine/sweep\.json lists no cells of a sweep"):
+    with pytest.raises(CampaignError, match=r"mine/sweep\.json does not list the cells of a sweep"):
         prepare_output(plan)
     assert (plan.folder / SWEEP_FILE).read_text() == content

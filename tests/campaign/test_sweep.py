@@ -125,7 +125,7 @@ def test_a_launcher_whose_worker_was_killed_says_how_to_go_on():
         def launch(self, jobs, initial_job_idx):
             raise BrokenProcessPool("A worker was killed\nwith a long list of processes")
 
-    with pytest.raises(CampaignError, match=r"died \(A worker was killed\); the same command goes on"):
+    with pytest.raises(CampaignError, match=r"died \(A worker was killed\); the same command resumes the sweep"):
         _launch(Killed(), [], 0)
 
 

@@ -89,7 +89,7 @@ def test_a_cell_gives_up_waiting_at_its_limit_and_says_for_whom_it_waited(locks,
     assert finished.returncode == 1
     [(_, record)] = read_records(tmp_path / "results")
     assert (record["outcome"], record["stage"]) == ("timeout", "wait")
-    assert "s for the cpu, behind process 7: another cell; end that, or raise limits.wait_s" in record["reason"]
+    assert "s for the cpu, held by process 7: another cell; end that, or raise limits.wait_s" in record["reason"]
 
 
 def test_a_long_wait_is_told_once_where_there_is_no_terminal(capsys):
