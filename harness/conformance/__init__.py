@@ -1,5 +1,5 @@
-"""What any engine can be held against: ``python -m harness.conformance NAME``.
+"""The conformance suite for any engine: ``python -m harness.conformance NAME``.
 
-What is asked of an engine is written as tests in :mod:`harness.conformance.suite`; the docstring of each says what.
-:mod:`harness.conformance.matrix` holds the built-in algorithms, under every schedule, against the reference.
+The requirements on an engine are tests in :mod:`harness.conformance.suite`, each described by its docstring.
+:mod:`harness.conformance.matrix` compares the built-in algorithms, under every schedule, with the reference.
 """

@@ -1,4 +1,4 @@
-"""Hold an installed engine against the suite, or print what runs where.
+"""Run the conformance suite on an installed engine, or print what runs where.
 
 ``python -m harness.conformance NAME`` runs the suite on an engine; ``python -m harness.conformance --table`` prints the
 page of algorithms, engines and schedules, from the answers of the engines themselves.
@@ -23,7 +23,7 @@ Kind = Literal["cpu", "cuda"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the suite; 0 when the engine passes, 1 when it does not, 2 when nothing could be run."""
+    """Run the suite and return 0 if the engine passes, 1 if it fails, 2 if nothing could be run."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     cut = given.index("--") if "--" in given else len(given)
     parser = _parser()
@@ -34,9 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if asked.table:
             return _print_table(names, options, asked.device or "cpu")
         if len(names) != 1:
-            return _refuse("name one engine, or ask for the --table")
+            return _refuse("name one engine, or use --table")
         spec = load_plugins().engine(names[0])
-        if options:  # without any it is the suite that looks at the schedule
+        if options:  # without any, the suite checks the schedule
             schedule_from_options(spec, options)
     except (UnknownName, ScheduleError) as error:
         return _refuse(str(error))
@@ -51,24 +51,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m harness.conformance", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="What follows -- goes to pytest: -- -x -k WORDS",
+        epilog="Arguments after -- are passed to pytest: -- -x -k WORDS",
     )  # fmt: skip
     parser.add_argument(
         "words", metavar="NAME | OPTION=VALUE", nargs="*",
         help="an installed engine, as in engine=NAME, and options of its schedule, as in direction=push",
     )  # fmt: skip
-    parser.add_argument("--device", choices=("cpu", "cuda"), help="default: the first that the engine names")
+    parser.add_argument("--device", choices=("cpu", "cuda"), help="default: the first device of the engine")
     parser.add_argument("--thorough", action="store_true", help="every schedule, and more numbers of features")
-    parser.add_argument("--table", action="store_true", help="print what runs where, for the engines named or for all")
+    parser.add_argument("--table", action="store_true", help="print what runs where, for the named engines or for all")
     return parser
 
 
 def _print_table(names: Sequence[str], options: Mapping[str, object], device: Kind) -> int:
     if options:
-        return _refuse("the table has every schedule; name engines alone")
+        return _refuse("the table covers every schedule; name only engines")
     registry = load_plugins()
     for name in names:
-        registry.engine(name)  # UnknownName
+        registry.engine(name)  # raises UnknownName
     sys.stdout.write(page(registry, Device(device, threads=1), names or None))
     return 0
 
@@ -76,8 +76,8 @@ def _print_table(names: Sequence[str], options: Mapping[str, object], device: Ki
 def _run(name: str, options: Sequence[str], device: str, thorough: bool, for_pytest: Sequence[str]) -> int:
     import pytest
 
-    # Options defined by a package that --pyargs names are not known when the command line is read, so the plugin is
-    # loaded by name first. Nothing is written, neither beside the installed package nor in this folder.
+    # Options of a package named by --pyargs are unknown when the command line is read, so the plugin is loaded by name
+    # first. Nothing is written, neither beside the installed package nor in the working folder.
     command = ["-p", "harness.conformance.plugin", "-p", "no:cacheprovider", "-p", "no:benchmark"]
     command += ["--import-mode=importlib"]
     command += ["-c", str(Path(__file__).with_name("pytest.ini")), "--engine", name, "--engine-device", device]

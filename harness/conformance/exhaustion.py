@@ -1,4 +1,4 @@
-"""A process of its own in which an engine is given less memory than it needs: ``... exhaustion REQUEST``."""
+"""A separate process in which an engine gets less memory than it needs: ``... exhaustion REQUEST``."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from harness.contract import Device, Phases
 from harness.language.validation import compare
 from harness.plugins import load_plugins
 
-# A vertex property of 32 features takes 26 MB; the margin is for what Python itself needs on the way to the error.
+# A vertex property of 32 features takes 26 MB; the margin is for Python's own allocations until the error is raised.
 SMALL, LARGE = (200, 600), (200_000, 400_000)
 MARGIN = 8_000_000
 SUPERSTEPS = 2
-# On a GPU the limit is that of CuPy's pool and is set from outside, for the whole process.
+# On a GPU the limit is that of CuPy's pool and is set by the parent, for the whole process.
 LIMIT_OF_CUPY = {"CUPY_GPU_MEMORY_LIMIT": "60000000"}
 
 
 def main(request: dict[str, Any]) -> dict[str, Any]:
-    """What was met, in words, and whether that is as it should be."""
+    """Run an engine out of memory; return a description and whether the behaviour is right."""
     subject = Subject(load_plugins().engine(request["name"]), request["options"], Device(request["device"]))
     try:
         small, large = (workload(subject, *size) for size in (SMALL, LARGE))
     except Unsupported as reason:
         return {"ok": True, "met": f"not tried: {reason}"}
-    is_right(subject, small)  # also compiles and starts threads, which is not what memory is short for
+    is_right(subject, small)  # also compiles and starts threads, which the memory limit must not affect
     engine = subject.new()
     engine.supports(large.program, large.graph, large.features, subject.device)
-    met = "the run needed no more than there was"
+    met = "the run needed no more than the available memory"
     try:
         with less_memory(subject.device):
             engine.prepare(large.program, large.graph, large.features, subject.device, Phases())
@@ -45,22 +45,22 @@ def main(request: dict[str, Any]) -> dict[str, Any]:
                 engine.values(name)
     except MemoryError as error:
         met = type(error).__name__
-    except Exception as error:  # noqa: BLE001  whatever else is raised is what the suite reports
-        return {"ok": False, "met": f"{type(error).__name__} in place of MemoryError: {error}"}
+    except Exception as error:  # noqa: BLE001  the suite reports any other exception
+        return {"ok": False, "met": f"{type(error).__name__} instead of MemoryError: {error}"}
     engine.close()
     right = is_right(subject, small)
     return {"ok": right, "met": f"{met}, and the next run is {'right' if right else 'wrong'}"}
 
 
 def is_right(subject: Subject, asked: Question) -> bool:
-    """A run of the same program, number of features and types as the large one."""
+    """Return whether a run of the same program, number of features and types as the large one is right."""
     case = asked.program, asked.graph, asked.features, asked.inputs, SUPERSTEPS
     return compare(asked.program, subject.answer(*case), expected(*case)).ok
 
 
 @contextlib.contextmanager
 def less_memory(device: Device) -> Iterator[None]:
-    """A limit a little above what the process has; see LIMIT_OF_CUPY."""
+    """Limit the memory to slightly more than the process has; see LIMIT_OF_CUPY."""
     if device.kind != "cpu":
         yield
         return
@@ -73,7 +73,7 @@ def less_memory(device: Device) -> Iterator[None]:
 
 
 def data_bytes() -> int:
-    """What RLIMIT_DATA counts, as the process is now."""
+    """Return the process's current memory as counted by RLIMIT_DATA, in bytes."""
     for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
         if line.startswith("VmData:"):
             return int(line.split()[1]) * 1024

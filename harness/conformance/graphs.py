@@ -1,4 +1,4 @@
-"""Small graphs with everything that a graph may have."""
+"""Small graphs that cover the properties of graphs."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def _both_ways(pairs: NDArray[Any]) -> NDArray[Any]:
 
 @functools.cache
 def arcs_and_loops() -> Graph:
-    """24 vertices: random arcs, parallel ones, self-loops, and two vertices without any arc."""
+    """Return 24 vertices with random edges, parallel edges, self-loops, and two isolated vertices."""
     pairs = np.random.default_rng(3).integers(0, 22, (90, 2))
     return _graph("arcs and loops", np.concatenate([pairs, pairs[:10], np.stack([np.arange(4)] * 2, 1)]), 24)
 
 
 @functools.cache
 def two_sides() -> Graph:
-    """A bipartite graph of 9 and 14 vertices, every arc in both directions."""
+    """Return a bipartite graph of 9 and 14 vertices, every edge in both directions."""
     rng = np.random.default_rng(4)
     pairs = np.unique(np.stack([rng.integers(0, 9, 50), 9 + rng.integers(0, 14, 50)], 1), axis=0)
     return _graph("two sides", pairs, 23, symmetrize=True, bipartite=(9, 14))
@@ -42,38 +42,38 @@ def two_sides() -> Graph:
 
 @functools.cache
 def star(leaves: int = 300) -> Graph:
-    """One vertex with an arc to and from every other."""
+    """Return a star: one vertex with an edge to and from every other."""
     pairs = np.stack([np.zeros(leaves, int), np.arange(1, leaves + 1)], 1)
     return _graph("star", _both_ways(pairs), leaves + 1)
 
 
 @functools.cache
 def chain() -> Graph:
-    """A path of 41 vertices, in one direction."""
+    """Return a path of 41 vertices, in one direction."""
     return _graph("chain", [[i, i + 1] for i in range(40)], 41)
 
 
 @functools.cache
 def skewed() -> Graph:
-    """200 vertices whose degrees differ widely."""
+    """Return 200 vertices whose degrees differ widely."""
     rng = np.random.default_rng(6)
     return _graph("skewed", np.stack([(200 * rng.random(1500) ** 3).astype(int), rng.integers(0, 200, 1500)], 1), 200)
 
 
 @functools.cache
 def no_edges() -> Graph:
-    """Five vertices."""
+    """Return five vertices without edges."""
     return _graph("no edges", [], 5)
 
 
 @functools.cache
 def one_loop() -> Graph:
-    """One vertex with two arcs to itself."""
+    """Return one vertex with two self-loops."""
     return _graph("one loop", [[0, 0], [0, 0]], 1)
 
 
 def graphs_for(kind: Kind) -> list[Graph]:
-    """The graphs that a program of this kind can run on."""
+    """Return the graphs that a program of this kind can run on."""
     if kind == "any":
         return [arcs_and_loops(), two_sides(), star(), chain(), skewed(), no_edges(), one_loop()]
     return [two_sides()]

@@ -1,6 +1,6 @@
 """Algorithm x engine x schedule x k on a device: every combination is run and checked, or refused with a reason.
 
-Nothing here knows an engine: schedules are what the options of its dataclass allow.
+This module depends on no engine: schedules are derived from the options of the engine's dataclass.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harness.language.validation import Comparison, compare
 from harness.plugins import Registry, load_plugins
 
 FEATURES = (1, 3, 4, 7, 8, 32, 33, 100)
-# Parameters that make other programs, or that small graphs need to leave something to do.
+# Parameters that select other programs, or that leave small graphs some work.
 VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
     "als": ({}, {"sides": "all"}),
     "belief_propagation": ({}, {"rule": "max"}, {"potentials": "edge"}),
@@ -34,9 +34,11 @@ VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
 
 
 def schedules(spec: EngineSpec) -> list[dict[str, Any]]:
-    """Every combination of an engine's options that choose between code paths: bools, and those of a ``Literal`` type
-    but for the values that are planned. The first is the default; numbers, and options that are None by default, stay
-    as they are."""
+    """Return every combination of an engine's options that select code paths.
+
+    These are bools, and options of a ``Literal`` type except for planned values. The first combination is the default.
+    Numbers, and options that are None by default, keep their values.
+    """
     hints = typing.get_type_hints(spec.schedule)
     choices: dict[str, list[Any]] = {}
     for field in fields(spec.schedule):
@@ -51,7 +53,7 @@ def schedules(spec: EngineSpec) -> list[dict[str, Any]]:
 
 
 def algorithms(registry: Registry) -> dict[str, Algorithm]:
-    """Every algorithm with the parameters of ``VARIANTS``, by a label such as ``als (sides=all)``."""
+    """Return every algorithm with the parameters of ``VARIANTS``, by a label such as ``als (sides=all)``."""
     found = {}
     for spec in registry.algorithms.values():
         for parameters in VARIANTS.get(spec.name, ({},)):
@@ -62,7 +64,7 @@ def algorithms(registry: Registry) -> dict[str, Algorithm]:
 
 @functools.cache
 def built_in() -> dict[str, Algorithm]:
-    """The algorithms that come with the harness, which every engine can be asked for, whatever else is installed."""
+    """Return the built-in algorithms, which the suite can request from every engine, whatever plugins are installed."""
     found = load_plugins().algorithms
     ours = {name: spec for name, spec in found.items() if spec.factory.startswith("harness.")}
     return algorithms(Registry(algorithms=ours))
@@ -70,7 +72,7 @@ def built_in() -> dict[str, Algorithm]:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """A program on a small graph of random content that fits it, with its inputs for k features."""
+    """A program on a small random graph, with its inputs for k features."""
 
     program: Program
     graph: Graph
@@ -79,7 +81,7 @@ class Question:
 
 
 def question(algorithm: Algorithm, features: int) -> Question:
-    """The algorithm on the first of some small graphs that it takes. Raises InvalidInput when it takes none."""
+    """Pose the algorithm on the first small graph that it accepts. Raises InvalidInput if it accepts none."""
     refused = []
     for make in (_random, _ratings, _network, _picture):
         try:
@@ -87,16 +89,16 @@ def question(algorithm: Algorithm, features: int) -> Question:
             return Question(trace(algorithm), graph, algorithm.inputs(graph, features), features)
         except InvalidInput as error:
             refused.append(str(error))
-    raise InvalidInput(f"{algorithm.name} takes none of the small graphs: {'; '.join(refused)}")
+    raise InvalidInput(f"{algorithm.name} accepts none of the small graphs: {'; '.join(refused)}")
 
 
 def ask(spec: EngineSpec, options: Mapping[str, Any], asked: Question, device: Device) -> Yes | No:
-    """Whether the engine runs the program under a schedule on a device."""
+    """Return whether the engine runs the program under a schedule on a device."""
     return Subject(spec, options, device).says(asked.program, asked.graph, asked.features)
 
 
 def check(spec: EngineSpec, options: Mapping[str, Any], asked: Question, device: Device) -> Comparison | No:
-    """Run the program, and hold its answer against the float64 reference; No where the engine does not take it."""
+    """Run the program and compare its answer with the float64 reference; No if the engine refuses it."""
     case = asked.program, asked.graph, asked.features, asked.inputs, asked.program.max_supersteps
     try:
         found = Subject(spec, options, device).answer(*case)
@@ -115,7 +117,7 @@ def _ratings(features: int) -> Graph:
 
 
 def _network(features: int) -> Graph:
-    """A Markov network on a lattice, every variable of k states."""
+    """Return a Markov network on a lattice, every variable with k states."""
     lattice = grid(rows=6, columns=5, removed=0.0)
     rng = np.random.default_rng(features)
     tables = rng.uniform(0.3, 1.0, (lattice.num_edges, features, features))
@@ -129,7 +131,7 @@ def _network(features: int) -> Graph:
 
 
 def _picture(features: int) -> Graph:
-    """A photograph of noise."""
+    """Return a photograph of noise."""
     lattice = grid(rows=6, columns=5, removed=0.0)
     colour = np.random.default_rng(5).random((lattice.num_vertices, 3)).astype(np.float32)
     return Graph.from_edges(

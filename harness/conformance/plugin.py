@@ -1,4 +1,4 @@
-"""The pytest plugin beneath the suite: which engine it is about, and what it says of it at the end.
+"""The pytest plugin of the suite: selects the engine and reports statements about it at the end.
 
 It can also be used in the tests of an engine's own package::
 
@@ -24,22 +24,25 @@ STATEMENTS = pytest.StashKey[list[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The engine under test."""
+    """Add the options that select the engine under test."""
     group = parser.getgroup("conformance", "conformance of a graph engine")
-    group.addoption("--engine", help="the installed engine that the suite is about")
+    group.addoption("--engine", help="the installed engine under test")
     group.addoption("--engine-option", action="append", default=[], help="KEY=VALUE, an option of its schedule")
     group.addoption("--engine-device", choices=("cpu", "cuda"), default="cpu", help="where it runs")
     group.addoption("--thorough", action="store_true", help="every schedule, and more numbers of features")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A place for what the suite states about the engine."""
+    """Prepare the list of statements about the engine."""
     config.stash[STATEMENTS] = []
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests that take ``features`` run for several, those that take ``algorithm`` for every built-in one, and those
-    that take ``schedule`` for the one that is asked for, or for every one."""
+    """Parametrise the tests of the suite.
+
+    ``features``: several numbers. ``algorithm``: every built-in one. ``schedule``: the requested one, or every one
+    under ``--thorough``.
+    """
     thorough = metafunc.config.getoption("--thorough")
     if "features" in metafunc.fixturenames:
         numbers = MORE_FEATURES if thorough else FEATURES
@@ -58,7 +61,7 @@ def _words(options: Mapping[str, object]) -> str:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """What was found out about the engine, beside pass and fail."""
+    """Report the statements about the engine, in addition to pass and fail."""
     if config.stash[STATEMENTS]:
         terminalreporter.section(f"engine {config.getoption('--engine')}")
         for statement in config.stash[STATEMENTS]:
@@ -67,7 +70,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 @pytest.fixture(scope="session")
 def described(pytestconfig: pytest.Config) -> Subject:
-    """The engine under test with its schedule's options and its device, which need not be there."""
+    """Return the engine under test with its schedule's options and its device, which may be missing."""
     kind: Literal["cpu", "cuda"] = pytestconfig.getoption("--engine-device")
     return Subject(_spec(pytestconfig), options_of(pytestconfig.getoption("--engine-option")), Device(kind))
 
@@ -75,13 +78,13 @@ def described(pytestconfig: pytest.Config) -> Subject:
 def _spec(config: pytest.Config) -> EngineSpec:
     name = config.getoption("--engine")
     if not name:
-        raise pytest.UsageError("say which engine the suite is about: --engine NAME")
+        raise pytest.UsageError("name the engine under test: --engine NAME")
     return load_plugins().engine(name)
 
 
 @pytest.fixture(scope="session")
 def subject(described: Subject, statements: list[str]) -> Subject:
-    """The engine under test, on a device that is there; tests of it are skipped where there is none."""
+    """Return the engine under test on an available device; its tests are skipped without one."""
     if described.device.kind == "cuda":
         reason = cuda_unavailable(described.device.index)
         if reason:
@@ -91,5 +94,5 @@ def subject(described: Subject, statements: list[str]) -> Subject:
 
 @pytest.fixture(scope="session")
 def statements(pytestconfig: pytest.Config) -> list[str]:
-    """Lines for the end of the report."""
+    """Return the list of lines for the end of the report."""
     return pytestconfig.stash[STATEMENTS]

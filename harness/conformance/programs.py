@@ -1,4 +1,4 @@
-"""Small programs that together use what the language has, and random inputs for them."""
+"""Small programs that together cover the language, and random inputs for them."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def _program(kind: Kind = "any") -> Callable[[Build], Build]:
 
 @functools.cache
 def program_named(name: str) -> Program:
-    """One of PROGRAMS, traced."""
+    """Trace one of PROGRAMS."""
     body, title = PROGRAMS[name][0], name
 
     class Small(Algorithm):
-        """The algorithm around a body: ``tolerance``, ``rate`` and ``flag`` are run-time parameters."""
+        """The algorithm of a program function: ``tolerance``, ``rate`` and ``flag`` are run-time parameters."""
 
         name: ClassVar[str] = title
         tolerance: float = 1e-6
@@ -65,14 +65,14 @@ def program_named(name: str) -> Program:
         flag: bool = True
 
         def build(self, p: ProgramBuilder) -> None:
-            """What the function says."""
+            """Call the program function."""
             body(p, self)
 
     return trace(Small())
 
 
 def inputs_for(program: Program, graph: Graph, features: int, seed: int = 0) -> Inputs:
-    """Random inputs: floats from 0.25 to 1.25, bools."""
+    """Draw random inputs: floats from 0.25 to 1.25, and bools."""
     rng = np.random.default_rng(seed)
     properties = {}
     for prop in program.properties.values():
@@ -84,7 +84,7 @@ def inputs_for(program: Program, graph: Graph, features: int, seed: int = 0) -> 
 
 
 def _weighted_sums(p: ProgramBuilder) -> None:
-    """``aggr``: the sum over in-edges of weight times ``x``, which starts as the input ``x0``."""
+    """Declare ``aggr``: the sum over in-edges of weight times ``x``, which starts as the input ``x0``."""
     p.edge("weight")
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
@@ -96,7 +96,7 @@ def _weighted_sums(p: ProgramBuilder) -> None:
 
 @_program()
 def averaging(p: ProgramBuilder, self: Any) -> None:
-    """Weighted sums of vectors, scaled; a fixed number of supersteps."""
+    """Scale weighted sums of vectors; a fixed number of supersteps."""
     _weighted_sums(p)
 
     @p.over_vertices
@@ -109,7 +109,7 @@ def averaging(p: ProgramBuilder, self: Any) -> None:
 
 @_program()
 def settling(p: ProgramBuilder, self: Any) -> None:
-    """Diffusion until nothing moves by more than a tolerance."""
+    """Diffuse until nothing moves by more than a tolerance."""
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
 
@@ -127,7 +127,7 @@ def settling(p: ProgramBuilder, self: Any) -> None:
 
 @_program()
 def nearest(p: ProgramBuilder, self: Any) -> None:
-    """Shortest paths: the least of sums, until nothing moves at all."""
+    """Compute shortest paths: the minimum of sums, until nothing moves at all."""
     p.edge("weight")
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
@@ -146,7 +146,7 @@ def nearest(p: ProgramBuilder, self: Any) -> None:
 
 @_program()
 def widest(p: ProgramBuilder, self: Any) -> None:
-    """The greatest of labels, one a vertex whatever the number of features."""
+    """Compute the maximum of labels, one per vertex for any number of features."""
     p.vertex("label0")
     p.vertex("label", start="label0")
 
@@ -164,7 +164,7 @@ def widest(p: ProgramBuilder, self: Any) -> None:
 
 @_program()
 def products(p: ProgramBuilder, self: Any) -> None:
-    """Products with zeros and negative factors."""
+    """Compute products with zeros and negative factors."""
     p.edge("weight")
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
@@ -183,7 +183,7 @@ def products(p: ProgramBuilder, self: Any) -> None:
 
 @_program()
 def whole_graph(p: ProgramBuilder, self: Any) -> None:
-    """Several reductions over edges, and over the graph."""
+    """Combine several reductions over edges with one over the graph."""
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
 
@@ -210,7 +210,7 @@ def whole_graph(p: ProgramBuilder, self: Any) -> None:
 
 @_program()
 def guarded(p: ProgramBuilder, self: Any) -> None:
-    """Bools, a guard, and a run-time flag."""
+    """Use bools, a guard, and a run-time flag."""
     p.vertex("x0", K)
     p.vertex("done0", dtype=bool)
     p.vertex("x", K, start="x0")
@@ -230,7 +230,7 @@ def guarded(p: ProgramBuilder, self: Any) -> None:
 
 @_program()
 def small_systems(p: ProgramBuilder, self: Any) -> None:
-    """Sums of k x k matrices, and a linear system a vertex."""
+    """Sum k x k matrices, and solve a linear system per vertex."""
     p.edge("weight")
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
@@ -253,7 +253,7 @@ def small_systems(p: ProgramBuilder, self: Any) -> None:
 
 @_program("paired")
 def messages(p: ProgramBuilder, self: Any) -> None:
-    """An edge property that is updated from its reverse, and a product that a factor is taken out of."""
+    """Update an edge property from its reverse, and remove a factor from a product."""
     p.vertex("phi", K)
     p.edge("msg", K, start=1.0)
     p.vertex("aggr", K, start=1.0)
@@ -277,7 +277,7 @@ def messages(p: ProgramBuilder, self: Any) -> None:
 
 @_program("bipartite")
 def sides(p: ProgramBuilder, self: Any) -> None:
-    """The two sides of a bipartite graph by turns."""
+    """Alternate between the two sides of a bipartite graph."""
     _weighted_sums(p)
 
     @p.over_vertices

@@ -1,4 +1,4 @@
-"""The engine under test, and what the suite does with it again and again."""
+"""The engine under test, and operations that the suite shares."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ Values = dict[str, NDArray[Any]]
 
 
 class Unsupported(Exception):
-    """The engine said no; the message is its reason."""
+    """The engine refused a program; the message is its reason."""
 
 
 def new_engine(spec: EngineSpec, options: Mapping[str, object]) -> Engine:
-    """An engine under a schedule that nothing has been asked of yet."""
+    """Return a fresh engine under a schedule."""
     engine: Engine = load(spec.factory)(schedule_from_options(spec, options))
     return engine
 
 
 def load(factory: str) -> Any:
-    """What ``package.module:name`` names."""
+    """Import the object that ``package.module:name`` names."""
     module, _, name = factory.partition(":")
     return getattr(importlib.import_module(module), name)
 
@@ -45,20 +45,21 @@ class Subject:
     device: Device = field(default_factory=Device)
 
     def new(self) -> Engine:
-        """An engine that nothing has been asked of yet."""
+        """Return a fresh engine."""
         return new_engine(self.spec, self.options)
 
     def says(self, program: Program, graph: Graph, features: int) -> Yes | No:
-        """Whether it runs the program."""
+        """Return whether the engine runs the program."""
         return self.new().supports(program, graph, features, self.device)
 
     def with_threads(self, threads: int) -> Subject:
-        """The same engine with another number of threads."""
+        """Return the same engine with another number of threads."""
         return replace(self, device=replace(self.device, threads=threads))
 
     @contextmanager
     def prepared(self, program: Program, graph: Graph, features: int) -> Iterator[Engine]:
-        """An engine that is prepared for a program, and closed at the end; Unsupported when it says no."""
+        """Yield an engine prepared for a program, and close it at the end. Raises Unsupported if it refuses the
+        program."""
         engine = self.new()
         answer = engine.supports(program, graph, features, self.device)
         if isinstance(answer, No):
@@ -70,7 +71,7 @@ class Subject:
             engine.close()
 
     def answer(self, program: Program, graph: Graph, features: int, inputs: Inputs, supersteps: int) -> Values:
-        """What a new engine has found after some supersteps; Unsupported when it says no."""
+        """Return the answer of a fresh engine after some supersteps. Raises Unsupported if it refuses the program."""
         with self.prepared(program, graph, features) as engine:
             engine.reset(inputs)
             engine.run(supersteps)
@@ -78,7 +79,7 @@ class Subject:
 
 
 def outputs(program: Program, run: Engine | ReferenceRun) -> Values:
-    """All outputs of a program."""
+    """Return all outputs of a program."""
     return {name: np.asarray(run.values(name)) for name in program.outputs}
 
 
@@ -90,7 +91,7 @@ def expected(
     supersteps: int,
     state: Mapping[str, NDArray[np.generic]] | None = None,
 ) -> Values:
-    """What the float64 reference finds after some supersteps."""
+    """Return the answer of the float64 reference after some supersteps."""
     run = ReferenceRun(program, graph, features)
     run.reset(inputs, state)
     run.run(supersteps)
@@ -98,7 +99,7 @@ def expected(
 
 
 def options_of(texts: Iterable[str]) -> dict[str, object]:
-    """``["direction=push", "fold=false"]`` as options: numbers and true and false are such, all else is text."""
+    """Parse ``["direction=push", "fold=false"]`` to options: numbers and bools are converted, other values are text."""
     return {key: _value(value) for key, _, value in (text.partition("=") for text in texts)}
 
 

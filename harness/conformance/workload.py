@@ -1,4 +1,4 @@
-"""Graphs of which an engine may be given a small one or a large one, with a program that it supports."""
+"""Small and large graphs, with a program that the engine under test supports."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ SIMPLE = ("averaging", "settling", "nearest", "widest")
 
 
 def workload(subject: Subject, vertices: int, edges: int) -> Question:
-    """A supported program on a random graph, for 32 features: one of ours, or else a built-in algorithm.
+    """Return a supported program on a random graph, for 32 features: one of the suite, or else a built-in algorithm.
 
-    Raises Unsupported when there is none.
+    Raises Unsupported if there is none.
     """
     refusals = []
     for asked in _candidates(random_graph(vertices, edges)):
@@ -38,12 +38,12 @@ def _candidates(graph: Graph) -> Iterator[Question]:
         try:
             prepared = algorithm.prepare_graph(graph)
             yield Question(trace(algorithm), prepared, algorithm.inputs(prepared, FEATURES), FEATURES)
-        except InvalidInput:  # it wants ratings, or a picture
+        except InvalidInput:  # it needs ratings, or a picture
             continue
 
 
 def random_graph(vertices: int, edges: int) -> Graph:
-    """Random arcs with weights; parallel ones and self-loops among them."""
+    """Return a graph of random weighted edges, including parallel ones and self-loops."""
     rng = np.random.default_rng(7)
     return Graph.from_edges(
         rng.integers(0, vertices, edges), rng.integers(0, vertices, edges), num_vertices=vertices, name="random",

@@ -29,8 +29,8 @@ CAUGHT = {
     "float64": (RIGHTLY, "is float64"),
     "padded": (RIGHTLY, "has shape (24, 4), not (24, 1)"),
     "says_yes_then_fails": (RIGHTLY, "products are not implemented"),
-    "unsettled": (RIGHTLY, "it says that it has not settled"),
-    "vague": ("test_its_answer_on_support_is_plain_and_stays", "'no' is no sentence for a table"),
+    "unsettled": (RIGHTLY, "it reports that it has not settled"),
+    "vague": ("test_its_answer_on_support_is_plain_and_stays", "'no' is not a sentence for a table"),
     "fickle": ("test_its_answer_on_support_is_plain_and_stays", "come back later"),
     "refuses_all": ("test_it_supports_something", "this engine runs nothing at all"),
     "remembers": ("test_reset_forgets_everything", "is off by"),
@@ -40,19 +40,19 @@ CAUGHT = {
     "ignores_limit": ("test_a_run_stops_after_as_many_supersteps_as_it_is_told", "after 0 supersteps"),
     "lenient": ("test_an_input_that_is_missing_or_misshapen_is_refused", "DID NOT RAISE"),
     "writes_inputs": ("test_what_it_is_given_it_does_not_write", "it wrote to the caller's x0"),
-    "views": ("test_values_are_the_callers_own", "shows inside"),
+    "views": ("test_values_are_the_callers_own", "changes the engine"),
     "silent": ("test_it_explains_itself", "an engine"),
-    "random": ("test_how_far_runs_repeat_is_known", "it says it is deterministic"),
+    "random": ("test_how_far_runs_repeat_is_known", "it declares itself deterministic"),
     "leaks_threads": (RELEASED, "left {'threads': 12}"),
     "leaks_children": (RELEASED, "'child processes': 12"),
     "leaks_files": (RELEASED, "left {'open files': 12}"),
     "leaks_memory": (RELEASED, "bytes"),
-    "undead": (RELEASED, "something still refers to the engine after close"),
+    "undead": (RELEASED, "a reference to the engine remains after close"),
     "litters": ("test_the_process_stays_as_it_was", "generated.c"),
     "shouts": ("test_the_process_stays_as_it_was", "changed: the environment"),
     "closes_others": ("test_close_is_harmless_at_any_time", "KeyError"),
     "dies_without_memory": (MEMORY, "the process ended with status -6"),
-    "hides_memory": (MEMORY, "RuntimeError in place of MemoryError"),
+    "hides_memory": (MEMORY, "RuntimeError instead of MemoryError"),
     "wrong_afterwards": (MEMORY, "the next run is wrong"),
     "any_option": ("test_the_schedule_is_a_frozen_dataclass_whose_options_are_explained", "is_dataclass"),
     "extra_options": ("test_an_unknown_option_is_refused_by_name", "DID NOT RAISE"),
@@ -103,7 +103,7 @@ def test_a_right_engine_passes(installed):
     )
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert "supports 23 of 23 programs" in finished.stdout
-    assert "it says that it is deterministic" in finished.stdout
+    assert "it declares itself deterministic" in finished.stdout
     assert "when memory runs out: MemoryError, and the next run is right" in finished.stdout
     assert "passed, 1 skipped" in finished.stdout.splitlines()[-1]  # a program that is not there to settle
     assert list(installed.iterdir()) == []
@@ -112,7 +112,7 @@ def test_a_right_engine_passes(installed):
 def test_noise_that_is_not_denied_is_stated_and_passes(installed, capsys):
     assert main(["honest_noise", "--", "-k", "test_how_far_runs_repeat_is_known"]) == 0
     told = capsys.readouterr().out
-    assert "it says that it is not deterministic" in told
+    assert "it declares itself not deterministic" in told
     assert "averaging differs by up to" in told
 
 
@@ -132,7 +132,7 @@ def test_without_a_device_what_needs_one_is_skipped_with_the_reason(installed, c
         (["rigth"], "did you mean 'right'?"),
         (["right", "block=3"], "did you mean 'blocks'?"),
         (["right", "--device", "cuda"], "engine 'right' does not run on cuda (it runs on: cpu)"),
-        (["right", "blocks=2", "--table"], "the table has every schedule"),
+        (["right", "blocks=2", "--table"], "the table covers every schedule"),
     ],
 )
 def test_misuse_is_told(installed, capsys, arguments, words):

@@ -105,7 +105,7 @@ def test_somebody_elses_engine_is_held_against_the_installed_suite(installed, tm
     )  # fmt: skip
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert f"rootdir: {installed / 'harness' / 'conformance'}" in finished.stdout
-    assert "it says that it is deterministic" in finished.stdout
+    assert "it declares itself deterministic" in finished.stdout
     assert not list(folder.iterdir())
 
 

@@ -1,1 +1,2 @@
-"""What every engine promises, as tests; the subject is named on the command line of :mod:`harness.conformance`."""
+"""The promises of every engine, as tests; the command line of :mod:`harness.conformance` names the engine under
+test."""

@@ -1,5 +1,7 @@
-"""Every small program on every small graph, and every built-in algorithm, against the float64 reference; or an honest
-no: *unsupported* with a reason, given beforehand and every time."""
+"""Compare answers with the float64 reference: every small program on every small graph, and every built-in algorithm.
+
+A refusal must be consistent: *unsupported* with a reason, given beforehand and every time.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ WORDS_OF_A_REASON = 3
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_it_supports_it_answers_rightly(subject: Subject, name: str, features: int) -> None:
-    """Within the bound that the program states, in the shape and the type that the contract says."""
+    """Compare with the bound that the program states, in the shape and the dtype of the contract."""
     refused = []
     for graph in graphs_for(PROGRAMS[name][1]):
         try:
@@ -39,7 +41,7 @@ def test_what_it_supports_it_answers_rightly(subject: Subject, name: str, featur
 
 
 def check(subject: Subject, name: str, graph: Graph, features: int) -> None:
-    """Run a program to its end and compare every output; Unsupported when the engine says no."""
+    """Run a program to its end and compare every output. Raises Unsupported if the engine refuses it."""
     program = program_named(name)
     inputs, limit = inputs_for(program, graph, features), program.max_supersteps
     with subject.prepared(program, graph, features) as engine:
@@ -51,18 +53,18 @@ def check(subject: Subject, name: str, graph: Graph, features: int) -> None:
     comparison = compare(program, found, expected(program, graph, features, inputs, limit))
     assert comparison.ok, f"{where}: {comparison.detail}"
     consistent(statistics, program, graph, where)
-    assert statistics.settled or not program.control.settles, f"{where}: it says that it has not settled"
+    assert statistics.settled or not program.control.settles, f"{where}: it reports that it has not settled"
 
 
 def well_formed(program: Program, found: Values, where: str) -> None:
-    """float32, or bool; shapes are compared with the reference's."""
+    """Check that outputs are float32, or bool; shapes are compared with the reference's."""
     for output, value in found.items():
         boolean = program.properties[output].dtype == "bool"
         assert value.dtype == (np.bool_ if boolean else np.float32), f"{where}: {output} is {value.dtype}"
 
 
 def consistent(statistics: RunStatistics, program: Program, graph: Graph, where: str) -> None:
-    """Counts of a run that can be."""
+    """Check that the counts of a run are possible."""
     limit, most = program.max_supersteps, most_active(program, graph)
     assert 0 < len(statistics.supersteps) <= limit, f"{where}: {len(statistics.supersteps)} supersteps of {limit}"
     for step in statistics.supersteps:
@@ -72,9 +74,12 @@ def consistent(statistics: RunStatistics, program: Program, graph: Graph, where:
 
 
 def most_active(program: Program, graph: Graph) -> int:
-    """How many sources can be active, one being active for a stage. At the start all vertices are. An edge reduction
-    has the vertices for sources, and the edges where it reads changing ones; of a product these may count three times:
-    for the sum of logarithms, for the number of zeros and for the sign. An edge update has both ends and the edges."""
+    """Return the largest possible number of active sources, where a source is active for a stage.
+
+    At the start all vertices are active. The sources of an edge reduction are the vertices, and the edges if it reads
+    changing ones. The sources of a product may count three times: for the sum of logarithms, for the number of zeros
+    and for the sign. The sources of an edge update are both ends and the edges.
+    """
     most = graph.num_vertices
     for stage in program.stages:
         if isinstance(stage, EdgeReduce):
@@ -87,7 +92,7 @@ def most_active(program: Program, graph: Graph) -> int:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_its_answer_on_support_is_plain_and_stays(subject: Subject, name: str, features: int) -> None:
-    """``supports`` gives a yes with the bytes it will hold, or a no with a reason, and changes nothing."""
+    """Check that ``supports`` returns the bytes it will hold, or a reason, and changes nothing."""
     program, graph = program_named(name), two_sides()
     engine = subject.new()
     first, second = (engine.supports(program, graph, features, subject.device) for _ in range(2))
@@ -96,17 +101,17 @@ def test_its_answer_on_support_is_plain_and_stays(subject: Subject, name: str, f
 
 
 def plain(answer: Yes | No) -> None:
-    """Bytes, or a sentence for a table."""
+    """Check for a number of bytes, or a sentence for a table."""
     if isinstance(answer, Yes):
         assert isinstance(answer.bytes_needed, int)
         assert answer.bytes_needed > 0
     else:
         assert isinstance(answer, No)
-        assert len(answer.reason.split()) >= WORDS_OF_A_REASON, f"{answer.reason!r} is no sentence for a table"
+        assert len(answer.reason.split()) >= WORDS_OF_A_REASON, f"{answer.reason!r} is not a sentence for a table"
 
 
 def test_it_supports_something(subject: Subject, statements: list[str]) -> None:
-    """An engine that refuses everything conforms to nothing."""
+    """An engine that refuses everything does not conform."""
     asked = {name: (program_named(name), two_sides(), 3) for name in PROGRAMS}
     small = {label: question(algorithm, 4) for label, algorithm in built_in().items()}
     asked |= {label: (one.program, one.graph, one.features) for label, one in small.items()}
@@ -118,7 +123,7 @@ def test_it_supports_something(subject: Subject, statements: list[str]) -> None:
 
 
 def test_it_needs_more_for_more_features(subject: Subject) -> None:
-    """The bytes that it says it will hold grow with what there is to hold."""
+    """The number of bytes that the engine will hold must not decrease with the number of features."""
     for name in PROGRAMS:
         few, many = (subject.says(program_named(name), two_sides(), k) for k in (2, 8))
         if isinstance(few, Yes) and isinstance(many, Yes):
@@ -128,7 +133,7 @@ def test_it_needs_more_for_more_features(subject: Subject) -> None:
 # the matrix -----------------------------------------------------------------------------------------------------------
 @functools.cache
 def answered(label: str, features: int) -> tuple[Question, Values]:
-    """A built-in algorithm on a small graph, and the reference's answer."""
+    """Return a built-in algorithm on a small graph, and the reference's answer."""
     asked = question(built_in()[label], features)
     limit = asked.program.max_supersteps
     return asked, expected(asked.program, asked.graph, features, asked.inputs, limit)
@@ -137,7 +142,7 @@ def answered(label: str, features: int) -> tuple[Question, Values]:
 def test_built_in_algorithms_are_answered_rightly(
     subject: Subject, algorithm: str, schedule: dict[str, object], pytestconfig: pytest.Config
 ) -> None:
-    """Every algorithm that it supports, for one number of features each, and for several under ``--thorough``."""
+    """Every supported algorithm, for one number of features each, or for several under ``--thorough``."""
     one = FEATURES[list(built_in()).index(algorithm) % len(FEATURES)]
     refused = []
     numbers = MORE_FEATURES if pytestconfig.getoption("--thorough") else (one,)

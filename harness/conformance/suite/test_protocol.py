@@ -1,4 +1,4 @@
-"""reset, run, values, close: what the harness relies on between them."""
+"""The protocol that the harness relies on: reset, run, values, close."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from harness.language.validation import compare, relative_error
 
 FEATURES = 3
 STEPS = 3
-AGAIN = 5  # runs that are compared bit by bit
-# The other programs of the suite are for answers; of the built-in algorithms the first one that is supported is taken.
+AGAIN = 5  # bitwise compared runs
+# The other programs of the suite test answers; of the built-in algorithms the first supported one is used.
 CASES = ("averaging", "settling", "nearest", "a built-in algorithm")
 
 
 @functools.cache
 def small(name: str, seed: int = 0) -> Question:
-    """A program of the suite on a small graph, with random inputs."""
+    """Return a program of the suite on a small graph, with random inputs."""
     program, graph = program_named(name), arcs_and_loops()
     return Question(program, graph, inputs_for(program, graph, FEATURES, seed), FEATURES)
 
 
 @pytest.fixture(params=CASES)
 def asked(request: pytest.FixtureRequest, subject: Subject) -> Question:
-    """A program that the engine supports, with graph and inputs."""
+    """Return a program that the engine supports, with graph and inputs."""
     names = list(PROGRAMS) if request.param in PROGRAMS else list(built_in())
     refusals = []
     for name in [request.param] if request.param in PROGRAMS else names:
@@ -48,27 +48,28 @@ def asked(request: pytest.FixtureRequest, subject: Subject) -> Question:
 
 
 def other_inputs(asked: Question) -> Inputs:
-    """Inputs of another run: those of other vertices and edges, and other run-time parameters where they are free."""
+    """Return other inputs: rotated among vertices and edges, with other run-time parameters where possible."""
     rolled = {name: np.roll(np.asarray(array), 1, axis=0) for name, array in asked.inputs.properties.items()}
     parameters = dict(asked.inputs.parameters)
     return Inputs(rolled, {**parameters, "rate": 0.25} if "rate" in parameters else parameters)
 
 
 def right_after(asked: Question, found: Values, supersteps: int, inputs: Inputs | None = None, **state: object) -> None:
-    """Compare with the reference after as many supersteps."""
+    """Compare with the reference after the same number of supersteps."""
     wanted = expected(asked.program, asked.graph, asked.features, inputs or asked.inputs, supersteps, **state)  # type: ignore[arg-type]
     comparison = compare(asked.program, found, wanted)
     assert comparison.ok, f"after {supersteps} supersteps: {comparison.detail}"
 
 
 def same(one: Values, other: Values) -> bool:
-    """Whether all values are equal bit for bit."""
+    """Return whether all values are bitwise equal."""
     return all(one[name].tobytes() == other[name].tobytes() for name in one)
 
 
 # supersteps -----------------------------------------------------------------------------------------------------------
 def test_a_run_stops_after_as_many_supersteps_as_it_is_told(subject: Subject, asked: Question) -> None:
-    """No more, where it has not settled before; and the values are those of that superstep."""
+    """A run must not exceed its limit, unless it has settled it must reach it, and the values must be those of that
+    superstep."""
     with subject.prepared(asked.program, asked.graph, asked.features) as engine:
         for supersteps in range(STEPS):
             engine.reset(asked.inputs)
@@ -79,7 +80,7 @@ def test_a_run_stops_after_as_many_supersteps_as_it_is_told(subject: Subject, as
 
 
 def test_a_run_goes_on_where_it_stopped(subject: Subject, asked: Question) -> None:
-    """``run`` continues from the present state."""
+    """``run`` continues from the current state."""
     with subject.prepared(asked.program, asked.graph, asked.features) as engine:
         engine.reset(asked.inputs)
         parts = [*engine.run(1).supersteps, *engine.run(STEPS - 1).supersteps]
@@ -92,7 +93,7 @@ def test_a_run_goes_on_where_it_stopped(subject: Subject, asked: Question) -> No
 
 
 def test_a_settled_run_stays_settled(subject: Subject, asked: Question) -> None:
-    """Running on does nothing and says so."""
+    """A further run changes nothing and reports that it has settled."""
     if not asked.program.control.settles:
         pytest.skip(f"{asked.program.name} runs for a fixed number of supersteps")
     with subject.prepared(asked.program, asked.graph, asked.features) as engine:
@@ -104,9 +105,9 @@ def test_a_settled_run_stays_settled(subject: Subject, asked: Question) -> None:
         assert compare(asked.program, outputs(asked.program, engine), before).ok
 
 
-# what goes in ---------------------------------------------------------------------------------------------------------
+# inputs ---------------------------------------------------------------------------------------------------------------
 def test_reset_forgets_everything(subject: Subject, asked: Question) -> None:
-    """Other inputs and other run-time parameters take the place of the ones before."""
+    """Other inputs and other run-time parameters replace the previous ones."""
     other = other_inputs(asked)
     with subject.prepared(asked.program, asked.graph, asked.features) as engine:
         engine.reset(asked.inputs)
@@ -117,7 +118,7 @@ def test_reset_forgets_everything(subject: Subject, asked: Question) -> None:
 
 
 def state_of(asked: Question) -> Values:
-    """Values that a warm run may start from: any, for the programs of the suite; else those after a superstep."""
+    """Return values for a warm start: random ones for the programs of the suite; otherwise those after a superstep."""
     found = expected(asked.program, asked.graph, asked.features, asked.inputs, 1)
     if asked.program.name in PROGRAMS:
         draws = np.random.default_rng(2)
@@ -126,7 +127,7 @@ def state_of(asked: Question) -> Values:
 
 
 def test_a_warm_state_is_taken_over(subject: Subject, asked: Question) -> None:
-    """``reset(inputs, state)`` starts from values of a previous run, and leaves them as they are."""
+    """``reset(inputs, state)`` starts from values of a previous run, and does not write to them."""
     state = state_of(asked)
     kept = {name: value.copy() for name, value in state.items()}
     with subject.prepared(asked.program, asked.graph, asked.features) as engine:
@@ -137,7 +138,7 @@ def test_a_warm_state_is_taken_over(subject: Subject, asked: Question) -> None:
 
 
 def arrays_of(asked: Question) -> Iterator[tuple[str, NDArray[np.generic]]]:
-    """Everything that the engine is given."""
+    """Yield every array that the engine is given."""
     graph = asked.graph
     yield from asked.inputs.properties.items()
     yield from [("CSR offsets", graph.csr.offsets), ("CSR neighbours", graph.csr.neighbours)]
@@ -148,20 +149,20 @@ def arrays_of(asked: Question) -> Iterator[tuple[str, NDArray[np.generic]]]:
 
 
 def test_what_it_is_given_it_does_not_write(subject: Subject, asked: Question) -> None:
-    """Inputs and graph are the same after a run as before."""
+    """Inputs and graph must be unchanged after a run."""
     before = {name: np.array(array) for name, array in arrays_of(asked)}
     with subject.prepared(asked.program, asked.graph, asked.features) as engine:
         engine.reset(asked.inputs)
         engine.run(STEPS)
     written = [name for name, array in arrays_of(asked) if not np.array_equal(array, before[name])]
-    for name, array in arrays_of(asked):  # the next test is to meet them as they were
+    for name, array in arrays_of(asked):  # restores them for the next test
         if name in written:
             array[...] = before[name]
     assert not written, f"it wrote to the caller's {', '.join(written)}"
 
 
 def test_an_input_that_is_missing_or_misshapen_is_refused(subject: Subject, asked: Question) -> None:
-    """With InvalidInput, which names it: nothing is put in its place, and the refusal does no harm."""
+    """InvalidInput names the input: nothing is substituted for it, and the next run is unaffected."""
     given, parameters = asked.inputs.properties, asked.inputs.parameters
     start = expected(asked.program, asked.graph, asked.features, asked.inputs, 0)
     with subject.prepared(asked.program, asked.graph, asked.features) as engine:
@@ -180,9 +181,9 @@ def test_an_input_that_is_missing_or_misshapen_is_refused(subject: Subject, aske
         right_after(asked, outputs(asked.program, engine), STEPS)
 
 
-# what comes out -------------------------------------------------------------------------------------------------------
+# outputs --------------------------------------------------------------------------------------------------------------
 def test_values_are_the_callers_own(subject: Subject, asked: Question) -> None:
-    """Writing to what ``values`` gave changes nothing inside, and running on changes nothing outside."""
+    """Writing to the result of ``values`` must not change the engine, and a further run must not change the result."""
     with subject.prepared(asked.program, asked.graph, asked.features) as engine:
         engine.reset(asked.inputs)
         engine.run(1)
@@ -190,23 +191,23 @@ def test_values_are_the_callers_own(subject: Subject, asked: Question) -> None:
             values = engine.values(name)
             kept = np.array(values)
             values[...] = 0
-            assert np.array_equal(engine.values(name), kept), f"what is written to values({name!r}) shows inside"
+            assert np.array_equal(engine.values(name), kept), f"writing to values({name!r}) changes the engine"
         name = asked.program.outputs[0]
         values = engine.values(name)
         kept = np.array(values)
         engine.run(1)
-        assert np.array_equal(values, kept), f"values({name!r}) changed while the engine ran on"
+        assert np.array_equal(values, kept), f"values({name!r}) changed during a further run"
 
 
 def test_it_explains_itself(subject: Subject, asked: Question) -> None:
-    """``explain`` is some text that names the schedule."""
+    """``explain`` returns a text that names the schedule."""
     with subject.prepared(asked.program, asked.graph, asked.features) as engine:
         assert type(engine.schedule).__name__ in engine.explain()
 
 
 # determinism ----------------------------------------------------------------------------------------------------------
 def repeated() -> Iterator[tuple[str, Question]]:
-    """Every program of the suite, one of them on a graph with work for every thread."""
+    """Yield every program of the suite, one of them on a graph with work for every thread."""
     for name, (_, kind) in PROGRAMS.items():
         graph = max(graphs_for(kind), key=lambda graph: graph.num_edges)
         program = program_named(name)
@@ -216,8 +217,11 @@ def repeated() -> Iterator[tuple[str, Question]]:
 
 
 def test_how_far_runs_repeat_is_known(subject: Subject, statements: list[str]) -> None:
-    """Every repetition stays within the bound. An engine that says it is ``deterministic`` gives the same values to the
-    last bit each time, also in a new engine; of any other it is stated how it did."""
+    """Every repetition stays within the bound.
+
+    An engine that declares itself ``deterministic`` returns bitwise equal values each time, also in a new engine. For
+    any other engine the largest difference is reported.
+    """
     told: dict[str, dict[str, float]] = {"again": {}, "in a new engine": {}, "with one thread": {}}
     promised = False
     for name, asked in repeated():
@@ -238,22 +242,22 @@ def test_how_far_runs_repeat_is_known(subject: Subject, statements: list[str]) -
             bound = 2 * asked.program.bound
             assert differences[name] <= bound, f"{name}, run {kind}, is off by {differences[name]} (bound {bound})"
             if promised and kind != "with one thread":
-                assert not differences[name], f"it says it is deterministic, and {name}, run {kind}, differs"
+                assert not differences[name], f"it declares itself deterministic, and {name}, run {kind}, differs"
     statements.append(f"determinism, run {', '.join(told)} (of up to {os.cpu_count()}):")
-    statements.append(f"  it says that it is {'' if promised else 'not '}deterministic")
+    statements.append(f"  it declares itself {'' if promised else 'not '}deterministic")
     statements.extend(f"  {kind}: {in_words(differences)}" for kind, differences in told.items())
 
 
 def furthest(one: Values, other: Values) -> float:
-    """The largest relative difference; 0 when all bits are equal, and more than 0 when not."""
+    """Return the largest relative difference: 0 if all bits are equal, otherwise more than 0."""
     if same(one, other):
         return 0.0
     return max(max(float(relative_error(one[name], other[name]).max(initial=0.0)) for name in one), 1e-9)
 
 
 def in_words(differences: dict[str, float]) -> str:
-    """Whether programs came out the same to the last bit."""
+    """Describe which programs gave bitwise equal results."""
     moved = {name: value for name, value in differences.items() if value}
     if not moved:
-        return f"the same to the last bit ({len(differences)} programs)"
-    return "; ".join(f"{name} differs by up to {value:.1e}" for name, value in moved.items()) + "; others the same"
+        return f"bitwise equal ({len(differences)} programs)"
+    return "; ".join(f"{name} differs by up to {value:.1e}" for name, value in moved.items()) + "; others equal"

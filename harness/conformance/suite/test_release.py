@@ -1,4 +1,4 @@
-"""What is left when an engine has been closed: nothing; and what happens when memory runs out."""
+"""A closed engine leaves nothing behind, and running out of memory is handled."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from harness.device.driver import used_bytes
 
 VERTICES, EDGES = 5_000, 15_000
 WARM, CYCLES = 3, 12
-NOISE = 4_000_000  # bytes that an allocator may keep or give back as it likes
+NOISE = 4_000_000  # bytes that an allocator may keep or return at any time
 STARTED = ["threads", "open files", "child processes"]
 
 
 @pytest.fixture(scope="module")
 def asked(subject: Subject) -> Question:
-    """A program large enough for its arrays to show."""
+    """Return a program large enough that its arrays dominate the memory."""
     try:
         return workload(subject, VERTICES, EDGES)
     except Unsupported as reason:
@@ -39,7 +39,7 @@ def asked(subject: Subject) -> Question:
 
 
 def cycle(subject: Subject, asked: Question) -> weakref.ref[object]:
-    """One life of an engine."""
+    """Create, run and close one engine; return a weak reference to it."""
     with subject.prepared(asked.program, asked.graph, asked.features) as engine:
         engine.reset(asked.inputs)
         engine.run(2)
@@ -47,16 +47,16 @@ def cycle(subject: Subject, asked: Question) -> weakref.ref[object]:
 
 
 def started() -> list[int]:
-    """How many there are of STARTED."""
+    """Return the numbers of STARTED."""
     process = psutil.Process()
     return [process.num_threads(), process.num_fds(), len(process.children(recursive=True))]
 
 
 def held(subject: Subject) -> int:
-    """Bytes of this process, and of the device.
+    """Return the bytes held by this process and on the device.
 
-    Memory that an allocator keeps after it was freed is given back first: what an engine leaks would else fill it
-    unseen in a process that has lived long.
+    Freed memory that the allocator keeps is returned first. Otherwise, in a long-lived process, an engine's leak could
+    fill it unnoticed.
     """
     give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc
     if give_back is not None:
@@ -66,8 +66,11 @@ def held(subject: Subject) -> int:
 
 
 def test_everything_is_released(subject: Subject, asked: Question) -> None:
-    """Threads, processes and open files do not grow with the number of engines that there have been; nor does memory,
-    of the process and of the device."""
+    """The numbers of threads, processes and open files must not grow with the number of engines, and neither must
+    memory.
+
+    Memory is that of the process and of the device.
+    """
     for _ in range(WARM):
         cycle(subject, asked)
     gc.collect()
@@ -75,7 +78,7 @@ def test_everything_is_released(subject: Subject, asked: Question) -> None:
     for _ in range(CYCLES):
         engine = cycle(subject, asked)
         gc.collect()
-        assert engine() is None, "something still refers to the engine after close"
+        assert engine() is None, "a reference to the engine remains after close"
     left = {what: now - then for what, now, then in zip(STARTED, started(), counts, strict=True) if now > then}
     assert not left, f"{CYCLES} engines, each closed, left {left}"
     answer = subject.says(asked.program, asked.graph, asked.features)
@@ -85,7 +88,7 @@ def test_everything_is_released(subject: Subject, asked: Question) -> None:
 
 
 def surroundings() -> dict[str, object]:
-    """What belongs to the whole process."""
+    """Return the state that belongs to the whole process."""
     return {
         "the working folder": Path.cwd(),
         "NumPy's global random numbers": str(np.random.get_state(legacy=False)),  # noqa: NPY002
@@ -98,10 +101,10 @@ def surroundings() -> dict[str, object]:
 def test_the_process_stays_as_it_was(
     subject: Subject, asked: Question, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The working folder and its files, the environment, signal handlers, random numbers: all are other people's."""
-    cycle(subject, asked)  # what is set up once, such as a library, is not its doing
+    """The working folder and its files, the environment, signal handlers and random numbers must be unchanged."""
+    cycle(subject, asked)  # set-up that happens once, such as loading a library, is allowed
     monkeypatch.chdir(tmp_path)
-    np.random.seed(1)  # noqa: NPY002  the global state is what is looked at
+    np.random.seed(1)  # noqa: NPY002  the global state is under test
     before = surroundings()
     cycle(subject, asked)
     after = surroundings()
@@ -111,7 +114,7 @@ def test_the_process_stays_as_it_was(
 
 
 def test_close_is_harmless_at_any_time(subject: Subject, asked: Question) -> None:
-    """Right after construction, after ``prepare`` without a run, and for one engine while another goes on."""
+    """Close right after construction, after ``prepare`` without a run, and for one engine while another runs."""
     subject.new().close()
     with subject.prepared(asked.program, asked.graph, asked.features) as going_on:
         going_on.reset(asked.inputs)
@@ -127,7 +130,7 @@ def test_close_is_harmless_at_any_time(subject: Subject, asked: Question) -> Non
 
 
 def test_memory_that_runs_out_is_an_error_and_no_more(subject: Subject, statements: list[str]) -> None:
-    """MemoryError, after which ``close`` works and a small run in the same process is right."""
+    """Expect MemoryError, after which ``close`` works and a small run in the same process is right."""
     request = {"name": subject.spec.name, "options": dict(subject.options), "device": subject.device.kind}
     finished = subprocess.run(
         [sys.executable, "-m", "harness.conformance.exhaustion", json.dumps(request)],

@@ -1,4 +1,4 @@
-"""What a plugin says of its engine before anything is run."""
+"""The specification of an engine by its plugin, before anything is run."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from harness.contract import Engine, No, ScheduleError, schedule_from_options
 
 
 def option_fields(described: Subject) -> Iterator[dataclasses.Field[object]]:
-    """The options of the schedule."""
+    """Yield the options of the schedule."""
     yield from dataclasses.fields(described.spec.schedule)
 
 
 def test_it_is_described(described: Subject) -> None:
-    """A name without spaces, a line of help, devices that there are."""
+    """A name without spaces, a line of help, and known devices."""
     spec = described.spec
     assert spec.name
     assert spec.name.split() == [spec.name]
@@ -33,13 +33,13 @@ def test_it_is_described(described: Subject) -> None:
 
 
 def test_what_it_requires_is_installed(described: Subject) -> None:
-    """Where a required module is missing there is nothing to hold against the suite."""
+    """If a required module is missing, the suite cannot run."""
     missing = [name for name in described.spec.requires if importlib.util.find_spec(name) is None]
     assert not missing, f"install {', '.join(missing)}"
 
 
 def test_the_schedule_is_a_frozen_dataclass_whose_options_are_explained(described: Subject) -> None:
-    """Every option has a default and a help text, and cannot be changed once it is chosen."""
+    """Every option has a default and a help text, and is immutable."""
     schedule = described.spec.schedule
     assert dataclasses.is_dataclass(schedule)
     for field in option_fields(described):
@@ -62,7 +62,7 @@ def test_the_factory_is_an_engine(described: Subject) -> None:
 
 
 def test_an_unknown_option_is_refused_by_name(described: Subject) -> None:
-    """Nothing that is asked for is passed over, by the schedule itself either."""
+    """No option is ignored, not even by the schedule itself."""
     with pytest.raises(TypeError, match="no_such_option"):
         described.spec.schedule(no_such_option=1)
     with pytest.raises(ScheduleError, match="no_such_option"):
@@ -70,7 +70,7 @@ def test_an_unknown_option_is_refused_by_name(described: Subject) -> None:
 
 
 def test_a_value_of_the_wrong_type_is_refused_by_name(described: Subject) -> None:
-    """So that ``fold=flase`` does not switch folding on."""
+    """Otherwise ``fold=flase`` would enable folding."""
     for field in option_fields(described):
         if field.default is not None and field.default is not dataclasses.MISSING:
             with pytest.raises(ScheduleError, match=field.name):
@@ -78,7 +78,7 @@ def test_a_value_of_the_wrong_type_is_refused_by_name(described: Subject) -> Non
 
 
 def test_a_word_that_an_option_does_not_know_is_refused_by_name(described: Subject) -> None:
-    """With ScheduleError, or by supporting nothing under it: ``direction=sideways`` is not the default direction."""
+    """Expect ScheduleError, or no support: ``direction=sideways`` must not mean the default direction."""
     for field in option_fields(described):
         if isinstance(field.default, str) or "str" in str(field.type):
             wrong = replace(described, options={**described.options, field.name: "no_such_word"})
@@ -87,7 +87,7 @@ def test_a_word_that_an_option_does_not_know_is_refused_by_name(described: Subje
 
 
 def taken(subject: Subject) -> str:
-    """Why a schedule is refused, or what is supported under it."""
+    """Return why a schedule is refused, or what is supported under it."""
     try:
         answers = {name: subject.says(program_named(name), two_sides(), 3) for name in PROGRAMS}
     except ScheduleError as error:
