@@ -174,7 +174,7 @@ def test_reverse_without_paired_arcs_is_refused_before_the_run():
         p.output("m", bound=1.0)
 
     graph = Graph.from_edges([0], [1], name="one way")
-    with pytest.raises(GraphError, match="have no reverse arc; use graph.with_reverse_arcs"):
+    with pytest.raises(GraphError, match="have no reverse edge; use graph.with_reverse_arcs"):
         ReferenceRun(program_of(build), graph, 1)
 
 
