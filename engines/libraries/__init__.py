@@ -1,4 +1,4 @@
-"""Library peers: what people would use instead."""
+"""Library peers: the libraries that a user would otherwise choose."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from harness.api import EngineSpec, hookimpl
 
 @hookimpl
 def onyx_engines() -> list[EngineSpec]:
-    """SciPy for the processor, cuSPARSE for CUDA devices, PyTorch for both."""
+    """Return SciPy for the CPU, cuSPARSE for CUDA devices, and PyTorch for both."""
     return [
         EngineSpec(
             "scipy",

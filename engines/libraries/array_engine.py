@@ -1,8 +1,9 @@
-"""What the library peers share: a program run stage by stage over whole arrays of a library, in float32.
+"""The base of the library peers: run a program stage by stage over whole arrays of a library, in float32.
 
-A sum of ``c(dst, edge) * f(src)`` is ``A @ F``: A is the CSR matrix of in-edges that holds c, made once when c is
-constant, and F is f of every vertex. Vertex formulas and whole-graph reductions are the library's own array functions.
-Other messages are a subclass's affair. Nothing leaves the device in a superstep but the number of vertices that moved.
+A sum of ``c(dst, edge) * f(src)`` is ``A @ F``. A is the CSR matrix of in-edges with the values c; it is built once if
+c is constant. F is f of every vertex. Vertex formulas and whole-graph reductions use the library's array functions.
+Subclasses implement other messages. During a superstep only the number of vertices that moved is copied from the
+device.
 """
 
 from __future__ import annotations
@@ -40,38 +41,42 @@ from harness.api import (
 
 
 class ArrayEngine(ArrayStages):
-    """Runs every superstep over all vertices (of a side); a subclass says with which library."""
+    """Runs every superstep over all vertices (of a side); a subclass chooses the library."""
 
     run_length: int | None = RUN
 
-    # of the library -------------------------------------------------------------------------------------------------
+    # the library ----------------------------------------------------------------------------------------------------
     @abstractmethod
     def open(self, device: Device) -> None:
-        """Load the library and choose the device; sets ``arrays``."""
+        """Load the library and choose the device; set ``arrays``."""
 
     def refused_device(self, device: Device) -> str:
-        """Why it cannot run there; empty where it can."""
+        """Return why the engine cannot run on the device; empty if it can."""
         return "" if device.kind == "cpu" else f"{self.library} runs on the processor only"
 
     @abstractmethod
     def csr(self, values: Array, columns: Array, offsets: Array, shape: tuple[int, int]) -> Any:
-        """The library's CSR matrix, for ``@`` with a dense one."""
+        """Return the library's CSR matrix, float32 ``shape``, which supports ``@`` with a dense array."""
 
     def other_message(self, program: Program, stage: EdgeReduce, reason: str) -> str:
-        """Why a message that is no product (for that reason) cannot be reduced; empty where it can."""
+        """Return why a message that is not a product cannot be reduced; empty if it can.
+
+        ``reason``: why the message is not a product.
+        """
         return reason
 
     def other_stage(self, stage: EdgeUpdate) -> str:
-        """Why edge properties cannot be updated; empty where they can."""
+        """Return why edge properties cannot be updated; empty if they can."""
         return f"{stage.name} updates an edge property, which is no sparse product"
 
     def rewritten(self, program: Program) -> Program:
-        """The program as this engine runs it."""
+        """Return the program as this engine runs it."""
         return program
 
     # contract -------------------------------------------------------------------------------------------------------
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
-        """Needs the operands of every stage at once."""
+        """Return whether the engine can run the program, with the bytes needed: the operands of every stage exist at
+        once."""
         refused = self.refused_device(device)
         if refused:
             return No(refused)
@@ -90,7 +95,7 @@ class ArrayEngine(ArrayStages):
         return Yes(self.bytes_needed(program, graph, features))
 
     def bytes_needed(self, program: Program, graph: Graph, features: int) -> int:
-        """The matrix of every product with its operands, and every property."""
+        """Return the bytes of the matrix of every product, its operands, and every property."""
         elements = matrices = 0
         for stage in program.stages:
             product = as_product(program, stage) if isinstance(stage, EdgeReduce) else None
@@ -110,7 +115,7 @@ class ArrayEngine(ArrayStages):
         return sparse + 4 * (kept + graph.num_vertices * (dense + 2 * elements))
 
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
-        """Nothing is compiled ahead; the structure of the matrices is the graph's own CSC."""
+        """Upload the structure of the matrices, which is the graph's own CSC; nothing is compiled."""
         self.graph, self.features = graph, features
         self._watched = [name for _, name in watched(program)]
         self._criterion = Criterion.of(program)
@@ -131,13 +136,13 @@ class ArrayEngine(ArrayStages):
 
     @property
     def index(self) -> type[np.generic]:
-        """The integers that number vertices and edges."""
+        """The integer type of vertex and edge numbers: int32, or int64 if there are 2**31 or more of either."""
         narrow = self.graph.num_edges < 2**31 and self.graph.num_vertices < 2**31
         return np.int32 if narrow else np.int64
 
     def _upload_graph(self) -> None:
         csc = self.graph.csc
-        # Edge properties are kept in CSC order, so that in-edges are read without an index.
+        # Edge properties are stored in CSC order, so that in-edges are read without an index.
         self.in_sources = self.arrays.upload(csc.neighbours.astype(self.index))
         self.in_destinations = self.arrays.upload(csc.row_of_arc.astype(self.index))
         self.edge_ids = self.arrays.upload(self.graph.in_edge_ids.astype(self.index))
@@ -149,11 +154,11 @@ class ArrayEngine(ArrayStages):
         )
 
     def pattern(self, columns: NDArray[Any], offsets: NDArray[Any], width: int) -> Pattern:
-        """Where a matrix of in-edges has its entries."""
+        """Return the positions of the entries of a matrix of in-edges."""
         return Pattern.of(columns, offsets.astype(self.index), width, self.arrays, self.csr, self.run_length)
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
-        """Everything to its start; matrices are made of the inputs."""
+        """Reset all properties to their initial state and build the matrices from the inputs."""
         self._parameters = dict(self.program.parameters) | dict(inputs.parameters)
         start = initial_values(self.program, self.graph, self.features, inputs, state or {}, np.float32)
         self._value = {name: self.arrays.upload(self._in_order(name, value)) for name, value in start.items()}
@@ -161,11 +166,11 @@ class ArrayEngine(ArrayStages):
         self._superstep, self._active, self._settled = 0, self.graph.num_vertices, False
 
     def _in_order(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
-        """Edge properties from CSR to CSC order."""
+        """Return edge properties reordered from CSR to CSC; other properties unchanged."""
         return values[self.graph.in_edge_ids] if self.program.properties[name].place == "edge" else values
 
     def _filled(self, product: Product) -> list[Matrix]:
-        """A product's matrix for each side."""
+        """Return the matrices of a product, one for each side."""
         coefficient = self.edge_evaluator(slice(0, self.graph.num_edges))(product.coefficient)
         coefficient = self.arrays.broadcast(coefficient, (self.graph.num_edges,))
         parts = zip(self.sides, self._patterns, strict=True)
@@ -188,15 +193,18 @@ class ArrayEngine(ArrayStages):
         return statistics
 
     def _within(self, before: Mapping[str, Array]) -> bool:
-        """Whether the superstep behind ``before`` is measured and meets the criterion. In the norm *max* the count of
-        what moved decides the same."""
+        """Return whether the criterion is evaluated after the last superstep and met.
+
+        ``before``: the watched properties before that superstep. In the norm *max* the number of vertices that moved
+        gives the same decision, so that this returns False.
+        """
         criterion = self._criterion
         if criterion is None or criterion.norm == "max" or not criterion.ends(self._superstep - 1):
             return False
         return criterion.met(before, self._value, self._parameters, self.arrays)
 
     def _count_moved(self, before: Mapping[str, Array], tolerance: float) -> int:
-        """Vertices and edges that moved; reading the number waits for the superstep."""
+        """Return the number of vertices and edges that moved; reading it waits for the superstep to finish."""
         total: Any = 0
         for place in ("vertex", "edge"):
             flags: Any = None
@@ -207,9 +215,9 @@ class ArrayEngine(ArrayStages):
             total = total if flags is None else total + flags.sum()
         return int(total)
 
-    # answers --------------------------------------------------------------------------------------------------------
+    # results --------------------------------------------------------------------------------------------------------
     def values(self, name: str) -> NDArray[np.generic]:
-        """A property in float32, edges in CSR order."""
+        """Return a property in float32, edge properties in CSR order."""
         values = self.arrays.download(self._value[name])
         if self.program.properties[name].place != "edge":
             return values
@@ -218,13 +226,13 @@ class ArrayEngine(ArrayStages):
         return result
 
     def explain(self) -> str:
-        """Which path each stage takes."""
+        """Return the implementation of each stage as text."""
         lines = [type(self).__name__, schedule_text(self)]
         lines += [f"  {stage.name}: {self.told(stage)}" for stage in self.program.stages]
         return "\n".join(lines)
 
     def close(self) -> None:
-        """Drop all arrays."""
+        """Release all arrays."""
         self._value, self._matrices, self._patterns = {}, {}, []
         self.__dict__.pop("in_sources", None)
         self.__dict__.pop("in_destinations", None)

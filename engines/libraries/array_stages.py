@@ -1,4 +1,4 @@
-"""A superstep over whole arrays of a library, in float32: the stages of a program, one after another."""
+"""A superstep over whole arrays of a library, in float32: the stages of a program in order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,11 @@ Array = Any  # of the library
 
 @dataclass(frozen=True)
 class Side:
-    """Vertices that supersteps update in turn, and the in-edges of these (in CSC order)."""
+    """The vertices that a superstep updates, and their in-edges (in CSC order).
+
+    Supersteps update the sides in turn. ``vertices`` and ``arcs`` are ranges; ``offsets`` are the CSC offsets of these
+    vertices, relative to the first of these edges.
+    """
 
     vertices: slice
     arcs: slice
@@ -36,7 +40,7 @@ class Side:
 
 
 def sides_of(program: Program, graph: Graph) -> list[Side]:
-    """All vertices, or the two sides of a bipartite graph where the program alternates them."""
+    """Return one side with all vertices, or both sides of a bipartite graph if the program alternates them."""
     count, offsets = graph.num_vertices, graph.csc.offsets
     cuts = [0, count]
     if program.control.alternate and graph.bipartite is not None:
@@ -51,9 +55,9 @@ def sides_of(program: Program, graph: Graph) -> list[Side]:
 class ArrayStages(Engine):
     """Runs the stages of a superstep over all vertices (of a side); see :class:`ArrayEngine`.
 
-    ``_value``: every property, those of edges in CSC order. ``products``: the reductions that are sparse products, with
-    their matrices for each side in ``_matrices``; others are a subclass's (:meth:`reduced`). ``_constant``: the
-    reductions that come to the same in every superstep, by name.
+    ``_value``: every property; edge properties are in CSC order. ``products``: the reductions that are sparse products;
+    ``_matrices`` holds their matrices for each side. A subclass implements other reductions (:meth:`reduced`).
+    ``_constant``: the names of reductions with the same result in every superstep.
     """
 
     library: ClassVar[str]
@@ -75,7 +79,7 @@ class ArrayStages(Engine):
     _superstep: int
 
     def step(self) -> int:
-        """One superstep; the arcs visited."""
+        """Run one superstep and return the number of edges visited."""
         at = self._superstep % len(self.sides)
         edges = 0
         for stage in self.program.stages:
@@ -92,7 +96,7 @@ class ArrayStages(Engine):
         return edges
 
     def vertex_evaluator(self) -> Evaluator:
-        """Evaluates functions of a vertex, or of the source of an arc, over all vertices."""
+        """Return an evaluator of functions of a vertex, or of the source of an edge, over all vertices."""
 
         def read(space: str, name: str) -> Array:
             return self._value[name]
@@ -103,7 +107,7 @@ class ArrayStages(Engine):
         return Evaluator(read, self._parameters, self.features, np.float32, without, self.arrays)
 
     def edge_evaluator(self, arcs: slice) -> Evaluator:
-        """Evaluates functions of an arc over a run of arcs in CSC order."""
+        """Return an evaluator of functions of an edge over a range of edges in CSC order."""
         ends = {"src": self.in_sources, "dst": self.in_destinations, "reverse": self.edge_ids}
 
         def read(space: str, name: str) -> Array:
@@ -111,7 +115,7 @@ class ArrayStages(Engine):
                 return self._value[name]
             if space == "edge":
                 return self._value[name][arcs]
-            # The reverse of the j-th arc of the CSC is the j-th of the CSR, which is arc edge_ids[j] of the CSC.
+            # The reverse of the j-th edge of the CSC is the j-th of the CSR, which is edge edge_ids[j] of the CSC.
             return self.gather(self._value[name], ends[space][arcs])
 
         def without(space: str, name: str, factor: Array) -> Array:  # of a sum
@@ -120,12 +124,12 @@ class ArrayStages(Engine):
         return Evaluator(read, self._parameters, self.features, np.float32, without, self.arrays)
 
     def gather(self, values: Array, index: Array) -> Array:
-        """Rows by their numbers."""
+        """Return the rows with the given numbers."""
         return values[index]
 
     def _reduce(self, stage: EdgeReduce, at: int) -> int:
         if stage.name in self._constant and self._superstep >= len(self.sides):
-            return 0  # nobody would add up the same numbers again
+            return 0  # the result would be the same again
         side = self.sides[at]
         total = self._multiplied(stage, at) if stage.name in self.products else self.reduced(stage, at)
         if len(self.sides) > 1:
@@ -140,15 +144,15 @@ class ArrayStages(Engine):
         return total.reshape(-1, *dense.shape[1:])
 
     def reduced(self, stage: EdgeReduce, at: int) -> Array:
-        """A reduction that is no product, for the vertices of a side."""
+        """Return the result of a reduction that is not a product, for the vertices of a side."""
         raise NotImplementedError(f"{self.library} has no path for {stage.name}")
 
     def update(self, stage: EdgeUpdate) -> None:
-        """New values of an edge property."""
+        """Compute the new values of an edge property."""
         raise NotImplementedError(f"{self.library} has no path for {stage.name}")
 
     def _replaced(self, whole: Array, rows: slice, values: Array) -> Array:
-        """A copy of an array with other rows."""
+        """Return a copy of an array with the given rows replaced."""
         result = self.arrays.copy(whole)
         result[rows] = values
         return result
@@ -173,7 +177,7 @@ class ArrayStages(Engine):
         self._value[stage.into] = self.arrays.over_rows(stage.reducer, values)[None]
 
     def told(self, stage: Any) -> str:
-        """The path of one stage."""
+        """Return the implementation of one stage as text."""
         if stage.name in self.products:
             product = self.products[stage.name]
             return f"{self.library} CSR of {product.coefficient!r} times dense {product.dense!r}"

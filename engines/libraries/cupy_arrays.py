@@ -1,4 +1,4 @@
-"""CuPy's arrays for the evaluation of expressions: formulas become one kernel each, by CuPy's own generator."""
+"""CuPy arrays for the evaluation of expressions: CuPy's generator makes each formula one kernel."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SYMBOLS = {
     "ne": "({0} != {1})", "and": "({0} && {1})", "or": "({0} || {1})", "neg": "(-{0})", "abs": "fabsf({0})",
     "sqrt": "sqrtf({0})", "floor": "floorf({0})", "exp": "expf({0})", "log": "logf({0})", "not": "(!{0})",
     "where": "({0} ? {1} : {2})", "float": "(float)({0})",
-    # NaN comes out of both, as from NumPy's
+    # both propagate NaN, as NumPy's do
     "min": "(isnan({0}) || {0} < {1} ? {0} : {1})", "max": "(isnan({0}) || {0} > {1} ? {0} : {1})",
 }  # fmt: skip
 _TYPES = {"float": "float32", "bool": "bool"}
@@ -35,25 +35,25 @@ class CupyArrays(Arrays):
         self._kernels: dict[str, tuple[Any, list[Expression], list[str]]] = {}
 
     def download(self, array: Array) -> NDArray[Any]:
-        """A copy on the host."""
+        """Return a copy on the host."""
         return np.array(cupy.asnumpy(array))
 
     def elementwise(self, node: Expression, evaluate: Any, dtype: DTypeLike) -> Array:
-        """A whole formula in one kernel: the largest tree of elementwise operations below the node."""
+        """Evaluate a whole formula in one kernel: the largest tree of elementwise operations below the node."""
         if node.key not in self._kernels:
             self._kernels[node.key] = _kernel(node)
         kernel, leaves, _ = self._kernels[node.key]
-        if kernel is None:  # numbers alone
+        if kernel is None:  # only constants
             return super().elementwise(node, evaluate, dtype)
         rank = len(node.shape)
         return kernel(*(self.spread(evaluate(leaf), rank) for leaf in leaves))
 
     def row_sums(self, x: Array) -> Array:
-        """Sums over the last axis."""
+        """Return the sums over the last axis."""
         return x.sum(axis=-1)
 
     def solve(self, a: Array, b: Array) -> Array:
-        """All systems at once by cuBLAS; not finite where a matrix is singular."""
+        """Solve all systems at once with cuBLAS; the result is not finite if a matrix is singular."""
         count = max(len(a), len(b)) if len(a) and len(b) else 0
         if not count:
             return cupy.empty((0, b.shape[1]), np.float32)
@@ -61,11 +61,11 @@ class CupyArrays(Arrays):
         return cupy.linalg.solve(a, b[:, :, None])[:, :, 0]
 
     def invert(self, a: Array) -> Array:
-        """All matrices at once by cuBLAS; not finite where one is singular."""
+        """Invert all matrices at once with cuBLAS; the result is not finite if a matrix is singular."""
         return cupy.linalg.inv(a)
 
     def moved(self, old: Array, new: Array, tolerance: float, relative: bool) -> Array:
-        """Per vertex: whether any feature moved by more than the tolerance."""
+        """Return for each vertex whether any feature moved by more than the tolerance."""
         if self.is_bool(new):
             return super().moved(old, new, tolerance, relative)
         numbers = (np.float32(tolerance), np.bool_(relative))
@@ -87,7 +87,7 @@ def _moved_row() -> Any:
 
 
 def _kernel(node: Expression) -> tuple[Any, list[Expression], list[str]]:
-    """The kernel of a formula, its arguments, and its statements; no kernel where there is no argument."""
+    """Return the kernel of a formula, its arguments, and its statements; no kernel if there are no arguments."""
     leaves: dict[str, tuple[str, Expression]] = {}
     names: dict[str, str] = {}
     statements: list[str] = []

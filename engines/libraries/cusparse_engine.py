@@ -1,6 +1,6 @@
-"""cuSPARSE through CuPy: sparse matrix times dense features on a CUDA device, formulas by CuPy's kernels.
+"""cuSPARSE through CuPy: sparse matrix times dense features on a CUDA device; CuPy's kernels compute formulas.
 
-``csr_matrix @ dense`` of CuPy supports one way only; here cuSPARSE's generic routines are called directly, in the way
+CuPy's ``csr_matrix @ dense`` supports only one way. This engine calls cuSPARSE's generic routines directly, in the way
 that is fastest for the matrix (:mod:`engines.libraries.cusparse_matrix`).
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class CusparseEngine(ArrayEngine):
-    """Sparse times dense by cuSPARSE; what is no product is unsupported."""
+    """Sparse times dense with cuSPARSE; reductions that are not products are unsupported."""
 
     library = "cuSPARSE"
     schedule: CusparseSchedule
@@ -33,7 +33,7 @@ class CusparseEngine(ArrayEngine):
     splits: list[str]
 
     def open(self, device: Device) -> None:
-        """CuPy's arrays on the device."""
+        """Select the device and create its CuPy arrays."""
         from engines.libraries.cusparse_matrix import Choices
 
         cupy.cuda.Device(device.index).use()
@@ -41,11 +41,11 @@ class CusparseEngine(ArrayEngine):
         self.choices, self.split, self.splits = Choices(self._allowed), [], []
 
     def refused_device(self, device: Device) -> str:
-        """A processor, or a machine without a device."""
+        """Return why the engine cannot run on the device: it is a CPU, or no GPU is available."""
         return cuda_unavailable(device.index) if device.kind == "cuda" else "cuSPARSE runs on CUDA devices only"
 
     def _allowed(self, way: Way) -> bool:
-        """Whether the schedule allows a way."""
+        """Return whether the schedule allows a way."""
         schedule = self.schedule
         return (
             schedule.algorithm in (0, way.algorithm)
@@ -54,14 +54,14 @@ class CusparseEngine(ArrayEngine):
         )
 
     def csr(self, values: Any, columns: Any, offsets: Any, shape: tuple[int, int]) -> Any:
-        """A CSR matrix of cuSPARSE."""
+        """Return a CSR matrix of cuSPARSE."""
         from engines.libraries.cusparse_matrix import CsrMatrix
 
         return CsrMatrix(values, columns, offsets, shape, self.choices)
 
     # the choice -------------------------------------------------------------------------------------------------------
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
-        """Upload the structure of the matrices, and choose how to multiply."""
+        """Upload the structure of the matrices, and choose the way of each product by timing."""
         super().prepare(program, graph, features, device, phases)
         if self.products and graph.num_edges:
             with phases("tune"):
@@ -72,11 +72,11 @@ class CusparseEngine(ArrayEngine):
                     self._patterns[at] = self._fastest(columns, side.offsets, self._patterns[at], widths)
 
     def width(self, product: Product) -> int:
-        """The columns of a product's dense operand."""
+        """Return the number of columns of a product's dense operand."""
         return int(np.prod(concrete(product.dense.shape, self.features), dtype=np.int64))
 
     def _fastest(self, columns: Any, offsets: Any, given: Pattern, widths: Sequence[int]) -> Pattern:
-        """The pattern whose products take the least time in all: with long rows cut into runs, or whole."""
+        """Return the pattern with the lowest total time of its products: with long rows cut into runs, or whole."""
         candidates = {"no": given}
         if given.runs is not None:
             whole = Pattern.of(columns, offsets.astype(self.index), given.shape[1], self.arrays, self.csr, None)
@@ -97,7 +97,7 @@ class CusparseEngine(ArrayEngine):
         return candidates[best]
 
     def _milliseconds(self, pattern: Pattern, entries: int, n: int) -> float:
-        """What a product takes with a matrix of ones, in the fastest way for each of its parts."""
+        """Return the milliseconds of a product with a matrix of ones, in the fastest way for each of its parts."""
         from engines.libraries.cusparse_matrix import Way, timed
 
         matrix = pattern.matrix(cupy.ones(entries, np.float32))
@@ -106,7 +106,7 @@ class CusparseEngine(ArrayEngine):
         return timed([any_way], lambda _: matrix @ dense)[any_way]
 
     def _filled(self, product: Product) -> list[Matrix]:
-        """A product's matrix for each side, for which cuSPARSE has done what it does beforehand."""
+        """Return a product's matrix for each side, after cuSPARSE's preparation of each."""
         made = super()._filled(product)
         for matrix in made:
             for part in (matrix.rows, matrix.runs):
@@ -118,8 +118,8 @@ class CusparseEngine(ArrayEngine):
     def resolved_options(self) -> dict[str, Any]:
         """Return what the phase *tune* chose.
 
-        An option is a list where matrices, numbers of features or sides of the graph differ, in the order in which
-        ``explain`` shows them. Options left open are left out if nothing was multiplied.
+        The value of an option is a list if matrices, numbers of features or sides of the graph differ. Its order is
+        that in which ``explain`` shows them. Options left open are omitted if nothing was multiplied.
         """
         made = getattr(self, "choices", None)
         ways = [choice.way for choice in made.made.values()] if made else []
@@ -134,7 +134,7 @@ class CusparseEngine(ArrayEngine):
         return {name: values[0] if len(set(values)) == 1 else values for name, values in chosen.items()}
 
     def explain(self) -> str:
-        """Which path each stage takes, and how cuSPARSE multiplies."""
+        """Return the implementation of each stage and the ways of cuSPARSE as text."""
         chosen = [
             f"  {rows:,} x {columns:,} with {choice.entries:,} entries times {n} columns: {choice}"
             for (_, (rows, columns), n), choice in self.choices.made.items()
@@ -142,7 +142,7 @@ class CusparseEngine(ArrayEngine):
         return "\n".join([super().explain(), *(f"  {line}" for line in self.splits), *chosen])
 
     def told(self, stage: Any) -> str:
-        """The path of one stage."""
+        """Return the implementation of one stage as text."""
         if stage.name in self.products:
             return super().told(stage)
         return "kernels that CuPy generates, one a formula, and its reductions"

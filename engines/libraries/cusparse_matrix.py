@@ -1,9 +1,9 @@
-"""Products of a CSR matrix and dense features by cuSPARSE's generic routines, in every way that cuSPARSE offers.
+"""Products of a CSR matrix and dense features with cuSPARSE's generic routines, in every way that cuSPARSE offers.
 
-Which way is fastest depends on the matrix and on the number of features, by up to a factor of three. :class:`Choices`
-times all of them on the matrix at hand and keeps the fastest.
+The fastest way depends on the matrix and on the number of features, by up to a factor of three. :class:`Choices` times
+all ways on the given matrix and keeps the fastest.
 
-Importing this loads cuSPARSE, which a machine without a GPU need not have.
+Importing this module loads cuSPARSE, which may be missing on a machine without a GPU.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Array: TypeAlias = Any  # cupy.ndarray
 Order = Literal["row", "column"]
 Guard = Literal["none", "first", "all"]
 
-# Of cusparse.h and library_types.h; CuPy has no names for them.
+# Constants of cusparse.h and library_types.h that CuPy does not define.
 _FLOAT32 = 0  # CUDA_R_32F
 _ORDERS: dict[Order, int] = {"column": 1, "row": 2}  # CUSPARSE_ORDER_COL, CUSPARSE_ORDER_ROW
 _MATRIX_ALGORITHMS = {1: 4, 2: 6, 3: 12}  # CUSPARSE_SPMM_CSR_ALG1, 2, 3
@@ -35,22 +35,23 @@ _ONE, _ZERO = np.array(1.0, np.float32), np.array(0.0, np.float32)
 
 
 class PreprocessUnavailable(RuntimeError):
-    """cuSPARSE has no such routine, or refused to analyse the matrix."""
+    """cuSPARSE does not have the routine, or refused to analyse the matrix."""
 
 
 UNSUPPORTED = (cusparse.CuSparseError, PreprocessUnavailable, cupy.cuda.memory.OutOfMemoryError)
-ROUNDS = 5  # timings of each way, in turns
-# Of matrices with fewer entries only the plainest ways are tried. A product takes no longer than its launches there,
-# and cuSPARSE of CUDA 13.0 accessed invalid addresses in one of the other ways for a graph of one vertex (H100).
+ROUNDS = 5  # timings of each way, interleaved
+# Below this number of entries only the plainest ways are tried. Such products take no longer than their launch, and
+# cuSPARSE of CUDA 13.0 accessed invalid addresses in one of the other ways for a graph of one vertex (H100).
 FEW_ENTRIES = 1 << 14
-LONG_MS = 50.0  # a way that takes longer is timed twice only
+LONG_MS = 50.0  # a slower way is timed only twice
 
 
 class Way(NamedTuple):
     """One way to compute a product.
 
-    ``routine``: SpMV takes one feature, SpMM any number. ``algorithm``: of CSR, 1 to 3 (SpMV: 1 or 2). ``order``: how
-    SpMM reads the dense operand and writes the result. ``preprocess``: cuSPARSE analyses the matrix once beforehand.
+    ``routine``: SpMV takes one feature, SpMM any number. ``algorithm``: the CSR algorithm, 1 to 3 (SpMV: 1 or 2).
+    ``order``: the storage order in which SpMM reads the dense operand and writes the result. ``preprocess``: cuSPARSE
+    analyses the matrix once beforehand.
     """
 
     routine: Literal["SpMM", "SpMV"]
@@ -64,7 +65,7 @@ class Way(NamedTuple):
 
 
 def all_ways(features: int) -> tuple[Way, ...]:
-    """Every way to multiply with ``features`` columns. Preprocessing has no effect on SpMM algorithm 2."""
+    """Return every way to multiply with ``features`` columns. Preprocessing has no effect on SpMM algorithm 2."""
     orders: tuple[Order, ...] = ("row", "column") if features > 1 else ("row",)
     ways = [Way("SpMM", *one) for one in itertools.product((1, 2, 3), orders, (False, True))]
     ways = [way for way in ways if not (way.algorithm == 2 and way.preprocess)]
@@ -75,7 +76,7 @@ def all_ways(features: int) -> tuple[Way, ...]:
 
 @dataclass
 class _Ready:
-    """What cuSPARSE keeps for one way and width: a descriptor of the matrix and a work space."""
+    """The state that cuSPARSE keeps for one way and width: a matrix descriptor and a workspace."""
 
     matrix: int
     buffer: Array
@@ -84,8 +85,8 @@ class _Ready:
 class CsrMatrix:
     """A CSR matrix on the device, float32 ``[rows, columns]``.
 
-    ``columns`` and ``offsets`` are int32 or int64 arrays of the device. The dense operand may hold values that are not
-    finite in rows that no entry multiplies.
+    ``columns`` and ``offsets`` are int32 or int64 arrays on the device. The dense operand may contain non-finite values
+    in rows that no entry multiplies.
     """
 
     def __init__(
@@ -108,13 +109,16 @@ class CsrMatrix:
 
     @functools.cached_property
     def unused(self) -> Array:
-        """The columns without entries, ascending."""
+        """The columns without entries, sorted."""
         used = cupy.zeros(self.shape[1], np.bool_)
         used[self._parts[1]] = True
         return cupy.flatnonzero(~used)
 
     def __matmul__(self, dense: Array) -> Array:
-        """Times ``dense [columns, n]``, float32, stored by rows: ``[rows, n]``, stored by rows, in the fastest way."""
+        """Multiply by ``dense [columns, n]``, float32, stored by rows; return ``[rows, n]``, stored by rows.
+
+        The product uses the fastest way.
+        """
         n = dense.shape[1]
         if not self.entries or not n:
             return cupy.zeros((self.shape[0], n), np.float32)
@@ -122,15 +126,15 @@ class CsrMatrix:
         return self.product(dense, choice.way, choice.guards[choice.way])
 
     def ready(self, n: int) -> None:
-        """Choose the way for ``n`` features and let cuSPARSE prepare for it, so that products need not."""
+        """Choose the way for ``n`` features and run cuSPARSE's preparation for it, before the first product."""
         if self.entries and n:
             way = self.choices.of(self, n).way
             self._prepared(way, cupy.zeros((self.shape[1], n), np.float32), cupy.zeros((self.shape[0], n), np.float32))
 
     def product(self, dense: Array, way: Way, guard: Guard = "none") -> Array:
-        """The product in a given way, from and to arrays stored by rows; other orders are converted.
+        """Return the product in a given way, from and to arrays stored by rows; other orders are converted.
 
-        ``guard``: which rows of the operand, that no entry multiplies, are 0 meanwhile.
+        ``guard``: the rows of the operand to set to 0 during the product, among those that no entry multiplies.
         """
         dense = cupy.asfortranarray(dense) if way.order == "column" else cupy.ascontiguousarray(dense)
         result = cupy.empty((self.shape[0], dense.shape[1]), np.float32, order="F" if way.order == "column" else "C")
@@ -148,14 +152,14 @@ class CsrMatrix:
     def multiply(self, dense: Array, result: Array, way: Way) -> None:
         """Queue ``result = A @ dense`` without conversions: both are stored in the order of the way.
 
-        Raises CUSparseError where cuSPARSE does not support the way.
+        Raises CUSparseError if cuSPARSE does not support the way.
         """
         ready = self._prepared(way, dense, result)
         with _Operands(way, dense, result) as (b, c):
             self._call(way, "", ready.matrix, b, c, ready.buffer)
 
     def _prepared(self, way: Way, dense: Array, result: Array) -> _Ready:
-        """The descriptor and the work space for a way, made at its first use."""
+        """Return the descriptor and the workspace for a way; they are created at its first use."""
         key = (way, dense.shape[1])
         if key not in self._ready:
             descriptor = self._descriptor()
@@ -175,7 +179,7 @@ class CsrMatrix:
         return self._descriptors[-1]
 
     def _call(self, way: Way, suffix: str, matrix: int, b: int, c: int, buffer: Array | None = None) -> int:
-        """One of cuSPARSE's calls for a product; the size of the work space where that is what was asked."""
+        """Call one of cuSPARSE's functions for a product; return the workspace size if the call queries it."""
         of_vectors = way.routine == "SpMV"
         algorithm = (_VECTOR_ALGORITHMS if of_vectors else _MATRIX_ALGORITHMS)[way.algorithm]
         operations = (_PLAIN,) if of_vectors else (_PLAIN, _PLAIN)
@@ -218,10 +222,10 @@ class _Operands:
 # the choice -----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Choice:
-    """The fastest way for a matrix and a number of features, with the milliseconds of all that were tried.
+    """The fastest way for a matrix and a number of features, with the milliseconds of every way tried.
 
-    ``refused``: the reason, for ways that cuSPARSE does not support. ``guards``: what each way needs so that operands
-    that no entry multiplies do not matter; that is part of its time.
+    ``refused``: the reason, for ways that cuSPARSE does not support. ``guards``: what each way needs so that operand
+    rows that no entry multiplies have no effect; its time includes the guard.
     """
 
     way: Way
@@ -238,19 +242,19 @@ class Choice:
 
 @dataclass
 class Choices:
-    """The choices that were made, by the structure of a matrix (its array of columns) and the number of features.
+    """The choices made, by the structure of a matrix (its array of columns) and the number of features.
 
-    ``allowed``: whether a way may be taken at all.
+    ``allowed``: whether a way may be used at all.
     """
 
     allowed: Callable[[Way], bool] = lambda way: True
     made: dict[tuple[int, tuple[int, int], int], Choice] = field(default_factory=dict)
-    _structures: dict[int, Array] = field(default_factory=dict)  # kept, so that no other array has their addresses
+    _structures: dict[int, Array] = field(default_factory=dict)  # kept, so that no other array reuses their addresses
 
     def of(self, matrix: CsrMatrix, n: int) -> Choice:
-        """The choice for products of a matrix with ``n`` features; made by timing at the first one.
+        """Return the choice for products of a matrix with ``n`` features; the first call times the ways.
 
-        Raises RuntimeError where cuSPARSE supports none of the allowed ways.
+        Raises RuntimeError if cuSPARSE supports none of the allowed ways.
         """
         columns = matrix.columns
         key = (int(columns.data.ptr), matrix.shape, n)
@@ -271,14 +275,14 @@ class Choices:
         self._structures.clear()
 
     def _ways(self, matrix: CsrMatrix, n: int) -> list[Way]:
-        """The ways to try: all that are allowed, or the plain ones among them for a matrix of few entries."""
+        """Return the ways to try: all allowed ways, or the plain ones among them for a matrix of few entries."""
         ways = [way for way in all_ways(n) if self.allowed(way)]
         plain = [way for way in ways if way.order == "row" and not way.preprocess]
         return plain if plain and matrix.entries < FEW_ENTRIES else ways
 
     def _chosen(self, matrix: CsrMatrix, n: int) -> Choice:
         dense = cupy.random.random((matrix.shape[1], n), dtype=np.float32)
-        dense[matrix.unused] = np.nan  # a rank over no out-edges, say
+        dense[matrix.unused] = np.nan  # as the rank divided by no out-edges may be
         refused: dict[Way, str] = {}
         guards: dict[Way, Guard] = {}
         for way in self._ways(matrix, n):
@@ -293,8 +297,10 @@ class Choices:
 
 
 def _guard_of(matrix: CsrMatrix, dense: Array, way: Way) -> Guard:
-    """The least guard with which a product is finite. SpMM algorithms 1 and 3 read the operand's first row for lanes
-    that have no entry, and multiply it by 0."""
+    """Return the least guard with which a product is finite.
+
+    SpMM algorithms 1 and 3 read the operand's first row in lanes that have no entry, and multiply it by 0.
+    """
     first: tuple[Guard, ...] = ("first",) if len(matrix.unused) and int(matrix.unused[0]) == 0 else ()
     for guard in ("none", *first):
         if not bool(cupy.isnan(matrix.product(dense, way, guard)).any()):
@@ -303,7 +309,7 @@ def _guard_of(matrix: CsrMatrix, dense: Array, way: Way) -> Guard:
 
 
 def timed(ways: Sequence[Way], work: Callable[[Way], object]) -> dict[Way, float]:
-    """The median milliseconds of ``work`` in every way, timed in turns after a run to warm up."""
+    """Return the median milliseconds of ``work`` in every way, timed in interleaved rounds after one warm-up run."""
     samples: dict[Way, list[float]] = {way: [] for way in ways}
     for way in ways:
         work(way)
@@ -323,9 +329,12 @@ def _milliseconds(work: Callable[[], object]) -> float:
     return float(cupy.cuda.get_elapsed_time(start, stop))
 
 
-# what CuPy has no name for --------------------------------------------------------------------------------------------
+# what CuPy does not define -----------------------------------------------------------------------------------------
 def _preprocess(routine: str, arguments: Iterable[int], buffer: int) -> None:
-    """``cusparseSpMM_preprocess`` or ``cusparseSpMV_preprocess``."""
+    """Call ``cusparseSpMM_preprocess`` or ``cusparseSpMV_preprocess``.
+
+    Raises PreprocessUnavailable if the routine is missing or fails.
+    """
     function = getattr(_library(), f"cusparse{routine}_preprocess", None)
     if function is None:
         raise PreprocessUnavailable(f"this version of cuSPARSE has no cusparse{routine}_preprocess")
@@ -341,7 +350,7 @@ def _preprocess(routine: str, arguments: Iterable[int], buffer: int) -> None:
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    """The cuSPARSE that CuPy has loaded into this process."""
+    """Return the cuSPARSE library that CuPy has loaded into this process."""
     get_cusparse_handle()
     with open("/proc/self/maps", encoding="utf-8") as maps:
         found = {line.split(maxsplit=5)[5].strip() for line in maps if "libcusparse.so" in line}

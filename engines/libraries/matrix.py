@@ -12,19 +12,22 @@ from numpy.typing import NDArray
 from harness.api import Arrays
 
 Array = Any  # of the library
-RUN = 512  # in-edges that a library sums one after another in float32; of 3,000 equal ones it would lose 7e-5
-# values [nnz], columns [nnz], offsets [rows + 1] and the shape, to what ``@`` multiplies with dense features
+RUN = 512  # in-edges summed sequentially in float32; with 3,000 equal ones the error would be 7e-5
+# from values [nnz], columns [nnz], offsets [rows + 1] and the shape, to what ``@`` multiplies with dense features
 Csr = Callable[[Array, Array, Array, tuple[int, int]], Any]
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """Where a matrix of in-edges (in CSC order) has its entries; rows of more than ``RUN`` of them (hubs) stand apart.
+    """The positions of the entries of a matrix of in-edges (in CSC order); rows of more than ``RUN`` entries (hubs) are
+    stored separately.
 
-    ``rows``: columns and offsets of every row, empty for hubs. ``kept``: the in-edges in them; None: all. ``runs``: the
-    rows of the hubs in runs of at most ``RUN`` entries, those of the in-edges ``split``. ``hubs``: their numbers;
-    ``joined``: the matrix that adds up the runs of each. cuSPARSE, and PyTorch upon it, refuse a matrix of more entries
-    than it has room for, as parallel edges of few vertices are: there are rows without entries behind its own then.
+    ``rows``: columns and offsets of every row; hub rows are empty. ``kept``: the in-edges in ``rows``; None: all.
+    ``runs``: the hub rows in runs of at most ``RUN`` entries, which are the in-edges ``split``. ``hubs``: the row
+    numbers of the hubs. ``joined``: the matrix that adds up the runs of each hub.
+
+    cuSPARSE, and therefore PyTorch, refuse a matrix with more entries than rows times columns, which parallel edges of
+    few vertices produce. Such a matrix has additional empty rows after its own.
     """
 
     csr: Csr
@@ -40,7 +43,8 @@ class Pattern:
     def of(
         cls, columns: NDArray[Any], offsets: NDArray[Any], width: int, arrays: Arrays, csr: Csr, run: int | None = RUN
     ) -> Pattern:
-        """Of columns and offsets on the host. ``run``: None where the library's sums need no splitting."""
+        """Build a pattern from columns and offsets on the host. ``run``: None if the library's sums need no
+        splitting."""
         shape = (len(offsets) - 1, width)
         degrees = np.diff(offsets)
         hubs = np.flatnonzero(degrees > run) if run else np.empty(0, np.int64)
@@ -76,7 +80,7 @@ class Pattern:
         return parts if self.joined is None else [*parts, self.joined.columns]
 
     def matrix(self, coefficient: Array) -> Matrix:
-        """With its values, one for each in-edge."""
+        """Return the matrix with its values, one for each in-edge."""
         if self.runs is None or self.hubs is None:
             return Matrix(self._csr(coefficient, *self.rows), self)
         runs = self._csr(coefficient[self.split], *self.runs)
@@ -87,21 +91,21 @@ class Pattern:
 
 
 def _with_room(offsets: NDArray[Any], width: int) -> NDArray[Any]:
-    """Offsets of rows with as many empty ones behind them as a matrix ``width`` wide needs to have room for all."""
+    """Return the offsets with additional empty rows, so that rows times ``width`` is at least the number of entries."""
     missing = -(-int(offsets[-1]) // max(1, width)) - (len(offsets) - 1)
     return np.concatenate([offsets, np.full(max(0, missing), offsets[-1])]).astype(offsets.dtype)
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """A matrix by its rows and, apart, the runs of its hubs."""
+    """A matrix of its rows and, separately, the runs of its hubs."""
 
     rows: Any
     pattern: Pattern
     runs: Any = None
 
     def __matmul__(self, dense: Array) -> Array:
-        """Times ``dense [columns, n]``: ``[rows, n]``."""
+        """Multiply by ``dense [columns, n]``; return ``[rows, n]``."""
         pattern = self.pattern
         total = (self.rows @ dense)[: pattern.shape[0]]
         if self.runs is not None:

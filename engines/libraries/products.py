@@ -1,4 +1,4 @@
-"""Recognising reductions that are sparse matrix products: a sum of ``coefficient(dst, edge) * dense(src)``."""
+"""Recognition of reductions that are sparse matrix products: a sum of ``coefficient(dst, edge) * dense(src)``."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from harness.api import EdgeReduce, Expression, Program, constant, mutable, read
 
 @dataclass(frozen=True)
 class Product:
-    """``into(v) = sum over in-edges of coefficient * dense(u)``: a scalar of constants times a value of the source."""
+    """``into(v) = sum over in-edges of coefficient * dense(u)``: a constant scalar times a value of the source."""
 
     coefficient: Expression
     dense: Expression
 
 
 def as_product(program: Program, stage: EdgeReduce) -> Product | str:
-    """The product that a reduction is, or why it is none."""
+    """Return a reduction as a product, or the reason why it is not one."""
     if stage.reducer != "sum":
         return f"{stage.name} reduces with {stage.reducer}, which is no sparse product"
     found = factors(program, stage.message)
@@ -30,17 +30,20 @@ def _spaces(node: Expression) -> set[str]:
 
 
 def of_constants(program: Program, node: Expression) -> bool:
-    """Whether a value of an arc or its destination stays the same throughout a run."""
+    """Return whether a value of an edge or its destination is constant during a run."""
     return _spaces(node) <= {"edge", "dst"} and not any(mutable(program, name) for _, name in reads(node))
 
 
 def of_source(node: Expression) -> bool:
-    """Whether a value is its source's alone."""
+    """Return whether a value depends only on the source."""
     return _spaces(node) <= {"src"}
 
 
 def factors(program: Program, node: Expression, *, vectors: bool = False) -> Product | None:
-    """A message as a coefficient times a dense value, if it is that; ``vectors``: not of scalar coefficients alone."""
+    """Return a message as a coefficient times a dense value; None if it is not such a product.
+
+    ``vectors``: allow coefficients that are not scalars.
+    """
     if of_source(node):
         return Product(constant(1.0), node)
     if (vectors or not node.shape) and of_constants(program, node):

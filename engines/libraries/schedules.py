@@ -1,4 +1,4 @@
-"""How the library peers run a program."""
+"""The schedules of the library peers."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from harness.api import ScheduleError, option
 
 @dataclass(frozen=True)
 class ScipySchedule:
-    """SciPy has no options: each stage takes the library's best path, and ``explain`` says which."""
+    """SciPy has no options: each stage takes the library's best path, which ``explain`` shows."""
 
 
 @dataclass(frozen=True)
 class CusparseSchedule:
-    """How cuSPARSE multiplies.
+    """The options of cuSPARSE's products.
 
-    Every option at its default is chosen by timing all values on the matrix and the number of features at hand, once,
-    in the phase *tune*; ``explain`` lists the times. A given value restricts the choice.
+    Options at their default are chosen by timing all values on the given matrix and number of features, once, in the
+    phase *tune*; ``explain`` lists the times. A given value restricts the choice.
     """
 
     algorithm: int = option(0, "of cuSPARSE's for CSR: 1, 2 or 3; 0: the fastest")
@@ -36,4 +36,4 @@ class CusparseSchedule:
 
 @dataclass(frozen=True)
 class TorchSchedule:
-    """PyTorch has no options: each stage takes the library's best path, and ``explain`` says which."""
+    """PyTorch has no options: each stage takes the library's best path, which ``explain`` shows."""

@@ -1,8 +1,7 @@
 """SciPy as an engine: a reduction whose message is a product with the source is a sparse matrix times dense features.
 
-Where every arc has a coefficient for each feature, the matrix is one of blocks. Everything else is NumPy in float32.
-A message that is no such product is *unsupported*: gathering messages edge by edge in Python is not what anybody would
-use SciPy for.
+If every edge has a coefficient for each feature, the matrix consists of blocks. Everything else is NumPy in float32.
+Other messages are *unsupported*: nobody would use SciPy to gather messages edge by edge in Python.
 """
 
 from __future__ import annotations
@@ -29,31 +28,31 @@ class ScipyEngine(ArrayEngine):
     deterministic = True
 
     def open(self, device: Device) -> None:
-        """NumPy's arrays."""
+        """Use NumPy's arrays."""
         self.arrays = Arrays()
 
     def csr(self, values: Any, columns: Any, offsets: Any, shape: tuple[int, int]) -> Any:
-        """SciPy's CSR array."""
+        """Return SciPy's CSR array."""
         return scipy.sparse.csr_array((values, columns, offsets), shape=shape)
 
     def other_message(self, program: Program, stage: EdgeReduce, reason: str) -> str:
-        """Blocks can be multiplied; what stands in none cannot."""
+        """Return why a message cannot be reduced; empty if it is a product of blocks."""
         return reason if as_blocks(program, stage) is None else ""
 
     def bytes_needed(self, program: Program, graph: Graph, features: int) -> int:
-        """With a column number, a place among the coefficients and a value for every entry of a block."""
+        """Return the bytes needed, with a column, a coefficient position and a value for every entry of a block."""
         entries = sum(_entries(found, features) for found in _blocks(program).values())
         return super().bytes_needed(program, graph, features) + 20 * entries * graph.num_edges
 
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
-        """Also the structure of the matrices of blocks."""
+        """Prepare also the structure of the matrices of blocks."""
         super().prepare(program, graph, features, device, phases)
         with phases("transform"):
             self._blocks = _blocks(self.program)
             self._structures = {name: self._structure(found) for name, found in self._blocks.items()}
 
     def _structure(self, found: Blocks) -> list[tuple[Pattern, Array]]:
-        """For each side, the matrix without its values, and where these are among the coefficients."""
+        """Return for each side the matrix without its values, and the positions of these among the coefficients."""
         entries = _entries(found, self.features)
         width = self.graph.num_vertices * (1 if found.outer else entries)
         wide = np.int64 if max(width, self.graph.num_edges * entries) >= 2**31 else np.int32
@@ -66,7 +65,7 @@ class ScipyEngine(ArrayEngine):
         return made
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
-        """Also the values of the matrices of blocks."""
+        """Reset also the values of the matrices of blocks."""
         super().reset(inputs, state)
         self._block_matrices = {name: self._valued(name, found) for name, found in self._blocks.items()}
 
@@ -79,7 +78,7 @@ class ScipyEngine(ArrayEngine):
         return made
 
     def reduced(self, stage: EdgeReduce, at: int) -> Array:
-        """A product with a matrix of blocks."""
+        """Return the product with a matrix of blocks."""
         found = self._blocks[stage.name]
         dense, entries = self.vertex_evaluator()(found.dense), _entries(found, self.features)
         columns = concrete(found.dense.shape, self.features) if found.outer else (entries,)
@@ -88,7 +87,7 @@ class ScipyEngine(ArrayEngine):
         return np.asarray(total.reshape(-1, entries, *(columns if found.outer else ())))
 
     def told(self, stage: Any) -> str:
-        """The path of one stage."""
+        """Return the implementation of one stage as text."""
         found = self._blocks.get(stage.name)
         if found is None:
             return super().told(stage)
@@ -96,13 +95,13 @@ class ScipyEngine(ArrayEngine):
         return f"{self.library} CSR of blocks, {kind}dense {found.dense!r})"
 
     def close(self) -> None:
-        """Drop all arrays."""
+        """Release all arrays."""
         super().close()
         self._structures, self._block_matrices = {}, {}
 
 
 def _blocks(program: Program) -> dict[str, Blocks]:
-    """The reductions of a program that are products of blocks, and no plain products."""
+    """Return the reductions of a program that are products of blocks but not plain products."""
     reductions = [stage for stage in program.stages if isinstance(stage, EdgeReduce)]
     return {s.name: found for s in reductions if (found := as_blocks(program, s)) is not None}
 

@@ -1,4 +1,4 @@
-"""PyTorch's tensors for the evaluation of expressions."""
+"""PyTorch tensors for the evaluation of expressions."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ class TorchArrays(Arrays):
         }
 
     def upload(self, values: NDArray[Any]) -> Tensor:
-        """A copy on the device."""
+        """Return a copy on the device."""
         return torch.tensor(values, device=self.device)
 
     def download(self, array: Tensor) -> NDArray[Any]:
-        """A copy on the host."""
+        """Return a copy on the host."""
         return np.array(array.cpu().numpy())
 
     def copy(self, array: Tensor) -> Tensor:
-        """A copy to write to."""
+        """Return a writable copy."""
         return array.clone()
 
     def cast(self, array: Tensor, dtype: DTypeLike) -> Tensor:
-        """The tensor in that dtype."""
+        """Return the tensor converted to a dtype."""
         return array.to(self.types[np.dtype(dtype)])
 
     def stack(self, arrays: list[Tensor]) -> Tensor:
-        """Side by side along a new axis 1."""
+        """Stack the tensors along a new axis 1."""
         return torch.stack(torch.broadcast_tensors(*arrays), 1)
 
     def over_rows(self, reducer: str, array: Tensor) -> Tensor:
-        """Over the first axis."""
+        """Reduce over the first axis."""
         match reducer:
             case "sum":
                 return array.sum(0)
@@ -57,15 +57,15 @@ class TorchArrays(Arrays):
         return array.amin(0) if reducer == "min" else array.amax(0)
 
     def normalized(self, x: Tensor, kind: str) -> Tensor:
-        """Normalised over the last axis; softmax is the library's own."""
+        """Normalise over the last axis; softmax is the library's own."""
         return torch.softmax(x, -1) if kind == "softmax" else super().normalized(x, kind)
 
     def row_sums(self, x: Tensor) -> Tensor:
-        """Sums over the last axis."""
+        """Return the sums over the last axis."""
         return x.sum(-1)
 
     def solve(self, a: Tensor, b: Tensor) -> Tensor:
-        """By Cholesky factors, all systems at once; NaN where a matrix is not positive definite."""
+        """Solve all systems at once by Cholesky factors; NaN if a matrix is not positive definite."""
         factors, met = torch.linalg.cholesky_ex(a)
         factors, columns = torch.broadcast_tensors(factors, b[:, :, None])[0], b[:, :, None]
         columns = columns.expand(len(factors), *columns.shape[1:])
@@ -73,11 +73,11 @@ class TorchArrays(Arrays):
         return torch.where((met == 0)[:, None], found, torch.nan)
 
     def invert(self, a: Tensor) -> Tensor:
-        """All matrices at once; NaN where one is singular."""
+        """Invert all matrices at once; NaN if one is singular."""
         found, met = torch.linalg.inv_ex(a)
         return torch.where((met == 0)[:, None, None], found, torch.nan)
 
     @staticmethod
     def is_bool(array: Tensor) -> bool:
-        """Whether these are truth values."""
+        """Return whether the dtype is bool."""
         return array.dtype == torch.bool

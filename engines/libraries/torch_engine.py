@@ -57,27 +57,27 @@ from harness.api import (
 
 Tensor = torch.Tensor
 IDENTITY = {"sum": 0.0, "min": float("inf"), "max": float("-inf")}
-WIDE = {4: torch.complex128, 2: torch.complex64, 1: torch.float32}  # elements of so many floats
-MOST_WIDE = 64  # floats of a row that is gathered by its elements
-SHORT = 32  # the most in-edges of a vertex for which segment_reduce, a thread each, is the fastest
+WIDE = {4: torch.complex128, 2: torch.complex64, 1: torch.float32}  # complex elements of this many floats
+MOST_WIDE = 64  # the most floats of a row that is gathered by elements
+SHORT = 32  # the most in-edges of a vertex for which segment_reduce, with a thread each, is the fastest
 
 
 @contextmanager
 def inference() -> Iterator[None]:
-    """Without gradients; memory that runs out is a MemoryError, on the device and on the processor."""
+    """Disable gradients; raise MemoryError if memory runs out on the device or on the CPU."""
     try:
         with torch.inference_mode():
             yield
     except torch.cuda.OutOfMemoryError as error:
         raise MemoryError(str(error)) from error
-    except RuntimeError as error:  # the allocator of the processor has no error of its own
+    except RuntimeError as error:  # the CPU allocator raises no error class of its own
         if "can't allocate memory" not in str(error):
             raise
         raise MemoryError(str(error)) from error
 
 
 def _silence_index_reduce(device: str) -> None:
-    """It warns once for each kind of device that its interface is young; a run is not the place for that."""
+    """Trigger and suppress PyTorch's warning, once for each kind of device, that index_reduce is in beta."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="index_reduce", category=UserWarning)
         one, where = torch.ones(1, device=device), torch.zeros(1, dtype=torch.int64, device=device)
@@ -85,7 +85,7 @@ def _silence_index_reduce(device: str) -> None:
 
 
 def gathered_wide(values: Tensor, index: Tensor) -> Tensor:
-    """``values[index]`` for float32 rows, by single elements of up to 16 bytes.
+    """Return ``values[index]`` for float32 rows, gathered by single elements of up to 16 bytes.
 
     CUDA's index_select has a fast path for numbers and none for short rows (see the module).
     """
@@ -104,20 +104,20 @@ def gathered_wide(values: Tensor, index: Tensor) -> Tensor:
 
 
 class TorchEngine(ArrayEngine):
-    """Sparse times dense, or gather and reduce; products of messages as sums of logarithms."""
+    """Sparse times dense, or gather and reduce; products of messages become sums of logarithms."""
 
     library = "torch.sparse"
 
     def open(self, device: Device) -> None:
-        """Tensors of the device, and its threads."""
+        """Select the device and set its number of threads."""
         self.on_cpu = device.kind == "cpu"
         if self.on_cpu:
             torch.set_num_threads(device.threads)
-        torch.sparse.check_sparse_tensor_invariants.disable()  # the graph's structure is checked when it is made
+        torch.sparse.check_sparse_tensor_invariants.disable()  # the graph's structure is checked when it is created
         self.arrays = TorchArrays("cpu" if self.on_cpu else f"cuda:{device.index}")
 
     def refused_device(self, device: Device) -> str:
-        """A build of PyTorch without CUDA, or a machine without a device."""
+        """Return why the device is unavailable: PyTorch was built without CUDA, or no GPU is present."""
         if device.kind == "cpu":
             return ""
         if not torch.backends.cuda.is_built():
@@ -125,26 +125,26 @@ class TorchEngine(ArrayEngine):
         return cuda_unavailable(device.index)
 
     def csr(self, values: Tensor, columns: Tensor, offsets: Tensor, shape: tuple[int, int]) -> Tensor:
-        """A sparse CSR tensor."""
+        """Return a sparse CSR tensor."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta", category=UserWarning)
-            # contiguous: CUDA's products take a repeated value for an array
+            # contiguous: CUDA's products read a broadcast value as an array
             return torch.sparse_csr_tensor(offsets, columns, values.contiguous(), shape)
 
     def rewritten(self, program: Program) -> Program:
-        """Products of messages as sums of logarithms, which no hub takes out of the range of floats."""
+        """Rewrite products of messages as sums of logarithms, which stay within the range of floats for hubs."""
         return products_as_sums(program)
 
     def other_message(self, program: Program, stage: EdgeReduce, reason: str) -> str:
-        """Every message can be gathered."""
+        """Return an empty string: every message can be gathered."""
         return ""
 
     def other_stage(self, stage: EdgeUpdate) -> str:
-        """Edge properties can be updated."""
+        """Return an empty string: edge properties can be updated."""
         return ""
 
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
-        """Everything but reverse arcs that do not exist."""
+        """Return whether the engine can run the program; only missing reverse edges are unsupported."""
         if not graph.has_reverse_edges:
             for stage in program.stages:
                 if any(space == "reverse" for space, _ in reads(stage)):
@@ -152,7 +152,7 @@ class TorchEngine(ArrayEngine):
         return super().supports(program, graph, features, device)
 
     def bytes_needed(self, program: Program, graph: Graph, features: int) -> int:
-        """Messages, and what they are made of, exist for all edges at once."""
+        """Return the bytes needed; messages and their operands exist for all edges at once."""
         most = 0
         for stage in program.stages:
             if isinstance(stage, EdgeUpdate) or (isinstance(stage, EdgeReduce) and self._gathers(program, stage)):
@@ -167,7 +167,7 @@ class TorchEngine(ArrayEngine):
         return isinstance(as_product(program, stage), str)
 
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
-        """Upload the structure; the sums of gathered messages have a matrix of their own."""
+        """Upload the structure, with a separate matrix for the sums of gathered messages."""
         with inference():
             super().prepare(program, graph, features, device, phases)
             with phases("upload"):
@@ -185,7 +185,7 @@ class TorchEngine(ArrayEngine):
             self._destinations = [self.arrays.upload(home) for home in homes]
             _silence_index_reduce(self.arrays.device)
         self._incidence: list[Any] = []
-        self._whole: list[Tensor] = []  # the same matrix with the rows of hubs in one piece, for extrema
+        self._whole: list[Tensor] = []  # the same matrix with unsplit hub rows, for extrema
         for side in self.sides if gathered else ():
             count, rows = int(side.offsets[-1]), len(side.offsets) - 1
             columns, ones = np.arange(count, dtype=self.index), torch.ones(count, device=self.arrays.device)
@@ -195,7 +195,7 @@ class TorchEngine(ArrayEngine):
                 self._whole.append(self.csr(ones, columns, offsets, (rows, count)))
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
-        """Everything to its start."""
+        """Reset all properties to their initial state."""
         with inference():
             super().reset(inputs, state)
 
@@ -205,16 +205,16 @@ class TorchEngine(ArrayEngine):
             return super().run(max_supersteps)
 
     def values(self, name: str) -> NDArray[Any]:
-        """A property in float32."""
+        """Return a property in float32."""
         with inference():
             return super().values(name)
 
     def gather(self, values: Tensor, index: Tensor) -> Tensor:
-        """Rows by their numbers."""
+        """Return the rows with the given numbers."""
         return values.index_select(0, index) if self.on_cpu else gathered_wide(values, index)
 
     def reduced(self, stage: EdgeReduce, at: int) -> Tensor:
-        """Messages of the side's in-edges, reduced by destination."""
+        """Return the messages of the side's in-edges, reduced by destination."""
         side = self.sides[at]
         messages = self.edge_evaluator(side.arcs)(stage.message)
         count = side.arcs.stop - side.arcs.start
@@ -235,19 +235,19 @@ class TorchEngine(ArrayEngine):
         return total.reshape(-1, *shape)
 
     def _segments(self, rows: Tensor, reducer: str, at: int) -> Tensor:
-        """Rows reduced by destination, one after another."""
+        """Return the rows reduced by destination, each segment sequentially."""
         return torch.segment_reduce(
             rows.contiguous(), reducer, offsets=self._offsets[at], unsafe=True, initial=IDENTITY[reducer]
         )
 
     def update(self, stage: EdgeUpdate) -> None:
-        """New values of an edge property, of all edges at once."""
+        """Compute the new values of an edge property, for all edges at once."""
         old = self._value[stage.updates]
         value = self.edge_evaluator(slice(0, self.graph.num_edges))(stage.value)
         self._value[stage.updates] = value.expand(old.shape)
 
     def told(self, stage: Any) -> str:
-        """The path of one stage."""
+        """Return the implementation of one stage as text."""
         if isinstance(stage, EdgeUpdate):
             return "torch.index_select along all edges"
         if isinstance(stage, EdgeReduce) and stage.name not in self.products:
@@ -261,8 +261,8 @@ class TorchEngine(ArrayEngine):
         return super().told(stage).replace("torch.sparse array functions", "torch functions")
 
     def close(self) -> None:
-        """Drop all tensors, and release the device's memory."""
+        """Release all tensors and the device's memory."""
         super().close()
         self._incidence, self._offsets, self._empty, self._destinations, self._whole = [], [], [], [], []
-        with contextlib.suppress(RuntimeError):  # a kernel that failed has been told of
+        with contextlib.suppress(RuntimeError):  # the failure of a kernel has already been reported
             torch.cuda.empty_cache()
