@@ -1,4 +1,4 @@
-"""Push baselines: Gunrock's and Tigr's strategies."""
+"""Push baselines: the strategies of Gunrock and Tigr."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from harness.api import EngineSpec, hookimpl
 
 @hookimpl
 def onyx_engines() -> list[EngineSpec]:
-    """Gunrock and Tigr styles."""
+    """Return the Gunrock and Tigr styles."""
     return [
         EngineSpec(
             "gunrock",

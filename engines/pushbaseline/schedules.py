@@ -1,4 +1,4 @@
-"""How the push baselines run a program."""
+"""The schedules of the push baselines."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class GunrockSchedule:
     """Gunrock's schedule.
 
     ``rebuild``: sums are rebuilt from all messages every ``rebuild`` supersteps, while the frontier has nearly all
-    arcs, and before the run ends (0: never). Extrema and sums of small whole numbers (the k-core's) do not round and
-    are not rebuilt (on a GPU exact sums are, while the frontier has nearly all arcs).
+    edges, and before the run ends (0: never). Extrema and sums of small integers (such as the k-core's) have no
+    rounding error and are not rebuilt. On a GPU exact sums are rebuilt while the frontier has nearly all edges.
 
-    ``balance`` chooses how the GPU spreads a frontier's arcs over blocks: the arcs of as many vertices as a block has
-    threads (*block*, the default), or as many vertices and arcs together for each (*merge_path*). Ranges of owners take
-    its place on the CPU, where it is refused.
+    ``balance``: how the GPU distributes a frontier's edges over blocks. *block* (the default): the edges of as many
+    vertices as a block has threads. *merge_path*: an equal number of vertices and edges together for each block. The
+    CPU uses ranges of owners instead and refuses the option.
     """
 
     rebuild: int = option(64, "supersteps between rebuilding sums that round; 0: never")
@@ -35,7 +35,7 @@ class GunrockSchedule:
 
 @dataclass(frozen=True)
 class TigrSchedule:
-    """Tigr's schedule. ``degree_bound``: the most edges of a virtual node (8 in the paper)."""
+    """Tigr's schedule. ``degree_bound``: the maximum number of edges of a virtual node (8 in the paper)."""
 
     degree_bound: int = option(8, "the most out-edges of a virtual node")
 

@@ -1,11 +1,11 @@
 """Gunrock style: advance - filter - compute over an explicit frontier (Wang et al. 2016).
 
-*Advance* visits the arcs of the sources in the frontier and combines their messages at the destinations; *filter* makes
-the next frontier out of what changed; *compute* steps vertices. Every operator is a kernel of its own, intermediate
+*Advance* visits the edges of the sources in the frontier and combines their messages at the destinations. *Filter*
+makes the next frontier from the changes. *Compute* steps vertices. Every operator is its own kernel, intermediate
 values go through memory, and only changes are propagated.
 
-On the CPU a thread owns a range of destinations and advances all the frontier's arcs into it: no atomics, which on a
-CPU are slower than anything else. Rows are vector values, as everywhere.
+On the CPU a thread owns a range of destinations and advances all of the frontier's edges into it. No atomics are
+needed, which are the slowest operation on a CPU. Rows are vector values, as in all engines.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ SMALLEST_PART = 1024  # vertices
 
 
 class GunrockCpuEngine(CpuEngine):
-    """Push, change-driven, one kernel an operator."""
+    """Push, change-driven, one kernel per operator."""
 
     schedule: GunrockSchedule
     direction = "push"
     change_driven = True
 
     def refusal(self, program: Program, graph: Graph, features: int, device: Device) -> str:
-        """Why this schedule cannot run the program; empty when it can."""
+        """Return why this schedule cannot run the program; empty if it can."""
         reason = super().refusal(program, graph, features, device)
         if reason:
             return reason
@@ -84,12 +84,12 @@ class GunrockCpuEngine(CpuEngine):
         return forms if isinstance(forms, str) else ""
 
     def narrow(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
-        """Begin with the frontier of the senders; sums that are kept have to be built first, from all vertices."""
+        """Begin with the frontier of the senders; kept sums must first be built from all vertices."""
         if self.accumulators.extrema:
             self.begin_with(stale, senders)
 
     def groups(self) -> tuple[FoldGroup, ...]:
-        """Every edge operator alone; a run of vertex steps shares one frontier, though each step is its own kernel."""
+        """Return one group per edge operator; consecutive vertex steps share a frontier, with one kernel per step."""
         groups: list[FoldGroup] = []
         for group in unfolded(self.program):
             if group.kind == "vertex" and groups and groups[-1].kind == "vertex":
@@ -99,7 +99,7 @@ class GunrockCpuEngine(CpuEngine):
         return tuple(groups)
 
     def plan(self) -> None:
-        """Advance, filter and compute in the order of the stages."""
+        """Plan advance, filter and compute in the order of the stages."""
         forms = change_driven(self.program)
         assert not isinstance(forms, str)
         self.deltas = {form.reduction.name: form for form in forms}
@@ -126,7 +126,7 @@ class GunrockCpuEngine(CpuEngine):
 
     # compute ----------------------------------------------------------------------------------------------------
     def plan_compute(self, group: FoldGroup) -> None:
-        """A kernel for every vertex step of a run; all go over the frontier of the vertices that something reached."""
+        """Add a kernel for every vertex step of a run; all of them process the frontier of dirty vertices."""
         name = self.tracking.name(group)
         self.memory.add_flags(f"dirty_{name}", True)
         for step in group.vertex_steps:
@@ -153,7 +153,7 @@ class GunrockCpuEngine(CpuEngine):
 
     # advance and filter -----------------------------------------------------------------------------------------
     def plan_advance(self, group: FoldGroup) -> None:
-        """The kernels of one edge operator."""
+        """Add the kernels of one edge operator."""
         (stage,) = group.edge_stages
         self.advanced.append(group)
         add_change_sums(self, group.edge_stages)
@@ -164,7 +164,7 @@ class GunrockCpuEngine(CpuEngine):
         self.steps.append(lambda: self.advance(group))
 
     def advance_kernel(self, group: FoldGroup, *, changes: bool) -> Kernel:
-        """Send whole messages, or their changes, from the frontier."""
+        """Build the kernel that sends whole messages, or their changes, from the frontier."""
         (stage,) = group.edge_stages
         name = f"{stage.name}_changes" if changes else stage.name
         signature = [
@@ -191,7 +191,7 @@ class GunrockCpuEngine(CpuEngine):
         return builder.finish()
 
     def advance(self, group: FoldGroup) -> None:
-        """One advance over the frontier, which the filter made of the sources that moved."""
+        """Run one advance over the frontier of the sources that moved."""
         (stage,) = group.edge_stages
         first, last = (int(end) for end in self.sides[(self.superstep_index + 1) % len(self.sides)][[0, -1]])
         rebuild, sent_edges = self.rebuilding(), self.sent_edges[stage.name]

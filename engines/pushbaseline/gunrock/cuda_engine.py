@@ -1,9 +1,9 @@
 """Gunrock style on CUDA devices: advance - filter - compute over an explicit frontier (Wang et al. 2016).
 
-*Advance* spreads the edges that leave a frontier over threads, sends the message of each, or its change, a feature at a
-time by atomic operations, and puts out where it went: a slot for every edge, empty where a minimum or maximum stayed as
-it was. *Filter* makes frontiers: of the sources that moved, and of what an advance put out, each vertex once. *Compute*
-steps the vertices of a frontier. Every operator is a kernel of its own.
+*Advance* distributes the edges that leave a frontier over threads. It sends the message of each edge, or its change,
+with one atomic operation per feature. Its output has a slot for every edge with the destination, empty if a minimum or
+maximum did not change. *Filter* makes frontiers of the sources that moved, and of the output of an advance, without
+duplicates. *Compute* steps the vertices of a frontier. Every operator is its own kernel.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ COMPUTE = """
         @visit
     }}
 """
-# A grid's threads apart, so that short frontiers are spread over all of them.
+# A thread's vertices are one grid apart, so that short frontiers are spread over all threads.
 COMPUTE_AHEAD = """
     @kernel
     const Id count = vertices_of(sizes[{at}]);
@@ -133,23 +133,23 @@ COLLECT = """
     }}
 """
 RANGE: Signature = [("first", "Id"), ("last", "Id")]
-REBUILDING, PROPAGATING = "run->over() || !run->rebuilding", "run->over() || run->rebuilding"  # or do nothing
+REBUILDING, PROPAGATING = "run->over() || !run->rebuilding", "run->over() || run->rebuilding"  # when to do nothing
 
 
 class GunrockCudaEngine(ThreadEngine):
-    """Push, change-driven, one kernel an operator."""
+    """Push, change-driven, one kernel per operator."""
 
     schedule: GunrockSchedule
     resolved: GunrockSchedule
     direction = "push"
     change_driven = True
-    # Where nearly all sources are active, whole messages are no more work than changes, and what atomic additions to
-    # hubs have lost is not carried on: ranks on an R-MAT graph were off by 4.6e-5 after 20 supersteps of changes.
+    # If nearly all sources are active, whole messages cost no more than changes, and the rounding errors of atomic
+    # additions to hubs do not accumulate: ranks on an R-MAT graph were off by 4.6e-5 after 20 supersteps of changes.
     rebuild_share = 0.9
     templates = Path(__file__).parent
 
     def refusal(self, program: Program, graph: Graph, features: int) -> str:
-        """Why this schedule cannot run the program; empty when it can."""
+        """Return why this schedule cannot run the program; empty if it can."""
         reason = super().refusal(program, graph, features)
         if reason:
             return reason
@@ -161,7 +161,8 @@ class GunrockCudaEngine(ThreadEngine):
         return resolve(self.schedule, DeviceFacts("cuda"))
 
     def own_arrays(self) -> dict[str, tuple[int, type[np.generic]]]:
-        """With the frontier, its edges' places, a slot for every edge, and the sizes of all frontiers."""
+        """Return the engine's arrays with the frontier, the positions of its edges, a slot for every edge, and all
+        frontier sizes."""
         vertices, edges = self.graph.num_vertices, self.graph.num_edges
         return super().own_arrays() | {
             "frontier": (vertices, np.uint32), "starts": (vertices, np.int64 if self.many_arcs else np.uint32),
@@ -169,7 +170,7 @@ class GunrockCudaEngine(ThreadEngine):
         }  # fmt: skip
 
     def plan(self) -> None:
-        """Advance, filter and compute in the order of the stages."""
+        """Plan advance, filter and compute in the order of the stages."""
         forms = change_driven(self.program)
         assert not isinstance(forms, str)
         self.deltas = {form.reduction.name: form for form in forms}
@@ -180,7 +181,7 @@ class GunrockCudaEngine(ThreadEngine):
         super().plan()
 
     def mappings(self) -> Sequence[Mapped]:
-        """Those of the traversals here, and of what thread engines share."""
+        """Return the access patterns of the traversals here and of those shared by thread engines."""
         from engines.pushbaseline.gunrock.cuda_walks import MAPPINGS
 
         return (*MAPPINGS, *super().mappings())
@@ -190,7 +191,7 @@ class GunrockCudaEngine(ThreadEngine):
 
     # compute ----------------------------------------------------------------------------------------------------------
     def plan_vertices(self, group: FoldGroup) -> None:
-        """Filter the vertices that something reached or changed, then step them."""
+        """Filter the vertices that were reached or changed, then step them."""
         name, at = self.tracking.name(group), self.tracking.groups.index(group)
         changed = [f"changed_{value}" for value in self.tracking.of_graph(group)]
         wanted = " || ".join([f"dirty_{name}[v]", *(f"{flag}[0]" for flag in changed)])
@@ -208,14 +209,13 @@ class GunrockCudaEngine(ThreadEngine):
         self._over_frontier(builder.finish())
 
     def _compute_builder(self, name: str, at: int, ahead: int) -> CudaKernelBuilder:
-        """A builder for a kernel over the vertices of a frontier, of which a thread reads ``ahead`` before it visits
-        any."""
+        """Return a builder for a kernel over a frontier whose threads read ``ahead`` vertices before they visit any."""
         template = COMPUTE.format(at=at) if ahead == 1 else COMPUTE_AHEAD.format(at=at, ahead=ahead)
         return self.builder(name, template, [("frontier", "ids"), ("sizes", "sizes")])
 
     # advance ----------------------------------------------------------------------------------------------------------
     def plan_reduction(self, stage: EdgeReduce) -> None:
-        """Filter the sources that moved, advance them, filter what that put out, and note what was sent."""
+        """Filter the sources that moved, advance them, filter the output, and store what was sent."""
         group = next(group for group in self.tracking.groups if stage in group.stages)
         at, flag = self.tracking.groups.index(group), f"active_{stage.name}"
         template = FILTER.format(
@@ -246,7 +246,7 @@ class GunrockCudaEngine(ThreadEngine):
         self._over_frontier(self.sent_kernel(group, at))
 
     def advance_kernel(self, stage: EdgeReduce, at: int, *, changes: bool) -> CudaKernelBuilder:
-        """Send whole messages, or their changes, from a frontier."""
+        """Return the builder of a kernel that sends whole messages, or their changes, from a frontier."""
         extremum = self.deltas[stage.name].kind == "monotone"
         reached = "taken ? v : NOWHERE" if extremum else "v"
         template = ADVANCE.format(balance=BALANCE[str(self.resolved.balance)], at=at, reached=reached)
@@ -267,7 +267,7 @@ class GunrockCudaEngine(ThreadEngine):
         return builder
 
     def reached_kernel(self, stage: EdgeReduce, at: int) -> CudaKernel:
-        """Filter what an advance put out: everything that reads it there is to be computed again."""
+        """Filter the output of an advance: flag the reached vertices in every group that reads the result."""
         signature = [*RANGE, ("output", "ids"), ("sizes", "sizes")]
         builder = self.builder(f"reached_{stage.into}", REACHED.format(at=at), signature)
         for reader in self.tracking.stale_groups(stage.into):
@@ -277,7 +277,7 @@ class GunrockCudaEngine(ThreadEngine):
         return builder.finish()
 
     def collect_kernel(self, stage: EdgeReduce) -> CudaKernel:
-        """Add the sums of changes to the accumulators that are kept."""
+        """Build the kernel that adds the sums of changes to the kept accumulators."""
         flags = [f"dirty_{self.tracking.name(reader)}" for reader in self.tracking.stale_groups(stage.into)]
         reached = " || ".join(f"{flag}[v]" for flag in flags) or "true"
         signature = [*RANGE, *((flag, "flags") for flag in flags)]
@@ -286,7 +286,7 @@ class GunrockCudaEngine(ThreadEngine):
         return builder.finish(unless=PROPAGATING)
 
     def sent_kernel(self, group: FoldGroup, at: int) -> CudaKernel:
-        """Remember what the sources of a frontier have sent."""
+        """Build the kernel that stores what the sources of a frontier have sent."""
         name, sources = self.tracking.name(group), self.tracking.sources(group)
         builder = self._compute_builder(f"sent_{name}", at, self.ahead_of(sources))
         builder.bind("src", builder.read_in("visit"), "v")

@@ -1,7 +1,7 @@
-"""Which thread has which vertex or edge of a frontier when, for the model of memory transactions.
+"""The vertex or edge of a frontier that each thread processes at each step, for the memory transaction model.
 
-Every vertex is in the frontier. A filter's blocks append in any order, but each its own vertices in theirs: the
-frontier is taken to be in the order of the vertices.
+Every vertex is in the frontier. The blocks of a filter append in any order, each block its own vertices in their order.
+The model assumes a frontier in the order of the vertices.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ FLAGS = re.compile(r"const bool keep = v < last && \((.*)\);")
 
 
 def nothing(work: Work) -> Iterator[Step]:
-    """One block writes a few values."""
+    """Yield no steps: one block writes a few values."""
     yield from ()
 
 
 def filtered(work: Work) -> Iterator[Step]:
-    """A thread a vertex; a block makes room for those kept by one atomic operation."""
+    """Yield the steps with a thread per vertex; a block reserves space for the kept vertices by one atomic
+    operation."""
     lanes = work.uniform(-(-(work.last - work.first) // WARP))
     v = work.first + WARP * lanes["unit"] + LANE
     lanes = lanes.where(v < work.last).having(v=v, next=v + 1)
@@ -45,7 +46,7 @@ def filtered(work: Work) -> Iterator[Step]:
 
 
 def advance(work: Work) -> Iterator[Step]:
-    """A block a piece of the frontier, whose edges its threads take in turn."""
+    """Yield the steps with a block per piece of the frontier, whose edges its threads take in turn."""
     graph, offsets = work.graph, work.graph.csr.offsets
     yield _sizes(work)
     pieces = _block_mapped(work) if work.captured["balance"] == "BlockMapped" else _merge_path(work)
@@ -70,7 +71,7 @@ def advance(work: Work) -> Iterator[Step]:
 
 
 def computed(work: Work) -> Iterator[Step]:
-    """A thread a vertex of the frontier."""
+    """Yield the steps with a thread per vertex of the frontier."""
     yield _sizes(work)
     lanes = work.uniform(-(-work.graph.num_vertices // WARP))
     i = WARP * lanes["unit"] + LANE
@@ -79,16 +80,16 @@ def computed(work: Work) -> Iterator[Step]:
 
 
 def _sizes(work: Work) -> Step:
-    """The size of the frontier, which every thread reads once."""
+    """Return the read of the frontier's size, which every thread does once."""
     return Step(work.everyone(), (Load("sizes", "unit", 8),))
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """Of every block: the edges ``first`` .. ``last`` - 1 of the list, the vertices ``base`` .. ``end`` - 1, and the
-    ``number`` of the piece.
+    """The work of every block: the edges ``first`` .. ``last`` - 1 of the list, the vertices ``base`` .. ``end`` - 1,
+    and the ``number`` of the piece.
 
-    Where a merge is cut into pieces: the ``cuts``, and how many vertices lie before each (``split``).
+    If a merge is cut into pieces: the ``cuts``, and the number of vertices before each (``split``).
     """
 
     first: NDArray[np.int64]
@@ -100,7 +101,7 @@ class Pieces:
     split: NDArray[np.int64] | None = None
 
     def shared(self, blocks: int) -> Pieces:
-        """With the edges of a piece dealt out to several blocks, where there are fewer pieces than ``blocks``."""
+        """Return the pieces with their edges divided among several blocks if there are fewer pieces than ``blocks``."""
         sharers = blocks // max(1, len(self.number))
         if sharers <= 1:
             return self
@@ -128,7 +129,7 @@ def _merge_path(work: Work) -> Pieces:
 
 
 def _split(work: Work, lanes: Lanes) -> Iterator[Step]:
-    """The search for the vertices before a cut: the lanes of a warp look at 32 places at once."""
+    """Yield the search for the vertices before a cut: the lanes of a warp test 32 positions at once."""
     vertices, edges = work.graph.num_vertices, work.graph.num_edges
     low, high = np.maximum(lanes["cut"] - edges, 0), np.minimum(lanes["cut"], vertices)
     going = low < high
@@ -169,7 +170,7 @@ MAPPINGS = (
             "for (Id i = threadIdx.x; i < piece.count; i += BLOCK) {",
         ),
     ),
-    Mapped(nothing, ("const Arc edges = edges_of(sizes[{at}]);", "const Id v = output[at];")),  # which stores alone
+    Mapped(nothing, ("const Arc edges = edges_of(sizes[{at}]);", "const Id v = output[at];")),  # only stores
     Mapped(
         computed,
         (

@@ -1,4 +1,4 @@
-"""Gunrock style: one schedule, an engine of its own on each kind of device."""
+"""Gunrock style: one schedule, with a separate engine for each kind of device."""
 
 from __future__ import annotations
 

@@ -11,5 +11,6 @@ if TYPE_CHECKING:
 
 
 def resolve(schedule: GunrockSchedule, device: DeviceFacts) -> GunrockSchedule:
-    """Return the schedule with every option that is None filled in; ``balance`` has no meaning on the CPU and stays."""
+    """Return the schedule with every option that is None filled in; on the CPU ``balance`` does not apply and stays
+    None."""
     return schedule if device.kind == "cpu" else replace(schedule, balance=schedule.balance or "block")

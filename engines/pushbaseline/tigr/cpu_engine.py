@@ -1,11 +1,11 @@
 """Tigr style: virtual node splitting (Sabet et al. 2018).
 
-Every vertex is split into virtual nodes of at most ``degree_bound`` out-edges, which makes the units of work alike; in
-every superstep every virtual node pushes along its edges. There is no change-driven form.
+Every vertex is split into virtual nodes of at most ``degree_bound`` out-edges, which makes the units of work similar in
+size. Every virtual node pushes along its edges in every superstep. There is no change-driven form.
 
-On the CPU a thread owns a range of destinations, and the virtual nodes of the edges that end there: what is split is a
-vertex's run of edges with each owner. Edges of a virtual node are consecutive (the GPU strides them so that loads
-coalesce, which means nothing to a cache line). Rows are vector values, as everywhere.
+On the CPU a thread owns a range of destinations, and the virtual nodes of the edges that end there: a vertex's range of
+edges with each owner is split. Edges of a virtual node are consecutive. (The GPU strides them so that loads coalesce,
+which has no benefit for cache lines.) Rows are vector values, as in all engines.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ for e in range(at(node_first, n), at(node_first, n) + at(node_degree, n)):
 
 @dataclass(frozen=True)
 class VirtualNodes:
-    """Virtual nodes, owner by owner: the source and the run of CSR positions of each, all int64.
+    """Virtual nodes, grouped by owner: the source and the range of CSR positions of each, all int64.
 
-    ``bounds[p] .. bounds[p + 1]`` are owner p's.
+    Those of owner p are ``bounds[p] .. bounds[p + 1]``.
     """
 
     bounds: NDArray[np.int64]
@@ -58,7 +58,7 @@ class VirtualNodes:
     degree: NDArray[np.int64]
 
     def between(self, runs: HubRuns, first: int, last: int) -> dict[str, NDArray[np.int64]]:
-        """The arguments of a push from the virtual nodes of the sources ``first .. last``."""
+        """Return the arguments of a push from the virtual nodes of the sources ``first .. last``."""
         starts, ends = [], []
         for t, (low, high) in enumerate(pairwise(self.bounds)):
             mine = self.source[low:high]
@@ -72,7 +72,7 @@ def split(graph: Graph, owners: int, bound: int) -> VirtualNodes:
     """Split every vertex's edges with each owner into virtual nodes of at most ``bound`` edges."""
     count = graph.num_vertices
     cuts = owned_edges(graph.csr.offsets, graph.csr.neighbours, owner_bounds(graph.csc.offsets, owners))
-    cuts = cuts.reshape(count, owners + 1).T.reshape(-1)  # owner by owner
+    cuts = cuts.reshape(count, owners + 1).T.reshape(-1)  # grouped by owner
     first, last = cuts[: owners * count], cuts[count:]
     pieces = -(-(last - first) // bound)
     run = np.repeat(np.arange(owners * count), pieces)
@@ -89,11 +89,11 @@ class TigrCpuEngine(CpuEngine):
     direction = "push"
 
     def groups(self) -> tuple[FoldGroup, ...]:
-        """Every stage in a kernel of its own."""
+        """Return one group, and hence one kernel, per stage."""
         return unfolded(self.program)
 
     def plan(self) -> None:
-        """Clear, push, step."""
+        """Plan clear, push and step in the order of the stages."""
         nodes = split(self.graph, self.threads, self.schedule.degree_bound)
         for name in ("source", "first", "degree"):
             self.memory.add(f"node_{name}", getattr(nodes, name))
@@ -111,7 +111,7 @@ class TigrCpuEngine(CpuEngine):
                 self.plan_push(group, nodes)
 
     def plan_push(self, group: FoldGroup, nodes: VirtualNodes) -> None:
-        """The kernels and the step of one edge reduction."""
+        """Plan the kernels and the step of one edge reduction."""
         (stage,) = group.edge_stages
         self.add_kernel(fill_kernel(self.program, stage, self.layout))
         self.add_kernel(self.push_kernel(group))
@@ -119,7 +119,7 @@ class TigrCpuEngine(CpuEngine):
         runs = [nodes.between(self.runs, int(side[0]), int(side[-1])) for side in self.sides]
 
         def step() -> None:
-            heard = (self.superstep_index + 1) % len(self.sides)  # where sides alternate, the other one
+            heard = (self.superstep_index + 1) % len(self.sides)  # the other side, if sides alternate
             first, last = (int(end) for end in self.sides[heard][[0, -1]])
             self.call(f"clear_{stage.into}", len(self.bounds) - 1, bounds=self.bounds)
             self.call(stage.name, self.threads, **runs[heard])
@@ -128,7 +128,7 @@ class TigrCpuEngine(CpuEngine):
         self.steps.append(step)
 
     def push_kernel(self, group: FoldGroup) -> Kernel:
-        """Send the message of every edge of every virtual node."""
+        """Build the kernel that sends the message of every edge of every virtual node."""
         (stage,) = group.edge_stages
         signature = [
             *HUB_ARGUMENTS, ("node_source", "i64"), ("node_first", "i64"), ("node_degree", "i64"),

@@ -1,9 +1,9 @@
-"""Tigr style on CUDA devices: a thread pushes along the edges of one virtual node, a feature at a time (Sabet et al.
+"""Tigr style on CUDA devices: a thread pushes along the edges of one virtual node, one feature at a time (Sabet et al.
 2018).
 
-All virtual nodes push in every superstep; sums, minima and maxima are atomic, one operation a feature and edge. As in
-the original, whoever reads a sum leaves it blank for the next superstep. Extrema live on, and as in the original's
-traversals every virtual node looks whether its vertex has moved before it goes along its edges.
+All virtual nodes push in every superstep. Sums, minima and maxima are atomic, with one operation per feature and edge.
+As in the original, the last reader of a sum clears it for the next superstep. Extrema are kept. As in the original's
+traversals, every virtual node tests whether its vertex has moved before it processes its edges.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from harness.api import Mapped
 
-# Every virtual node has an edge. Where a loop might have none, what its messages read of the source would be read after
-# the bounds of its edges are known, and not with them.
+# Every virtual node has at least one edge. In a loop that may have none, the source values of the messages would be
+# loaded after the bounds of the edges are known, and not together with them.
 PUSH = """
     @kernel
     for (Id n = first + thread_of_grid(); n < last; n += threads_of_grid()) {{
@@ -51,21 +51,21 @@ class TigrCudaEngine(ThreadEngine):
     templates = Path(__file__).parent
 
     def refusal(self, program: Program, graph: Graph, features: int) -> str:
-        """Why this schedule cannot run the program; empty when it can."""
+        """Return why this schedule cannot run the program; empty if it can."""
         if int(self._parts(graph).sum()) >= 1 << 32:
             return f"numbers of virtual nodes take 32 bits, and degree_bound={self.schedule.degree_bound} makes more"
         return super().refusal(program, graph, features)
 
     def bytes_needed(self) -> int:
-        """Device memory, with the virtual nodes."""
+        """Return the bytes of device memory, with the virtual nodes."""
         return super().bytes_needed() + NODE_BYTES * int(self._parts(self.graph).sum())
 
     def _parts(self, graph: Graph) -> NDArray[np.int64]:
-        """The number of virtual nodes of every vertex."""
+        """Return the number of virtual nodes of every vertex."""
         return -(-graph.out_degrees // self.schedule.degree_bound)
 
     def transform(self) -> dict[str, NDArray[Any]]:
-        """Split: the source of every virtual node, and which part of its edges it has (both uint32)."""
+        """Return the source of every virtual node, and the number of its part of the source's edges (both uint32)."""
         parts = self._parts(self.graph)
         ends = np.concatenate([[0], np.cumsum(parts)])
         heard = [self.sides[(side + 1) % len(self.sides)] for side in range(len(self.sides))]
@@ -75,13 +75,14 @@ class TigrCudaEngine(ThreadEngine):
         return {"node_source": source, "node_part": part}
 
     def mappings(self) -> Sequence[Mapped]:
-        """Those of the traversals here, and of what thread engines share."""
+        """Return the access patterns of the traversals here and of those shared by thread engines."""
         from engines.pushbaseline.tigr.cuda_walks import MAPPINGS
 
         return (*MAPPINGS, *super().mappings())
 
     def groups(self) -> tuple[FoldGroup, ...]:
-        """Steps of vertices in a row in one kernel, as what they hand on needs no global memory; else one a stage."""
+        """Return one group per stage; consecutive vertex steps share a kernel, so that no values pass through global
+        memory."""
         found: list[FoldGroup] = []
         for group in super().groups():
             if found and found[-1].kind == group.kind == "vertex":
@@ -91,7 +92,7 @@ class TigrCudaEngine(ThreadEngine):
         return tuple(found)
 
     def plan(self) -> None:
-        """Clear, push and step in the order of the stages."""
+        """Plan clear, push and step in the order of the stages."""
         forms = change_driven(self.program)
         self.extrema = set() if isinstance(forms, str) else {f.reduction.name for f in forms if f.kind == "monotone"}
         self.reductions = [stage for stage in self.program.stages if isinstance(stage, EdgeReduce)]
@@ -101,13 +102,14 @@ class TigrCudaEngine(ThreadEngine):
         super().plan()
 
     def _mover(self) -> FoldGroup | None:
-        """The group of vertex steps that writes what messages read from their sources; None where several do."""
+        """Return the group of vertex steps that writes what messages read from their sources; None if there are
+        several."""
         read = {name for stage in self.reductions for space, name in reads(stage) if space == "src"}
         writers = [g for g in self.tracking.groups if any(read & set(step.writes) for step in g.vertex_steps)]
         return writers[0] if len(writers) == 1 else None
 
     def _last_reader(self, stage: EdgeReduce) -> str:
-        """The last of the vertex steps after a reduction that read it; none where others read it as well."""
+        """Return the last vertex step that reads a reduction; empty if other stages read it, or it is an output."""
         readers = [s for s in self.program.stages if stage.into in {name for _, name in reads(s)}]
         after = self.program.stages[self.program.stages.index(stage) :]
         own = {s.name for group in self.tracking.groups for s in group.vertex_steps}
@@ -115,7 +117,7 @@ class TigrCudaEngine(ThreadEngine):
         return readers[-1].name if fits and stage.into not in self.program.outputs else ""
 
     def plan_reduction(self, stage: EdgeReduce) -> None:
-        """Push the message of every edge of every virtual node, into accumulators that somebody has cleared."""
+        """Push the message of every edge of every virtual node into accumulators that are already cleared."""
         signature = [
             ("first", "Id"), ("last", "Id"), ("node_source", "ids"), ("node_part", "ids"), ("out_offsets", "arcs"),
             ("out_neighbours", "ids"),
@@ -138,10 +140,10 @@ class TigrCudaEngine(ThreadEngine):
         self.launches.append(Launch(builder.finish(), "virtual nodes", 1))
 
     def plan_vertices(self, group: FoldGroup) -> None:
-        """All vertices take the steps of a group, and clear the sums that nobody reads after them."""
+        """Add the kernel that applies a group's steps to all vertices, and clears the sums that are dead after them."""
         builder = self.vertices_builder(group, changed="changed" if self.only_extrema else "")
         if group is self.mover:
-            # where sides alternate, the one that is updated first has yet to be heard
+            # if sides alternate, the messages of the side that is updated first have not been pushed yet
             unheard = " || run->superstep + 1 < run->sides" if self.program.control.alternate else ""
             builder.blocks["visit"].line(f"{builder.argument(self._moved(), 'flag')}[v] = changed{unheard};")
         steps = {step.name for step in group.vertex_steps}
@@ -151,6 +153,7 @@ class TigrCudaEngine(ThreadEngine):
         self.add_vertices(builder, group)
 
     def _moved(self) -> str:
-        """The array of flags: which vertices have moved in the last superstep that updated them; all at the start."""
+        """Return the name of the flags of vertices that moved in the last superstep that updated them; all are set at
+        the start."""
         assert self.mover is not None
         return f"active_{self.tracking.name(self.mover)}"

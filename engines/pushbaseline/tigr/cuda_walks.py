@@ -1,4 +1,4 @@
-"""Which thread has which edge of a virtual node when, for the model of memory transactions."""
+"""The edge of a virtual node that each thread processes at each step, for the memory transaction model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WARP = 32
 
 
 def push(work: Work) -> Iterator[Step]:
-    """A thread a virtual node; consecutive parts of a vertex read consecutive edges."""
+    """Yield the steps with a thread per virtual node; consecutive parts of a vertex read consecutive edges."""
     bound, graph = work.number("bound"), work.graph
     lanes = work.uniform(-(-(work.last - work.first) // WARP))
     n = work.first + WARP * lanes["unit"] + np.arange(WARP)

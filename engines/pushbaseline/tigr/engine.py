@@ -1,4 +1,4 @@
-"""Tigr style: one schedule, an engine of its own on each kind of device."""
+"""Tigr style: one schedule, with a separate engine for each kind of device."""
 
 from __future__ import annotations
 
