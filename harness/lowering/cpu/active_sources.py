@@ -1,4 +1,4 @@
-"""The sources that have moved and what they last propagated: flags, counts and copies for each group of stages."""
+"""Track active sources and the values that they last propagated: flags, counts and copies for each group of stages."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from harness.lowering.cpu.step_engine import StepEngine
 
 
 class ActiveSources:
-    """The active sources of an engine, whose steps ask and tell what has been propagated; see
-    :mod:`harness.lowering.cpu.frontier` for the kernels.
+    """Active sources of an engine; :mod:`harness.lowering.cpu.frontier` has the kernels.
 
-    ``arcs``: how many leave the active sources of a group (by its name), as counted at the end of the superstep before.
-    ``counted``: active sources and their arcs that another kernel has counted by the way.
+    ``arcs``: for each group, by name, the number of edges that leave its active sources, counted at the end of the
+    previous superstep.
+    ``counted``: active sources and their edges that another kernel has already counted.
     """
 
     def __init__(self, engine: StepEngine) -> None:
         self.engine = engine
         self.bounds = balanced_bounds(engine.graph.csr.offsets, 0, engine.graph.num_vertices, engine.threads)
-        self.sent: dict[str, tuple[str, ...]] = {}  # the properties whose propagated values are kept
-        self.updates: list[FoldGroup] = []  # edge updates with sources of their own
+        self.sent: dict[str, tuple[str, ...]] = {}  # properties whose propagated values are kept
+        self.updates: list[FoldGroup] = []  # edge updates that track sources of their own
         self.reset()
 
     def reset(self) -> None:
-        """Forget what was counted."""
+        """Discard all counts."""
         self.arcs: dict[str, int] = {}
         self.counted: dict[str, tuple[int, int]] = {}
 
     def plan(
         self, group: FoldGroup, *, marks: Mapping[str, Sequence[str]] | None = None, visits: str = "", arcs: bool = True
     ) -> None:
-        """Arrays and kernels that track the sources of a group."""
+        """Add the arrays and kernels that track the sources of a group."""
         engine, memory = self.engine, self.engine.memory
         name = engine.tracking.name(group)
         memory.add_flags(f"active_{name}", False)
@@ -55,8 +55,10 @@ class ActiveSources:
     def count(
         self, group: FoldGroup, *, flag: str = "active", bounds: NDArray[np.int64] | None = None
     ) -> tuple[int, int]:
-        """How many sources (of some parts) are active, or otherwise flagged, for a group, and how many arcs leave
-        them."""
+        """Count the sources with a flag, by default the active ones, of a group, and the edges that leave them.
+
+        ``bounds``: count only in these parts.
+        """
         bounds = self.bounds if bounds is None else bounds
         parts, pairs = len(bounds) - 1, self.engine.memory.arrays["pairs"]
         stem = "count" if flag == "active" else f"count_{flag}"
@@ -64,8 +66,10 @@ class ActiveSources:
         return int(pairs[: 2 * parts : 2].sum()), int(pairs[1 : 2 * parts : 2].sum())
 
     def count_moved(self, groups: Sequence[FoldGroup]) -> None:
-        """At the end of a superstep: the sources that are active for the groups, and their arcs for the next one; so
-        for edge updates, unless any change at all makes their sources active."""
+        """Count, at the end of a superstep, the sources that are active for the groups, and their edges.
+
+        The counts are for the next superstep. Edge updates are counted too, unless any change activates their sources.
+        """
         for group in (*groups, *(update for update in self.updates if self.engine.tracking.sent(update))):
             counted = self.counted.pop(self.engine.tracking.name(group), None)
             active, arcs = counted if counted is not None else self.count(group)
@@ -73,13 +77,13 @@ class ActiveSources:
             self.arcs[self.engine.tracking.name(group)] = arcs
 
     def mark(self, group: FoldGroup) -> None:
-        """Mark what the active sources reach, and note that they have propagated the values they have now."""
+        """Flag the vertices that active sources reach, and record the current values of these sources as propagated."""
         self.engine.call(f"mark_{self.engine.tracking.name(group)}", len(self.bounds) - 1, bounds=self.bounds)
 
     def all_propagated(
         self, group: FoldGroup, *, first: int = 0, last: int | None = None, but: Sequence[str] = ()
     ) -> None:
-        """Note that every source (of ``first..last``) has propagated the values it has now (of all but some)."""
+        """Record that the sources ``first..last`` have propagated their current values, except those of ``but``."""
         name = self.engine.tracking.name(group)
         arrays, count = self.engine.memory.arrays, self.engine.graph.num_vertices
         arrays[f"active_{name}"][first:last] = False
@@ -91,7 +95,7 @@ class ActiveSources:
                 arrays[f"sent_{name}_{source}"][part] = current[part]
 
     def begin_with(self, group: FoldGroup, senders: NDArray[np.bool_]) -> None:
-        """Only ``senders`` are active for a group; all others have propagated what they have now."""
+        """Make only ``senders`` active for a group; all other sources have propagated their current values."""
         self.all_propagated(group)
         name = self.engine.tracking.name(group)
         self.engine.memory.set_flags(f"active_{name}", senders)

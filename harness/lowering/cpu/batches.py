@@ -1,11 +1,11 @@
-"""Flagged vertices in batches, so that what they need from memory is asked for before their turn comes.
+"""Process flagged vertices in batches that prefetch their data.
 
-A front of few vertices reads rows that lie anywhere: a vertex waits for where its edges lie, then for their ends, then
-for the rows of those, and what it does with them is a branch that nobody foresees, so the processor does not get to the
-next vertex meanwhile. Here a batch of vertices asks for all of the first, then for all of the second, and so on, and
-each then finds what it needs. A pushing superstep of BFS on the highways of the world (8 sources, 2,000 active vertices
-on the average, one thread) takes 0.09 ms to send its messages instead of 0.14; batches of 16 take 1.1 times as long as
-those of 64, those of 128 as long.
+A sparse frontier reads rows at scattered addresses. Each vertex waits for its edge offsets, then for the neighbours,
+then for their rows; unpredictable branches keep the processor from starting the next vertex meanwhile. Here a batch of
+vertices prefetches all offsets, then all neighbours, and so on, before any vertex is processed. A pushing superstep of
+BFS on the highways of the world (8 sources, 2,000 active vertices on average, one thread) takes 0.09 ms instead of
+0.14 ms to send its messages. Batches of 16 take 1.1 times as long as batches of 64; batches of 128 take as long as
+those of 64.
 """
 
 # mypy: allow-untyped-calls, allow-untyped-decorators, no-warn-return-any
@@ -34,9 +34,9 @@ from harness.lowering.cpu.flags import (
 )
 from harness.lowering.cpu.row_types import NumbaType
 
-BATCH = 64  # vertices at least, if there are as many: whole blocks of flags are taken until there are
-SPARSE = 8  # vertices for each flagged one, at least, for a batch to ask: nearer ones the processor fetches by itself
-FIRST_EDGES = 8  # of a vertex, whose ends are asked for ahead; the vertices of a batch must not ask for all of a hub's
+BATCH = 64  # minimum number of vertices, if that many exist; whole blocks of flags are taken until it is reached
+SPARSE = 8  # minimum number of vertices per flagged one for a batch to prefetch; the hardware prefetches denser ones
+FIRST_EDGES = 8  # of a vertex, whose ends are prefetched; prefetching all edges of a hub would cost too much
 
 
 def flagged_batches(
@@ -50,10 +50,10 @@ def flagged_batches(
     depth: int = 4,
     take: bool = True,
 ) -> str:
-    """As :func:`harness.lowering.cpu.flags.flagged_loop`, batch by batch.
+    """Return a loop as :func:`harness.lowering.cpu.flags.flagged_loop` does, split into batches.
 
-    ``ahead``: what is asked for before the body has its turn, if few vertices are flagged, in rounds, each of which all
-    vertices of a batch go through before the next one, as it reads what the one before has asked for.
+    ``ahead``: rounds of prefetches that precede the body if few vertices are flagged. All vertices of a batch complete
+    a round before the next one, which reads what the previous round prefetched.
     """
     head, stop, found, sparse, i = (f"{item}_{part}" for part in ("head", "stop", "found", "sparse", "i"))
 
@@ -79,7 +79,7 @@ def flagged_batches(
 # Compiled ---------------------------------------------------------------------------------------------------------
 @compiled
 def batch_room(typingctx: Any) -> Typed:
-    """Where a batch lies: room on the stack for as many vertices as a batch can have."""
+    """Allocate a batch on the stack, with space for its maximum number of vertices."""
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
         return builder.ptrtoint(cgutils.alloca_once(builder, INT64, size=BATCH + BLOCK), INT64)
@@ -93,7 +93,7 @@ def _member(builder: ir.IRBuilder, batch: ir.Value, i: ir.Value) -> ir.Value:
 
 @compiled
 def batched(typingctx: Any, batch: NumbaType, i: NumbaType) -> Typed:
-    """The i-th vertex of a batch."""
+    """Return the i-th vertex of a batch."""
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
         return builder.load(_member(builder, *args), typ=INT64)
@@ -103,7 +103,7 @@ def batched(typingctx: Any, batch: NumbaType, i: NumbaType) -> Typed:
 
 @compiled
 def put(typingctx: Any, batch: NumbaType, i: NumbaType, vertex: NumbaType) -> Typed:
-    """Make a vertex the i-th one of a batch."""
+    """Set the i-th vertex of a batch."""
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> None:
         builder.store(args[2], _member(builder, *args[:2]))
@@ -113,8 +113,10 @@ def put(typingctx: Any, batch: NumbaType, i: NumbaType, vertex: NumbaType) -> Ty
 
 @njit(nogil=True, error_model="numpy")  # pragma: no cover - compiled
 def next_batch(flags: int, blocks: int, batch: int, head: int, stop: int, take: bool) -> tuple[int, int, bool]:
-    """Put the next flagged vertices from ``head`` on into a batch; how many there are, where the next batch begins, and
-    whether they lie far apart. ``take``: clear their flags."""
+    """Fill a batch with the next flagged vertices from ``head`` on.
+
+    Return their number, the start of the next batch, and whether they are sparse. ``take``: clear their flags.
+    """
     found, block, last = 0, head >> BLOCK_BITS, (stop + BLOCK - 1) >> BLOCK_BITS
     while found < BATCH:
         block = next_block(blocks, block, last)

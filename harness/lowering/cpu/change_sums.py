@@ -1,11 +1,12 @@
 """Sums of changes, which a push collects apart from the accumulators that they correct.
 
-A change is small beside the accumulator of its vertex. Added one by one, each change is rounded to the precision of the
-accumulator, or lost in it; these errors grow with the in-degree and with the number of supersteps since the accumulator
-was last rebuilt. So changes are pushed into rows of their own, ``change_<accumulator>``, and a kernel adds each row to
-its accumulator once a superstep. What that addition rounds off stays in the row (Fast2Sum: Dekker 1971), so an
-accumulator and its row together do not drift: on PageRank of ten published graphs (float64 oracle, tolerance 1e-6) the
-largest error in any superstep fell from 4e-4 to 1e-5; summing all messages in every superstep has up to 7e-6.
+A change is small compared to the accumulator of its vertex. If each change is added directly, it is rounded to the
+precision of the accumulator, or lost. These errors grow with the in-degree and with the number of supersteps since the
+last rebuild of the accumulator. Therefore changes are pushed into rows of their own, ``change_<accumulator>``, and a
+kernel adds each row to its accumulator once per superstep. The rounding error of that addition stays in the row
+(Fast2Sum: Dekker 1971), so the sum of an accumulator and its row does not drift. On PageRank of ten published graphs
+(float64 oracle, tolerance 1e-6) the largest error in any superstep fell from 4e-4 to 1e-5; summing all messages in
+every superstep has up to 7e-6.
 """
 
 from __future__ import annotations
@@ -39,14 +40,19 @@ for i in range(v * {stride}, (v + 1) * {stride}):
 
 
 def change_prefix(engine: CpuEngine, stage: EdgeReduce) -> str:
-    """Return the prefix of the array that changes of a reduction are pushed into: ``change_``, or ``vertex_`` (the
-    accumulator itself) where the reduction does not round."""
+    """Return the prefix of the array into which changes of a reduction are pushed.
+
+    It is ``change_``, or ``vertex_`` (the accumulator itself) if the reduction does not round.
+    """
     return "change_" if stage.reducer == "sum" and engine.accumulators.round else "vertex_"
 
 
 def add_change_sums(engine: CpuEngine, stages: Sequence[EdgeReduce]) -> None:
-    """Add the kernels that clear accumulators; of each sum that rounds, add the rows of changes, float32 in the layout
-    of the accumulator, and the kernel that adds them to it at every vertex that a change has reached."""
+    """Add the kernels that clear accumulators.
+
+    For each sum that rounds, also add the rows of changes, float32 in the layout of the accumulator, and the kernel
+    that adds them to the accumulator at every vertex that a change has reached.
+    """
     for stage in stages:
         prefix = change_prefix(engine, stage)
         engine.add_kernel(fill_kernel(engine.program, stage, engine.layout, prefixes=("vertex_", prefix)))
@@ -58,7 +64,7 @@ def add_change_sums(engine: CpuEngine, stages: Sequence[EdgeReduce]) -> None:
 
 
 def collect_changes(engine: CpuEngine, stages: Sequence[EdgeReduce]) -> None:
-    """Add to the accumulators what this superstep's changes add up to."""
+    """Add the sums of this superstep's changes to the accumulators."""
     for stage in stages:
         if change_prefix(engine, stage) == "change_":
             engine.call(f"collect_{stage.into}", len(engine.bounds) - 1, bounds=engine.bounds)

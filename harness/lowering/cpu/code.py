@@ -1,4 +1,4 @@
-"""Blocks of generated code: lines with indentation, and the values that are known where they run."""
+"""Blocks of generated code: lines with indentation, and the values that are known in them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Kind: TypeAlias = Literal["scalar", "row", "matrix"]
 class Value:
     """A lowered value.
 
-    A scalar or a row is a variable (``text``); ``lanes`` is the row's length. A matrix lies in memory: row i is the
-    ``lanes`` floats of ``array`` from ``text + i * stride`` on, ``rows`` of them.
+    A scalar or a row is a variable (``text``); ``lanes`` is the row's length. A matrix is in memory: row i is the
+    ``lanes`` floats of ``array`` from ``text + i * stride`` on, and there are ``rows`` of them.
     """
 
     kind: Kind
@@ -26,7 +26,7 @@ class Value:
     array: str = ""
 
     def row_start(self, index: str) -> str:
-        """Where row ``index`` of a matrix starts."""
+        """Return the start of row ``index`` of a matrix."""
         return f"{self.text} + {index} * {self.stride}"
 
 
@@ -35,10 +35,10 @@ class Block(Lines[Value]):
     """Lines of Python."""
 
     def inner(self, lines: list[str]) -> Self:
-        """Append lines one step deeper: the start of a loop's body."""
+        """Append lines one level deeper: the start of a loop's body."""
         self.lines += [f"    {line}" for line in lines]
         return self
 
     def text(self, indent: int) -> str:
-        """The lines, indented by ``indent`` steps of four blanks; ``pass`` when there are none."""
+        """Return the lines, indented by ``indent`` levels of four spaces; ``pass`` if there are none."""
         return "\n".join("    " * indent + line for line in self.lines or ["pass"])

@@ -1,8 +1,9 @@
-"""The kernels of an edge update: edges get new values from their ends, their own and their reverse's old values.
+"""Kernels of an edge update: new edge values from the end vertices, the edge's own and its reverse's old values.
 
-They go by source, whose properties are read once a row. Where all arcs pair, rows of CSR and CSC list the same
-vertices: the j-th out-arc of the one is the reverse of the j-th in-arc of the other. Values that a pull gathers lie in
-the order of the CSC, so there a row's reverse edges lie side by side, and its own go to other rows.
+The kernels iterate over sources and read the properties of a source once per row. If all edges pair, rows of CSR and
+CSC list the same vertices: the j-th out-edge in a CSR row is the reverse of the j-th in-edge in the same CSC row.
+Values that a pull gathers are stored in CSC order, in which the reverse edges of a row are contiguous and its own edges
+are in other rows.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ for e in range(at(out_offsets, u), at(out_offsets, u + 1)):
 
 @dataclass(frozen=True)
 class UpdateKernels:
-    """Makes the kernels of one edge update for an engine whose edge properties lie in ``order`` (csc or csr)."""
+    """Generate the kernels of one edge update for an engine whose edge properties are in ``order`` (csc or csr)."""
 
     tracking: Tracking
     group: FoldGroup
@@ -62,30 +63,36 @@ class UpdateKernels:
 
     @property
     def stage(self) -> EdgeUpdate:
-        """The update."""
+        """Return the update."""
         (stage,) = self.group.stages
         assert isinstance(stage, EdgeUpdate)
         return stage
 
     @property
     def reads_reverse(self) -> bool:
-        """Whether it reads what it updates from the reverse edge, whose old value must then outlive the step."""
+        """Return whether the update reads what it writes from the reverse edge.
+
+        The old values must then outlive the step.
+        """
         return self.tracking.reads_own_reverse(self.group)
 
     @property
     def reads_itself(self) -> bool:
-        """Whether what it updates makes rows of itself dirty."""
+        """Return whether a change of what the update writes makes rows of the same update dirty."""
         return any(reader is self.group for reader, _ in self.tracking.edge_readers(self.stage.updates))
 
     def everything(self) -> Kernel:
-        """New values of all edges into the second buffer ``next_<order>_<property>``."""
+        """Return the kernel that writes new values of all edges to the second buffer ``next_<order>_<property>``."""
         builder = self._builder(self.stage.name)
         self._compute(builder, f"next_{self.order}_", keep=True)
         return builder.finish()
 
     def changes(self) -> Kernel:
-        """New values of the edges of dirty rows that move: in place, or into the second buffer where their old values
-        are read from the reverse edges; then :meth:`commit` has to follow."""
+        """Return the kernel that writes new values of edges of dirty rows, if they moved.
+
+        It writes in place, or to the second buffer if old values are read from the reverse edges; :meth:`commit` must
+        then follow.
+        """
         name = self.tracking.name(self.group)
         builder = self._builder(f"{name}_changes", dirty=f"dirty_{name}")
         builder.flags(f"dirty_{name}")
@@ -95,7 +102,7 @@ class UpdateKernels:
         return builder.finish()
 
     def commit(self) -> Kernel:
-        """Copies the edges of fresh rows that moved from the second buffer."""
+        """Return the kernel that copies the moved edges of fresh rows from the second buffer."""
         stage, far = self.stage, f"far_{self.stage.name}"
         signature = [("bounds", "i64"), ("out_offsets", "offsets"), (far, "flag")]
         row = COMMITTED_ROW.format(far=far, own=self._own())
@@ -146,8 +153,10 @@ class UpdateKernels:
         return builder
 
     def _compute(self, builder: KernelBuilder, prefix: str, *, keep: bool) -> None:
-        """Store new values; under change tracking only of edges that move, with what that makes dirty. ``keep``: the
-        other edges' values have to be stored as well."""
+        """Store new values; under change tracking only of edges that moved, and set the flags that this requires.
+
+        ``keep``: the values of the other edges must be stored too.
+        """
         stage, body = self.stage, builder.blocks["edge"]
         value = constants_by_source(self.tracking.program, stage.value)
         new = builder.mapping.detached(value)
@@ -178,7 +187,9 @@ class UpdateKernels:
             body.line("else:").inner(still.lines)
 
     def _share_of_tolerance(self, builder: KernelBuilder) -> str:
-        """A variable that holds the tolerance divided by the number of factors of the products that an edge is in."""
+        """Declare the tolerance divided by the number of factors of the products that contain an edge; return the
+        variable.
+        """
         margin, offsets = builder.mapping.fresh("margin"), builder.argument("in_offsets", "offsets")
         reverse = any(
             reader.edge_stages and "reverse" in spaces
@@ -189,8 +200,10 @@ class UpdateKernels:
         return margin
 
     def _flags(self, builder: KernelBuilder) -> list[str]:
-        """What an edge that moves sets at those who read it: at the row of the edge for which it is read, in the vertex
-        that owns the row."""
+        """Return the flags that a moved edge sets for its readers.
+
+        A flag belongs to the row of the edge for which the value is read, at the vertex that owns the row.
+        """
         lines = []
         for reader, spaces in self.tracking.edge_readers(self.stage.updates):
             name = self.tracking.name(reader)

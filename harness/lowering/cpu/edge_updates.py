@@ -1,4 +1,4 @@
-"""Edge updates as steps of a superstep: of all edges, or of the rows in which something that they read has moved."""
+"""Edge updates as steps of a superstep: of all edges, or of the rows whose inputs have moved."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from harness.lowering.cpu.step_engine import StepEngine
 from harness.lowering.edge_order import places
 from harness.lowering.layout import aligned_zeros
 
-DENSE_SHARE = 0.6  # of the arcs; from there on one pass over all costs less than a pass and copying what moved
+DENSE_SHARE = 0.6  # of the edges; from this share on, one pass over all is cheaper than a pass and copying what moved
 
 
 class EdgeUpdates:
     """One edge update of an engine.
 
     All values are computed from those before the step, so there are two buffers. A step over all edges writes every
-    value of the second one, and the two change places. A step over dirty rows writes only edges that move into the
-    second buffer, and they are copied at once: between steps the first buffer holds every edge's value, the second
-    nothing that is read.
+    value to the second buffer, and the two buffers swap. A step over dirty rows writes only edges that moved to the
+    second buffer, and they are copied at once. Between steps the first buffer holds the value of every edge, and the
+    second holds nothing that is read.
     """
 
     def __init__(self, engine: StepEngine, active_sources: ActiveSources, group: FoldGroup) -> None:
@@ -73,7 +73,7 @@ class EdgeUpdates:
         self.engine.edges += self.engine.graph.num_edges
 
     def changes(self) -> None:
-        """Update the edges of dirty rows, or all where those are most."""
+        """Update the edges of dirty rows, or all edges if most are in dirty rows."""
         engine = self.engine
         if engine.superstep_index == 0:
             self.active_sources.all_propagated(self.group)  # all rows are dirty
@@ -94,6 +94,6 @@ class EdgeUpdates:
 
     def _run(self, kernel: str) -> None:
         engine, parts = self.engine, len(self.bounds) - 1
-        engine.workers = engine.threads  # there may be many rows though few sources are active
+        engine.workers = engine.threads  # there may be many dirty rows although few sources are active
         engine.call(kernel, parts, bounds=self.bounds)
         engine.moved += int(engine.memory.arrays["counts"][:parts].sum())

@@ -1,4 +1,4 @@
-"""What engines on the CPU share: legality, compiling, arrays, the run loop. Traversals are each engine's own."""
+"""The part that CPU engines share: legality, compilation, arrays, the run loop. Each engine defines its traversals."""
 
 from __future__ import annotations
 
@@ -49,25 +49,25 @@ if TYPE_CHECKING:
     from harness.graph import Graph
 
 Step = Callable[[], None]
-# Of the arcs. Whole messages are then no more work than changes, and these are as large as what they change, so that
-# their sums round as much: ranks on email-Enron were off by 2.3e-5 in supersteps in which 0.98 of the arcs were active.
+# Of the edges. Whole messages are then no more work than changes, whose sums round as much: ranks on email-Enron were
+# off by 2.3e-5 in supersteps in which 0.98 of the edges were active.
 REBUILD_SHARE = 0.9
-FEW = 4096  # active sources and their arcs, at most: a second thread starts in 3 us, in which one does some 100 of them
+FEW = 4096  # at most, active sources plus their edges: starting a second thread takes 3 us, or some 100 of them
 
 
 class CpuEngine(Engine):
     """A schedule on the CPU: a list of steps, one for each kernel of a superstep.
 
-    A subclass defines :meth:`plan`, which adds kernels (:meth:`add_kernel`) and steps; a step adds the arcs it visits
-    to ``self.edges``, and the sources it finds moved (or active) to ``self.moved``.
+    A subclass defines :meth:`plan`, which adds kernels (:meth:`add_kernel`) and steps. A step adds the number of edges
+    that it visits to ``self.edges``, and the number of sources that it finds moved (or active) to ``self.moved``.
     """
 
-    deterministic = True  # parts and the order within them depend on the number of threads alone; nothing is atomic
+    deterministic = True  # parts and their order depend only on the number of threads; there are no atomic operations
     feature_aware = True
     change_driven = False
     direction: Direction = "pull"
     accumulators = KeptAccumulators()
-    rebuild_every = 0  # supersteps between building kept accumulators anew; 0: none are kept, or never
+    rebuild_every = 0  # supersteps between rebuilds of kept accumulators; 0: none are kept, or they are never rebuilt
 
     resolved: Any  # the schedule with every option filled in
     program: Program
@@ -81,20 +81,21 @@ class CpuEngine(Engine):
 
     # contract ---------------------------------------------------------------------------------------------------
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
-        """Whether the program can run under this schedule on this graph."""
+        """Return whether the program can run under this schedule on this graph."""
         program = separated(products_as_sums(program))
         reason = self.refusal(program, graph, features, device)
         return No(reason) if reason else Yes(self.bytes_needed(program, graph, features, device))
 
     def refusal(self, program: Program, graph: Graph, features: int, device: Device) -> str:
-        """Why not; empty when it can."""
+        """Return why the program cannot run; empty if it can."""
         if device.kind != "cpu":
             return f"this engine has no {device.kind} code yet"
         return unsupported(program, graph, features, change_driven=self.change_driven, tracks_edges=True)
 
     def bytes_needed(self, program: Program, graph: Graph, features: int, device: Device) -> int:
-        """An estimate of the arrays beside the graph: every property once, what changes four times (present, next,
-        sent, and before the superstep that is measured)."""
+        """Estimate the bytes of the arrays beside the graph: every property once, a changing one four times (current,
+        next, sent, and before the measured superstep).
+        """
         layout = Layout(features)
         size = {"vertex": graph.num_vertices, "edge": graph.num_edges, "graph": 1}
         copies = {"state": 4, "temporary": 1, "input": 1, "builtin": 1}
@@ -106,7 +107,7 @@ class CpuEngine(Engine):
         )
 
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
-        """Plan, lower, compile, allocate."""
+        """Plan, lower and compile the program, and allocate its arrays."""
         watches, multiplied = watched(program), factors(program)
         criterion, share = Criterion.of(program), propagated_share(program)
         program = separated(products_as_sums(program))
@@ -131,7 +132,7 @@ class CpuEngine(Engine):
                 propagated_share=share,
             )  # fmt: skip
             self.plan()
-            # without the schedule: what does not change the code must not compile it again
+            # without the schedule: a schedule that generates the same code must not compile it again
             self.source = module_source(f"{type(self).__name__}, k = {features}", self.kernels)
         with phases("compile"):
             self._functions = {kernel.name: compiled(kernel, features) for kernel in self.kernels}
@@ -151,7 +152,7 @@ class CpuEngine(Engine):
         return Movement(criterion, self.program, self.layout, self.memory, self.graph.num_vertices, self.threads)
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
-        """Everything to its start."""
+        """Set the whole state to the start of a run."""
         self.memory.reset(inputs, state or {})
         self.rebuild_every = self.accumulators.rebuild_every(state or {})
         self.superstep_index = 0
@@ -168,8 +169,9 @@ class CpuEngine(Engine):
                 self.active_sources.all_propagated(group)
 
     def begin_with(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
-        """What engines that can :meth:`narrow` do: only ``stale`` vertices are dirty, only ``senders`` active, and
-        nothing has been reduced yet."""
+        """Begin a run, for engines that can :meth:`narrow`: only ``stale`` vertices are dirty, only ``senders`` are
+        active, and nothing has been reduced yet.
+        """
         self.narrowed, self.active = True, int(np.count_nonzero(stale | senders))
         arrays = self.memory.arrays
         for name in arrays:
@@ -208,11 +210,11 @@ class CpuEngine(Engine):
         return statistics
 
     def values(self, name: str) -> NDArray[np.generic]:
-        """A property, unpadded."""
+        """Return a property without padding."""
         return self.memory.values(name)
 
     def explain(self) -> str:
-        """The schedule, the kernels, the fast paths that were missed and why, and the generated source."""
+        """Return the schedule, the kernels, the fast paths that were missed and why, and the generated source."""
         lines = [schedule_text(self, f", {self.threads} threads")]
         for group in self.tracking.groups:
             lines.append(f"kernel {self.tracking.name(group)}: {', '.join(stage.name for stage in group.stages)}")
@@ -220,17 +222,19 @@ class CpuEngine(Engine):
         return "\n".join(lines) + f"\n\n{self.source}"
 
     def missed(self) -> list[str]:
-        """Fast paths that this schedule does not take here, each with its reason."""
+        """Return the fast paths that this schedule does not take here, each with its reason."""
         return []
 
     def close(self) -> None:
-        """Drop all arrays; there are none when prepare was never called."""
+        """Drop all arrays; :meth:`prepare` need not have been called."""
         if hasattr(self, "memory"):
             self.memory.arrays.clear()
 
     # for subclasses ---------------------------------------------------------------------------------------------
     def resolve(self) -> Any:
-        """Return the schedule with every option filled in; nothing is lowered yet. By default the schedule itself."""
+        """Return the schedule with every option filled in, before anything is lowered. The default is the schedule
+        itself.
+        """
         return self.schedule
 
     def resolved_options(self) -> Mapping[str, Any]:
@@ -239,34 +243,39 @@ class CpuEngine(Engine):
 
     @abstractmethod
     def groups(self) -> tuple[FoldGroup, ...]:
-        """The stages in kernels."""
+        """Return the stages of each kernel."""
 
     @abstractmethod
     def plan(self) -> None:
         """Add kernels and steps."""
 
     def keeps_sent(self, program: Program) -> bool:
-        """Whether what was last propagated to reductions is kept: where there is a tolerance to hold changes against,
-        or messages are made of differences."""
+        """Return whether the values last propagated to reductions are kept, to compare changes with a tolerance or to
+        make messages of differences.
+        """
         forms = change_driven(program) if self.direction == "push" and self.change_driven else ()
         differences = isinstance(forms, str) or any(form.kind != "monotone" for form in forms)
         return program.control.tolerance is not None or differences
 
     def measures(self, criterion: Criterion) -> bool:
-        """Whether movement is measured: counting the vertices that moved by more than the tolerance decides the same
-        in the norm *max*, where every vertex is computed anew in every superstep."""
+        """Return whether movement is measured.
+
+        In the norm *max*, if every vertex is recomputed in every superstep, it is enough to count the vertices that
+        moved by more than the tolerance.
+        """
         return self.change_driven or criterion.norm == "sum"
 
     def has_settled(self) -> bool:
-        """Whether the run may end, no source being active any more: every side was updated, and accumulators agree."""
+        """Return whether the run may end when no source is active: every side was updated, and accumulators agree."""
         every_side = self.superstep_index >= len(self.sides)
         return self.program.control.settles and every_side and self.confirmed()
 
     def rebuilding(self) -> bool:
         """Return whether this superstep rebuilds kept accumulators from all messages.
 
-        It does in the first superstep (of each side) unless the run was narrowed, every ``rebuild_every`` supersteps,
-        to confirm that the run has settled, and while active sources have ``REBUILD_SHARE`` of the arcs.
+        It does so in the first superstep (of each side) unless the run was narrowed, every ``rebuild_every``
+        supersteps, to confirm that the run has settled, and while active sources have at least ``REBUILD_SHARE`` of the
+        edges.
         """
         turn = self.superstep_index // len(self.sides)
         first = turn == 0 and not self.narrowed
@@ -283,9 +292,10 @@ class CpuEngine(Engine):
     def confirmed(self) -> bool:
         """Return whether a run in which no source is active has settled.
 
-        It has once a superstep that rebuilds accumulators moves nothing. What such a superstep moves is propagated as
-        changes: fresh sums of float32 may move within their rounding for ever (PageRank on email-Enron, 8 features,
-        tolerance 1e-6: 124 supersteps, where rebuilding in all that follow has not settled after 200).
+        It has settled once a superstep that rebuilds accumulators moves nothing. What such a superstep moves is
+        propagated as changes: recomputed float32 sums may move within their rounding error indefinitely (PageRank on
+        email-Enron, 8 features, tolerance 1e-6: 124 supersteps; a run that rebuilds in all later supersteps has not
+        settled after 200).
         """
         if not self.change_driven or self.rebuild_every == 0 or self.rebuilt:
             return True
@@ -294,11 +304,11 @@ class CpuEngine(Engine):
 
     @property
     def kernels(self) -> Sequence[Kernel]:
-        """The kernels of this plan."""
+        """Return the kernels of this plan."""
         return tuple(self._kernels.values())
 
     def add_kernel(self, kernel: Kernel) -> None:
-        """Add a kernel to the module. Raises EngineFailure when two stages lead to kernels of one name."""
+        """Add a kernel to the module. Raises EngineFailure if two stages lead to kernels with the same name."""
         if kernel.name in self._kernels:
             raise EngineFailure(f"{self.program.name}: two kernels are called {kernel.name!r}; rename a stage")
         self._kernels[kernel.name] = kernel
@@ -312,7 +322,7 @@ class CpuEngine(Engine):
 
     @property
     def bounds(self) -> NDArray[np.int64]:
-        """The parts of the vertices that this superstep updates."""
+        """Return the parts of the vertices that this superstep updates."""
         return self.sides[self.superstep_index % len(self.sides)]
 
     def _side_bounds(self) -> list[NDArray[np.int64]]:
@@ -324,17 +334,17 @@ class CpuEngine(Engine):
 
     @property
     def ids(self) -> str:
-        """The kind of the graph's vertex ids, as an argument of a kernel."""
+        """Return the kind of the graph's vertex ids, as an argument of a kernel."""
         return "ids32" if self.graph.csr.neighbours.dtype == np.uint32 else "ids64"
 
     def bind_edges(
         self, builder: KernelBuilder, stages: Sequence[Stage], order: Literal["csc", "csr"], sent_to: str = ""
     ) -> None:
-        """Edge properties at edge ``e`` of the block "edge", in either order, and those of its reverse; ``sent_to``: as
-        well as what was last propagated to that group.
+        """Bind edge properties at edge ``e`` of the block "edge", in either order, and those of its reverse.
 
-        Where all arcs pair, rows of CSR and CSC list the same vertices, so in either order the reverse of the edge at
-        position e is at position ``reverse[e]``, the CSC's edge ids.
+        ``sent_to``: also bind the values last propagated to that group. If all edges pair, rows of CSR and CSC list the
+        same vertices, so in either order the reverse of the edge at position e is at position ``reverse[e]``, the CSC's
+        edge ids.
         """
         builder.bind("edge", "edge", "e", f"{order}_")
         builder.bind("sent_edge", "edge", "e", f"sent_{sent_to}_")
@@ -346,12 +356,12 @@ class CpuEngine(Engine):
 
     # steps that most engines take -------------------------------------------------------------------------------
     def plan_update(self, group: FoldGroup) -> None:
-        """The kernels of an edge update, by row of sources; see :class:`EdgeUpdates`."""
+        """Add the kernels of an edge update, by row of sources; see :class:`EdgeUpdates`."""
         updates = EdgeUpdates(self, self.active_sources, group)
         self.steps.append(updates.changes if self.change_driven else updates.everything)
 
     def plan_vertices(self, group: FoldGroup) -> None:
-        """A kernel for a group of vertex steps."""
+        """Add a kernel for a group of vertex steps."""
         kernel = vertex_kernel(self.tracking, group, self.layout, feature_aware=self.feature_aware)
         self.add_kernel(kernel)
         if self.change_driven:
@@ -364,7 +374,7 @@ class CpuEngine(Engine):
         self.steps.append(step)
 
     def plan_graph(self, stage: GraphReduce) -> None:
-        """A kernel for a reduction over the graph. Under change tracking a new value makes its readers stale."""
+        """Add a kernel for a reduction over the graph. Under change tracking a new value makes its readers stale."""
         self.add_kernel(graph_kernel(self.program, stage, self.layout, feature_aware=self.feature_aware))
         whole = balanced_bounds(self.graph.csc.offsets, 0, self.graph.num_vertices, self.threads)
         stride = self.layout.stride(stage.value.shape)

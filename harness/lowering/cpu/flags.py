@@ -1,18 +1,19 @@
-"""Flags of vertices on two levels: finding the few that are set does not cost a pass over all.
+"""Flags of vertices on two levels, so that finding a few set flags needs no pass over all.
 
-A flag is a byte, ``<name>[v]``; a byte of the second level, ``<name>_blocks[v // 64]``, stands for the 64 flags of one
-cache line: where it is False, none of them is set (where it is True, none has to be). A scan looks at eight bytes at
-once, of the second level first: with nothing set it costs an eighth of a byte for every 64 vertices, 0.5 us for half a
-million.
+A flag is a byte, ``<name>[v]``. A byte of the second level, ``<name>_blocks[v // 64]``, stands for the 64 flags of one
+cache line: if it is False, none of them is set; if it is True, some may be. A scan reads eight bytes at once, of the
+second level first. If nothing is set, it costs one load of eight bytes for every 512 vertices: 0.5 us for half a
+million vertices.
 
-Queues of vertices would do as well, but flags keep the order of the vertices, in which sums are taken and hubs cut into
-runs, whatever the number of threads; they need no atomic operations, cannot overflow, and a superstep in which nearly
-all flags are set costs no more than without the second level.
+Queues of vertices would also work. Flags, however, keep the order of the vertices, in which sums are taken and hubs
+are split into runs, for any number of threads. They need no atomic operations, cannot overflow, and a superstep in
+which nearly all flags are set costs no more than without the second level.
 
-A kernel's template goes over the flags that are set, in ascending order, with :func:`flagged_loop`, and each is cleared
-before its vertex has its turn, which may set it again; ``raise_flag(<name>, <name>_blocks, v)`` sets one. Two threads
-may not clear flags of one block at once, nor one clear what others set: kernels only set flags of other arrays than the
-one that they clear, or of the vertex that they work on. A block that a part does not hold as a whole keeps its byte.
+A kernel's template visits the set flags in ascending order with :func:`flagged_loop`. Each flag is cleared before its
+vertex is processed, which may set it again; ``raise_flag(<name>, <name>_blocks, v)`` sets one. No two threads may clear
+flags of one block at the same time, and no thread may clear flags that others set. Kernels therefore set only flags of
+other arrays than the one that they clear, or of the vertex that they process. A block that is only partly in a part
+keeps its second-level byte.
 """
 
 # mypy: allow-untyped-calls, allow-untyped-decorators, no-warn-return-any
@@ -34,20 +35,20 @@ from harness.lowering.cpu.row_types import NumbaType
 
 BLOCK = 64  # flags: a cache line
 BLOCK_BITS = 6
-WORD = 8  # blocks looked at together
+WORD = 8  # blocks read together
 ALL = np.uint64(2**64 - 1)
 Typed = tuple[Signature, Callable[..., ir.Value]]
 
 
 def blocks_of(name: str) -> str:
-    """The name of the second level of some flags."""
+    """Return the name of the second level of some flags."""
     return f"{name}_blocks"
 
 
 def flag_arrays(count: int, value: bool) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Flags of ``count`` vertices, all ``value``: bool[count] and their second level, bool[ceil(count / 64)].
+    """Return flags of ``count`` vertices, all ``value``: bool[count] and their second level, bool[ceil(count / 64)].
 
-    Both start on cache lines and may be read, as zeros, up to the end of their last one.
+    Both arrays start on cache lines and are readable, as zeros, to the end of their last cache line.
     """
     return _lines(count, value), _lines(-(-count // BLOCK), value)
 
@@ -60,12 +61,12 @@ def _lines(count: int, value: bool) -> NDArray[np.bool_]:
 
 
 def raised(flags: str, v: str) -> str:
-    """The line that sets a flag."""
+    """Return the line that sets a flag."""
     return f"raise_flag({flags}, {blocks_of(flags)}, {v})"
 
 
 def every_vertex(item: str, body: str, *, first: str = "bounds[t]", last: str = "bounds[t + 1]", depth: int = 4) -> str:
-    """A loop over the vertices ``first .. last``, to stand ``depth`` blanks deep in a template.
+    """Return a loop over the vertices ``first .. last``, indented ``depth`` spaces for a template.
 
     ``body``: lines, indented from 0 on.
     """
@@ -82,7 +83,7 @@ def flagged_loop(
     depth: int = 4,
     take: bool = True,
 ) -> str:
-    """As :func:`every_vertex`, over those whose flag is set, in ascending order. ``take``: clear what is found."""
+    """Return a loop like :func:`every_vertex` over flagged vertices, ascending. ``take``: clear found flags."""
     block, bits, head, stop = (f"{item}_{part}" for part in ("block", "bits", "head", "stop"))
     flags_at, blocks_at = f"place_of({flags})", f"place_of({blocks_of(flags)})"
     read = f"take_flags({flags_at}, {blocks_at}" if take else f"flagged_in({flags_at}"
@@ -103,20 +104,20 @@ while True:
 
 
 def placed(head: str, body: str, inner: int, depth: int) -> str:
-    """The head of a loop and its body, ``inner`` blanks deeper; the first line's own indentation is the template's."""
+    """Return the head of a loop and its body, ``inner`` spaces deeper; the template indents the first line."""
     lines = [*head.splitlines(), *(" " * inner + line for line in body.splitlines() if line.strip())]
     return ("\n" + " " * depth).join(lines)
 
 
-# Compiled. What loops call takes the places of arrays in memory: handing over arrays counts references, 33 ns a call.
+# Compiled. Loops pass the addresses of arrays: passing arrays counts references, 33 ns a call.
 BYTE, INT64 = ir.IntType(8), ir.IntType(64)
 FLAGS = ir.VectorType(BYTE, BLOCK)
-compiled: Any = intrinsic  # takes the typing context beside what the functions below are called with
+compiled: Any = intrinsic  # takes the typing context in addition to the arguments of the calls below
 
 
 @compiled
 def place_of(typingctx: Any, array: NumbaType) -> Typed:
-    """Where the first element of an array lies."""
+    """Return the address of the first element of an array."""
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
         return builder.ptrtoint(address(context, builder, types.int64(array, types.int64), [args[0], INT64(0)]), INT64)
@@ -126,7 +127,7 @@ def place_of(typingctx: Any, array: NumbaType) -> Typed:
 
 @compiled
 def word_at(typingctx: Any, place: NumbaType) -> Typed:
-    """Eight flags as one uint64, the first one lowest."""
+    """Return eight flags as one uint64, the first one lowest."""
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
         return builder.load(builder.inttoptr(args[0], INT64.as_pointer()), align=1, typ=INT64)
@@ -136,7 +137,7 @@ def word_at(typingctx: Any, place: NumbaType) -> Typed:
 
 @compiled
 def bits_at(typingctx: Any, place: NumbaType) -> Typed:
-    """The 64 flags of a block as the bits of one uint64, the first one lowest."""
+    """Return the 64 flags of a block as the bits of one uint64, the first one lowest."""
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
         flags = builder.load(builder.inttoptr(args[0], FLAGS.as_pointer()), align=1, typ=FLAGS)
@@ -162,7 +163,7 @@ clear_flags = _clearing(FLAGS)
 
 @compiled
 def lowest_bit(typingctx: Any, word: NumbaType) -> Typed:
-    """The number of the lowest bit that is set in a uint64; there has to be one."""
+    """Return the number of the lowest set bit of a uint64, which must not be 0."""
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
         return builder.cttz(args[0], ir.IntType(1)(1))
@@ -172,7 +173,7 @@ def lowest_bit(typingctx: Any, word: NumbaType) -> Typed:
 
 @compiled
 def raise_flag(typingctx: Any, flags: NumbaType, blocks: NumbaType, v: NumbaType) -> Typed:
-    """Set the flag of vertex ``v``; threads may set one at once, as they all write True."""
+    """Set the flag of vertex ``v``. Several threads may set one at the same time, because all write True."""
     check_array("raise_flag", flags, v)
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
@@ -188,7 +189,7 @@ def raise_flag(typingctx: Any, flags: NumbaType, blocks: NumbaType, v: NumbaType
 
 @njit(nogil=True, error_model="numpy")  # pragma: no cover - compiled
 def next_block(blocks: int, block: int, last: int) -> int:
-    """The first block from ``block`` on that the second level says has flags set; ``last`` if there is none."""
+    """Return the first block from ``block`` on whose second-level byte is set; ``last`` if there is none."""
     while block < last:
         word = word_at(blocks + block)  # with up to 7 bytes beyond the last block, which are zeros
         if word != 0:
@@ -199,7 +200,7 @@ def next_block(blocks: int, block: int, last: int) -> int:
 
 @njit(nogil=True, error_model="numpy")  # pragma: no cover - compiled
 def flagged_in(flags: int, block: int, first: int, last: int) -> Any:
-    """The flags of a block as bits, without those of vertices outside ``first .. last``."""
+    """Return the flags of a block as bits, without those of vertices outside ``first .. last``."""
     start = block << BLOCK_BITS
     bits = bits_at(flags + start)
     if start < first:
@@ -211,7 +212,10 @@ def flagged_in(flags: int, block: int, first: int, last: int) -> Any:
 
 @njit(nogil=True, error_model="numpy")  # pragma: no cover - compiled
 def take_flags(flags: int, blocks: int, block: int, first: int, last: int) -> int:
-    """As :func:`flagged_in`; they are cleared, and the second level if the block is in ``first .. last`` as a whole."""
+    """Return the bits of :func:`flagged_in` and clear these flags.
+
+    The second-level byte is cleared if the whole block is in ``first .. last``.
+    """
     start = block << BLOCK_BITS
     bits = flagged_in(flags, block, first, last)
     if start >= first and start + BLOCK <= last:

@@ -1,4 +1,4 @@
-"""Frontiers under change tracking: counting flagged sources and their arcs, and noting what was propagated."""
+"""Frontiers under change tracking: count flagged sources and their edges, and record what was propagated."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ MARK = """for e in range(at({side}_offsets, u), at({side}_offsets, u + 1)):
 def count_kernel(
     tracking: Tracking, group: FoldGroup, layout: Layout, *, flag: str = "active", visits: str = "", arcs: bool = True
 ) -> Kernel:
-    """Count the active (or otherwise flagged) sources of a group and the arcs that leave them, part by part.
+    """Count the active (or otherwise flagged) sources of a group and the edges that leave them, for each part.
 
-    ``visits``: flags that are set for them as well. ``arcs``: False leaves their number at zero.
+    ``visits``: flags that are also set for them. ``arcs``: False leaves the number of edges at zero.
     """
     name = tracking.name(group)
     flags = f"{flag}_{name}"
@@ -64,10 +64,10 @@ def propagated_kernel(
     marks: Mapping[str, Sequence[str]],
     feature_aware: bool,
 ) -> Kernel:
-    """Clear the active flags of a group and remember, as *sent*, what its sources have propagated.
+    """Clear the active flags of a group and store, as *sent*, what its sources have propagated.
 
-    ``marks``: flags to set for an active source: of its own (*own*), of all destinations of its out-edges (*out*), of
-    all sources of its in-edges (*in*). (Threads may set one flag at once: they all write True.)
+    ``marks``: flags to set for an active source: its own (*own*), of all destinations of its out-edges (*out*), of all
+    sources of its in-edges (*in*). Several threads may set one flag at the same time, because all write True.
     """
     name = tracking.name(group)
     signature = [("bounds", "i64")]

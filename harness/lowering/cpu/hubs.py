@@ -1,10 +1,10 @@
-"""Pushing into hubs: the messages that reach a vertex of very many in-edges are summed in runs.
+"""Push into hubs: messages to a vertex with very many in-edges are summed in runs.
 
-A push adds the messages of a vertex one by one to a float32 in memory. Of n equal terms the sum is off by n / 2^25 or
-so, and where accumulators are kept, a change far below the precision of a hub's sum is lost in it altogether. A pull
-sums in runs, in registers; here an owner of destinations does the same in memory: what its hubs have is *held*, their
-rows start at zero, after every ``RUN`` arcs of a hub its row is *flushed* into a row of sums of runs, and in the end
-what was held and the sums *join*. All other vertices are pushed into as ever, and nothing is done twice.
+A push adds the messages of a vertex one by one to a float32 in memory. The sum of n equal terms has a relative error of
+about n / 2^25. If accumulators are kept, a change far below the precision of a hub's sum is lost entirely. A pull sums
+in runs, in registers. Here an owner of destinations does the same in memory: the accumulators of its hubs are *held*,
+and their rows start at zero; after every ``RUN`` edges of a hub its row is *flushed* into a row of sums of runs; at the
+end, the held values and the sums *join*. All other vertices are pushed into as usual, and no message is added twice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from harness.lowering.cpu.kernels import RUN, KernelBuilder
 from harness.lowering.cpu.memory import Memory
 from harness.lowering.layout import aligned_zeros
 
-HUB = 2 * RUN  # in-edges of a vertex that is summed in runs: below, float32 is off by 8e-6 of the sum at most
+HUB = 2 * RUN  # in-edges of a vertex that is summed in runs; below it, float32 is off by at most 8e-6 of the sum
 
 PUSH = """
     @part
@@ -48,9 +48,12 @@ HUB_ARGUMENTS = tuple(
 
 
 def push_template(item: str, body: str, *, flags: str = "", ahead: Sequence[str] = ()) -> str:
-    """The template of a push kernel: ``body`` sends what the source (frontier entry, virtual node) ``item`` sends to
-    the owner of part ``t``; it must hold a block ``@edge`` where messages are accumulated. ``flags``: of the sources
-    that send; without them all do. ``ahead``: what they ask for before, in rounds (:func:`flagged_batches`)."""
+    """Return the template of a push kernel.
+
+    ``body`` sends what the source (frontier entry, virtual node) ``item`` sends to the owner of part ``t``. It must
+    contain a block ``@edge`` in which messages are accumulated. ``flags``: of the sources that send; without them all
+    do. ``ahead``: rounds of prefetches before the body (:func:`flagged_batches`).
+    """
     if flags:
         span = {"first": "start", "last": "run_ends[run]"}
         loop = flagged_batches(item, flags, body, ahead, **span, depth=8, take=False)
@@ -61,11 +64,11 @@ def push_template(item: str, body: str, *, flags: str = "", ahead: Sequence[str]
 
 @dataclass(frozen=True)
 class HubRuns:
-    """The hubs of every owner and where their runs end.
+    """The hubs of every owner and the ends of their runs.
 
-    ``hubs`` int64[H]: vertices, ascending; ``hub_bounds`` int64[owners + 1]: those of each owner. An owner goes through
+    ``hubs`` int64[H]: vertices, ascending. ``hub_bounds`` int64[owners + 1]: those of each owner. An owner processes
     its runs ``run_bounds[t] .. run_bounds[t + 1]``: run r is the sources before ``ends[r]``, after which hub number
-    ``run_hubs[r]`` is flushed; the last run of an owner ends at the number of vertices and flushes none (-1).
+    ``run_hubs[r]`` is flushed. The last run of an owner ends at the number of vertices and flushes no hub (-1).
     """
 
     hubs: NDArray[np.int64]
@@ -75,21 +78,21 @@ class HubRuns:
     run_hubs: NDArray[np.int64]
 
     def place(self, memory: Memory) -> None:
-        """Put what does not change into the memory."""
+        """Add the arrays that do not change to the memory."""
         for name in ("hubs", "hub_bounds", "run_bounds", "run_hubs"):
             memory.add(name, getattr(self, name))
 
     def between(self, first: int, last: int) -> dict[str, NDArray[np.int64]]:
-        """The arguments of a push from the sources ``first .. last``."""
+        """Return the arguments of a push from the sources ``first .. last``."""
         owners = len(self.hub_bounds) - 1
         return {"run_starts": np.full(owners, first, np.int64), "run_ends": np.clip(self.ends, first, last)}
 
 
 def hub_runs(graph: Graph, owners: NDArray[np.int64]) -> HubRuns:
-    """The hubs of a graph whose destinations are owned in ranges ``owners`` (int64[owners + 1])."""
+    """Return the hubs of a graph whose destinations are owned in ranges ``owners`` (int64[owners + 1])."""
     offsets, sources = graph.csc.offsets, graph.csc.neighbours
     hubs = np.flatnonzero(graph.in_degrees > HUB).astype(np.int64)
-    full = graph.in_degrees[hubs] // RUN  # runs of RUN arcs
+    full = graph.in_degrees[hubs] // RUN  # runs of RUN edges
     number = np.repeat(np.arange(len(hubs)), full)
     within = np.arange(len(number)) - np.repeat(np.cumsum(full) - full, full)
     ends = sources[offsets[hubs[number]] + (within + 1) * RUN - 1].astype(np.int64) + 1
@@ -97,7 +100,7 @@ def hub_runs(graph: Graph, owners: NDArray[np.int64]) -> HubRuns:
     last = np.arange(len(owners) - 1)
     ends = np.concatenate([ends, np.full(len(last), graph.num_vertices)])
     number, owner = np.concatenate([number, np.full(len(last), -1)]), np.concatenate([owner, last])
-    order = np.lexsort((number < 0, ends, owner))  # an owner's last run comes after all others
+    order = np.lexsort((number < 0, ends, owner))  # an owner's last run sorts after all others
     bounds = np.searchsorted(owner[order], np.arange(len(owners)))
     return HubRuns(hubs, np.searchsorted(hubs, owners), bounds, ends[order], number[order])
 

@@ -1,6 +1,6 @@
-"""From an engine's traversal template and a program's functions to the source of one kernel.
+"""Generate the source of one kernel from an engine's traversal template and a program's functions.
 
-A template is the text of a part function in which lines like ``@edge`` stand where lowered code goes::
+A template is the text of a part function. Lines like ``@edge`` mark where lowered code is inserted::
 
     for v in range(bounds[t], bounds[t + 1]):
         @vertex
@@ -9,12 +9,12 @@ A template is the text of a part function in which lines like ``@edge`` stand wh
             @edge
         @after
 
-Each such line is a :class:`Block`; what a block computes is known in the blocks below it that stand at the same or a
-deeper indentation, up to the first line that stands less deep. The engine says with :meth:`KernelBuilder.bind` where a
-space (``src``, ``dst``, ``v``, ``edge``) is known, asks for code to be lowered, and gets a :class:`Kernel`.
+Each such line is a :class:`Block`. The values that a block computes are known in the later blocks at the same or a
+deeper indentation, up to the first line with less indentation. The engine declares with :meth:`KernelBuilder.bind`
+where a space (``src``, ``dst``, ``v``, ``edge``) is known, requests code to be lowered, and gets a :class:`Kernel`.
 
-Names cannot meet: arrays are ``vertex_lp``, ``csc_weight``, ``sent_spread_lp``, ...; variables end in a number; what a
-module defines starts with an underscore or ``run_``.
+Names cannot collide: arrays are ``vertex_lp``, ``csc_weight``, ``sent_spread_lp``, ...; variables end in a number;
+module-level definitions start with an underscore or ``run_``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from harness.lowering.cpu.rows_mapping import RowsMapping
 from harness.lowering.layout import LINE, Layout
 
 # A float32 sum of n equal terms is off by 1.5e-5 for n = 10^3, 1.4e-4 for 10^4, 1.4e-3 for 10^5 (many leaves of a hub
-# send the same); in runs of 256 by 3e-6, 3e-6 and 6e-6.
+# send the same value); in runs of 256 by 3e-6, 3e-6 and 6e-6.
 RUN = 256
 EXTREMUM = {"min": minimum, "max": maximum}
 PLACEHOLDER = re.compile(r"^(\s*)@(\w+)$")
@@ -51,7 +51,7 @@ TYPES = {
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel's source and the arrays that it takes, by the names under which the engine keeps them."""
+    """A kernel's source and its array arguments, by the names under which the engine keeps them."""
 
     name: str
     source: str
@@ -61,7 +61,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Binding:
-    """Where a space is known: the block, the variable that indexes it, and a prefix of its arrays' names."""
+    """The place where a space is known: the block, the index variable, and a prefix of its arrays' names."""
 
     block: str
     index: str
@@ -69,10 +69,10 @@ class Binding:
 
 
 class KernelBuilder:
-    """Fills one template.
+    """Fill one template.
 
     ``signature`` lists the arrays of the template itself as ``(name, kind)`` with the kinds of ``TYPES``; property
-    arrays are added as they are used.
+    arrays are added when they are used.
     """
 
     def __init__(
@@ -98,20 +98,20 @@ class KernelBuilder:
 
     # where things are ---------------------------------------------------------------------------------------------
     def bind(self, space: str, block: str, index: str, prefix: str = "vertex_") -> None:
-        """Properties read from ``space`` are at ``index`` from ``block`` on, in the array ``prefix + property``."""
+        """Bind properties of ``space`` to ``index`` of the array ``prefix + property``, from ``block`` on."""
         self._bindings[space] = Binding(block, index, prefix)
 
     def bind_value(self, space: str, name: str, block: str, value: Value) -> None:
-        """A property that is in a variable already from ``block`` on."""
+        """Bind a property that is already in a variable, from ``block`` on."""
         self._values[(space, name)] = Location(self.blocks[block], value=value)
 
     def argument(self, name: str, kind: str) -> str:
-        """Add an array to the kernel's arguments; returns its name."""
+        """Add an array to the kernel's arguments; return its name."""
         self._types.setdefault(name, kind)
         return name
 
     def flags(self, name: str) -> str:
-        """Add flags, both levels, to the kernel's arguments; returns the two names, comma between."""
+        """Add flags, both levels, to the kernel's arguments; return the two names, separated by a comma."""
         return f"{self.argument(name, 'flag')}, {self.argument(blocks_of(name), 'flag')}"
 
     def _locate(self, space: str, name: str) -> Location:
@@ -125,22 +125,25 @@ class KernelBuilder:
         return Location(self.blocks[binding.block], self.argument(binding.prefix + name, kind), binding.index)
 
     def reading(self, space: str, name: str) -> Expression:
-        """The expression that reads a property from a space."""
+        """Return the expression that reads a property from a space."""
         prop = self.program.properties[name]
         return read(space, name, prop.shape, prop.dtype)
 
     # lowering -----------------------------------------------------------------------------------------------------
     def lower(self, node: Expression) -> Value:
-        """The value of an expression, computed in its home block."""
+        """Return the value of an expression, computed in its home block."""
         return self.mapping.lower(node)
 
     def start_accumulator(self, name: str, message: Expression, reducer: Reducer, block: str) -> Value:
-        """A local accumulator, set to the reducer's identity in ``block``."""
+        """Return a local accumulator, set to the reducer's identity in ``block``."""
         return self.mapping.start_accumulator(name, message, reducer, self.blocks[block])
 
     def resume_accumulator(self, name: str, into: str, message: Expression, reducer: Reducer, fresh: str) -> Value:
-        """A local accumulator (no matrix) in the block "vertex": the reducer's identity if ``fresh`` holds, else what
-        ``vertex_<into>`` kept of the reduction."""
+        """Return a local accumulator (no matrix) in the block "vertex".
+
+        It starts as the reducer's identity if ``fresh`` holds, else as the value of the reduction kept in
+        ``vertex_<into>``.
+        """
         self.bind("kept", "vertex", "v")
         return self.mapping.resume_accumulator(
             name, self.lower(self.reading("kept", into)), message, reducer, fresh, self.blocks["vertex"]
@@ -162,8 +165,11 @@ class KernelBuilder:
         end: str,
         at: str,
     ) -> None:
-        """Reduce a message into a local accumulator in ``block``, the body of a loop over ``at`` that begins in
-        ``start`` and is over in ``end``; sums are taken in runs of ``RUN`` terms, which are then added up."""
+        """Reduce a message into a local accumulator in ``block``, the body of a loop over ``at``.
+
+        The loop begins in ``start`` and has ended in ``end``. Sums are taken in runs of ``RUN`` terms, which are then
+        added.
+        """
         self.accumulate(target, message, reducer, block)
         if reducer != "sum":
             return
@@ -183,7 +189,7 @@ class KernelBuilder:
             closing.lines += joined.lines
             return
         carried, cleared = self.mapping.fresh("carried"), Block("cleared", body)
-        opening.line(f"{carried} = False")  # a matrix is not cleared for every vertex, but where a run ends
+        opening.line(f"{carried} = False")  # a matrix is not cleared for every vertex, only at the end of a run
         self.mapping.clear_accumulator(carry, message, reducer, cleared)
         body.line(f"    if not {carried}:").inner([f"    {line}" for line in cleared.lines])
         body.inner([*flush.lines, f"{carried} = True"])
@@ -191,7 +197,7 @@ class KernelBuilder:
 
     @staticmethod
     def accumulator(space: str, into: str, message: Expression) -> Expression:
-        """The expression that reads what messages were reduced into, from a space."""
+        """Return the expression that reads, from a space, the result of reducing messages."""
         return read(space, into, message.shape, "float")
 
     def accumulate_in_memory(self, array: str, index: str, message: Expression, reducer: Reducer, block: str) -> None:
@@ -202,8 +208,10 @@ class KernelBuilder:
     def push(
         self, stage: EdgeReduce, message: Expression, block: str, flags: Sequence[str], *, prefix: str = "vertex_"
     ) -> None:
-        """Reduce a message into the array ``prefix + property`` of the reduction at vertex ``v``, in ``block``, and set
-        flags of the vertex; of an extremum only where that changes it."""
+        """Reduce a message into the array ``prefix + property`` of the reduction at vertex ``v``, in ``block``.
+
+        Also set ``flags`` of the vertex; for an extremum only if the message changes it.
+        """
         for name in flags:
             self.flags(name)
         body, lines = self.blocks[block], [raised(name, "v") for name in flags]
@@ -228,8 +236,10 @@ class KernelBuilder:
     def differs(
         self, old: Value, new: Value, block: str, *, tolerance: str | None = None, relative: bool | None = None
     ) -> str:
-        """The text of whether two values differ: at all, or by more than the variable ``tolerance`` (relative to the
-        new value where the program has it so, unless told)."""
+        """Return the condition that two values differ, at all or by more than the variable ``tolerance``.
+
+        ``relative``: the tolerance is relative to the new value; None: as the program defines it.
+        """
         if new.kind == "matrix":
             return "True"  # comparing k x k elements costs more than it saves: a matrix always counts as changed
         relative = self.program.control.relative if relative is None else relative
@@ -238,8 +248,10 @@ class KernelBuilder:
     def prefetch_sources(
         self, stages: Sequence[EdgeReduce], neighbours: str, distance: int, *, last: str = "last"
     ) -> None:
-        """Ask early, in the block "edge" at edge ``e``, for the rows of the source ``distance`` edges later, at most
-        those of the edge ``last`` (of the graph's, unless told)."""
+        """Prefetch, in the block "edge" at edge ``e``, the rows of the source ``distance`` edges ahead.
+
+        ``last`` limits the edge, by default to the last edge of the graph.
+        """
         names = dict.fromkeys(name for stage in stages for space, name in reads(stage) if space == "src")
         rows = [name for name in names if len(self.program.properties[name].shape) == 1]
         if not rows or not isinstance(self.mapping, RowsMapping):
@@ -251,8 +263,10 @@ class KernelBuilder:
             self.prefetch("src", name, "edge", "ahead")
 
     def prefetch(self, space: str, name: str, block: str, index: str) -> None:
-        """Ask early, in ``block``, for a property at ``index`` (an int64) of the array that a space is bound to. What
-        is no row or scalar, or is walked feature by feature, is not asked for."""
+        """Prefetch, in ``block``, a property at ``index`` (an int64) of the array that a space is bound to.
+
+        Values other than rows and scalars, and values processed feature by feature, are not prefetched.
+        """
         shape = self.program.properties[name].shape
         if len(shape) > 1 or not isinstance(self.mapping, RowsMapping):
             return
@@ -263,7 +277,7 @@ class KernelBuilder:
             body.line(f"prefetch_row({array}, {index} * {stride}, {self.layout.dims(shape)[0]})")
 
     def tolerance(self, share: float = 1.0) -> str:
-        """A variable of the root block that holds the program's tolerance (0 when it has none), or a share of it."""
+        """Return a variable of the root block with the program's tolerance (0 if it has none), or a share of it."""
         name = self.program.control.tolerance
         variable = "tolerance" if share == 1.0 else "propagated"
         known = f"the {variable}"
@@ -275,7 +289,7 @@ class KernelBuilder:
 
     # the result ---------------------------------------------------------------------------------------------------
     def finish(self) -> Kernel:
-        """The kernel's source: the part function and its driver."""
+        """Return the kernel: the source of the part function and of its driver."""
         if self.mapping.scratch_floats:
             size = self.mapping.scratch_floats
             self.argument("scratch", "f32")
@@ -297,7 +311,10 @@ class KernelBuilder:
 
 
 def _blocks_of(template: str) -> dict[str, Block]:
-    """The blocks of a template; a block's parent is the last one before it that is not deeper and not over."""
+    """Return the blocks of a template.
+
+    The parent of a block is the last block before it that is not deeper and has not ended.
+    """
     found: dict[str, Block] = {}
     open_blocks: list[tuple[int, Block]] = []
     for line in filter(str.strip, template.splitlines()):

@@ -1,4 +1,4 @@
-"""Running the parts of one superstep on all threads, from inside compiled code, through Numba's own thread pool.
+"""Run the parts of one superstep on all threads, from compiled code, through Numba's own thread pool.
 
 Usage, in a generated module (a template; the kernel has any further arguments)::
 
@@ -16,17 +16,16 @@ Usage, in a generated module (a template; the kernel has any further arguments):
         return launch(part, parts, threads, (bounds, offsets, neighbours, x, y))
 
 `launch` calls part(t, worker, *arguments) once for every t in 0 .. parts - 1 and returns when all have ended.
-`worker` is in 0 .. threads - 1 and no two calls that run at the same time share it: the index of private scratch
-space.  `launch` gives each worker a run of consecutive parts, the same in each superstep; `launch_dynamic` lets
-workers take the next part when they are free (cut into 8 to 16 parts a thread, of equal numbers of edges).  The
-result is the number of parts that raised an exception: 0 unless the kernel contains `raise`; a worker goes on with
-its other parts.
+`worker` is in 0 .. threads - 1, and no two concurrent calls share it: it indexes private scratch space. `launch` gives
+each worker a run of consecutive parts, the same in each superstep. With `launch_dynamic`, a worker takes the next part
+when it is free (divide the work into 8 to 16 parts per thread, of equal numbers of edges). The result is the number of
+parts that raised an exception: 0 unless the kernel contains `raise`. A worker continues with its other parts.
 
 Only the driver needs `cache=True` and a signature: the kernel is compiled into it. `threads` is at most
 `numba.get_num_threads()`. Measured with 20 array arguments: compiled in 0.38 s (`parallel=True` and `prange`: 0.81
 s), read from the cache in 14 ms (15 ms), a whole call from Python 2.0 us (2.2 us) on one thread and, on two that are
-otherwise idle, 3.0 us, or 2.4 us dynamic (3.4 us). Where other programs use the processors a launch can wait for a
-time slice, some ms.
+otherwise idle, 3.0 us, or 2.4 us dynamic (3.4 us). If other programs use the processors, a launch can wait for a time
+slice of some ms.
 """
 
 # mypy: allow-untyped-calls, allow-untyped-decorators, no-warn-return-any
@@ -46,7 +45,7 @@ from numba.extending import intrinsic
 
 from harness.lowering.cpu.row_types import NumbaType
 
-numba.get_num_threads()  # starts the pool and tells the linker its entry point, which cached code needs as well
+numba.get_num_threads()  # starts the pool and registers its entry point with the linker, which cached code needs too
 
 Typed = tuple[Signature, Callable[..., ir.Value]]
 INT64 = ir.IntType(64)
@@ -55,14 +54,14 @@ FAILED, NEXT, PARTS, THREADS, ARGUMENTS = range(5)  # members of the memory that
 
 
 def shared_block(context: Any, arguments: NumbaType) -> ir.Type:
-    """The LLVM type of what all workers see: failures, next part, parts, threads, the kernel's arguments."""
+    """Return the LLVM type of the shared memory: failures, next part, parts, threads, the kernel's arguments."""
     return ir.LiteralStructType([INT64] * 4 + [context.get_value_type(argument) for argument in arguments])
 
 
 def emit_call(
     context: Any, builder: ir.IRBuilder, kernel: Any, block: ir.Value, part: ir.Value, worker: ir.Value
 ) -> None:
-    """Call the kernel for one part, counting a failure."""
+    """Call the kernel for one part, and count a failure."""
     sig = kernel.signature
     values = [builder.load(cgutils.gep_inbounds(builder, block, 0, ARGUMENTS + i)) for i in range(len(sig.args) - 2)]
     status, _ = context.call_internal_no_propagate(builder, kernel.fndesc, sig, [part, worker, *values])
@@ -71,7 +70,7 @@ def emit_call(
 
 
 def emit_claims(builder: ir.IRBuilder, counter: ir.Value, parts: ir.Value, call: Callable[[ir.Value], None]) -> None:
-    """Call for the next part that nobody has taken, until there is none."""
+    """Claim and call the next part until none is left."""
     claim, body, done = (builder.append_basic_block(name) for name in ("claim", "body", "done"))
     builder.branch(claim)
     builder.position_at_end(claim)
@@ -84,10 +83,10 @@ def emit_claims(builder: ir.IRBuilder, counter: ir.Value, parts: ir.Value, call:
 
 
 def emit_worker(context: Any, module: ir.Module, kernel: Any, block_type: ir.Type, dynamic: bool) -> ir.Function:
-    """The pool's function of one thread: void(char **arguments, int64 *dimensions, int64 *steps, void *data).
+    """Return the pool's function of one thread: void(char **arguments, int64 *dimensions, int64 *steps, void *data).
 
-    The pool advances a fake argument, whose address is 0, by one byte a worker: arguments[0] is the number of the first
-    worker and dimensions[0] tells how many workers' turns this call is to take.
+    The pool advances a dummy argument, whose address is 0, by one byte per worker: arguments[0] is the number of the
+    first worker, and dimensions[0] is the number of workers that this call executes.
     """
     pointers = [POINTER.as_pointer(), INT64.as_pointer(), INT64.as_pointer(), POINTER]
     name = module.get_unique_name(f"worker.{kernel.fndesc.mangled_name}")
@@ -120,11 +119,11 @@ def emit_worker(context: Any, module: ir.Module, kernel: Any, block_type: ir.Typ
 def emit_launch(
     context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value], dynamic: bool
 ) -> ir.Value:
-    """Fill the shared block and hand the worker function to the pool; the value is the number of failures."""
+    """Fill the shared block and pass the worker function to the pool; return the number of failures."""
     kernel_type, _, _, tuple_type = sig.args
     kernel_arguments = (types.int64, types.int64, *tuple_type.types)
-    # As a part of this function alone: with wrappers for Python and C and machine code of its own, which nobody calls,
-    # the modules of programs took 1.27 times the time and 1.6 times the memory, which Numba does not give back.
+    # Only as a part of this function: with wrappers for Python and C and machine code of its own, which nothing calls,
+    # the modules of programs took 1.27 times the time and 1.6 times the memory, which Numba does not release.
     flags = Flags()
     CPUTargetOptions.parse_as_flags(flags, kernel_type.dispatcher.targetoptions)
     kernel = context.compile_subroutine(
@@ -150,7 +149,7 @@ def emit_launch(
 
 
 def launching(kernel: NumbaType, arguments: NumbaType, dynamic: bool) -> Typed:
-    """Typing and code of a launch."""
+    """Return the typing and code of a launch."""
     if not isinstance(kernel, types.Dispatcher):
         raise TypingError(f"launch() takes a compiled function first, not {kernel}")
     if not isinstance(arguments, types.BaseTuple):

@@ -1,7 +1,7 @@
-"""Lowering with the features of a property walked one by one: what conventional frameworks do (NFA in the thesis).
+"""Lower expressions with an explicit loop over features, as conventional frameworks do (NFA in the thesis).
 
-Vectors and matrices lie in memory (properties, or the worker's scratch space); every operation is a loop over
-features, elementwise trees in one loop. LLVM sees plain scalar loops and does with them what it likes.
+Vectors and matrices are in memory (properties, or the worker's scratch space). Every operation is a loop over
+features; an elementwise tree is one loop. LLVM gets plain scalar loops and optimises them as it chooses.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from harness.lowering.cpu.rows_mapping import combined_scalar
 from harness.lowering.layout import Layout, row_stride
 
 Index = tuple[str, ...]  # variables that name a feature, or a row and a feature
-LARGEST_TREE = 64  # operations written out in one loop; what is shared is written out each time it is used
+LARGEST_TREE = 64  # operations in one loop; a shared subexpression is repeated for each use
 
 
 class LoopMapping(Mapping):
@@ -35,7 +35,7 @@ class LoopMapping(Mapping):
 
     # elements ---------------------------------------------------------------------------------------------------
     def element(self, node: Expression, at: Index) -> str:
-        """The text of one element. What is not elementwise is laid down in memory before, by :meth:`prepare`."""
+        """Return the text of one element; :meth:`prepare` must have stored what is not elementwise."""
         if not node.shape:
             return self.lower(node).text
         if node.op in ELEMENTWISE:
@@ -55,7 +55,7 @@ class LoopMapping(Mapping):
         return element_of(self.lower(node), at)
 
     def prepare(self, node: Expression) -> None:
-        """Compute, before a loop over elements, everything in it that is no loop over the same elements."""
+        """Compute, before a loop over elements, everything in it that is not a loop over the same elements."""
         if not node.shape:
             self.lower(node)
         elif self._found(node) is not None:
@@ -70,11 +70,11 @@ class LoopMapping(Mapping):
             self.lower(node)
 
     def _found(self, node: Expression) -> Value | None:
-        """Where the elements of a float lie already (what is computed of a bool is laid down as a float)."""
+        """Return where the elements of a float are stored; a value computed from a bool is stored as a float."""
         return self.home(node).find(node.key) if node.dtype == "float" else None
 
     def _tree(self, node: Expression) -> int:
-        """How many operations :meth:`element` writes out for a node."""
+        """Return the number of operations that :meth:`element` writes for a node."""
         if not node.shape or node.op not in ELEMENTWISE or self._found(node) is not None:
             return 1
         if node.key not in self._trees:
@@ -82,7 +82,7 @@ class LoopMapping(Mapping):
         return self._trees[node.key]
 
     def loops(self, node: Expression, block: Block) -> tuple[Index, str]:
-        """Open the loops over the elements of ``node``; the index variables and the indentation within."""
+        """Open the loops over the elements of ``node``; return the index variables and the indentation of the body."""
         dims = self.layout.dims(node.shape)
         names = [self.fresh(stem) for stem in ("f", "i")[: len(dims)]][::-1]
         for depth, (name, size) in enumerate(zip(names, dims, strict=True)):
@@ -91,11 +91,11 @@ class LoopMapping(Mapping):
 
     # vectors and matrices ---------------------------------------------------------------------------------------
     def vector(self, node: Expression, home: Block) -> Value:
-        """Where a vector lies; computed into scratch if it is not a property."""
+        """Return where a vector is stored; computed into scratch if it is not a property."""
         return self._placed(node, home)
 
     def matrix(self, node: Expression, home: Block) -> Value:
-        """Where a matrix lies; computed into scratch if it is not a property."""
+        """Return where a matrix is stored; computed into scratch if it is not a property."""
         return self._placed(node, home)
 
     def _placed(self, node: Expression, home: Block) -> Value:
@@ -133,7 +133,7 @@ class LoopMapping(Mapping):
         return Value("matrix", self.scratch(dims[0] * stride), dims[1], dims[0], stride, "scratch")
 
     def copied(self, node: Expression, home: Block) -> Value:
-        """A vector or matrix in scratch of its own."""
+        """Return a vector or matrix in scratch of its own."""
         target = self._room(node)
         self._write(node, target, home)
         return target
@@ -197,7 +197,7 @@ class LoopMapping(Mapping):
         home.line(f"{indent}{element_of(target, at)} = {total}")
 
     def contraction(self, node: Expression, home: Block) -> str:
-        """A scalar by a loop over elements."""
+        """Return a scalar computed by a loop over elements."""
         for arg in node.args:
             self.prepare(arg)
         if node.op == "index":
@@ -216,13 +216,13 @@ class LoopMapping(Mapping):
 
     # accumulators -----------------------------------------------------------------------------------------------
     def start_accumulator(self, name: str, message: Expression, reducer: Reducer, block: Block) -> Value:
-        """A variable for a scalar, else a place in scratch."""
+        """Declare a variable for a scalar, else reserve scratch."""
         target = self._room(message) if message.shape else Value("scalar", name)
         self.clear_accumulator(target, message, reducer, block)
         return target
 
     def clear_accumulator(self, target: Value, message: Expression, reducer: Reducer, block: Block) -> None:
-        """Set a variable, or a place in scratch."""
+        """Set a variable, or a region of scratch."""
         if target.kind == "scalar":
             block.line(f"{target.text} = {identity(reducer)}")
             return
@@ -232,7 +232,7 @@ class LoopMapping(Mapping):
     def resume_accumulator(
         self, name: str, kept: Value, message: Expression, reducer: Reducer, fresh: str, block: Block
     ) -> Value:
-        """A variable for a scalar, else a place in scratch."""
+        """Declare a variable for a scalar, else reserve scratch."""
         if kept.kind == "scalar":
             block.line(f"{name} = {identity(reducer)} if {fresh} else {kept.text}")
             return Value("scalar", name)
@@ -264,7 +264,7 @@ class LoopMapping(Mapping):
         block.line(f"{indent}{element_of(target, at)} = {element_of(value, at)}")
 
     def differs(self, old: Value, new: Value, block: Block, tolerance: str | None, relative: bool) -> str:
-        """Whether any feature differs."""
+        """Return the condition that any feature differs."""
         if new.kind == "scalar":
             return far(old.text, new.text, tolerance, relative)
         found, f = self.fresh("differs"), self.fresh("f")
@@ -275,7 +275,7 @@ class LoopMapping(Mapping):
 
 
 def element_of(value: Value, at: Index) -> str:
-    """The text of one element of a value in memory."""
+    """Return the text of one element of a value in memory."""
     if value.kind == "matrix":
         return f"{value.array}[{value.row_start(at[0])} + {at[1]}]"
     return f"{value.array}[{value.text} + {at[0]}]"

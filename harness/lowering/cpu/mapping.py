@@ -1,7 +1,7 @@
-"""What the mappings of features to the machine share: where an expression is computed, scalars, names, scratch space.
+"""The part that mappings of features to the machine share: home blocks of expressions, scalars, names, scratch space.
 
 A mapping writes the code of expressions into blocks. :class:`~harness.lowering.cpu.rows_mapping.RowsMapping` keeps the
-k features of a property in one vector value; :class:`~harness.lowering.cpu.loop_mapping.LoopMapping` walks them.
+k features of a property in one vector value; :class:`~harness.lowering.cpu.loop_mapping.LoopMapping` loops over them.
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ ELEMENTWISE = frozenset(
 
 @dataclass(frozen=True)
 class Location:
-    """Where a property is read: ``array`` at vertex or edge ``index`` (a variable), known from ``block`` on; or a value
-    that is already in a variable."""
+    """Where a property is read: ``array`` at vertex or edge ``index`` (a variable), known from ``block`` on, or a value
+    that is already in a variable.
+    """
 
     block: Block
     array: str = ""
@@ -68,7 +69,7 @@ Locate = Callable[[str, str], Location]
 
 
 def literal(value: float) -> str:
-    """A float32 constant in generated code."""
+    """Return a float32 constant in generated code."""
     if value != value:
         return "float32(np.nan)"
     if value in (float("inf"), float("-inf")):
@@ -77,7 +78,7 @@ def literal(value: float) -> str:
 
 
 def scalar_operation(op: str, args: list[str]) -> str:
-    """The text of an elementwise operation on scalars."""
+    """Return the text of an elementwise operation on scalars."""
     if op == "pow":
         return f"float32({args[0]} ** {args[1]})"
     if op in INFIX:
@@ -95,10 +96,10 @@ def scalar_operation(op: str, args: list[str]) -> str:
 
 
 class Mapping(ABC):
-    """Writes the code of expressions into blocks.
+    """Write the code of expressions into blocks.
 
-    ``locate(space, name)`` says where a property is read; ``root`` is the block in which parameters and constants are
-    known; ``parameters`` are their names in the order of the ``parameters`` array.
+    ``locate(space, name)`` returns where a property is read. ``root`` is the block in which parameters and constants
+    are known. ``parameters`` are their names in the order of the ``parameters`` array.
     """
 
     def __init__(self, layout: Layout, locate: Locate, root: Block, parameters: tuple[str, ...]) -> None:
@@ -109,7 +110,7 @@ class Mapping(ABC):
 
     # shared -----------------------------------------------------------------------------------------------------
     def home(self, node: Expression) -> Block:
-        """The outermost block in which everything that ``node`` reads is known."""
+        """Return the outermost block in which everything that ``node`` reads is known."""
         if node.key not in self._homes:
             if node.op == "read":
                 blocks = [self.locate(*node.attribute).block]
@@ -119,7 +120,7 @@ class Mapping(ABC):
         return self._homes[node.key]
 
     def lower(self, node: Expression) -> Value:
-        """The value of ``node``, computed in its home block, or known there already."""
+        """Return the value of ``node``, computed in its home block, or already known there."""
         home = self.home(node)
         found = home.find(node.key)
         if found is None:
@@ -129,18 +130,18 @@ class Mapping(ABC):
         return found
 
     def fresh(self, stem: str) -> str:
-        """A new variable name."""
+        """Return a new variable name."""
         self._names += 1
         return f"{stem}_{self._names}"
 
     def scratch(self, floats: int) -> str:
-        """A new region of the worker's scratch space; the text is its start."""
+        """Reserve a region of the worker's scratch space; return its start."""
         start = self.scratch_floats
         self.scratch_floats += -(-floats // LINE) * LINE
         return f"scratch_start + {start}" if start else "scratch_start"
 
     def start(self, index: str, node: Expression) -> str:
-        """Where the value of vertex or edge ``index`` starts in its flat array."""
+        """Return the start of the value of vertex or edge ``index`` in its flat array."""
         stride = self.layout.stride(node.shape)
         return index if stride == 1 and not node.shape else f"int64({index}) * {stride}"
 
@@ -166,14 +167,14 @@ class Mapping(ABC):
         return Value("scalar", name)
 
     def detached(self, node: Expression) -> Value:
-        """The value of ``node``, not in an array that is about to be written."""
+        """Return the value of ``node`` outside of any array that is about to be written."""
         value = self.lower(node)
         return value if value.array in ("", "scratch") else self.copied(node, self.home(node))
 
-    # left to the mapping ------------------------------------------------------------------------------------------
+    # defined by each mapping --------------------------------------------------------------------------------------
     @abstractmethod
     def contraction(self, node: Expression, home: Block) -> str:
-        """The text of a scalar made of vectors or matrices: reductions, dot, an element."""
+        """Return the text of a scalar computed from vectors or matrices: reductions, dot, an element."""
 
     @abstractmethod
     def vector(self, node: Expression, home: Block) -> Value:
@@ -185,21 +186,21 @@ class Mapping(ABC):
 
     @abstractmethod
     def copied(self, node: Expression, home: Block) -> Value:
-        """A vector or matrix in scratch of its own."""
+        """Return a vector or matrix in scratch of its own."""
 
     @abstractmethod
     def start_accumulator(self, name: str, message: Expression, reducer: Reducer, block: Block) -> Value:
-        """A local accumulator shaped like ``message``, set to the reducer's identity."""
+        """Return a local accumulator shaped like ``message``, set to the reducer's identity."""
 
     @abstractmethod
     def clear_accumulator(self, target: Value, message: Expression, reducer: Reducer, block: Block) -> None:
-        """Set a local accumulator shaped like ``message`` to the reducer's identity again."""
+        """Reset a local accumulator shaped like ``message`` to the reducer's identity."""
 
     @abstractmethod
     def resume_accumulator(
         self, name: str, kept: Value, message: Expression, reducer: Reducer, fresh: str, block: Block
     ) -> Value:
-        """A local accumulator (no matrix) that starts as the identity if ``fresh`` holds, else as ``kept``."""
+        """Return a local accumulator (no matrix) that starts as the identity if ``fresh`` holds, else as ``kept``."""
 
     @abstractmethod
     def accumulate(self, target: Value, message: Expression, reducer: Reducer, block: Block) -> None:
@@ -211,10 +212,10 @@ class Mapping(ABC):
 
     @abstractmethod
     def differs(self, old: Value, new: Value, block: Block, tolerance: str | None, relative: bool) -> str:
-        """The text of whether two vectors or scalars differ: at all, or by more than the variable ``tolerance``."""
+        """Return the condition that two vectors or scalars differ, at all or by more than ``tolerance``, a variable."""
 
     def in_memory(self, array: str, index: str, node: Expression) -> Value:
-        """The value in ``array`` at ``index``, as the target of an accumulation."""
+        """Return the value in ``array`` at ``index``, as the target of an accumulation."""
         dims = self.layout.dims(node.shape)
         start, stride = self.start(index, node), self.layout.stride(node.shape)
         match dims:
@@ -227,7 +228,10 @@ class Mapping(ABC):
 
 
 def far(old: str, new: str, tolerance: str | None, relative: bool) -> str:
-    """Whether two scalars differ: at all, or by more than the tolerance. NaN differs; equal infinities do not."""
+    """Return the condition that two scalars differ, at all or by more than the tolerance.
+
+    NaN differs from everything; equal infinities do not differ.
+    """
     if tolerance is None:
         return f"{new} != {old}"
     margin = f"{tolerance} * abs({new})" if relative else tolerance
@@ -235,12 +239,12 @@ def far(old: str, new: str, tolerance: str | None, relative: bool) -> str:
 
 
 def identity(reducer: Reducer) -> str:
-    """The text of the value that an empty reduction has."""
+    """Return the text of the value of an empty reduction."""
     return literal(IDENTITY[reducer])
 
 
 def stem(node: Expression) -> str:
-    """A readable start of a variable name."""
+    """Return a readable prefix for a variable name."""
     if node.op == "read":
         space, name = node.attribute
         return name if space in ("v", "dst", "graph") else f"{space}_{name}"

@@ -1,4 +1,4 @@
-"""Matrices as runs of rows in memory: elementwise work row by row, products, solves."""
+"""Matrices as consecutive rows in memory: elementwise work row by row, products, solves."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ class MatrixRows(Mapping):
 
     @abstractmethod
     def row_operation(self, op: str, args: list[str], rows: list[bool], lanes: int) -> str:
-        """The text of an elementwise operation of which at least one argument is a row."""
+        """Return the text of an elementwise operation with at least one row argument."""
 
     @abstractmethod
     def normalized(self, x: str, kind: str, home: Block) -> str:
-        """The text of a normalised row."""
+        """Return the text of a normalised row."""
 
     @staticmethod
     def maker(function: str, lanes: int) -> str:
-        """The name of a constructor of rows of this length, such as ``_load8``."""
+        """Return the name of a constructor of rows of this length, such as ``_load8``."""
         return f"_{function}{lanes}"
 
     @staticmethod
@@ -31,23 +31,23 @@ class MatrixRows(Mapping):
         return stem(node)
 
     def scratch_matrix(self, rows: int, lanes: int) -> Value:
-        """A new matrix in scratch."""
+        """Return a new matrix in scratch."""
         stride = row_stride(lanes)
         return Value("matrix", self.scratch(rows * stride), lanes, rows, stride, "scratch")
 
     def load_row(self, matrix: Value, i: str) -> str:
-        """The text that reads row ``i``."""
+        """Return the text that reads row ``i``."""
         return f"{self.maker('load', matrix.lanes)}({matrix.array}, {matrix.row_start(i)})"
 
     def matrix(self, node: Expression, home: Block) -> Value:
-        """Lower a matrix: where it lies if it is a property, else computed into scratch."""
+        """Lower a matrix: in place if it is a property, else computed into scratch."""
         if node.op == "read":
             place = self.locate(*node.attribute)
             return place.value if place.value is not None else self.in_memory(place.array, place.index, node)
         return self.copied(node, home)
 
     def copied(self, node: Expression, home: Block) -> Value:
-        """A matrix in scratch of its own, which may be overwritten."""
+        """Return a matrix in scratch of its own, which may be overwritten."""
         if node.op == "inverse":
             target = self.copied(node.args[0], home)
             home.line(f"{self.maker('inverse', target.lanes)}(scratch, {target.text}, {target.stride})")
@@ -70,7 +70,7 @@ class MatrixRows(Mapping):
         return target
 
     def row_of(self, node: Expression, i: str) -> tuple[str, list[str]]:
-        """The text of row ``i`` of a matrix, and the lines to run before it in the loop over rows."""
+        """Return the text of row ``i`` of a matrix, and the lines to run before it in the loop over rows."""
         lanes = self.layout.dims(node.shape)[1]
         match node.op:
             case op if op in ELEMENTWISE:
@@ -114,7 +114,7 @@ class MatrixRows(Mapping):
         ]
 
     def spilled(self, node: Expression) -> Value:
-        """A row laid down in scratch, so that its features can be read one by one."""
+        """Return a row stored in scratch, so that its features can be read one by one."""
         home = self.home(node)
         key = f"spilled {node.key}"
         found = home.find(key)
@@ -126,7 +126,7 @@ class MatrixRows(Mapping):
         return found
 
     def matrix_times_vector(self, node: Expression, home: Block) -> str:
-        """The text of vector @ matrix or matrix @ vector."""
+        """Return the text of vector @ matrix or matrix @ vector."""
         left, right = node.args
         i, total, first = self.fresh("i"), self.fresh("product"), ""
         if len(left.shape) == 1:
@@ -146,7 +146,7 @@ class MatrixRows(Mapping):
         return total
 
     def reduced_matrix(self, node: Expression, home: Block, reduce_row: str) -> str:
-        """The text of a reduction over all elements of a matrix."""
+        """Return the text of a reduction over all elements of a matrix."""
         i, total = self.fresh("i"), self.fresh("reduced")
         text, prelude = self.row_of(node.args[0], i)
         rows = self.layout.dims(node.args[0].shape)[0]
@@ -160,7 +160,7 @@ class MatrixRows(Mapping):
         return total
 
     def solution(self, node: Expression) -> str:
-        """The text of solve_spd(matrix, right side)."""
+        """Return the text of solve_spd(matrix, right side)."""
         home = self.home(node)
         matrix = self.copied(node.args[0], home)
         right = self.scratch(matrix.lanes)

@@ -1,7 +1,7 @@
 """The arrays of one run on the CPU, by the names that kernels use.
 
-Vertex properties are ``vertex_<name>``; edge properties are ``csr_<name>`` or ``csc_<name>``, in the order of the
-traversal that reads them; values of the graph are ``graph_<name>``. Engines add arrays of their own.
+Vertex properties are ``vertex_<name>``. Edge properties are ``csr_<name>`` or ``csc_<name>``, in the order of the
+traversal that reads them. Values of the graph are ``graph_<name>``. Engines add arrays of their own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Array = NDArray[Any]
 
 
 class Memory:
-    """Allocates what kernels name, and sets it to the start of a run."""
+    """Allocate the arrays that kernels name, and set them to the start of a run."""
 
     def __init__(self, program: Program, graph: Graph, layout: Layout) -> None:
         self.program, self.graph, self.layout = program, graph, layout
@@ -38,22 +38,22 @@ class Memory:
         self._needed: set[str] = set()
 
     def need(self, names: Iterable[str]) -> None:
-        """Announce arrays that kernels take."""
+        """Declare arrays that kernels take."""
         self._needed |= set(names)
 
     def add(self, name: str, array: Array) -> Array:
-        """Add an array of the engine's own."""
+        """Add an array that belongs to the engine."""
         self.arrays[name] = array
         return array
 
     def like(self, name: str, prop: str) -> Array:
-        """A zeroed array of the engine's own that is laid out like a vertex property."""
+        """Add a zeroed array of the engine, in the layout of a vertex property."""
         p = self.program.properties[prop]
         dtype = np.bool_ if p.dtype == "bool" else np.float32
         return self.add(name, aligned_zeros(self.graph.num_vertices * self.layout.stride(p.shape), dtype))
 
     def add_flags(self, name: str, value: bool) -> None:
-        """Add flags of the vertices, all ``value``, on two levels."""
+        """Add two-level flags of the vertices, all ``value``."""
         self.arrays[name], self.arrays[blocks_of(name)] = flag_arrays(self.graph.num_vertices, value)
 
     def set_flags(self, name: str, value: bool | NDArray[np.bool_], first: int = 0, last: int | None = None) -> None:
@@ -64,11 +64,11 @@ class Memory:
             self.arrays[blocks_of(name)][first // BLOCK : -(-last // BLOCK)] = True
 
     def any_flags_may_be_set(self, name: str) -> None:
-        """Note that flags were set without their second level."""
+        """Record that flags were set without their second level."""
         self.arrays[blocks_of(name)][:] = True
 
     def swap_flags(self, one: str, other: str) -> None:
-        """Let two sets of flags change their names."""
+        """Swap the names of two sets of flags."""
         for a, b in ((one, other), (blocks_of(one), blocks_of(other))):
             self.arrays[a], self.arrays[b] = self.arrays[b], self.arrays[a]
 
@@ -84,7 +84,7 @@ class Memory:
                 self._set(f"{prop.place}_{prop.name}", start.of(prop), prop)
 
     def values(self, name: str) -> Array:
-        """A property as ``[V, ...]``, or an edge property as ``[E, ...]`` in CSR order."""
+        """Return a property as ``[V, ...]``, or an edge property as ``[E, ...]`` in CSR order."""
         prop = self.program.properties[name]
         if prop.place != "edge":
             return self.layout.unpack(self.arrays[f"{prop.place}_{name}"], prop.shape)
@@ -104,7 +104,7 @@ class Memory:
             self.arrays[name] = packed
 
     def _reset_edges(self, prop: Property, start: Start) -> None:
-        """Edge properties in the orders that kernels read."""
+        """Set an edge property in every order that kernels read."""
         wanted = [order for order in ("csr", "csc") if f"{order}_{prop.name}" in self._needed]
         if not wanted:
             return

@@ -1,4 +1,4 @@
-"""From kernels to functions that run them: the source of modules, and what compiles them."""
+"""Generate the source of modules from kernels, and compile it to functions that run them."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ MAKERS = {"row_ops": ("load", "zero", "splat", "unit"), "matrix_ops": ("solve_sp
 
 
 def compiled(kernel: Kernel, features: int) -> Callable[..., int]:
-    """The function that runs a kernel, from a module of its own: programs and schedules that share it compile it once.
+    """Return the function that runs a kernel.
 
-    It takes the number of parts, of threads, and the kernel's arguments; the value is the number of parts that failed.
+    The kernel has a module of its own, so that programs and schedules that share it compile it once. The function takes
+    the number of parts, the number of threads and the kernel's arguments; it returns the number of parts that failed.
     """
     module = load_module(module_source(f"{kernel.name}, k = {features}", [kernel]), f"{kernel.name}_k{features}")
     function: Callable[..., int] = getattr(module, f"run_{kernel.name}")
@@ -43,7 +44,7 @@ def compiled(kernel: Kernel, features: int) -> Callable[..., int]:
 
 
 def module_source(title: str, kernels: Sequence[Kernel]) -> str:
-    """The module that holds these kernels."""
+    """Return the source of the module that holds these kernels."""
     text = "\n\n".join(kernel.source for kernel in kernels)
     header = HEADER.format(title=title)
     for maker, names in MAKERS.items():

@@ -1,11 +1,10 @@
-"""Generated source as modules on disk, so that a second process finds the machine code of the first.
+"""Store generated source as modules on disk, so that a second process finds the machine code of the first.
 
-`load_module` names the file by a hash of all that the machine code depends on: the source, this package (whose code
-is inlined into it, and of which Numba's own cache knows nothing), Numba, Python and the processor. A file that is
-there with the right content is never touched, so Numba's index beside it stays valid; a new one is written under a
-temporary name and then renamed. Machine code lies in `__pycache__` beside it, and is read in milliseconds where
-compiling takes a second (functions need `cache=True` and, so that no call has to find out types, an explicit
-signature).
+`load_module` names the file by a hash of everything that the machine code depends on: the source, this package (its
+code is inlined into the machine code, and Numba's own cache does not track it), Numba, Python and the processor. An
+existing file with the right content is never written, so Numba's index beside it stays valid. A new file is written
+under a temporary name and then renamed. Machine code is in `__pycache__` beside it and is read in milliseconds;
+compiling takes a second. Functions need `cache=True` and an explicit signature, so that no call has to infer types.
 
 The folder is `$ONYX_HARNESS_CACHE/cpu`, or `cpu` in the user's cache folder for "onyx-harness".  It may be deleted at
 any time.
@@ -33,13 +32,16 @@ HASH_LENGTH = 20  # hex digits: 80 bits
 
 
 def cache_folder() -> Path:
-    """The folder of generated modules (not necessarily there yet)."""
+    """Return the folder of generated modules, which need not exist yet."""
     return cache.cache_folder() / "cpu"
 
 
 @functools.cache
 def toolchain_fingerprint() -> str:
-    """Hash of what the machine code depends on besides the source: this package, Numba, LLVM, Python, the processor."""
+    """Return a hash of what the machine code depends on besides the source.
+
+    That is this package, Numba, LLVM, Python and the processor.
+    """
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
@@ -51,9 +53,10 @@ def toolchain_fingerprint() -> str:
 
 
 def write_once(path: Path, text: str) -> None:
-    """Make `path` hold `text`, atomically; a file that holds it already is left as it is, with its time stamp.
+    """Make `path` hold `text`, atomically; a file that already holds it keeps its time stamp.
 
-    So is one that another process writes meanwhile: Numba's index beside it, if written under another stamp, is void.
+    A file that another process writes at the same time is also kept: an index of Numba's written for another time stamp
+    is invalid.
     """
     if _holds(path, text):
         return
@@ -69,10 +72,10 @@ def _holds(path: Path, text: str) -> bool:
 
 
 def load_module(source: str, stem: str) -> ModuleType:
-    """The module with this source, named `stem` and a hash; the same source gives the same module object.
+    """Return the module with this source, named `stem` and a hash; the same source gives the same module object.
 
-    `stem` is a Python identifier, for people who read profiles.  Errors in the source are raised as they are.
-    CacheError when it, or the machine code beside it, cannot be written.
+    `stem` is a Python identifier that makes profiles readable. Errors in the source are raised unchanged. Raises
+    CacheError if the module, or the machine code beside it, cannot be written.
     """
     if not stem.isidentifier():
         raise ValueError(f"a module's stem is an identifier, not {stem!r}")
@@ -90,7 +93,7 @@ def load_module(source: str, stem: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        with cache.filling_cache():  # Numba compiles now, and keeps the machine code
+        with cache.filling_cache():  # Numba compiles here and stores the machine code
             spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]

@@ -1,7 +1,7 @@
-"""Measuring on the CPU whether a run meets its program's criterion (:mod:`harness.language.criterion`).
+"""Measure on the CPU whether a run meets its program's criterion (:mod:`harness.language.criterion`).
 
-The kernel knows nothing of the program, so that it is compiled once for all of them. It is called in every
-``TEST_EVERY``-th superstep only; no other kernel does anything for it.
+The kernel does not depend on the program, so it is compiled once for all programs. It is called only in every
+``TEST_EVERY``-th superstep; no other kernel does work for it.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ def run_movement(parts, threads, bounds, before, now, stride, width, tolerance, 
         _movement_part, parts, threads, (bounds, before, now, stride, width, tolerance, relative, found)
     )
 """
-SUMS = -1.0  # in the place of a tolerance: distances and magnitudes are added up
+SUMS = -1.0  # replaces a tolerance: distances and magnitudes are summed
 
 
 class Movement:
-    """The movement of a run, from a superstep that begins a measurement to the one that ends it."""
+    """Movement of a run, from a superstep that begins a measurement to the one that ends it."""
 
     def __init__(
         self, criterion: Criterion, program: Program, layout: Layout, memory: Memory, num_vertices: int, threads: int
@@ -69,7 +69,7 @@ class Movement:
             memory.like(f"before_{name}", name)
 
     def note(self, superstep: int) -> None:
-        """Keep what the measured properties are, if ``superstep`` begins a measurement."""
+        """Copy the measured properties if ``superstep`` begins a measurement."""
         if not self.criterion.begins(superstep):
             return
         arrays = self.memory.arrays

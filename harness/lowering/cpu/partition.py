@@ -1,4 +1,4 @@
-"""Dividing vertices and edges among threads: parts of equal edges, and owners of ranges of destinations."""
+"""Divide vertices and edges among threads: parts of equal edges, and owners of ranges of destinations."""
 
 # mypy: allow-untyped-decorators
 from __future__ import annotations
@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 VERTEX_COST = 2  # a vertex costs about as much as this many edges (k = 8, one core)
 PARTS_PER_THREAD = 16
-SMALLEST_PART = 2048  # edges and vertices; below, launching costs more than it balances
+SMALLEST_PART = 2048  # edges plus vertices; in smaller parts, launching costs more than balancing saves
 
 
 def balanced_bounds(offsets: Array, first: int, last: int, threads: int) -> NDArray[np.int64]:
-    """Cuts of ``first..last`` into parts of about equal edges: int64[parts + 1]. A vertex is never divided."""
+    """Return bounds that cut ``first..last`` into parts of about equal edges: int64[parts + 1].
+
+    A vertex is never divided.
+    """
     cost = offsets[first : last + 1] - offsets[first] + VERTEX_COST * np.arange(last - first + 1)
     parts = int(min(threads * PARTS_PER_THREAD, max(1, cost[-1] // SMALLEST_PART)))
     cuts = np.searchsorted(cost, np.linspace(0, cost[-1], parts + 1)[1:-1])
@@ -24,9 +27,9 @@ def balanced_bounds(offsets: Array, first: int, last: int, threads: int) -> NDAr
 
 
 def owner_bounds(in_offsets: Array, owners: int) -> NDArray[np.int64]:
-    """Ranges of destinations with about equal in-edges, one for each owner: int64[owners + 1].
+    """Return ranges of destinations with about equal in-edges, one for each owner: int64[owners + 1].
 
-    Cuts fall on multiples of 64 vertices, so that no two owners write flags in one cache line.
+    Bounds are multiples of 64 vertices, so that no two owners write flags in one cache line.
     """
     count = len(in_offsets) - 1
     cost = in_offsets + VERTEX_COST * np.arange(count + 1)
@@ -54,9 +57,9 @@ def _split(offsets: Array, neighbours: Array, bounds: Array, cuts: Array) -> Non
 
 
 def owned_edges(offsets: Array, neighbours: Array, bounds: Array) -> NDArray[np.int64]:
-    """Where each owner's out-edges lie: int64[V * (owners + 1)].
+    """Return where each owner's out-edges are stored: int64[V * (owners + 1)].
 
-    Rows are sorted by destination, so the edges of u that end with owner p are the run
+    Rows are sorted by destination, so the edges of u whose destination owner p owns are
     ``cuts[u * (owners + 1) + p] .. cuts[u * (owners + 1) + p + 1]`` of the CSR.
     """
     cuts = np.empty(len(bounds) * (len(offsets) - 1), np.int64)

@@ -1,10 +1,10 @@
-"""exp and log of a whole vector in LLVM IR, float32 and float64, right for every argument (denormal, 0, inf, NaN).
+"""exp and log of a whole vector in LLVM IR, float32 and float64, correct for every argument (denormal, 0, inf, NaN).
 
 exp: Cody-Waite reduction to |r| <= log(2) / 2, Taylor series, and a scaling in two halves for denormal results. log:
 reduction to [sqrt(1/2), sqrt(2)) and the series in s = f / (2 + f) of FreeBSD's msun (e_log.c, e_logf.c). Largest
 errors found, in units in the last place: exp 1.00, log 0.78, in both formats, over every 509th float32 and three
-million float64 (the tests hold them to 1.5).  With AVX-512, ns a lane: exp 1.6 and
-log 0.65 in float32, 3.1 and 1.6 in float64.
+million float64 (the tests limit them to 1.5). With AVX-512, in ns per lane: exp 1.6 and log 0.65 in float32, 3.1 and
+1.6 in float64.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Format:
 
     mantissa_bits: int
     bias: int
-    exp_lowest: float  # exp is 0 at and below
-    exp_highest: float  # exp is inf at and above
+    exp_lowest: float  # exp is 0 at and below this
+    exp_highest: float  # exp is inf at and above this
     exp_terms: int  # degree of the Taylor series of exp
     log2_high: float  # log(2) with so few bits that its product with an exponent is exact
     log2_low: float
@@ -71,12 +71,12 @@ FLOAT64 = Format(
 
 
 def format_of(vector: ir.VectorType) -> Format:
-    """The constants for a vector's element type."""
+    """Return the constants for a vector's element type."""
     return FLOAT32 if isinstance(vector.element, ir.FloatType) else FLOAT64
 
 
 def horner(builder: ir.IRBuilder, x: ir.Value, coefficients: tuple[float, ...]) -> ir.Value:
-    """coefficients[0] + coefficients[1] x + coefficients[2] x^2 + ..."""
+    """Evaluate coefficients[0] + coefficients[1] x + coefficients[2] x^2 + ..."""
     value = filled(x.type, coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
         value = fma(builder, value, x, filled(x.type, coefficient))
@@ -84,18 +84,18 @@ def horner(builder: ir.IRBuilder, x: ir.Value, coefficients: tuple[float, ...]) 
 
 
 def power_of_two(builder: ir.IRBuilder, exponent: ir.Value, vector: ir.VectorType) -> ir.Value:
-    """2^exponent of integer lanes within the normal range."""
+    """Return 2^exponent for integer lanes within the normal range."""
     form = format_of(vector)
     biased = builder.add(exponent, filled(exponent.type, form.bias))
     return builder.bitcast(builder.shl(biased, filled(exponent.type, form.mantissa_bits)), vector)
 
 
 def exp(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """e^x of each lane."""
+    """Return e^x for each lane."""
     vector, form = x.type, format_of(x.type)
     bits = integers_like(vector)
     low, high = filled(vector, form.exp_lowest), filled(vector, form.exp_highest)
-    x = builder.select(builder.fcmp_ordered("<", x, low), low, x)  # a NaN passes both
+    x = builder.select(builder.fcmp_ordered("<", x, low), low, x)  # NaN passes both selections
     x = builder.select(builder.fcmp_ordered(">", x, high), high, x)
     steps = call_intrinsic(builder, "rint", [builder.fmul(x, filled(vector, 1.0 / math.log(2.0)))])
     remainder = fma(builder, steps, filled(vector, -form.log2_high), x)
@@ -111,7 +111,7 @@ def exp(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 
 def log(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """The natural logarithm of each lane: -inf at 0, NaN below."""
+    """Return the natural logarithm of each lane: -inf at 0, NaN below."""
     vector, form = x.type, format_of(x.type)
     bits = integers_like(vector)
     tiny = builder.fcmp_ordered("<", x, filled(vector, form.smallest_normal))
@@ -133,7 +133,7 @@ def log(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     small = builder.fsub(f, builder.fsub(half_square, correction))
     value = fma(builder, steps, filled(vector, form.log2_high), small)
 
-    own = builder.fcmp_unordered("==", x, filled(vector, math.inf))  # inf and NaN are their own logarithm
+    own = builder.fcmp_unordered("==", x, filled(vector, math.inf))  # the logarithm of inf and NaN is the argument
     value = builder.select(own, x, value)
     value = builder.select(builder.fcmp_ordered("==", x, filled(vector, 0.0)), filled(vector, -math.inf), value)
     return builder.select(builder.fcmp_ordered("<", x, filled(vector, 0.0)), filled(vector, math.nan), value)

@@ -1,4 +1,4 @@
-"""Functions of rows to rows: arithmetic, exp and log, choices, single lanes and conversions (usage: see `rows`)."""
+"""Functions from rows to rows: arithmetic, exp and log, selection, single lanes and conversions (usage: see `rows`)."""
 
 # mypy: allow-untyped-calls, allow-untyped-decorators, allow-subclassing-any, no-warn-return-any
 from __future__ import annotations
@@ -22,7 +22,7 @@ Emit = Callable[..., ir.Value]
 
 
 def typed_row(name: str, operands: Sequence[NumbaType], *, mask: bool = False) -> RowType:
-    """The row type among the operands of `name`; TypingError without one or with one of the wrong kind."""
+    """Return the row type among the operands of `name`; TypingError if there is none or one of the wrong kind."""
     row = row_among(operands)
     if row is None or row.is_mask != mask:
         wanted = "a mask" if mask else "a row of numbers"
@@ -31,7 +31,7 @@ def typed_row(name: str, operands: Sequence[NumbaType], *, mask: bool = False) -
 
 
 def elementwise(emit: Emit, *operands: NumbaType, name: str) -> Typed:
-    """Typing and code of a function from rows (or scalars) of one type to a row of that type."""
+    """Return the typing and code of a function from rows (or scalars) of one type to a row of that type."""
     row = typed_row(name, operands)
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
@@ -42,55 +42,58 @@ def elementwise(emit: Emit, *operands: NumbaType, name: str) -> Typed:
 
 @intrinsic
 def fma(typingctx: Any, a: NumbaType, b: NumbaType, c: NumbaType) -> Typed:
-    """Computes a * b + c with one rounding; scalars are repeated."""
+    """Compute a * b + c with one rounding; scalars are repeated."""
     return elementwise(row_vectors.fma, a, b, c, name="fma")
 
 
 @intrinsic
 def minimum(typingctx: Any, a: NumbaType, b: NumbaType) -> Typed:
-    """The smaller of each pair of lanes; NaN where either is NaN."""
+    """Return the smaller of each pair of lanes; NaN if either is NaN."""
     return elementwise(row_vectors.minimum, a, b, name="minimum")
 
 
 @intrinsic
 def maximum(typingctx: Any, a: NumbaType, b: NumbaType) -> Typed:
-    """The larger of each pair of lanes; NaN where either is NaN."""
+    """Return the larger of each pair of lanes; NaN if either is NaN."""
     return elementwise(row_vectors.maximum, a, b, name="maximum")
 
 
 @intrinsic
 def absolute(typingctx: Any, a: NumbaType) -> Typed:
-    """The magnitude of each lane."""
+    """Return the magnitude of each lane."""
     return elementwise(lambda builder, value: call_intrinsic(builder, "fabs", [value]), a, name="absolute")
 
 
 @intrinsic
 def sqrt(typingctx: Any, a: NumbaType) -> Typed:
-    """The square root of each lane, correctly rounded; NaN below zero."""
+    """Return the square root of each lane, correctly rounded; NaN below zero."""
     return elementwise(lambda builder, value: call_intrinsic(builder, "sqrt", [value]), a, name="sqrt")
 
 
 @intrinsic
 def floor(typingctx: Any, a: NumbaType) -> Typed:
-    """The largest integer at most each lane."""
+    """Return the largest integer that is at most each lane."""
     return elementwise(lambda builder, value: call_intrinsic(builder, "floor", [value]), a, name="floor")
 
 
 @intrinsic
 def exp(typingctx: Any, a: NumbaType) -> Typed:
-    """The exponential of each lane (see row_elementary for its error)."""
+    """Return the exponential of each lane (see row_elementary for its error)."""
     return elementwise(row_elementary.exp, a, name="exp")
 
 
 @intrinsic
 def log(typingctx: Any, a: NumbaType) -> Typed:
-    """The natural logarithm of each lane (see row_elementary for its error)."""
+    """Return the natural logarithm of each lane (see row_elementary for its error)."""
     return elementwise(row_elementary.log, a, name="log")
 
 
 @intrinsic
 def where(typingctx: Any, mask: NumbaType, a: NumbaType, b: NumbaType) -> Typed:
-    """Lanes of a where the mask (or one truth value for all lanes) holds, else of b; one of a and b may be a scalar."""
+    """Return lanes of a if the mask (or one truth value for all lanes) holds, else of b.
+
+    One of a and b may be a scalar.
+    """
     row = row_among([a, b])
     if row is None or (isinstance(mask, RowType) and mask != row.of_kind("bool")):
         raise TypingError(f"where() takes a mask or a truth value and one or two rows as long, not {mask}, {a}, {b}")
@@ -109,7 +112,7 @@ def where(typingctx: Any, mask: NumbaType, a: NumbaType, b: NumbaType) -> Typed:
 
 @intrinsic
 def extract(typingctx: Any, row: NumbaType, lane: NumbaType) -> Typed:
-    """The scalar in lane `lane`, which need not be constant."""
+    """Return the scalar in lane `lane`, which need not be constant."""
     if not isinstance(row, RowType) or not isinstance(lane, types.Integer):
         raise TypingError(f"extract() takes a row and an integer, not {row}, {lane}")
 
@@ -131,7 +134,7 @@ def extract(typingctx: Any, row: NumbaType, lane: NumbaType) -> Typed:
 
 @intrinsic
 def insert(typingctx: Any, row: NumbaType, lane: NumbaType, scalar: NumbaType) -> Typed:
-    """The row with lane `lane`, which need not be constant, replaced."""
+    """Return the row with lane `lane`, which need not be constant, replaced."""
     if not isinstance(row, RowType) or not isinstance(lane, types.Integer):
         raise TypingError(f"insert() takes a row, an integer and a scalar, not {row}, {lane}, {scalar}")
 
@@ -146,7 +149,7 @@ def insert(typingctx: Any, row: NumbaType, lane: NumbaType, scalar: NumbaType) -
 
 
 def conversion(row: NumbaType, kind: str, name: str) -> Typed:
-    """Typing and code of the conversion of a row of numbers, or of a mask (to 1 and 0), to `kind`."""
+    """Return the typing and code of the conversion of a row of numbers, or of a mask (to 1 and 0), to `kind`."""
     if not isinstance(row, RowType):
         raise TypingError(f"{name}() takes a row, not {row}; make a row of a scalar with splat")
     target = row.of_kind(kind)
@@ -166,11 +169,11 @@ def conversion(row: NumbaType, kind: str, name: str) -> Typed:
 
 @intrinsic
 def to32(typingctx: Any, row: NumbaType) -> Typed:
-    """The row rounded to float32; a mask becomes 1 and 0."""
+    """Round the row to float32; a mask becomes 1 and 0."""
     return conversion(row, "float32", "to32")
 
 
 @intrinsic
 def to64(typingctx: Any, row: NumbaType) -> Typed:
-    """The row in float64; a mask becomes 1 and 0."""
+    """Convert the row to float64; a mask becomes 1 and 0."""
     return conversion(row, "float64", "to64")

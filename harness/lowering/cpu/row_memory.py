@@ -1,6 +1,6 @@
 """Rows and memory: loads, stores, prefetches and atomic updates on one-dimensional contiguous arrays.
 
-Addresses are computed from the array's data pointer alone: an index is neither checked nor wrapped when negative.
+Addresses are computed only from the array's data pointer: an index is neither checked nor wrapped when negative.
 """
 
 # mypy: allow-untyped-calls, allow-untyped-decorators, allow-subclassing-any, no-warn-return-any
@@ -21,14 +21,14 @@ Typed = tuple[Signature, Callable[..., ir.Value]]
 
 KINDS = {types.float32: "float32", types.float64: "float64", types.boolean: "bool", types.uint8: "bool"}
 CACHE_LINE = 64  # bytes
-# Rests of up to so many lanes are loaded and stored in exact parts (8 + 2 + 1), longer ones under a mask.  Aggregation,
-# ns an edge, exact / masked: 1.6 / 1.9 at 10 lanes, 2.1 / 1.8 at 12, 2.7 / 2.1 at 15 (AVX-512, data in the cache).  A
-# masked store also holds up a load of the same memory after it.
+# Remainders of up to this many lanes are loaded and stored in exact parts (8 + 2 + 1), longer ones under a mask.
+# Aggregation, ns per edge, exact / masked: 1.6 / 1.9 at 10 lanes, 2.1 / 1.8 at 12, 2.7 / 2.1 at 15 (AVX-512, data in
+# the cache). A masked store also delays a later load of the same memory.
 LONGEST_EXACT_REST = 11
 
 
 def check_array(name: str, array: NumbaType, index: NumbaType) -> None:
-    """TypingError unless `array` is one-dimensional and contiguous and `index` an integer."""
+    """Raise TypingError unless `array` is one-dimensional and contiguous and `index` an integer."""
     if not (isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"):
         raise TypingError(f"{name}() takes a one-dimensional C-contiguous array, not {array}; reshape it to (-1,)")
     if not isinstance(index, types.Integer):
@@ -36,14 +36,14 @@ def check_array(name: str, array: NumbaType, index: NumbaType) -> None:
 
 
 def row_kind(name: str, array: NumbaType) -> str:
-    """The kind of row that an array holds."""
+    """Return the kind of row that an array holds."""
     if array.dtype not in KINDS:
         raise TypingError(f"{name}() has no row of {array.dtype}; arrays of rows are float32, float64, bool or uint8")
     return KINDS[array.dtype]
 
 
 def address(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
-    """Pointer to the element that the first two arguments (array, index) name."""
+    """Return a pointer to the element that the first two arguments (array, index) name."""
     array_type, index_type = sig.args[:2]
     data = context.make_array(array_type)(context, builder, args[0]).data
     index = args[1]
@@ -53,42 +53,42 @@ def address(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[
 
 
 def stored_type(row: RowType, piece: Piece) -> ir.VectorType:
-    """The vector type of a piece in memory: truth values are bytes there."""
+    """Return the vector type of a piece in memory, where truth values are bytes."""
     return ir.VectorType(ir.IntType(8), piece.width) if row.is_mask else row.vector(piece)
 
 
 def element_bytes(vector: ir.VectorType) -> int:
-    """The size of an element, to which rows are aligned."""
+    """Return the size of an element, to which rows are aligned."""
     return {"i8": 1, "float": 4, "double": 8}[str(vector.element)]
 
 
 def used_mask(piece: Piece) -> ir.Constant:
-    """The constant mask of the lanes of a piece that are part of the row."""
+    """Return the constant mask of the lanes of a piece that are part of the row."""
     mask = ir.VectorType(ir.IntType(1), piece.width)
     return ir.Constant(mask, [int(lane < piece.lanes) for lane in range(piece.width)])
 
 
 def piece_pointer(builder: ir.IRBuilder, pointer: ir.Value, piece: Piece, vector: ir.VectorType) -> ir.Value:
-    """Pointer to a piece of the row at `pointer`."""
+    """Return a pointer to a piece of the row at `pointer`."""
     return builder.bitcast(builder.gep(pointer, [ir.IntType(64)(piece.start)], inbounds=True), vector.as_pointer())
 
 
 def masked_function(
     builder: ir.IRBuilder, name: str, vector: ir.VectorType, result: ir.Type, *rest: ir.Type
 ) -> ir.Value:
-    """LLVM's masked load or store of `vector`, whose arguments but the pointer are `rest`."""
+    """Return LLVM's masked load or store of `vector`; `rest` are its argument types other than the pointer."""
     element = {"i8": "i8", "float": "f32", "double": "f64"}[str(vector.element)]
     full_name = f"llvm.masked.{name}.v{vector.count}{element}.p0"
     return cgutils.get_or_insert_function(builder.module, ir.FunctionType(result, list(rest)), full_name)
 
 
 def lane_numbers(count: int, last: int) -> ir.Constant:
-    """The constant shuffle mask 0, 1, ..., of `count` lanes, none above `last`."""
+    """Return the constant shuffle mask 0, 1, ..., of `count` lanes, none above `last`."""
     return ir.Constant(ir.VectorType(ir.IntType(32), count), [min(lane, last) for lane in range(count)])
 
 
 def load_piece(builder: ir.IRBuilder, pointer: ir.Value, piece: Piece, vector: ir.VectorType) -> ir.Value:
-    """The vector of a piece, unused lanes 0."""
+    """Load the vector of a piece, with unused lanes 0."""
     place, alignment, zeros = piece_pointer(builder, pointer, piece, vector), element_bytes(vector), [0] * piece.width
     if piece.lanes == piece.width:
         return builder.load(place, align=alignment, typ=vector)
@@ -118,11 +118,11 @@ def store_piece(builder: ir.IRBuilder, pointer: ir.Value, piece: Piece, value: i
 
 
 def make_load(lanes: int) -> Any:
-    """The function load(array, start) for rows of `lanes` elements."""
+    """Return the function load(array, start) for rows of `lanes` elements."""
 
     @intrinsic
     def load(typingctx: Any, array: NumbaType, start: NumbaType) -> Typed:
-        """The row that starts at element `start` of `array`."""
+        """Load the row that starts at element `start` of `array`."""
         check_array("load", array, start)
         row = RowType(lanes, row_kind("load", array))
 
@@ -157,7 +157,7 @@ def store(typingctx: Any, array: NumbaType, start: NumbaType, row: NumbaType) ->
 
 @intrinsic
 def at(typingctx: Any, array: NumbaType, index: NumbaType) -> Typed:
-    """array[index], neither checked nor wrapped when negative."""
+    """Return array[index]; the index is neither checked nor wrapped when negative."""
     check_array("at", array, index)
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
@@ -168,7 +168,7 @@ def at(typingctx: Any, array: NumbaType, index: NumbaType) -> Typed:
 
 
 def emit_prefetch(builder: ir.IRBuilder, pointer: ir.Value, write: bool) -> None:
-    """Ask for the cache line at `pointer`, to keep in all levels."""
+    """Prefetch the cache line at `pointer` into all levels."""
     byte_pointer = builder.bitcast(pointer, cgutils.voidptr_t)
     int32 = ir.IntType(32)
     function_type = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, int32, int32, int32])
@@ -177,7 +177,7 @@ def emit_prefetch(builder: ir.IRBuilder, pointer: ir.Value, write: bool) -> None
 
 
 def prefetching(array: NumbaType, index: NumbaType, *, write: bool = False, elements: int = 1) -> Typed:
-    """Typing and code of a prefetch of all cache lines of `elements` consecutive elements."""
+    """Return the typing and code of a prefetch of all cache lines of `elements` consecutive elements."""
     check_array("prefetch", array, index)
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
@@ -193,19 +193,19 @@ def prefetching(array: NumbaType, index: NumbaType, *, write: bool = False, elem
 
 @intrinsic
 def prefetch(typingctx: Any, array: NumbaType, index: NumbaType) -> Typed:
-    """Ask early for the cache line of `array[index]`, to read; an index outside the array does no harm."""
+    """Prefetch the cache line of `array[index]` for reading; an index outside the array is harmless."""
     return prefetching(array, index)
 
 
 @intrinsic
 def prefetch_write(typingctx: Any, array: NumbaType, index: NumbaType) -> Typed:
-    """Ask early for the cache line of `array[index]`, to write."""
+    """Prefetch the cache line of `array[index]` for writing."""
     return prefetching(array, index, write=True)
 
 
 @intrinsic(prefer_literal=True)
 def prefetch_row(typingctx: Any, array: NumbaType, start: NumbaType, elements: NumbaType) -> Typed:
-    """Ask early for all cache lines of the row of `elements` (a literal) elements from `start` on, to read."""
+    """Prefetch all cache lines of the row of `elements` (a literal) elements from `start` on, for reading."""
     if not isinstance(elements, types.IntegerLiteral):
         raise TypingError(f"prefetch_row() takes the number of elements as a literal integer, not {elements}")
     sig, codegen = prefetching(array, types.unliteral(start), elements=elements.literal_value)
@@ -213,7 +213,10 @@ def prefetch_row(typingctx: Any, array: NumbaType, start: NumbaType, elements: N
 
 
 def atomic_update(name: str, array: NumbaType, index: NumbaType, value: NumbaType) -> Typed:
-    """Typing and code of an atomic "add", "min" or "max" of a scalar (gives the old value) or of each lane of a row."""
+    """Return the typing and code of an atomic "add", "min" or "max".
+
+    It takes a scalar (the result is the old value) or a row, each lane of which is updated.
+    """
     check_array(f"atomic_{name}", array, index)
     if isinstance(value, RowType):
         if value.element != array.dtype:

@@ -26,7 +26,10 @@ LARGEST_EXPANDED_POWER = 64
 
 
 def row_among(operands: Sequence[NumbaType]) -> RowType | None:
-    """The one row type among operands, others being scalars; None without a row, or when an operand is neither."""
+    """Return the one row type among operands, the others being scalars.
+
+    None if there is no row, or if an operand is neither.
+    """
     rows = {operand for operand in operands if isinstance(operand, RowType)}
     if not rows:
         return None
@@ -55,7 +58,7 @@ def declare(function: Any, arity: int, *, masks: bool, numbers: bool, to_mask: b
 
 
 def define(function: Any, emit: Emit, *, masks: bool = False, to_mask: bool = False) -> None:
-    """Type and lower a binary operator and, where it has one, its in-place form."""
+    """Type and lower a binary operator and, if it has one, its in-place form."""
     in_place = {operator.and_: operator.iand, operator.or_: operator.ior, operator.xor: operator.ixor}
     in_place |= {operator.add: operator.iadd, operator.sub: operator.isub}
     in_place |= {operator.mul: operator.imul, operator.truediv: operator.itruediv}
@@ -87,14 +90,14 @@ declare(operator.ne, 2, masks=True, numbers=True, to_mask=True)
 
 @lower_builtin(operator.eq, RowType, RowType)
 def lower_eq(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
-    """Lane by lane; a NaN equals nothing."""
+    """Compare lane by lane; NaN equals nothing."""
     compare = ir.IRBuilder.icmp_signed if sig.args[0].is_mask else ir.IRBuilder.fcmp_ordered
     return piecewise(builder, sig.return_type, lambda builder, a, b: compare(builder, "==", a, b), *args)
 
 
 @lower_builtin(operator.ne, RowType, RowType)
 def lower_ne(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
-    """Lane by lane; a NaN differs from everything."""
+    """Compare lane by lane; NaN differs from everything."""
     compare = ir.IRBuilder.icmp_signed if sig.args[0].is_mask else ir.IRBuilder.fcmp_unordered
     return piecewise(builder, sig.return_type, lambda builder, a, b: compare(builder, "!=", a, b), *args)
 
@@ -106,30 +109,32 @@ declare(operator.invert, 1, masks=True, numbers=False)
 
 @lower_builtin(operator.neg, RowType)
 def lower_neg(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
-    """The sign of each lane changed, also of zeros."""
+    """Negate each lane, zeros included."""
     return piecewise(builder, sig.return_type, ir.IRBuilder.fneg, args[0])
 
 
 @lower_builtin(operator.pos, RowType)
 def lower_pos(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
-    """The row itself."""
+    """Return the row itself."""
     return args[0]
 
 
 @lower_builtin(operator.invert, RowType)
 def lower_invert(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
-    """Logical not of each lane."""
+    """Negate each lane logically."""
     return piecewise(builder, sig.return_type, ir.IRBuilder.not_, args[0])
 
 
 @infer_global(operator.pow)
 class RowPower(AbstractTemplate):
-    """`row ** exponent`: a literal integer is expanded to products, any other is the C library's pow, lane by lane."""
+    """`row ** exponent`: a literal integer is expanded to products; any other exponent calls the C library's pow per
+    lane.
+    """
 
     prefer_literal = True
 
     def generic(self, args: tuple[types.Type, ...], kws: dict[str, NumbaType]) -> Signature | None:
-        """Keeps a literal exponent as a type, makes a row of any other."""
+        """Keep a literal exponent as a type; convert any other to a row."""
         row = row_among(args)
         if kws or row is None or row.is_mask:
             return None
@@ -141,19 +146,19 @@ class RowPower(AbstractTemplate):
 
 @lower_builtin(operator.pow, RowType, RowType)
 def lower_pow(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
-    """The C library's pow on each lane (about 10 ns a lane)."""
+    """Call the C library's pow on each lane (about 10 ns per lane)."""
     return piecewise(builder, sig.return_type, lambda builder, *pair: call_intrinsic(builder, "pow", pair), *args)
 
 
 @lower_builtin(operator.pow, RowType, types.IntegerLiteral)
 def lower_literal_pow(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
-    """Products; a negative exponent is the reciprocal."""
+    """Expand to products; a negative exponent gives the reciprocal."""
     exponent = sig.args[1].literal_value
     return piecewise(builder, sig.return_type, lambda builder, base: integer_power(builder, base, exponent), args[0])
 
 
 def integer_power(builder: ir.IRBuilder, base: ir.Value, exponent: int) -> ir.Value:
-    """The vector `base` ** exponent by repeated squaring."""
+    """Return the vector `base` ** exponent by repeated squaring."""
     one = filled(base.type, 1.0)
     square, result, remaining = base, one, abs(exponent)
     while remaining:

@@ -1,4 +1,4 @@
-"""Functions of all lanes of a row to one scalar (usage: see `rows`)."""
+"""Functions from all lanes of a row to one scalar (usage: see `rows`)."""
 
 # mypy: allow-untyped-calls, allow-untyped-decorators, allow-subclassing-any, no-warn-return-any
 from __future__ import annotations
@@ -20,18 +20,18 @@ from harness.lowering.cpu.row_vectors import CONTRACT, Combine, fold, reduce_mas
 
 
 def used_lanes(builder: ir.IRBuilder, row: RowType, value: ir.Value, neutral: float) -> list[ir.Value]:
-    """The pieces of a row with `neutral` in lanes that are not part of it."""
+    """Return the pieces of a row with `neutral` in lanes that are not part of it."""
     parts = zip(row.pieces, split(builder, value), strict=True)
     return [with_unused(builder, vector, piece.lanes, neutral) for piece, vector in parts]
 
 
 def add(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
-    """The sum of two vectors, which may be fused with a product."""
+    """Return the sum of two vectors, which may be fused with a product."""
     return builder.fadd(a, b, flags=CONTRACT)
 
 
 def reduction(name: str, row: NumbaType, combine: Combine, neutral: float) -> Typed:
-    """Typing and code of the combination of all lanes of a row of numbers; `neutral` changes nothing it meets."""
+    """Return the typing and code of the combination of all lanes of a row of numbers; `neutral` is its identity."""
     typed_row(name, [row])
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
@@ -41,7 +41,7 @@ def reduction(name: str, row: NumbaType, combine: Combine, neutral: float) -> Ty
 
 
 def mask_reduction(name: str, mask: NumbaType, operation: str, neutral: int) -> Typed:
-    """Typing and code of the "or" or "and" of all lanes of a mask."""
+    """Return the typing and code of the "or" or "and" of all lanes of a mask."""
     typed_row(name, [mask], mask=True)
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
@@ -54,43 +54,43 @@ def mask_reduction(name: str, mask: NumbaType, operation: str, neutral: int) -> 
 
 @intrinsic
 def reduce_sum(typingctx: Any, row: NumbaType) -> Typed:
-    """The sum of the lanes, added as a balanced tree."""
+    """Sum the lanes as a balanced tree."""
     return reduction("reduce_sum", row, add, -0.0)
 
 
 @intrinsic
 def reduce_prod(typingctx: Any, row: NumbaType) -> Typed:
-    """The product of the lanes, multiplied as a balanced tree."""
+    """Multiply the lanes as a balanced tree."""
     return reduction("reduce_prod", row, ir.IRBuilder.fmul, 1.0)
 
 
 @intrinsic
 def reduce_min(typingctx: Any, row: NumbaType) -> Typed:
-    """The smallest lane; NaN if there is one."""
+    """Return the smallest lane; NaN if any lane is NaN."""
     return reduction("reduce_min", row, row_vectors.minimum, math.inf)
 
 
 @intrinsic
 def reduce_max(typingctx: Any, row: NumbaType) -> Typed:
-    """The largest lane; NaN if there is one."""
+    """Return the largest lane; NaN if any lane is NaN."""
     return reduction("reduce_max", row, row_vectors.maximum, -math.inf)
 
 
 @intrinsic
 def reduce_any(typingctx: Any, mask: NumbaType) -> Typed:
-    """Whether any lane holds."""
+    """Return whether any lane is true."""
     return mask_reduction("reduce_any", mask, "or", 0)
 
 
 @intrinsic
 def reduce_all(typingctx: Any, mask: NumbaType) -> Typed:
-    """Whether every lane holds."""
+    """Return whether every lane is true."""
     return mask_reduction("reduce_all", mask, "and", 1)
 
 
 @intrinsic
 def count(typingctx: Any, mask: NumbaType) -> Typed:
-    """How many lanes hold (int64)."""
+    """Count the true lanes (int64)."""
     typed_row("count", [mask], mask=True)
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
@@ -107,7 +107,7 @@ def count(typingctx: Any, mask: NumbaType) -> Typed:
 
 @intrinsic
 def dot(typingctx: Any, a: NumbaType, b: NumbaType) -> Typed:
-    """The sum of the products of the lanes; one of both may be a scalar."""
+    """Sum the products of the lanes; one of the arguments may be a scalar."""
     row = typed_row("dot", [a, b])
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:

@@ -1,13 +1,14 @@
 """Numba types for one property row: `Row(n)`, `Row64(n)` and `RowMask(n)`, held in LLVM vectors.
 
-A value of these types lives in registers: it is a plain local variable of compiled code (also across loop iterations
-and as the result of a compiled function), and has no counterpart in Python.  The number of lanes is part of the type,
-any from 1 to 256.
+A value of these types is in registers: it is a plain local variable of compiled code (also across loop iterations and
+as the result of a compiled function), and has no counterpart in Python.  The number of lanes, from 1 to 256, is part of
+the type.
 
 LLVM keeps a vector whose length is not a power of two in one register *per lane* wherever it passes from one basic
-block to another, as every accumulator of a loop does (36 lanes: 15 times slower than 32).  So a row is a few *pieces*,
-each a power of two wide: the multiples of 16 lanes in binary, then the rest, in the next power of two with unused lanes
-on top.  100 lanes are 64 + 32 + 4; 7 are 8 with one unused.  Unused lanes hold anything and must not be looked at.
+block to another, as every accumulator of a loop does (36 lanes: 15 times slower than 32).  Therefore a row is a few
+*pieces*, each a power of two wide: the multiples of 16 lanes in binary, then the rest, in the next power of two with
+unused lanes on top.  100 lanes are 64 + 32 + 4; 7 are 8 with one unused.  Unused lanes have undefined values and must
+not be read.
 """
 
 # mypy: allow-untyped-calls, allow-untyped-decorators, allow-subclassing-any, no-warn-return-any
@@ -24,7 +25,7 @@ from numba.extending import register_model
 
 from harness.language.algorithm import MOST_FEATURES
 
-NumbaType = Any  # Numba annotates too little of its types to check against
+NumbaType = Any  # Numba's own annotations are too incomplete to check against
 MAX_LANES = MOST_FEATURES
 
 ELEMENTS = {"float32": types.float32, "float64": types.float64, "bool": types.boolean}
@@ -40,7 +41,7 @@ class Piece(NamedTuple):
 
 
 def pieces_of(lanes: int) -> tuple[Piece, ...]:
-    """The pieces of a row, widest first."""
+    """Return the pieces of a row, widest first."""
     pieces: list[Piece] = []
     start = 0
     for bit in reversed(range(4, MAX_LANES.bit_length())):
@@ -68,66 +69,66 @@ class RowType(types.Type):
 
     @property
     def key(self) -> tuple[int, str]:
-        """What makes two of these types the same type."""
+        """Return the values by which these types are compared."""
         return (self.lanes, self.kind)
 
     @property
     def element(self) -> NumbaType:
-        """The Numba scalar type of a lane."""
+        """Return the Numba scalar type of a lane."""
         return ELEMENTS[self.kind]
 
     def vector(self, piece: Piece) -> ir.VectorType:
-        """The LLVM type of one piece."""
+        """Return the LLVM type of one piece."""
         return ir.VectorType(LLVM_ELEMENTS[self.kind], piece.width)
 
     @property
     def value(self) -> ir.Type:
-        """The LLVM type of a row: the vector, where there is one piece, else the structure of the pieces."""
+        """Return the LLVM type of a row: the vector if there is one piece, else the structure of the pieces."""
         vectors = [self.vector(piece) for piece in self.pieces]
         return vectors[0] if len(vectors) == 1 else ir.LiteralStructType(vectors)
 
     @property
     def is_mask(self) -> bool:
-        """Whether the lanes are truth values."""
+        """Return whether the lanes are truth values."""
         return self.kind == "bool"
 
     def of_kind(self, kind: str) -> RowType:
-        """The type with as many lanes, of another kind."""
+        """Return the type of another kind with as many lanes."""
         return RowType(self.lanes, kind)
 
 
 def Row(lanes: int) -> RowType:  # noqa: N802 - named like a type, as in Numba
-    """The type of `lanes` float32 values."""
+    """Return the type of `lanes` float32 values."""
     return RowType(lanes, "float32")
 
 
 def Row64(lanes: int) -> RowType:  # noqa: N802
-    """The type of `lanes` float64 values."""
+    """Return the type of `lanes` float64 values."""
     return RowType(lanes, "float64")
 
 
 def RowMask(lanes: int) -> RowType:  # noqa: N802
-    """The type of `lanes` truth values."""
+    """Return the type of `lanes` truth values."""
     return RowType(lanes, "bool")
 
 
 @register_model(RowType)
 class RowModel(PrimitiveModel):
-    """A row is its vectors, wherever it is."""
+    """A row is represented by its vectors everywhere."""
 
     def __init__(self, dmm: Any, fe_type: RowType) -> None:
         super().__init__(dmm, fe_type, fe_type.value)
 
 
 def split(builder: ir.IRBuilder, value: ir.Value) -> list[ir.Value]:
-    """The pieces of a row's value."""
+    """Return the pieces of a row's value."""
     if isinstance(value.type, ir.VectorType):
         return [value]
     return [builder.extract_value(value, i) for i in range(len(value.type.elements))]
 
 
 def join(builder: ir.IRBuilder, row: RowType, vectors: Sequence[ir.Value]) -> ir.Value:
-    """The value of a row with these pieces."""
+    """Return the value of a row with these pieces."""
     if len(vectors) == 1:
         return vectors[0]
     value = ir.Constant(row.value, ir.Undefined)
@@ -137,20 +138,20 @@ def join(builder: ir.IRBuilder, row: RowType, vectors: Sequence[ir.Value]) -> ir
 
 
 def piecewise(builder: ir.IRBuilder, row: RowType, emit: Callable[..., ir.Value], *operands: ir.Value) -> ir.Value:
-    """The row of type `row` whose pieces are emit(builder, pieces of the operands)."""
+    """Return the row of type `row` whose pieces are emit(builder, pieces of the operands)."""
     parts = zip(*(split(builder, operand) for operand in operands), strict=True)
     return join(builder, row, [emit(builder, *vectors) for vectors in parts])
 
 
 def splat(builder: ir.IRBuilder, scalar: ir.Value, width: int) -> ir.Value:
-    """The vector whose `width` lanes all hold `scalar`."""
+    """Return the vector whose `width` lanes all hold `scalar`."""
     start = ir.Constant(ir.VectorType(scalar.type, width), ir.Undefined)
     single = builder.insert_element(start, scalar, cgutils.int32_t(0))
     return builder.shuffle_vector(single, start, ir.Constant(ir.VectorType(ir.IntType(32), width), [0] * width))
 
 
 def lanes_equal(builder: ir.IRBuilder, piece: Piece, lane: ir.Value) -> ir.Value:
-    """The mask of the lanes of a piece whose number in the row is the integer `lane`."""
+    """Return the mask of the lanes of a piece whose number in the row is the integer `lane`."""
     index = splat(builder, lane, piece.width)
     return builder.icmp_signed("==", index, ir.Constant(index.type, [piece.start + i for i in range(piece.width)]))
 
@@ -158,7 +159,7 @@ def lanes_equal(builder: ir.IRBuilder, piece: Piece, lane: ir.Value) -> ir.Value
 @lower_cast(types.Number, RowType)
 @lower_cast(types.Boolean, RowType)
 def scalar_to_row(context: Any, builder: ir.IRBuilder, fromty: NumbaType, toty: RowType, value: ir.Value) -> ir.Value:
-    """A scalar beside a row is converted to the row's element type and repeated."""
+    """Convert a scalar operand to the row's element type and repeat it."""
     if isinstance(fromty, types.Literal):
         value = context.cast(builder, value, fromty, fromty.literal_type)
         fromty = fromty.literal_type

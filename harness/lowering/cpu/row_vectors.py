@@ -1,6 +1,6 @@
 """LLVM IR of vector expressions: constants, calls of LLVM intrinsics, and folds of the lanes of one vector.
 
-Everything here maps IR values to IR values and knows nothing of Numba.
+Everything here maps IR values to IR values and is independent of Numba.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ CONTRACT = ("contract",)  # lets the code generator fuse a * b + c
 
 
 def filled(vector: ir.VectorType, value: float) -> ir.Constant:
-    """The constant vector whose lanes all hold `value`."""
+    """Return the constant vector whose lanes all hold `value`."""
     return ir.Constant(vector, [value] * vector.count)
 
 
 def integers_like(vector: ir.VectorType) -> ir.VectorType:
-    """The vector of integers with the shape and the lane width of a floating-point `vector`."""
+    """Return the integer vector type with the shape and the lane width of a floating-point `vector`."""
     return ir.VectorType(ir.IntType(32 if isinstance(vector.element, ir.FloatType) else 64), vector.count)
 
 
 def suffix(vector: ir.VectorType) -> str:
-    """The overload suffix of LLVM's intrinsics, such as v8f32."""
+    """Return the overload suffix of LLVM's intrinsics, such as v8f32."""
     names = {"float": "f32", "double": "f64", "i1": "i1", "i32": "i32"}
     return f"v{vector.count}{names[str(vector.element)]}"
 
 
 def call_intrinsic(builder: ir.IRBuilder, name: str, arguments: Sequence[ir.Value]) -> ir.Value:
-    """The elementwise LLVM intrinsic `llvm.<name>` on vectors of one type."""
+    """Call the elementwise LLVM intrinsic `llvm.<name>` on vectors of one type."""
     vector = arguments[0].type
     full_name = f"llvm.{name}.{suffix(vector)}"
     function = builder.module.globals.get(full_name)
@@ -43,30 +43,30 @@ def call_intrinsic(builder: ir.IRBuilder, name: str, arguments: Sequence[ir.Valu
 
 
 def fma(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
-    """The IR of a * b + c with one rounding."""
+    """Return the IR of a * b + c with one rounding."""
     return call_intrinsic(builder, "fma", (a, b, c))
 
 
 def minimum(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
-    """The smaller of each pair of lanes; NaN where either is NaN."""
+    """Return the smaller of each pair of lanes; NaN if either is NaN."""
     smaller = builder.select(builder.fcmp_ordered("<", a, b), a, b)
     return builder.select(builder.fcmp_unordered("uno", a, a), a, smaller)
 
 
 def maximum(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
-    """The larger of each pair of lanes; NaN where either is NaN."""
+    """Return the larger of each pair of lanes; NaN if either is NaN."""
     larger = builder.select(builder.fcmp_ordered(">", a, b), a, b)
     return builder.select(builder.fcmp_unordered("uno", a, a), a, larger)
 
 
 def lanes_of(builder: ir.IRBuilder, vector: ir.Value, start: int, count: int) -> ir.Value:
-    """Lanes start .. start + count - 1."""
+    """Return lanes start .. start + count - 1."""
     mask = ir.Constant(ir.VectorType(INT32, count), list(range(start, start + count)))
     return builder.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), mask)
 
 
 def with_unused(builder: ir.IRBuilder, vector: ir.Value, lanes: int, neutral: float) -> ir.Value:
-    """The vector with the lanes from `lanes` on replaced by `neutral`."""
+    """Return the vector with the lanes from `lanes` on replaced by `neutral`."""
     width = vector.type.count
     if lanes == width:
         return vector
@@ -75,9 +75,10 @@ def with_unused(builder: ir.IRBuilder, vector: ir.Value, lanes: int, neutral: fl
 
 
 def fold(builder: ir.IRBuilder, vectors: Sequence[ir.Value], combine: Combine) -> ir.Value:
-    """All lanes of vectors of falling width, powers of two, combined into one scalar.
+    """Combine all lanes of vectors of decreasing width, powers of two, into one scalar.
 
-    By halving, so that no lane waits for all earlier ones; a vector joins when the wider ones are down to its width.
+    Vectors are halved, so that no lane waits for all earlier ones. A vector joins when the wider ones are reduced to
+    its width.
     """
     total, rest = vectors[0], list(vectors[1:])
     while True:
@@ -91,7 +92,7 @@ def fold(builder: ir.IRBuilder, vectors: Sequence[ir.Value], combine: Combine) -
 
 
 def reduce_mask(builder: ir.IRBuilder, name: str, mask: ir.Value) -> ir.Value:
-    """The scalar truth value `llvm.vector.reduce.<name>` of a mask, name being "or" or "and"."""
+    """Return the scalar truth value `llvm.vector.reduce.<name>` of a mask, where name is "or" or "and"."""
     full_name = f"llvm.vector.reduce.{name}.{suffix(mask.type)}"
     function = builder.module.globals.get(full_name)
     if function is None:

@@ -141,7 +141,7 @@ Typed = tuple[Signature, Callable[..., ir.Value]]
 
 
 class RowOps(NamedTuple):
-    """The functions that make rows of one length; bind those needed to globals of a generated module."""
+    """Functions that make rows of one length; bind those needed to globals of a generated module."""
 
     load: Any
     zero: Any
@@ -155,7 +155,7 @@ class RowOps(NamedTuple):
 
 
 def make_constant(row: RowType, lanes: Sequence[float]) -> Any:
-    """The function of no argument whose result has these lanes."""
+    """Return the function without arguments whose result has these lanes."""
 
     @intrinsic
     def constant(typingctx: Any) -> Typed:
@@ -172,7 +172,7 @@ def make_constant(row: RowType, lanes: Sequence[float]) -> Any:
 
 
 def make_splat(row: RowType) -> Any:
-    """The function that repeats a scalar in every lane."""
+    """Return the function that repeats a scalar in every lane."""
 
     @intrinsic
     def repeat(typingctx: Any, scalar: NumbaType) -> Typed:
@@ -185,7 +185,7 @@ def make_splat(row: RowType) -> Any:
 
 
 def make_unit(row: RowType) -> Any:
-    """The function unit(i): 1 in lane i, 0 elsewhere; all 0 for i outside the row."""
+    """Return the function unit(i): 1 in lane i, 0 elsewhere; all 0 for i outside the row."""
 
     @intrinsic
     def unit(typingctx: Any, lane: NumbaType) -> Typed:
@@ -201,7 +201,7 @@ def make_unit(row: RowType) -> Any:
 
 @cache
 def row_ops(lanes: int) -> RowOps:
-    """The constructors of rows of `lanes` (1 to 256) values; ValueError for another number."""
+    """Return the constructors of rows of `lanes` (1 to 256) values; ValueError for another number."""
     row, row64, mask = Row(lanes), Row64(lanes), RowMask(lanes)
     return RowOps(
         load=make_load(lanes),

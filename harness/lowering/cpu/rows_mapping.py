@@ -1,6 +1,6 @@
-"""Lowering with one row (k features) as one vector value: the feature-aware mapping of the CPU.
+"""Lower one row (k features) to one vector value: the feature-aware mapping of the CPU.
 
-Vectors become rows (``harness.lowering.cpu.rows``) in variables; matrices are runs of rows in memory.
+Vectors become rows (``harness.lowering.cpu.rows``) in variables; matrices are consecutive rows in memory.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ class RowsMapping(MatrixRows):
         return Value("row", name, lanes)
 
     def _choice(self, node: Expression, home: Block) -> str:
-        """A row chosen by a scalar condition; a row that only this choice wants is loaded when it is chosen."""
+        """Return the text of a row chosen by a scalar condition; a row used only by this choice is loaded when it is
+        chosen.
+        """
         condition, *branches = node.args
         test = self.lower(condition).text
         texts = []
@@ -92,7 +94,7 @@ class RowsMapping(MatrixRows):
         raise NotImplementedError(f"operation {node.op!r} has no lowering to a row")
 
     def row_operation(self, op: str, args: list[str], rows: list[bool], lanes: int) -> str:
-        """The text of an elementwise operation of which at least one argument is a row."""
+        """Return the text of an elementwise operation with at least one row argument."""
         if op in INFIX:
             return f"{args[0]} {INFIX[op]} {args[1]}"
         match op:
@@ -110,7 +112,7 @@ class RowsMapping(MatrixRows):
         return f"{ROW_FUNCTION[op]}({', '.join(args)})"
 
     def normalized(self, x: str, kind: str, home: Block) -> str:
-        """The text of a normalised row; one division a row, and a zero vector stays zero."""
+        """Return the text of a normalised row, with one division per row; a zero vector stays zero."""
         if kind == "softmax":
             e = self.fresh("exponent")
             home.line(f"{e} = exp({x} - reduce_max({x}))")
@@ -120,7 +122,7 @@ class RowsMapping(MatrixRows):
         return f"{x} * (float32(1.0) / {size} if {size} != 0 else float32(1.0))"
 
     def contraction(self, node: Expression, home: Block) -> str:
-        """The text of a scalar made of rows or matrices."""
+        """Return the text of a scalar computed from rows or matrices."""
         whole = node.args[0]
         if node.op in REDUCTIONS:
             if len(whole.shape) == 2:
@@ -134,13 +136,13 @@ class RowsMapping(MatrixRows):
 
     # accumulators -----------------------------------------------------------------------------------------------
     def identity_row(self, reducer: Reducer, lanes: int) -> str:
-        """The text of a row of the reducer's identity."""
+        """Return the text of a row of the reducer's identity."""
         if IDENTITY[reducer] == 0:
             return f"{self.maker('zero', lanes)}()"
         return f"{self.maker('splat', lanes)}({literal(IDENTITY[reducer])})"
 
     def start_accumulator(self, name: str, message: Expression, reducer: Reducer, block: Block) -> Value:
-        """A variable; for a matrix, rows in scratch."""
+        """Declare a variable; for a matrix, reserve rows in scratch."""
         dims = self.layout.dims(message.shape)
         if len(dims) == 2:
             target = self.scratch_matrix(*dims)
@@ -162,7 +164,7 @@ class RowsMapping(MatrixRows):
     def resume_accumulator(
         self, name: str, kept: Value, message: Expression, reducer: Reducer, fresh: str, block: Block
     ) -> Value:
-        """A variable."""
+        """Declare a variable."""
         blank = self.identity_row(reducer, kept.lanes) if kept.kind == "row" else identity(reducer)
         block.line(f"{name} = {blank} if {fresh} else {kept.text}")
         return Value(kept.kind, name, kept.lanes)
@@ -189,7 +191,7 @@ class RowsMapping(MatrixRows):
 
     @staticmethod
     def combined(reducer: Reducer, old: str, new: str) -> str:
-        """The text of one reduction step on rows."""
+        """Return the text of one reduction step on rows."""
         if reducer in ("sum", "prod"):
             return f"{old} {'+' if reducer == 'sum' else '*'} {new}"
         return f"{ROW_FUNCTION[reducer]}({old}, {new})"
@@ -207,7 +209,7 @@ class RowsMapping(MatrixRows):
             block.line(f"    store({array}, {start} + {i} * {stride}, {self.load_row(value, i)})")
 
     def differs(self, old: Value, new: Value, block: Block, tolerance: str | None, relative: bool) -> str:
-        """Whether any feature differs."""
+        """Return the condition that any feature differs."""
         if new.kind == "scalar":
             return far(old.text, new.text, tolerance, relative)
         if tolerance is None:
@@ -218,5 +220,5 @@ class RowsMapping(MatrixRows):
 
 
 def combined_scalar(reducer: Reducer, old: str, new: str) -> str:
-    """The text of one reduction step on scalars."""
+    """Return the text of one reduction step on scalars."""
     return scalar_operation({"sum": "add", "prod": "mul", "min": "min", "max": "max"}[reducer], [old, new])

@@ -1,4 +1,4 @@
-"""What a pushing group of reductions was last told of the edge properties that it reads, and which edges have moved."""
+"""Changed edges of a pushing group, and the edge properties as last propagated to it."""
 
 from __future__ import annotations
 
@@ -32,9 +32,12 @@ for e in range(at(out_offsets, u), at(out_offsets, u + 1)):
 
 
 class SentEdges:
-    """For one group of an engine that pushes changes: the edges that it has to visit though their source did not move,
-    ``changed_<group>`` by CSR position, the sources of such edges, ``rows_<group>``, and the values last propagated,
-    ``sent_<group>_<property>``. Where a group reads no changing edge property there is nothing of this."""
+    """Edges that one group of an engine that pushes changes has to visit although their source did not move.
+
+    ``changed_<group>`` flags these edges by CSR position, ``rows_<group>`` flags their sources, and
+    ``sent_<group>_<property>`` holds the values last propagated. If a group reads no changing edge property, none of
+    these arrays exists.
+    """
 
     def __init__(self, engine: CpuEngine, group: FoldGroup) -> None:
         self.engine, self.group = engine, group
@@ -53,11 +56,13 @@ class SentEdges:
 
     @property
     def sources(self) -> NDArray[np.bool_]:
-        """The sources of edges that moved, bool[V]; only where there are any to move."""
+        """Return the flags of the sources of edges that moved, bool[V]; only if the group reads changing edge
+        properties.
+        """
         return self.engine.memory.arrays[self.rows]
 
     def propagated(self) -> int:
-        """Note that what moved was propagated; how many edges that were which do not leave a source still active."""
+        """Record that moved edges were propagated; return how many do not leave a source that is still active."""
         if not self.reads:
             return 0
         engine, bounds = self.engine, self.engine.active_sources.bounds
@@ -66,7 +71,7 @@ class SentEdges:
         return int(pairs[:parts].sum())
 
     def all_propagated(self) -> None:
-        """Note that every edge was propagated as it is now."""
+        """Record that every edge was propagated with its current value."""
         arrays = self.engine.memory.arrays
         if self.reads:
             arrays[self.changed][:] = False

@@ -1,21 +1,21 @@
 """Small dense matrices in compiled code: Cholesky, solution of a symmetric positive definite system, general inverse.
 
 A matrix is n x n float32, row-major, in a one-dimensional array: element (i, j) is at `start + i * stride + j`,
-stride >= n. Memory between the rows is not touched.  The functions are made for one n and called from compiled code::
+stride >= n. Memory between the rows is not accessed.  The functions are made for one n and called from compiled code::
 
     MATRIX = matrix_ops(32)
     solve_spd = MATRIX.solve_spd
     ...
     solve_spd(scratch, 0, 32, b, 0)      # b becomes the solution, scratch the factor
 
-Inner loops are row operations.  A matrix that is singular (or not positive definite) as far as float32 can tell gives
+Inner loops are row operations.  A matrix that is singular (or not positive definite) within float32 precision gives
 NaN in every element of the result.
 
 Everything is float32 with fused multiply-adds. On random matrices up to n = 128 the largest error, relative to the
 largest element, was 2e-8 to 5e-8 times the condition number in inverses, and 8e-8 (n = 3) to 1.4e-6 (n = 128) in
-solutions; the tests hold both to 2.4e-7 times the condition number plus 1e-6. One AVX-512 core, in us at n = 8, 32,
+solutions; the tests limit both to 2.4e-7 times the condition number plus 1e-6. One AVX-512 core, in us at n = 8, 32,
 100, 128: solve_spd 0.2, 1.5, 15, 42 (up to 23 GFLOP/s); inverse 0.12, 3, 59, 264 (8 to 34 GFLOP/s). n = 12 to 15 is
-slow in `inverse` (1.1 to 1.8 us), by masked stores.
+slow in `inverse` (1.1 to 1.8 us) because of masked stores.
 """
 
 # mypy: allow-untyped-calls, allow-untyped-decorators, disable-error-code="call-arg,unreachable,var-annotated"
@@ -29,8 +29,8 @@ from numba import njit
 
 from harness.lowering.cpu.rows import absolute, dot, extract, fma, maximum, row_ops, store, where
 
-SMALLEST_PIVOT = np.float32(2.0**-23)  # relative to the diagonal or column that it came from
-LONGEST_OF_FOUR_SUMS = 64  # lanes; above, one row alone keeps the multipliers busy and four would not fit in registers
+SMALLEST_PIVOT = np.float32(2.0**-23)  # relative to the diagonal or column that it was computed from
+LONGEST_OF_FOUR_SUMS = 64  # lanes; beyond this, one row saturates the multipliers and four would not fit in registers
 
 compiled = njit(nogil=True, error_model="numpy")
 
@@ -45,7 +45,7 @@ class MatrixOps(NamedTuple):
 
 
 def make_reduced_row(n: int) -> Any:
-    """The function of row j of A less its projections on the rows of U above it."""
+    """Return the function that computes row j of A minus its projections on the rows of U above it."""
     load, zero = row_ops(n).load, row_ops(n).zero
 
     @compiled
@@ -73,7 +73,7 @@ def make_reduced_row(n: int) -> Any:
 
 
 def make_cholesky(n: int) -> Any:
-    """The function cholesky(a, start, stride)."""
+    """Return the function cholesky(a, start, stride)."""
     iota, zero = row_ops(n).iota, row_ops(n).zero
     reduced_row = make_reduced_row(n)
 
@@ -91,7 +91,7 @@ def make_cholesky(n: int) -> Any:
 
 
 def make_solve_factored(n: int) -> Any:
-    """The function solve_factored(u, start, stride, b, b_start)."""
+    """Return the function solve_factored(u, start, stride, b, b_start)."""
     ops = row_ops(n)
     load, iota, zero = ops.load, ops.iota, ops.zero
 
@@ -112,7 +112,7 @@ def make_solve_factored(n: int) -> Any:
 
 
 def make_inverse(n: int) -> Any:
-    """The function inverse(a, start, stride): Gauss-Jordan elimination in place with row exchanges."""
+    """Return the function inverse(a, start, stride): Gauss-Jordan elimination in place with row exchanges."""
     ops = row_ops(n)
     load, iota, zero, splat = ops.load, ops.iota, ops.zero, ops.splat
 
@@ -176,7 +176,7 @@ def make_inverse(n: int) -> Any:
 
 @cache
 def matrix_ops(n: int) -> MatrixOps:
-    """The functions for n x n matrices, n from 1 to 256; ValueError for another n."""
+    """Return the functions for n x n matrices, n from 1 to 256; ValueError for another n."""
     cholesky, solve_factored = make_cholesky(n), make_solve_factored(n)
 
     @compiled

@@ -1,4 +1,4 @@
-"""The part of an engine on the CPU that the steps of a superstep use."""
+"""The part of a CPU engine that the steps of a superstep use."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class StepEngine(Protocol):
-    """An engine as steps see it: its plan, its arrays, its kernels and the counts of the present superstep.
+    """The interface of an engine to its steps: its plan, arrays, kernels and the counts of the current superstep.
 
-    ``edges``: arcs visited in this superstep. ``moved``: sources found moved in it. ``workers``: threads of the next
-    call. ``most_parts``: parts of the kernel that has the most.
+    ``edges``: edges visited in this superstep. ``moved``: sources found moved in it. ``workers``: threads of the next
+    call. ``most_parts``: the largest number of parts of any kernel.
     """
 
     program: Program
@@ -40,7 +40,7 @@ class StepEngine(Protocol):
 
     @property
     def ids(self) -> str:
-        """The kind of the graph's vertex ids, as an argument of a kernel."""
+        """Return the kind of the graph's vertex ids, as an argument of a kernel."""
 
     def add_kernel(self, kernel: Kernel) -> None:
         """Add a kernel to the module."""

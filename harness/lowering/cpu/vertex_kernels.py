@@ -35,7 +35,7 @@ FILL = """
 
 
 def vertex_kernel(tracking: Tracking, group: FoldGroup, layout: Layout, *, feature_aware: bool) -> Kernel:
-    """One kernel for the vertex steps of a group; under change tracking it visits dirty vertices only."""
+    """Return one kernel for the vertex steps of a group; under change tracking it visits only dirty vertices."""
     name = tracking.name(group)
     signature = [("bounds", "i64"), ("counts", "i64")]
     loop = every_vertex("v", "@vertex")
@@ -53,7 +53,7 @@ def vertex_kernel(tracking: Tracking, group: FoldGroup, layout: Layout, *, featu
 
 
 def graph_kernel(program: Program, stage: GraphReduce, layout: Layout, *, feature_aware: bool) -> Kernel:
-    """Reduce a value over the vertices of each part into ``partial_<name>``, a row a part."""
+    """Reduce a value over the vertices of each part into ``partial_<name>``, one row per part."""
     name = stage.name
     builder = KernelBuilder(name, program, layout, GRAPH_REDUCTION, [("bounds", "i64")], feature_aware=feature_aware)
     builder.bind("v", "vertex", "v")

@@ -1,4 +1,4 @@
-"""Noting in a kernel what the rules of change tracking (``harness.lowering.tracking``) ask for."""
+"""Record changes in a kernel, as the rules of change tracking (``harness.lowering.tracking``) require."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def write_back(
     prefix_of: Mapping[str, str] | None = None,
     sent_is_current: FoldGroup | None = None,
 ) -> None:
-    """Store new values of vertex ``v``, which ``group`` makes in ``block``, and note what they change.
+    """Store the new values of vertex ``v`` that ``group`` computes in ``block``, and record what they change.
 
-    ``prefix_of``: properties that are written to another array, ``prefix + name``, as others still read the old one.
-    ``sent_is_current``: a group that has propagated all present values, so that they are what it has sent; the
-    template then counts its active sources in ``moved`` and their arcs in ``arcs``. Without change tracking ``moved``
+    ``prefix_of``: properties that are written to another array, ``prefix + name``, because others still read the old
+    one. ``sent_is_current``: a group that has propagated all current values, so that these are its sent values; the
+    template then counts its active sources in ``moved`` and their edges in ``arcs``. Without change tracking ``moved``
     counts the vertices that moved.
     """
     at = builder.blocks[block]
@@ -39,7 +39,7 @@ def write_back(
         if ("vertex", name) in tracking.watches and not (tracking.change_driven and tracking.listening_groups(name)):
             old = builder.lower(builder.reading("old", name))
             moved.append(builder.differs(old, new[name], block, tolerance=builder.tolerance()))
-    if moved and tracking.change_driven:  # watched, but no more active when the superstep ends
+    if moved and tracking.change_driven:  # watched, but no longer active when the superstep ends
         at.line(f"{builder.argument('watched', 'i64')}[t] += 1 if {' or '.join(moved)} else 0")
     elif moved:
         at.line(f"moved += 1 if {' or '.join(moved)} else 0")
@@ -56,8 +56,11 @@ def _note_changes(
     block: str,
     current: FoldGroup | None,
 ) -> list[str]:
-    """Flags what a new value asks for. The conditions under which a source has moved that is propagated before the
-    superstep ends, and its active sources are counted."""
+    """Set the flags that a new value requires.
+
+    Return the conditions under which a source has moved that is propagated before the superstep ends, that is, before
+    its active sources are counted.
+    """
     at, soon = builder.blocks[block], []
     old = builder.reading("old", name)
     stale = tracking.stale_after(name)
@@ -85,8 +88,11 @@ def _note_changes(
 
 
 def _set_flag(builder: KernelBuilder, flag: str, condition: str, block: str, *, alone: bool) -> None:
-    """Set a flag of ``v`` where the condition holds; ``alone``: no other kernel has set it since it was cleared, and
-    every vertex has its turn, so that it is written without a branch; the second level is then the caller's."""
+    """Set a flag of ``v`` if the condition holds.
+
+    ``alone``: no other kernel has set the flag since it was cleared, and every vertex is visited. The flag is then
+    written without a branch, and the caller maintains the second level.
+    """
     at = builder.blocks[block]
     if alone:
         array = builder.argument(flag, "flag")
