@@ -1,4 +1,4 @@
-"""Pull baseline: SIMD-X's strategy."""
+"""Pull baseline: the strategy of SIMD-X."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from harness.api import EngineSpec, hookimpl
 
 @hookimpl
 def onyx_engines() -> list[EngineSpec]:
-    """SIMD-X style."""
+    """Return the SIMD-X style."""
     return [
         EngineSpec(
             "simdx",

@@ -1,4 +1,4 @@
-"""How the pull baseline runs a program."""
+"""The schedule of the pull baseline."""
 
 from __future__ import annotations
 
@@ -16,29 +16,30 @@ class SimdxSchedule:
     """SIMD-X's schedule (Liu & Huang 2019).
 
     ``warp_degree``, ``block_degree``: the degrees from which a vertex moves to the next of the three lists (sec. 4). On
-    a GPU a thread works on a vertex of the first list, a warp on one of the second, a block on one of the third: by its
-    in-degree where it pulls, by its out-degree where it pushes. On the CPU the first list is walked a vertex at a time,
-    the second with the rows of later edges prefetched, and the vertices of the third are divided among all threads edge
-    by edge and combined afterwards.
+    a GPU a thread processes a vertex of the first list, a warp one of the second, a block one of the third. The degree
+    is the in-degree in a pull and the out-degree in a push. On the CPU the first list is processed one vertex at a
+    time, and the second with the rows of later edges prefetched. The edges of the third list's vertices are divided
+    among all threads, and the partial results are combined afterwards.
 
-    What follows is a GPU's, has no meaning on the CPU, where every superstep pulls along all edges by kernels that
-    return to the host, and is refused there unless left at None:
+    The following options are for GPUs. On the CPU every superstep pulls along all edges with kernels that return to the
+    host; the options do not apply there and are refused unless None:
 
-    - ``filter``: how the lists of active vertices are made (sec. 4, fig. 5). *online*: a thread puts what it activates
-      into a bin of its own; a bin that overflows ends the run with an error, as there is nothing else. *ballot*: the
-      metadata of all vertices are scanned. *jit* (the default): online, and ballot after supersteps in which a bin has
-      overflowed.
-    - ``bin_size``: what a bin holds (64 by default: fig. 8).
-    - ``pull_share``: the share of all edges; where more leave the active vertices a superstep pulls, else it pushes
-      (sec. 5; 0.3 by default, the paper's).
-    - ``fusion``: what one launch does (sec. 5, table 2). *none*: one step of one superstep. *push_pull*: all supersteps
-      until the direction turns. *all*: the whole run. By default push_pull, but none for programs without active
-      vertices that have several features: fused, their kernels take more registers, so fewer threads are resident.
-    - ``resident_blocks``: blocks of a fused kernel (by default as many as are resident at once, eq. 1; more are
-      refused, as a global barrier would wait for them for ever).
+    - ``filter``: how the lists of active vertices are made (sec. 4, fig. 5). *online*: a thread adds the vertices that
+      it activates to its own bin; a bin that overflows ends the run with an error, since no other filter exists.
+      *ballot*: the metadata of all vertices are scanned. *jit* (the default): online, but ballot after supersteps in
+      which a bin has overflowed.
+    - ``bin_size``: the capacity of a bin in vertices (64 by default: fig. 8).
+    - ``pull_share``: a share of all edges. A superstep pulls if more edges than that leave the active vertices, else it
+      pushes (sec. 5; 0.3 by default, as in the paper).
+    - ``fusion``: the work of one launch (sec. 5, table 2). *none*: one step of one superstep. *push_pull*: all
+      supersteps until the direction changes. *all*: the whole run. The default is push_pull, but none for programs
+      without active vertices that have several features: their fused kernels take more registers, so that fewer threads
+      are resident.
+    - ``resident_blocks``: blocks of a fused kernel. The default is the number resident at once (eq. 1). More are
+      refused, because a global barrier would wait for them forever.
 
-    The first three are options of programs with active vertices alone, as BFS. Others, as PageRank, visit all edges in
-    every superstep: they have one direction, which makes *push_pull* the whole run, and refuse those three and *all*.
+    The first three apply only to programs with active vertices, such as BFS. Others, such as PageRank, visit all edges
+    in every superstep. They have one direction, so that *push_pull* is the whole run, and refuse those three and *all*.
     """
 
     warp_degree: int = option(32, "degree from which a vertex is in the middle list")

@@ -1,8 +1,8 @@
-"""Which programs have active vertices (sec. 3): decided by what the traced program is.
+"""Which programs have active vertices (sec. 3), decided from the traced program.
 
-SIMD-X computes from active vertices alone where a vertex that nothing reaches stays as it is, and ends when none is
+SIMD-X computes only from active vertices if a vertex that no message reaches keeps its value, and ends when none is
 active: BFS, SSSP, k-core, connected components. Other programs (PageRank, belief propagation, ...) are bulk-synchronous
-(BSP): every vertex hears all its neighbours in every superstep.
+(BSP): every vertex receives messages from all neighbours in every superstep.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ IDENTITY = {"sum": 0.0, "min": float("inf"), "max": float("-inf")}
 class Activity:
     """A program with active vertices.
 
-    ``reduction``: its only edge stage, combined by an atomic operation where it pushes; ``metadata``: the property that
-    a message reads from its source, and whose change makes a vertex active; ``message``: what an active vertex sends,
-    which reads the metadata from ``src`` and, of sums, what was sent before from ``sent``; ``writes``: what the vertex
-    steps write in the end, in terms of what they read first. ``quiet``: a vertex whose metadata are the reducer's
-    identity sends nothing. ``votes``: while all metadata that are not, are equal at the start, so are all messages to a
-    vertex that has had none before (vote, sec. 3.2); any one of them decides.
+    ``reduction``: its only edge stage, combined by an atomic operation in a push. ``metadata``: the property that a
+    message reads from its source, and whose change makes a vertex active. ``message``: what an active vertex sends; it
+    reads the metadata from ``src`` and, for sums, the value sent before from ``sent``. ``writes``: the final writes of
+    the vertex steps, in terms of the values that they read first. ``quiet``: a vertex whose metadata are the reducer's
+    identity sends nothing. ``votes``: if all metadata other than the identity are equal at the start, so are all
+    messages to a vertex that has received none before. Any one of them then decides (vote, sec. 3.2).
     """
 
     reduction: EdgeReduce
@@ -54,12 +54,12 @@ class Activity:
 
     @property
     def adds(self) -> bool:
-        """Whether messages add up, so that what is sent is the difference to what was sent before."""
+        """Whether messages are summed, so that the difference to the value sent before is sent."""
         return self.reduction.reducer == "sum"
 
 
 def activity(program: Program) -> Activity | str:
-    """The program's activity, or the reason why it is bulk-synchronous."""
+    """Return the program's activity, or the reason why it is bulk-synchronous."""
     control = program.control
     if not control.settles or control.tolerance is not None:
         return "it does not run until nothing changes at all"
@@ -94,8 +94,11 @@ def _is(node: Expression, space: str, name: str) -> bool:
 
 
 def _once(program: Program, value: Expression, name: str, into: str) -> bool:
-    """Whether a step is idempotent: built of min, max and choices between the old value and what has reached the
-    vertex, which make it ``max(a, min(old, b))`` as a function of the old value."""
+    """Return whether a step is idempotent.
+
+    It must consist of min, max and choices between the old value and the reduced messages. As a function of the old
+    value it is then ``max(a, min(old, b))``.
+    """
     if _is(value, "v", name):
         return True
     if all(read == ("v", into) or not mutable(program, read[1]) for read in reads(value)):
@@ -110,14 +113,16 @@ def _once(program: Program, value: Expression, name: str, into: str) -> bool:
 
 
 def _whole(program: Program, metadata: str, message: Expression) -> bool:
-    """Whether what is sent are small whole numbers, whose sums float32 holds exactly: the message is the metadata, and
-    those are at most 1 in magnitude."""
+    """Return whether the values sent are small integers, whose sums are exact in float32.
+
+    The message must be the metadata, which must be at most 1 in magnitude.
+    """
     found = whole_ranges(program).get(metadata)
     return _is(message, "src", metadata) and found is not None and found[0] >= -1 and found[1] <= 1
 
 
 def _quiet(message: Expression, metadata: str) -> bool:
-    """Whether the message is the identity, an infinity, where the metadata are."""
+    """Return whether the message is the identity, an infinity, if the metadata are."""
     if _is(message, "src", metadata):
         return True
     if message.op == "add":
@@ -131,8 +136,10 @@ def _heard(node: Expression, metadata: str) -> bool:
 
 
 def _votes(reduction: EdgeReduce, metadata: str, writes: dict[str, Expression]) -> bool:
-    """Whether a level's messages are all the same: the metadata and a constant that takes them away from the start, and
-    the step takes the best."""
+    """Return whether all messages of a level are equal, and the step takes the best.
+
+    The message must be the metadata plus a constant that moves it away from the start.
+    """
     step, message = writes[metadata], reduction.message
     best = {"v": {metadata, reduction.into}}
     takes = step.op == reduction.reducer and all(

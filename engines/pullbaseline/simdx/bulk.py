@@ -1,7 +1,8 @@
-"""A bulk-synchronous program's supersteps in one kernel: compute, the vertices' steps and sums over them (sec. 5).
+"""A bulk-synchronous program's supersteps in one kernel: compute, vertex steps and sums over vertices (sec. 5).
 
-It has one direction, so the fusion around pull is all there is. Steps that do not depend on each other share a phase, a
-global barrier ends each: the lists of a reduction go on together, and a block with no more hubs helps with small ones.
+The program has one direction, so that only the fusion around pull applies. Independent steps share a phase, and a
+global barrier ends each phase. The lists of a reduction are processed in the same phase, so that a block without
+further hubs continues with small vertices.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from harness.api import TEST_EVERY, CudaKernel, turned
 if TYPE_CHECKING:
     from harness.api import Launch, Measuring
 
-OVER = "    if (run->over()) return;\n"  # which the loop asks for all its steps
+OVER = "    if (run->over()) return;\n"  # the loop tests it for all its steps
 BOUNDS = {"first": "Id", "last": "Id"}
 OWN = {"bounds": "const Count*", "lock": "Arrivals*", "past": "Past*"}
 LOOP = """
@@ -35,9 +36,11 @@ LOOP = """
 
 
 def fused_superstep(launches: Sequence[Launch], sides: int, measuring: Measuring) -> CudaKernel:
-    """The kernel of a whole run whose supersteps are ``launches``, and of which ``measuring`` tells whether it has
-    settled. Of ``bounds``, a side has two words for each of them, those that measure last: first and last + 1 of what
-    it goes over."""
+    """Return the kernel of a whole run whose supersteps are ``launches``.
+
+    ``measuring``: decides whether the run has settled. ``bounds``: for each side two words for each launch, with the
+    measuring launches last: first and last + 1 of its range.
+    """
     steps, measured = len(launches), len(measuring.ahead)
     launches = [*launches, *measuring.launches]
     functions = {launch.kernel.name: Function.of(launch.kernel, own={}, drop=OVER) for launch in launches}
@@ -68,8 +71,10 @@ def fused_superstep(launches: Sequence[Launch], sides: int, measuring: Measuring
 
 
 def _measured(superstep: str, calls: Sequence[str]) -> str:
-    """The statements that measure movement, a barrier behind each but for block 0's last one, in those supersteps whose
-    number tells."""
+    """Return the statements that measure movement in the supersteps that evaluate the criterion.
+
+    A barrier follows each statement.
+    """
     if not calls:
         return ""
     lines = [line for call in calls for line in (call, "barrier.wait();")]
@@ -78,7 +83,7 @@ def _measured(superstep: str, calls: Sequence[str]) -> str:
 
 
 def _call(function: Function, launch: Launch, number: int, even: dict[str, str], odd: dict[str, str]) -> str:
-    """The statement that takes a step; a step of one block is block 0's."""
+    """Return the statement that runs a step; block 0 runs a step of one block."""
     given = {}
     for name in function.parameters:
         given[name] = even[name] if even[name] == odd[name] else f"odd ? {odd[name]} : {even[name]}"
@@ -90,7 +95,7 @@ def _call(function: Function, launch: Launch, number: int, even: dict[str, str],
 
 
 def _buffers(launches: Sequence[Launch], parity: int) -> list[dict[str, str]]:
-    """The arrays behind the arguments of every launch in even or odd supersteps, by the names that its kernel has."""
+    """Return the arrays passed to every launch in even or odd supersteps, by the names of its kernel's arguments."""
     swapped = turned(launches) if parity else set()
     found = []
     for launch in launches:
@@ -107,7 +112,7 @@ def _buffer(name: str, swapped: Collection[str]) -> str:
 
 
 def _phases(launches: Sequence[Launch], functions: dict[str, Function]) -> list[list[int]]:
-    """The numbers of the launches, in phases: each in the first one after all that it has to wait for."""
+    """Return the indices of the launches by phase: each in the first phase after all launches that it depends on."""
     even = _buffers(launches, 0)
     levels: list[int] = []
     for i, launch in enumerate(launches):
@@ -119,7 +124,7 @@ def _phases(launches: Sequence[Launch], functions: dict[str, Function]) -> list[
 def _waits(
     later: Launch, earlier: Launch, of_later: dict[str, str], of_earlier: dict[str, str], functions: dict[str, Function]
 ) -> bool:
-    """Whether one reads or writes what the other writes. Lists of one reduction have no vertex in common."""
+    """Return whether one launch reads or writes what the other writes. Lists of one reduction have no common vertex."""
     lists = ("small", "middle", "large")
     into = [_written(launch, names, functions) for launch, names in ((later, of_later), (earlier, of_earlier))]
     if later.over in lists and earlier.over in lists and into[0] == into[1]:

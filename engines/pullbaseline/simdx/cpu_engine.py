@@ -1,11 +1,11 @@
 """SIMD-X style: Active - Compute - Combine, pulling without atomics (Liu & Huang 2019).
 
-Vertices stand in three lists by in-degree, and each list is worked on in its own way: small ones one by one, middle
-ones with more in flight, large ones by everybody together, with partial results that are combined at the end. Compute
-and combine are one kernel; every vertex step is a kernel of its own. For BSP programs like ours SIMD-X pulls along all
-edges in every superstep.
+Vertices are in three lists by in-degree, and each list is processed differently: small ones one at a time, middle ones
+with more loads in flight, large ones by all threads together, with partial results combined at the end. Compute and
+combine are one kernel; every vertex step is its own kernel. For BSP programs, such as those here, SIMD-X pulls along
+all edges in every superstep.
 
-On the CPU a thread takes the place of a warp; rows are vector values, as everywhere.
+On the CPU a thread replaces a warp; rows are vector values, as in all engines.
 """
 
 from __future__ import annotations
@@ -63,18 +63,18 @@ class SimdxCpuEngine(CpuEngine):
     direction = "pull"
 
     def refusal(self, program: Program, graph: Graph, features: int, device: Device) -> str:
-        """Why this schedule cannot run the program; empty when it can."""
+        """Return why this schedule cannot run the program; empty if it can."""
         for name in SimdxSchedule.GPU_ONLY:
             if getattr(self.schedule, name) is not None:
                 return f"schedule option {name} has no meaning on the CPU; leave it unset"
         return super().refusal(program, graph, features, device)
 
     def groups(self) -> tuple[FoldGroup, ...]:
-        """Every stage in a kernel of its own."""
+        """Return one group, and hence one kernel, per stage."""
         return unfolded(self.program)
 
     def plan(self) -> None:
-        """Compute and combine, then the vertex steps."""
+        """Plan compute and combine, then the vertex steps."""
         self.lists = [self._lists(int(side[0]), int(side[-1])) for side in self.sides]
         for group in self.tracking.groups:
             stage = group.stages[0]
@@ -89,7 +89,8 @@ class SimdxCpuEngine(CpuEngine):
 
     # the three lists --------------------------------------------------------------------------------------------
     def _lists(self, first: int, last: int) -> dict[str, NDArray[np.int64]]:
-        """The lists of the vertices ``first..last``, their parts of about equal edges, and the pieces of large ones."""
+        """Return the lists of the vertices ``first..last``, their parts of about equal edges, and the pieces of large
+        ones."""
         degree = np.diff(self.graph.csc.offsets[first : last + 1])
         warp, block = self.schedule.warp_degree, self.schedule.block_degree
         masks = (degree < warp, (degree >= warp) & (degree <= block), (degree >= warp) & (degree > block))
@@ -104,7 +105,8 @@ class SimdxCpuEngine(CpuEngine):
         return np.searchsorted(cost, np.linspace(0, cost[-1], parts + 1)).astype(np.int64)
 
     def _pieces(self, large: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-        """Runs of at most ``block_degree`` in-edges of the large vertices; ``pieces_of[i]`` is vertex i's first."""
+        """Return ranges of at most ``block_degree`` in-edges of the large vertices; ``pieces_of[i]`` is vertex i's
+        first."""
         offsets = self.graph.csc.offsets
         size = max(1, self.schedule.block_degree)
         count = -(-(offsets[large + 1] - offsets[large]) // size)
@@ -122,7 +124,7 @@ class SimdxCpuEngine(CpuEngine):
 
     # kernels ----------------------------------------------------------------------------------------------------
     def plan_pull(self, stage: EdgeReduce) -> None:
-        """The kernels and the step of one edge reduction."""
+        """Plan the kernels and the step of one edge reduction."""
         for name in ("small", "middle"):
             self.add_kernel(self.compute_kernel(stage, name))
         self.add_kernel(self.piece_kernel(stage))
@@ -167,7 +169,7 @@ class SimdxCpuEngine(CpuEngine):
         return builder.finish()
 
     def compute_kernel(self, stage: EdgeReduce, name: str) -> Kernel:
-        """Compute and combine for one vertex at a time of a list."""
+        """Build the kernel that computes and combines for one vertex of a list at a time."""
         signature = [("vertices", "i64"), ("in_offsets", "offsets"), ("in_neighbours", self.ids)]
         builder = self._builder(f"{stage.name}_{name}", OF_VERTEX, signature)
         if name == "middle":
@@ -175,7 +177,7 @@ class SimdxCpuEngine(CpuEngine):
         return self._reduce(builder, stage, f"vertex_{stage.into}", "v")
 
     def piece_kernel(self, stage: EdgeReduce) -> Kernel:
-        """Compute and combine for one piece of a large vertex."""
+        """Build the kernel that computes and combines for one piece of a large vertex at a time."""
         signature = [
             ("piece_vertex", "i64"), ("piece_first", "i64"), ("piece_last", "i64"), ("in_neighbours", self.ids)
         ]  # fmt: skip
@@ -184,7 +186,7 @@ class SimdxCpuEngine(CpuEngine):
         return self._reduce(builder, stage, f"reduced_{stage.into}", "i")
 
     def combine_kernel(self, stage: EdgeReduce) -> Kernel:
-        """Combine the pieces of every large vertex."""
+        """Build the kernel that combines the pieces of every large vertex."""
         signature = [("vertices", "i64"), ("pieces_of", "i64")]
         builder = self._builder(f"{stage.name}_combine", COMBINE, signature)
         builder.bind("piece", "edge", "j", "reduced_")

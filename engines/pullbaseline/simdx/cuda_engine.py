@@ -1,10 +1,10 @@
 """SIMD-X style on CUDA devices: Active - Compute - Combine (Liu & Huang 2019).
 
-Vertices stand in three lists by degree: a thread computes a small one, a warp a middle one, a block a large one, and
-what its threads have is combined by shuffles and by way of shared memory. Programs with active vertices
-(:mod:`engines.pullbaseline.simdx.activity`) compute in lists of these, push or pull, in kernels that a global barrier
-fuses (:mod:`engines.pullbaseline.simdx.task_engine`). For the others, which are bulk-synchronous (BSP), SIMD-X pulls
-along all edges in every superstep.
+Vertices are in three lists by degree: a thread computes a small one, a warp a middle one, a block a large one. The
+values of its threads are combined by shuffles and through shared memory. Programs with active vertices
+(:mod:`engines.pullbaseline.simdx.activity`) compute from lists of these, push or pull, in kernels fused with a global
+barrier (:mod:`engines.pullbaseline.simdx.task_engine`). For other programs, which are bulk-synchronous (BSP), SIMD-X
+pulls along all edges in every superstep.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ LANES = {"Thread": 1, "Warp": 32}
 
 
 class SimdxCudaEngine(TaskEngine):
-    """Active vertices where a program has them; else pull, all edges every superstep; vertices listed by degree."""
+    """Active vertices if a program has them; else pull, all edges every superstep; vertices listed by degree."""
 
     schedule: SimdxSchedule
     templates = Path(__file__).parent
-    most_ahead = 1  # fused kernels: every register counts against the blocks that are resident
+    most_ahead = 1  # fused kernels: every register reduces the number of resident blocks
 
     def refusal(self, program: Program, graph: Graph, features: int) -> str:
-        """Why this schedule cannot run the program; empty when it can."""
+        """Return why this schedule cannot run the program; empty if it can."""
         reason = super().refusal(program, graph, features)
         bulk = activity(program)
         if reason or not isinstance(bulk, str):
@@ -70,7 +70,7 @@ class SimdxCudaEngine(TaskEngine):
         return ""
 
     def plan(self) -> None:
-        """The steps of a superstep, one after another; fused, the kernel that goes over all of them."""
+        """Plan the steps of a superstep in order; if fused, the kernel that runs all of them."""
         super().plan()
         if self.fused and isinstance(self.active, str):
             measured = super().plan_measuring()
@@ -83,18 +83,18 @@ class SimdxCudaEngine(TaskEngine):
             self.launches = [Launch(kernel, "all", 1, tuple(sorted(turned(self.steps))))]
 
     def plan_measuring(self) -> Measuring:
-        """Fused kernels measure by themselves."""
+        """Return no launches for fused kernels, which measure movement themselves."""
         return Measuring() if self.fused and isinstance(self.active, str) else super().plan_measuring()
 
     def own_arrays(self) -> dict[str, tuple[int, type[np.generic]]]:
-        """With the bounds of what the steps of a fused superstep go over."""
+        """Return the engine's arrays with the ranges of the steps of a fused superstep."""
         found = super().own_arrays()
         if self.fused and isinstance(self.active, str):
             found["bounds"] = (2 * len(self.sides) * len(self.steps + self.measured), np.int64)
         return found
 
     def most_blocks(self) -> int | None:
-        """As many as have a place for their part of a sum over the graph."""
+        """Return the number of blocks that have a slot for their part of a sum over the graph."""
         places = [
             self.rooms[f"partial_{stage.into}"] // self.layout.stride(stage.value.shape)
             for stage in self.program.stages
@@ -103,7 +103,10 @@ class SimdxCudaEngine(TaskEngine):
         return min(places, default=None) if isinstance(self.active, str) else None
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
-        """Everything to its start; parts of sums over the graph that no block of a fused kernel writes are nothing."""
+        """Reset all properties to their initial state.
+
+        Parts of sums over the graph that no block of a fused kernel writes are set to the identity.
+        """
         super().reset(inputs, state)
         if not self.fused or not isinstance(self.active, str):
             return
@@ -115,22 +118,22 @@ class SimdxCudaEngine(TaskEngine):
         self.memory.arrays["bounds"][: 2 * len(ranges)].set(np.array(ranges, np.int64).ravel())
 
     def queue(self, first: int, wanted: int, past: Any) -> None:
-        """Queue supersteps; all of them are one launch where a bulk-synchronous program is fused."""
+        """Queue supersteps; a fused bulk-synchronous program runs all of them in one launch."""
         if self.fused and isinstance(self.active, str):
             self.launch_together(past, self.blocks_of)
         else:
             super().queue(first, wanted, past)
 
     def rewritten(self, program: Program) -> Program:
-        """With messages made at their sources, where every vertex sends one in every superstep."""
+        """Return the program with messages computed at their sources, if every vertex sends one in every superstep."""
         return made_at_sources(program) if isinstance(activity(program), str) else program
 
     def bytes_needed(self) -> int:
-        """Device memory, with the lists."""
+        """Return the bytes of device memory, with the lists."""
         return super().bytes_needed() + 4 * self.graph.num_vertices
 
     def transform(self) -> dict[str, NDArray[Any]]:
-        """The vertices of each list by in-degree, ascending (uint32)."""
+        """Return the vertices of each list by in-degree, sorted (uint32)."""
         lists = {}
         for size, mask in zip(SIZES, self.by_degree(self.graph.in_degrees), strict=True):
             listed = np.flatnonzero(mask).astype(np.uint32)
@@ -139,17 +142,17 @@ class SimdxCudaEngine(TaskEngine):
         return lists
 
     def mappings(self) -> Sequence[Mapped]:
-        """Those of the traversals here, and of what thread engines share."""
+        """Return the access patterns of the traversals here and of those shared by thread engines."""
         from engines.pullbaseline.simdx.cuda_walks import MAPPINGS
 
         return (*MAPPINGS, *super().mappings())
 
     def modelled_launches(self) -> Sequence[Launch]:
-        """With the steps of a fused superstep, each for itself."""
+        """Return the launches, with the steps of a fused superstep as separate launches."""
         return self.steps if self.fused and isinstance(self.active, str) else self.launches
 
     def plan_reduction(self, stage: EdgeReduce) -> None:
-        """Compute and combine for one list after another."""
+        """Plan compute and combine, one list after another."""
         for size, worker in WORKERS.items():
             signature = [
                 ("first", "Id"), ("last", "Id"), (f"{size}_vertices", "ids"), ("in_offsets", "arcs"),

@@ -1,4 +1,4 @@
-"""Which thread has which in-edge of a listed vertex when, for the model of memory transactions."""
+"""The in-edge of a listed vertex that each thread processes at each step, for the memory transaction model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ LANE = np.arange(WARP)
 
 
 def compute(work: Work) -> Iterator[Step]:
-    """A thread, a warp or a block a vertex; those of one vertex take its in-edges in turn."""
+    """Yield the steps with a thread, a warp or a block per vertex; the threads of a vertex take its in-edges in
+    turn."""
     size = {"Thread": 1, "Warp": WARP, "Block": work.block}[work.captured["worker"]]
     listed = work.tables[work.captured["vertices"]].astype(np.int64)
     graph, count = work.graph, work.last - work.first

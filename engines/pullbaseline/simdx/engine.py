@@ -1,4 +1,4 @@
-"""SIMD-X style: one schedule, an engine of its own on each kind of device."""
+"""SIMD-X style: one schedule, with a separate engine for each kind of device."""
 
 from __future__ import annotations
 

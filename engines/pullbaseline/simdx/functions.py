@@ -1,4 +1,4 @@
-"""Kernels as functions of the device, so that one kernel may hold several of them (sec. 5)."""
+"""Kernels as device functions, so that one kernel can contain several of them (sec. 5)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from harness.api import CudaKernel
 
 START, NOTHING = 'extern "C" __global__ void __launch_bounds__(BLOCK) ', "    if (false) return;\n"
-NEVER = "false"  # for `unless`: it is left to the caller of a function when to do nothing
+NEVER = "false"  # for `unless`: the caller of a function decides when to do nothing
 
 
 @dataclass(frozen=True)
 class Function:
-    """A function of the device: its definition, its parameters' types by name, and which of these a caller has as
-    variables (``own``); the others are arrays."""
+    """A device function: its definition, and the types of its parameters by name.
+
+    ``own``: the parameters that a caller has as variables; the others are arrays.
+    """
 
     name: str
     definition: str
@@ -23,8 +25,11 @@ class Function:
 
     @classmethod
     def of(cls, kernel: CudaKernel, *, own: Mapping[str, str], template: str = "", drop: str = NOTHING) -> Function:
-        """The function that does what a kernel does, finished ``unless=NEVER``. ``own``: the variables, those that the
-        kernel does not have among them; ``template``: its template parameters; ``drop``: the kernel's first line."""
+        """Return the function that does the work of a kernel finished with ``unless=NEVER``.
+
+        ``own``: the variables, with those that the kernel does not have. ``template``: the function's template
+        parameters. ``drop``: the kernel's first line, which is removed.
+        """
         head, brace, body = kernel.source.removeprefix(START).partition("\n{\n")
         given = head.removeprefix(f"{kernel.name}(").removesuffix(")").split(", ")
         types = {name: kind.replace(" __restrict__", "") for kind, _, name in (one.rpartition(" ") for one in given)}
@@ -34,12 +39,12 @@ class Function:
         return cls(kernel.name, start + brace + body.removeprefix(drop), parameters, tuple(own))
 
     def call(self, template: str = "") -> str:
-        """A statement that calls it with variables and arrays of the parameters' names."""
+        """Return a statement that calls the function with variables and arrays of the parameters' names."""
         return f"{self.name}{f'<{template}>' if template else ''}({', '.join(self.parameters)});"
 
 
 def arrays_of(functions: Iterable[Function]) -> dict[str, str]:
-    """The arrays that functions take, with their types: one that any of them writes is not constant."""
+    """Return the arrays that functions take, with their types; an array that any function writes is not const."""
     found: dict[str, str] = {}
     for function in functions:
         for name, kind in function.parameters.items():

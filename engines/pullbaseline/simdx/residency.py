@@ -1,4 +1,4 @@
-"""How many blocks of a kernel are resident at once, so that a global barrier cannot deadlock (sec. 5, eq. 1)."""
+"""The number of blocks of a kernel resident at once, so that a global barrier cannot deadlock (sec. 5, eq. 1)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,12 @@ LOCK = 32  # words between the two counts of a barrier (barrier.cuh)
 
 @dataclass(frozen=True)
 class Residency:
-    """What a device has (multiprocessors, registers of each) and what a kernel takes (registers of a thread, threads of
-    a block); ``occupancy``: the blocks that the driver finds room for on a multiprocessor, which knows shared memory
-    and the other limits as well."""
+    """The resources of a device and the needs of a kernel.
+
+    ``multiprocessors``, ``registers``: of the device, and of each multiprocessor. ``registers_of_thread``, ``threads``:
+    registers of a thread and threads of a block of the kernel. ``occupancy``: the driver's number of resident blocks on
+    a multiprocessor, which also accounts for shared memory and the other limits.
+    """
 
     multiprocessors: int
     registers: int
@@ -34,13 +37,14 @@ class Residency:
 
     @property
     def blocks(self) -> int:
-        """``#CTA = floor(#registersPerSMX / (#registersPerThread * #threadsPerCTA)) * #SMX`` (eq. 1), and no more than
-        the driver allows."""
+        """``#CTA = floor(#registersPerSMX / (#registersPerThread * #threadsPerCTA)) * #SMX`` (eq. 1), limited by the
+        driver's occupancy."""
         by_registers = self.registers // (self.registers_of_thread * self.threads)
         return min(by_registers, self.occupancy) * self.multiprocessors
 
     def take(self, kernel: str, wanted: int | None) -> int:
-        """The blocks to launch: all, or those ``wanted``. Raises EngineFailure where not so many are resident."""
+        """Return the blocks to launch: all resident blocks, or ``wanted``. Raises EngineFailure if fewer are
+        resident."""
         if self.blocks < max(1, wanted or 0):
             met = f"{self.registers_of_thread} registers a thread, {self.threads} threads a block"
             raise EngineFailure(
@@ -51,9 +55,10 @@ class Residency:
 
 
 class ResidentEngine(ThreadEngine):
-    """Has kernels with a global barrier, where it is ``fused``: launched with the blocks that are resident, together.
+    """Has kernels with a global barrier if ``fused``, launched cooperatively with the resident blocks.
 
-    ``resident``, ``blocks_of``: of every such kernel, once it is loaded, and the blocks that it is launched with.
+    ``resident``: the residency of every such kernel, once it is loaded. ``blocks_of``: the number of blocks that it is
+    launched with.
     """
 
     schedule: SimdxSchedule
@@ -66,7 +71,7 @@ class ResidentEngine(ThreadEngine):
     def resolved_options(self) -> Mapping[str, Any]:
         """Return the resolved options, with the blocks of fused kernels once these are loaded.
 
-        ``resident_blocks`` is a list, in the order of the kernels, where these have different numbers of blocks.
+        ``resident_blocks`` is a list, in the order of the kernels, if these have different numbers of blocks.
         """
         blocks = list(self.blocks_of.values())
         found = {"resident_blocks": blocks[0] if len(set(blocks)) == 1 else blocks} if blocks else {}
@@ -75,20 +80,21 @@ class ResidentEngine(ThreadEngine):
     @property
     @abstractmethod
     def fused(self) -> bool:
-        """Whether one launch does many supersteps."""
+        """Whether one launch runs many supersteps."""
 
     def lower(self, program: Program, graph: Graph, features: int) -> str:
-        """Plan and generate, without a device; the module's source."""
+        """Plan and generate the kernels, without a device; return the module's source."""
         self.resident: dict[str, Residency] = {}
         self.blocks_of: dict[str, int] = {}
         return super().lower(program, graph, features)
 
     def most_blocks(self) -> int | None:
-        """Of a kernel, for other reasons than residency; None: any number."""
+        """Return the limit on a kernel's blocks for reasons other than residency; None: no limit."""
         return None
 
     def lock_array(self) -> dict[str, tuple[int, type[np.generic]]]:
-        """The counts of the barriers, as :meth:`own_arrays` has them: two for each fused kernel, apart."""
+        """Return the counts of the barriers, in the form of :meth:`own_arrays`: two per fused kernel, ``LOCK`` words
+        apart."""
         return {"lock": (2 * 2 * LOCK, np.uint64)} if self.fused else {}
 
     def _load(self, device: Any) -> None:
@@ -107,7 +113,7 @@ class ResidentEngine(ThreadEngine):
             self.blocks_of[kernel.name] = min(taken, self.most_blocks() or taken)
 
     def launch_together(self, past: Any, names: Iterable[str]) -> None:
-        """Queue fused kernels, one after another. The driver refuses one whose blocks are not all resident at once."""
+        """Queue fused kernels in order. The driver refuses a kernel whose blocks are not all resident at once."""
         arrays = {**self.memory.arrays, "run": self.state.array, "past": past}
         arguments = {kernel.name: tuple(arrays[name] for name in kernel.arguments) for kernel in self.kernels}
         for name in names:
@@ -115,7 +121,7 @@ class ResidentEngine(ThreadEngine):
             self.functions[name](grid, block, arguments[name], enable_cooperative_groups=True)
 
     def explain(self) -> str:
-        """With the blocks of fused kernels."""
+        """Explain the engine, with the blocks of fused kernels."""
         told = [f"{name}: {blocks} blocks, all resident" for name, blocks in self.blocks_of.items()]
         if self.fused and self.resolved.resident_blocks is None and not told:
             told = ["resident_blocks: as many as the device holds at once, known once the kernels are loaded"]

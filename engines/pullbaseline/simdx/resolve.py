@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from engines.pullbaseline.schedules import SimdxSchedule
     from harness.api import Program
 
-BIN_SIZE = 64  # fig. 8: smaller ones overflow too often, larger ones keep the ballot filter away too long
+BIN_SIZE = 64  # fig. 8: smaller bins overflow too often, larger ones delay the ballot filter too long
 PULL_SHARE = 0.3  # of all edges (sec. 5)
 
 
 def resolve(schedule: SimdxSchedule, program: Program, features: int) -> SimdxSchedule:
     """Return the schedule with every option that is None filled in; given options are kept.
 
-    ``program``: lowered. What has no meaning stays None: the options of ``SimdxSchedule.TASKS_ONLY`` for programs
-    without active vertices, and ``bin_size`` for the ballot filter. ``resident_blocks`` stays None too: how many blocks
-    are resident depends on the registers of the compiled kernels.
+    ``program``: lowered. Options that do not apply stay None: those of ``SimdxSchedule.TASKS_ONLY`` for programs
+    without active vertices, and ``bin_size`` for the ballot filter. ``resident_blocks`` also stays None: the number of
+    resident blocks depends on the registers of the compiled kernels.
     """
     if not isinstance(activity(program), Activity):
         return replace(schedule, fusion=schedule.fusion or _fusion_without_activity(schedule, program, features))

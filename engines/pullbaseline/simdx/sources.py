@@ -1,7 +1,8 @@
-"""What a vertex sends is made once a vertex, not once for each edge that leaves it.
+"""Messages computed once per source vertex, not once for each edge that leaves it.
 
-SIMD-X keeps a vertex's metadata as its neighbours take them: a PageRank is divided by the out-degree when it is made. A
-gather then reads one value for each edge, where the program's message reads several of its source.
+SIMD-X stores a vertex's metadata in the form in which its neighbours read it: a PageRank is divided by the out-degree
+when it is computed. A gather then reads one value for each edge, where the program's message reads several of its
+source.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ if TYPE_CHECKING:
 
 
 def made_at_sources(program: Program) -> Program:
-    """The program in which a vertex step before it makes the message of every reduction that reads two properties of
-    its source or more, nothing else, and is no larger than one of them. The same program where there is none, and
-    where sides alternate: steps are taken by the vertices that hear, not by those that send."""
+    """Return the program with vertex steps that compute the messages of reductions in advance.
+
+    A step precedes every reduction whose message reads only its source, reads at least two of its properties, and is no
+    larger than one of them. The program is returned unchanged if there is no such reduction, or if sides alternate:
+    only the vertices that receive messages take steps, not those that send.
+    """
     if program.control.alternate:
         return program
     properties = dict(program.properties)

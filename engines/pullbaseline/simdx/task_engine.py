@@ -1,4 +1,4 @@
-"""Runs programs with active vertices: lists, filters and directions are decided on the device (secs. 4, 5)."""
+"""Runs programs with active vertices; the device decides lists, filters and directions (secs. 4, 5)."""
 
 from __future__ import annotations
 
@@ -21,19 +21,22 @@ if TYPE_CHECKING:
 THREADS = 512  # of a block: a global barrier waits for half as many blocks as with 256
 BLOCKS = 512  # of kernels that are not fused: about as many as an H100 holds at once
 MOST_RESIDENT = 2048 * 160  # threads of a device, at most
-TURNS = 2  # times that the fused kernels are queued before the host looks whether the run has ended
-# Places in the struct TaskManager of filters.cuh, in words of 64 bits.
+TURNS = 2  # times that the fused kernels are queued before the host tests whether the run has ended
+# Positions in the struct TaskManager of filters.cuh, in 64-bit words.
 VOTES, FAILED, VERTICES, ARCS, PULLED, WORDS = 18, 19, 20, 21, 22, 25
 
 
 class TaskEngine(ResidentEngine):
-    """With ``active`` a program's activity, or why it has none; then everything is left to :class:`ThreadEngine`."""
+    """Runs a program with active vertices.
+
+    ``active``: a program's activity, or why it has none; then :class:`ThreadEngine` runs the program.
+    """
 
     active: Activity | str
 
     # planning ---------------------------------------------------------------------------------------------------------
     def plan(self) -> None:
-        """The kernels of the steps, or those fused of them."""
+        """Plan the kernels of the steps, or the fused kernels."""
         self.active = activity(self.program)
         self.change_driven = isinstance(self.active, Activity)
         if isinstance(self.active, str):
@@ -54,16 +57,17 @@ class TaskEngine(ResidentEngine):
 
     @property
     def fused(self) -> bool:
-        """Whether one launch does many supersteps."""
+        """Whether one launch runs many supersteps."""
         return self.resolved.fusion != "none"
 
     def by_degree(self, degrees: NDArray[Any]) -> tuple[NDArray[np.bool_], ...]:
-        """Which vertices are in the small, the middle and the large list by some degrees, bool[V] each."""
+        """Return which vertices are in the small, the middle and the large list by the given degrees, bool[V] each."""
         warp, block = self.schedule.warp_degree, self.schedule.block_degree
         return degrees < warp, (degrees >= warp) & (degrees <= block), (degrees >= warp) & (degrees > block)
 
     def own_arrays(self) -> dict[str, tuple[int, type[np.generic]]]:
-        """With the lists, the bins of all threads that there are at most, and what the filters note."""
+        """Return the engine's arrays with the lists, the bins of the maximum number of threads, and the filters'
+        state."""
         if isinstance(self.active, str):
             return super().own_arrays() | self.lock_array()
         vertices, stage = self.graph.num_vertices, self.active.reduction
@@ -86,7 +90,10 @@ class TaskEngine(ResidentEngine):
 
     # running ----------------------------------------------------------------------------------------------------------
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
-        """Everything to its start: nothing is sent yet; active are those whose metadata are not the identity."""
+        """Reset all properties to their initial state; nothing is sent yet.
+
+        Vertices whose metadata are not the identity are active.
+        """
         super().reset(inputs, state)
         if isinstance(self.active, str):
             return
@@ -122,7 +129,7 @@ class TaskEngine(ResidentEngine):
     def run(self, max_supersteps: int) -> RunStatistics:
         """Run until settled or for ``max_supersteps`` more supersteps.
 
-        Raises EngineFailure where a bin overflows and the online filter is the only one.
+        Raises EngineFailure if a bin overflows and the schedule allows only the online filter.
         """
         statistics = super().run(max_supersteps)
         if self.schedule.filter == "online" and int(self.memory.arrays["tasks"][FAILED]):
@@ -133,7 +140,7 @@ class TaskEngine(ResidentEngine):
         return statistics
 
     def queue(self, first: int, wanted: int, past: Any) -> None:
-        """Queue the fused kernels in turns; a kernel ends at once where the direction is not its own."""
+        """Queue the fused kernels alternately; a kernel ends at once if the direction is not its own."""
         if not self.fused or isinstance(self.active, str):
             super().queue(first, wanted, past)
             return
@@ -148,20 +155,22 @@ class TaskEngine(ResidentEngine):
             done = found["superstep"]
 
     def superstep_of(self, active: int, edges: int, dense: int) -> Superstep:
-        """With the direction; ``dense`` tells the filter as well (see ``Superstep::how``)."""
+        """Return the superstep's statistics with the direction; ``dense`` also encodes the filter (see
+        ``Superstep::how``)."""
         if isinstance(self.active, str):
             return super().superstep_of(active, edges, dense)
         self.filters.append("ballot" if dense & 2 else "online")
         return Superstep(active, edges, "pull" if dense & 1 else "push")
 
     def explain(self) -> str:
-        """With why a program has no active vertices."""
+        """Explain the engine, with the reason if a program has no active vertices."""
         told = [f"bulk-synchronous: {self.active}"] if isinstance(self.active, str) else []
         return "\n".join([*told, super().explain()])
 
 
 def _alike(start: Any, heard: Any) -> bool:
-    """Whether all values of a feature that are not the identity are the same; ``start``, ``heard``: [V, k] of CuPy."""
+    """Return whether, for each feature, all values except the identity are equal; ``start``, ``heard``: CuPy arrays [V,
+    k]."""
     import cupy
 
     least = cupy.where(heard, start, np.inf).min(axis=0)

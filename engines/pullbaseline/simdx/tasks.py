@@ -47,7 +47,8 @@ PULL = """
         }
     }
 """
-# Vote: a vertex that has had a message needs none, and one message ends the search of all that work on it together.
+# Vote: a vertex that has received a message needs no more, and one message ends the search of all threads that share
+# the vertex.
 VOTE = """
     @kernel
     for (Id i = Worker::number(); i < length; i += Worker::all()) {
@@ -83,10 +84,10 @@ STEP_OWN = {"v": "Id", "moved": "bool&"}
 
 
 class TaskFunctions:
-    """The functions of a program, made of builders by ``make``.
+    """The functions of a program; ``make`` creates their builders.
 
-    ``push`` and ``pull`` go over a list with one kind of worker; ``step`` takes a vertex's steps and says whether it is
-    active.
+    ``push`` and ``pull`` process a list with one kind of worker. ``step`` runs a vertex's steps and returns whether it
+    is active.
     """
 
     def __init__(self, activity: Activity, schedule: SimdxSchedule, make: MakeBuilder) -> None:
@@ -107,7 +108,7 @@ class TaskFunctions:
         if self.filter != "ballot":
             marks = builder.argument("marks", "list")
             add = f"bin.add_first(v, {marks}, superstep)"
-            if self.activity.votes and message.length <= 1:  # of messages that are all the same one changes anything
+            if self.activity.votes and message.length <= 1:  # of equal messages, only one changes the value
                 add = f"votes ? bin.add(v) : {add}"
             applied = f"if ({applied}) {add}"
         builder.blocks["edge"].line(f"{applied};")
@@ -128,7 +129,7 @@ class TaskFunctions:
         builder.comment("edge", stage)
         total = builder.accumulator("total", stage.message, stage.reducer, "vertex")
         builder.accumulate(total, stage.message, stage.reducer, "edge")
-        if votes and total.length <= 1:  # each thread would know other ones of several features
+        if votes and total.length <= 1:  # with several features, each thread would find different ones
             builder.blocks["vote"].line(f"if (votes && Worker::any({decided}({total.text}))) break;")
         combine_threads(builder, total, stage.message, stage.reducer, "combine", "Worker::template combined")
         if self.filter == "online":
@@ -159,7 +160,7 @@ class TaskFunctions:
 
 
 # kernels --------------------------------------------------------------------------------------------------------------
-WORKERS = {"large": "Block", "middle": "Warp", "small": "Thread"}  # what takes longest begins first
+WORKERS = {"large": "Block", "middle": "Warp", "small": "Thread"}  # the longest work begins first
 SIZES = ("small", "middle", "large")
 MANAGED = {
     "run": "Run*", "tasks": "TaskManager*", "bins": "Id*", "bin_counts": "Id*", "bits": "Id*", "found": "Id*",
@@ -207,8 +208,10 @@ FUSED = {"push_pull": {"fused_push": "PUSH", "fused_pull": "PULL"}, "all": {"fus
 
 
 def task_kernels(functions: TaskFunctions, schedule: SimdxSchedule) -> tuple[CudaKernel, ...]:
-    """The kernels of a program with active vertices, in the order in which they are launched. All take the same
-    arguments; the definitions they share stand before the first. ``schedule``: resolved."""
+    """Return the kernels of a program with active vertices, in launch order.
+
+    All take the same arguments; the source of the first one contains the shared definitions. ``schedule``: resolved.
+    """
     push, pull, step = functions.all
     members = {**arrays_of(functions.all), "out_offsets": "const Arc*"}
     fusion = schedule.fusion
