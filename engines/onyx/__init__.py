@@ -8,7 +8,7 @@ from harness.api import EngineSpec, hookimpl
 
 @hookimpl
 def onyx_engines() -> list[EngineSpec]:
-    """The Onyx engine."""
+    """Return the Onyx engine."""
     return [
         EngineSpec(
             "onyx",

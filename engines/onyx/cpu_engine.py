@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 
 class OnyxCpuEngine(CpuEngine):
-    """Feature-aware, change-driven, folded (thesis ch. 4-6); see :class:`OnyxSchedule` for what each option means."""
+    """Feature-aware, change-driven, folded (thesis ch. 4-6); see :class:`OnyxSchedule` for the meaning of each
+    option."""
 
     schedule: OnyxSchedule
     resolved: OnyxSchedule
@@ -42,7 +43,7 @@ class OnyxCpuEngine(CpuEngine):
         self.direction = schedule.direction
 
     def refusal(self, program: Program, graph: Graph, features: int, device: Device) -> str:
-        """Why this schedule cannot run the program; empty when it can."""
+        """Return why this schedule cannot run the program; empty if it can."""
         reason = self.schedule.refusal() or super().refusal(program, graph, features, device)
         if reason:
             return reason
@@ -55,9 +56,12 @@ class OnyxCpuEngine(CpuEngine):
         return ""
 
     def narrow(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
-        """Begin with what is stale. Pulling recomputes these vertices alone, where they have few in-edges and no
-        stage needs what another reduced at the others; pushing sends extrema from the senders. Sums that are kept have
-        to be built first: there everything is sent once."""
+        """Begin with the stale vertices.
+
+        A pull recomputes only these vertices, if they have few in-edges and no stage needs the results of a reduction
+        at other vertices. A push sends extrema from the senders. Kept sums must first be built: all messages are then
+        sent once.
+        """
         if not self.change_driven:
             return
         if self.direction == "push":
@@ -73,16 +77,16 @@ class OnyxCpuEngine(CpuEngine):
             self.traversal.was_sparse = True
 
     def resolve(self) -> OnyxSchedule:
-        """Return the schedule with every option filled in that has a meaning on the CPU."""
+        """Return the schedule with every option filled in that applies on the CPU."""
         facts = DeviceFacts("cpu")
         return resolve(self.schedule, self.program, self.layout.features, self.graph.facts, facts)
 
     def groups(self) -> tuple[FoldGroup, ...]:
-        """Folded as the schedule says."""
+        """Return the groups of stages, folded according to the schedule."""
         return fold_groups(self.program, self.schedule.direction) if self.schedule.fold else unfolded(self.program)
 
     def missed(self) -> list[str]:
-        """What is not folded, not tracked or not vectorised here, and why."""
+        """Return what is not folded, not tracked or not vectorised here, and why."""
         reasons = []
         if not self.schedule.feature_aware:
             reasons.append("rows as vector values: feature_aware is off")
@@ -101,7 +105,7 @@ class OnyxCpuEngine(CpuEngine):
         return reasons
 
     def plan(self) -> None:
-        """Kernels and steps of the direction."""
+        """Plan the kernels and steps of the direction."""
         if self.schedule.direction == "push":
             self.traversal = Push(self, self.schedule.rebuild)
         else:

@@ -1,7 +1,7 @@
-"""Onyx on the CPU, pulling: the owner of a vertex gathers over its in-edges and goes on with its vertex steps.
+"""Onyx on the CPU, pulling: the owner of a vertex gathers over its in-edges and continues with its vertex steps.
 
-The whole gather (every vertex) reads one buffer and writes the next; with change tracking there is also a gather of the
-dirty vertices alone, whose results are committed afterwards.
+The full gather (every vertex) reads one buffer and writes the next. With change tracking there is also a gather of only
+the dirty vertices, whose results are committed afterwards.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ COMMIT = """
 class Pull:
     """The gathers of an engine.
 
-    ``dense_share``: of the arcs, the active ones from which everything is recomputed. ``was_sparse``: the superstep
-    before recomputed dirty destinations only.
+    ``dense_share``: if a larger share of the edges is active, everything is recomputed. ``was_sparse``: the previous
+    superstep recomputed only dirty destinations.
     """
 
     def __init__(self, engine: CpuEngine, dense_share: float) -> None:
@@ -120,16 +120,17 @@ class Gather:
         self.sources = engine.tracking.sources(group)
         sources = set(self.sources)
         written = {name for step in group.vertex_steps for name in step.writes} & self.live
-        # what others still read through an edge goes to a second buffer; alternating sides never read what they write
+        # properties that are still read through edges go to a second buffer; alternating sides never read their own
+        # writes
         self.doubled = () if program.control.alternate else tuple(sorted(written & sources))
         self.tracked = engine.change_driven
-        # gathering everything propagates every present value: the buffer that was read then becomes what was sent
+        # a full gather propagates every present value: the buffer that was read then holds the values sent
         others = [stage for other in engine.tracking.groups if other is not group for stage in other.stages]
         alone = not any(sources & set(stage.writes) for stage in others)
-        self.alone = alone  # nobody else moves its sources: who is active does not change until it gathers
+        self.alone = alone  # no other group writes its sources: the active vertices stay the same until it gathers
         self.rotates = alone and bool(sources) and sources <= set(self.doubled)
-        # a vertex may step although none of its sources moved; then the reductions of before serve again, if it kept
-        # them: gathers of dirty vertices keep theirs, gathers of everything save themselves the writing
+        # a vertex may step although none of its sources moved; its previous reductions are then reused, if they were
+        # kept: gathers of dirty vertices keep theirs, full gathers skip the writes
         tracking = engine.tracking
         unbounded = [name for name in tracking.own(group) if not tracking.bounds_only(group, name)]
         steps_alone = unbounded or tracking.of_graph(group)
@@ -152,7 +153,7 @@ class Gather:
 
     # kernels ----------------------------------------------------------------------------------------------------
     def gather(self, kernel_name: str, *, dirty_only: bool) -> Kernel:
-        """The kernel that gathers into all vertices, or the dirty ones."""
+        """Build the kernel that gathers into all vertices, or the dirty ones."""
         engine, program = self.engine, self.engine.program
         signature = [
             ("bounds", "i64"), ("counts", "i64"), ("in_offsets", "offsets"), ("in_neighbours", engine.ids)
@@ -173,7 +174,7 @@ class Gather:
         engine.bind_edges(builder, self.group.edge_stages, "csc")
         builder.bind("dst", "vertex", "v")
         builder.bind("v", "after", "v")
-        last = "stop - 1" if dirty_only else "last"  # the next edges are of a vertex that has its turn, or are not
+        last = "stop - 1" if dirty_only else "last"  # the next edges belong to a later vertex, or do not exist
         builder.prefetch_sources(self.group.edge_stages, "in_neighbours", PREFETCH_DISTANCE, last=last)
         reduced = []
         for stage in self.group.edge_stages:
@@ -205,7 +206,7 @@ class Gather:
         return builder.finish()
 
     def _ask_ahead(self, builder: KernelBuilder) -> None:
-        """Ask for what the steps of a vertex and its messages read."""
+        """Prefetch the operands of the steps of a vertex and of its messages."""
         made = {stage.into for stage in self.group.edge_stages}
         found = {pair for stage in self.group.stages for pair in reads(stage)}
         for space, name in sorted(found):
@@ -217,14 +218,15 @@ class Gather:
                 builder.prefetch("dst", name, "rows", "v")
 
     def _dirty_vertex(self) -> str:
-        """What a gather does for a dirty vertex; where reductions are kept, it visits arcs only if a source moved."""
+        """Return the body of a gather for a dirty vertex; if reductions are kept, it visits edges only if a source
+        moved."""
         stop = ALL_ARCS
         if self.keeps:
             stop = ALL_OR_NO_ARCS.strip("\n").format(marked=f"marked_{self.name}", kept=f"kept_{self.name}")
         return DIRTY_VERTEX.format(fresh=raised("fresh", "v") if self.doubled else "", stop=stop)
 
     def commit(self) -> Kernel:
-        """The kernel that copies fresh rows from the second buffer."""
+        """Build the kernel that copies fresh rows from the second buffer."""
         engine = self.engine
         template = COMMIT.format(loop=flagged_loop("v", "fresh", "@vertex"))
         builder = KernelBuilder(f"{self.name}_commit", engine.program, engine.layout, template, [("bounds", "i64")])
@@ -248,7 +250,7 @@ class Gather:
             if self.tracked and self.rotates and name in engine.active_sources.sent[self.name]:
                 sent = f"sent_{self.name}_{name}"
                 arrays[sent], arrays[spare] = arrays[spare], arrays[sent]
-        if self.tracked and self.rotates:  # flags were written, not raised
+        if self.tracked and self.rotates:  # flags were set without their second level
             engine.memory.any_flags_may_be_set(f"active_{self.name}")
             engine.memory.any_flags_may_be_set(f"dirty_{self.name}")
         first, last = int(bounds[0]), int(bounds[-1])
@@ -261,16 +263,16 @@ class Gather:
             engine.active_sources.counted[self.name] = (int(counts[0]), int(counts[1]))
 
     def changes(self) -> None:
-        """Gather into the destinations of sources that moved, or into all when that is cheaper."""
+        """Gather into the destinations of sources that moved, or into all if that is cheaper."""
         engine = self.engine
         if engine.superstep_index < len(engine.sides) and not engine.narrowed:
-            self._all_changed()  # nothing was propagated yet
+            self._all_changed()  # nothing has been propagated yet
             return
         if len(self.pull.gathered) == 1 and self.alone:
             arcs = engine.active_sources.arcs[self.name]
         else:
             arcs = engine.active_sources.count(self.group)[1]
-        # what gathers of dirty vertices have kept is lost by recomputing everything: that takes twice the arcs
+        # recomputing everything discards the reductions kept by gathers of dirty vertices: that takes twice the edges
         share = self.pull.dense_share * (2 if self.pull.was_sparse else 1)
         if arcs > share * engine.graph.num_edges:
             self._all_changed()
@@ -283,7 +285,7 @@ class Gather:
         self.pull.was_sparse = False
         for kind in ("dirty", "marked") if self.keeps else ("dirty",):
             flags = f"{kind}_{self.name}"
-            engine.memory.set_flags(flags, True)  # the other side of a bipartite graph hears of it in its own superstep
+            engine.memory.set_flags(flags, True)  # the other side of a bipartite graph reads it in its own superstep
             engine.memory.set_flags(flags, False, int(bounds[0]), int(bounds[-1]))
         if self.keeps:
             engine.memory.arrays[f"kept_{self.name}"][:] = False

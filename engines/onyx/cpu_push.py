@@ -1,7 +1,7 @@
-"""Onyx on the CPU, pushing: every thread owns a range of destinations and scatters into it what all sources send.
+"""Onyx on the CPU, pushing: every thread owns a range of destinations and scatters into it the messages of all sources.
 
-Nothing is atomic, and every destination receives its messages in the order of their sources, as in a pull. With change
-tracking, accumulators live on and active sources send the change-driven form of their message.
+No operation is atomic, and every destination receives its messages in the order of their sources, as in a pull. With
+change tracking, accumulators are kept and active sources send the change-driven form of their message.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ MOVED = """if not active and not at({changed}, e):
 
 
 class Push:
-    """The scatters of an engine. ``rebuild``: the schedule's supersteps between rebuilding kept accumulators."""
+    """The scatters of an engine. ``rebuild``: the schedule's number of supersteps between rebuilding kept
+    accumulators."""
 
     def __init__(self, engine: CpuEngine, rebuild: int) -> None:
         self.engine, self.owners = engine, engine.threads
@@ -122,13 +123,13 @@ class Scatter:
             engine.add_kernel(self.scatter(f"{self.name}_changes", changes=True))
 
     def scatter(self, kernel_name: str, *, changes: bool) -> Kernel:
-        """The kernel that sends the messages of all sources, or what changed in those of active ones."""
+        """Build the kernel that sends the messages of all sources, or the changes of those of active sources."""
         engine, program = self.engine, self.engine.program
         signature = [*HUB_ARGUMENTS, ("owned", "i64"), ("out_offsets", "offsets"), ("out_neighbours", engine.ids)]
         test = arc = flags = count = ""
         active = f"active_{self.name}"
         if changes and self.sent_edges.reads:
-            flags, changed = self.sent_edges.rows, self.sent_edges.changed  # rows of active sources among them
+            flags, changed = self.sent_edges.rows, self.sent_edges.changed  # includes the rows of active sources
             test, arc, count = ACTIVE.format(active=active), MOVED.format(changed=changed), f"if active:\n    {COUNT}"
             signature += [(active, "flag"), (changed, "flag")]
         elif changes:
@@ -162,7 +163,7 @@ class Scatter:
 
     @staticmethod
     def ask_ahead(builder: KernelBuilder, prefix: str, into: str, message: Expression, marks: Sequence[str]) -> None:
-        """Ask for what a message is made of, what it is reduced into, and the flags that it sets."""
+        """Prefetch the operands of a message, its accumulator, and the flags that it sets."""
         for space, name in reads(message):
             if space in ("src", "sent"):
                 builder.prefetch(space, name, "rows", "u")
@@ -178,7 +179,8 @@ class Scatter:
     # steps ------------------------------------------------------------------------------------------------------
     @property
     def bounds(self) -> NDArray[np.int64]:
-        """The parts of the sources that this superstep's destinations hear: the other side where sides alternate."""
+        """The parts of the sources whose edges lead to this superstep's destinations: the other side if sides
+        alternate."""
         return self.source_bounds[self.engine.superstep_index % len(self.source_bounds)]
 
     def send(self, kernel: str) -> None:
@@ -196,7 +198,7 @@ class Scatter:
         engine.edges += int(offsets[self.bounds[-1]] - offsets[self.bounds[0]]) * len(self.group.edge_stages)
 
     def changes(self) -> None:
-        """Send what changed; now and then, and at first, clear the accumulators and send everything."""
+        """Send the changes; when rebuilding, as at the start, clear the accumulators and send everything."""
         engine, bounds = self.engine, self.bounds
         if engine.rebuilding():
             self.everything()

@@ -1,13 +1,14 @@
-"""Onyx on CUDA: edge updates under change tracking, over the rows of sources in which something they read has moved.
+"""Onyx on CUDA: edge updates under change tracking, over the rows of sources in which one of their inputs has moved.
 
-An update goes by source, whatever the order in which the edges' values lie: properties of the source are read side by
-side, and a row is what becomes dirty. What moves by no more than the tolerance keeps its value (see
-``harness.lowering.tracking``). Values are written in place, where the edge itself is alone in reading its old one.
-Where an update reads old values from the reverse edges there is a second buffer: a superstep over all rows writes every
-value into it, and the two change places; one over dirty rows writes what moves, which a kernel behind it copies. Which
-of these a superstep is, the device decides by the edges of dirty rows.
+An update proceeds by source, regardless of the order in which edge values are stored: properties of the source are read
+consecutively, and the unit that becomes dirty is a row. A value that moves by no more than the tolerance is kept (see
+``harness.lowering.tracking``). Values are written in place if only the edge itself reads its old one.
 
-The flags of dirty rows change places as well in every superstep, as an update may make its own rows dirty for the next.
+If an update reads old values from the reverse edges, there is a second buffer. A superstep over all rows writes every
+value into it, and the two buffers are swapped. A superstep over dirty rows writes the values that move, which the
+following kernel copies. The device chooses between the two by the number of edges of dirty rows.
+
+The flags of dirty rows are also swapped in every superstep, since an update may make its own rows dirty for the next.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
 
 
 def order_of(engine: CudaEngine) -> str:
-    """In which order values of edges lie: in that in which they are reduced."""
+    """Return the order in which edge values are stored: the order in which they are reduced."""
     return "csc" if engine.direction == "pull" else "csr"
 
 
 def doubled_edges(engine: CudaEngine, group: FoldGroup) -> tuple[str, ...]:
-    """The arrays of a tracked edge update that have a second buffer."""
+    """Return the arrays of a tracked edge update that have a second buffer."""
     if not engine.tracking.reads_own_reverse(group):
         return ()
     return tuple(f"{order_of(engine)}_{name}" for stage in group.stages for name in stage.writes)
@@ -47,7 +48,7 @@ class EdgeChanges:
         self.doubled = self.tracking.reads_own_reverse(group)
 
     def plan(self) -> None:
-        """The launches of a superstep."""
+        """Plan the launches of a superstep."""
         engine = self.engine
         if any(self._through_flags(name) for name in self.tracking.sources(self.group)):
             engine.add(self.mark(), "all", 1)
@@ -62,12 +63,14 @@ class EdgeChanges:
             engine.add(kernel, over, lanes, (self.dirty,) if kernel is kernels[-1][0] else ())
 
     def _through_flags(self, name: str) -> bool:
-        """Whether a vertex is active for the update when this property has moved; else its row is dirty at once."""
+        """Return whether movement of this property makes a vertex active for the update; else its row becomes dirty at
+        once."""
         return not self.tracking.exact(self.group, name) or name in self.tracking.destinations(self.group)
 
     # which rows -------------------------------------------------------------------------------------------------------
     def mark(self) -> CudaKernel:
-        """Rows of active vertices are dirty, and those that lead to them where destinations are read."""
+        """Build the kernel that marks rows of active vertices as dirty, and those that lead to them if destinations are
+        read."""
         mark, signature = "", templates.RANGE
         if self.tracking.destinations(self.group):
             mark = f"if (run->sparse_rows({self.number})) "
@@ -82,7 +85,10 @@ class EdgeChanges:
         return builder.finish()
 
     def count(self) -> CudaKernel:
-        """Count the edges of dirty rows; where a value of the graph that the update reads has changed, too many."""
+        """Build the kernel that counts the edges of dirty rows.
+
+        If a graph value that the update reads has changed, the count is set above the limit of sparse supersteps.
+        """
         signature = [("out_offsets", "arcs"), *templates.RANGE]
         template = templates.COUNT_ROWS.format(dirty=self.dirty)
         builder = self.kernels.builder(f"count_{self.name}", template, signature)
@@ -99,7 +105,7 @@ class EdgeChanges:
     def _edges(
         self, stem: str, depth: int, wanted: str, listed: str, *, tiles: bool, either: bool = False
     ) -> CudaKernelBuilder:
-        """An edgemap over rows, with edge ``e`` at ``own`` and its reverse at ``back``."""
+        """Return the builder of an edgemap over rows, with edge ``e`` at ``own`` and its reverse at ``back``."""
         name = f"{stem}{'_tiles' if tiles else ''}"
         builder = self.kernels.edges(name, "csr", depth, wanted=wanted, listed=listed, tiles=tiles, either=either)
         builder.argument(self.dirty, "flag")
@@ -113,7 +119,8 @@ class EdgeChanges:
         return builder
 
     def update(self, *, tiles: bool) -> CudaKernel:
-        """New values of the edges of dirty rows, or of all where those are most."""
+        """Build the kernel of the new values of the edges of dirty rows, or of all edges if the dirty rows have most of
+        them."""
         test = f"dense || {self.dirty}[u]"
         wanted, listed = f"[&](Id u) {{ return {test}; }}", f"[&](Id u, Arc) {{ return {test}; }}" if tiles else ""
         builder = self._edges(self.name, self.kernels.depth_of_update(self.stage), wanted, listed, tiles=tiles)
@@ -126,8 +133,10 @@ class EdgeChanges:
         return builder.finish(unless=self.kernels.unless(self.group, tiles=tiles))
 
     def _write(self, builder: CudaKernelBuilder, value: Expression, new: Value, far: str) -> None:
-        """Store an edge that moved and tell those who read it; what stays has to be copied where everything goes to the
-        second buffer."""
+        """Store an edge that moved and notify its readers.
+
+        Values that did not move must be copied if everything is written to the second buffer.
+        """
         body, node = builder.blocks["visit"], builder.reading("edge", self.stage.updates)
         target = f"next_{self.array}" if self.doubled else self.array
         if self.doubled:
@@ -146,7 +155,7 @@ class EdgeChanges:
         body.line("}")
 
     def commit(self, *, tiles: bool) -> CudaKernel:
-        """Copy what moved from the second buffer, or let the buffers change places if it holds everything."""
+        """Copy the values that moved from the second buffer, or swap the buffers if it holds everything."""
         flips, far = f"flips_{self.array}", f"far_{self.name}"
         wanted = f"[&](Id u) {{ return {self.dirty}[u]; }}"
         listed = f"[&](Id u, Arc e) {{ return {self.dirty}[u] && {far}[e]; }}"
@@ -163,8 +172,10 @@ class EdgeChanges:
 
     # what moved -------------------------------------------------------------------------------------------------------
     def _far(self, builder: CudaKernelBuilder, new: Value) -> str:
-        """A bool variable: whether an edge moved so far that it is written; those that moved by more than the tolerance
-        are counted."""
+        """Return a bool variable: whether an edge moved so far that it is written.
+
+        Edges that moved by more than the tolerance are counted.
+        """
         moved = builder.moved("edge", self.stage.updates, new, "visit")
         count = builder.counter("moved", "&run->moved")
         builder.blocks["visit"].line(f"if (team.leads() && {moved}) ++{count};")
@@ -176,7 +187,7 @@ class EdgeChanges:
         return builder.blocks["visit"].declare("bool", builder.mapping.fresh("far"), f"{moved} || {beyond}")
 
     def _share_of_tolerance(self, builder: CudaKernelBuilder) -> str:
-        """A variable: the tolerance divided by the number of factors of the products that an edge is in."""
+        """Return a variable: the tolerance divided by the number of factors of the products that contain an edge."""
         offsets = builder.argument("in_offsets", "arcs")
         readers = self.tracking.edge_readers(self.stage.updates)
         reverse = any(reader.edge_stages and "reverse" in spaces for reader, spaces in readers)
@@ -187,8 +198,10 @@ class EdgeChanges:
         return builder.blocks["visit"].declare("float", name, f"{builder.tolerance()} / {count}")
 
     def _tell(self, builder: CudaKernelBuilder) -> None:
-        """What an edge that moves sets at those who read it: at the row of the edge for which it is read, in the vertex
-        that owns the row."""
+        """Set the flags of the readers of an edge that moves.
+
+        They are set at the row of the edge for which it is read, in the vertex that owns the row.
+        """
         body = builder.blocks["visit"]
         for reader, spaces in self.tracking.edge_readers(self.stage.updates):
             name = self.tracking.name(reader)

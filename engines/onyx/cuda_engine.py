@@ -51,7 +51,7 @@ class OnyxCudaEngine(CudaEngine):
     resolved: OnyxSchedule
     templates = Path(__file__).parent
     tracks_edges = True
-    rebuild_share = 0.9  # whole messages are then no more work than changes, for which two values are read
+    rebuild_share = 0.9  # whole messages then cost no more than changes, for which two values are read
     policy = DEFAULT
 
     def __init__(self, schedule: OnyxSchedule) -> None:
@@ -60,7 +60,7 @@ class OnyxCudaEngine(CudaEngine):
         self.change_driven = schedule.change_driven
 
     def refusal(self, program: Program, graph: Graph, features: int) -> str:
-        """Why this schedule cannot run the program; empty when it can."""
+        """Return why this schedule cannot run the program; empty if it can."""
         reason = self.schedule.refusal() or super().refusal(program, graph, features)
         if reason:
             return reason
@@ -72,8 +72,11 @@ class OnyxCudaEngine(CudaEngine):
         return ""
 
     def narrow(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
-        """Begin with what is stale. Pulling recomputes these vertices alone, where no stage needs what another reduced
-        at the others; pushing sends extrema from the senders. Sums that are kept are built first."""
+        """Begin with the stale vertices.
+
+        A pull recomputes only these vertices, if no stage needs the results of a reduction at other vertices. A push
+        sends extrema from the senders. Kept sums are built first.
+        """
         if not self.change_driven or any(group.kind == "update" for group in self.tracking.groups):
             return
         if self.direction == "push":
@@ -86,7 +89,7 @@ class OnyxCudaEngine(CudaEngine):
             self.begin_with(stale, np.zeros_like(senders))
 
     def resolve(self) -> OnyxSchedule:
-        """Return the schedule with every option filled in, and take the values that lowering reads from it."""
+        """Return the schedule with every option filled in, and set the attributes that lowering reads from it."""
         facts = DeviceFacts("cuda")
         found = resolve(self.schedule, self.program, self.layout.features, self.graph.facts, facts, self.policy)
         assert found.dense_share is not None
@@ -97,7 +100,10 @@ class OnyxCudaEngine(CudaEngine):
         return found
 
     def groups(self) -> tuple[FoldGroup, ...]:
-        """Folded as the schedule says. Teams that share a row cannot go on with its vertex steps."""
+        """Return the groups of stages, folded according to the schedule.
+
+        Teams that share a row cannot continue with its vertex steps.
+        """
         segments = self.direction == "pull" and self.balance == "edge"
         self.rolled = rolled(self.program) if segments and self.schedule.fold else None
         rolls_alone = self.rolled and not self.change_driven  # else in untracked supersteps, where there are no panels
@@ -112,16 +118,19 @@ class OnyxCudaEngine(CudaEngine):
         )
 
     def plan(self) -> None:
-        """The launches of a superstep. Where tracking may pause, each stage has those of full propagation as well: one
-        half or the other does nothing."""
+        """Plan the launches of a superstep.
+
+        If tracking may pause, each stage also has the launches of full propagation; in each superstep one of the two
+        halves does nothing.
+        """
         if self.change_driven and self.direction == "push":
             forms = change_driven(self.program)
             assert not isinstance(forms, str)
             self.messages = {form.reduction.name: form.message for form in forms}
             self.accumulators = KeptAccumulators.of(self.program, self.graph, forms, self.schedule.rebuild)
-        for group in self.tracking.groups if self.change_driven else ():  # every kernel has to know of these buffers
+        for group in self.tracking.groups if self.change_driven else ():  # every kernel needs to know these buffers
             doubled = (*(f"vertex_{name}" for name in self._doubled(group)), *doubled_edges(self, group))
-            self.flipped |= {array: f"flips_{array}" for array in doubled}  # which several groups may flip
+            self.flipped |= {array: f"flips_{array}" for array in doubled}  # several groups may flip them
         self._allow_pauses()
         made = {"push": PushKernels, "pull": PullKernels}[self.direction]
         pipeline = bool(self.resolved.pipeline)
@@ -132,15 +141,18 @@ class OnyxCudaEngine(CudaEngine):
             if group.kind == "graph":
                 self._plan_reductions(kernels, group)
                 continue
-            if untracked:  # first: buffers change places behind either half
+            if untracked:  # first: buffers are swapped after either half
                 planned = len(self.launches)
                 self._plan_group(untracked, group)
                 self.launches[planned:] = [replace(launch, untracked=True) for launch in self.launches[planned:]]
             self._plan_group(kernels, group)
 
     def _allow_pauses(self) -> None:
-        """Whether tracking pauses while nearly everything moves, and when. Not in a push whose sums are never built
-        anew, or are exact: whole numbers move a few times, and all at once if at all."""
+        """Decide whether tracking pauses while nearly everything moves, and when.
+
+        It does not pause in a push whose sums are never rebuilt, or are exact: integers move only a few times, and all
+        at once if at all.
+        """
         kept = self.accumulators
         if not self.change_driven or (self.direction == "push" and not (kept.rebuild and kept.whole is None)):
             return
@@ -154,7 +166,7 @@ class OnyxCudaEngine(CudaEngine):
         self.patience = self.policy.patience if reducers & {"sum", "prod"} else self.policy.patience_with_extrema
 
     def _edges_change(self) -> bool:
-        """Whether anything reads edges that change. From a cold start they all do, for a while."""
+        """Return whether any stage reads edges that change. From a cold start all of them change for a while."""
         return any(self.tracking.edges(group) for group in self.tracking.propagating())
 
     def _plan_group(self, kernels: PushKernels | PullKernels, group: FoldGroup) -> None:
@@ -171,24 +183,24 @@ class OnyxCudaEngine(CudaEngine):
             self._plan_gather(kernels, group)
 
     def mappings(self) -> Sequence[Mapped]:
-        """Those of the traversals in the templates."""
+        """Return the access patterns of the traversals in the templates."""
         from engines.onyx.cuda_walks import MAPPINGS
 
         return MAPPINGS
 
     def _last_read(self, kernels: Kernels, group: FoldGroup) -> list[EdgeReduce]:
-        """What nobody reads after these vertex steps and the update that is rolled reduces into anew."""
+        """Return the accumulators that are dead after this group and recomputed by the fused update."""
         reductions = kernels.rolled[1] if kernels.rolled else ()
         return [stage for stage in reductions if last_reader(stage, self.tracking.groups) is group]
 
     def _plan_scatter(self, kernels: PushKernels, group: FoldGroup) -> None:
         over, lanes = ("arcs", self.team.lanes) if kernels.tiles else ("sources", 1)
         tracked = kernels.tracking.change_driven
-        either = self.tracking.pauses and not self.tracking.edges(group)  # what edges have sent, nobody notes
+        either = self.tracking.pauses and not self.tracking.edges(group)  # nothing stores what edges have sent
         if either and kernels.untracked:
             return
         rebuilding = " || !run->rebuilding" if tracked else ""
-        most: Literal["some"] | None = "some" if either else None  # they have all edges to do, as a rule
+        most: Literal["some"] | None = "some" if either else None  # they usually process all edges
         for stage in group.edge_stages:
             self.add(kernels.clear(stage, unless=f"run->over(){rebuilding}", either=either), "vertices", most=most)
         self.add(kernels.scatter(group, either=either), over, lanes, most=most)
@@ -241,7 +253,7 @@ class OnyxCudaEngine(CudaEngine):
         self, kernels: PullKernels, group: FoldGroup, doubled: tuple[str, ...], swaps: tuple[str, ...] = (), *,
         dirty_only: bool = False,
     ) -> None:  # fmt: skip
-        """Hubs first, by blocks, then all others by owners of a few teams."""
+        """Plan the hubs first, by blocks, then all other vertices by owners of a few teams."""
         share = self._share(group)
         hub = self.hub if self.graph.facts.max_in_degree >= self.hub and self._joins(group) else 0
         if hub:
@@ -251,11 +263,11 @@ class OnyxCudaEngine(CudaEngine):
 
     @property
     def hub(self) -> int:
-        """In-edges from which a block owns a vertex."""
+        """The number of in-edges from which a block owns a vertex."""
         return self.policy.hub_edges[sums_matrices(self.program)] * self._teams_of_vertex
 
     def bytes_needed(self) -> int:
-        """With the list of hubs."""
+        """Return the bytes of device memory, with the list of hubs."""
         hubs = np.count_nonzero(self.graph.in_degrees >= self.hub) if self._owns_hubs else 0
         return super().bytes_needed() + 4 * int(hubs)
 
@@ -264,7 +276,7 @@ class OnyxCudaEngine(CudaEngine):
         return any(launch.over == "hubs" for launch in self.launches)
 
     def transform(self) -> dict[str, NDArray[Any]]:
-        """The vertices that blocks own, ascending (uint32), where there are any."""
+        """Return the hub vertices, which blocks own, sorted, uint32; nothing if there are none."""
         if not self._owns_hubs:
             return {}
         hubs = np.flatnonzero(self.graph.in_degrees >= self.hub).astype(np.uint32)
@@ -285,21 +297,29 @@ class OnyxCudaEngine(CudaEngine):
             self.add(kernels.mark(group), "sources", 1)
 
     def _doubled(self, group: FoldGroup) -> tuple[str, ...]:
-        """What a gather writes while others still read it through an edge goes to a second buffer; alternating sides
-        never read what they write."""
+        """Return the properties that a gather writes and that are still read through edges, which go to a second
+        buffer.
+
+        Alternating sides never read what they write.
+        """
         if group.kind != "edge+vertex" or self.program.control.alternate:
             return ()
         written = {name for step in group.vertex_steps for name in step.writes} & self.tracking.live(group.stages)
         return tuple(sorted(written & set(self.tracking.sources(group))))
 
     def _share(self, group: FoldGroup) -> int:
-        """Teams that own a vertex together: a power of two near an eighth of the average degree or above; one where
-        parts cannot be joined."""
+        """Return the number of teams that own a vertex together.
+
+        It is a power of two near an eighth of the average degree or above, or one if parts cannot be combined.
+        """
         return self._teams_of_vertex if self._joins(group) else 1
 
     def _joins(self, group: FoldGroup) -> bool:
-        """Whether several teams can have parts of a sum: not of matrices in shared memory or in the memory of threads,
-        nor of rows so long that they are there too."""
+        """Return whether several teams can have parts of a sum.
+
+        They cannot for matrices in shared memory or in the memory of threads, nor for rows so long that they are stored
+        there too.
+        """
         for stage in group.edge_stages:
             dims = self.layout.dims(stage.message.shape)
             if dims and self.team.slots(dims[-1]) * math.prod(dims[:-1]) > self.policy.most_joined:
@@ -310,11 +330,11 @@ class OnyxCudaEngine(CudaEngine):
 
     @property
     def _teams_of_vertex(self) -> int:
-        """Of a warp, by the average degree; with features in a loop, a thread."""
+        """Teams of a warp that own a vertex, by the average degree; one thread if features are in a loop."""
         return teams_of_vertex(self.graph.facts, self.team.teams, self.policy) if self.feature_aware else 1
 
     def _run_of_team(self) -> int:
-        """Edges of a tile that a team walks."""
+        """Return the number of edges of a tile that a team processes."""
         return max(self.policy.fewest_edges, self.policy.tile // (self.block // 32 * self.team.teams))
 
     def _plan_updates(self, kernels: Kernels, group: FoldGroup) -> None:
@@ -337,7 +357,7 @@ class OnyxCudaEngine(CudaEngine):
             self.add(kernels.update(stage, order), over, lanes, (array,))
 
     def _plan_rolled(self, kernels: Kernels, update: EdgeUpdate, reductions: tuple[EdgeReduce, ...]) -> None:
-        """The update, and the reductions of the next superstep with it."""
+        """Plan the update, fused with the reductions of the next superstep."""
         array = f"csc_{update.updates}"
         in_place = kernels.untracked and array not in self.flipped  # as where changes are tracked
         run = self.policy.lane_run if self.team.lanes == 1 else self._run_of_team()
@@ -345,7 +365,7 @@ class OnyxCudaEngine(CudaEngine):
         depth = run if at_once else kernels.depth_of_update(update)
         kernel = update_and_reduce(kernels, update, reductions, run, depth, in_place=in_place)
         swaps: tuple[str, ...] = ()
-        if not kernels.untracked:  # the tracked half has the second buffer, and has it change places
+        if not kernels.untracked:  # the tracked half has the second buffer, and swaps it
             self.double(array, self.graph.num_edges, update.updates)
             swaps = (array,)
         self.add(kernel, "in arcs", 32 / self.team.teams / run, swaps)

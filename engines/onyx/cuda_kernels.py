@@ -1,5 +1,5 @@
-"""Onyx on CUDA: the kernels of vertex steps, edge updates and graph reductions, and what those of reductions over edges
-share in either direction."""
+"""Onyx on CUDA: the kernels of vertex steps, edge updates and graph reductions, and the common parts of the kernels of
+edge reductions in both directions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from engines.onyx.policy import Policy
     from harness.api import CudaEngine, CudaKernel
 
-LINE = 32  # floats of a line of memory
+LINE = 32  # floats of a cache line
 EVERY = "Every()"
 RANGE = templates.RANGE
 OVER = "run->over()"
@@ -33,11 +33,11 @@ OVER = "run->over()"
 
 @dataclass(frozen=True)
 class Choices:
-    """What a schedule comes to for one program on one graph.
+    """The choices of a schedule for one program on one graph.
 
     ``tiles``: edges are balanced, not vertices. ``pipeline``: edges are fetched ahead. ``rolled``: the edge update and
     the reductions of the next superstep that share a pass. ``panel``: features of a pass over segments; 0: all.
-    ``small_degrees``: all vertices have few edges, and much the same. ``policy``: the constants of all choices.
+    ``small_degrees``: all vertices have few edges, in similar numbers. ``policy``: the constants of all choices.
     """
 
     tiles: bool
@@ -49,8 +49,10 @@ class Choices:
 
 
 class Kernels:
-    """Makes the kernels of one engine's plan; ``untracked``: of those supersteps of a change-driven one that track
-    nothing, which are those of full propagation."""
+    """Builds the kernels of one engine's plan.
+
+    ``untracked``: build those for the untracked supersteps of a change-driven engine, which use full propagation.
+    """
 
     def __init__(self, engine: CudaEngine, choices: Choices, *, untracked: bool = False) -> None:
         self.engine, self.program, self.layout = engine, engine.program, engine.layout
@@ -67,8 +69,11 @@ class Kernels:
         self, name: str, template: str, signature: list[tuple[str, str]], hoisted: tuple[str, ...] = (),
         panel: int = 0, *, either: bool = False,
     ) -> CudaKernelBuilder:  # fmt: skip
-        """A builder under the engine's mapping; ``panel``: it goes over its work once for every so many features;
-        ``either``: in tracked and untracked supersteps."""
+        """Return a builder under the engine's mapping.
+
+        ``panel``: the kernel repeats its work for every panel of this many features. ``either``: the kernel runs in
+        tracked and untracked supersteps.
+        """
         engine = self.engine
         layout = PanelLayout(self.layout.features, panel) if panel else self.layout
         return CudaKernelBuilder(
@@ -78,7 +83,7 @@ class Kernels:
         )  # fmt: skip
 
     def depth(self, group: FoldGroup) -> int:
-        """How many edges are fetched before the first is computed on."""
+        """Return the number of edges that are fetched before computing on the first."""
         if not self.pipeline or not self.engine.feature_aware:
             return 1
         rows = sum(
@@ -89,7 +94,7 @@ class Kernels:
         return max(1, min(4, self.choices.policy.fetched_slots // max(1, rows)))
 
     def depth_of_update(self, stage: EdgeUpdate) -> int:
-        """The same for an update, which reads several rows an edge."""
+        """Return the same number for an update, which reads several rows per edge."""
         if not self.pipeline or not self.engine.feature_aware:
             return 1
         shapes = [self.program.properties[name].shape for space, name in reads(stage) if space != "graph"]
@@ -97,7 +102,8 @@ class Kernels:
         return max(1, min(4, self.choices.policy.fetched_slots // max(1, slots)))
 
     def abreast(self, stages: Sequence[Stage]) -> int:
-        """Teams that take turns at edges, where rows lie along these that are shorter than a line of memory."""
+        """Return the number of teams that take turns at edges, if rows shorter than a cache line are stored along
+        these."""
         rows = [
             self.program.properties[name].shape for stage in stages for space, name in reads(stage) if space == "edge"
         ]
@@ -108,10 +114,13 @@ class Kernels:
         teams = self.engine.block // 32 * self.engine.team.teams
         return math.gcd(max(1, LINE // min(strides)), teams)
 
-    # what is to be computed again -------------------------------------------------------------------------------------
+    # what to recompute ------------------------------------------------------------------------------------------------
     def wanted(self, group: FoldGroup) -> tuple[str, list[tuple[str, str]]]:
-        """The test whether a vertex is to be computed again, and the arguments that it takes: all are, but under change
-        tracking the dirty ones, or all where a value of the graph that the group reads has changed."""
+        """Return the test whether to recompute a vertex, and the arguments of the test.
+
+        All vertices are recomputed. Under change tracking only the dirty ones are, or all if a graph value that the
+        group reads has changed.
+        """
         if not self.tracking.change_driven:
             return EVERY, []
         dirty = f"dirty_{self.tracking.name(group)}"
@@ -122,21 +131,23 @@ class Kernels:
         return f"[&](Id v) {{ return {' || '.join(tests)}; }}", signature
 
     def make_stale(self, builder: CudaKernelBuilder, stage: EdgeReduce, block: str) -> None:
-        """Whoever reads at ``v`` what ``stage`` reduces is to do so again."""
+        """Flag the groups that read at ``v`` the result of ``stage``, so that they recompute it."""
         readers = self.tracking.stale_groups(stage.into) if self.tracking.change_driven else ()
         for reader in readers:
             flag = builder.argument(f"dirty_{self.tracking.name(reader)}", "flag")
-            # most find it set, and reading is cheaper than writing what others write too
+            # most find it set, and reading is cheaper than writing what others also write
             builder.blocks[block].line(f"if (team.leads() && !{flag}[v]) {flag}[v] = true;")
 
     def number(self, group: FoldGroup) -> int:
-        """The place of a group's frontier in the run."""
+        """Return the index of a group's frontier in the run."""
         return self.tracking.propagating().index(group)
 
     # vertices ---------------------------------------------------------------------------------------------------------
     def vertices(self, group: FoldGroup, last_read: Sequence[EdgeReduce] = ()) -> CudaKernel:
-        """The vertex steps of a group, one after another on the same team. What nobody reads after them is left blank:
-        ``last_read``."""
+        """Build the kernel of the vertex steps of a group, in order on the same team.
+
+        ``last_read``: reductions that are dead after the steps and are cleared.
+        """
         name = self.tracking.name(group)
         wanted, flags = self.wanted(group)
         builder = self.builder(name, templates.VERTEX.replace("WANTED", wanted), [*RANGE, *flags])
@@ -157,11 +168,13 @@ class Kernels:
         self, stage: EdgeReduce, *, array: str = "vertex", run: int = 0, unless: str = OVER, dense: str = "",
         either: bool = False,
     ) -> CudaKernel:  # fmt: skip
-        """Set an accumulator in memory to the reducer's identity. ``array``: the kind of array that it is in.
-        ``run``: where segments of so many edges do not store it, and where there are no edges only once, as nobody else
-        writes it (:mod:`harness.lowering.accumulators`).
-        ``dense``: this superstep goes over everything though changes are tracked, by these flags, which it takes
-        back. ``either``: in tracked and untracked supersteps."""
+        """Build the kernel that sets an accumulator in memory to the reducer's identity.
+
+        ``array``: the kind of array of the accumulator. ``run``: skip vertices that segments of this many edges store,
+        and clear vertices without edges only once, since nothing else writes these
+        (:mod:`harness.lowering.accumulators`). ``dense``: the flags to clear if this superstep recomputes everything
+        although changes are tracked. ``either``: the kernel runs in tracked and untracked supersteps.
+        """
         template = templates.VERTEX.replace("WANTED", EVERY)
         name = f"clear_{stage.into}" if array == "vertex" else f"clear_{array}_{stage.into}"
         builder = self.builder(name, template, RANGE, either=either)
@@ -184,8 +197,11 @@ class Kernels:
         self, name: str, order: str, depth: int, *, wanted: str = EVERY, listed: str = "", tiles: bool = False,
         either: bool = False,
     ) -> CudaKernelBuilder:  # fmt: skip
-        """An edgemap over out-edges (order csr) or in-edges (csc) of wanted vertices, warp- or edge-balanced;
-        ``listed``: a test of single edges, which tiles take instead of one of vertices."""
+        """Return the builder of an edgemap over out-edges (order csr) or in-edges (csc) of wanted vertices.
+
+        The edgemap is warp- or edge-balanced. ``listed``: a test of single edges, which tiles use instead of the test
+        of vertices.
+        """
         side, row, other = ("out", "u", "v") if order == "csr" else ("in", "v", "u")
         if tiles:
             signature = [(f"{side}_rows", "ids"), (f"{side}_neighbours", "ids"), ("first", "Arc"), ("last", "Arc")]
@@ -206,16 +222,21 @@ class Kernels:
 
     @staticmethod
     def bind_reverse(builder: CudaKernelBuilder, stages: Sequence[Stage], order: str, sent_to: str = "") -> None:
-        """Edge properties of the reverse of edge ``e``, where stages read them: where all arcs pair, that is at
-        ``reverse[e]`` in either order. ``sent_to``: as well as what was last propagated to that group."""
+        """Bind edge properties of the reverse of edge ``e``, if stages read them.
+
+        If all edges have reverses, the reverse is at ``reverse[e]`` in either order. ``sent_to``: bind also the values
+        last propagated to that group.
+        """
         if any(space == "reverse" for stage in stages for space, _ in reads(stage)):
             builder.argument("reverse", "ids")
             builder.bind("reverse", "fetch", "reverse[e]", f"{order}_")
             builder.bind("sent_reverse", "fetch", "reverse[e]", f"sent_{sent_to}_")
 
     def unless(self, group: FoldGroup, *, tiles: bool) -> str:
-        """When a kernel over single rows, or over ``tiles``, does nothing: the other one does, as few edges are to be
-        followed, or many, if the schedule balances edges."""
+        """Return the condition under which a kernel over single rows, or over ``tiles``, does nothing.
+
+        If the schedule balances edges, the one runs if few edges are to be followed, and the other if many are.
+        """
         return f"{OVER} || {'' if tiles else '!'}run->sparse({self.number(group)})" if self.tiles else OVER
 
     def count_edge(self, builder: CudaKernelBuilder, values: int, block: str) -> None:
@@ -224,7 +245,7 @@ class Kernels:
         builder.blocks[block].line(f"if (team.leads()) {visited} += {values};")
 
     def update(self, stage: EdgeUpdate, order: str, *, in_place: bool = False) -> CudaKernel:
-        """New values of an edge property into the buffer that nobody reads, or ``in_place``."""
+        """Build the kernel that computes an edge property into the unused buffer, or ``in_place``."""
         builder = self.edges(stage.name, order, self.depth_of_update(stage), tiles=self.tiles)
         builder.argument("reverse", "ids")
         builder.bind("reverse", "fetch", "reverse[e]", f"{order}_")
@@ -233,8 +254,7 @@ class Kernels:
         return builder.finish()
 
     def updated(self, builder: CudaKernelBuilder, stage: EdgeUpdate, order: str, *, in_place: bool = False) -> None:
-        """Store the new value of an edge into the buffer that nobody reads, or ``in_place``, and count an edge that
-        moved."""
+        """Store the new value of an edge into the unused buffer, or ``in_place``, and count an edge that moved."""
         new = builder.mapping.kept(stage.value)
         if ("edge", stage.updates) in self.tracking.watches:
             builder.bind("old", "fetch", "e", f"{order}_")
@@ -256,7 +276,8 @@ class Kernels:
 
     # the graph --------------------------------------------------------------------------------------------------------
     def reduction(self, stage: GraphReduce) -> CudaKernel:
-        """One value for every team of the grid, over its vertices; :meth:`joined` brings them together."""
+        """Build the kernel that reduces the vertices of every team of the grid to one value; :meth:`joined` combines
+        these."""
         builder = self.builder(stage.name, templates.PARTIAL, RANGE, either=True)
         builder.bind("v", "vertex", "v")
         builder.comment("kernel", stage)
@@ -269,7 +290,7 @@ class Kernels:
         return builder.finish()
 
     def joined(self, stage: GraphReduce) -> CudaKernel:
-        """The value for the graph, by one team in float32 over partial values of many vertices each."""
+        """Build the kernel in which one team combines the partial values in float32; each is of many vertices."""
         builder = self.builder(f"join_{stage.into}", templates.JOIN, RANGE, either=True)
         builder.bind("partial", "vertex", "v", "partial_")
         total = builder.accumulator("total", stage.value, stage.reducer, "kernel")

@@ -1,8 +1,8 @@
 """Onyx on CUDA: long rows gathered panel by panel.
 
-A vertex with 128 features is gathered by its out-neighbours 512 bytes at a time, and few of such rows stay in the cache
-until the next one asks. A pass over the edges for every panel of consecutive features reads what tells of edges again,
-8 bytes each, but of shorter rows more are cached meanwhile. That needs messages without a word of other features.
+A vertex with 128 features is gathered by its out-neighbours 512 bytes at a time, and few such rows stay in the cache
+until their next use. A separate pass over the edges for every panel of consecutive features reads the edge data again,
+8 bytes each, but more of the shorter rows are cached meanwhile. It requires messages that use no other features.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ OF_FEATURES_ALONE = ELEMENTWISE | {"read", "const", "param", "full", "without"}
 
 
 def panel_of(program: Program, features: int) -> int:
-    """The features of a panel, of which there are several; 0 where the rows that edges read are taken whole."""
+    """Return the number of features of a panel, of which there are several; 0 if edges read whole rows."""
     messages = [stage.message for stage in program.stages if isinstance(stage, EdgeReduce)]
     several = features > PANEL and features % PANEL == 0
     return PANEL if several and messages and all(map(_divides, messages)) else 0
 
 
 def _divides(message: Expression) -> bool:
-    """Whether every feature of a message is computed from the same feature of rows, and from single numbers of
-    vertices, edges and the graph."""
+    """Return whether every feature of a message is computed from the same feature of rows, and from scalars.
+
+    Scalars may be of vertices, edges and the graph.
+    """
     nodes = walk(message)
     return message.shape == (K,) and all(n.op in OF_FEATURES_ALONE and n.shape in ((), (K,)) for n in nodes)

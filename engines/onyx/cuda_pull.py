@@ -1,4 +1,4 @@
-"""Onyx on CUDA, pulling: owners of vertices gather over in-edges, or teams walk runs of all in-edges."""
+"""Onyx on CUDA, pulling: owners of vertices gather over in-edges, or teams process runs of all in-edges."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ OPERATION = {"sum": "Add", "min": "Min", "max": "Max"}
 
 
 class PullKernels(Kernels):
-    """Makes the kernels of an engine that pulls."""
+    """Builds the kernels of an engine that pulls."""
 
     def gather(
         self, group: FoldGroup, share: int, doubled: tuple[str, ...], *, hub: int = 0, dirty_only: bool = False
     ) -> CudaKernel:
-        """The owners of a vertex, ``share`` teams, gather over its in-edges and go on with its vertex steps. ``hub``:
-        vertices of so many in-edges are left to :meth:`gather_hubs`; 0: none are. ``dirty_only``: another kernel
-        gathers where everything is to be gathered."""
+        """Build the kernel in which the owners of a vertex, ``share`` teams, gather over its in-edges and run its
+        vertex steps.
+
+        ``hub``: vertices of at least this many in-edges are left to :meth:`gather_hubs`; 0: none are. ``dirty_only``:
+        another kernel gathers in supersteps that recompute everything.
+        """
         rounds = self.rounds
         name, across = self.tracking.name(group), f"across_teams<{share}" if share > 1 else ""
         mapped = f"gather<{share}, {self._depth_of_owner(group, share)}, {rounds}, {hub}>", "in_offsets, in_neighbours"
@@ -35,13 +38,15 @@ class PullKernels(Kernels):
 
     @property
     def rounds(self) -> int:
-        """Consecutive vertices of each owner of a gather, where rows are so long that a warp has one at a time: blocks
-        begin in order, so that rows of neighbours are still cached. 0: owners stay side by side, all the grid long."""
+        """Consecutive vertices of each owner of a gather, if rows are so long that a warp processes one at a time.
+
+        Blocks begin in order, so that rows of neighbours are still cached. 0: an owner's vertices are a grid apart.
+        """
         long_rows = self.engine.team.teams == 1 and self.choices.small_degrees
         return self.choices.policy.rounds if long_rows and not self.tracking.change_driven else 0
 
     def gather_hubs(self, group: FoldGroup, doubled: tuple[str, ...], *, dirty_only: bool = False) -> CudaKernel:
-        """The same for the engine's ``hubs``, each of which a block owns."""
+        """Build the same kernel for the engine's ``hubs``, each of which a block owns."""
         share = 1 << (self.engine.team.teams.bit_length() - 1)
         mapped = f"gather_hubs<{share}, {self.depth(group)}>", "hubs, in_offsets, in_neighbours"
         across, name = f"across_block<{share}", f"{self.tracking.name(group)}_hubs"
@@ -49,11 +54,11 @@ class PullKernels(Kernels):
         return builder.finish(unless=self._unless(group, dirty_only=dirty_only))
 
     def _depth_of_owner(self, group: FoldGroup, share: int) -> int:
-        """How many edges a team of an owner fetches before it computes on the first."""
+        """Return the number of edges that a team of an owner fetches before it computes the first."""
         graph = self.engine.graph
         edges = max(1, -(-graph.num_edges // max(1, graph.num_vertices * share)))  # of a team, on average
         depth = min(self.depth(group), edges)
-        return -(-edges // -(-edges // depth)) if self.choices.small_degrees else depth  # all rounds alike
+        return -(-edges // -(-edges // depth)) if self.choices.small_degrees else depth  # rounds of equal length
 
     def _unless(self, group: FoldGroup, *, dirty_only: bool) -> str:
         return f"{OVER} || !run->sparse({self.number(group)})" if dirty_only else OVER
@@ -62,8 +67,11 @@ class PullKernels(Kernels):
         self, kernel: str, group: FoldGroup, mapped: tuple[str, str], across: str, doubled: tuple[str, ...],
         more: Sequence[tuple[str, str]] = (),
     ) -> CudaKernelBuilder:  # fmt: skip
-        """``mapped``: the function that gathers and what it walks; ``across``: the one that joins the parts of an
-        owner's teams, if there are several; ``more``: parameters."""
+        """Return the builder of a gather.
+
+        ``mapped``: the function that gathers and the arrays that it traverses. ``across``: the function that combines
+        the parts of an owner's teams, if there are several. ``more``: additional parameters.
+        """
         name = self.tracking.name(group)
         wanted, flags = self.wanted(group)
         template = templates.GATHER.format(map=mapped[0], walked=mapped[1])
@@ -107,7 +115,7 @@ class PullKernels(Kernels):
             builder.comment("finish", step)
 
     def segments(self, group: FoldGroup, run: int, *, unless: str = OVER) -> CudaKernel:
-        """Teams walk runs of in-edges, and keep the sum of the present row in registers."""
+        """Build the kernel whose teams process runs of in-edges, and keep the sum of the present row in registers."""
         name, panel = self.tracking.name(group), self.choices.panel
         builder = segments_builder(self, name, group.edge_stages, run, self.depth(group), panel)
         for stage in group.edge_stages:
@@ -124,7 +132,7 @@ class PullKernels(Kernels):
         return builder.finish(unless=f"{OVER} || run->sparse({self.number(group)})")
 
     def mark(self, group: FoldGroup) -> CudaKernel:
-        """Mark the destinations of active sources, and note what these have sent."""
+        """Build the kernel that marks the destinations of active sources, and stores what these have sent."""
         name = self.tracking.name(group)
         names = {"number": self.number(group), "active": f"active_{name}", "dirty": f"dirty_{name}"}
         signature = [("out_offsets", "arcs"), ("out_neighbours", "ids"), *templates.RANGE]
@@ -137,7 +145,7 @@ class PullKernels(Kernels):
         return builder.finish()
 
     def commit(self, group: FoldGroup, doubled: tuple[str, ...]) -> CudaKernel:
-        """Copy fresh rows from the second buffer, or let the buffers change places if it holds everything."""
+        """Copy fresh rows from the second buffer, or swap the buffers if it holds everything."""
         name = self.tracking.name(group)
         flips = [f"flips_vertex_{written}" for written in doubled]
         flip = " ".join(f"++{count}[0];" for count in flips)
@@ -156,9 +164,11 @@ class PullKernels(Kernels):
 def segments_builder(
     kernels: Kernels, name: str, stages: Sequence[Stage], run: int, depth: int, panel: int = 0
 ) -> CudaKernelBuilder:
-    """A kernel whose teams walk runs of ``run`` in-edges and fetch ``depth`` of them ahead: what is reduced starts in
-    the block ``start``, edges are visited in ``visit``, and rows end in ``store``. ``panel``: once for every so many
-    features (:mod:`engines.onyx.cuda_panels`)."""
+    """Return the builder of a kernel whose teams process runs of ``run`` in-edges and fetch ``depth`` of them ahead.
+
+    Reductions start in the block ``start``, edges are visited in ``visit``, and rows end in ``store``. ``panel``: the
+    kernel repeats its work for every panel of this many features (:mod:`engines.onyx.cuda_panels`).
+    """
     paired = any(space == "reverse" for stage in stages for space, _ in reads(stage))
     words = ("true", "reverse") if paired else ("false", "nullptr")
     names = {"run": run, "depth": depth, "abreast": kernels.abreast(stages)}
@@ -179,7 +189,7 @@ def segments_builder(
 
 
 def store_rows(builder: CudaKernelBuilder, reductions: Sequence[EdgeReduce]) -> None:
-    """Behind the last edge of a row: what a run of segments has reduced is stored if it is all of the row."""
+    """After the last edge of a row, store the result of a run of segments if it is the whole row; else reduce it."""
     at = builder.blocks["store"]
     for stage in reductions:
         node = builder.reading("v", stage.into)

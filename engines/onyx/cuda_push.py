@@ -1,4 +1,4 @@
-"""Onyx on CUDA, pushing: every edge sends its messages to its destination, or those of active sources what changed."""
+"""Onyx on CUDA, pushing: every edge sends its messages to its destination, or edges of active sources send changes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ if TYPE_CHECKING:
 
 
 class PushKernels(Kernels):
-    """Makes the kernels of an engine that pushes; ``sent_edges``: for reductions that read changing edges."""
+    """Builds the kernels of an engine that pushes; ``sent_edges``: for reductions that read changing edges."""
 
     def __init__(self, engine: CudaEngine, choices: Choices, *, untracked: bool = False) -> None:
         super().__init__(engine, choices, untracked=untracked)
         self.sent_edges = SentEdges(self)
 
     def scatter(self, group: FoldGroup, *, either: bool = False) -> CudaKernel:
-        """Every edge sends its messages to its destination; ``either``: in tracked and untracked supersteps."""
+        """Build the kernel that sends the messages of every edge; ``either``: it runs in tracked and untracked
+        supersteps."""
         builder = self.edges(self.tracking.name(group), "csr", self.depth(group), tiles=self.tiles, either=either)
         self.bind_reverse(builder, group.stages, "csr")
         for stage in group.edge_stages:
@@ -38,8 +39,10 @@ class PushKernels(Kernels):
         return builder.finish(unless=f"{OVER} || !run->rebuilding")
 
     def changes(self, group: FoldGroup, messages: dict[str, Expression], *, tiles: bool) -> CudaKernel:
-        """Active sources send what changed into accumulators that are kept; over ``tiles`` where they are many,
-        if the schedule balances edges."""
+        """Build the kernel in which active sources send their changes into kept accumulators.
+
+        It runs over ``tiles`` if there are many, and the schedule balances edges.
+        """
         name = self.tracking.name(group)
         stem = f"{name}_changes{'_tiles' if tiles else ''}"
         wanted, listed = self.sent_edges.tests(group, tiles=tiles)
@@ -58,13 +61,13 @@ class PushKernels(Kernels):
         return builder.finish(unless=f"{self.unless(group, tiles=tiles)} || run->rebuilding")
 
     def sums_changes(self, stage: EdgeReduce) -> bool:
-        """Whether changes are summed apart from the accumulator of a reduction, which would round them."""
+        """Return whether changes are summed separately from the accumulator of a reduction, which would round them."""
         return stage.reducer == "sum" and self.engine.accumulators.round
 
     def collect(self, stage: EdgeReduce) -> CudaKernel:
         """Add the sums of changes to the accumulators of the vertices that they have reached."""
         flags = [f"dirty_{self.tracking.name(reader)}" for reader in self.tracking.stale_groups(stage.into)]
-        wanted = f"[&](Id v) {{ return {flags[0]}[v]; }}" if flags else EVERY  # a change raises them all
+        wanted = f"[&](Id v) {{ return {flags[0]}[v]; }}" if flags else EVERY  # a change sets all of them
         template = templates.VERTEX.replace("WANTED", wanted)
         signature = [*templates.RANGE, *((flag, "flag") for flag in flags[:1])]
         builder = self.builder(f"collect_{stage.into}", template, signature)
@@ -72,7 +75,7 @@ class PushKernels(Kernels):
         return builder.finish(unless=f"{OVER} || run->rebuilding")
 
     def sent(self, group: FoldGroup) -> CudaKernel:
-        """Note what active sources have sent: all of them, where everything was sent."""
+        """Build the kernel that stores what active sources have sent, or all sources if everything was sent."""
         name = self.tracking.name(group)
         builder = self.builder(f"sent_{name}", templates.SENT.format(active=f"active_{name}"), templates.RANGE)
         builder.argument(f"active_{name}", "flag")

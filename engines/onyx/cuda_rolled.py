@@ -1,9 +1,10 @@
-"""Onyx on CUDA: an edge update folded with the reduction that reads it in the next superstep.
+"""Onyx on CUDA: an edge update fused with the reduction that reads it in the next superstep.
 
-In belief propagation a superstep reduces messages at vertices and then updates them. The new message of an arc is in
-registers when it is stored, so the pass that updates it also adds its share to the sums of its destination, and the
-reduction of the next superstep has nothing left to read: foldmap (thesis fig. 6.3) across the end of a superstep. Only
-the first superstep reduces by itself, and where changes are tracked the first of every stretch without tracking.
+In belief propagation a superstep reduces messages at vertices and then updates them. The new message of an edge is in
+registers when it is stored, so the pass that updates it also adds its contribution to the sums of its destination. The
+reduction of the next superstep then has nothing left to read: foldmap (thesis fig. 6.3) across the end of a superstep.
+Only the first superstep runs its own reduction and, if changes are tracked, the first of every stretch without
+tracking.
 """
 
 from __future__ import annotations
@@ -22,15 +23,16 @@ if TYPE_CHECKING:
 
 FIRST_ALONE = f"{OVER} || run->superstep"  # a kernel that does nothing after the first superstep
 FIRST_OF_STRETCH = f"{OVER} || run->untracked != run->stretch"  # or the first untracked one
-AT_ONCE = 1024  # threads, of 64 registers each: with fewer of them belief propagation takes a tenth longer
-NEW = "new"  # the space of what an update has just made
+AT_ONCE = 1024  # threads, of 64 registers each: with fewer threads belief propagation takes a tenth longer
+NEW = "new"  # the space of the values that an update has just computed
 
 
 def rolled(program: Program) -> tuple[EdgeUpdate, tuple[EdgeReduce, ...]] | None:
-    """The update and the reductions that can share a pass: one update behind all reductions, which read nothing but
-    what it makes and inputs of edges and of the graph, so that nothing can come between.
+    """Return the update and the reductions that can share a pass; None if there are none.
 
-    The pass overwrites what was reduced: only steps between a reduction and the update read it, and it is no output.
+    There must be one update, after all reductions, and these may read only its result and inputs of edges and of the
+    graph, so that nothing can change in between. The pass overwrites the results of the reductions: only steps between
+    a reduction and the update may read them, and they must not be outputs.
     """
     if program.control.alternate:
         return None
@@ -52,8 +54,10 @@ def rolled(program: Program) -> tuple[EdgeUpdate, tuple[EdgeReduce, ...]] | None
 
 
 def _outlives(program: Program, reduction: EdgeReduce, update: EdgeUpdate) -> bool:
-    """Whether nobody wants what is reduced, or somebody behind the update: in the next superstep before it is reduced
-    anew, or of a run's state."""
+    """Return whether the reduction is unused or read after the update.
+
+    Reads after the update include those in the next superstep before it is recomputed, and those of a run's state.
+    """
     order = list(program.stages).index
     readers = [stage for stage in program.stages if reduction.into in {name for _, name in reads(stage)}]
     between = all(order(reduction) < order(stage) < order(update) for stage in readers)
@@ -64,9 +68,11 @@ def _outlives(program: Program, reduction: EdgeReduce, update: EdgeUpdate) -> bo
 def update_and_reduce(
     kernels: Kernels, update: EdgeUpdate, reductions: tuple[EdgeReduce, ...], run: int, depth: int, *, in_place: bool
 ) -> CudaKernel:
-    """New values of an edge property into the buffer that nobody reads, or ``in_place``, and their sums for the next
-    superstep, reduced into what the :func:`last_reader` has left blank. ``depth``: edges of a run that are fetched
-    ahead."""
+    """Build the kernel of the new values of an edge property, and of their sums for the next superstep.
+
+    The values go into the unused buffer, or ``in_place``. The sums are reduced into the accumulators that the
+    :func:`last_reader` has cleared. ``depth``: edges of a run that are fetched ahead.
+    """
     builder = segments_builder(kernels, update.name, (update,), run, depth)
     builder.comment("visit", update)
     kernels.updated(builder, update, "csc", in_place=in_place)
@@ -82,8 +88,10 @@ def update_and_reduce(
 
 
 def _reduce_row(builder: CudaKernelBuilder, stage: EdgeReduce, total: Value, *, counts: bool) -> None:
-    """Behind the last edge of a row that a team has. What ``counts`` has mostly found nothing, and leaves memory alone
-    then, how often depends on values."""
+    """Reduce a team's part of a row into memory after its last edge.
+
+    A reduction that ``counts`` is mostly 0 and then does not access memory; how often depends on the values.
+    """
     array, node, at = f"vertex_{stage.into}", builder.reading("v", stage.into), builder.blocks["store"]
     if not counts:
         builder.reduce_into(array, "v", node, stage.reducer, "store")
@@ -95,20 +103,21 @@ def _reduce_row(builder: CudaKernelBuilder, stage: EdgeReduce, total: Value, *, 
 
 
 def _counts(stage: EdgeReduce) -> bool:
-    """Whether a reduction counts the edges of which something holds."""
+    """Return whether a reduction counts the edges that satisfy a condition."""
     message = stage.message
     return stage.reducer == "sum" and message.op == "where" and message.args[2].attribute == 0.0
 
 
 def reduces_alone(kernels: Kernels) -> str:
-    """The condition under which kernels that only reduce do nothing: what is rolled has reduced already."""
+    """Return the condition under which kernels that only reduce do nothing, because a fused pass has already
+    reduced."""
     if not kernels.rolled:
         return OVER
     return FIRST_OF_STRETCH if kernels.untracked else FIRST_ALONE
 
 
 def last_reader(stage: EdgeReduce, groups: Sequence[FoldGroup]) -> FoldGroup:
-    """The last vertex steps that read what a reduction that is rolled has reduced."""
+    """Return the last vertex steps that read the result of a fused reduction."""
     return [g for g in groups if any(stage.into in {name for _, name in reads(step)} for step in g.vertex_steps)][-1]
 
 

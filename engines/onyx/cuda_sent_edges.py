@@ -1,4 +1,4 @@
-"""Onyx on CUDA, pushing: what a group of reductions was last told of edges, and which edges have moved since."""
+"""Onyx on CUDA, pushing: the edge values last propagated to a group of reductions, and which edges have moved since."""
 
 from __future__ import annotations
 
@@ -12,31 +12,33 @@ if TYPE_CHECKING:
 
 
 class SentEdges:
-    """For groups that read changing edge properties: the edges to visit though their source did not move,
-    ``moved_<group>`` by CSR position, the sources of such edges, ``rows_<group>``, and the values last propagated,
-    ``sent_<group>_<property>``, so that the new message takes the place of the one made of these.
+    """The edges to visit although their source did not move, for groups that read changing edge properties.
 
-    An edge is alone in reading what was sent of it, and notes what it sends at once, unless a group reads reverse edges
-    too: then that is a kernel of its own.
+    ``moved_<group>``: flags of such edges by CSR position. ``rows_<group>``: flags of their sources.
+    ``sent_<group>_<property>``: the values last propagated, so that the new message replaces the one computed from
+    these.
+
+    Only the edge itself reads the value it has sent, so it stores the new one at once. If a group also reads reverse
+    edges, a separate kernel does so.
     """
 
     def __init__(self, kernels: Kernels) -> None:
         self.kernels, self.tracking = kernels, kernels.tracking
 
     def flags(self, group: FoldGroup) -> tuple[list[str], list[str]]:
-        """The flags of sources, and of edges, by which a group visits edges."""
+        """Return the flags of sources, and of edges, by which a group visits edges."""
         name, edges = self.tracking.name(group), self.tracking.edges(group)
         sources = [f"active_{name}"] if self.tracking.sources(group) or not edges else []
         return [*sources, *([f"rows_{name}"] if edges else [])], [*sources, *([f"moved_{name}"] if edges else [])]
 
     def add_flags(self, builder: CudaKernelBuilder, group: FoldGroup) -> None:
-        """Have a kernel take them."""
+        """Add the flags to the arguments of a kernel."""
         for names in self.flags(group):
             for flag in names:
                 builder.argument(flag, "flag")
 
     def tests(self, group: FoldGroup, *, tiles: bool) -> tuple[str, str]:
-        """The tests of a source and of an edge; that of an edge is empty where the source's is enough."""
+        """Return the tests of a source and of an edge; the latter is empty if the source's suffices."""
         sources, edges = self.flags(group)
         wanted = f"[&](Id u) {{ return {' || '.join(f'{flag}[u]' for flag in sources)}; }}"
         either = " || ".join(f"{flag}[{'e' if flag.startswith('moved_') else 'u'}]" for flag in edges)
@@ -44,13 +46,13 @@ class SentEdges:
         return wanted, listed if tiles or self.tracking.edges(group) else ""
 
     def note(self, builder: CudaKernelBuilder, group: FoldGroup) -> None:
-        """In the visit of edge ``e``: it has propagated what it has now."""
+        """Store, in the visit of edge ``e``, that its present values are propagated."""
         if not self.tracking.change_driven or not self._at_once(group):
             return
         self._store(builder, group)
 
     def plan(self, group: FoldGroup, over: str, lanes: float) -> None:
-        """The launches after those that propagate."""
+        """Add the launches after those that propagate."""
         if not self.tracking.edges(group):
             return
         engine, kernels = self.kernels.engine, self.kernels
@@ -68,7 +70,8 @@ class SentEdges:
         return spaces == {"edge"}
 
     def _propagated(self, group: FoldGroup, *, tiles: bool) -> CudaKernel:
-        """Note that edges that moved, or all when everything was sent, have propagated what they have now."""
+        """Build the kernel that stores the present values of edges that moved as propagated, or of all when everything
+        was sent."""
         name, kernels = self.tracking.name(group), self.kernels
         wanted = f"[&](Id u) {{ return run->rebuilding || rows_{name}[u]; }}"
         listed = f"[&](Id, Arc e) {{ return run->rebuilding || moved_{name}[e]; }}"

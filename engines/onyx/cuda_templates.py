@@ -1,6 +1,6 @@
-"""Onyx on CUDA: the bodies of its kernels, in which ``@name`` stands for generated statements.
+"""Onyx on CUDA: the bodies of its kernels, in which ``@name`` is replaced by generated statements.
 
-``WANTED`` tells which vertices a kernel goes over.
+``WANTED`` selects the vertices that a kernel processes.
 """
 
 from __future__ import annotations
@@ -120,5 +120,5 @@ PARTIAL = """
 
 
 def fetch(row: str, other: str, more: str = "") -> str:
-    """The lambda that reads what an edge needs; ``more``: parameters behind the usual ones."""
+    """Return the lambda that reads the operands of an edge; ``more``: parameters after the usual ones."""
     return FETCH.format(row=row, other=other, more=more)

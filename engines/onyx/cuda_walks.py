@@ -1,7 +1,7 @@
-"""Which lane of a warp has which vertex or edge when, in the traversals of the ``.cuh`` files beside: for the model of
-memory transactions.
+"""The vertex or edge that each lane of a warp processes at each step, in the traversals of the ``.cuh`` files in this
+folder, for the memory transaction model.
 
-Each walk goes through the steps of some warps as its C++ template does, in a superstep in which everything is active.
+Each function repeats the steps of some warps as its C++ template does, in a superstep in which everything is active.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ IN_DEGREE = re.compile(r"float\(in_offsets\[(\w) \+ 1\] - in_offsets\[\1\]\)")  
 
 
 def vertexmap(work: Work) -> Iterator[Step]:
-    """A warp takes 32 vertices, which go round its teams."""
+    """Yield the steps of a warp with 32 vertices, which its teams process in turn."""
     first = work.uniform(-(-(work.last - work.first) // WARP))
     base = work.first + WARP * first["unit"]
     lanes = first.where(base + LANE < work.last).having(v=base + LANE)
@@ -47,7 +47,7 @@ def vertexmap(work: Work) -> Iterator[Step]:
 
 
 def one_team(work: Work) -> Iterator[Step]:
-    """The first team of the grid alone takes one after another."""
+    """Yield the steps of the grid's first team, which processes one vertex after another."""
     lanes = work.uniform(1).where(work.team_number == 0)
     v = np.int64(work.first), np.int64(work.last)
     yield Step(repeated(lanes, "v", *v), blocks=("vertex",))
@@ -55,7 +55,7 @@ def one_team(work: Work) -> Iterator[Step]:
 
 # edgemap.cuh ----------------------------------------------------------------------------------------------------------
 def edgemap(work: Work) -> Iterator[Step]:
-    """The edges of 32 vertices: a lane finds an edge, then they go round the teams."""
+    """Yield the steps over the edges of 32 vertices: each lane finds an edge, then the teams process these in turn."""
     side, adjacency = _side(work)
     ends = np.append(np.arange(work.first, work.last, WARP), work.last)
     warps = work.picked(np.diff(adjacency.offsets[ends]))
@@ -73,7 +73,7 @@ def edgemap(work: Work) -> Iterator[Step]:
 
 
 def edgemap_tiles(work: Work) -> Iterator[Step]:
-    """Tiles of 32 edges: a lane reads one, then they go round the teams."""
+    """Yield the steps over tiles of 32 edges: each lane reads one, then the teams process these in turn."""
     side, adjacency = _side(work)
     warps = work.uniform(-(-(work.last - work.first) // WARP))
     base = work.first + WARP * warps["unit"]
@@ -85,20 +85,23 @@ def edgemap_tiles(work: Work) -> Iterator[Step]:
 
 
 def _visited(work: Work, found: Lanes, adjacency: Adjacency) -> Iterator[Step]:
-    """Edges that lanes have found, one for each team at once."""
+    """Yield the visits of edges that lanes have found, one for each team at once."""
     base, stop = found["base"], np.minimum(found["base"] + WARP, found["end"])
     number, teams = work.team_number, work.team.teams
     lanes = found.everywhere().where(number < teams).having(last=stop - 1)
     chunks = repeated(lanes, "chunk", base, stop, teams * work.number("depth"))
-    depth = min(work.number("depth"), -(-WARP // teams))  # beyond, a compiler sees that nothing is there
+    depth = min(work.number("depth"), -(-WARP // teams))  # beyond, the compiler can prove that there are no edges
     yield from _fetched_ahead(work, chunks.having(chunk=chunks["chunk"] + number), teams, depth, adjacency)
 
 
 def _fetched_ahead(
     work: Work, chunks: Lanes, stride: int, depth: int, adjacency: Adjacency, loads: tuple[Load, ...] = ()
 ) -> Iterator[Step]:
-    """Edges ``stride`` apart from ``chunk`` on: ``depth`` of them are fetched before the first is visited, and the
-    ``last`` one stands in for those that are not there. ``loads``: with each that is fetched."""
+    """Yield the visits of edges ``stride`` apart, starting at ``chunk``.
+
+    ``depth`` of them are fetched before the first is visited. The edge ``last`` replaces those that do not exist.
+    ``loads``: additional loads of each fetched edge.
+    """
     row, other = ("v", "u") if adjacency is work.graph.csc else ("u", "v")
 
     def at(edges: Lanes) -> Lanes:
@@ -117,7 +120,7 @@ def _fetched_ahead(
 
 # changes.cuh ----------------------------------------------------------------------------------------------------------
 def count_edges(work: Work) -> Iterator[Step]:
-    """A lane a vertex: its flag, and where its edges begin and end."""
+    """Yield the steps with a lane per vertex: its flag, and the bounds of its edges."""
     warps = work.uniform(-(-(work.last - work.first) // WARP))
     u = work.first + WARP * warps["unit"] + LANE
     lanes = warps.where(u < work.last).having(u=u, next=u + 1)
@@ -126,14 +129,14 @@ def count_edges(work: Work) -> Iterator[Step]:
 
 
 def nothing(work: Work) -> Iterator[Step]:
-    """A kernel that returns at once where everything is active."""
+    """Yield no steps: the kernel returns at once if everything is active."""
     work.uniform(0)
     yield from ()
 
 
 # gather.cuh -----------------------------------------------------------------------------------------------------------
 def gather(work: Work) -> Iterator[Step]:
-    """``share`` teams of a warp own a vertex, unless it is a hub, and each takes its edges in turn."""
+    """Yield the steps with ``share`` teams of a warp per vertex that is not a hub; each takes its edges in turn."""
     share, depth, offsets = work.number("share"), work.number("depth"), work.graph.csc.offsets
     owners = work.team.teams // share
     ends = np.append(np.arange(work.first, work.last, owners), work.last)
@@ -152,7 +155,7 @@ def gather(work: Work) -> Iterator[Step]:
 
 
 def gather_hubs(work: Work) -> Iterator[Step]:
-    """A block owns a hub, and the ``share`` first teams of its warps take its edges in turn."""
+    """Yield the steps with a block per hub, whose edges the first ``share`` teams of its warps take in turn."""
     share, depth, offsets = work.number("share"), work.number("depth"), work.graph.csc.offsets
     hubs = work.tables["hubs"].astype(np.int64)
     blocks = work.picked(np.diff(offsets)[hubs[work.first : work.last]])
@@ -178,8 +181,11 @@ def _bounds(work: Work) -> tuple[Load, ...]:
 
 # segments.cuh ---------------------------------------------------------------------------------------------------------
 def segments(work: Work) -> Iterator[Step]:
-    """A block stages a tile of edges; its teams walk runs of it, some abreast of others, and store, or reduce, a row
-    whenever it ends."""
+    """Yield the steps of blocks that stage tiles of edges.
+
+    A block's teams process runs of its tile, some interleaved with others, and store, or reduce, a row whenever it
+    ends.
+    """
     run, abreast, teams, adjacency = work.number("run"), work.number("abreast"), work.team.teams, work.graph.csc
     of_block = work.block // WARP
     tile = run * teams * of_block
@@ -209,7 +215,7 @@ def segments(work: Work) -> Iterator[Step]:
 
 
 def _parts_reduced(runs: Lanes, abreast: int, run: int, offsets: NDArray[np.int64]) -> Iterator[Step]:
-    """Every team's part of every row that it meets."""
+    """Yield the reduction of every team's part of every row in its run."""
     row = rows_of(offsets, np.where(runs.active, runs["begin"], 0))
     for place in range(1, run):
         e = runs["begin"] + place * abreast
@@ -221,12 +227,13 @@ def _parts_reduced(runs: Lanes, abreast: int, run: int, offsets: NDArray[np.int6
 
 
 def _reduced(work: Work, runs: Lanes, offsets: NDArray[np.int64]) -> Iterator[Step]:
-    """Rows of which other runs have parts: a run's first, where it began before, and its last, where it goes on."""
+    """Yield the reduction of rows that span several runs: a run's first, if it began before, and its last, if it
+    continues."""
     first, last = (rows_of(offsets, np.where(runs.active, at, 0)) for at in (runs["begin"], runs["stop"] - 1))
     ends_within = (first != last) & (offsets[first] < runs["begin"]) & (offsets[first] >= work.first)
     begun = (first == last) & (offsets[first] < runs["begin"]) & (runs["begin"] > work.first)
     goes_on = (offsets[last + 1] > runs["stop"]) & (runs["stop"] < work.last)
-    # teams whose first rows end after as many edges reduce them together
+    # teams whose first rows end after the same number of edges reduce them together
     turn = _ranks(np.where(runs.active & ends_within, offsets[first + 1] - runs["begin"], 0))
     for place in range(int(turn.max(initial=0)) + 1):
         yield Step(runs.where(ends_within & (turn == place)).having(v=first), blocks=("store",), kinds=("reduce",))
@@ -234,7 +241,7 @@ def _reduced(work: Work, runs: Lanes, offsets: NDArray[np.int64]) -> Iterator[St
 
 
 def _ranks(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many different values of its row are smaller than each."""
+    """Return for each value the number of different smaller values in its row."""
     order = np.argsort(values, axis=1, kind="stable")
     ascending = np.take_along_axis(values, order, axis=1)
     ranks = np.cumsum(np.diff(ascending, axis=1, prepend=ascending[:, :1]) > 0, axis=1)
@@ -257,7 +264,7 @@ _VISITS = (
     "const int there = lane < count && some >> lane & 1u ? lane : count - 1;",
 )
 MAPPINGS = (
-    # buffers change places instead of rows being copied
+    # buffers are swapped instead of rows being copied
     Mapped(nothing, ("if (!run->{sparse}({number})) {", "return;")),
     Mapped(
         count_edges,

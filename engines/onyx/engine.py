@@ -1,4 +1,4 @@
-"""The Onyx engine: one schedule, an engine of its own on each kind of device."""
+"""The Onyx engine: one schedule, with a separate engine for each kind of device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The constants from which Onyx chooses, each with the measurement that it came from, and the choices made of them."""
+"""The constants of Onyx's choices, each with the measurement that it is based on, and the choices made from them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Policy:
-    """Thresholds and sizes. Where a comment names no measurement, none is on record.
+    """Thresholds and sizes. If a comment names no measurement, none is on record.
 
-    Options: ``dense_share_cpu`` and ``dense_share_cuda``: ``dense_share`` by default; visiting all edges costs a GPU
-    far less per edge than following single ones. ``block_size``: threads of a block. ``dense_degree``: average degree
-    from which segments are the default in pull. ``hub_degree``: in-degree from which one owner would delay all others,
-    so that segments are the default too.
+    Options: ``dense_share_cpu``, ``dense_share_cuda``: the defaults of ``dense_share``. For a GPU, visiting all edges
+    costs far less per edge than following single ones. ``block_size``: threads of a block. ``dense_degree``: average
+    degree from which segments are the default in a pull. ``hub_degree``: in-degree from which one owner would delay all
+    others, so that segments are also the default.
     """
 
     dense_share_cpu: float = 0.1
@@ -25,36 +25,37 @@ class Policy:
     dense_degree: float = 8
     hub_degree: int = 1024
 
-    # Owners of vertices. In-edges, per team that would own a vertex, from which a block owns it: of rows, of matrices
+    # Owners of vertices. In-edges, per team that would own a vertex, from which a block owns it: for rows, for matrices
     # (64 to 512 on R-MAT graphs of the sizes of social networks: docs/onyx-on-cuda.md, H200, 22 November 2026).
     hub_edges: tuple[int, int] = (256, 64)
     edges_of_team: int = 8  # in-edges, on average, for each team that shares a vertex
-    most_joined: int = 64  # floats of a lane that the teams of a vertex bring together
-    # Bytes of a vertex's neighbours from which owners are not kept side by side. Label propagation, Delaunay graph of
-    # 2 M vertices, side by side and not: 0.168 and 0.178 ms at k = 16, 0.304 and 0.288 ms at k = 32
+    most_joined: int = 64  # floats of a lane that the teams of a vertex combine, at most
+    # Bytes of a vertex's neighbours from which a launch is not limited to the resident blocks. Label propagation,
+    # Delaunay graph of 2 M vertices, limited and not: 0.168 and 0.178 ms at k = 16, 0.304 and 0.288 ms at k = 32
     # (docs/onyx-on-cuda.md, H200, 22 November 2026). The break-even point was not searched for.
     long_gather: int = 640
     # Consecutive vertices of an owner whose rows take a whole warp. One aggregation, grid of 24 M vertices, k = 128:
-    # 14.1 ms in waves, 8.70 ms so (docs/onyx-on-cuda.md, H100, 22 November 2026). Other numbers are not on record.
+    # 14.1 ms in waves of blocks that each sweep the graph, 8.70 ms with this number (docs/onyx-on-cuda.md, H100, 22
+    # November 2026). Other numbers are not on record.
     rounds: int = 4
 
     # Tiles of edges.
     tile: int = 2048  # edges that a block stages at once
     fewest_edges: int = 4  # of a team's run of segments
-    lane_run: int = 4  # edges that a single lane updates: their short rows are adjacent and fetched at once
+    lane_run: int = 4  # edges that a single lane updates: their short rows are adjacent and are fetched together
     fetched_slots: int = 32  # floats of rows that a lane holds for edges fetched ahead
-    blocks_of_reduction: int = 16  # of a reduction over the graph; one team joins their partial values
+    blocks_of_reduction: int = 16  # of a reduction over the graph; one team combines their partial values
 
     # Shares of the edges from which tracking costs more than it saves. docs/onyx-on-cuda.md compares runs with and
-    # without pauses (H200, 22 and 23 November 2026), other shares are not on record. In a push it is
-    # few_edges_share + many_edges_share / (1 + vertices per edge / half_way).
+    # without pauses (H200, 22 and 23 November 2026); other shares are not on record. In a push it is few_edges_share +
+    # many_edges_share / (1 + vertices per edge / half_way).
     few_edges_share: float = 0.55
     many_edges_share: float = 0.4
     half_way: float = 0.05
     changing_edges_share: float = 0.5  # in a push of edges that change
-    pull_share: float = 0.1  # in a pull, which visits all edges much earlier
-    patience: int = 2  # turns in which so much moves before tracking pauses
-    patience_with_extrema: int = 8  # where only extrema are reduced, which come in waves
+    pull_share: float = 0.1  # in a pull, which switches to visiting all edges much earlier
+    patience: int = 2  # consecutive supersteps with so much movement before tracking pauses
+    patience_with_extrema: int = 8  # if only extrema are reduced, which come in waves
 
 
 DEFAULT = Policy()
@@ -66,7 +67,7 @@ def small_degrees(graph: GraphFacts, policy: Policy) -> bool:
 
 
 def teams_of_vertex(graph: GraphFacts, teams: int, policy: Policy) -> int:
-    """Return how many of the ``teams`` of a warp share a vertex: a power of two, at least 1."""
+    """Return the number of the ``teams`` of a warp that share a vertex: a power of two, at least 1."""
     wanted, share = graph.average_degree / policy.edges_of_team, 1
     while 2 * share <= teams and share <= wanted:
         share *= 2
@@ -74,7 +75,7 @@ def teams_of_vertex(graph: GraphFacts, teams: int, policy: Policy) -> int:
 
 
 def untracked_share(graph: GraphFacts, policy: Policy, *, pulls: bool, dense_share: float, edges_change: bool) -> float:
-    """Return the share of the edges, to be visited in a superstep, from which changes are not worth tracking.
+    """Return the share of edges to visit in a superstep from which tracking changes does not pay off.
 
     ``edges_change``: a reduction reads edge properties that change.
     """

@@ -23,7 +23,7 @@ def resolve(
 ) -> OnyxSchedule:
     """Return the schedule with every option that is None filled in; given options are kept.
 
-    ``program``: lowered. On the CPU the options of ``OnyxSchedule.GPU_ONLY`` have no meaning and stay as they are.
+    ``program``: lowered. On the CPU the options of ``OnyxSchedule.GPU_ONLY`` do not apply and stay as they are.
     """
     if schedule.dense_share is None:
         share = policy.dense_share_cpu if device.kind == "cpu" else policy.dense_share_cuda
@@ -40,9 +40,9 @@ def resolve(
 
 
 def default_balance(schedule: OnyxSchedule, program: Program, graph: GraphFacts, policy: Policy) -> str:
-    """Return ``edge`` for push, and for pull where degrees are large on average or at a hub; else ``warp``.
+    """Return ``edge`` for push, and for pull if degrees are large on average or at a hub; else ``warp``.
 
-    It is ``warp`` too where a thread loops over features, and for sums of matrices, which do not fit registers.
+    It is also ``warp`` if a thread loops over features, and for sums of matrices, which do not fit in registers.
     """
     if not schedule.feature_aware or sums_matrices(program):
         return "warp"
@@ -50,5 +50,5 @@ def default_balance(schedule: OnyxSchedule, program: Program, graph: GraphFacts,
 
 
 def sums_matrices(program: Program) -> bool:
-    """Return whether an edge reduction adds up matrices."""
+    """Return whether an edge reduction sums matrices."""
     return any(isinstance(stage, EdgeReduce) and len(stage.message.shape) == 2 for stage in program.stages)
