@@ -1,26 +1,26 @@
-"""PyTorch as an engine, on the processor or a CUDA device, without gradients.
+"""PyTorch as an engine, on the CPU or a CUDA device, without gradients.
 
 A product is the sparse CSR matrix of in-edges times dense features. Other messages are gathered along the edges and
-reduced by what was fastest, in ms for the numbers of features named:
+reduced by the fastest of these functions (times in ms for the numbers of features in parentheses):
 
     one thread, 100,000 vertices, 2 M edges (1 / 8 / 32)    sum               min
-      CSR matrix of which in-edge is of which vertex        2.3 / 6.5 / 22
+      CSR incidence matrix of vertices and in-edges         2.3 / 6.5 / 22
       torch.sparse.mm that reduces                          6.6 / 13 / 27     10 / 13 / 29
       segment_reduce                                        2.0 / 15 / 66     3.7 / 25 / 111
       index_add_ | scatter_reduce_                          6.0 / 23 / 92     7.7 / 48 / 93
     H100, 1 M vertices with large hubs, 31 M edges (1 / 4 / 8)
-      CSR matrix of which in-edge is of which vertex        0.20 / 1.7 / 2.4
+      CSR incidence matrix of vertices and in-edges         0.20 / 1.7 / 2.4
       index_add_ | index_reduce_                            0.74 / 1.3 / 2.1  1.1 / 3.1 / 5.5
       segment_reduce                                        2.5 / 5.9 / 6.2
       scatter_add_ | scatter_reduce_                        0.75 / 1.6 / 2.4  1.5 / 3.4 / 6.1
     H100, a grid of 4 M vertices, 9.6 M edges (1 / 4 / 8)
-      CSR matrix of which in-edge is of which vertex        0.11 / 0.99 / 1.1
+      CSR incidence matrix of vertices and in-edges         0.11 / 0.99 / 1.1
       index_add_ | index_reduce_                            0.11 / 0.46 / 0.69  0.22 / 0.69 / 1.0
       segment_reduce                                        0.10 / 0.24 / 0.39
 
-embedding_bag, which gathers and reduces at once, takes 9 to 13 ms there. index_add_ adds up hubs one by one in float32.
-Rows of 2 floats and more take 19 ms to gather along those 31 M edges on the H100, by index_select, embedding, gather
-or an index; as single elements of 16 bytes each they take 0.35 ms (k = 4).
+embedding_bag, which gathers and reduces at once, takes 9 to 13 ms there. index_add_ sums hubs sequentially in float32.
+Rows of 2 or more floats take 19 ms to gather along those 31 M edges on the H100, by index_select, embedding, gather or
+an index; as single elements of 16 bytes each they take 0.35 ms (k = 4).
 """
 
 from __future__ import annotations
