@@ -1,1 +1,1 @@
-"""Expressions and kernels as CUDA C++: the toolkit that engines on NVIDIA GPUs share."""
+"""Lowering of expressions and kernels to CUDA C++: the toolkit that engines on NVIDIA GPUs share."""

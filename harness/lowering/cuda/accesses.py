@@ -1,4 +1,4 @@
-"""Accesses of generated statements to arrays: noted where the statements are written, counted for lanes afterwards."""
+"""Accesses of generated statements to arrays: recorded during lowering, counted for lanes afterwards."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ UNROLLED = 16  # features of a walked row that a compiler keeps in registers (UN
 
 @dataclass(frozen=True)
 class Access:
-    """One access of every lane that runs ``block``: to row ``index`` of ``array``, whose rows lie ``stride`` values of
-    ``size`` bytes apart.
+    """One access of every lane that runs ``block``: to row ``index`` of ``array``, whose rows start ``stride`` values
+    of ``size`` bytes apart.
 
-    ``how``: *all* lanes of a team the one value, or its *leader* alone, or the *first* feature of a row; lanes of a
-    team different runs of ``length`` features, in *chunks* of the team's width at once or in single *elements*.
-    ``rows``: of a matrix, one after another, ``row_stride`` values apart.
+    ``how``: *all* lanes of a team access one value, or only its *leader* does, or all access the *first* feature of a
+    row; or lanes of a team access different runs of ``length`` features, in *chunks* of the team's width at once or in
+    single *elements*. ``rows``: number of rows of a matrix, accessed in order, ``row_stride`` values apart.
     """
 
     kind: Kind
@@ -40,13 +40,13 @@ class Access:
 
     @property
     def stays(self) -> bool:
-        """Whether it is a row that is read whole and stays in registers."""
+        """Return whether the access is to a row that is read entirely and stays in registers."""
         return 1 < self.length * self.rows <= UNROLLED
 
     def behaviour(self, lanes: Lanes, team: TeamShape) -> KernelBehaviour:
-        """What ``lanes`` ask for, one request an instruction; stores count nothing."""
+        """Return the memory requests of ``lanes``, one per instruction; stores count nothing."""
         index = lanes.indices.get(self.index)
-        if index is None:  # the same everywhere, such as a value of the graph
+        if index is None:  # the same for all lanes, such as a value of the graph
             index = np.zeros(lanes.active.shape, np.int64)
         total = KernelBehaviour()
         for offset, held, size, times in self._instructions(team):
@@ -58,8 +58,11 @@ class Access:
         return total
 
     def _instructions(self, team: TeamShape) -> Iterator[tuple[NDArray[np.int64], NDArray[np.bool_], int, float]]:
-        """Every instruction: what lanes add to the start of their row (in values), which of them take part, the bytes
-        of each, and how many instructions count alike: those that lie whole sectors further on."""
+        """Yield every instruction as offsets, active lanes, size and count.
+
+        Offsets are from the start of each lane's row, in values; the size is in bytes per lane. Instructions whose
+        addresses differ by whole sectors count alike and are merged; the count is their number.
+        """
         number, member = np.divmod(np.arange(WARP), team.lanes)
         working = number < team.teams
         if self.how in ("all", "leader", "first"):
@@ -84,24 +87,30 @@ class Access:
 
 
 class Accesses:
-    """The accesses of a kernel, in the order in which they are noted."""
+    """The accesses of a kernel, in the order in which they are recorded."""
 
     def __init__(self) -> None:
         self._noted: dict[tuple[Access, int, str], None] = {}
 
     def note(self, access: Access, loop: int = 0, value: str = "") -> None:
-        """Add one. ``loop``: the number of the loop that it is in, where each such loop makes it again; ``value``: what
-        is accessed, under whose name the statements keep it."""
+        """Record an access.
+
+        ``loop``: the number of the loop that contains it, if each such loop repeats the access. ``value``: the accessed
+        value, by the name under which the statements keep it.
+        """
         again = access.how == "elements" and access.length * access.rows > UNROLLED
         self._noted.setdefault((access, loop if again else 0, value))
 
     def read_by_all(self, array: str) -> bool:
-        """Whether all lanes of a team read the same value of an array."""
+        """Return whether all lanes of a team read the same value of an array."""
         return any(one.array == array and one.kind == "load" and one.how == "all" for one, _, _ in self._noted)
 
     def made(self, again: Container[str]) -> tuple[Access, ...]:
-        """Each access as often as a compiler makes it: it reads what does not change once, however many values it is,
-        but the arrays ``again`` anew for each."""
+        """Return each access as often as a compiler makes it.
+
+        A compiler reads unchanged data once, even if several values use it, but reads the arrays ``again`` for each
+        value.
+        """
         kept = dict.fromkeys(
             (access, loop, value if access.array in again else "") for access, loop, value in self._noted
         )

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 def collect_change(builder: CudaKernelBuilder, stage: EdgeReduce, block: str) -> None:
     """Add ``change_<accumulator>`` at vertex ``v`` to the accumulator, in ``block``.
 
-    What the addition rounds off stays there (Fast2Sum); of k x k matrices, which do not fit registers twice, zero does.
+    The rounding error of the addition stays there (Fast2Sum). For k x k matrices, two of which do not fit in registers,
+    zero is stored instead.
     """
     into, message = stage.into, stage.message
     builder.bind("v", block, "v")
@@ -30,7 +31,7 @@ def collect_change(builder: CudaKernelBuilder, stage: EdgeReduce, block: str) ->
             builder.blank(f"change_{into}", "v", message, stage.reducer, block)
         return
     rest = change - (after - before)
-    rest = where(rest == rest, rest, 0.0)  # NaN behind an infinite sum
+    rest = where(rest == rest, rest, 0.0)  # NaN after an infinite sum
     values = [builder.mapping.kept(value) for value in (after, rest)]
     builder.store(f"vertex_{into}", "v", after, values[0], block)
     builder.store(f"change_{into}", "v", rest, values[1], block)

@@ -1,4 +1,4 @@
-"""Blocks of generated CUDA C++: statements, and the values that are known where they run."""
+"""Blocks of generated CUDA C++: statements, and the values that are known in them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Value:
     """A lowered value.
 
     A scalar is a variable. A row is a variable with a slot for every feature that the lane holds; a *walked* row is in
-    memory from ``text`` on. A matrix of ``rows`` rows is a variable with registers of every lane, or a tile: a view of
-    memory.
+    memory from ``text`` on. A matrix of ``rows`` rows is a variable in the registers of every lane, or a tile: a view
+    of memory.
     """
 
     kind: Kind
@@ -25,7 +25,7 @@ class Value:
     rows: int = 0
 
     def element(self, slot: str, row: str = "") -> str:
-        """The text of one element: of a row at a slot, of a matrix at a row and a slot."""
+        """Return the text of one element: of a row at a slot, of a matrix at a row and a slot."""
         match self.kind:
             case "scalar":
                 return self.text
@@ -38,17 +38,17 @@ class Value:
 
 @dataclass
 class Block(Lines[Value]):
-    """Statements that run one after another.
+    """Statements that run in sequence.
 
-    ``hoisted``: variables are declared in the enclosing block, so that blocks beside this one see them. ``fields``:
-    they are members of the struct ``got`` that this block fills, and another one reads.
+    ``hoisted``: variables are declared in the enclosing block, so that sibling blocks can use them. ``fields``:
+    variables are members of the struct ``got``, which this block fills and another one reads.
     """
 
     hoisted: bool = False
     fields: list[str] | None = None
 
     def declare(self, kind: str, name: str, value: str = "", *, constant: bool = True) -> str:
-        """Declare a variable, with its value if one is given; the text under which it is known."""
+        """Declare a variable, with its value if one is given; return the text that refers to it."""
         if self.fields is not None:
             self.fields.append(f"{kind} {name};")
             if value:
@@ -66,7 +66,7 @@ class Block(Lines[Value]):
 
 
 def _typed(kind: str, constant: bool) -> str:
-    """A type whose variable does not change; a pointer's target may."""
+    """Return a type, const if ``constant``; of a pointer only the pointer itself becomes const."""
     if not constant:
         return kind
     return f"{kind} const" if kind.endswith("*") else f"const {kind}"

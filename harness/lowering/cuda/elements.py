@@ -1,4 +1,4 @@
-"""Where expressions are computed, and the text of their elements within loops over what a lane holds."""
+"""Home blocks of expressions, and the text of their elements within loops over what a lane holds."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ FUNCTION = {
 }  # fmt: skip
 INLINE = frozenset(ELEMENTWISE) | {"without"}
 LARGEST_TREE = 40  # operations written out in one loop
-LONG = ("log",)  # operations of so many instructions that a row of them is kept for whoever reads it again
+LONG = ("log",)  # operations of so many instructions that a row of their results is kept for later readers
 
 
 @dataclass(frozen=True)
 class Location:
-    """Where a property is read: ``array`` at ``index``, in ``block``; or a value in a variable already."""
+    """Where a property is read: ``array`` at ``index``, in ``block``; or a value that is already in a variable."""
 
     block: Block
     array: str = ""
@@ -43,7 +43,7 @@ Locate = Callable[[str, str], Location]
 
 @dataclass
 class Walk:
-    """Loops being written: the names of the slot and, in matrices, of the row; what the body needs before it."""
+    """The loops under construction: the names of the slot and, in matrices, the row; statements before the body."""
 
     slot: str
     row: str = ""
@@ -52,7 +52,7 @@ class Walk:
 
 
 def literal(value: float | bool) -> str:
-    """A constant in generated code."""
+    """Return a constant in generated code."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value != value:
@@ -64,10 +64,11 @@ def literal(value: float | bool) -> str:
 
 
 class Elements(ABC):
-    """Writes the statements of expressions into blocks.
+    """Write the statements of expressions into blocks.
 
-    ``locate(space, name)`` says where a property is read; ``root`` is the block of the whole kernel; ``computed`` the
-    block in which to compute what is read in the block that only fetches; ``holds``: that one reads rows as well.
+    ``locate(space, name)`` returns where a property is read. ``root`` is the block of the whole kernel. ``computed`` is
+    the block in which values are computed that are read in the block that only fetches; ``holds``: that block reads
+    rows too.
     """
 
     def __init__(
@@ -84,19 +85,19 @@ class Elements(ABC):
     ) -> None:
         self.layout, self.team, self.locate, self.root = layout, team, locate, root
         self.parameters, self.feature_aware, self.computed, self.holds = parameters, feature_aware, computed, holds
-        self.spent: frozenset[tuple[str, str]] = frozenset()  # accumulators that one solution alone reads, and ends
+        self.spent: frozenset[tuple[str, str]] = frozenset()  # accumulators that only one solution reads and overwrites
         self.tile_floats = 0
         self.accesses = Accesses()
-        self._loop: tuple[str, int] | None = None  # the block of the loop being written, and its number
+        self._loop: tuple[str, int] | None = None  # the block of the loop under construction, and its number
         self._loops = 0
         self._notes = True
         self._names = 0
         self._homes: dict[str, Block] = {}
         self._trees: dict[str, int] = {}
 
-    # where, and under which name --------------------------------------------------------------------------------------
+    # home blocks and names --------------------------------------------------------------------------------------------
     def home(self, node: Expression) -> Block:
-        """The outermost block in which everything that ``node`` reads is known."""
+        """Return the outermost block in which everything that ``node`` reads is known."""
         if node.key not in self._homes:
             if node.op == "read":
                 place = self.locate(*node.attribute)
@@ -111,30 +112,33 @@ class Elements(ABC):
         return self._homes[node.key]
 
     def _lies(self, node: Expression) -> bool:
-        """Whether a property is used where it lies: matrices, and rows that are walked."""
+        """Return whether a property is used in place in memory: matrices, and rows that are walked."""
         if len(node.shape) != 1 or self.feature_aware:
             return len(node.shape) == 2
         return not (self.holds and self.locate(*node.attribute).block.fields is not None)
 
     @abstractmethod
     def lower(self, node: Expression) -> Value:
-        """The value of ``node`` in a variable, computed in its home block or known there already."""
+        """Return the value of ``node`` in a variable, computed in its home block or already known there."""
 
     def fresh(self, stem: str) -> str:
-        """A new variable name."""
+        """Return a new variable name."""
         self._names += 1
         return f"{stem}_{self._names}"
 
     def start(self, array: str, index: str, node: Expression) -> str:
-        """The text of the address of a value."""
+        """Return the text of the address of a value."""
         stride = self.layout.stride(node.shape)
         start = f"{array} + {offset(index, stride)}" if index != "0" else array
         return f"{start} + panel" if node.shape and self.layout.panels > 1 else start
 
     # accesses ---------------------------------------------------------------------------------------------------------
     def note_read(self, node: Expression, how: How, used: Block | None = None) -> None:
-        """Note that a property is read from its array: element by element in the loop being written, or where it is
-        known; or where it is ``used``, unless it stays in registers."""
+        """Record that a property is read from its array.
+
+        It is read element by element in the loop under construction, or where it is known; or in the block ``used``,
+        unless it stays in registers.
+        """
         place = self.locate(*node.attribute)
         if place.value is None and self._notes:
             home = self.home(node) if used is None or self.stays(node) else used
@@ -144,11 +148,11 @@ class Elements(ABC):
             self.accesses.note(self.access("load", place.array, place.index, node, block, how, size), loop, node.key)
 
     def stays(self, node: Expression) -> bool:
-        """Whether a row is short enough for its features to be read before all loops, and to stay in registers."""
+        """Return whether a row is short enough to be read before all loops and to stay in registers."""
         return int(np.prod(self.layout.dims(node.shape))) <= UNROLLED
 
     def note_first(self, node: Expression) -> None:
-        """Note that the first feature of a row is read from its array, where it is known."""
+        """Record that the first feature of a row is read from its array, where it is known."""
         place = self.locate(*node.attribute)
         size = 1 if node.dtype == "bool" else 4
         block, stride = self.home(node).name, self.layout.stride(node.shape)
@@ -158,7 +162,7 @@ class Elements(ABC):
     def access(
         self, kind: Kind, array: str, index: str, node: Expression, block: str, how: How, size: int = 4
     ) -> Access:
-        """An access to a value shaped like ``node``."""
+        """Return an access to a value shaped like ``node``."""
         dims = self.layout.dims(node.shape)
         rows, length = (1, *dims)[-2:] if dims else (1, 1)
         return Access(
@@ -168,7 +172,7 @@ class Elements(ABC):
 
     # elements ---------------------------------------------------------------------------------------------------------
     def element(self, node: Expression, walk: Walk) -> str:
-        """The text of one element within loops; what is not elementwise must have been lowered (:meth:`prepare`)."""
+        """Return the text of one element within loops; :meth:`prepare` must have lowered what is not elementwise."""
         if not node.shape:
             return self.lower(node).text
         found = self.home(node).find(node.key)
@@ -191,7 +195,7 @@ class Elements(ABC):
         return self.lower(node).element(walk.slot, walk.row)
 
     def _element_seldom(self, node: Expression, walk: Walk) -> str:
-        """One of two elements; what only the first reads is read only where it is chosen."""
+        """Return one of two elements; values that only the first needs are read only if it is chosen."""
         condition, rare, usual = node.args
         chosen, otherwise = self.element(condition, walk), self.element(usual, walk)
         with self.unnoted():
@@ -199,7 +203,7 @@ class Elements(ABC):
 
     @contextmanager
     def unnoted(self) -> Iterator[None]:
-        """What is read seldom: how often depends on values, so that no access is noted."""
+        """Suspend the recording of accesses for conditional reads, whose frequency depends on values."""
         self._notes, before = False, self._notes
         yield
         self._notes = before
@@ -213,7 +217,7 @@ class Elements(ABC):
         return walk.picked[row.text]
 
     def prepare(self, node: Expression) -> None:
-        """Compute, before a loop over elements, everything in it that is no loop over the same elements."""
+        """Compute, before a loop over elements, everything in it that is not a loop over the same elements."""
         if not node.shape or node.op == "read":
             self.lower(node)
         elif self.home(node).find(node.key) is not None or node.op == "eye":
@@ -233,8 +237,11 @@ class Elements(ABC):
             self.lower(node)
 
     def seldom(self, node: Expression) -> int | None:
-        """Which argument of a ``where`` need not be computed where the other side is taken: one of which that is known,
-        or, where the whole team takes the same side, a row in memory that nothing has read yet."""
+        """Return which argument of a ``where`` need not be computed if the other side is taken.
+
+        It is an argument that is marked as seldom taken or, if the whole team takes the same side, a row in memory that
+        nothing has read yet. None if there is no such argument.
+        """
         if len(node.shape) != 1 or node.dtype != "float" or not self._fits(node):
             return None
         if node.attribute == SELDOM:
@@ -251,7 +258,7 @@ class Elements(ABC):
         return None
 
     def _fits(self, node: Expression) -> bool:
-        """Whether what a lane has of a row stays in registers until it is read again."""
+        """Return whether a lane's part of a row stays in registers until it is read again."""
         return self.feature_aware or self.stays(node)
 
     def _tree(self, node: Expression) -> int:
@@ -278,12 +285,12 @@ class Elements(ABC):
 
 
 def offset(index: str, stride: int) -> str:
-    """The text of where row ``index`` starts; arrays may have more than 2^31 elements."""
+    """Return the text of the start of row ``index``; arrays may have more than 2^31 elements."""
     return f"(size_t){index} * {stride}" if stride != 1 else index
 
 
 def scalar_operation(node: Expression, args: list[str]) -> str:
-    """The text of an elementwise operation on single elements."""
+    """Return the text of an elementwise operation on single elements."""
     op = node.op
     if op == "log" and node.attribute == POSITIVE:
         return f"log_of_positive({args[0]})"

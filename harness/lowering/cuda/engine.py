@@ -1,4 +1,4 @@
-"""What engines on a CUDA device share: compiling and loading a plan, its arrays, the run loop."""
+"""The part that engines on a CUDA device share: compiling and loading a plan, its arrays, the run loop."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from harness.graph import Graph
     from harness.language.analysis import FoldGroup
 
-# Supersteps queued between two looks at whether the run has settled, behind the first ones, each of which is looked at:
-# what is queued behind the end of a short run would take as long as the run.
+# Supersteps queued between two tests of whether the run has settled, after the first ones, each of which is tested:
+# supersteps queued behind the end of a short run would take as long as the run.
 LOOK_EVERY = 8
-USUAL_SUPERSTEPS = 1024  # of a run, of which there is room for the records; it grows where one may have more
+USUAL_SUPERSTEPS = 1024  # the number of records allocated; more are allocated for a run that may have more supersteps
 
 
 class CudaEngine(ModelledEngine):
-    """Runs on a device what a subclass plans (:class:`harness.lowering.cuda.plan.PlannedEngine`)."""
+    """Run on a device what a subclass plans (:class:`harness.lowering.cuda.plan.PlannedEngine`)."""
 
-    pauses: Pauses | None = None  # where tracking may pause
+    pauses: Pauses | None = None  # set if tracking may pause
 
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Lower, compile, upload. Raises DeviceUnavailable, CompilationFailed, MemoryError."""
@@ -61,7 +61,7 @@ class CudaEngine(ModelledEngine):
         }
         for kernel in self.kernels:
             needed = self.shared_of(kernel)
-            if needed:  # which may be more than the usual 48 KiB with what the kernel names itself
+            if needed:  # together with what the kernel declares this may exceed the default 48 KiB
                 allow_shared_memory(self.functions[kernel.name], needed)
 
     def _allocate(self) -> None:
@@ -80,7 +80,7 @@ class CudaEngine(ModelledEngine):
         self.stream = cupy.cuda.Stream(non_blocking=True)
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
-        """Everything to its start: all vertices are dirty and active."""
+        """Set the whole state to the start of a run: all vertices are dirty and active."""
         import cupy
 
         self.memory.reset(inputs, state or {})
@@ -93,7 +93,7 @@ class CudaEngine(ModelledEngine):
         for name, blank in self.blanks.items():
             self.memory.arrays[name].fill(blank)
         for group in self.tracking.propagating() if self.change_driven else ():
-            if self.tracking.moved_before(group):  # by more than what was there before, in the first superstep
+            if self.tracking.moved_before(group):  # the first superstep compares with the previous values
                 self._all_propagated(group)
         start = dict.fromkeys(RUN_FIELDS, 0)
         edges = self.graph.num_edges
@@ -110,7 +110,7 @@ class CudaEngine(ModelledEngine):
                 start |= self._first_stretch()
         if not self.change_driven:
             start |= {"always": self._edges(0), "always_odd": self._edges(-1)}
-        # at first all sources are active: of either side, where sides alternate
+        # at first all sources are active, of each side if sides alternate
         frontier = np.zeros((MOST_GROUPS, 2), np.int64)
         frontier[:, : len(self.sides)] = edges + 1
         self.state.set(frontier, **start)
@@ -118,8 +118,11 @@ class CudaEngine(ModelledEngine):
         cupy.cuda.Device().synchronize()
 
     def _pauses(self) -> dict[str, int]:
-        """When supersteps go untracked, by the arcs of sources that moved, over all reductions and sides; and the arcs
-        that those then visit."""
+        """Return the fields that decide when supersteps go untracked.
+
+        They are limits on the edges of sources that moved, over all reductions and sides, and the number of edges that
+        an untracked superstep visits.
+        """
         groups = self.tracking.propagating()
         reducing = [number for number, group in enumerate(groups) if group.edge_stages]
         at_once = [number for number in reducing if self.tracking.hears_at_once(groups[number])]
@@ -134,21 +137,27 @@ class CudaEngine(ModelledEngine):
         }
 
     def _first_stretch(self) -> dict[str, int]:
-        """A run begins without tracking, and what moves is held against all edges, each of which may move."""
+        """Return the fields of a run that begins without tracking.
+
+        What moves is compared with the number of all edges, because each of them may move.
+        """
         edges = self.graph.num_edges
         reducing = sum(bool(group.edge_stages) for group in self.tracking.propagating())
         return {"untracked": ENDLESS, "stretch": ENDLESS, "entered": reducing * edges, "usual": edges}
 
     def _all_propagated(self, group: FoldGroup) -> None:
-        """What sources have sent to a group is what they are."""
+        """Set the sent values of a group's sources to their current values."""
         arrays = self.memory.arrays
         for source in self.tracking.sent(group):
             sent = arrays[f"sent_{self.tracking.name(group)}_{source}"]
             sent[:] = arrays[f"vertex_{source}"][: len(sent)]
 
     def begin_with(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
-        """What engines that can :meth:`narrow` do: only ``stale`` vertices are dirty, only ``senders`` active, all has
-        been propagated and nothing reduced yet."""
+        """Begin a run, for engines that can :meth:`narrow`.
+
+        Only ``stale`` vertices are dirty and only ``senders`` active; everything has been propagated, nothing reduced
+        yet.
+        """
         arrays = self.memory.arrays
         for name in arrays:
             if name.startswith("dirty_"):
@@ -162,7 +171,7 @@ class CudaEngine(ModelledEngine):
                 if f"vertex_{stage.into}" in arrays:
                     arrays[f"vertex_{stage.into}"].fill(IDENTITY[stage.reducer])
             frontier[number, : len(self.sides)] = int(np.diff(self.graph.csr.offsets)[senders].sum())
-        if self.pauses:  # little is active
+        if self.pauses:  # few vertices are active
             self.pauses = Pauses(self.state, self.patience, begin=False)
         active = int(np.count_nonzero(stale | senders))
         self.state.set(frontier, active=active, rebuilding=0, may_pause=0)
@@ -170,8 +179,8 @@ class CudaEngine(ModelledEngine):
     def run(self, max_supersteps: int) -> RunStatistics:
         """Run until settled or for ``max_supersteps`` more supersteps.
 
-        Supersteps are queued ahead; whether the run has settled is decided on the device, and looked up without waiting
-        for the latest ones.
+        Supersteps are queued ahead. The device decides whether the run has settled; the host reads this without waiting
+        for the latest supersteps.
         """
         statistics = RunStatistics(settled=self.settled)
         if self.settled or max_supersteps < 1:
@@ -185,7 +194,7 @@ class CudaEngine(ModelledEngine):
             found = self.state.fields()
             if self.pauses:
                 self.pauses.heard(found, found["superstep"])
-                self.stream.synchronize()  # before anybody else writes to the state
+                self.stream.synchronize()  # before other code writes to the state
         self.done, self.settled = found["superstep"], bool(found["settled"])
         taken = past[: self.done - first].get()
         statistics.supersteps = [self.superstep_of(*map(int, one)) for one in taken]
@@ -193,7 +202,7 @@ class CudaEngine(ModelledEngine):
         return statistics
 
     def _past(self, supersteps: int) -> Any:
-        """Room for the records of so many supersteps: always the same array, as long as it is large enough."""
+        """Return an array for the records of this many supersteps: always the same array while it is large enough."""
         import cupy
 
         if len(self.past) < supersteps:
@@ -201,8 +210,10 @@ class CudaEngine(ModelledEngine):
         return self.past
 
     def queue(self, first: int, wanted: int, past: Any) -> None:
-        """Queue supersteps ``first`` to ``wanted - 1``, which are recorded in ``past``; once the run has settled the
-        rest may be left out."""
+        """Queue supersteps ``first`` to ``wanted - 1``, which are recorded in ``past``.
+
+        Once the run has settled, the remaining ones may be omitted.
+        """
         looks: list[Look] = []
         for superstep in range(first, wanted):
             self.launcher.superstep(superstep, past, tracked=self.pauses is not None and not self.pauses.both)
@@ -217,11 +228,11 @@ class CudaEngine(ModelledEngine):
                         self.pauses.heard(news, superstep + 1)
 
     def superstep_of(self, active: int, edges: int, dense: int) -> Superstep:
-        """What is told of a superstep, from its record."""
+        """Return the statistics of a superstep from its record."""
         return Superstep(active, edges, "dense" if dense else self.direction)
 
     def _edges(self, side: int) -> int:
-        """Arcs that a superstep of a side visits where no changes are tracked."""
+        """Return the number of edges that a superstep of a side visits if no changes are tracked."""
         first, last = self.sides[side]
         offsets = self.graph.csc.offsets
         inwards = int(offsets[last] - offsets[first])
@@ -230,7 +241,7 @@ class CudaEngine(ModelledEngine):
         return inwards * reductions + updates * self.graph.num_edges
 
     def values(self, name: str) -> NDArray[np.generic]:
-        """A property, unpadded."""
+        """Return a property without padding."""
         swaps = turned(self.launches) if self.done % 2 else set()
         swaps |= {array for array, flips in self.flipped.items() if int(self.memory.arrays[flips][0]) % 2}
         return self.memory.values(name, {array: f"next_{array}" for array in swaps})

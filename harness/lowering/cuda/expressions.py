@@ -1,8 +1,8 @@
-"""Lowering expressions to CUDA C++ for a team of lanes.
+"""Lower expressions to CUDA C++ for a team of lanes.
 
-One text serves both mappings: a loop over the slots that a lane holds. With features across lanes (FA) those are few
-and lie in registers; with features in a loop (NFA) they are all features, rows of properties are walked where they
-lie, and the team is one thread. Elementwise trees become one loop; what needs several lanes is a function of
+One text serves both mappings: a loop over the slots that a lane holds. With features across lanes (FA) there are few
+slots, in registers. With features in a loop (NFA) there is a slot for every feature, rows of properties are walked in
+memory, and the team is one thread. Elementwise trees become one loop; operations across lanes are functions of
 ``teams.cuh`` or ``matrices.cuh``.
 """
 
@@ -18,14 +18,14 @@ from harness.lowering.cuda.code import Block, Value
 from harness.lowering.cuda.elements import INLINE, Elements, Walk, literal, scalar_operation
 
 REDUCTION = {"sum": "Add", "dot": "Add", "reduce_max": "Max", "reduce_min": "Min"}
-MOST_REGISTERS = 64  # of a lane for one matrix; larger ones lie in shared memory
+MOST_REGISTERS = 64  # of a lane for one matrix; larger ones are in shared memory
 
 
 class Lowering(Elements):
     """Scalars, rows and matrices in variables."""
 
     def lower(self, node: Expression) -> Value:
-        """The value of ``node`` in a variable, computed in its home block or known there already."""
+        """Return the value of ``node`` in a variable, computed in its home block or already known there."""
         home = self.home(node)
         found = home.find(node.key)
         if found is None:
@@ -65,7 +65,7 @@ class Lowering(Elements):
         return f"{value.text}[{index}]" if value.kind == "walked" else f"pick(team, {value.text}, {index})"
 
     def _contraction(self, node: Expression, home: Block) -> Value:
-        """A scalar by a loop over what the lane holds, then across the team."""
+        """Return a scalar computed by a loop over what the lane holds, then across the team."""
         for arg in node.args:
             self.prepare(arg)
         whole = node.args[0]
@@ -74,7 +74,7 @@ class Lowering(Elements):
         if node.op in ("any", "all"):
             text = home.declare("bool", name, "false" if node.op == "any" else "true", constant=False)
 
-            def step(walk: Walk) -> str:  # no element waits for the one before it, as it would behind || and &&
+            def step(walk: Walk) -> str:  # no element waits for the previous one, as it would with || and &&
                 held, element = f"team.holds({walk.slot}, {length})", self.element(whole, walk)
                 return f"{text} |= {held} & ({element});" if node.op == "any" else f"{text} &= !{held} | ({element});"
 
@@ -133,8 +133,11 @@ class Lowering(Elements):
         return Value("row", text, length)
 
     def _row_seldom(self, node: Expression, rare: int, home: Block, kind: str, name: str) -> Value:
-        """One side of a ``where``, and in its place the other, of which all is read and computed only where the team,
-        or the lane for any of its features, chooses it: how often depends on values, so that no access is noted."""
+        """Return one side of a ``where``, which the other side replaces if it is chosen.
+
+        The other side is read and computed only if the team, or the lane for any of its features, chooses it. Its
+        frequency depends on values, so no access is recorded.
+        """
         usual, chosen = node.args[3 - rare], node.args[rare]
         (length,) = self.layout.dims(node.shape)
         condition = self._chosen_by_lane(node.args[0], home) if node.args[0].shape else self.lower(node.args[0]).text
@@ -157,7 +160,7 @@ class Lowering(Elements):
         return Value("row", text, length)
 
     def _chosen_by_lane(self, condition: Expression, home: Block) -> str:
-        """A bool variable: whether a condition holds for any feature of the lane's own."""
+        """Declare a bool variable: whether a condition holds for any of the lane's features."""
         self.prepare(condition)
         (length,) = self.layout.dims(condition.shape)
         name = home.declare("bool", self.fresh("chosen"), "false", constant=False)
@@ -169,7 +172,7 @@ class Lowering(Elements):
 
     @contextmanager
     def _read_in(self, inner: Block, node: Expression) -> Iterator[None]:
-        """Rows of ``node`` that nothing has read yet are read in a block of its own."""
+        """Read rows of ``node`` that nothing has read yet in a block of its own."""
         homes = dict(self._homes)
         rows = [n for n in walk(node) if n.op == "read" and len(n.shape) == 1 and self.home(n).find(n.key) is None]
         self._homes = {key: home for key, home in self._homes.items() if key not in {n.key for n in walk(node)}}
@@ -189,7 +192,7 @@ class Lowering(Elements):
         return Value("row", home.declare(kind, name, f"load<{length}, {stride}>(team, {start})"), length)
 
     def materialised(self, node: Expression) -> str:
-        """A row in a variable of slots, also where it is walked in memory."""
+        """Return a row in a variable of slots, even if it is walked in memory."""
         value = self.lower(node)
         if value.kind != "walked":
             return value.text
@@ -205,7 +208,7 @@ class Lowering(Elements):
         return found.text
 
     def kept(self, node: Expression) -> Value:
-        """The value of ``node``, in a variable and not in an array that is about to be written."""
+        """Return the value of ``node`` in a variable, outside of any array that is about to be written."""
         value = self.lower(node)
         if value.kind == "walked":
             return Value("row", self.materialised(node), value.length)
@@ -215,19 +218,18 @@ class Lowering(Elements):
 
     # matrices ---------------------------------------------------------------------------------------------------------
     def _note_matrices(self, node: Expression) -> None:
-        """Note that a function reads the matrices among its arguments that lie in memory; whole rows of one that a row
-        is multiplied with."""
+        """Record that a function reads matrix arguments from memory; whole rows of one that multiplies a row."""
         for arg in node.args:
             if arg.op == "read" and len(arg.shape) == 2:
                 wide = self.feature_aware and arg is node.args[-1] and len(node.shape) == 1
                 self.note_read(arg, "chunks" if wide else "elements", self.home(node))
 
     def in_registers(self, rows: int, length: int) -> bool:
-        """Whether a matrix is small enough for registers."""
+        """Return whether a matrix is small enough for registers."""
         return self.feature_aware and rows * self.team.slots(length) <= MOST_REGISTERS
 
     def room(self, shape_of: Expression, block: Block, name: str, *, tile: bool = False) -> Value:
-        """A matrix variable, uninitialised: in registers, or (large ones, or if asked for) a tile of the team's own."""
+        """Declare an uninitialised matrix: in registers, or (if large or requested) a tile of the team's own."""
         rows, length = self.layout.dims(shape_of.shape)
         if not tile and self.in_registers(rows, length):
             return Value("matrix", block.declare(f"Matrix<{rows}, {length}>", name), length, rows)
@@ -276,7 +278,7 @@ class Lowering(Elements):
         return self._filled(node, self.room_after(node, home, name), home)
 
     def room_after(self, node: Expression, home: Block, name: str, *, tile: bool = False) -> Value:
-        """Room for a matrix whose elements are lowered first."""
+        """Declare a matrix whose elements are lowered first."""
         self.prepare(node)
         return self.room(node, home, name, tile=tile)
 
@@ -300,7 +302,7 @@ class Lowering(Elements):
         return target
 
     def _own_matrix(self, node: Expression, home: Block) -> Value:
-        """A matrix that may be overwritten: that of an accumulator which nobody reads again, or a new one."""
+        """Return a matrix that may be overwritten: that of an accumulator without further readers, or a new one."""
         for read in walk(node):
             held = self.locate(*read.attribute).value if read.op == "read" and read.attribute in self.spent else None
             if held is not None and held.kind == "tile":
@@ -310,13 +312,13 @@ class Lowering(Elements):
         return self._filled(node, target, home)
 
     def _tile(self, node: Expression, home: Block) -> Value:
-        """A matrix in a tile of its own, which may be overwritten and indexed by any row."""
+        """Return a matrix in a tile of its own, which may be overwritten and indexed by any row."""
         target = self.room_after(node, home, self.fresh("tile"), tile=True)
         return self._filled(node, target, home)
 
 
 def stem(node: Expression) -> str:
-    """A readable start of a variable name."""
+    """Return a readable prefix for a variable name."""
     if node.op == "read":
         space, name = node.attribute
         return name if space in ("v", "dst", "graph") else f"{space}_{name}"

@@ -1,10 +1,10 @@
-"""From a traversal's template and a program's functions to the CUDA C++ of one kernel.
+"""Generate the CUDA C++ of one kernel from a traversal's template and a program's functions.
 
-The traversals that a template calls are C++ templates in ``.cuh`` files beside the engine. The engine says with
-:meth:`CudaKernelBuilder.bind` where a space (``src``, ``dst``, ``v``, ``edge``) is known, asks for statements, and gets
+The traversals that a template calls are C++ templates in ``.cuh`` files beside the engine. The engine declares with
+:meth:`CudaKernelBuilder.bind` where a space (``src``, ``dst``, ``v``, ``edge``) is known, requests statements, and gets
 a :class:`CudaKernel`.
 
-Names cannot meet: arrays are ``vertex_lp``, ``csc_weight``, ...; variables end in a number.
+Names cannot collide: arrays are ``vertex_lp``, ``csc_weight``, ...; variables end in a number.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from harness.lowering.cuda.mapping import Location, Mapping
 from harness.lowering.cuda.names import in_ascii, kernel_name, parameter_names, propagated_tolerance
 from harness.lowering.cuda.templates import blocks_of, filled
 
-Scratch: TypeAlias = Literal["global", "shared"]  # where matrices of a thread's own lie; global: in local memory
-MOST_SCRATCH = 96  # floats of a thread in shared memory: two blocks of 256 threads fit a multiprocessor then
+Scratch: TypeAlias = Literal["global", "shared"]  # where a single thread's matrices are; global: in local memory
+MOST_SCRATCH = 96  # floats of a thread in shared memory, so that two blocks of 256 threads fit on a multiprocessor
 TYPES = {
     "f32": "float*",
     "input": "const float* __restrict__",
@@ -48,8 +48,8 @@ class CudaKernel:
     """A kernel's source, its arguments by the names under which the engine keeps them, and the floats of shared memory
     that each team needs.
 
-    ``unless``: the condition under which it does nothing. ``accesses``: what its generated statements read and write;
-    ``counters``: the counts that each of its blocks adds to the run's.
+    ``unless``: the condition under which it does nothing. ``accesses``: what its generated statements read and write.
+    ``counters``: the number of counts that each of its blocks adds to those of the run.
     """
 
     name: str
@@ -60,16 +60,16 @@ class CudaKernel:
     accesses: tuple[Access, ...] = ()
     counters: int = 0
     thread_floats: int = 0  # of shared memory that each thread needs for itself
-    panels: int = 1  # it goes over its work so many times, each time with other features (:class:`PanelLayout`)
+    panels: int = 1  # passes over its work, each with other features (:class:`PanelLayout`)
 
     def called(self, name: str) -> CudaKernel:
-        """The same kernel by another name."""
+        """Return the same kernel under another name."""
         return replace(self, name=name, source=self.source.replace(f" {self.name}(", f" {name}(", 1))
 
 
 @dataclass(frozen=True)
 class Binding:
-    """Where a space is known: the block, the variable that indexes it, a prefix of its arrays' names."""
+    """The place where a space is known: the block, the index variable, a prefix of its arrays' names."""
 
     block: str
     index: str
@@ -77,12 +77,13 @@ class Binding:
 
 
 class CudaKernelBuilder:
-    """Fills one template. ``signature`` lists the template's own arguments as ``(name, kind)``, kinds of ``TYPES``.
+    """Fill one template. ``signature`` lists the template's own arguments as ``(name, kind)``, kinds of ``TYPES``.
 
-    The blocks of a template are ``kernel`` and those named by its other placeholders; a block's parent is the last one
-    before it at a smaller indentation. What ``fetch`` reads is kept in ``got`` and computed on in ``visit``; ``holds``:
-    so are rows that a thread walks, which are short. ``idle``: a condition under which the kernel does nothing.
-    ``flipped``: arrays whose two buffers change places as a run goes on, by the name of the count of their flips.
+    The blocks of a template are ``kernel`` and those named by its other placeholders; the parent of a block is the last
+    block before it at a smaller indentation. Values that ``fetch`` reads are kept in ``got``, and ``visit`` computes
+    with them; ``holds``: this includes rows that a thread walks, which are short. ``idle``: a condition under which the
+    kernel does nothing. ``flipped``: arrays whose two buffers swap during a run, by the name of the count of their
+    swaps.
     """
 
     def __init__(
@@ -116,33 +117,35 @@ class CudaKernelBuilder:
             feature_aware=feature_aware, computed=computed, holds=holds,
         )  # fmt: skip
 
-    # where things are -------------------------------------------------------------------------------------------------
+    # bindings ---------------------------------------------------------------------------------------------------------
     def bind(self, space: str, block: str, index: str, prefix: str = "vertex_") -> None:
-        """Properties read from ``space`` are at ``index`` from ``block`` on, in the array ``prefix + property``."""
+        """Bind properties of ``space`` to ``index`` of the array ``prefix + property``, from ``block`` on."""
         self._bindings[space] = Binding(block, index, prefix)
 
     def bind_edge(self, stage: Stage, block: str, order: str) -> None:
-        """What a stage reads of edge ``e`` and of its reverse: where all arcs pair, that is at ``reverse[e]`` in either
-        order."""
+        """Bind what a stage reads of edge ``e`` and of its reverse.
+
+        If all edges pair, the reverse is at ``reverse[e]`` in either order.
+        """
         self.bind("edge", block, "e", f"{order}_")
         if any(space == "reverse" for space, _ in reads(stage)):
             self.argument("reverse", "ids")
             self.bind("reverse", block, "reverse[e]", f"{order}_")
 
     def bind_scalar(self, space: str, name: str, block: str, text: str) -> None:
-        """A number of a property that ``text`` gives from ``block`` on, without looking into the property's array."""
+        """Bind a number of a property to ``text`` from ``block`` on, which does not access the property's array."""
         self.bind_value(space, name, block, Value("scalar", text))
 
     def bind_value(self, space: str, name: str, block: str, value: Value) -> None:
-        """A property that is in a variable already from ``block`` on."""
+        """Bind a property that is already in a variable, from ``block`` on."""
         self._values[(space, name)] = Location(self.blocks[block], value=value)
 
     def read_in(self, block: str) -> str:
-        """The block that reads what another one computes on: ``fetch`` for ``visit``, others themselves."""
+        """Return the block that reads what ``block`` computes with: ``fetch`` for ``visit``, others themselves."""
         return "fetch" if block == "visit" and "fetch" in self.blocks else block
 
     def argument(self, name: str, kind: str) -> str:
-        """Add an argument; returns its name. An array that is read and written loses its promise to stay as it is."""
+        """Add an argument; return its name. An array that is both read and written is no longer declared constant."""
         if kind in ("f32", "flag") and self._types.get(name) in ("input", "flags"):
             self._types[name] = kind
         self._types.setdefault(name, kind)
@@ -159,18 +162,18 @@ class CudaKernelBuilder:
         return Location(self.blocks[binding.block], self.argument(binding.prefix + name, kind), binding.index)
 
     def reading(self, space: str, name: str) -> Expression:
-        """The expression that reads a property from a space."""
+        """Return the expression that reads a property from a space."""
         prop = self.program.properties[name]
         return read(space, name, prop.shape, prop.dtype)
 
     # statements -------------------------------------------------------------------------------------------------------
     def comment(self, block: str, stage: Stage) -> None:
-        """Name the stage that the next statements come from, and the author's line of it."""
+        """Write a comment that names the stage of the next statements and quotes its line in the program."""
         told = f"// {stage.name}: {stage.line.text or stage.line}".split("\n")[0]
-        self.blocks[block].line(told.rstrip("\\"))  # behind which a comment would go on in the next line
+        self.blocks[block].line(told.rstrip("\\"))  # a trailing backslash would continue the comment on the next line
 
     def accumulator(self, name: str, message: Expression, reducer: Reducer, block: str) -> Value:
-        """A local accumulator, set to the reducer's identity in ``block``."""
+        """Return a local accumulator, set to the reducer's identity in ``block``."""
         value = self.mapping.accumulator(name, message, self.blocks[block])
         self.mapping.clear(value, message, reducer, self.blocks[block])
         return value
@@ -182,8 +185,11 @@ class CudaKernelBuilder:
     def reduce_into(
         self, array: str, index: str, message: Expression, reducer: Reducer, block: str, *, taken: str = ""
     ) -> None:
-        """Reduce a message into an array that others write at the same time. ``taken``: a bool variable that is to say
-        whether that changed anything (of extrema, with features in a loop)."""
+        """Reduce a message into an array that other threads write at the same time.
+
+        ``taken``: a bool variable to declare that tells whether this changed anything (of extrema, with features in a
+        loop).
+        """
         self.argument(array, "f32")
         self.mapping.reduce_into(array, index, message, reducer, self.blocks[block], taken=taken)
 
@@ -193,11 +199,11 @@ class CudaKernelBuilder:
         self.mapping.blank(array, index, message, reducer, self.blocks[block])
 
     def known_in(self, node: Expression, block: str) -> bool:
-        """Whether a value is known in a block already, or further out."""
+        """Return whether a value is already known in a block or one that encloses it."""
         return self.mapping.home(node).depth <= self.blocks[block].depth
 
     def is_blank(self, message: Expression, reducer: Reducer, block: str) -> str:
-        """A bool variable: whether a message, known in ``block``, changes nothing."""
+        """Declare a bool variable: whether a message, known in ``block``, changes nothing."""
         return self.mapping.is_blank(message, reducer, self.blocks[block])
 
     def store(self, array: str, index: str, node: Expression, value: Value, block: str) -> None:
@@ -206,8 +212,10 @@ class CudaKernelBuilder:
         self.mapping.store(array, index, node, value, self.blocks[block])
 
     def moved(self, space: str, name: str, new: Value, block: str, *, exact: bool = False, share: float = 1.0) -> str:
-        """A bool variable: whether a property is farther than the program's tolerance, or a share of it, from what
-        ``space`` holds of it; ``exact``: whether it differs at all."""
+        """Declare a bool variable: whether a property differs from the value that ``space`` holds.
+
+        It differs by more than the program's tolerance, or a share of it; ``exact``: at all.
+        """
         node = self.reading(space, name)
         if len(node.shape) == 2:
             return "true"  # comparing k x k elements costs more than it saves: a matrix always counts as moved
@@ -215,19 +223,22 @@ class CudaKernelBuilder:
         return self.mapping.differs(node, new, self.blocks[block], tolerance, self.program.control.relative)
 
     def tolerance(self, *, propagated: bool = False) -> str:
-        """The program's tolerance, or the share of it that is ``propagated``; 0 where it has none."""
+        """Return the program's tolerance, or the share of it that is ``propagated``; 0 if it has none."""
         name = propagated_tolerance(self.program) if propagated else self.program.control.tolerance
         return "0.0f" if name is None else self.mapping.lower(parameter(name, "float")).text
 
     def counter(self, name: str, target: str) -> str:
-        """A variable of every thread, whose sum over all threads is added to ``target`` in the end."""
+        """Declare a variable of every thread, whose sum over all threads is added to ``target`` at the end."""
         self._counters[name] = target
         return name
 
     # the result -------------------------------------------------------------------------------------------------------
     def finish(self, *, unless: str = "run->over()", at_once: int = 0) -> CudaKernel:
-        """The kernel's source. ``unless``: another condition under which it does nothing. ``at_once``: the threads that
-        a multiprocessor is to hold, whatever registers each would like to have."""
+        """Return the kernel.
+
+        ``unless``: another condition under which it does nothing. ``at_once``: the number of threads that must fit on a
+        multiprocessor, which limits the registers of each.
+        """
         if any("parameters[" in line for block in self.blocks.values() for line in block.lines):
             self.argument("parameters", "input")
         if self.mapping.tile_floats:
@@ -236,7 +247,7 @@ class CudaKernelBuilder:
         types, chosen = self._buffers()
         arguments = ", ".join(f"{TYPES[kind]} {name}" for name, kind in types.items())
         lines = [f"if ({unless}) return;", *chosen, "const Team team;"]
-        if self.layout.panels > 1:  # a block's features begin there; blocks of the same panel are neighbours
+        if self.layout.panels > 1:  # a block's features begin at an offset; blocks of the same panel are adjacent
             lines.append(f"const Id panel = blockIdx.y * {self.layout.features // self.layout.panels};")
         lines += [f"Count {name} = 0;" for name in self._counters]
         ends = [f"add_counts({target}, {name});" for name, target in self._counters.items()]
@@ -256,21 +267,23 @@ class CudaKernelBuilder:
         )  # fmt: skip
 
     def _accesses(self) -> tuple[Access, ...]:
-        # a team's shuffles stand between two readings of what the kernel writes, too: a compiler keeps both
+        # A team's shuffles also separate two reads of what the kernel writes: a compiler keeps both.
         written = {name for name, kind in self._types.items() if kind in ("f32", "flag")}
         return self.mapping.accesses.made(written if self.team.lanes > 1 else ())
 
     def _shares_scratch(self) -> bool:
-        """Whether matrices of single threads lie in shared memory."""
+        """Return whether matrices of single threads are in shared memory."""
         floats = self.mapping.tile_floats
         return self.team.lanes == 1 and self.scratch == "shared" and 0 < floats <= MOST_SCRATCH
 
     def _stride(self) -> int:
-        """Floats from one thread's scratch to the next's: an odd number, so that threads meet in no bank."""
+        """Return the floats from one thread's scratch to the next: an odd number, which avoids bank conflicts."""
         return self.mapping.tile_floats | 1
 
     def _buffers(self) -> tuple[dict[str, str], list[str]]:
-        """The arguments, with both buffers of arrays that a run flips, and the statements that tell these apart."""
+        """Return the arguments, with both buffers of arrays that a run swaps, and the statements that select the
+        buffers.
+        """
         types, chosen = dict(self._types), []
         for array, flips in self.flipped.items():
             kinds = {name: types.pop(name) for name in (array, f"next_{array}") if name in types}

@@ -1,4 +1,4 @@
-"""Queueing the launches of supersteps on a device, recorded as CUDA graphs."""
+"""Queue the launches of supersteps on a device, recorded as CUDA graphs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Started:
-    """A launch with all that it takes."""
+    """A launch with all its arguments."""
 
     function: Any
     grid: tuple[int, ...]
@@ -28,16 +28,16 @@ class Started:
     shared: int
 
     def start(self) -> None:
-        """Queue it on the present stream."""
+        """Queue it on the current stream."""
         self.function(self.grid, (self.threads,), self.arguments, shared_mem=self.shared)
 
 
 class Launcher:
-    """Queues the supersteps of a plan whose kernels are loaded.
+    """Queue the supersteps of a plan whose kernels are loaded.
 
-    What a superstep launches depends on its number alone, by the buffers that have changed places and the side that it
-    updates. For each of these it is recorded once as a CUDA graph, which costs one launch in the place of many: a
-    superstep of few active vertices takes little longer than its launches.
+    The launches of a superstep depend only on its number: on the buffers that have swapped and the side that it
+    updates. For each such combination they are recorded once as a CUDA graph, which costs one launch instead of many: a
+    superstep with few active vertices takes little longer than its launches.
 
     ``functions``: the loaded kernels by name. ``arrays``: those on the device. ``run``: the state of the run there.
     """
@@ -53,8 +53,10 @@ class Launcher:
         self.past: Any = None
 
     def superstep(self, number: int, past: Any, *, tracked: bool = False) -> None:
-        """Queue superstep ``number``, which is recorded in ``past``, on the present stream, which is not the default
-        one; ``tracked``: changes are tracked for sure."""
+        """Queue superstep ``number``, which is recorded in ``past``, on the current stream, not the default one.
+
+        ``tracked``: changes are certain to be tracked.
+        """
         if past is not self.past:
             self.forget()
             self.past = past
@@ -65,12 +67,12 @@ class Launcher:
         self.made[key].launch()
 
     def forget(self) -> None:
-        """Let go of what is recorded, and of the arrays in it."""
+        """Release what is recorded, and its arrays."""
         self.made.clear()
         self.past = None
 
     def launches(self, number: int, past: Any, *, tracked: bool = False) -> list[Started]:
-        """The launches of superstep ``number``, one after another."""
+        """Return the launches of superstep ``number``, in order."""
         launches, side = self._launches(number), number % len(self.plan.sides)
         swapped = turned(self.plan.launches) if number % 2 else set()
         found = []
@@ -82,7 +84,7 @@ class Launcher:
         return [*found, Started(end, (1,), 1, (self.run, past), 0)]
 
     def _launches(self, number: int) -> Sequence[Launch]:
-        """Those of superstep ``number``, with what measures movement."""
+        """Return the launches of superstep ``number``, including those that measure movement."""
         criterion, measuring = self.plan.criterion, self.plan.measuring
         ahead = measuring.ahead if criterion and criterion.begins(number) else ()
         behind = measuring.behind if criterion and criterion.ends(number) else ()
@@ -111,7 +113,7 @@ class Launcher:
 
 
 def _recorded(launches: Sequence[Started]) -> Any:
-    """A CUDA graph of some launches."""
+    """Return a CUDA graph of some launches."""
     import cupy
 
     stream = cupy.cuda.get_current_stream()
@@ -120,7 +122,7 @@ def _recorded(launches: Sequence[Started]) -> Any:
         for launch in launches:
             launch.start()
     except BaseException:
-        with contextlib.suppress(Exception):  # what ended the recording is told
+        with contextlib.suppress(Exception):  # the error that ended the recording is reported
             stream.end_capture()
         raise
     return stream.end_capture()

@@ -1,4 +1,4 @@
-"""The launches of a superstep: over what, with which arguments."""
+"""The launches of a superstep: their work and arguments."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Literal, TypeAlias
 
 from harness.lowering.cuda.kernels import CudaKernel
 
-MOST_BLOCKS = 64  # for each multiprocessor; beyond, blocks take several pieces of work
-FEW_THREADS = 4096  # for each multiprocessor, of kernels that often have nothing to do, or little
+MOST_BLOCKS = 64  # for each multiprocessor; beyond this, blocks process several pieces of work
+FEW_THREADS = 4096  # for each multiprocessor, of kernels that often have little or nothing to do
 Most: TypeAlias = Literal["few", "some", "resident", "all"]
 
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel of a superstep: what it goes over, the threads that each takes, and the arrays that swap with their
-    second buffer after it.
+    """A kernel of a superstep: its work, the threads per piece of work, and the arrays that swap with their second
+    buffer after it.
 
-    ``over``: the *vertices* that a superstep updates or the *in arcs* of these, the *sources* that those hear or the
-    *arcs* that leave these, *all* vertices, *all arcs*, the *teams* of ``blocks`` blocks of a launch before, or
-    pieces of work of the engine's own (:meth:`CudaEngine.transform`).
-    ``lanes``: of each. ``blocks``: so many, whatever the work; 0: as the work asks for. ``most``: these are *some* for
-    each multiprocessor, MOST_BLOCKS at most, or a *few*, of FEW_THREADS; the *resident* ones that the device runs
-    at once, which go over the work side by side, so that what neighbours read is still cached for each other; or *all*
-    that the work asks for. ``untracked``: it does nothing where changes are tracked.
+    ``over``: the *vertices* that a superstep updates or the *in arcs* of these, the *sources* of these in-edges or the
+    *arcs* that leave these sources, *all* vertices, *all arcs*, the *teams* of ``blocks`` blocks of an earlier launch,
+    or pieces of work that the engine defines (:meth:`CudaEngine.transform`). ``lanes``: per piece. ``blocks``: a fixed
+    number of blocks; 0: as many as the work needs. ``most`` limits the latter: *some* per multiprocessor, at most
+    MOST_BLOCKS; a *few*, of FEW_THREADS; the *resident* ones that the device runs concurrently, which process adjacent
+    work, so that data read by neighbours is still cached; or *all* that the work needs. ``untracked``: the launch does
+    nothing if changes are tracked.
     """
 
     kernel: CudaKernel
@@ -37,8 +37,10 @@ class Launch:
     untracked: bool = False
 
     def blocks_over(self, count: int, threads: int, multiprocessors: int, at_once: int) -> int:
-        """How many blocks of ``threads`` there are for ``count`` pieces of work, on so many multiprocessors, each of
-        which runs ``at_once`` of them at once."""
+        """Return the number of blocks of ``threads`` for ``count`` pieces of work.
+
+        Each of the ``multiprocessors`` runs ``at_once`` blocks concurrently.
+        """
         wanted = self.blocks or max(1, math.ceil(count * self.lanes / threads))
         if self.blocks or self.most == "all":
             return wanted
@@ -47,7 +49,7 @@ class Launch:
 
 
 def turned(launches: Sequence[Launch]) -> set[str]:
-    """The arrays whose buffers have changed places at the end of a superstep: what swaps an odd number of times."""
+    """Return the arrays whose buffers are swapped at the end of a superstep: those that swap an odd number of times."""
     found: set[str] = set()
     for launch in launches:
         found ^= set(launch.swaps)
@@ -55,8 +57,11 @@ def turned(launches: Sequence[Launch]) -> set[str]:
 
 
 def named_apart(launches: Sequence[Launch]) -> list[Launch]:
-    """The launches, with a number behind the name of a kernel where an earlier, other one has that name: a stage may be
-    called like what is made for another one."""
+    """Return the launches with distinct kernel names.
+
+    A number is appended to the name of a kernel if an earlier, different kernel has that name: the name of a stage may
+    equal one generated for another stage.
+    """
     kernels: dict[str, CudaKernel] = {}
     found = []
     for launch in launches:

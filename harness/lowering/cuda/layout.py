@@ -1,4 +1,4 @@
-"""How properties lie in device memory, in rows padded for loads of 8 or 16 bytes, and how teams share them."""
+"""The layout of properties in device memory, in rows padded for loads of 8 or 16 bytes, and their split among lanes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ WARP = 32
 
 
 def device_stride(lanes: int) -> int:
-    """Floats from one row to the next: a multiple of four from three features on, so that every row starts on 16 bytes.
+    """Return the floats from one row to the next: a multiple of four from three features on, so that rows are 16-byte
+    aligned.
 
-    A gathered row of 5 to 7 features then lies in one sector of 32 bytes, where rows packed tightly would take one and
-    a half on average.
+    A gathered row of 5 to 7 features then lies in one sector of 32 bytes; tightly packed rows would take one and a half
+    on average.
     """
     return lanes if lanes <= 2 else -(-lanes // 4) * 4
 
@@ -29,46 +30,50 @@ class DeviceLayout(Layout):
 
     @property
     def panels(self) -> int:
-        """How many times a kernel goes over its work, each time with other features of rows."""
+        """Return the number of passes of a kernel over its work, each with other features of rows."""
         return 1
 
     def row_stride(self, lanes: int) -> int:
-        """See :func:`device_stride`."""
+        """Return :func:`device_stride`."""
         return device_stride(lanes)
 
 
 @dataclass(frozen=True)
 class PanelLayout(DeviceLayout):
-    """The same layout as kernels see it that go over their work once for every panel of ``panel`` consecutive features,
-    so that more of the rows that they gather meanwhile stay cached. There are only scalars and rows of all features."""
+    """The same layout for kernels that pass over their work once for every panel of ``panel`` consecutive features, so
+    that more of the rows that they gather stay cached. There are only scalars and rows of all features.
+    """
 
     panel: int = 0
 
     @property
     def panels(self) -> int:
-        """See :class:`DeviceLayout`."""
+        """Return the number of passes; see :class:`DeviceLayout`."""
         return self.features // self.panel
 
     def dims(self, shape: Shape) -> tuple[int, ...]:
-        """Those of what a kernel sees at a time."""
+        """Return the dimensions of what a kernel processes in one pass."""
         return (self.panel,) if super().dims(shape) else ()
 
     def row_stride(self, lanes: int) -> int:
-        """From one whole row to the next one."""
+        """Return the floats from one entire row to the next one."""
         return device_stride(self.features)
 
 
 @dataclass(frozen=True)
 class TeamShape:
-    """How lanes share a value: ``lanes`` of a team, each with runs of ``width`` consecutive features."""
+    """The division of a value among ``lanes`` of a team, each with runs of ``width`` consecutive features."""
 
     lanes: int
     width: int
 
     @classmethod
     def of(cls, longest: int, feature_aware: bool, width: int) -> TeamShape:
-        """For values of up to ``longest`` features: consecutive lanes on consecutive features (FA), or one thread for
-        all of them (NFA). Beyond what a warp holds at once a lane takes several runs."""
+        """Return the team for values of up to ``longest`` features.
+
+        Consecutive lanes hold consecutive features (FA), or one thread holds all of them (NFA). Beyond what a warp
+        holds at once, a lane holds several runs.
+        """
         if not feature_aware:
             return cls(1, 1)
         fitting = max(w for w in (1, 2, 4) if w <= width and (w == 1 or longest > w // 2))
@@ -76,36 +81,40 @@ class TeamShape:
 
     @classmethod
     def for_program(cls, program: Program, features: int, feature_aware: bool, width: int | None = None) -> TeamShape:
-        """For the longest row of a program. ``width``: features that a lane loads at once at most; None: 4, or 1 where
-        it holds columns of matrices."""
+        """Return the team for the longest row of a program.
+
+        ``width``: maximum number of features that a lane loads at once; None: 4, or 1 if it holds columns of matrices.
+        """
         width = width or (1 if has_matrices(program) else 4)
         return cls.of(longest_row(program, DeviceLayout(features)), feature_aware, width)
 
     @property
     def teams(self) -> int:
-        """Teams of a warp."""
+        """Return the teams of a warp."""
         return WARP // self.lanes
 
     def feature(self, slot: int, member: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The feature that lanes hold in a slot, by their number in the team (``Team::feature`` of teams.cuh)."""
+        """Return the feature that lanes hold in a slot, by their number in the team (``Team::feature``, teams.cuh)."""
         return slot // self.width * (self.lanes * self.width) + member * self.width + slot % self.width
 
     def slots(self, n: int) -> int:
-        """Values that a lane holds of ``n``."""
+        """Return the number of values that a lane holds of ``n``."""
         run = self.lanes * self.width
         return self.width * -(-n // run)
 
 
 def longest_row(program: Program, layout: DeviceLayout) -> int:
-    """The most features of any value of a program."""
+    """Return the largest number of features of any value of a program."""
     shapes = {node.shape for stage in program.stages for node in walk(*stage.expressions())}
     shapes |= {prop.shape for prop in program.properties.values()}
     return max((layout.dims(shape)[-1] for shape in shapes if shape), default=1)
 
 
 def has_matrices(program: Program) -> bool:
-    """Whether a lane holds columns of matrices, of which narrow ones need fewer registers. Those that are only read,
-    as factors of products with rows, stay in memory."""
+    """Return whether a lane holds columns of matrices, of which narrow ones need fewer registers.
+
+    Matrices that are only read, as factors of products with rows, stay in memory.
+    """
     values = [value for stage in program.stages for value in stage.expressions()]
     held = [node for node in walk(*values) if node.op != "read"]
     return any(len(node.shape) == 2 for node in (*values, *held))

@@ -1,4 +1,4 @@
-"""What kernels do with lowered values: reduce them in registers or into memory, store them, compare them."""
+"""Operations of kernels on lowered values: reduce them in registers or into memory, store them, compare them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Mapping(Lowering):
 
     # accumulators -----------------------------------------------------------------------------------------------------
     def accumulator(self, name: str, message: Expression, block: Block) -> Value:
-        """A local accumulator shaped like ``message``, uninitialised."""
+        """Return an uninitialised local accumulator shaped like ``message``."""
         if not message.shape:
             return Value("scalar", block.declare("float", name))
         if len(message.shape) == 1:
@@ -50,17 +50,17 @@ class Mapping(Lowering):
     def reduce_into(
         self, array: str, index: str, message: Expression, reducer: Reducer, block: Block, *, taken: str = ""
     ) -> None:
-        """Reduce a message into memory that others write at the same time: the lowering makes it atomic.
+        """Reduce a message, atomically, into memory that other threads write at the same time.
 
-        ``taken`` (extrema alone, features in a loop): declares a bool variable of this name, whether any feature took
-        the place of another.
+        ``taken`` (only extrema, features in a loop): declare a bool variable of this name, whether any feature replaced
+        another.
         """
         operation, start = OPERATION[reducer], self.start(array, index, message)
         at_once = self.feature_aware and reducer == "sum"
         how: How = "leader" if not message.shape else "chunks" if at_once else "elements"
         if self._notes:
             self.accesses.note(self.access("reduce", array, index, message, block.name, how))
-            if reducer != "sum":  # looks first whether there is anything to do
+            if reducer != "sum":  # first test whether there is anything to do
                 self.accesses.note(self.access("load", array, index, message, block.name, how))
         if taken:
             assert reducer != "sum", "a sum takes every message"
@@ -79,7 +79,7 @@ class Mapping(Lowering):
             self._matrix_into(operation, start, message, block)
 
     def _walk_into(self, operation: str, start: str, message: Expression, block: Block) -> None:
-        """Feature by feature, one atomic operation each; ``operation``: its name, and what is done with its result."""
+        """Reduce feature by feature, one atomic operation each; ``operation``: its name, and the use of its result."""
         self.prepare(message)
         target = block.declare("float*", self.fresh("target"), start)
         if len(message.shape) == 1:
@@ -92,7 +92,7 @@ class Mapping(Lowering):
         )  # fmt: skip
 
     def _matrix_into(self, operation: str, start: str, message: Expression, block: Block) -> None:
-        """Row by row."""
+        """Reduce row by row."""
         self.prepare(message)
         rows, length = self.layout.dims(message.shape)
         stride, walk = self.layout.row_stride(length), Walk("f", "i")
@@ -115,7 +115,7 @@ class Mapping(Lowering):
         self.loop(message, block, lambda w: f"{target}[{row.format(w.row)}{w.slot}] = {value};", tile=True)
 
     def is_blank(self, message: Expression, reducer: Reducer, block: Block) -> str:
-        """A bool variable: whether a message is the reducer's identity in all features, and so changes nothing."""
+        """Declare a bool variable: whether a message is the reducer's identity in all features, a no-op."""
         blank = literal(IDENTITY[reducer])
         if not message.shape:
             return block.declare("bool", self.fresh("silent"), f"{self.lower(message).text} == {blank}")
@@ -147,7 +147,7 @@ class Mapping(Lowering):
             block.line(f"{loop}(i, {dims[0]}) store<{dims[1]}, {stride}>(team, {start} + i * {stride}, {whole});")
 
     def differs(self, old: Expression, new: Value, block: Block, tolerance: str | None, relative: bool) -> str:
-        """A bool variable: whether any feature of two values differs: at all, or by more than ``tolerance``."""
+        """Declare a bool variable: whether any feature of two values differs, at all or by more than ``tolerance``."""
         before = self.lower(old)
 
         def one(a: str, b: str) -> str:
@@ -158,7 +158,7 @@ class Mapping(Lowering):
         name = self.fresh("moved" if tolerance else "changed")
         if new.kind == "scalar":
             return block.declare("bool", name, one(before.text, new.text))
-        if before.kind == "walked":  # what has moved mostly shows in the first feature, and the loop looks no further
+        if before.kind == "walked":  # movement mostly shows in the first feature, and the loop ends there
             self.note_first(old)
         text, test = block.declare("bool", name, "false", constant=False), one(before.element("f"), new.element("f"))
         if not self.feature_aware:
@@ -170,5 +170,5 @@ class Mapping(Lowering):
 
 
 def combined(reducer: Reducer, old: str, new: str) -> str:
-    """The statement that reduces ``new`` into ``old``."""
+    """Return the statement that reduces ``new`` into ``old``."""
     return f"{old} += {new};" if reducer == "sum" else f"{old} = {OPERATION[reducer]}()({old}, {new});"

@@ -19,12 +19,15 @@ if TYPE_CHECKING:
     from harness.graph import Graph
 
 Array = NDArray[Any]
-SLACK = 512  # bytes behind the last row, which a lane without a feature may read
+SLACK = 512  # bytes after the last row, which a lane without a feature may read
 
 
 def arrays_of(program: Program, needed: Container[str]) -> Iterator[tuple[str, Property]]:
-    """The arrays of properties that there are, by name: those that kernels take, and all state of vertices and of the
-    graph. A temporary that stays within kernels has none."""
+    """Yield the property arrays that exist, by name: those that kernels take, and all state of vertices and of the
+    graph.
+
+    A temporary that stays within kernels has none.
+    """
     for prop in program.properties.values():
         orders = ("csr", "csc") if prop.place == "edge" else (prop.place,)
         for order in orders:
@@ -34,16 +37,16 @@ def arrays_of(program: Program, needed: Container[str]) -> Iterator[tuple[str, P
 
 
 def values_of(prop: Property, graph: Graph, layout: DeviceLayout) -> int:
-    """How many values an array of a property has, padding included."""
+    """Return the number of values in the array of a property, including padding."""
     counts = {"vertex": graph.num_vertices, "edge": graph.num_edges, "graph": 1}
     return counts[prop.place] * layout.stride(prop.shape)
 
 
 class DeviceMemory:
-    """Allocates what kernels name, and sets it to the start of a run.
+    """Allocate the arrays that kernels name, and set them to the start of a run.
 
-    ``doubled``: arrays with a second buffer, ``next_<name>``. ``propagated_share``: of the tolerance, beyond which a
-    change is propagated.
+    ``doubled``: arrays with a second buffer, ``next_<name>``. ``propagated_share``: of the tolerance; a larger change
+    is propagated.
     """
 
     def __init__(
@@ -56,10 +59,10 @@ class DeviceMemory:
         self.propagated_share = propagated_share
         self.arrays: dict[str, Any] = {}
         self.needed: set[str] = set()
-        self._inputs: Inputs | None = None  # those that are on the device
+        self._inputs: Inputs | None = None  # the inputs that are on the device
 
     def need(self, names: Iterable[str]) -> None:
-        """Announce arrays that kernels take, and upload those of the graph."""
+        """Declare arrays that kernels take, and upload those of the graph."""
         self.needed |= set(names)
         graph = self.graph
         known: dict[str, Any] = {
@@ -76,7 +79,7 @@ class DeviceMemory:
             self.arrays[name] = self.cupy.asarray(known[name]())
 
     def empty(self, name: str, values: int, dtype: type[np.generic] = np.float32) -> Any:
-        """An array of the engine's own, poisoned with NaN."""
+        """Return an array that belongs to the engine, filled with NaN."""
         array = self.cupy.full(values + SLACK // np.dtype(dtype).itemsize, np.nan if dtype is np.float32 else 0, dtype)
         self.arrays[name] = array
         return array
@@ -84,7 +87,7 @@ class DeviceMemory:
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]]) -> None:
         """Set parameters, inputs and state. Raises InvalidInput for a missing or misshapen input.
 
-        No kernel writes an input, so the inputs of the reset before stay where they are.
+        No kernel writes an input, so the inputs of the previous reset stay on the device.
         """
         values = dict(self.program.parameters) | dict(inputs.parameters)
         if self.program.control.tolerance is not None:
@@ -110,12 +113,12 @@ class DeviceMemory:
         self._inputs = inputs
 
     def _give(self, name: str, prop: Property, start: Start) -> None:
-        """Set a property to what the host has for it."""
+        """Set a property to its value on the host."""
         given = start.of(prop)
         self._set(name, self.graph.in_csc_order(given) if name.startswith("csc_") else given, prop)
 
     def _copy(self, name: str, prop: Property) -> bool:
-        """Set a property to the input that it starts as, where that is on the device."""
+        """Set a property to the input from which it starts, if that is on the device."""
         given = self.program.properties[str(prop.start)]
         source = self.arrays.get(f"{name.partition('_')[0]}_{given.name}") if given.role == "input" else None
         if source is None:
@@ -128,7 +131,7 @@ class DeviceMemory:
         return True
 
     def _fill(self, name: str, prop: Property) -> None:
-        """Set all of a property to its constant, or poison a temporary, on the device."""
+        """Set all of a property to its constant, or a temporary to NaN, on the device."""
         kind = np.bool_ if prop.dtype == "bool" else np.float32
         array = self.arrays.get(name)
         if array is None:
@@ -148,7 +151,7 @@ class DeviceMemory:
         array[: len(values)].set(values)
 
     def values(self, name: str, array_of: Mapping[str, str]) -> Array:
-        """A property as ``[V, ...]``, or ``[E, ...]`` in CSR order; ``array_of``: where it lies if doubled."""
+        """Return a property as ``[V, ...]``, or ``[E, ...]`` in CSR order; ``array_of``: its array if it is doubled."""
         prop, graph = self.program.properties[name], self.graph
         order = "csr" if f"csr_{name}" in self.arrays else "csc"
         key = f"{order}_{name}" if prop.place == "edge" else f"{prop.place}_{name}"

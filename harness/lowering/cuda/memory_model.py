@@ -21,13 +21,13 @@ from harness.transactions import Atomics, Behaviour, KernelBehaviour, Lanes, Loa
 if TYPE_CHECKING:
     from harness.graph import Graph
 
-ARCS = 1 << 19  # looked at in every kernel, roughly
-# Of an H100, where no device says how many it has; they bound the number of blocks, of which as many may run at once as
-# threads allow (registers and shared memory may allow fewer).
+ARCS = 1 << 19  # approximate number sampled in every kernel
+# Of an H100, if no device reports its own. They limit the number of blocks; as many may run at once as threads allow
+# (registers and shared memory may allow fewer).
 MULTIPROCESSORS, THREADS_AT_ONCE = 132, 2048
-# Conditions on the state of a run, what they come to in a superstep over everything, the first one, and the fields of
-# ``Run`` that they look at.
-UNTRACKED = r"run->untracked"  # holds where a run begins without tracking
+# Conditions on the state of a run, their values in a superstep over everything, the first one, and the fields of
+# ``Run`` that they read.
+UNTRACKED = r"run->untracked"  # true while a run begins without tracking
 _CONDITIONS: tuple[tuple[str, bool, set[str]], ...] = (
     (r"run->over\(\)", False, {"settled", "superstep", "limit"}),
     (r"run->rebuilding", True, {"rebuilding"}),
@@ -36,24 +36,26 @@ _CONDITIONS: tuple[tuple[str, bool, set[str]], ...] = (
     (r"run->resuming", False, {"resuming"}),
     (r"run->sparse\(\d+\)", False, {"superstep", "frontier", "dense_arcs"}),
     (r"run->sparse_rows\(\d+\)", False, {"superstep", "frontier", "dense_rows"}),
-    (r"run->superstep", True, {"superstep"}),  # of what the first one does alone
+    (r"run->superstep", True, {"superstep"}),  # of work that only the first one does
 )
 _COUNT = 8  # bytes of such a field
 
 
 class ModelledEngine(PlannedEngine):
-    """A plan that says how its traversals spread their work over lanes."""
+    """A plan with a description of how its traversals distribute their work over lanes."""
 
     def mappings(self) -> Sequence[Mapped]:
-        """A mapping for every traversal (:mod:`harness.lowering.cuda.walks`)."""
+        """Return a mapping for every traversal (:mod:`harness.lowering.cuda.walks`)."""
         return ()
 
     def modelled_launches(self) -> Sequence[Launch]:
-        """The launches of a superstep: those that one kernel does together, each for itself."""
+        """Return the launches of a superstep; work that one kernel combines is listed separately."""
         return self.launches
 
     def memory_model(self, program: Program, graph: Graph, features: int) -> Behaviour | No:
-        """Memory transactions of a superstep over everything, counted on a sample of the graph by the mappings."""
+        """Return the memory transactions of a superstep over everything, counted on a sample of the graph by the
+        mappings.
+        """
         answer = self.supports(program, graph, features, Device("cuda"))
         if isinstance(answer, No):
             return answer
@@ -64,10 +66,10 @@ class ModelledEngine(PlannedEngine):
 
 
 def behaviour_of(engine: ModelledEngine, declared: Sequence[Mapped], tables: Mapping[str, NDArray[Any]]) -> Behaviour:
-    """The loads and atomic operations of a superstep over everything, after :meth:`PlannedEngine.lower`.
+    """Return the loads and atomic operations of a superstep over everything, after :meth:`PlannedEngine.lower`.
 
-    ``tables``: what the engine's ``transform`` made. What depends on values is taken as where everything moves: a
-    comparison ends at the first feature, and what is read under a condition is read. Raises MappingError.
+    ``tables``: the result of the engine's ``transform``. Counts that depend on values assume that everything moves: a
+    comparison ends at the first feature, and conditional reads are made. Raises MappingError.
     """
     text = "\n".join(headers(engine.templates).values())
     kernels: dict[str, KernelBehaviour] = {}
@@ -87,7 +89,7 @@ def behaviour_of(engine: ModelledEngine, declared: Sequence[Mapped], tables: Map
         if not idle:
             counted = sum((_of_step(step, work) for step in mapped.walk(work)), counted)
             counted += _around(work)
-        counted = counted.times(kernel.panels)  # which start on sectors, and so are alike
+        counted = counted.times(kernel.panels)  # panels start on sectors, so their counts are equal
         kernels[kernel.name] = kernels.get(kernel.name, KernelBehaviour()) + counted
         looked, whole = looked + work.looked, whole + work.whole
     return Behaviour("model", kernels, looked / whole if whole else 1.0)
@@ -113,7 +115,7 @@ def _addresses(lanes: Lanes, element: Load) -> NDArray[np.int64]:
 
 
 def _entered(work: Work, *, untracked: bool) -> tuple[bool, KernelBehaviour]:
-    """Whether a kernel has anything to do in a superstep over everything, and what its threads read to know that."""
+    """Return whether a kernel is idle in a superstep over everything, and what its threads read to decide that."""
     fields: set[str] = set()
     idle = False
     for term in work.kernel.unless.split("||"):
@@ -124,7 +126,7 @@ def _entered(work: Work, *, untracked: bool) -> tuple[bool, KernelBehaviour]:
             break
     if not idle:
         fields |= {field for pattern, _, looked in _CONDITIONS if _met(pattern, work.kernel) for field in looked}
-        fields |= {name for name in work.kernel.arguments if name.startswith("flips_")}  # to tell which buffer is meant
+        fields |= {name for name in work.kernel.arguments if name.startswith("flips_")}  # to select the buffer
     lanes = work.everyone()
     address = np.zeros(lanes.active.shape, np.int64)
     counted = loads(address, lanes.active, _COUNT, lanes.weights).times(len(fields))
@@ -132,7 +134,7 @@ def _entered(work: Work, *, untracked: bool) -> tuple[bool, KernelBehaviour]:
 
 
 def _met(pattern: str, kernel: CudaKernel) -> bool:
-    """Whether a kernel's statements look at a condition; what comes behind "or" they do not, as all is active."""
+    """Return whether a kernel's statements test a condition; one after "or" is not tested, because all is active."""
     return re.search(rf"(?<!\|\| ){pattern}", kernel.source) is not None
 
 
@@ -145,7 +147,7 @@ def _condition(kernel: CudaKernel, term: str, *, untracked: bool) -> tuple[bool,
 
 
 def _around(work: Work) -> KernelBehaviour:
-    """What every thread does once, around the traversal, and what every block that had something to do counts."""
+    """Return what every thread does once, around the traversal, and the counts of every block that had work."""
     own = [access for access in work.kernel.accesses if access.block == "kernel" and access.kind == "load"]
     counted = sum((access.behaviour(work.everyone(), work.team) for access in own), KernelBehaviour())
     counts = min(work.blocks, work.busy_blocks) * work.kernel.counters

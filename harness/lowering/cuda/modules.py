@@ -32,7 +32,10 @@ END = """extern "C" __global__ void end_of_superstep(Run* run, Past* past)
 
 
 def compiled_module(source: str, included: Mapping[str, str], architecture: str, program: Program) -> Compiled:
-    """A module's machine code. Raises CompilationFailed, which names the lines of the program that did not compile."""
+    """Return a module's machine code.
+
+    Raises CompilationFailed, which names the lines of the program that did not compile.
+    """
     try:
         return compiled(source, included, architecture)
     except CompilationFailed as error:
@@ -43,7 +46,7 @@ def compiled_module(source: str, included: Mapping[str, str], architecture: str,
 
 @cache
 def headers(folder: Path) -> dict[str, str]:
-    """The text of every header in a folder and of the toolkit's own, by name."""
+    """Return the text of every header in a folder and of the toolkit's own, by name."""
     paths = [*sorted(Path(__file__).parent.glob("*.cuh")), *sorted(folder.glob("*.cuh"))]
     return {path.name: path.read_text(encoding="utf-8") for path in paths}
 
@@ -57,7 +60,7 @@ def module_source(
     many_arcs: bool,
     included: Mapping[str, str],
 ) -> str:
-    """The source of a module. ``many_arcs``: positions among the edges take 64 bits."""
+    """Return the source of a module. ``many_arcs``: positions among the edges take 64 bits."""
     head = HEADER.format(
         title=title, lanes=team.lanes, width=team.width, block=block,
         groups=MOST_GROUPS, arc="long long" if many_arcs else "unsigned int",

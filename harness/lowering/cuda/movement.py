@@ -1,8 +1,8 @@
 """Kernels that measure whether a run meets its program's criterion (:mod:`harness.language.criterion`).
 
-Before the superstep that begins a measurement the measured properties are copied; behind the one that ends it two
-kernels compare them and decide, on the device, whether the run has settled. They are launched in these supersteps
-alone, and know nothing of the other kernels than where properties lie.
+Before the superstep that begins a measurement, the measured properties are copied. After the superstep that ends it,
+two kernels compare them and decide, on the device, whether the run has settled. They are launched only in these
+supersteps, and depend on the other kernels only through the location of properties.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TEST = "    if (!movement_is_within<{norm}>({found}, {width}, {tolerance})) with
 
 @dataclass(frozen=True)
 class Measuring:
-    """The launches ahead of a superstep that begins a measurement, and those behind one that ends it.
+    """The launches before a superstep that begins a measurement, and those after one that ends it.
 
     ``rooms``: the arrays that they need, with their lengths in floats.
     """
@@ -51,7 +51,7 @@ class Measuring:
 
     @property
     def launches(self) -> tuple[Launch, ...]:
-        """All of them."""
+        """Return all launches."""
         return (*self.ahead, *self.behind)
 
 
@@ -60,7 +60,7 @@ def measuring(
 ) -> Measuring:
     """Return the launches for a criterion.
 
-    ``flipped``: the arrays with two buffers, by the name of the count of their flips.
+    ``flipped``: the arrays with two buffers, by the name of the count of their swaps.
     """
     ahead, behind, tests, founds = [], [], [], []
     rooms: dict[str, int] = {}
@@ -92,7 +92,7 @@ def measuring(
 
 
 def _kernel(flipped: Mapping[str, str], name: str, body: str, types: Mapping[str, str]) -> CudaKernel:
-    """A kernel of arguments of some kinds (``TYPES``), which finds of arrays with two buffers the one that is read."""
+    """Return a kernel with arguments of given kinds (``TYPES``), which selects the buffer to read of two."""
     listed, chosen = dict(types), []
     for array, flips in flipped.items():
         if array not in listed:

@@ -1,8 +1,8 @@
-"""Names of kernels and of what they take, of names that users gave: C++ knows more reserved words than Python, and the
-compiler takes ASCII alone.
+"""Names of kernels and of their arguments, made from user names: C++ has more reserved words than Python, and the
+compiler accepts only ASCII.
 
-An ordinary name stays as it is. Arrays and variables have something before or behind the user's name, so only names of
-kernels can meet those of C++, of CUDA, or of the templates.
+An ordinary name is kept. Arrays and variables have a prefix or suffix on the user's name, so only names of kernels can
+collide with those of C++, of CUDA, or of the templates.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KEYWORDS = """
     xor_eq
     clock_t linux main restrict std typeof unix va_arg va_copy va_end va_list va_start
 """
-# Functions of C, and of CUDA beside them, that are declared in every module; with f or l behind them too.
+# Functions of C, and of CUDA beside them, that are declared in every module; also with the suffix f or l.
 FUNCTIONS = """
     abs acos acosh alloca asin asinh assert atan atan2 atanh calloc cbrt ceil clock clock64 copysign cos cosh cospi
     cyl_bessel_i0 cyl_bessel_i1 div erf erfc erfcinv erfcx erfinv exp exp10 exp2 expm1 fabs fdim fdivide floor fma fmax
@@ -33,9 +33,9 @@ FUNCTIONS = """
     rsqrt saturate scalbln scalbn signbit sin sincos sincospi sinh sinpi sqrt strcmp strcpy strlen tan tanh tgamma trunc
     ullmax ullmin umax umin vprintf y0 y1 yn
 """
-OWN = ["end_of_superstep", "unrolled"]  # of modules and templates, beside functions, which may share their names
+OWN = ["end_of_superstep", "unrolled"]  # of modules and templates, beside functions, which may have the same names
 RESERVED = {*OWN, *KEYWORDS.split(), *(name + suffix for name in FUNCTIONS.split() for suffix in ("", "f", "l"))}
-# Types and constants of CUDA; names with a capital or an underscore before them, which those of the templates have.
+# Types and constants of CUDA; names that begin with a capital or an underscore, as those of the templates do.
 BUILT_IN = re.compile(
     r"[A-Z_].*|(thread|block)Idx|(block|grid)Dim|warpSize|dim3|(cuda|atomic|make_).*"
     r"|u?(char|short|int|long|longlong|float|double)[1-4](_\w+)?|u?int(_fast|_least|ptr|max)?\d*_t|(size|ptrdiff)_t"
@@ -43,7 +43,7 @@ BUILT_IN = re.compile(
 
 
 def propagated_tolerance(program: Program) -> str:
-    """Return the name, which no parameter of the program has, of the number behind the program's own parameters.
+    """Return the name, which no parameter of the program has, of the number after the program's own parameters.
 
     The number is the share of the tolerance beyond which a change is propagated. Multiplying it in the kernel instead
     costs a register, for which the compiler spills others.
@@ -61,7 +61,7 @@ def parameter_names(program: Program) -> tuple[str, ...]:
 
 
 def in_ascii(text: str) -> str:
-    """Generated code, or a name in it, with every other letter spelt by its number; comments stay as they are."""
+    """Return generated code, or a name in it, with every non-ASCII letter replaced by its number; comments are kept."""
     if text.isascii():
         return text
     lines = (line.partition("//") for line in text.split("\n"))
@@ -73,6 +73,6 @@ def _spelt(code: str) -> str:
 
 
 def kernel_name(name: str) -> str:
-    """The name of a kernel that is to be called ``name``: with an underscore behind it where that means something."""
+    """Return the name of a kernel called ``name``, with an underscore appended if the name has another meaning."""
     name = in_ascii(name)
     return f"{name}_" if name in RESERVED or BUILT_IN.fullmatch(name) else name

@@ -30,29 +30,29 @@ from harness.lowering.tracking import Tracking
 if TYPE_CHECKING:
     from harness.graph import Graph
 
-MOST_SHARED = 220 * 1024  # bytes of shared memory a block may have on sm_80 and later, less what kernels name
-MOST_LOCAL = 4096  # floats of a thread's own that hold matrices, with features in a loop
+MOST_SHARED = 220 * 1024  # bytes of shared memory that a block may have on sm_80 and later, minus what kernels declare
+MOST_LOCAL = 4096  # floats of a thread's own matrices, with features in a loop
 
 
 class PlannedEngine(Engine):
-    """The launches of a superstep, the kernels that they launch and the arrays that these take.
+    """The launches of a superstep, their kernels and the arrays that these take.
 
-    A subclass defines :meth:`plan`, which adds launches, and says where its ``.cuh`` files are.
+    A subclass defines :meth:`plan`, which adds launches, and the location of its ``.cuh`` files.
     """
 
     feature_aware = True
     change_driven = False
-    dense_share = 0.0  # of the arcs, from which a frontier goes over everything
-    rebuild_share = 0.0  # of the arcs, from which building kept sums anew is no more work; 0: it always is
-    untracked_share = 0.0  # of the arcs, from which tracking changes costs more than it spares; 0: it never does
-    patience = 0  # turns in which so much moves, before tracking pauses
-    begins_untracked = False  # a run from a cold start, in which nearly everything moves at first
-    rows_share = 0.5  # of the arcs, from which an edge update goes over all of them
-    tracks_edges = False  # changes of edge properties
+    dense_share = 0.0  # of the edges, from which on a frontier processes everything
+    rebuild_share = 0.0  # of the edges, from which on rebuilding kept sums is no more work; 0: it always is
+    untracked_share = 0.0  # of the edges, from which on tracking changes costs more than it saves; 0: it never does
+    patience = 0  # turns with this much movement before tracking pauses
+    begins_untracked = False  # of a run from a cold start, in which nearly everything moves at first
+    rows_share = 0.5  # of the edges, from which on an edge update processes all of them
+    tracks_edges = False  # whether changes of edge properties are tracked
     accumulators = KeptAccumulators()
     most: Most = "some"  # blocks of a launch (:class:`Launch`)
     direction: Direction = "pull"
-    width: int | None = None  # features a lane loads at once, at most (:meth:`TeamShape.for_program`)
+    width: int | None = None  # maximum number of features that a lane loads at once (:meth:`TeamShape.for_program`)
     block = 256
     templates: Path
 
@@ -67,7 +67,7 @@ class PlannedEngine(Engine):
 
     # planning ---------------------------------------------------------------------------------------------------------
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
-        """Whether the program can run under this schedule on this graph."""
+        """Return whether the program can run under this schedule on this graph."""
         lowered = separated(products_as_sums(program, masked=True))
         reason = self.refusal(lowered, graph, features)
         if reason:
@@ -86,13 +86,15 @@ class PlannedEngine(Engine):
         return Yes(self.bytes_needed())
 
     def refusal(self, program: Program, graph: Graph, features: int) -> str:
-        """Why not; empty when it can."""
+        """Return why the program cannot run; empty if it can."""
         if graph.num_vertices >= 1 << 31:
             return "vertex ids take 32 bits on a device, and the graph has more vertices"
         return unsupported(program, graph, features, change_driven=self.change_driven, tracks_edges=self.tracks_edges)
 
     def bytes_needed(self) -> int:
-        """Device memory of a run: what kernels take of the graph, the properties, and the engine's own arrays."""
+        """Return the device memory of a run: the graph's arrays in kernels, the properties, and the engine's own
+        arrays.
+        """
         graph, layout = self.graph, self.layout
         needed = self.array_names()
         arc = 8 if self.many_arcs else 4
@@ -104,7 +106,7 @@ class PlannedEngine(Engine):
         return size + sum(count * np.dtype(dtype).itemsize for count, dtype in self.own_arrays().values())
 
     def lower(self, program: Program, graph: Graph, features: int) -> str:
-        """Plan and generate, without a device; the module's source."""
+        """Plan and generate, without a device; return the module's source."""
         watches, multiplied = watched(program), factors(program)
         self.criterion, share = Criterion.of(program), propagated_share(program)
         self.program, self.graph = self.rewritten(separated(products_as_sums(program, masked=True))), graph
@@ -144,7 +146,7 @@ class PlannedEngine(Engine):
         self.measuring = Measuring(measuring[:first], measuring[first:])
 
     def generate(self, program: Program, graph: Graph, features: int, device: Device) -> None:
-        """The source; there need not be a device."""
+        """Return the source; there need not be a device."""
         self.lower(program, graph, features)
 
     def _sides(self) -> list[tuple[int, int]]:
@@ -156,21 +158,21 @@ class PlannedEngine(Engine):
 
     @property
     def kernels(self) -> tuple[CudaKernel, ...]:
-        """The kernels of the plan, each once."""
+        """Return the kernels of the plan, each once."""
         launches = (*self.launches, *self.measuring.launches)
         return tuple({launch.kernel.name: launch.kernel for launch in launches}.values())
 
     def shared_bytes(self, floats: int, block: int) -> int:
-        """Shared memory of a block whose teams need ``floats`` each."""
+        """Return the shared memory of a block whose teams need ``floats`` each."""
         return 0 if self.team.lanes == 1 else 4 * floats * (block // 32) * self.team.teams
 
     def shared_of(self, kernel: CudaKernel) -> int:
-        """Shared memory that a launch of a kernel asks for."""
+        """Return the shared memory that a launch of a kernel requests."""
         return self.shared_bytes(kernel.tile_floats, self.threads) + 4 * kernel.thread_floats * self.threads
 
     # launches and arrays ----------------------------------------------------------------------------------------------
     def range_of(self, over: str, side: int) -> tuple[int, int]:
-        """First and last + 1 of what a launch goes over (:class:`Launch`), where a superstep updates a side."""
+        """Return the range (first, last + 1) of a launch's work (:class:`Launch`) if a superstep updates a side."""
         graph = self.graph
         bounds, others = self.sides[side], self.sides[(side + 1) % len(self.sides)]
         match over:
@@ -191,34 +193,36 @@ class PlannedEngine(Engine):
         return 0, int(over.removeprefix("teams ")) * self.threads // 32 * self.team.teams
 
     def by_side(self, vertices: NDArray[np.unsignedinteger[Any]]) -> list[tuple[int, int]]:
-        """First and last + 1 of every side's among some vertices, ascending: pieces of them."""
+        """Return the range (first, last + 1) of every side's vertices within sorted ``vertices``: pieces of them."""
         return [
             (int(np.searchsorted(vertices, first)), int(np.searchsorted(vertices, last))) for first, last in self.sides
         ]
 
     def is_launched(self, launch: Launch, side: int) -> bool:
-        """Whether a launch has anything to go over where a superstep updates a side: pieces of its own may be none."""
+        """Return whether a launch has work in a superstep that updates a side; the engine's own pieces may be none."""
         return launch.over not in self.pieces or bool(range(*self.pieces[launch.over][side]))
 
     @property
     def twins(self) -> dict[str, str]:
-        """The arrays behind the two buffers that kernels name."""
+        """Return the arrays of the two buffers that kernels name."""
         pairs = [((f"even_{array}", array), (f"odd_{array}", f"next_{array}")) for array in self.flipped]
         return dict(pair for both in pairs for pair in both)
 
     def array_names(self) -> set[str]:
-        """The arrays that kernels take, and those that change places with them."""
+        """Return the arrays that kernels take, and those that swap with them."""
         taken = {self.twins.get(name, name) for kernel in self.kernels for name in kernel.arguments}
         return taken | {name for launch in self.launches for name in launch.swaps if f"next_{name}" in taken}
 
     def own_arrays(self) -> dict[str, tuple[int, type[np.generic]]]:
-        """The arrays beside the graph and the properties, with their lengths and dtypes: rooms, and what change
-        tracking keeps."""
+        """Return the arrays beside the graph and the properties, with their lengths and dtypes.
+
+        They are ``self.rooms`` and the arrays of change tracking.
+        """
         found: dict[str, tuple[int, type[np.generic]]] = {name: (size, np.float32) for name, size in self.rooms.items()}
         return found | tracked_arrays(self.tracking, self.graph, self.layout, self.array_names())
 
     def explain(self) -> str:
-        """The schedule, the mapping, the kernels and the generated source."""
+        """Return the schedule, the mapping, the kernels and the generated source."""
         teams = (
             f", teams of {self.team.lanes} lanes, {self.team.width} features at once, {self.threads} threads a block"
         )
@@ -233,11 +237,13 @@ class PlannedEngine(Engine):
 
     # for subclasses ---------------------------------------------------------------------------------------------------
     def rewritten(self, program: Program) -> Program:
-        """The lowered program as the engine runs it: by default as it is."""
+        """Return the lowered program as the engine runs it; by default unchanged."""
         return program
 
     def resolve(self) -> Any:
-        """Return the schedule with every option filled in; nothing is lowered yet. By default the schedule itself."""
+        """Return the schedule with every option filled in, before anything is lowered. The default is the schedule
+        itself.
+        """
         return self.schedule
 
     def resolved_options(self) -> Mapping[str, Any]:
@@ -246,23 +252,29 @@ class PlannedEngine(Engine):
 
     @abstractmethod
     def groups(self) -> tuple[FoldGroup, ...]:
-        """The stages in kernels."""
+        """Return the stages of each kernel."""
 
     def transform(self) -> dict[str, NDArray[Any]]:
-        """Arrays that the engine makes of the graph once, beside those that kernels know, by name.
+        """Return arrays that the engine computes from the graph once, beside those that kernels know, by name.
 
-        It also sets ``self.pieces``: under the names that launches go over, first and last + 1 for every side.
+        It also sets ``self.pieces``: under the names that launches use, first and last + 1 for every side.
         """
         return {}
 
     @abstractmethod
     def plan(self) -> None:
-        """Add launches (:meth:`add`), to ``self.rooms`` the floats of arrays of the engine's own, and to
-        ``self.blanks`` the arrays that a run begins with full of one number."""
+        """Add launches (:meth:`add`).
+
+        Add to ``self.rooms`` the engine's own arrays with their lengths in floats, and to ``self.blanks`` the arrays
+        that a run begins with filled with one number.
+        """
 
     def plan_measuring(self) -> Measuring:
-        """The launches that measure movement. Counting what moved by more than the tolerance decides the same in the
-        norm *max*, where every vertex is computed anew in every superstep."""
+        """Return the launches that measure movement.
+
+        In the norm *max*, if every vertex is recomputed in every superstep, it is enough to count the vertices that
+        moved by more than the tolerance.
+        """
         criterion = self.criterion
         if criterion is None or not (self.change_driven or criterion.norm == "sum"):
             return Measuring()
@@ -274,7 +286,7 @@ class PlannedEngine(Engine):
         self, kernel: CudaKernel, over: str, lanes: float | None = None, swaps: tuple[str, ...] = (), *,
         most: Most | None = None,
     ) -> None:  # fmt: skip
-        """Add a launch, by default of a team for each vertex, and of ``self.most`` blocks."""
+        """Add a launch, by default with a team for each vertex and of ``self.most`` blocks."""
         lanes = self.team.lanes if lanes is None else lanes
         self.launches.append(Launch(kernel, over, lanes, swaps, most=most or self.most))
 
@@ -284,5 +296,5 @@ class PlannedEngine(Engine):
 
     @property
     def arc(self) -> type[np.generic]:
-        """The dtype of a position among the arcs."""
+        """Return the dtype of a position among the edges."""
         return np.int64 if self.many_arcs else np.uint32

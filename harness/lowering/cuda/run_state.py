@@ -1,4 +1,4 @@
-"""The state of a run on a device, as the host writes it and looks at it: ``struct Run`` of ``run.cuh``."""
+"""The state of a run on a device, as the host writes and reads it: ``struct Run`` of ``run.cuh``."""
 
 from __future__ import annotations
 
@@ -22,20 +22,21 @@ FIELD = {name: place for place, name in enumerate(RUN_FIELDS)}
 
 @dataclass(frozen=True)
 class Look:
-    """A copy of the state that is on its way to the host."""
+    """A copy of the state in transfer to the host."""
 
     host: NDArray[np.int64]
-    arrived: Any  # an event of CuPy's
+    arrived: Any  # a CuPy event
 
     def fields(self) -> dict[str, int]:
-        """All fields; waits for the copy."""
+        """Return all fields; wait for the copy."""
         self.arrived.synchronize()
         return dict(zip(RUN_FIELDS, map(int, self.host), strict=False))
 
 
 class RunState:
-    """``array`` on the present device, int64: the fields in the order of ``RUN_FIELDS``, and behind them the arcs that
-    leave the active sources of every edge stage, ``[MOST_GROUPS, 2]``."""
+    """``array`` on the current device, int64: the fields in the order of ``RUN_FIELDS``, then the number of edges that
+    leave the active sources of every edge stage, ``[MOST_GROUPS, 2]``.
+    """
 
     def __init__(self) -> None:
         import cupy
@@ -51,16 +52,16 @@ class RunState:
         self.array.set(values)
 
     def note(self, **fields: int) -> None:
-        """Set fields in the order of the present stream."""
+        """Set fields in the order of the current stream."""
         for name, value in fields.items():
             self.array[FIELD[name]] = value
 
     def fields(self) -> dict[str, int]:
-        """All fields, once what was queued on the present stream is done."""
+        """Return all fields after the work queued on the current stream."""
         return dict(zip(RUN_FIELDS, map(int, self.array.get()), strict=False))
 
     def look(self) -> Look:
-        """Queue a copy to the host on the present stream."""
+        """Queue a copy to the host on the current stream."""
         import cupy
 
         pinned = cupy.cuda.alloc_pinned_memory(self.array.nbytes)

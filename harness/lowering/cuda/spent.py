@@ -1,4 +1,4 @@
-"""Matrices that may be overwritten, as nothing reads them again."""
+"""Matrices that may be overwritten, because nothing reads them again."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from harness.lowering.cuda.elements import INLINE
 
 
 def spent(values: Sequence[Expression]) -> frozenset[tuple[str, str]]:
-    """Space and name of the properties that values read at a vertex, of which each is read by one expression alone,
-    element by element, which one system of equations alone has as its matrix."""
+    """Return space and name of the properties, read at a vertex, whose last use is one system of equations.
+
+    Each is read by a single expression, elementwise, and only as part of the matrix of that system.
+    """
     nodes = {node.key: node for node in walk(*values)}
     readers: dict[str, list[Expression]] = {key: [] for key in nodes}
     for node in nodes.values():

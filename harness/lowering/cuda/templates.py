@@ -1,4 +1,4 @@
-"""Templates of kernels: bodies in which lines like ``@visit`` stand where generated statements go."""
+"""Templates of kernels: bodies in which lines like ``@visit`` are replaced by generated statements."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ PLACEHOLDER = re.compile(r"^(\s*)@(\w+)$")
 
 
 def blocks_of(template: str, hoisted: Sequence[str]) -> dict[str, Block]:
-    """The blocks of a template by name, in each other as their indentation says; what ``fetch`` declares is members of
-    a struct, which ``visit`` reads."""
+    """Return the blocks of a template by name, nested by indentation.
+
+    Declarations in ``fetch`` are members of a struct, which ``visit`` reads.
+    """
     found: list[tuple[int, Block]] = []
     for line in template.splitlines():
         match = PLACEHOLDER.match(line)
@@ -28,7 +30,7 @@ def blocks_of(template: str, hoisted: Sequence[str]) -> dict[str, Block]:
 
 
 def filled(template: str, blocks: Mapping[str, Block]) -> str:
-    """A template with the statements of its blocks; a placeholder without any is left out."""
+    """Return a template with the statements of its blocks; a placeholder without statements is removed."""
     lines = []
     for line in template.strip("\n").splitlines():
         match = PLACEHOLDER.match(line)

@@ -1,7 +1,7 @@
-"""Engines on a CUDA device to which properties are opaque: a thread walks all features of a vertex or an edge.
+"""CUDA engines that treat properties as opaque: a thread walks all features of a vertex or an edge.
 
-Here is what they share, as they are no matter of traversal: vertex steps, updates of edges, reductions over the graph,
-blank accumulators. How they go over edges to reduce is each engine's own.
+This module has what they share independently of the traversal: vertex steps, updates of edges, reductions over the
+graph, clearing of accumulators. Each engine defines how it reduces over edges.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from harness.lowering.cuda.walks import THREADS, Mapped
 from harness.lowering.cuda.write_back import cuda_write_back
 from harness.lowering.tracking import composed_writes
 
-PARTS = 1024  # blocks of a reduction over the graph, about eight for each multiprocessor; one joins what they found
-MOST_HELD = 12  # floats of vertices read ahead by a thread: with 32 registers each, a multiprocessor is full of threads
+PARTS = 1024  # blocks of a reduction over the graph, about eight for each multiprocessor; one combines their results
+MOST_HELD = 12  # floats of vertices read ahead by a thread: 32 registers per thread fully occupy a multiprocessor
 
 VERTICES = """
     @kernel
@@ -33,8 +33,8 @@ VERTICES = """
         @visit
     }
 """
-# A thread has the reads of several vertices under way, which stores to arrays that are read as well would keep apart.
-# Positions of 64 bits cannot wrap round, so that the vertices of a thread are a constant apart in every array.
+# A thread has the reads of several vertices in flight, which stores to arrays that are also read would separate.
+# Positions of 64 bits cannot wrap, so the vertices of a thread are a constant distance apart in every array.
 VERTICES_AHEAD = """
     @kernel
     for (size_t at = first + thread_of_pieces({ahead}); at < last; at += {ahead} * size_t(threads_of_grid())) {{
@@ -82,24 +82,24 @@ JOINED = """
 
 
 class ThreadEngine(CudaEngine):
-    """Every stage in a kernel of its own; a subclass says in :meth:`plan_reduction` how edges are gone over."""
+    """Run every stage in a kernel of its own; a subclass defines in :meth:`plan_reduction` how edges are traversed."""
 
     feature_aware = False
-    scratch: Scratch = "global"  # where what a vertex computes on the way lies, from one of its steps to the next
-    most_ahead = 4  # vertices that a thread reads before it takes the steps of any
+    scratch: Scratch = "global"  # where a vertex's intermediate values are stored between its steps
+    most_ahead = 4  # vertices that a thread reads before it runs the steps of any
 
     def groups(self) -> tuple[FoldGroup, ...]:
-        """Every stage in a kernel of its own."""
+        """Return every stage as a group of its own."""
         return unfolded(self.program)
 
     def own_arrays(self) -> dict[str, tuple[int, type[np.generic]]]:
-        """With the counts of the blocks that have come to the end of a reduction over the graph."""
+        """Return the arrays, with the counts of the blocks that have finished a reduction over the graph."""
         tickets = [name for name in self.array_names() if name.startswith("ticket_")]
         counts: dict[str, tuple[int, type[np.generic]]] = dict.fromkeys(sorted(tickets), (1, np.uint32))
         return super().own_arrays() | counts
 
     def plan(self) -> None:
-        """The launches of the stages, one after another."""
+        """Add the launches of the stages, in order."""
         for group in self.tracking.groups:
             stage = group.stages[0]
             if isinstance(stage, GraphReduce):
@@ -112,7 +112,7 @@ class ThreadEngine(CudaEngine):
                 self.plan_vertices(group)
 
     def mappings(self) -> Sequence[Mapped]:
-        """Those of the templates here; an engine adds those of its own."""
+        """Return the mappings of the templates here; an engine adds its own."""
         return THREADS
 
     @abstractmethod
@@ -122,7 +122,7 @@ class ThreadEngine(CudaEngine):
     def builder(
         self, name: str, template: str, signature: Sequence[tuple[str, str]] = (("first", "Id"), ("last", "Id"))
     ) -> CudaKernelBuilder:
-        """A builder for a kernel whose threads walk the features."""
+        """Return a builder for a kernel whose threads walk the features."""
         return CudaKernelBuilder(
             name,
             self.program,
@@ -137,7 +137,7 @@ class ThreadEngine(CudaEngine):
 
     # vertices ---------------------------------------------------------------------------------------------------------
     def plan_vertices(self, group: FoldGroup) -> None:
-        """All vertices take the steps of a group; counts those that moved."""
+        """Add the vertex steps of a group, run at all vertices; the vertices that moved are counted."""
         self.add_vertices(self.vertices_builder(group), group)
 
     def add_vertices(self, builder: CudaKernelBuilder, group: FoldGroup) -> None:
@@ -145,8 +145,10 @@ class ThreadEngine(CudaEngine):
         self.launches.append(Launch(builder.finish(), "vertices", 1 / self.ahead(group)))
 
     def vertices_builder(self, group: FoldGroup, *, changed: str = "") -> CudaKernelBuilder:
-        """The kernel of a group of vertex steps, to be finished: what they do to vertex ``v`` is in block ``visit``.
-        ``changed``: see :func:`cuda_write_back`."""
+        """Return the unfinished kernel of a group of vertex steps; the steps at vertex ``v`` are in block ``visit``.
+
+        ``changed``: see :func:`cuda_write_back`.
+        """
         builder = self.builder(self.tracking.name(group), over_vertices(self.ahead(group)))
         builder.bind("v", builder.read_in("visit"), "v")
         for step in group.vertex_steps:
@@ -155,33 +157,36 @@ class ThreadEngine(CudaEngine):
         return builder
 
     def ahead(self, group: FoldGroup) -> int:
-        """Of how many vertices a thread reads what a group of vertex steps reads or replaces, before it takes the
-        steps of any."""
+        """Return for how many vertices a thread reads ahead what a group of vertex steps reads or replaces."""
         writes = composed_writes(self.program, group, self.tracking.live(group.stages))
         return self.ahead_of_values([value for _, value in writes], [name for name, _ in writes])
 
     def ahead_of_values(self, values: Sequence[Expression], names: Iterable[str] = ()) -> int:
-        """Of how many vertices it reads what some values need, and properties ``names``, before it computes them for
-        any; one where they need a matrix."""
+        """Return for how many vertices a thread reads ahead what some values need, and properties ``names``.
+
+        It is one if the values need a matrix.
+        """
         if any(len(node.shape) == 2 for node in walk(*values)):
             return 1
         return self.ahead_of({name for value in values for space, name in reads(value) if space == "v"} | set(names))
 
     def ahead_of(self, names: Iterable[str]) -> int:
-        """Of how many vertices it reads some properties ahead: as many as fit registers."""
+        """Return for how many vertices a thread reads some properties ahead: as many as fit in registers."""
         floats = sum(math.prod(self.layout.dims(self.program.properties[name].shape)) for name in names)
         return next((n for n in (4, 2) if n <= self.most_ahead and n * floats <= MOST_HELD), 1)
 
     def clear_kernel(self, stage: EdgeReduce, *, array: str = "vertex", unless: str = "run->over()") -> CudaKernel:
-        """Set an accumulator in memory to the reducer's identity. ``array``: the kind of array that it is in;
-        ``unless``: when not to."""
+        """Return the kernel that sets an accumulator in memory to the reducer's identity.
+
+        ``array``: the kind of array that holds it; ``unless``: the condition under which the kernel does nothing.
+        """
         builder = self.builder(f"clear_{array}_{stage.into}" if array != "vertex" else f"clear_{stage.into}", VERTICES)
         builder.blank(f"{array}_{stage.into}", "v", stage.message, stage.reducer, "visit")
         return builder.finish(unless=unless)
 
     # edges ------------------------------------------------------------------------------------------------------------
     def plan_update(self, stage: EdgeUpdate) -> None:
-        """New values of an edge property, an edge a thread, into the buffer that nobody reads."""
+        """Add the new values of an edge property, one edge per thread, written to the buffer that nothing reads."""
         order, side, row, other = ("csc", "in", "v", "u") if self.direction == "pull" else ("csr", "out", "u", "v")
         signature = [("first", "Arc"), ("last", "Arc"), (f"{side}_rows", "ids"), (f"{side}_neighbours", "ids")]
         builder = self.builder(stage.name, EDGES.format(row=row, other=other, side=side), signature)
@@ -202,9 +207,9 @@ class ThreadEngine(CudaEngine):
 
     # the graph --------------------------------------------------------------------------------------------------------
     def plan_graph(self, stage: GraphReduce) -> None:
-        """A value for every block; the last block that has one makes one of them all.
+        """Add a reduction to one value per block; the last block to finish combines them.
 
-        Each reduction has a ticket of its own: two of them in one kernel are not kept apart by a barrier.
+        Each reduction has a ticket of its own: no barrier separates two of them in one kernel.
         """
         self.rooms[f"partial_{stage.into}"] = PARTS * self.layout.stride(stage.value.shape)
         loop, ticket = over_vertices(self.ahead_of_values([stage.value])), f"ticket_{stage.into}"
@@ -229,7 +234,9 @@ class ThreadEngine(CudaEngine):
         self, builder: CudaKernelBuilder, blocks: tuple[str, str, str], node: Expression, shaped: Expression,
         reducer: Reducer,
     ) -> Value:  # fmt: skip
-        """What all threads of a block have together: cleared, reduced and combined in three blocks of the template."""
+        """Return the joint accumulator of all threads of a block: cleared, reduced and combined in three template
+        blocks.
+        """
         first, each, after = blocks
         total = builder.accumulator(f"reduced_{each}", shaped, reducer, first)
         builder.accumulate(total, node, reducer, each)
@@ -238,7 +245,7 @@ class ThreadEngine(CudaEngine):
 
 
 def over_vertices(ahead: int) -> str:
-    """The template of a loop over vertices, of which a thread reads ``ahead`` before it visits any."""
+    """Return the template of a loop over vertices, of which a thread reads ``ahead`` before it visits any."""
     return VERTICES if ahead == 1 else VERTICES_AHEAD.format(ahead=ahead)
 
 
@@ -247,7 +254,7 @@ def combine_threads(
 ) -> None:
     """Combine the accumulators of several threads, feature by feature, with a function of ``threads.cuh``.
 
-    ``total``: the accumulator, shaped like ``shaped``, by the same name in every thread.
+    ``total``: the accumulator, shaped like ``shaped``, with the same name in every thread.
     """
     call, at = f"{function}<{OPERATION[reducer]}>", builder.blocks[block]
     if total.kind == "scalar":

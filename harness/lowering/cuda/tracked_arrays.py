@@ -1,4 +1,4 @@
-"""The arrays that change tracking keeps on a device beside the properties: flags, and what was sent."""
+"""The arrays that change tracking keeps on a device beside the properties: flags, and sent values."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 def tracked_arrays(
     tracking: Tracking, graph: Graph, layout: DeviceLayout, needed: Collection[str]
 ) -> dict[str, tuple[int, type[np.generic]]]:
-    """Lengths and dtypes by name, of those that kernels take (``needed``): flags of vertices and of edges, counts of
-    how often buffers changed places, and the values that each group was last sent."""
+    """Return lengths and dtypes by name of the arrays that kernels take (``needed``).
+
+    They are flags of vertices and of edges, counts of how often buffers swapped, and the values last sent to each
+    group.
+    """
     found: dict[str, tuple[int, type[np.generic]]] = {}
     for name in sorted(needed):
         match name.partition("_")[0]:

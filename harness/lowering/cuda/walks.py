@@ -1,8 +1,8 @@
-"""How a traversal spreads its work over warps, declared beside the traversal itself.
+"""The distribution of a traversal's work over warps, declared beside the traversal itself.
 
-An engine gives a :class:`Mapping` for every traversal it has: the lines of CUDA C++ that it describes, and a function
-that goes through the steps of some of its warps. Where a kernel, or a header, no longer has these lines, the
-description is out of date and refused. What the generated statements in a step read and write is known already
+An engine gives a :class:`Mapping` for every traversal: the lines of CUDA C++ that it describes, and a function that
+enumerates the steps of some of its warps. If a kernel, or a header, no longer has these lines, the description is
+outdated and refused. What the generated statements in a step read and write is already known
 (:mod:`harness.lowering.cuda.accesses`).
 """
 
@@ -30,7 +30,7 @@ FLAGS = re.compile(r"\b((?:dirty|active|fresh)_\w+)\[\w+\]")
 
 
 class MappingError(RuntimeError):
-    """What is declared does not fit a kernel: it describes lines that are there no more."""
+    """A declaration does not fit a kernel: it describes lines that no longer exist."""
 
 
 class UndeclaredMapping(MappingError):
@@ -39,11 +39,11 @@ class UndeclaredMapping(MappingError):
 
 @dataclass
 class Work:
-    """What a launch goes over: vertices, arcs or pieces ``first`` .. ``last`` - 1, by ``blocks`` of ``block`` threads.
+    """The work of a launch: vertices, edges or pieces ``first`` .. ``last`` - 1, by ``blocks`` of ``block`` threads.
 
-    ``busy_blocks``: those with anything to do, known when the walk is done. ``captured``: what the declared lines'
-    ``{names}`` stand for in this kernel. ``tables``: the engine's own arrays of the graph. ``arc``:
-    bytes of a position among the arcs. ``most``: arcs to look at, at most, roughly.
+    ``busy_blocks``: those with anything to do, known when the walk is done. ``captured``: the values of ``{names}`` in
+    the declared lines for this kernel. ``tables``: the engine's own arrays of the graph. ``arc``: bytes of a position
+    among the edges. ``most``: approximate maximum number of edges to sample.
     """
 
     kernel: CudaKernel
@@ -63,16 +63,18 @@ class Work:
 
     @property
     def team_number(self) -> NDArray[np.int64]:
-        """Of every lane; ``team.teams`` or more for left-over ones."""
+        """Return the number of every lane's team; ``team.teams`` or more for left-over lanes."""
         return LANE // self.team.lanes
 
     def number(self, name: str) -> int:
-        """A captured number."""
+        """Return a captured number."""
         return int(self.captured[name])
 
     def picked(self, work: NDArray[np.int64]) -> Lanes:
-        """Some of the ``len(work)`` warps (or blocks), those with much ``work`` the rather, weighted so that sums over
-        them estimate sums over all; all of them where the work is little."""
+        """Sample the ``len(work)`` warps (or blocks), those with much ``work`` more often.
+
+        Samples are weighted so that sums over them estimate sums over all. All are returned if the work is little.
+        """
         ends = np.cumsum(np.maximum(work, 1))
         total = int(ends[-1]) if len(ends) else 0
         most = len(work) if total <= self.most else max(1, self.most * len(work) // total)
@@ -86,23 +88,23 @@ class Work:
         return warps(units, weights)
 
     def uniform(self, units: int) -> Lanes:
-        """Some of so many warps with a step each."""
+        """Sample ``units`` warps with a step each."""
         self.busy_blocks = -(-units // (self.block // WARP))
         return self.picked(np.full(units, WARP))
 
     def everyone(self) -> Lanes:
-        """A step for each warp of the grid."""
+        """Return a step for each warp of the grid."""
         return warps(np.zeros(1, np.int64), np.array([self.blocks * self.block / WARP]))
 
     def one_of_each_block(self) -> Lanes:
-        """A step of one thread for each block that has anything to do."""
+        """Return a step of one thread for each block that has anything to do."""
         lanes = warps(np.zeros(1, np.int64), np.array([min(self.blocks, self.busy_blocks)]))
         return lanes.where(LANE == 0)
 
     def flags(self, index: str) -> tuple[Load, ...]:
-        """The flags of vertices that the kernel's test for wanted ones looks at."""
+        """Return the loads of the vertex flags that the kernel's test for wanted vertices reads."""
         tests = re.findall(r"\[&\]\(Id \w\) \{ return ([^;]*); \}", self.kernel.source)
-        # a superstep over everything does not look further
+        # a superstep over everything ends the test there
         names = {name for test in tests if not test.startswith("dense") for name in FLAGS.findall(test)}
         return tuple(Load(name, index, 1) for name in sorted(names))
 
@@ -112,15 +114,16 @@ Walk = Callable[[Work], Iterator[Step]]
 
 @dataclass(frozen=True)
 class Mapped:
-    """A declared mapping. ``kernel``: lines that a kernel has which it describes, ``headers``: that the headers have;
-    in both ``{name}`` stands for anything without commas and brackets."""
+    """A declared mapping. ``kernel``: lines of the kernel that it describes, ``headers``: lines of the headers; in both
+    ``{name}`` stands for any text without commas and brackets.
+    """
 
     walk: Walk
     kernel: tuple[str, ...]
     headers: tuple[str, ...] = ()
 
     def describes(self, source: str) -> dict[str, str] | None:
-        """What the names in ``kernel`` stand for, where a kernel's source has all those lines in this order."""
+        """Return the values of the names in ``kernel`` if a kernel's source has all those lines in this order."""
         found: dict[str, str] = {}
         at = 0
         for line in self.kernel:
@@ -132,13 +135,15 @@ class Mapped:
         return found
 
     def outdated(self, headers: str) -> str:
-        """The first line that it describes and the headers do not have; empty where there is none."""
+        """Return the first described line that the headers do not have; empty if there is none."""
         return next((line for line in self.headers if _pattern(line).search(headers) is None), "")
 
 
 def mapping_of(kernel: CudaKernel, declared: Sequence[Mapped], headers: str) -> tuple[Mapped, dict[str, str]]:
-    """The mapping of a kernel, with what it captures. Raises UndeclaredMapping where none
-    is, MappingError where it is out of date."""
+    """Return the mapping of a kernel, with its captured values.
+
+    Raises UndeclaredMapping if there is none, MappingError if it is outdated.
+    """
     for mapped in declared:
         captured = mapped.describes(kernel.source)
         if captured is None:
@@ -163,25 +168,28 @@ def _pattern(line: str) -> re.Pattern[str]:
 
 
 def arc_range(offsets: NDArray[np.int64], lanes: Lanes, vertex: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The first arc of the vertex that every lane has, and the one behind its last."""
+    """Return the first edge of the vertex that every lane has, and the position after its last edge."""
     at = np.where(lanes.active, lanes[vertex], 0)
     return offsets[at], offsets[at + 1]
 
 
 def rows_of(offsets: NDArray[np.int64], arcs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The vertex whose row each arc is in."""
+    """Return the vertex whose row contains each edge."""
     return np.searchsorted(offsets, arcs, side="right") - 1
 
 
 def neighbours_of(neighbours: NDArray[Any], lanes: Lanes, arc: str = "e") -> NDArray[np.int64]:
-    """The neighbour along the arc that every lane has."""
+    """Return the neighbour along the edge that every lane has."""
     return neighbours[np.where(lanes.active, lanes[arc], 0)].astype(np.int64)
 
 
-# A thread for a vertex or an arc (thread_engine.py) -------------------------------------------------------------------
+# A thread for a vertex or an edge (thread_engine.py) ------------------------------------------------------------------
 def thread_per_vertex(work: Work) -> Iterator[Step]:
-    """``for (v = first + thread; v < last; v += threads)``: consecutive lanes have consecutive vertices, also where a
-    thread reads several of these ahead, as they are a block's threads apart."""
+    """Yield the steps of ``for (v = first + thread; v < last; v += threads)``.
+
+    Consecutive lanes have consecutive vertices, even if a thread reads several of these ahead, because these are a
+    block's threads apart.
+    """
     lanes = work.uniform(-(-(work.last - work.first) // WARP))
     work.busy_blocks = -(-work.busy_blocks // int(work.captured.get("ahead", 1)))
     v = work.first + WARP * lanes["unit"] + LANE
@@ -190,7 +198,7 @@ def thread_per_vertex(work: Work) -> Iterator[Step]:
 
 
 def thread_per_arc(work: Work) -> Iterator[Step]:
-    """``for (e = first + thread; e < last; e += threads)``, with the vertices at both ends."""
+    """Yield the steps of ``for (e = first + thread; e < last; e += threads)``, with the vertices at both ends."""
     inwards = work.captured["side"] == "in"
     adjacency = work.graph.csc if inwards else work.graph.csr
     lanes = work.uniform(-(-(work.last - work.first) // WARP))
@@ -205,8 +213,10 @@ def thread_per_arc(work: Work) -> Iterator[Step]:
 
 
 def with_looked_up(work: Work, lanes: Lanes) -> Lanes:
-    """With the positions that the kernel looks up for edge ``e``, there or before: of its reverse arc, and among the
-    in-edges."""
+    """Add the positions that the kernel looks up for edge ``e``, in this step or before.
+
+    They are the positions of its reverse edge and of ``e`` among the in-edges.
+    """
     at = np.where(lanes.active, lanes["e"], 0)
     if "reverse" in work.kernel.arguments:
         back = work.graph.in_edge_ids[at]
@@ -217,7 +227,7 @@ def with_looked_up(work: Work, lanes: Lanes) -> Lanes:
 
 
 def look_ups(work: Work) -> tuple[Load, ...]:
-    """The loads of these positions, where the kernel makes them."""
+    """Return the loads of these positions, where the kernel makes them."""
     read = {access.index for access in work.kernel.accesses}
     return tuple(Load(table, "e") for table in ("reverse", "places") if f"{table}[e]" in read)
 

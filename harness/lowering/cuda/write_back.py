@@ -1,7 +1,7 @@
-"""Noting in a kernel what the rules of change tracking (``harness.lowering.tracking``) ask for.
+"""Record changes in a kernel, as the rules of change tracking (``harness.lowering.tracking``) require.
 
-Flags of vertices are bytes: ``dirty_<group>`` (to be computed again) and ``active_<group>`` (to be propagated). Many
-threads may set one at once, as they all write the same, and none of that is atomic.
+Flags of vertices are bytes: ``dirty_<group>`` (to be recomputed) and ``active_<group>`` (to be propagated). Many
+threads may set one at the same time, because all write the same value; this needs no atomic operations.
 """
 
 from __future__ import annotations
@@ -26,12 +26,11 @@ def cuda_write_back(
     prefix_of: Mapping[str, str] | None = None,
     changed: str = "",
 ) -> None:
-    """Store what the vertex steps of ``group`` write to vertex ``v`` in ``block``, and note what that changes.
+    """Store what the vertex steps of ``group`` write to vertex ``v`` in ``block``, and record what that changes.
 
     ``reduced``: what the group has reduced, if others read it. ``prefix_of``: properties that are written to another
-    array, ``prefix + name``, as others still read the old one. ``changed``: a bool variable to declare, whether
-    anything is another than it was; where nothing is, nothing is stored.
-    Counts the vertices that moved into ``run->moved``.
+    array, ``prefix + name``, because others still read the old one. ``changed``: a bool variable to declare, whether
+    any value changed; if none did, nothing is stored. Vertices that moved are counted in ``run->moved``.
     """
     writes = [*reduced, *composed_writes(tracking.program, group, tracking.live(group.stages))]
     builder.mapping.spent = spent([value for _, value in writes])
@@ -87,9 +86,9 @@ def make_active(
     *,
     counts: bool = True,
 ) -> None:
-    """Where ``far`` holds, vertex ``v`` is active for ``reader``, and ``counts`` as a source that moved.
+    """If ``far`` holds, make vertex ``v`` active for ``reader`` and, with ``counts``, count it as a source that moved.
 
-    What an edge update has to do is counted when all its rows that are dirty are known.
+    The work of an edge update is counted when all its dirty rows are known.
     """
     active = builder.argument(f"active_{tracking.name(reader)}", "flag")
     at = builder.blocks[block]
@@ -105,8 +104,11 @@ def make_active(
 
 
 def frontier(builder: CudaKernelBuilder, tracking: Tracking, group: FoldGroup, reader: FoldGroup) -> str:
-    """A counter of the arcs that ``reader`` has to follow: in this superstep, where it runs after ``group``, or in the
-    next one (so also where sides alternate, and who moves is of the other side)."""
+    """Return a counter of the edges that ``reader`` has to follow.
+
+    It counts for this superstep if ``reader`` runs after ``group``, else for the next one (also if sides alternate and
+    the moving vertex is on the other side).
+    """
     order = tracking.groups.index
     same = order(group) < order(reader) and not tracking.program.control.alternate
     number, later = tracking.propagating().index(reader), "" if same else " + 1"
