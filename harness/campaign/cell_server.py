@@ -1,6 +1,6 @@
 """Fork cells from a process that has imported the harness: ``python -m harness.campaign.cell_server PARENT SOCKET``.
 
-Starting an interpreter and importing what a cell needs takes 1.4 to 2.2 s, forking a process that has done so takes
+Starting an interpreter and importing what a cell needs takes 1.4 to 2.2 s; forking a process that has done so takes
 10 ms. The server imports the harness, its libraries and its own plugins. It imports no plugin of another
 distribution and creates no CUDA context, so that a cell's process starts without either.
 
@@ -33,7 +33,7 @@ from harness.campaign import supervisor
 
 MOST_BYTES = 1 << 20  # of a message
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-# What cells import as they go, in the order in which they do.
+# Modules that cells import, in the order in which they import them.
 _MODULES = (
     "harness.campaign.child", "harness.campaign.problem", "harness.campaign.measurement",
     "harness.campaign.accuracy", "harness.campaign.transitions", "harness.campaign.judgement",
@@ -43,13 +43,13 @@ _FOR_ENGINES = "harness.api"  # exports lazily
 
 
 def main(arguments: list[str]) -> None:
-    """Serve until the parent is gone; returns in processes that are to be a cell's, once its module has run."""
+    """Serve until the parent ends; return in processes that became a cell's, once its module has run."""
     parent, connection = int(arguments[0]), socket.socket(fileno=int(arguments[1]))
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)  # adopts what a supervisor that was killed has left
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)  # adopts the descendants of a killed supervisor
     if os.getppid() != parent:
-        os._exit(1)  # the parent died before it could have been noticed
+        os._exit(1)  # the parent died before the death signal was set
     server, folder, environment = os.getpid(), os.getcwd(), dict(os.environ)
     preload()
     module, *rest = _serve(connection)
@@ -60,7 +60,7 @@ def main(arguments: list[str]) -> None:
 
 
 def preload() -> None:
-    """Import what every cell needs; a module that cannot be imported is left to the cell, which reports it."""
+    """Import what every cell needs; a cell itself reports a module that cannot be imported."""
     from harness.plugins import load_own_plugins
 
     for name in _MODULES:
@@ -72,7 +72,7 @@ def preload() -> None:
         with contextlib.suppress(ImportError):
             getattr(interface, name)
     gc.collect()
-    gc.freeze()  # a collection in a cell would write to, and so copy, the pages of all these objects
+    gc.freeze()  # a collection in a cell would write to the pages of all these objects, and so copy them
 
 
 def _serve(connection: socket.socket) -> list[str]:
@@ -104,14 +104,14 @@ def _fork() -> int:
 
 
 def _become(output: int) -> None:
-    """Take over what ``subprocess.Popen`` would set: session, input and output."""
+    """Set what ``subprocess.Popen`` would set: session, input and output."""
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDONLY)
     for descriptor, number in ((nothing, 0), (output, 1), (output, 2)):
         os.dup2(descriptor, number)
     for descriptor in (nothing, output):
         os.close(descriptor)
-    importlib.invalidate_caches()  # modules may have been written since
+    importlib.invalidate_caches()  # modules may have been written since the preload
     if "numpy.random" in sys.modules:
         sys.modules["numpy"].random.seed()  # else every cell would draw the same numbers
 
@@ -130,7 +130,7 @@ def _reaped(child: int) -> int:
 
 
 def _end_everything() -> NoReturn:
-    """End: the parent has closed the socket."""
+    """End the server: the parent has closed the socket."""
     for process in supervisor.descendants():
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)

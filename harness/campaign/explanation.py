@@ -1,4 +1,4 @@
-"""``onyx-harness explain engine=... algorithm=... graph=...``: what would be done with a cell, without running it."""
+"""``onyx-harness explain engine=... algorithm=... graph=...``: describe the execution of a cell without running it."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from harness.plugins import load_plugins
 
 
 def explanation(overrides: Sequence[str]) -> str:
-    """The program of one cell, its analysis, the schedule, the fast paths missed and why, and the generated source.
+    """Return the program of one cell, its analysis, the schedule, missed fast paths and why, and the generated source.
 
-    The engine generates what would run, for a GPU also where there is none, and nothing is run; an engine that cannot
-    run the program says why. Raises what a sweep of this cell would call invalid_input, and CampaignError for several
-    cells, CacheError where the cache cannot be written.
+    The engine generates the code that would run, for a GPU even if there is none, and nothing is run. An engine that
+    cannot run the program reports why. Raises what a sweep of this cell would record as invalid_input, CampaignError
+    for several cells, and CacheError if the cache cannot be written.
     """
     from harness.language.explain import explain_program
 
@@ -54,7 +54,7 @@ def explanation(overrides: Sequence[str]) -> str:
 
 
 def _told(spec: EngineSpec, cell: Cell, problem: Problem) -> str:
-    """Return what the engine says of the schedule that runs, or why none does. Raises MalformedAnswer."""
+    """Return the engine's description of the schedule that runs, or why none does. Raises MalformedAnswer."""
     schedule, changed = cell.schedule, ""
     with closing(_engine(spec, schedule)) as engine:
         answer = engine.supports(problem.program, problem.graph, problem.features, cell.device)

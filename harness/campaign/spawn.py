@@ -18,7 +18,7 @@ from typing import Any
 from harness.campaign.cell_server import MOST_BYTES
 from harness.campaign.errors import CampaignError
 
-MARK_VARIABLE = "ONYX_HARNESS_PROCESS"  # inherited by all that a server and its supervisors start
+MARK_VARIABLE = "ONYX_HARNESS_PROCESS"  # inherited by all processes that a server and its supervisors start
 _SERVER = "harness.campaign.cell_server"
 _local = threading.local()  # a server dies with the thread that started it
 
@@ -34,7 +34,7 @@ class Server:
             os.set_inheritable(served.fileno(), True)
             arguments = ["-P", "-X", "faulthandler", "-m", _SERVER, str(os.getpid()), str(served.fileno())]
             marked = {**self.environment, MARK_VARIABLE: self.mark}
-            # A session of its own: what is sent to the group of a sweep, as by Ctrl-C, does not reach it.
+            # A session of its own: signals to the group of a sweep, as by Ctrl-C, do not reach it.
             self.process = os.posix_spawn(
                 sys.executable, [sys.executable, *arguments], marked, setsid=True,
                 file_actions=[(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(2)],
@@ -43,17 +43,17 @@ class Server:
     def serves(self, environment: Mapping[str, str], folder: Path) -> bool:
         """Return whether processes of that environment and folder can come from this server.
 
-        Libraries read variables when they are loaded, so all have to agree. The server of a process that was forked
-        belongs to the other half.
+        Libraries read environment variables when they are loaded, so all variables must agree. After a fork, the server
+        belongs only to the process that started it.
         """
         return (self.environment, self.folder, self._owner) == (environment, folder, os.getpid())
 
     def run(self, module: str, arguments: Sequence[str], output: int) -> int:
-        """Fork a supervisor that runs a module, its output in a descriptor; return its process number."""
+        """Fork a supervisor that runs a module, with its output in a descriptor; return its process number."""
         return int(self._answer({"run": [module, *arguments]}, [output])["process"])
 
     def end(self) -> int:
-        """Return the wait status of the supervisor, which has ended; nothing that it started is left."""
+        """Return the wait status of the supervisor, which has ended; none of its descendants is left."""
         return int(self._answer({"end": True})["status"])
 
     def close(self) -> None:
@@ -99,7 +99,7 @@ class Spawned:
     def status(self) -> int:
         """Reap it; return its exit status, or the negative number of the signal that killed it.
 
-        Whoever kills the server kills the supervisor with it; its status is then that of SIGKILL.
+        Killing the server also kills the supervisor, whose status is then that of SIGKILL.
         """
         os.close(self._handle)
         try:

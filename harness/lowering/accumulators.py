@@ -1,8 +1,8 @@
-"""Accumulators apart from what other stages see: reductions into a property of their own where that matters.
+"""Separate accumulators from what other stages read: such reductions go into a property of their own.
 
-Kernels reduce edge by edge, and change tracking keeps accumulators from superstep to superstep. So a property that is
-reduced into must not be read by the message that makes it, nor overwritten by another stage; and a property that is
-read through edges must be written by a vertex step, which notes what moved.
+Kernels reduce edge by edge, and change tracking keeps accumulators from superstep to superstep. Therefore a property
+that is reduced into must not be read by the message that it reduces, nor overwritten by another stage. A property that
+is read through edges must be written by a vertex step, which records what moved.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from harness.language.program import EdgeReduce, Program, Property, Stage, Verte
 
 
 def separated(program: Program) -> Program:
-    """The program in which every reduction that needs it goes into a temporary that a vertex step copies, after the
-    reductions that follow it.
+    """Return the program in which every reduction that needs it goes into a temporary.
 
-    That is where its message reads the property (of the superstep before), where another stage writes the property too,
-    and where edge or whole-graph stages read it. The same program where there is no such reduction.
+    A vertex step copies the temporary, after the reductions that follow. A reduction needs it if its message reads the
+    property (of the previous superstep), if another stage also writes the property, or if edge or whole-graph stages
+    read it. The same program is returned if there is no such reduction.
     """
     properties = dict(program.properties)
     names = {stage.name for stage in program.stages}
@@ -28,7 +28,7 @@ def separated(program: Program) -> Program:
     for stage in program.stages:
         made = {name for copy in copies for name in copy.writes}
         if not isinstance(stage, EdgeReduce) or made & {name for _, name in reads(stage)}:
-            stages += copies  # no sooner: reductions in a row fold
+            stages += copies  # not earlier: consecutive reductions are folded
             copies = []
         if not isinstance(stage, EdgeReduce) or not _needs_own(program, stage):
             stages.append(stage)
@@ -56,7 +56,7 @@ def _needs_own(program: Program, stage: EdgeReduce) -> bool:
 
 
 def unused(name: str, taken: Container[str]) -> str:
-    """A name like ``name`` that is not taken."""
+    """Return a name like ``name`` that is not taken."""
     while name in taken:
         name += "_"
     return name

@@ -1,7 +1,7 @@
-"""Edges by their sources, wherever their values lie.
+"""Edges in order of their sources, in any storage order of their values.
 
-Where all arcs pair, rows of CSR and CSC list the same vertices: the j-th out-arc of the one is the reverse of the j-th
-in-arc of the other.
+If all edges pair, rows of CSR and CSC list the same vertices: the j-th out-edge in a CSR row is the reverse of the j-th
+in-edge in the same CSC row.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 def places(graph: Graph) -> NDArray[np.unsignedinteger]:
-    """Where each arc of the CSR is in the CSC, [E]; where all arcs pair, that permutation undoes itself."""
+    """Return the position in the CSC of each edge of the CSR, [E]; if all edges pair, this permutation is its own
+    inverse.
+    """
     in_edge_ids = graph.in_edge_ids
     if graph.has_reverse_edges:
         return in_edge_ids
@@ -30,8 +32,10 @@ def places(graph: Graph) -> NDArray[np.unsignedinteger]:
 
 
 def constants_by_source(program: Program, value: Expression) -> Expression:
-    """The value with constant properties of the edge read from the space ``given``: in the order of the CSR, where
-    those of a row lie side by side."""
+    """Return the value with constant edge properties read from the space ``given``.
+
+    That space is in CSR order, in which the values of a row are contiguous.
+    """
 
     def replace(node: Expression) -> Expression | None:
         if node.op == "read" and node.attribute[0] == "edge" and not mutable(program, node.attribute[1]):

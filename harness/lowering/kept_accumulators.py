@@ -1,12 +1,12 @@
-"""Accumulators that a run keeps from superstep to superstep where it pushes changes, and when they are rebuilt.
+"""Accumulators that a run keeps from superstep to superstep if it pushes changes, and when they are rebuilt.
 
-The error of a kept sum, measured against float64 PageRank on ten published graphs: with each change added to the sum
-itself, the error grows with the in-degree (bias: changes below half a unit in the last place of the sum are lost) and
-with the supersteps since the last rebuild, up to 4e-4. With the changes of a superstep summed apart and added once,
-without loss (:mod:`harness.lowering.cpu.change_sums`), it depends on neither: it is the rounding of the changes' own
-sums, which matters only where changes are as large as the sum. Those supersteps are rebuilt, because nearly all sources
-are active in them. What remains is the error of a fresh float32 sum and tolerance / (1 - alpha), which the vertices
-that moved by less than the tolerance leave.
+The error of a kept sum was measured against float64 PageRank on ten published graphs. If each change is added to the
+sum itself, the error grows with the in-degree (bias: changes below half a unit in the last place of the sum are lost)
+and with the supersteps since the last rebuild, up to 4e-4. If the changes of a superstep are summed separately and
+added once, without loss (:mod:`harness.lowering.cpu.change_sums`), the error depends on neither: it is the rounding of
+the changes' own sums, which matters only if changes are as large as the sum. In those supersteps the sum is rebuilt,
+because nearly all sources are active. The remaining error is that of a fresh float32 sum and tolerance / (1 - alpha),
+due to vertices that moved by less than the tolerance.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KeptAccumulators:
-    """Accumulators that live on, into which changes of messages are pushed; by default there are none.
+    """Accumulators that are kept, into which changes of messages are pushed; by default there are none.
 
-    Float32 sums that round are rebuilt from all messages now and then, and before a run ends. Extrema and sums of small
-    whole numbers are exact.
+    Float32 sums that round are rebuilt from all messages periodically, and before a run ends. Extrema and sums of small
+    integers are exact.
 
-    ``extrema``: all of them are. ``rebuild``: the supersteps of a side between rebuilding those that round; 0: never.
-    ``whole``: the properties by whose ranges all of them are exact; None where some round.
+    ``extrema``: all of them are extrema. ``rebuild``: the supersteps of a side between rebuilds of sums that round; 0:
+    never. ``whole``: the properties by whose ranges all of them are exact; None if some round.
     """
 
     extrema: bool = False
@@ -43,9 +43,9 @@ class KeptAccumulators:
 
     @classmethod
     def of(cls, program: Program, graph: Graph, forms: Sequence[Delta], rebuild: int) -> KeptAccumulators:
-        """Those of a lowered program, by the change-driven forms of its reductions.
+        """Return those of a lowered program, given the change-driven forms of its reductions.
 
-        With a tolerance, what moved by less is not propagated, and accumulators are built anew for that as well.
+        With a tolerance, smaller movement is not propagated, and accumulators are rebuilt for that reason too.
         """
         sums = [form for form in forms if form.kind != "monotone"]
         if not sums:
@@ -56,12 +56,15 @@ class KeptAccumulators:
 
     @property
     def round(self) -> bool:
-        """Whether some of them are sums that round."""
+        """Return whether some of them are sums that round."""
         return not self.extrema and self.whole is None
 
     def rebuild_every(self, state: Mapping[str, NDArray[np.generic]]) -> int:
-        """The supersteps after which a run from a start or a given ``state`` has accumulators built anew; 0: never, nor
-        before it has settled. A state that is not what exact sums are made of makes them drift like others."""
+        """Return the supersteps between rebuilds in a run from a start or a given ``state``.
+
+        0: never, and not before it has settled either. Exact sums of a state outside of the required ranges drift like
+        others.
+        """
         exact = self.whole is not None and all(
             _holds(given, self.whole[name]) for name, given in state.items() if name in self.whole
         )

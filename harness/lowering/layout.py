@@ -1,4 +1,4 @@
-"""How properties lie in memory: arrays of structures, rows padded so that long ones start on cache lines."""
+"""The layout of properties in memory: arrays of structures, with rows padded so that long ones start on cache lines."""
 
 from __future__ import annotations
 
@@ -15,12 +15,17 @@ LINE = 16  # float32 in a cache line
 
 
 def row_stride(lanes: int) -> int:
-    """Floats from one row to the next: rows longer than a cache line that would straddle lines unevenly are padded."""
+    """Return the floats from one row to the next: rows longer than a cache line are padded if they would straddle lines
+    unevenly.
+    """
     return lanes if lanes <= LINE or lanes % (LINE // 2) == 0 else -(-lanes // LINE) * LINE
 
 
 def aligned_zeros(count: int, dtype: DTypeLike) -> NDArray[np.generic]:
-    """A zeroed one-dimensional array that starts on a cache line, so that rows of a power of two never straddle two."""
+    """Return a zeroed one-dimensional array that starts on a cache line.
+
+    Rows whose length is a power of two then never straddle two lines.
+    """
     size = np.dtype(dtype).itemsize
     room = np.zeros(count + 64 // size, dtype)
     skip = -room.ctypes.data % 64 // size
@@ -34,15 +39,15 @@ class Layout:
     features: int
 
     def dims(self, shape: Shape) -> tuple[int, ...]:
-        """The shape in numbers."""
+        """Return the shape in numbers."""
         return concrete(shape, self.features)
 
     def row_stride(self, lanes: int) -> int:
-        """Elements from one row of ``lanes`` values to the next one."""
+        """Return the elements from one row of ``lanes`` values to the next one."""
         return row_stride(lanes)
 
     def stride(self, shape: Shape) -> int:
-        """Elements from one vertex's value to the next one's."""
+        """Return the elements from one vertex's value to the next one's."""
         dims = self.dims(shape)
         match dims:
             case ():
@@ -54,7 +59,7 @@ class Layout:
         raise ValueError(f"shape {shape} has more than two dimensions")
 
     def pack(self, values: NDArray[np.generic], shape: Shape) -> NDArray[np.generic]:
-        """``[N, *dims]`` to a flat padded array of float32 (or bool); padding is zero."""
+        """Pack ``[N, *dims]`` into a flat padded array of float32 (or bool); padding is zero."""
         count, dims = len(values), self.dims(shape)
         dtype = np.bool_ if values.dtype == np.bool_ else np.float32
         flat = aligned_zeros(count * self.stride(shape), dtype)
@@ -68,7 +73,7 @@ class Layout:
         return flat
 
     def unpack(self, flat: NDArray[np.generic], shape: Shape) -> NDArray[np.generic]:
-        """The inverse of :meth:`pack`: a fresh ``[N, *dims]``."""
+        """Unpack the result of :meth:`pack` into a new ``[N, *dims]``."""
         dims = self.dims(shape)
         if not dims:
             return flat.copy()

@@ -1,18 +1,18 @@
-"""Products as sums of logarithms: a program whose reductions are sums, minima and maxima alone.
+"""Products as sums of logarithms: rewrite a program so that its only reductions are sums, minima and maxima.
 
-A product over in-edges becomes three sums: of the logarithms of the factors' magnitudes (zero factors left out), of
-the number of zero factors, and of the number of negative ones (unless the program promises that there are none); a
-vertex step makes the product of them again, and what is read :meth:`without` a factor subtracts that factor's share. So
-every engine that sums can multiply, a hub of 10^5 factors leaves the range of no float, and what is taken out is never
-divided by.
+A product over in-edges becomes three sums: of the logarithms of the factors' magnitudes (zero factors are left out), of
+the number of zero factors, and of the number of negative ones (unless the program promises that there are none). A
+vertex step computes the product from them, and a read :meth:`without` a factor subtracts that factor's share.
+Therefore every engine that sums can multiply, a hub of 10^5 factors stays within the range of a float, and nothing is
+divided by a factor that is taken out.
 
-Along edges, most factors that are taken out of a product are not zero. All that they ask of it is then its *masked*
-logarithms, minus infinity where a factor is zero, which the vertex step keeps as well; the sums themselves are asked
-where the factor has a zero (``masked``, where a back end computes the side of a ``where`` that is taken alone).
+Along edges, most factors that are taken out of a product are not zero. They need only its *masked* logarithms, minus
+infinity if a factor is zero, which the vertex step also keeps. The sums themselves are read only if the factor has a
+zero (``masked``, if a back end computes only the chosen side of a ``where``).
 
 A product of vectors is known up to a positive factor per vertex (``harness.language.products``). Logarithms are
 therefore shifted to mean zero over the features, which keeps their sums small: the belief at a hub of 10^5 factors is
-then good to about 4e-5 in float32.
+then accurate to about 4e-5 in float32.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from harness.language.program import EdgeReduce, EdgeUpdate, Program, Property, 
 from harness.lowering.accumulators import unused
 
 PARTS = ("log", "zeros", "negatives")
-SELDOM = "seldom"  # the attribute of a ``where`` of which the first side is taken seldom, and right everywhere
-POSITIVE = "positive"  # that of a logarithm of what is never zero or negative
+SELDOM = "seldom"  # the attribute of a ``where`` whose first side is seldom chosen, and correct everywhere
+POSITIVE = "positive"  # the attribute of a logarithm of a value that is always positive
 
 
 def shares(factor: Expression, parts: Collection[str]) -> tuple[Expression, ...]:
-    """What one factor adds to the sums; without *negatives* among them it is nonnegative."""
+    """Return the terms that one factor adds to the sums; it is nonnegative if *negatives* is not among them."""
     zero, signed = factor == 0.0, "negatives" in parts
     positive = where(zero, 1.0, absolute(factor) if signed else factor)
     magnitude = Expression("log", (positive,), shape=positive.shape, attribute=POSITIVE)
@@ -43,7 +43,7 @@ def shares(factor: Expression, parts: Collection[str]) -> tuple[Expression, ...]
 
 
 def product(sums: tuple[Expression, ...]) -> Expression:
-    """The product that the sums stand for; of vectors, scaled to a largest magnitude of 1."""
+    """Return the product that the sums represent; of vectors, scaled to a largest magnitude of 1."""
     logs, zeros, *signs = sums
     return _powers(mask(logs, zeros), signs)
 
@@ -59,13 +59,15 @@ def _powers(masked: Expression, signs: Sequence[Expression]) -> Expression:
 
 
 def mask(logs: Expression, zeros: Expression) -> Expression:
-    """Minus infinity where a factor is zero."""
+    """Return minus infinity where a factor is zero, else the logarithms."""
     return where(zeros > 0.5, float("-inf"), logs)
 
 
 def products_as_sums(program: Program, *, masked: bool = False) -> Program:
-    """The program with every product written as sums; the same program where there is none. ``masked``: of vectors out
-    of which factors are taken, masked logarithms are kept as well."""
+    """Return the program with every product written as sums; the same program if there is none.
+
+    ``masked``: masked logarithms are kept too, of vector products from which factors are taken out.
+    """
     reduced = {s.into: s for s in program.stages if isinstance(s, EdgeReduce) and s.reducer == "prod"}
     if not reduced:
         return program
@@ -91,8 +93,11 @@ def products_as_sums(program: Program, *, masked: bool = False) -> Program:
 
 
 def _parts(program: Program, reduction: EdgeReduce) -> tuple[str, ...]:
-    """The sums of a product. Signs need not be counted where every factor that is put in or taken out, and the start,
-    is read from a property that is nonnegative."""
+    """Return the sums of a product.
+
+    Signs need not be counted if every factor that is put in or taken out, and the start, is read from a nonnegative
+    property.
+    """
     nodes = [node for stage in program.stages for node in walk(*stage.expressions()) if node.op == "without"]
     taken = [node.args[1] for node in nodes if node.args[0].attribute[1] == reduction.into]
     factors = [*reduction.expressions(), *taken]
@@ -103,14 +108,13 @@ def _parts(program: Program, reduction: EdgeReduce) -> tuple[str, ...]:
 
 
 def _taken_out(program: Program, name: str) -> bool:
-    """Whether vectors are taken out of a product."""
+    """Return whether factors are taken out of a product of vectors."""
     nodes = [node for stage in program.stages for node in walk(*stage.expressions()) if node.op == "without"]
     return any(node.args[0].attribute[1] == name and len(node.shape) == 1 for node in nodes)
 
 
 def _starts(product: Property) -> tuple[float | None, ...]:
-    """What the sums are before the first superstep, where the product starts as a constant: the shares of that one
-    factor."""
+    """Return the sums before the first superstep if the product starts as a constant: the shares of that one factor."""
     value = product.start
     if not isinstance(value, (int, float)):
         return (None, None, None)
@@ -121,8 +125,11 @@ def _starts(product: Property) -> tuple[float | None, ...]:
 def _sums(
     stage: EdgeReduce, parts: Mapping[str, str], masked: str | None, properties: dict[str, Property]
 ) -> list[Stage]:
-    """The sums of a product, and the step that multiplies them out. A message that reads them reads those of the
-    superstep before: they are then made apart, and all written by the step."""
+    """Return the sums of a product, and the step that multiplies them out.
+
+    A message that reads the sums reads those of the previous superstep. They are then computed separately, and the step
+    writes them all.
+    """
     apart = bool({*parts.values(), masked} & {name for _, name in reads(stage)})
     into = {part: unused(f"{own}_made", properties) if apart else own for part, own in parts.items()}
     found: list[Stage] = []
@@ -146,15 +153,17 @@ def _read_sums(space: str, parts: Mapping[str, str], like: Expression) -> tuple[
 
 
 def _left(sums: Sequence[Expression], taken: Sequence[Expression], masked: Expression, zero: Expression) -> Expression:
-    """What is left of a product that is kept masked without a factor, which seldom is ``zero`` anywhere."""
+    """Return a product that is kept masked, without one factor that is seldom ``zero`` anywhere."""
     logs, zeros, *signs = (a - b for a, b in zip(sums, taken, strict=True))
     sides = where(zero, mask(logs, zeros), masked - taken[0])
     return _powers(Expression(sides.op, sides.args, shape=sides.shape, attribute=SELDOM), signs)
 
 
 def _without_as_difference(stage: Stage, parts: Mapping[str, Mapping[str, str]], kept: Mapping[str, str]) -> Stage:
-    """The stage with every ``product.without(factor)`` written as a difference of sums; ``kept``: where the masked
-    logarithms of products are."""
+    """Return the stage with every ``product.without(factor)`` written as a difference of sums.
+
+    ``kept``: the properties that hold the masked logarithms of products.
+    """
 
     def replace(node: Expression) -> Expression | None:
         if node.op != "without" or node.args[0].attribute[1] not in parts:

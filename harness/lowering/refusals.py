@@ -1,4 +1,4 @@
-"""What no lowering takes, whatever the device: the reasons, in a sentence each."""
+"""Programs that no lowering accepts on any device: the reasons, one sentence each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_LANES = MOST_FEATURES
 def unsupported(
     program: Program, graph: Graph, features: int, *, change_driven: bool, tracks_edges: bool = False
 ) -> str:
-    """Why a program (its products written as sums) cannot run on a graph; empty when it can.
+    """Return why a program (its products written as sums) cannot run on a graph; empty if it can.
 
     ``tracks_edges``: changes of edge properties can be tracked.
     """
@@ -49,7 +49,7 @@ def unsupported(
 
 
 def _propagated(program: Program) -> set[str]:
-    """The properties that edge reductions read from their sources, and edge updates from either end."""
+    """Return the properties that edge reductions read from their sources, and edge updates from either end."""
     found = {name for s in program.stages if isinstance(s, EdgeReduce) for space, name in reads(s) if space == "src"}
     updates = [stage for stage in program.stages if isinstance(stage, EdgeUpdate)]
     return found | {name for stage in updates for space, name in reads(stage) if space in ("src", "dst")}
