@@ -8,8 +8,8 @@ the tolerance. These are the rules; each device records changes in its own way.
 
 An updated edge property is read only by propagation, so a value that is not propagated is not stored: an update that
 moves an edge by at most the tolerance keeps the old value, which thus *is* what was sent, to every reader. An edge that
-moved by more makes dirty the destination of every reduction that reads it. The edge is recomputed, and so is its
-reverse if an update reads its old value. Edge updates process rows of sources: a row is **dirty** when a property of
+moved by more makes dirty the destination of every reduction that reads it. If an update reads its old value, the edge
+is recomputed, and so is its reverse. Edge updates process rows of sources: a row is **dirty** when a property of
 its source, or of the destination of one of its edges, has moved since it was sent to the update, or when such an edge
 has moved.
 
@@ -89,7 +89,7 @@ class Tracking:
         return bool(self._written_before(group) & set(self.sources(group)))
 
     def hears_at_once(self, group: FoldGroup) -> bool:
-        """Return whether what moves a group's sources, or the edges that it reads, runs earlier in a superstep."""
+        """Return whether what moves a group's sources, or edges that it reads, runs earlier in the same superstep."""
         heard = {*self.sources(group), *(name for _, name in self.edges(group))}
         return bool(self._written_before(group) & heard) and not self.program.control.alternate
 

@@ -36,7 +36,7 @@ from harness.lowering.cpu.row_types import NumbaType
 
 BATCH = 64  # minimum number of vertices, if that many exist; whole blocks of flags are taken until it is reached
 SPARSE = 8  # minimum number of vertices per flagged one for a batch to prefetch; the hardware prefetches denser ones
-FIRST_EDGES = 8  # of a vertex, whose ends are prefetched; prefetching all edges of a hub would cost too much
+FIRST_EDGES = 8  # of a vertex, whose ends are prefetched; a batch must not prefetch all edges of a hub
 
 
 def flagged_batches(

@@ -52,7 +52,8 @@ Step = Callable[[], None]
 # Of the edges. Whole messages are then no more work than changes, whose sums round as much: ranks on email-Enron were
 # off by 2.3e-5 in supersteps in which 0.98 of the edges were active.
 REBUILD_SHARE = 0.9
-FEW = 4096  # at most, active sources plus their edges: starting a second thread takes 3 us, or some 100 of them
+# Active sources plus their edges, at most: a second thread starts in 3 us; the first processes some 100 in that time.
+FEW = 4096
 
 
 class CpuEngine(Engine):

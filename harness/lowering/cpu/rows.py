@@ -1,11 +1,9 @@
 """Rows: one property of a vertex or edge (k features) as one LLVM vector value in generated Numba code.
 
-Why: a plain inner loop over features is vectorised by LLVM over *edges*, with gathers, and loses a factor of 3 to 8.
-A row is loaded, computed on and stored as a whole, for any k from 1 to 256, and no access touches memory outside its
-k elements.
+LLVM vectorises a plain inner loop over features across *edges*, with gathers, which is 3 to 8 times slower. A row is
+loaded, processed and stored as one value, for any k from 1 to 256, and no access reaches outside its k elements.
 
-Usage, in a generated module (k is a literal there; `modules` loads it, `launch` says how to run parts on all
-threads)::
+Usage, in a generated module (k is a literal there; `modules` loads it, `launch` runs parts on all threads)::
 
     from numba import njit
     from harness.lowering.cpu.rows import row_ops, fma, store, reduce_sum, absolute, prefetch_row
@@ -44,10 +42,10 @@ Functions of this module:
 - reduce_sum, reduce_prod, reduce_min, reduce_max (balanced trees), dot(a, b), reduce_any(mask), reduce_all(mask),
   count(mask)
 
-Layout: rows need neither padding nor alignment (aggregation at k = 33 and 100 is as fast with a stride of k as of 48
+Layout: rows need neither padding nor alignment (aggregation at k = 33 and 100 is as fast with a stride of k as with 48
 or 112). Prefetching the row 16 edges ahead changed an aggregation on a scale-18 R-MAT graph, on two threads, by -3 to
--15 % of its time for k = 32 to 128 and by 0 to +5 % for k = 1 to 8; on one thread by -15 to +4 % and 0 to +13 %. The
-neighbour list must then be readable as many elements past its end.
+-15 % of its time for k = 32 to 128 and by 0 to +5 % for k = 1 to 8; on one thread by -15 to +4 % and 0 to +13 %. With
+prefetching, the neighbour list must be readable for as many elements past its end.
 """
 
 # mypy: allow-untyped-calls, allow-untyped-decorators, allow-subclassing-any, no-warn-return-any

@@ -23,7 +23,7 @@ KEYWORDS = """
     xor_eq
     clock_t linux main restrict std typeof unix va_arg va_copy va_end va_list va_start
 """
-# Functions of C, and of CUDA beside them, that are declared in every module; also with the suffix f or l.
+# Functions of C and CUDA that are declared in every module; also with the suffix f or l.
 FUNCTIONS = """
     abs acos acosh alloca asin asinh assert atan atan2 atanh calloc cbrt ceil clock clock64 copysign cos cosh cospi
     cyl_bessel_i0 cyl_bessel_i1 div erf erfc erfcinv erfcx erfinv exp exp10 exp2 expm1 fabs fdim fdivide floor fma fmax
@@ -33,7 +33,7 @@ FUNCTIONS = """
     rsqrt saturate scalbln scalbn signbit sin sincos sincospi sinh sinpi sqrt strcmp strcpy strlen tan tanh tgamma trunc
     ullmax ullmin umax umin vprintf y0 y1 yn
 """
-OWN = ["end_of_superstep", "unrolled"]  # of modules and templates, beside functions, which may have the same names
+OWN = ["end_of_superstep", "unrolled"]  # of modules and templates, other than functions, which may have the same names
 RESERVED = {*OWN, *KEYWORDS.split(), *(name + suffix for name in FUNCTIONS.split() for suffix in ("", "f", "l"))}
 # Types and constants of CUDA; names that begin with a capital or an underscore, as those of the templates do.
 BUILT_IN = re.compile(

@@ -18,7 +18,10 @@ ENDLESS = 1 << 40  # turns of a stretch without tracking that ends only by what 
 
 
 class Pauses:
-    """What the host allows and queues. ``begin``: pauses are allowed at the start, where all sources are active."""
+    """The pauses that the host allows, and the halves that it queues.
+
+    ``begin``: pauses are allowed at the start, where all sources are active.
+    """
 
     def __init__(self, state: RunState, patience: int, *, begin: bool) -> None:
         self.state, self.patience = state, patience
