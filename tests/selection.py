@@ -1,8 +1,9 @@
 """Select tests: leave out those that need a GPU where there is none, and draw a sample of the long ones.
 
 A test marked ``gpu`` is deselected at collection on a machine without a CUDA device; one line of the summary gives the
-number and the reason. ``--sample-full SECONDS`` orders the selected tests by a hash of the seed and the test's name and
-starts none after that time. Under pytest-xdist every worker selects, and the controller prints.
+number and the reason. ``--collect-only`` lists all tests. ``--sample-full SECONDS`` orders the selected tests by a hash
+of the seed and the test's name and starts none after that time. Under pytest-xdist every worker selects, and the
+controller prints.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Selection:
     @pytest.hookimpl(trylast=True)  # after -k and -m, so that only tests that would run are counted
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         on_gpu = [item for item in items if item.get_closest_marker("gpu")]
-        reason = cuda_unavailable(0) if on_gpu else ""
+        reason = cuda_unavailable(0) if on_gpu and not self.config.option.collectonly else ""
         if reason:
             self.config.hook.pytest_deselected(items=on_gpu)
             items[:] = [item for item in items if not item.get_closest_marker("gpu")]

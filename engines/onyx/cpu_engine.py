@@ -106,10 +106,9 @@ class OnyxCpuEngine(CpuEngine):
 
     def plan(self) -> None:
         """Plan the kernels and steps of the direction."""
-        if self.schedule.direction == "push":
-            self.traversal = Push(self, self.schedule.rebuild)
-        else:
-            self.traversal = Pull(self, self.resolved.dense_share)
+        self.traversal = {
+            "pull": lambda: Pull(self, self.resolved.dense_share), "push": lambda: Push(self, self.schedule.rebuild),
+        }[self.schedule.direction]()  # fmt: skip
         for group in self.tracking.groups:
             if group.kind == "graph":
                 for stage in group.stages:

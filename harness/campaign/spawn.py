@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
@@ -122,6 +123,14 @@ def _server_for(environment: Mapping[str, str]) -> Server:
         _drop(known)
     server = _local.server = Server(environment, folder)
     return server
+
+
+@atexit.register
+def _end() -> None:
+    """End the server of the main thread with this process."""
+    known: Server | None = getattr(_local, "server", None)
+    if known is not None:
+        _drop(known)
 
 
 def _drop(server: Server) -> None:
