@@ -44,13 +44,13 @@ class CusparseEngine(ArrayEngine):
         """Return why the engine cannot run on the device: it is a CPU, or no GPU is available."""
         return cuda_unavailable(device.index) if device.kind == "cuda" else "cuSPARSE runs on CUDA devices only"
 
-    def _allowed(self, way: Way) -> bool:
-        """Return whether the schedule allows a way."""
+    def _allowed(self, way: Way, features: int) -> bool:
+        """Return whether the schedule allows a way; an option without effect on the way does not restrict it."""
         schedule = self.schedule
         return (
             schedule.algorithm in (0, way.algorithm)
-            and schedule.order in ("auto", way.order)
-            and schedule.preprocess in ("auto", "yes" if way.preprocess else "no")
+            and (features == 1 or schedule.order in ("auto", way.order))
+            and (not way.analysed or schedule.preprocess in ("auto", "yes" if way.preprocess else "no"))
         )
 
     def csr(self, values: Any, columns: Any, offsets: Any, shape: tuple[int, int]) -> Any:

@@ -59,16 +59,21 @@ class Way(NamedTuple):
     order: Order = "row"
     preprocess: bool = False
 
+    @property
+    def analysed(self) -> bool:
+        """Whether cuSPARSE can analyse the matrix beforehand; preprocessing has no effect on SpMM algorithm 2."""
+        return self.routine == "SpMV" or self.algorithm != 2
+
     def __str__(self) -> str:
         order = f", by {self.order}s" if self.routine == "SpMM" else ""
         return f"{self.routine} algorithm {self.algorithm}{order}{', preprocessed' * self.preprocess}"
 
 
 def all_ways(features: int) -> tuple[Way, ...]:
-    """Return every way to multiply with ``features`` columns. Preprocessing has no effect on SpMM algorithm 2."""
+    """Return every way to multiply with ``features`` columns."""
     orders: tuple[Order, ...] = ("row", "column") if features > 1 else ("row",)
     ways = [Way("SpMM", *one) for one in itertools.product((1, 2, 3), orders, (False, True))]
-    ways = [way for way in ways if not (way.algorithm == 2 and way.preprocess)]
+    ways = [way for way in ways if way.analysed or not way.preprocess]
     if features == 1:
         ways += [Way("SpMV", number, "row", preprocess) for number in (1, 2) for preprocess in (False, True)]
     return tuple(ways)
@@ -244,10 +249,10 @@ class Choice:
 class Choices:
     """The choices made, by the structure of a matrix (its array of columns) and the number of features.
 
-    ``allowed``: whether a way may be used at all.
+    ``allowed``: whether a way may be used with a number of features.
     """
 
-    allowed: Callable[[Way], bool] = lambda way: True
+    allowed: Callable[[Way, int], bool] = lambda way, n: True
     made: dict[tuple[int, tuple[int, int], int], Choice] = field(default_factory=dict)
     _structures: dict[int, Array] = field(default_factory=dict)  # kept, so that no other array reuses their addresses
 
@@ -276,7 +281,7 @@ class Choices:
 
     def _ways(self, matrix: CsrMatrix, n: int) -> list[Way]:
         """Return the ways to try: all allowed ways, or the plain ones among them for a matrix of few entries."""
-        ways = [way for way in all_ways(n) if self.allowed(way)]
+        ways = [way for way in all_ways(n) if self.allowed(way, n)]
         plain = [way for way in ways if way.order == "row" and not way.preprocess]
         return plain if plain and matrix.entries < FEW_ENTRIES else ways
 

@@ -246,3 +246,15 @@ def test_another_policy_chooses_otherwise():
     eager = Policy(dense_degree=2, block_size=64, dense_share_cuda=0.5)
     found = resolve(OnyxSchedule(), lowered("pagerank"), 8, FEW, DEVICES["cuda"], eager)
     assert (found.balance, found.block_size, found.dense_share) == ("edge", 64, 0.5)
+
+
+@pytest.mark.parametrize("features", [1, 8])
+def test_every_schedule_of_cusparse_leaves_a_way(features):
+    pytest.importorskip("cupy", reason="the ways are defined beside CuPy's calls")
+    from engines.libraries.cusparse_matrix import all_ways
+
+    values = {"algorithm": (0, 1, 2, 3), "order": ("auto", "row", "column"), "preprocess": ("auto", "yes", "no")}
+    for chosen in itertools.product(*values.values()):
+        options = dict(zip(values, chosen, strict=True))
+        allowed = new_engine("cusparse", options)._allowed
+        assert [way for way in all_ways(features) if allowed(way, features)], options
