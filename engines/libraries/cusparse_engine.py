@@ -14,13 +14,14 @@ import numpy as np
 
 from engines.libraries.array_engine import ArrayEngine
 from engines.libraries.cupy_arrays import CupyArrays
+from engines.libraries.cusparse_ways import Way
 from engines.libraries.matrix import RUN, Matrix, Pattern
 from engines.libraries.products import Product
 from engines.libraries.schedules import CusparseSchedule
 from harness.api import Device, Graph, Phases, Program, concrete, cuda_unavailable, options_of
 
 if TYPE_CHECKING:
-    from engines.libraries.cusparse_matrix import Choices, Way
+    from engines.libraries.cusparse_matrix import Choices
 
 
 class CusparseEngine(ArrayEngine):
@@ -98,7 +99,7 @@ class CusparseEngine(ArrayEngine):
 
     def _milliseconds(self, pattern: Pattern, entries: int, n: int) -> float:
         """Return the milliseconds of a product with a matrix of ones, in the fastest way for each of its parts."""
-        from engines.libraries.cusparse_matrix import Way, timed
+        from engines.libraries.cusparse_matrix import timed
 
         matrix = pattern.matrix(cupy.ones(entries, np.float32))
         dense = cupy.random.random((pattern.shape[1], n), dtype=np.float32)

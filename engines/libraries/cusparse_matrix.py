@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import itertools
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import cupy
 import numpy as np
 from cupy.cuda import cusparse
 from cupy.cuda.device import get_cusparse_handle
 
+from engines.libraries.cusparse_ways import Order, Way, all_ways
+
 Array: TypeAlias = Any  # cupy.ndarray
-Order = Literal["row", "column"]
 Guard = Literal["none", "first", "all"]
 
 # Constants of cusparse.h and library_types.h that CuPy does not define.
@@ -44,39 +44,6 @@ ROUNDS = 5  # timings of each way, interleaved
 # cuSPARSE of CUDA 13.0 accessed invalid addresses in one of the other ways for a graph of one vertex (H100).
 FEW_ENTRIES = 1 << 14
 LONG_MS = 50.0  # a slower way is timed only twice
-
-
-class Way(NamedTuple):
-    """One way to compute a product.
-
-    ``routine``: SpMV takes one feature, SpMM any number. ``algorithm``: the CSR algorithm, 1 to 3 (SpMV: 1 or 2).
-    ``order``: the storage order in which SpMM reads the dense operand and writes the result. ``preprocess``: cuSPARSE
-    analyses the matrix once beforehand.
-    """
-
-    routine: Literal["SpMM", "SpMV"]
-    algorithm: int
-    order: Order = "row"
-    preprocess: bool = False
-
-    @property
-    def analysed(self) -> bool:
-        """Whether cuSPARSE can analyse the matrix beforehand; preprocessing has no effect on SpMM algorithm 2."""
-        return self.routine == "SpMV" or self.algorithm != 2
-
-    def __str__(self) -> str:
-        order = f", by {self.order}s" if self.routine == "SpMM" else ""
-        return f"{self.routine} algorithm {self.algorithm}{order}{', preprocessed' * self.preprocess}"
-
-
-def all_ways(features: int) -> tuple[Way, ...]:
-    """Return every way to multiply with ``features`` columns."""
-    orders: tuple[Order, ...] = ("row", "column") if features > 1 else ("row",)
-    ways = [Way("SpMM", *one) for one in itertools.product((1, 2, 3), orders, (False, True))]
-    ways = [way for way in ways if way.analysed or not way.preprocess]
-    if features == 1:
-        ways += [Way("SpMV", number, "row", preprocess) for number in (1, 2) for preprocess in (False, True)]
-    return tuple(ways)
 
 
 @dataclass

@@ -27,7 +27,8 @@ from tests.benchmarks.cuda_groups import Found, Table, guarded
 from tests.benchmarks.workloads import SparseProduct
 
 if TYPE_CHECKING:
-    from engines.libraries.cusparse_matrix import CsrMatrix, Way
+    from engines.libraries.cusparse_matrix import CsrMatrix
+    from engines.libraries.cusparse_ways import Way
 
 LABEL = "cuSPARSE"
 SCHEDULES: dict[str, dict[str, Any]] = {
@@ -97,7 +98,8 @@ def every_way(averages: Averages, features: int) -> tuple[dict[Way, Timed | str]
 
     A way has a text in the place of its time where cuSPARSE does not support it or its answer is wrong.
     """
-    from engines.libraries.cusparse_matrix import UNSUPPORTED, CsrMatrix, all_ways
+    from engines.libraries.cusparse_matrix import UNSUPPORTED, CsrMatrix
+    from engines.libraries.cusparse_ways import all_ways
 
     shape = (averages.graph.num_vertices,) * 2
     matrix = CsrMatrix(averages.inwards, averages.columns, averages.offsets, shape)

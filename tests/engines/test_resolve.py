@@ -9,6 +9,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
+from engines.libraries.cusparse_ways import all_ways
 from engines.onyx.policy import Policy, teams_of_vertex, untracked_share
 from engines.onyx.resolve import resolve
 from engines.onyx.schedule import OnyxSchedule
@@ -250,9 +251,7 @@ def test_another_policy_chooses_otherwise():
 
 @pytest.mark.parametrize("features", [1, 8])
 def test_every_schedule_of_cusparse_leaves_a_way(features):
-    pytest.importorskip("cupy", reason="the ways are defined beside CuPy's calls")
-    from engines.libraries.cusparse_matrix import all_ways
-
+    pytest.importorskip("cupy", reason="the engine imports CuPy")
     values = {"algorithm": (0, 1, 2, 3), "order": ("auto", "row", "column"), "preprocess": ("auto", "yes", "no")}
     for chosen in itertools.product(*values.values()):
         options = dict(zip(values, chosen, strict=True))
