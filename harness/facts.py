@@ -1,4 +1,4 @@
-"""Facts about a graph and a device that an engine resolves its schedule from: numbers only, no arrays."""
+"""Facts about a graph and a device that an engine plans with: numbers only, no arrays."""
 
 from __future__ import annotations
 
@@ -7,15 +7,35 @@ from typing import Literal
 
 
 @dataclass(frozen=True)
-class GraphFacts:
-    """The size of a graph and a summary of its degrees.
+class Degrees:
+    """The number of vertices of each degree: pairs ``(degree, vertices)``, sorted by degree, without empty ones."""
 
-    ``num_edges`` counts stored (directed) edges. ``max_in_degree`` is 0 for a graph without edges.
+    counts: tuple[tuple[int, int], ...] = ()
+
+    def between(self, first: int, last: int | None = None) -> int:
+        """Return the number of vertices of degree ``first`` to ``last``, both included; None: no upper limit."""
+        return sum(count for degree, count in self.counts if first <= degree and (last is None or degree <= last))
+
+    def pieces(self, size: int) -> int:
+        """Return the number of pieces if each vertex's edges are cut into pieces of at most ``size`` edges."""
+        return sum(-(-degree // size) * count for degree, count in self.counts)
+
+
+@dataclass(frozen=True)
+class GraphFacts:
+    """The size of a graph, a summary of its degrees, and its kind.
+
+    ``num_edges`` counts stored (directed) edges. ``max_in_degree`` is 0 for a graph without edges. ``bipartite``: the
+    numbers of vertices of both sides; None if the graph is not bipartite. ``paired``: every edge has a reverse edge.
     """
 
     num_vertices: int
     num_edges: int
     max_in_degree: int
+    in_degrees: Degrees = Degrees()
+    out_degrees: Degrees = Degrees()
+    bipartite: tuple[int, int] | None = None
+    paired: bool = False
 
     @property
     def average_degree(self) -> float:

@@ -91,7 +91,7 @@ class Push:
         forms = change_driven(engine.program) if engine.change_driven else ()
         assert not isinstance(forms, str)
         self.deltas = {form.reduction.name: form for form in forms}
-        engine.accumulators = KeptAccumulators.of(engine.program, graph, forms, rebuild)
+        engine.accumulators = KeptAccumulators.of(engine.program, graph.facts, forms, rebuild)
 
     def plan_reductions(self, group: FoldGroup) -> None:
         """Add the kernels and the step of a group of edge reductions."""

@@ -127,7 +127,7 @@ class OnyxCudaEngine(CudaEngine):
             forms = change_driven(self.program)
             assert not isinstance(forms, str)
             self.messages = {form.reduction.name: form.message for form in forms}
-            self.accumulators = KeptAccumulators.of(self.program, self.graph, forms, self.schedule.rebuild)
+            self.accumulators = KeptAccumulators.of(self.program, self.graph.facts, forms, self.schedule.rebuild)
         for group in self.tracking.groups if self.change_driven else ():  # every kernel needs to know these buffers
             doubled = (*(f"vertex_{name}" for name in self._doubled(group)), *doubled_edges(self, group))
             self.flipped |= {array: f"flips_{array}" for array in doubled}  # several groups may flip them

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.facts import Degrees
+
 Array = NDArray[Any]
 INT32_MAX = 2**31 - 1
 
@@ -50,6 +52,12 @@ class Adjacency:
     def degrees(self) -> NDArray[np.int64]:
         """Number of edges in each row, int64[V]."""
         return np.diff(self.offsets)
+
+    @property
+    def degree_summary(self) -> Degrees:
+        """The number of rows of each degree, counted in O(V + largest degree)."""
+        counts = np.bincount(self.degrees)
+        return Degrees(tuple((int(degree), int(counts[degree])) for degree in np.flatnonzero(counts)))
 
     @property
     def row_of_arc(self) -> Array:

@@ -137,8 +137,11 @@ class Graph:
 
     @cached_property
     def facts(self) -> GraphFacts:
-        """Size and degree summary, computed at first use."""
-        return GraphFacts(self.num_vertices, self.num_edges, int(self.in_degrees.max(initial=0)))
+        """Size, degree summary and kind, computed at first use."""
+        return GraphFacts(
+            self.num_vertices, self.num_edges, int(self.in_degrees.max(initial=0)), self.csc.degree_summary,
+            self.csr.degree_summary, self.bipartite, self.has_reverse_edges,
+        )  # fmt: skip
 
     @cached_property
     def has_reverse_edges(self) -> bool:

@@ -13,17 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.facts import GraphFacts
 from harness.language.analysis import Delta
 from harness.language.program import Program
 from harness.language.whole_numbers import Range, adds_exactly, whole_ranges
-
-if TYPE_CHECKING:
-    from harness.graph import Graph
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,7 @@ class KeptAccumulators:
     whole: Mapping[str, Range] | None = None
 
     @classmethod
-    def of(cls, program: Program, graph: Graph, forms: Sequence[Delta], rebuild: int) -> KeptAccumulators:
+    def of(cls, program: Program, graph: GraphFacts, forms: Sequence[Delta], rebuild: int) -> KeptAccumulators:
         """Return those of a lowered program, given the change-driven forms of its reductions.
 
         With a tolerance, smaller movement is not propagated, and accumulators are rebuilt for that reason too.
@@ -50,7 +47,7 @@ class KeptAccumulators:
         sums = [form for form in forms if form.kind != "monotone"]
         if not sums:
             return cls(extrema=True)
-        ranges, arcs = whole_ranges(program), int(graph.in_degrees.max(initial=0))
+        ranges, arcs = whole_ranges(program), graph.max_in_degree
         exact = program.control.tolerance is None and all(adds_exactly(form, ranges, arcs) for form in sums)
         return cls(rebuild=rebuild, whole=ranges if exact else None)
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from harness.facts import GraphFacts
 from harness.language.algorithm import MOST_FEATURES
 from harness.language.analysis import mutable
 from harness.language.expressions import walk
 from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, Program, reads
 from harness.lowering.layout import Layout
 
-if TYPE_CHECKING:
-    from harness.graph import Graph
-
 MAX_LANES = MOST_FEATURES
 
 
 def unsupported(
-    program: Program, graph: Graph, features: int, *, change_driven: bool, tracks_edges: bool = False
+    program: Program, graph: GraphFacts, features: int, *, change_driven: bool, tracks_edges: bool = False
 ) -> str:
     """Return why a program (its products written as sums) cannot run on a graph; empty if it can.
 
@@ -43,7 +39,7 @@ def unsupported(
             unheard = {name for _, name in reads(stage) if mutable(program, name)} - _propagated(program)
             if unheard:
                 return f"{stage.name} reduces {min(unheard)!r}, whose movement no edge stage tracks"
-        if any(space == "reverse" for space, _ in reads(stage)) and not graph.has_reverse_edges:
+        if any(space == "reverse" for space, _ in reads(stage)) and not graph.paired:
             return f"{stage.name} reads reverse edges, and some arcs of the graph have none"
     return ""
 

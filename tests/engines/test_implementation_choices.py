@@ -51,7 +51,7 @@ def test_edges_are_gone_over_in_the_direction_that_is_said(title):
 @pytest.mark.parametrize("title", ENGINES)
 def test_only_what_is_change_driven_refuses_what_has_no_changes_to_send(title):
     engine, reads_destination = ENGINES[title], program("label_propagation")
-    assert not unsupported(reads_destination, small("rmat"), 4, change_driven=engine.change_driven)
+    assert not unsupported(reads_destination, small("rmat").facts, 4, change_driven=engine.change_driven)
     assert any(name.startswith("sent_") for name in lowered(title, "label_propagation").own_arrays()) == (
         engine.change_driven
     )

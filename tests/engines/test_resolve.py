@@ -20,7 +20,9 @@ from engines.pushbaseline.schedules import GunrockSchedule
 from harness.api import DeviceFacts, GraphFacts
 from harness.campaign.cell import load
 from harness.contract import Device, No, ScheduleError, options_of
-from harness.graph.generators import grid, random_ratings
+from harness.facts import Degrees
+from harness.graph import Graph
+from harness.graph.generators import grid, random_ratings, rmat
 from harness.lowering.accumulators import separated
 from harness.lowering.log_products import products_as_sums
 from tests.engines.covering import covering
@@ -89,8 +91,24 @@ def test_what_is_chosen_on_a_gpu(options, algorithm, features, graph, expected):
 
 
 def test_the_facts_of_a_graph():
-    assert small("hub").facts == GraphFacts(num_vertices=3001, num_edges=6000, max_in_degree=3000)
-    assert small("no edges").facts == GraphFacts(num_vertices=5, num_edges=0, max_in_degree=0)
+    degrees = Degrees(((1, 3000), (3000, 1)))
+    assert small("hub").facts == GraphFacts(3001, 6000, 3000, degrees, degrees, paired=True)
+    none = Degrees(((0, 5),))
+    assert small("no edges").facts == GraphFacts(5, 0, 0, none, none, paired=True)
+    ratings = random_ratings(users=40, items=30, num_ratings=200)
+    assert ratings.facts.bipartite == (40, 30)
+    directed = Graph.from_edges([0, 1, 1], [1, 2, 0], num_vertices=4, name="directed").facts
+    assert directed == GraphFacts(4, 3, 1, Degrees(((0, 1), (1, 3))), Degrees(((0, 2), (1, 1), (2, 1))))
+
+
+def test_degrees_are_summarised_without_loss():
+    graph = rmat(7, 6)
+    found, degrees = graph.facts.out_degrees, graph.out_degrees
+    for first, last in ((0, None), (3, 10), (5, 4), (1000, None)):
+        wanted = (degrees >= first) & (True if last is None else degrees <= last)
+        assert found.between(first, last) == wanted.sum()
+    for size in (1, 3, 8):
+        assert found.pieces(size) == (-(-degrees // size)).sum()
 
 
 OPEN = {  # with None, which leaves the choice to the engine

@@ -20,7 +20,7 @@ MOST_NEIGHBOURS = 3000  # of the hub
 
 def kept(algorithm, graph="hub", rebuild=64):
     lowered = separated(products_as_sums(program(algorithm)))
-    return KeptAccumulators.of(lowered, small(graph), change_driven(lowered), rebuild)
+    return KeptAccumulators.of(lowered, small(graph).facts, change_driven(lowered), rebuild)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -48,7 +48,7 @@ def test_a_state_that_is_given_has_to_be_within_the_ranges(alive, every):
 
 def test_without_changes_to_push_nothing_is_kept():
     assert KeptAccumulators().rebuild_every({"alive": np.array([0.5])}) == 0
-    assert KeptAccumulators.of(program("kcore"), small("hub"), (), 64).rebuild_every({}) == 0
+    assert KeptAccumulators.of(program("kcore"), small("hub").facts, (), 64).rebuild_every({}) == 0
 
 
 @pytest.mark.parametrize(("name", "options"), [("onyx", {"direction": "push"}), ("gunrock", {})])

@@ -103,7 +103,7 @@ class GunrockCpuEngine(CpuEngine):
         forms = change_driven(self.program)
         assert not isinstance(forms, str)
         self.deltas = {form.reduction.name: form for form in forms}
-        self.accumulators = KeptAccumulators.of(self.program, self.graph, forms, self.schedule.rebuild)
+        self.accumulators = KeptAccumulators.of(self.program, self.graph.facts, forms, self.schedule.rebuild)
         self.advanced: list[FoldGroup] = []
         self.sent_edges: dict[str, SentEdges] = {}
         out, into = self.graph.csr, self.graph.csc

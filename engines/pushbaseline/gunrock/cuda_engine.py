@@ -174,7 +174,7 @@ class GunrockCudaEngine(ThreadEngine):
         forms = change_driven(self.program)
         assert not isinstance(forms, str)
         self.deltas = {form.reduction.name: form for form in forms}
-        self.accumulators = KeptAccumulators.of(self.program, self.graph, forms, self.schedule.rebuild)
+        self.accumulators = KeptAccumulators.of(self.program, self.graph.facts, forms, self.schedule.rebuild)
         self.frontiers = len(self.tracking.groups)
         builder = self.builder("empty_frontiers", EMPTY.format(count=self.frontiers), [("sizes", "sizes")])
         self.launches.append(Launch(builder.finish(), "all", 1, blocks=1))

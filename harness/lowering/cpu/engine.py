@@ -91,7 +91,7 @@ class CpuEngine(Engine):
         """Return why the program cannot run; empty if it can."""
         if device.kind != "cpu":
             return f"this engine has no {device.kind} code yet"
-        return unsupported(program, graph, features, change_driven=self.change_driven, tracks_edges=True)
+        return unsupported(program, graph.facts, features, change_driven=self.change_driven, tracks_edges=True)
 
     def bytes_needed(self, program: Program, graph: Graph, features: int, device: Device) -> int:
         """Estimate the bytes of the arrays beside the graph: every property once, a changing one four times (current,

@@ -89,7 +89,9 @@ class PlannedEngine(Engine):
         """Return why the program cannot run; empty if it can."""
         if graph.num_vertices >= 1 << 31:
             return "vertex ids take 32 bits on a device, and the graph has more vertices"
-        return unsupported(program, graph, features, change_driven=self.change_driven, tracks_edges=self.tracks_edges)
+        return unsupported(
+            program, graph.facts, features, change_driven=self.change_driven, tracks_edges=self.tracks_edges
+        )
 
     def bytes_needed(self) -> int:
         """Return the device memory of a run: the graph's arrays in kernels, the properties, and the engine's own
