@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from harness.lowering.cuda.launches import Launch, named_apart, turned
     from harness.lowering.cuda.layout import PanelLayout, TeamShape
     from harness.lowering.cuda.movement import Measuring
+    from harness.lowering.cuda.ranges import Over, Pieces, Tables, Teams, by_side
     from harness.lowering.cuda.thread_engine import ThreadEngine, combine_threads
     from harness.lowering.cuda.walks import (
         Mapped,
@@ -125,6 +126,7 @@ _HOME = {
     "harness.lowering.cuda.code": "Value",
     "harness.lowering.cuda.engine": "CudaEngine",
     "harness.lowering.cuda.kernels": "CudaKernel CudaKernelBuilder",
+    "harness.lowering.cuda.ranges": "Over Pieces Tables Teams by_side",
     "harness.lowering.cuda.thread_engine": "ThreadEngine combine_threads",
     "harness.lowering.cuda.launches": "Launch named_apart turned",
     "harness.lowering.cuda.layout": "PanelLayout TeamShape",
@@ -151,14 +153,15 @@ __all__ = [
     "DeviceFacts", "Direction", "EdgeReduce", "EdgeUpdate", "Engine", "EngineFailure", "EngineSpec", "Evaluator",
     "Expression", "FoldGroup", "Graph", "GraphFacts", "GraphReduce", "GraphSpec", "HubRuns", "Inputs", "InvalidInput",
     "K", "KeptAccumulators", "Kernel", "KernelBuilder", "Lanes", "LanguageError", "Launch", "Load", "Mapped",
-    "Measuring", "No", "PanelLayout", "PerDevice", "Phases", "Program", "Property", "RunStatistics", "ScheduleError",
-    "SentEdges", "Settling", "Stage", "Step", "Superstep", "TeamShape", "ThreadEngine", "Value", "VertexStep", "Work",
-    "Yes", "add_change_sums", "arc_range", "balanced_bounds", "blocks_of_multiprocessor", "change_driven",
-    "change_prefix", "collect_change", "collect_changes", "combine_threads", "composed_writes", "concrete", "constant",
-    "constants_by_source", "cuda_unavailable", "cuda_write_back", "every_vertex", "fill_kernel", "flagged_batches",
-    "flagged_loop", "fold_groups", "frontier", "hookimpl", "hub_runs", "initial_values", "live_after", "look_ups",
-    "moved", "mutable", "named_apart", "neighbours_of", "option", "options_of", "owned_edges", "owner_bounds",
-    "products_as_sums", "push_template", "raised", "read", "reads", "recomputation_only", "registers_of", "repeated",
-    "rows_of", "schedule_from_options", "schedule_text", "segment_reduce", "substitute", "sum_hubs_in_runs", "turned",
-    "unfolded", "walk", "watched", "whole_ranges", "with_looked_up", "write_back",
+    "Measuring", "No", "Over", "PanelLayout", "PerDevice", "Phases", "Pieces", "Program", "Property", "RunStatistics",
+    "ScheduleError", "SentEdges", "Settling", "Stage", "Step", "Superstep", "Tables", "TeamShape", "Teams",
+    "ThreadEngine", "Value", "VertexStep", "Work", "Yes", "add_change_sums", "arc_range", "balanced_bounds",
+    "blocks_of_multiprocessor", "by_side", "change_driven", "change_prefix", "collect_change", "collect_changes",
+    "combine_threads", "composed_writes", "concrete", "constant", "constants_by_source", "cuda_unavailable",
+    "cuda_write_back", "every_vertex", "fill_kernel", "flagged_batches", "flagged_loop", "fold_groups", "frontier",
+    "hookimpl", "hub_runs", "initial_values", "live_after", "look_ups", "moved", "mutable", "named_apart",
+    "neighbours_of", "option", "options_of", "owned_edges", "owner_bounds", "products_as_sums", "push_template",
+    "raised", "read", "reads", "recomputation_only", "registers_of", "repeated", "rows_of", "schedule_from_options",
+    "schedule_text", "segment_reduce", "substitute", "sum_hubs_in_runs", "turned", "unfolded", "walk", "watched",
+    "whole_ranges", "with_looked_up", "write_back",
 ]  # fmt: skip

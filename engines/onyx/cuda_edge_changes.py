@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from engines.onyx import cuda_templates as templates
-from harness.api import EdgeUpdate, constants_by_source, frontier
+from harness.api import EdgeUpdate, Over, constants_by_source, frontier
 
 if TYPE_CHECKING:
     from engines.onyx.cuda_kernels import Kernels
@@ -51,15 +51,15 @@ class EdgeChanges:
         """Plan the launches of a superstep."""
         engine = self.engine
         if any(self._through_flags(name) for name in self.tracking.sources(self.group)):
-            engine.add(self.mark(), "all", 1)
-        engine.add(self.count(), "all", 1)
+            engine.add(self.mark(), Over.ALL_VERTICES, 1)
+        engine.add(self.count(), Over.ALL_VERTICES, 1)
         turns = (False, True) if self.kernels.tiles else (False,)
         if self.doubled:
             engine.double(self.array, engine.graph.num_edges, self.stage.updates)
         made = [self.update, self.commit] if self.doubled else [self.update]
         kernels = [(make(tiles=tiles), tiles) for make in made for tiles in turns]
         for kernel, tiles in kernels:
-            over, lanes = ("all arcs", engine.team.lanes) if tiles else ("all", 1)
+            over, lanes = (Over.ALL_EDGES, engine.team.lanes) if tiles else (Over.ALL_VERTICES, 1)
             engine.add(kernel, over, lanes, (self.dirty,) if kernel is kernels[-1][0] else ())
 
     def _through_flags(self, name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -28,8 +28,13 @@ from harness.api import (
     GraphReduce,
     KeptAccumulators,
     Launch,
+    Over,
+    Pieces,
     Program,
+    Tables,
+    Teams,
     TeamShape,
+    by_side,
     change_driven,
     fold_groups,
     unfolded,
@@ -172,7 +177,7 @@ class OnyxCudaEngine(CudaEngine):
     def _plan_group(self, kernels: PushKernels | PullKernels, group: FoldGroup) -> None:
         self.most = "few" if kernels.tracking.change_driven and self.direction == "push" else "some"
         if group.kind == "vertex":
-            self.add(kernels.vertices(group, self._last_read(kernels, group)), "vertices")
+            self.add(kernels.vertices(group, self._last_read(kernels, group)), Over.VERTICES)
         elif group.kind == "update":
             self._plan_updates(kernels, group)
         elif isinstance(kernels, PushKernels):
@@ -194,7 +199,7 @@ class OnyxCudaEngine(CudaEngine):
         return [stage for stage in reductions if last_reader(stage, self.tracking.groups) is group]
 
     def _plan_scatter(self, kernels: PushKernels, group: FoldGroup) -> None:
-        over, lanes = ("arcs", self.team.lanes) if kernels.tiles else ("sources", 1)
+        over, lanes = (Over.OUT_EDGES, self.team.lanes) if kernels.tiles else (Over.SOURCES, 1)
         tracked = kernels.tracking.change_driven
         either = self.tracking.pauses and not self.tracking.edges(group)  # nothing stores what edges have sent
         if either and kernels.untracked:
@@ -202,22 +207,22 @@ class OnyxCudaEngine(CudaEngine):
         rebuilding = " || !run->rebuilding" if tracked else ""
         most: Literal["some"] | None = "some" if either else None  # they usually process all edges
         for stage in group.edge_stages:
-            self.add(kernels.clear(stage, unless=f"run->over(){rebuilding}", either=either), "vertices", most=most)
+            self.add(kernels.clear(stage, unless=f"run->over(){rebuilding}", either=either), Over.VERTICES, most=most)
         self.add(kernels.scatter(group, either=either), over, lanes, most=most)
         if tracked:
             summed = [stage for stage in group.edge_stages if kernels.sums_changes(stage)]
             for stage in summed:
                 stride = self.layout.stride(stage.message.shape)
                 self.rooms[f"change_{stage.into}"] = self.graph.num_vertices * stride
-                self.add(kernels.clear(stage, array="change", unless=f"run->over(){rebuilding}"), "vertices")
-            self.add(kernels.changes(group, self.messages, tiles=False), "sources", 1)
+                self.add(kernels.clear(stage, array="change", unless=f"run->over(){rebuilding}"), Over.VERTICES)
+            self.add(kernels.changes(group, self.messages, tiles=False), Over.SOURCES, 1)
             if kernels.tiles:
                 self.add(kernels.changes(group, self.messages, tiles=True), over, lanes)
             for stage in summed:
-                self.add(kernels.collect(stage), "vertices")
+                self.add(kernels.collect(stage), Over.VERTICES)
             kernels.sent_edges.plan(group, over, lanes)
             if self.tracking.sources(group):
-                self.add(kernels.sent(group), "sources", 1)
+                self.add(kernels.sent(group), Over.SOURCES, 1)
 
     def _plan_segments(self, kernels: PullKernels, group: FoldGroup) -> None:
         run, dense, tracked = self._run_of_team(), "", kernels.tracking.change_driven
@@ -228,9 +233,9 @@ class OnyxCudaEngine(CudaEngine):
             self._plan_marks(kernels, group)
         within = run if kernels.abreast(group.edge_stages) == 1 else 0
         for stage in group.edge_stages:
-            self.add(kernels.clear(stage, run=within, unless=unless, dense=dense), "vertices")
+            self.add(kernels.clear(stage, run=within, unless=unless, dense=dense), Over.VERTICES)
         # a block takes a tile of `run` edges for each of its teams
-        self.add(kernels.segments(group, run, unless=unless), "in arcs", 32 / self.team.teams / run)
+        self.add(kernels.segments(group, run, unless=unless), Over.IN_EDGES, 32 / self.team.teams / run)
         if tracked:
             self._plan_owners(kernels, group, (), dirty_only=True)
 
@@ -247,7 +252,7 @@ class OnyxCudaEngine(CudaEngine):
         self._plan_marks(kernels, group)
         self._plan_owners(kernels, group, doubled)
         if doubled:
-            self.add(kernels.commit(group, doubled), "vertices", 1)
+            self.add(kernels.commit(group, doubled), Over.VERTICES, 1)
 
     def _plan_owners(
         self, kernels: PullKernels, group: FoldGroup, doubled: tuple[str, ...], swaps: tuple[str, ...] = (), *,
@@ -258,7 +263,7 @@ class OnyxCudaEngine(CudaEngine):
         hub = self.hub if self.graph.facts.max_in_degree >= self.hub and self._joins(group) else 0
         if hub:
             kernel = kernels.gather_hubs(group, doubled, dirty_only=dirty_only)
-            self.launches.append(Launch(kernel, "hubs", self.block))
+            self.launches.append(Launch(kernel, Pieces("hubs"), self.block))
         self._add_gather(kernels, kernels.gather(group, share, doubled, hub=hub, dirty_only=dirty_only), share, swaps)
 
     @property
@@ -273,28 +278,27 @@ class OnyxCudaEngine(CudaEngine):
 
     @property
     def _owns_hubs(self) -> bool:
-        return any(launch.over == "hubs" for launch in self.launches)
+        return any(launch.over == Pieces("hubs") for launch in self.launches)
 
-    def transform(self) -> dict[str, NDArray[Any]]:
+    def transform(self) -> Tables:
         """Return the hub vertices, which blocks own, sorted, uint32; nothing if there are none."""
         if not self._owns_hubs:
-            return {}
+            return Tables()
         hubs = np.flatnonzero(self.graph.in_degrees >= self.hub).astype(np.uint32)
-        self.pieces["hubs"] = self.by_side(hubs)
-        return {"hubs": hubs}
+        return Tables({"hubs": hubs}, {"hubs": by_side(hubs, self.sides)})
 
     def _add_gather(self, kernels: PullKernels, kernel: CudaKernel, share: int, swaps: tuple[str, ...]) -> None:
         if kernels.rounds:
-            self.launches.append(Launch(kernel, "vertices", 32 / kernels.rounds, swaps, most="all"))
+            self.launches.append(Launch(kernel, Over.VERTICES, 32 / kernels.rounds, swaps, most="all"))
             return
         gathered = 4 * self.layout.features * self.graph.num_edges / max(1, self.graph.num_vertices)
         short = kernels.tracking.change_driven or gathered < self.policy.long_gather
         most: Literal["some", "resident"] = "resident" if self.small_degrees and short else "some"
-        self.launches.append(Launch(kernel, "vertices", share * self.team.lanes, swaps, most=most))
+        self.launches.append(Launch(kernel, Over.VERTICES, share * self.team.lanes, swaps, most=most))
 
     def _plan_marks(self, kernels: PullKernels, group: FoldGroup) -> None:
         if self.tracking.sources(group):
-            self.add(kernels.mark(group), "sources", 1)
+            self.add(kernels.mark(group), Over.SOURCES, 1)
 
     def _doubled(self, group: FoldGroup) -> tuple[str, ...]:
         """Return the properties that a gather writes and that are still read through edges, which go to a second
@@ -348,7 +352,7 @@ class OnyxCudaEngine(CudaEngine):
         for stage in group.stages:
             assert isinstance(stage, EdgeUpdate)
             array = f"{order}_{stage.updates}"
-            over, lanes = ("all arcs", self.team.lanes) if kernels.tiles else ("all", 1)
+            over, lanes = (Over.ALL_EDGES, self.team.lanes) if kernels.tiles else (Over.ALL_VERTICES, 1)
             if kernels.untracked:
                 in_place = array not in doubled_edges(self, group)  # as this group writes where changes are tracked
                 self.add(kernels.update(stage, order, in_place=in_place), over, lanes)
@@ -368,7 +372,7 @@ class OnyxCudaEngine(CudaEngine):
         if not kernels.untracked:  # the tracked half has the second buffer, and swaps it
             self.double(array, self.graph.num_edges, update.updates)
             swaps = (array,)
-        self.add(kernel, "in arcs", 32 / self.team.teams / run, swaps)
+        self.add(kernel, Over.IN_EDGES, 32 / self.team.teams / run, swaps)
 
     def _plan_reductions(self, kernels: Kernels, group: FoldGroup) -> None:
         for stage in group.stages:
@@ -376,5 +380,5 @@ class OnyxCudaEngine(CudaEngine):
             blocks = self.policy.blocks_of_reduction
             parts = blocks * (self.block // 32) * self.team.teams
             self.rooms[f"partial_{stage.into}"] = parts * self.layout.stride(stage.value.shape)
-            self.launches.append(Launch(kernels.reduction(stage), "all", self.team.lanes, blocks=blocks))
-            self.launches.append(Launch(kernels.joined(stage), f"teams {blocks}", 1, blocks=1))
+            self.launches.append(Launch(kernels.reduction(stage), Over.ALL_VERTICES, self.team.lanes, blocks=blocks))
+            self.launches.append(Launch(kernels.joined(stage), Teams(blocks), 1, blocks=1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engines.onyx import cuda_templates as templates
+from harness.api import Over
 
 if TYPE_CHECKING:
     from engines.onyx.cuda_kernels import Kernels
@@ -51,19 +52,19 @@ class SentEdges:
             return
         self._store(builder, group)
 
-    def plan(self, group: FoldGroup, over: str, lanes: float) -> None:
+    def plan(self, group: FoldGroup, over: Over, lanes: float) -> None:
         """Add the launches after those that propagate."""
         if not self.tracking.edges(group):
             return
         engine, kernels = self.kernels.engine, self.kernels
         if not self._at_once(group):
-            engine.add(self._propagated(group, tiles=False), "all", 1)
+            engine.add(self._propagated(group, tiles=False), Over.ALL_VERTICES, 1)
             if kernels.tiles:
                 engine.add(self._propagated(group, tiles=True), over, lanes)
         rows = f"rows_{self.tracking.name(group)}"
         builder = kernels.builder(f"forget_{rows}", templates.FORGET.format(rows=rows), templates.RANGE)
         builder.argument(rows, "flag")
-        engine.add(builder.finish(), "all", 1)
+        engine.add(builder.finish(), Over.ALL_VERTICES, 1)
 
     def _at_once(self, group: FoldGroup) -> bool:
         spaces = {space for space, _ in self.tracking.edges(group)}

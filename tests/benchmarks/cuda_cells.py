@@ -220,7 +220,7 @@ def launches_of(runner: Any) -> int:
     """Kernels that a superstep launches; of what is no engine of ours, one."""
     if not isinstance(runner, OnyxCudaEngine):
         return 1
-    return 1 + sum(runner.is_launched(launch, 0) for launch in runner.launches)
+    return 1 + sum(runner.ranges.has_work(launch.over, 0) for launch in runner.launches)
 
 
 # what times are held against ------------------------------------------------------------------------------------------

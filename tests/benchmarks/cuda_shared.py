@@ -30,6 +30,7 @@ from harness.lowering.cuda import engine as cuda_engine
 from harness.lowering.cuda.engine import CudaEngine
 from harness.lowering.cuda.layout import DeviceLayout
 from harness.lowering.cuda.memory import SLACK, DeviceMemory, values_of
+from harness.lowering.cuda.ranges import Tables
 
 Array = Any  # of the device
 
@@ -207,7 +208,7 @@ class OfGraph(CudaEngine):
     """To be mixed into an engine that generates kernels: what it makes of a graph once, which no kernel writes, is kept
     with the graph for the next of its kind that goes over the same."""
 
-    def transform(self) -> dict[str, Any]:
+    def transform(self) -> Tables:
         import cupy
 
         assert isinstance(self.graph, DeviceGraph)
@@ -215,12 +216,10 @@ class OfGraph(CudaEngine):
         kept = self.graph.kept
         key = (type(self).__name__, self.schedule, gone_over, tuple(self.sides), getattr(self, "hub", 0))
         if key not in kept:
-            before = dict(self.pieces)
-            tables = {name: cupy.asarray(table) for name, table in super().transform().items()}
-            kept[key] = tables, {name: piece for name, piece in self.pieces.items() if name not in before}
-        tables, pieces = kept[key]
-        self.pieces |= pieces
-        return dict(tables)
+            found = super().transform()
+            kept[key] = Tables({name: cupy.asarray(table) for name, table in found.arrays.items()}, found.pieces)
+        tables: Tables = kept[key]
+        return tables
 
 
 # reading what an engine has -------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from harness.graph import Graph
 from harness.language import Inputs, trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
+from harness.lowering.cuda.ranges import Over, Pieces
 from tests.engines import device_functions, test_warm
 from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
 from tests.engines.programs import PROGRAMS, graph_for, inputs_for, program_named, two_sides
@@ -206,8 +207,8 @@ def check_hub_of_matrices(schedule, features, device):
     engine = cuda_engine(schedule)
     engine.lower(program, graph, features)
     gathered_over = [launch.over for launch in engine.launches if "gather" in launch.kernel.source]
-    assert gathered_over == ["hubs", "vertices"] * (1 + engine.tracking.pauses)
-    assert list(engine.transform()["hubs"]) == [0]
+    assert gathered_over == [Pieces("hubs"), Over.VERTICES] * (1 + engine.tracking.pauses)
+    assert list(engine.transform().arrays["hubs"]) == [0]
     inputs = algorithm.inputs(graph, features)
     check_every_superstep(schedule, program, graph, inputs, features, device, 2)
 

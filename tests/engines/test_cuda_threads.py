@@ -28,15 +28,16 @@ def lowered(schedule, graph, algorithm="label_propagation"):
 @pytest.mark.parametrize("schedule", ["tigr", "tigr-short"])
 def test_virtual_nodes_have_every_edge_once_and_few_each(schedule, name):
     graph, bound = small(name), SCHEDULES[schedule][1].get("degree_bound", 8)
-    engine, tables = lowered(schedule, graph)
+    _, tables = lowered(schedule, graph)
     met = []
-    for source, part in zip(tables["node_source"].tolist(), tables["node_part"].tolist(), strict=True):
+    arrays = (tables.arrays[name].tolist() for name in ("node_source", "node_part"))
+    for source, part in zip(*arrays, strict=True):
         first, last = graph.csr.offsets[source : source + 2].tolist()
         edges = range(first + part, last, -(-(last - first) // bound))
         assert 1 <= len(edges) <= bound
         met += edges
     assert sorted(met) == list(range(graph.num_edges))
-    assert engine.pieces["virtual nodes"] == [(0, len(tables["node_source"]))]
+    assert tables.pieces["nodes"] == [(0, len(tables.arrays["node_source"]))]
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -44,8 +45,8 @@ def test_virtual_nodes_have_every_edge_once_and_few_each(schedule, name):
 def test_lists_have_every_vertex_once_by_in_degree(schedule, name):
     graph = small(name)
     engine, tables = lowered(schedule, graph)
-    degrees = {listed: graph.in_degrees[tables[f"{listed}_vertices"]] for listed in ("small", "middle", "large")}
-    met = np.concatenate([tables[f"{listed}_vertices"] for listed in degrees])
+    degrees = {listed: graph.in_degrees[tables.arrays[f"{listed}_vertices"]] for listed in ("small", "middle", "large")}
+    met = np.concatenate([tables.arrays[f"{listed}_vertices"] for listed in degrees])
     assert sorted(met.tolist()) == list(range(graph.num_vertices))
     warp, block = engine.schedule.warp_degree, engine.schedule.block_degree
     assert (degrees["small"] < warp).all()
@@ -59,8 +60,7 @@ def test_sides_take_turns(schedule):
     graph = two_sides()
     engine = cuda_engine(schedule)
     engine.lower(program_named("sides"), graph, 4)
-    engine.transform()
-    for name, (one, other) in engine.pieces.items():
+    for name, (one, other) in engine.transform().pieces.items():
         low, high = sorted((one, other))
         assert low[0] == 0, name
         assert low[1] == high[0], name

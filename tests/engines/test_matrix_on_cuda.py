@@ -142,7 +142,7 @@ def poison(engine):
     """What a run has left on the device is no number any more; tables stay, and what is no property or sum."""
     chosen = engine.prepared if isinstance(engine, PerDevice) else None
     for name, array in chosen.memory.arrays.items() if chosen else ():
-        if array.dtype == np.float32 and name not in chosen.tables:
+        if array.dtype == np.float32 and name not in chosen.tables.arrays:
             array.fill(np.nan)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from engines.pullbaseline.simdx.functions import START, Function
-from harness.api import TEST_EVERY, CudaKernel, turned
+from harness.api import TEST_EVERY, CudaKernel, Pieces, turned
 
 if TYPE_CHECKING:
     from harness.api import Launch, Measuring
@@ -125,9 +125,8 @@ def _waits(
     later: Launch, earlier: Launch, of_later: dict[str, str], of_earlier: dict[str, str], functions: dict[str, Function]
 ) -> bool:
     """Return whether one launch reads or writes what the other writes. Lists of one reduction have no common vertex."""
-    lists = ("small", "middle", "large")
     into = [_written(launch, names, functions) for launch, names in ((later, of_later), (earlier, of_earlier))]
-    if later.over in lists and earlier.over in lists and into[0] == into[1]:
+    if isinstance(later.over, Pieces) and isinstance(earlier.over, Pieces) and into[0] == into[1]:
         return False
     touched = [set(of_later.values()) - {*BOUNDS, "run"}, set(of_earlier.values()) - {*BOUNDS, "run"}]
     return bool(into[0] & touched[1] or into[1] & touched[0])

@@ -20,7 +20,21 @@ from engines.pullbaseline.simdx.bulk import fused_superstep
 from engines.pullbaseline.simdx.sources import made_at_sources
 from engines.pullbaseline.simdx.task_engine import TaskEngine
 from engines.pullbaseline.simdx.tasks import SIZES, WORKERS
-from harness.api import EdgeReduce, Graph, GraphReduce, Launch, Measuring, Program, combine_threads, named_apart, turned
+from harness.api import (
+    EdgeReduce,
+    Graph,
+    GraphReduce,
+    Launch,
+    Measuring,
+    Over,
+    Pieces,
+    Program,
+    Tables,
+    by_side,
+    combine_threads,
+    named_apart,
+    turned,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -80,7 +94,7 @@ class SimdxCudaEngine(TaskEngine):
             kernel = fused_superstep(
                 self.steps, len(self.sides), Measuring(self.measured[:ahead], self.measured[ahead:])
             )
-            self.launches = [Launch(kernel, "all", 1, tuple(sorted(turned(self.steps))))]
+            self.launches = [Launch(kernel, Over.ALL_VERTICES, 1, tuple(sorted(turned(self.steps))))]
 
     def plan_measuring(self) -> Measuring:
         """Return no launches for fused kernels, which measure movement themselves."""
@@ -114,7 +128,7 @@ class SimdxCudaEngine(TaskEngine):
             if isinstance(stage, GraphReduce):
                 self.memory.arrays[f"partial_{stage.into}"].fill(IDENTITY[stage.reducer])
         steps = self.steps + self.measured
-        ranges = [self.range_of(step.over, side) for side in range(len(self.sides)) for step in steps]
+        ranges = [self.ranges.bounds(step.over, side) for side in range(len(self.sides)) for step in steps]
         self.memory.arrays["bounds"][: 2 * len(ranges)].set(np.array(ranges, np.int64).ravel())
 
     def queue(self, first: int, wanted: int, past: Any) -> None:
@@ -132,14 +146,12 @@ class SimdxCudaEngine(TaskEngine):
         """Return the bytes of device memory, with the lists."""
         return super().bytes_needed() + 4 * self.graph.num_vertices
 
-    def transform(self) -> dict[str, NDArray[Any]]:
+    def transform(self) -> Tables:
         """Return the vertices of each list by in-degree, sorted (uint32)."""
-        lists = {}
-        for size, mask in zip(SIZES, self.by_degree(self.graph.in_degrees), strict=True):
-            listed = np.flatnonzero(mask).astype(np.uint32)
-            self.pieces[size] = self.by_side(listed)
-            lists[f"{size}_vertices"] = listed
-        return lists
+        masks = zip(SIZES, self.by_degree(self.graph.in_degrees), strict=True)
+        lists = {size: np.flatnonzero(mask).astype(np.uint32) for size, mask in masks}
+        pieces = {size: by_side(listed, self.sides) for size, listed in lists.items()}
+        return Tables({f"{size}_vertices": listed for size, listed in lists.items()}, pieces)
 
     def mappings(self) -> Sequence[Mapped]:
         """Return the access patterns of the traversals here and of those shared by thread engines."""
@@ -168,4 +180,4 @@ class SimdxCudaEngine(TaskEngine):
             builder.accumulate(total, stage.message, stage.reducer, "edge")
             combine_threads(builder, total, stage.message, stage.reducer, "combine", f"{worker}::combined")
             builder.store(f"vertex_{stage.into}", "v", stage.message, total, "store")
-            self.launches.append(Launch(builder.finish(), size, LANES.get(worker, self.block)))
+            self.launches.append(Launch(builder.finish(), Pieces(size), LANES.get(worker, self.block)))

@@ -9,7 +9,7 @@ import numpy as np
 from engines.pullbaseline.simdx.activity import Activity, activity
 from engines.pullbaseline.simdx.residency import ResidentEngine
 from engines.pullbaseline.simdx.tasks import SIZES, TaskFunctions, task_kernels
-from harness.api import EngineFailure, Launch, RunStatistics, Superstep
+from harness.api import EngineFailure, Launch, Over, RunStatistics, Superstep
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,7 +53,7 @@ class TaskEngine(ResidentEngine):
         functions = TaskFunctions(self.active, self.resolved, make)
         for kernel in task_kernels(functions, self.resolved):
             blocks = 1 if kernel.name == "note_superstep" else BLOCKS
-            self.launches.append(Launch(kernel, "all", 1, blocks=blocks))
+            self.launches.append(Launch(kernel, Over.ALL_VERTICES, 1, blocks=blocks))
 
     @property
     def fused(self) -> bool:
@@ -117,7 +117,7 @@ class TaskEngine(ResidentEngine):
             found = np.flatnonzero(mask & listed).astype(np.uint32)
             arrays[f"{SIZES[number]}_active"][: len(found)].set(found)
             words[number] = len(found)
-            words[PULLED + number] = self.pieces[SIZES[number]][0][1]
+            words[PULLED + number] = self.tables.pieces[SIZES[number]][0][1]
         words[len(SIZES)] = int(degrees[listed].sum())
         words[VOTES] = self.active.votes and vertices > 0 and _alike(start, heard)
         words[VERTICES], words[ARCS] = vertices, self.graph.num_edges

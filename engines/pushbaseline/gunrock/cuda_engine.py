@@ -24,6 +24,7 @@ from harness.api import (
     Graph,
     KeptAccumulators,
     Launch,
+    Over,
     Program,
     ThreadEngine,
     change_driven,
@@ -177,7 +178,7 @@ class GunrockCudaEngine(ThreadEngine):
         self.accumulators = KeptAccumulators.of(self.program, self.graph.facts, forms, self.schedule.rebuild)
         self.frontiers = len(self.tracking.groups)
         builder = self.builder("empty_frontiers", EMPTY.format(count=self.frontiers), [("sizes", "sizes")])
-        self.launches.append(Launch(builder.finish(), "all", 1, blocks=1))
+        self.launches.append(Launch(builder.finish(), Over.ALL_VERTICES, 1, blocks=1))
         super().plan()
 
     def mappings(self) -> Sequence[Mapped]:
@@ -187,7 +188,7 @@ class GunrockCudaEngine(ThreadEngine):
         return (*MAPPINGS, *super().mappings())
 
     def _over_frontier(self, kernel: CudaKernel) -> None:
-        self.launches.append(Launch(kernel, "all", 1, blocks=BLOCKS))
+        self.launches.append(Launch(kernel, Over.ALL_VERTICES, 1, blocks=BLOCKS))
 
     # compute ----------------------------------------------------------------------------------------------------------
     def plan_vertices(self, group: FoldGroup) -> None:
@@ -200,7 +201,7 @@ class GunrockCudaEngine(ThreadEngine):
         filtered = self.builder(
             f"filter_{name}", template, [*signature, ("frontier", "list"), ("sizes", "sizes")]
         )  # fmt: skip
-        self.launches.append(Launch(filtered.finish(), "vertices", 1))
+        self.launches.append(Launch(filtered.finish(), Over.VERTICES, 1))
         builder = self._compute_builder(name, at, self.ahead(group))
         builder.bind("v", builder.read_in("visit"), "v")
         for step in group.vertex_steps:
@@ -230,19 +231,19 @@ class GunrockCudaEngine(ThreadEngine):
         if self.deltas[stage.name].kind == "monotone":
             self.blanks[f"vertex_{stage.into}"] = IDENTITY[stage.reducer]
         else:
-            self.launches.append(Launch(self.clear_kernel(stage, unless=REBUILDING), "vertices", 1))
-        self.launches.append(Launch(filtered.finish(), "sources", 1))
+            self.launches.append(Launch(self.clear_kernel(stage, unless=REBUILDING), Over.VERTICES, 1))
+        self.launches.append(Launch(filtered.finish(), Over.SOURCES, 1))
         if self.deltas[stage.name].kind == "monotone":
             self._over_frontier(self.advance_kernel(stage, at, changes=False).finish())
         else:
             self._over_frontier(self.advance_kernel(stage, at, changes=False).finish(unless=REBUILDING))
             self._over_frontier(self.advance_kernel(stage, at, changes=True).finish(unless=PROPAGATING))
-        self.launches.append(Launch(self.reached_kernel(stage, at), "all", 1))
+        self.launches.append(Launch(self.reached_kernel(stage, at), Over.ALL_VERTICES, 1))
         if self.deltas[stage.name].kind != "monotone":
             stride = self.layout.stride(stage.message.shape)
             self.rooms[f"change_{stage.into}"] = self.graph.num_vertices * stride
-            self.launches.append(Launch(self.clear_kernel(stage, array="change", unless=REBUILDING), "vertices", 1))
-            self.launches.append(Launch(self.collect_kernel(stage), "vertices", 1))
+            self.launches.append(Launch(self.clear_kernel(stage, array="change", unless=REBUILDING), Over.VERTICES, 1))
+            self.launches.append(Launch(self.collect_kernel(stage), Over.VERTICES, 1))
         self._over_frontier(self.sent_kernel(group, at))
 
     def advance_kernel(self, stage: EdgeReduce, at: int, *, changes: bool) -> CudaKernelBuilder:

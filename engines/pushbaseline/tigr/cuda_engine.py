@@ -14,11 +14,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engines.pushbaseline.schedules import TigrSchedule
-from harness.api import IDENTITY, EdgeReduce, FoldGroup, Graph, Launch, Program, ThreadEngine, change_driven, reads
+from harness.api import (
+    IDENTITY,
+    EdgeReduce,
+    FoldGroup,
+    Graph,
+    Launch,
+    Over,
+    Pieces,
+    Program,
+    Tables,
+    ThreadEngine,
+    change_driven,
+    reads,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from numpy.typing import NDArray
 
@@ -64,15 +76,15 @@ class TigrCudaEngine(ThreadEngine):
         """Return the number of virtual nodes of every vertex."""
         return -(-graph.out_degrees // self.schedule.degree_bound)
 
-    def transform(self) -> dict[str, NDArray[Any]]:
+    def transform(self) -> Tables:
         """Return the source of every virtual node, and the number of its part of the source's edges (both uint32)."""
         parts = self._parts(self.graph)
         ends = np.concatenate([[0], np.cumsum(parts)])
         heard = [self.sides[(side + 1) % len(self.sides)] for side in range(len(self.sides))]
-        self.pieces["virtual nodes"] = [(int(ends[first]), int(ends[last])) for first, last in heard]
+        pieces = {"nodes": [(int(ends[first]), int(ends[last])) for first, last in heard]}
         source = np.repeat(np.arange(len(parts), dtype=np.uint32), parts)
         part = (np.arange(len(source)) - np.repeat(ends[:-1], parts)).astype(np.uint32)
-        return {"node_source": source, "node_part": part}
+        return Tables({"node_source": source, "node_part": part}, pieces)
 
     def mappings(self) -> Sequence[Mapped]:
         """Return the access patterns of the traversals here and of those shared by thread engines."""
@@ -136,8 +148,8 @@ class TigrCudaEngine(ThreadEngine):
         if stage.name in self.extrema or self.last_readers[stage.name]:
             self.blanks[f"vertex_{stage.into}"] = IDENTITY[stage.reducer]
         else:
-            self.launches.append(Launch(self.clear_kernel(stage), "vertices", 1))
-        self.launches.append(Launch(builder.finish(), "virtual nodes", 1))
+            self.launches.append(Launch(self.clear_kernel(stage), Over.VERTICES, 1))
+        self.launches.append(Launch(builder.finish(), Pieces("nodes"), 1))
 
     def plan_vertices(self, group: FoldGroup) -> None:
         """Add the kernel that applies a group's steps to all vertices, and clears the sums that are dead after them."""

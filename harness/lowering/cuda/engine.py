@@ -71,11 +71,12 @@ class CudaEngine(ModelledEngine):
         self.memory.need(self.array_names())
         for name, (values, dtype) in self.own_arrays().items():
             self.memory.empty(name, values, dtype)
-        for name, table in self.tables.items():
+        for name, table in self.tables.arrays.items():
             self.memory.arrays[name] = cupy.asarray(table)
         self.state = RunState()
         arrays = self.memory.arrays
-        self.launcher = Launcher(self, self.functions, arrays, self.state.array, self.multiprocessors)
+        self.ranges = self.work_ranges(self.tables)
+        self.launcher = Launcher(self, self.ranges, self.functions, arrays, self.state.array, self.multiprocessors)
         self.past = cupy.zeros((USUAL_SUPERSTEPS, 3), np.int64)
         self.stream = cupy.cuda.Stream(non_blocking=True)
 

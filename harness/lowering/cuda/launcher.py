@@ -12,9 +12,11 @@ import numpy as np
 from harness.device.cuda import blocks_of_multiprocessor
 from harness.language.criterion import TEST_EVERY
 from harness.lowering.cuda.launches import Launch, turned
+from harness.lowering.cuda.ranges import Over
 
 if TYPE_CHECKING:
     from harness.lowering.cuda.plan import PlannedEngine
+    from harness.lowering.cuda.ranges import WorkRanges
 
 
 @dataclass(frozen=True)
@@ -39,14 +41,15 @@ class Launcher:
     updates. For each such combination they are recorded once as a CUDA graph, which costs one launch instead of many: a
     superstep with few active vertices takes little longer than its launches.
 
-    ``functions``: the loaded kernels by name. ``arrays``: those on the device. ``run``: the state of the run there.
+    ``ranges``: the bounds of the launches' work. ``functions``: the loaded kernels by name.
+    ``arrays``: those on the device. ``run``: the state of the run there.
     """
 
     def __init__(
-        self, plan: PlannedEngine, functions: Mapping[str, Any], arrays: Mapping[str, Any], run: Any,
-        multiprocessors: int,
+        self, plan: PlannedEngine, ranges: WorkRanges, functions: Mapping[str, Any], arrays: Mapping[str, Any],
+        run: Any, multiprocessors: int,
     ) -> None:  # fmt: skip
-        self.plan, self.functions, self.arrays = plan, functions, arrays
+        self.plan, self.ranges, self.functions, self.arrays = plan, ranges, functions, arrays
         self.run, self.multiprocessors = run, multiprocessors
         self.twins = plan.twins
         self.made: dict[tuple[int, bool], Any] = {}
@@ -77,7 +80,7 @@ class Launcher:
         swapped = turned(self.plan.launches) if number % 2 else set()
         found = []
         for launch in launches:
-            if self.plan.is_launched(launch, side) and not (tracked and launch.untracked):
+            if self.ranges.has_work(launch.over, side) and not (tracked and launch.untracked):
                 found.append(self._started(launch, swapped, side))
             swapped = swapped ^ set(launch.swaps)
         end = self.functions["end_of_superstep"]
@@ -92,8 +95,8 @@ class Launcher:
 
     def _started(self, launch: Launch, swapped: Collection[str], side: int) -> Started:
         plan = self.plan
-        first, last = plan.range_of(launch.over, side)
-        kind = np.int64 if plan.many_arcs and launch.over.endswith("arcs") else np.uint32
+        first, last = self.ranges.bounds(launch.over, side)
+        kind = np.int64 if plan.many_arcs and isinstance(launch.over, Over) and launch.over.of_edges else np.uint32
         bounds = {"first": kind(first), "last": kind(last), "run": self.run}
         arguments = tuple(
             bounds[name] if name in bounds else self._array(name, swapped) for name in launch.kernel.arguments

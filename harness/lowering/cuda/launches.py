@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from harness.lowering.cuda.kernels import CudaKernel
+from harness.lowering.cuda.ranges import Range
 
 MOST_BLOCKS = 64  # for each multiprocessor; beyond this, blocks process several pieces of work
 FEW_THREADS = 4096  # for each multiprocessor, of kernels that often have little or nothing to do
@@ -19,17 +20,14 @@ class Launch:
     """A kernel of a superstep: its work, the threads per piece of work, and the arrays that swap with their second
     buffer after it.
 
-    ``over``: the *vertices* that a superstep updates or the *in arcs* of these, the *sources* of these in-edges or the
-    *arcs* that leave these sources, *all* vertices, *all arcs*, the *teams* of ``blocks`` blocks of an earlier launch,
-    or pieces of work that the engine defines (:meth:`CudaEngine.transform`). ``lanes``: per piece. ``blocks``: a fixed
-    number of blocks; 0: as many as the work needs. ``most`` limits the latter: *some* per multiprocessor, at most
-    MOST_BLOCKS; a *few*, of FEW_THREADS; the *resident* ones that the device runs concurrently, which process adjacent
-    work, so that data read by neighbours is still cached; or *all* that the work needs. ``untracked``: the launch does
-    nothing if changes are tracked.
+    ``lanes``: per vertex, edge or other piece of work. ``blocks``: a fixed number of blocks; 0: as many as the work
+    needs. ``most`` limits the latter: *some* per multiprocessor, at most MOST_BLOCKS; a *few*, of FEW_THREADS; the
+    *resident* ones that the device runs concurrently, which process adjacent work, so that data read by neighbours is
+    still cached; or *all* that the work needs. ``untracked``: the launch does nothing if changes are tracked.
     """
 
     kernel: CudaKernel
-    over: str
+    over: Range
     lanes: float
     swaps: tuple[str, ...] = ()
     blocks: int = 0

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.launches import Launch
 from harness.lowering.cuda.modules import headers
 from harness.lowering.cuda.plan import PlannedEngine
+from harness.lowering.cuda.ranges import Tables
 from harness.lowering.cuda.walks import Mapped, MappingError, UndeclaredMapping, Work, mapping_of
 from harness.transactions import Atomics, Behaviour, KernelBehaviour, Lanes, Load, Step, atomics, loads
 
@@ -65,24 +66,25 @@ class ModelledEngine(PlannedEngine):
             return No(str(error))
 
 
-def behaviour_of(engine: ModelledEngine, declared: Sequence[Mapped], tables: Mapping[str, NDArray[Any]]) -> Behaviour:
+def behaviour_of(engine: ModelledEngine, declared: Sequence[Mapped], tables: Tables) -> Behaviour:
     """Return the loads and atomic operations of a superstep over everything, after :meth:`PlannedEngine.lower`.
 
     ``tables``: the result of the engine's ``transform``. Counts that depend on values assume that everything moves: a
     comparison ends at the first feature, and conditional reads are made. Raises MappingError.
     """
+    ranges = engine.work_ranges(tables)
     text = "\n".join(headers(engine.templates).values())
     kernels: dict[str, KernelBehaviour] = {}
     looked = whole = 0.0
     for launch in engine.modelled_launches():
-        if not engine.is_launched(launch, 0):
+        if not ranges.has_work(launch.over, 0):
             continue
         kernel = launch.kernel
         mapped, captured = mapping_of(kernel, declared, text)
-        first, last = engine.range_of(launch.over, 0)
+        first, last = ranges.bounds(launch.over, 0)
         blocks = launch.blocks_over(last - first, engine.threads, MULTIPROCESSORS, THREADS_AT_ONCE // engine.threads)
         work = Work(
-            kernel, engine.graph, engine.team, engine.threads, blocks, first, last, captured, tables,
+            kernel, engine.graph, engine.team, engine.threads, blocks, first, last, captured, tables.arrays,
             np.dtype(engine.arc).itemsize, ARCS,
         )  # fmt: skip
         idle, counted = _entered(work, untracked=engine.tracking.pauses and engine.begins_untracked)

@@ -16,6 +16,7 @@ from harness.lowering.cuda.kernels import TYPES, CudaKernel
 from harness.lowering.cuda.launches import Launch
 from harness.lowering.cuda.layout import DeviceLayout
 from harness.lowering.cuda.names import in_ascii
+from harness.lowering.cuda.ranges import Over
 
 BLOCKS = 512  # of a measurement, at most (MOVEMENT_BLOCKS of movement.cuh)
 ROWS = 64  # vertices of a block, at least
@@ -79,15 +80,15 @@ def measuring(
         }  # fmt: skip
         whole = {"run": "run", "first": "Id", "last": "Id"}
         copied = _kernel(flipped, f"note_{name}", NOTE.format(**words), {**whole, now: "input", before: "f32"})
-        ahead.append(Launch(copied, "all", stride))
+        ahead.append(Launch(copied, Over.ALL_VERTICES, stride))
         kinds = {**whole, before: "input", now: "input", "parameters": "input", found: "f32"}
         compared = _kernel(flipped, f"measure_{name}", MEASURE.format(**words), kinds)
-        behind.append(Launch(compared, "all", 1, blocks=blocks))
+        behind.append(Launch(compared, Over.ALL_VERTICES, 1, blocks=blocks))
         tests.append(TEST.format(**words))
         founds.append(found)
     body = DECIDE.format(tests="\n".join(tests))
     kinds = {"run": "run", "parameters": "input", **dict.fromkeys(founds, "input")}
-    behind.append(Launch(_kernel(flipped, "decide_settled", body, kinds), "all", 1, blocks=1))
+    behind.append(Launch(_kernel(flipped, "decide_settled", body, kinds), Over.ALL_VERTICES, 1, blocks=1))
     return Measuring(tuple(ahead), tuple(behind), rooms)
 
 

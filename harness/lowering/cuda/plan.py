@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from harness.contract import Device, Direction, Engine, No, Yes, options_of, schedule_text
 from harness.language import Program
@@ -21,6 +20,7 @@ from harness.lowering.cuda.layout import DeviceLayout, TeamShape
 from harness.lowering.cuda.memory import arrays_of, values_of
 from harness.lowering.cuda.modules import MOST_GROUPS, headers, module_source
 from harness.lowering.cuda.movement import Measuring, measuring
+from harness.lowering.cuda.ranges import Range, Tables, WorkRanges
 from harness.lowering.cuda.tracked_arrays import tracked_arrays
 from harness.lowering.kept_accumulators import KeptAccumulators
 from harness.lowering.log_products import products_as_sums
@@ -117,7 +117,6 @@ class PlannedEngine(Engine):
         self.team = TeamShape.for_program(self.program, features, self.feature_aware, self.width)
         self.launches: list[Launch] = []
         self.rooms: dict[str, int] = {}
-        self.pieces: dict[str, list[tuple[int, int]]] = {}
         self.flipped: dict[str, str] = {}
         self.blanks: dict[str, float] = {}
         self.accumulators = KeptAccumulators()
@@ -173,36 +172,9 @@ class PlannedEngine(Engine):
         return self.shared_bytes(kernel.tile_floats, self.threads) + 4 * kernel.thread_floats * self.threads
 
     # launches and arrays ----------------------------------------------------------------------------------------------
-    def range_of(self, over: str, side: int) -> tuple[int, int]:
-        """Return the range (first, last + 1) of a launch's work (:class:`Launch`) if a superstep updates a side."""
-        graph = self.graph
-        bounds, others = self.sides[side], self.sides[(side + 1) % len(self.sides)]
-        match over:
-            case "vertices":
-                return bounds
-            case "sources":
-                return others
-            case "in arcs":
-                return int(graph.csc.offsets[bounds[0]]), int(graph.csc.offsets[bounds[1]])
-            case "arcs":
-                return int(graph.csr.offsets[others[0]]), int(graph.csr.offsets[others[1]])
-            case "all arcs":
-                return 0, graph.num_edges
-            case "all":
-                return 0, graph.num_vertices
-        if over in self.pieces:
-            return self.pieces[over][side]
-        return 0, int(over.removeprefix("teams ")) * self.threads // 32 * self.team.teams
-
-    def by_side(self, vertices: NDArray[np.unsignedinteger[Any]]) -> list[tuple[int, int]]:
-        """Return the range (first, last + 1) of every side's vertices within sorted ``vertices``: pieces of them."""
-        return [
-            (int(np.searchsorted(vertices, first)), int(np.searchsorted(vertices, last))) for first, last in self.sides
-        ]
-
-    def is_launched(self, launch: Launch, side: int) -> bool:
-        """Return whether a launch has work in a superstep that updates a side; the engine's own pieces may be none."""
-        return launch.over not in self.pieces or bool(range(*self.pieces[launch.over][side]))
+    def work_ranges(self, tables: Tables) -> WorkRanges:
+        """Return the bounds of the launches' ranges, given the engine's tables."""
+        return WorkRanges(self.graph, self.sides, tables.pieces, self.threads // 32 * self.team.teams)
 
     @property
     def twins(self) -> dict[str, str]:
@@ -256,12 +228,9 @@ class PlannedEngine(Engine):
     def groups(self) -> tuple[FoldGroup, ...]:
         """Return the stages of each kernel."""
 
-    def transform(self) -> dict[str, NDArray[Any]]:
-        """Return arrays that the engine computes from the graph once, beside those that kernels know, by name.
-
-        It also sets ``self.pieces``: under the names that launches use, first and last + 1 for every side.
-        """
-        return {}
+    def transform(self) -> Tables:
+        """Return what the engine computes from the graph once, beside the arrays that kernels know."""
+        return Tables()
 
     @abstractmethod
     def plan(self) -> None:
@@ -285,7 +254,7 @@ class PlannedEngine(Engine):
         return made
 
     def add(
-        self, kernel: CudaKernel, over: str, lanes: float | None = None, swaps: tuple[str, ...] = (), *,
+        self, kernel: CudaKernel, over: Range, lanes: float | None = None, swaps: tuple[str, ...] = (), *,
         most: Most | None = None,
     ) -> None:  # fmt: skip
         """Add a launch, by default with a team for each vertex and of ``self.most`` blocks."""

@@ -20,6 +20,7 @@ from harness.lowering.cuda.engine import CudaEngine
 from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder, Scratch
 from harness.lowering.cuda.launches import Launch
 from harness.lowering.cuda.mapping import OPERATION
+from harness.lowering.cuda.ranges import Over
 from harness.lowering.cuda.walks import THREADS, Mapped
 from harness.lowering.cuda.write_back import cuda_write_back
 from harness.lowering.tracking import composed_writes
@@ -142,7 +143,7 @@ class ThreadEngine(CudaEngine):
 
     def add_vertices(self, builder: CudaKernelBuilder, group: FoldGroup) -> None:
         """Add the launch of a kernel of vertex steps."""
-        self.launches.append(Launch(builder.finish(), "vertices", 1 / self.ahead(group)))
+        self.launches.append(Launch(builder.finish(), Over.VERTICES, 1 / self.ahead(group)))
 
     def vertices_builder(self, group: FoldGroup, *, changed: str = "") -> CudaKernelBuilder:
         """Return the unfinished kernel of a group of vertex steps; the steps at vertex ``v`` are in block ``visit``.
@@ -203,7 +204,7 @@ class ThreadEngine(CudaEngine):
         builder.store(f"next_{order}_{stage.updates}", "e", stage.value, new, "edge")
         stride = self.layout.stride(self.program.properties[stage.updates].shape)
         self.rooms[f"next_{order}_{stage.updates}"] = self.graph.num_edges * stride
-        self.launches.append(Launch(builder.finish(), "all arcs", 1, (f"{order}_{stage.updates}",)))
+        self.launches.append(Launch(builder.finish(), Over.ALL_EDGES, 1, (f"{order}_{stage.updates}",)))
 
     # the graph --------------------------------------------------------------------------------------------------------
     def plan_graph(self, stage: GraphReduce) -> None:
@@ -228,7 +229,7 @@ class ThreadEngine(CudaEngine):
             flag = builder.argument(f"changed_{stage.into}", "flag")
             builder.blocks["result"].line(f"{flag}[0] = {changed};")
         builder.store(f"graph_{stage.into}", "0", stage.value, joined, "result")
-        self.launches.append(Launch(builder.finish(), "all", 1, blocks=PARTS))
+        self.launches.append(Launch(builder.finish(), Over.ALL_VERTICES, 1, blocks=PARTS))
 
     def _reduced(
         self, builder: CudaKernelBuilder, blocks: tuple[str, str, str], node: Expression, shaped: Expression,
