@@ -14,6 +14,10 @@ from hypothesis import HealthCheck, settings
 
 from tests.processes import HANGS_S
 
+if "PYTEST_XDIST_WORKER" in os.environ:  # each worker would start a BLAS thread for every core
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 pytest_plugins = ("pytester", "tests.selection")
 ROOT = Path(__file__).parents[1]
 FAKES = ROOT / "tests" / "campaign" / "fakes"
