@@ -42,8 +42,16 @@ def test_what_is_reduced_over_the_whole_graph_is_checked_too(outcomes):
     outcome, reason, validation = found["fake_right", "pagerank"]
     assert outcome == "ok", reason
     assert validation["against"].startswith("supersteps 1 and ")
-    assert validation["error"] < 1e-4  # of its tolerance: a settled run may still move by that
+    assert validation["error"] < 1e-4  # the last movement of a settled run, within the program's tolerance
     assert found["fake_wrong", "pagerank"][0] == "wrong"
+
+
+def test_each_checked_superstep_is_within_rounding_of_float64(outcomes):
+    found = outcomes("engine=fake_right", "algorithm=pagerank", "graph=fake_path", "features=2", "max_supersteps=5")
+    outcome, reason, validation = found["fake_right", "pagerank"]
+    assert outcome == "ok", reason
+    assert validation["against"].startswith("supersteps 1 and 5 in float64 at ")
+    assert validation["error"] < 1e-6
 
 
 def test_a_program_that_cannot_be_checked_so_is_told(outcomes):
