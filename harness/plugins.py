@@ -69,7 +69,7 @@ class Registry:
 
 
 def closest(name: str, known: Iterable[str]) -> str:
-    """Return ``"; did you mean 'onyx'?"`` with the known name closest to ``name``, or "" if none is close."""
+    """Return ``"; did you mean 'NAME'?"`` with the known name closest to ``name``, or "" if none is close."""
     matches = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {matches[0]!r}?" if matches else ""
 

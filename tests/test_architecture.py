@@ -153,14 +153,14 @@ def engine_names() -> set[str]:
                 given = node.args[0] if node.args else next(k.value for k in node.keywords if k.arg == "name")
                 if isinstance(given, ast.Constant):
                     names.add(str(given.value))
-    # The harness and its engine bear one name, and a library's is also the name of a file format's or of an import.
-    return names - {"onyx", "libraries", "scipy", "torch", "cusparse"}
+    return names - {"libraries", "scipy", "torch", "cusparse"}  # also names of a folder, of imports, of file formats
 
 
 def test_nothing_in_the_harness_names_a_concrete_engine():
     names = engine_names()
     assert names
-    pattern = re.compile(rf"\b({'|'.join(map(re.escape, sorted(names)))})\b", re.IGNORECASE)
+    product = "(?![- ]harness)"  # onyx-harness is the name of the package
+    pattern = re.compile(rf"\b({'|'.join(map(re.escape, sorted(names)))})\b{product}", re.IGNORECASE)
     met = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
         for _, path in modules()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class ALS(Algorithm):
-    """Alternating least squares with weighted lambda regularisation (Zhou et al. 2008); fig. 2.1(b) of the Onyx thesis.
+    """Alternating least squares with weighted lambda regularisation (Zhou et al. 2008); fig. 2.1(b) of Vaz 2021.
 
     x_v = (sum_u x_u x_u' + lambda n_v I)^-1 sum_u r_uv x_u over the n_v ratings of v (Zhou et al., sec. 3.1).
 

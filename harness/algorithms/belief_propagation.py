@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class BeliefPropagation(Algorithm):
     """Loopy belief propagation on pairwise Markov networks (Pearl 1988; Yedidia, Freeman & Weiss 2003, sec. 3).
 
-    Fig. 2.1(a) of the Onyx thesis, after Kang, Horng & Faloutsos 2010. With a potential phi(v) on every vertex and
+    Fig. 2.1(a) of Vaz 2021, after Kang, Horng & Faloutsos 2010. With a potential phi(v) on every vertex and
     psi(u, v) on every edge, the message from u to v is
 
         msg(u, v)[y] = sum_x psi(u, v)[x, y] phi(u)[x] prod_{w in N(u), w != v} msg(w, u)[x], scaled to sum 1,

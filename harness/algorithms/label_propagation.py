@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class LabelPropagation(Algorithm):
-    """Label propagation (Zhu & Ghahramani 2002, sec. 2.2), as in fig. 2.1(d) of the Onyx thesis.
+    """Label propagation (Zhu & Ghahramani 2002, sec. 2.2), as in fig. 2.1(d) of Vaz 2021.
 
     A vertex's distribution over k labels moves by ``alpha`` towards the weighted mean of its in-neighbours'. Zhu and
     Ghahramani clamp the known labels after every step, as done here with ``clamp``. The thesis's formula does not

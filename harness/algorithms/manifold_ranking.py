@@ -29,7 +29,7 @@ DEFAULT_QUERIES = 10
 
 
 class ManifoldRanking(Algorithm):
-    """Multi-manifold ranking (Wang et al. 2013, after Zhou et al. 2004), as in fig. 2.1(c) of the Onyx thesis.
+    """Multi-manifold ranking (Wang et al. 2013, after Zhou et al. 2004), as in fig. 2.1(c) of Vaz 2021.
 
     Feature f ranks all vertices by their similarity to one query on one manifold, a graph whose affinities are column f
     of the vectors w(u, v) on the edges; o is the elementwise product:

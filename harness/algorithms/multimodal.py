@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Multimodal(Algorithm):
-    """Graph-based multi-modality learning (Tong et al. 2005), linear fusion, as in fig. 2.1(e) of the Onyx thesis.
+    """Graph-based multi-modality learning (Tong et al. 2005), linear fusion, as in fig. 2.1(e) of Vaz 2021.
 
     Every edge has one affinity for each of M modalities, a vector w(u, v), and alpha is a vector of shares:
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class PageRank(Algorithm):
-    """PageRank (Page et al. 1999), k personalised vectors as k features; fig. 2.1(f) of the Onyx thesis.
+    """PageRank (Page et al. 1999), k personalised vectors as k features; fig. 2.1(f) of Vaz 2021.
 
     Fig. 2.1(f) omits vertices without out-edges, whose rank would be lost. As usual it is distributed like the teleport
     (Langville & Meyer 2006, sec. 4.1). ``personalise``: *vertices*: feature f teleports to one vertex, drawn with

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from harness.graph import Graph
 
 Array = NDArray[Any]
-DRAWN_STATES = 4  # of vertices with drawn potentials, as in the Onyx thesis
+DRAWN_STATES = 4  # of vertices with drawn potentials, as in Vaz 2021
 LEAST = 1e-37  # relative to the largest: keeps unlikely but possible states possible; float32 would round them to zero
 
 

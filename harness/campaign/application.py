@@ -27,10 +27,11 @@ EXPLAIN_HELP = """\
 onyx-harness explain KEY=VALUE ...
 
 Show what an engine would do with one cell, and run nothing: the program, its analysis, the schedule, the fast paths
-missed and why, the source of the generated kernels. Takes the keys of a cell, one value each:
+missed and why, the source of the generated kernels. Takes the keys of a cell, one value each. Omitted keys, such as
+engine=NAME, have the values of the default configuration.
 
-onyx-harness explain engine=onyx algorithm=pagerank graph=rmat features=8
-onyx-harness explain engine=onyx algorithm=label_propagation graph=digits device=cuda    (no GPU needed)
+onyx-harness explain algorithm=pagerank graph=rmat features=8
+onyx-harness explain algorithm=label_propagation graph=digits device=cuda    (no GPU needed)
 
 onyx-harness list [engine] [algorithm] [graph] shows what there is; onyx-harness --help shows every key."""
 # Flags that select what Hydra does; every other command line is a sweep.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 COMMANDS = ("explain", "list")
 # Each of these groups takes one choice; Hydra would merge a list of choices into one configuration.
 _ONE_CHOICE = ("engine", "algorithm", "graph", "device", "scale")
-_SWEEPER = "onyx"
+_SWEEPER = "harness"
 
 
 def expand_home(arguments: Sequence[str]) -> list[str]:

@@ -55,7 +55,7 @@ def register_configuration(registry: Registry) -> None:
         "params": None,
         "linked": None,
     }
-    store.store(group="hydra/sweeper", name="onyx", node=sweeper)
+    store.store(group="hydra/sweeper", name="harness", node=sweeper)
     Plugins.instance().register(_search_path(registry.config_folders))
     help_text = describe_choices(registry).replace("$", "$$")  # string.Template reads it; $ begins a name
     OmegaConf.register_new_resolver("onyx_choices", lambda: help_text, replace=True)

@@ -61,7 +61,7 @@ class Layout:
             raise LayoutError("layout.columns names no column; give NAME: {engine: ENGINE, OPTION: VALUE}")
         for name, column in columns.items():
             if not isinstance(column, Mapping) or "engine" not in column:
-                raise LayoutError(f"layout.columns.{name} is {column!r}; it must name an engine: {{engine: onyx}}")
+                raise LayoutError(f"layout.columns.{name} is {column!r}; it must name an engine: {{engine: NAME}}")
         if layout.kind == "memory" and layout.first is None:
             raise LayoutError("layout.first is null; memory transactions are shown relative to a column: name it")
         if layout.first is not None and layout.first not in columns:

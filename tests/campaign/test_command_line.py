@@ -12,12 +12,12 @@ MISTAKES = {
     "engine=[scipy,onyx]": "write engine=scipy,onyx to run each",
     "graph=[digits]": "write graph=digits to run each",
     "hydra.mode=RUN": "omit hydra.mode=RUN",
-    "hydra/sweeper=basic": "only the sweeper 'onyx' checks, resumes and shows them; omit it",
+    "hydra/sweeper=basic": "only the sweeper 'harness' checks, resumes and shows them; omit it",
     "lst": "neither KEY=VALUE nor a command; did you mean 'list'?",
     "features=[3": "'features=[3' cannot be read: no viable alternative at input '[3'",
     "graph.path=a{b": "'graph.path=a{b' cannot be read: mismatched input '{'",
 }
-MEANT = ["hydra.mode=MULTIRUN", "hydra/sweeper=onyx", "engine=a,b", "+experiment=[a,b]", "~features", "sources=[1,2]"]
+MEANT = ["hydra.mode=MULTIRUN", "hydra/sweeper=harness", "engine=a,b", "+experiment=[a,b]", "~features", "k=[1,2]"]
 
 
 @pytest.mark.parametrize(("argument", "told"), MISTAKES.items())
