@@ -43,7 +43,7 @@ def visit(request):
         builder = KernelBuilder(name, program_named("shortest_paths"), Layout(1), VISIT.format(loop=loop), signature)
         builder.flags("flags")
         kernel = builder.finish()
-        functions[name] = compiled(kernel, 1), kernel.arguments
+        functions[name] = compiled(kernel), kernel.arguments
     return functions
 
 

@@ -49,7 +49,9 @@ def test_no_kernel_gathers_features_of_many_edges(strategy, features, tmp_path):
     engine = prepared(strategy, trace(LabelPropagation()), features)
     edge_kernels = [kernel for kernel in engine.kernels if "neighbours" in kernel.source and "src_lp" in kernel.source]
     # compiled anew, in a module of another title: Numba does not show the assembly of what comes from its cache
-    module = modules.load_module(module_source(f"fresh, {tmp_path}", edge_kernels), "fresh")
+    module = modules.load_module(
+        module_source(f"fresh, {tmp_path}", [kernel.source for kernel in edge_kernels]), "fresh"
+    )
     assert edge_kernels
     for kernel in edge_kernels:
         (assembly,) = getattr(module, f"run_{kernel.name}").inspect_asm().values()

@@ -133,10 +133,11 @@ class CpuEngine(Engine):
                 propagated_share=share,
             )  # fmt: skip
             self.plan()
-            # without the schedule: a schedule that generates the same code must not compile it again
-            self.source = module_source(f"{type(self).__name__}, k = {features}", self.kernels)
+            self.source = module_source(
+                f"{type(self).__name__}, k = {features}", [kernel.source for kernel in self.kernels]
+            )
         with phases("compile"):
-            self._functions = {kernel.name: compiled(kernel, features) for kernel in self.kernels}
+            self._functions = {kernel.name: compiled(kernel) for kernel in self.kernels}
             self._arguments = {name: itemgetter(*kernel.arguments) for name, kernel in self._kernels.items()}
             self.movement = self._measurement(criterion)
         with phases("upload"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from harness.lowering.cpu.canonical import canonical
 from harness.lowering.cpu.kernels import Kernel
 from harness.lowering.cpu.modules import load_module
 
@@ -32,20 +33,22 @@ READ_ONLY_UINT64 = types.Array(uint64, 1, "C", readonly=True)
 MAKERS = {"row_ops": ("load", "zero", "splat", "unit"), "matrix_ops": ("solve_spd", "inverse")}
 
 
-def compiled(kernel: Kernel, features: int) -> Callable[..., int]:
+def compiled(kernel: Kernel) -> Callable[..., int]:
     """Return the function that runs a kernel.
 
-    The kernel has a module of its own, so that programs and schedules that share it compile it once. The function takes
-    the number of parts, the number of threads and the kernel's arguments; it returns the number of parts that failed.
+    The kernel has a module of its own with :func:`canonical` names, so that programs, schedules and numbers of features
+    that need the same kernel compile it once. The function takes the number of parts, the number of threads and the
+    kernel's arguments; it returns the number of parts that failed.
     """
-    module = load_module(module_source(f"{kernel.name}, k = {features}", [kernel]), f"{kernel.name}_k{features}")
-    function: Callable[..., int] = getattr(module, f"run_{kernel.name}")
+    source, names = canonical(kernel.source)
+    module = load_module(module_source("a kernel", [source]), "kernel")
+    function: Callable[..., int] = getattr(module, names[f"run_{kernel.name}"])
     return function
 
 
-def module_source(title: str, kernels: Sequence[Kernel]) -> str:
-    """Return the source of the module that holds these kernels."""
-    text = "\n\n".join(kernel.source for kernel in kernels)
+def module_source(title: str, kernels: Sequence[str]) -> str:
+    """Return the source of the module that holds kernels of these sources."""
+    text = "\n\n".join(kernels)
     header = HEADER.format(title=title)
     for maker, names in MAKERS.items():
         used = set(re.findall(rf"\b_({'|'.join(names)})(\d+)\(", text))

@@ -63,7 +63,7 @@ class Movement:
     ) -> None:
         self.criterion, self.program, self.layout, self.memory = criterion, program, layout, memory
         self.threads = threads
-        self.run: Callable[..., int] = compiled(Kernel("movement", SOURCE, (), 0), 1)
+        self.run: Callable[..., int] = compiled(Kernel("movement", SOURCE, (), 0))
         self.bounds = np.linspace(0, num_vertices, threads + 1).astype(np.int64)
         for name in criterion.properties:
             memory.like(f"before_{name}", name)
