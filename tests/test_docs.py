@@ -14,6 +14,7 @@ LINK = re.compile(r"\[[^\]]+\]\((?P<target>[^)\s]+)\)")
 TOKEN = re.compile(rf"`(?:struct )?(?P<name>[A-Za-z_]\w*)`|{LINK.pattern}")
 CODE = (".py", ".cuh", ".cu")
 ON_CUDA = (ROOT / "docs" / "onyx-on-cuda.md").read_text()
+WORDS = (ROOT / "docs" / "words.md").read_text()
 
 
 def headings(page: str) -> set[str]:
@@ -31,6 +32,20 @@ def test_links_lead_somewhere(page):
         path = page.parent / target if target else page
         assert path.exists(), f"{page.name} links to {target}, which is not there"
         assert not anchor or anchor in headings(path.read_text()), f"{page.name} links to #{anchor} of {path.name}"
+
+
+def test_words_are_sorted_and_defined_once():
+    terms = [entry.lower() for entry in re.findall(r"^- \*\*(.+?)\*\*: ", WORDS, re.MULTILINE)]
+    assert len(terms) == len(re.findall("^- ", WORDS, re.MULTILINE)) > 50
+    assert terms == sorted(set(terms))
+
+
+def test_every_term_in_a_definition_has_an_entry():
+    text = " ".join(WORDS.partition("\n- ")[2].split())
+    terms = {term.lower() for entry in re.findall(r"\*\*(.+?)\*\*", text) for term in entry.split(", ")}
+    used = {term.lower() for term in re.findall(r"(?<!\*)\*([^*]+)\*(?!\*)", text)}
+    assert len(used) > 20
+    assert {term for term in used if term not in terms and term.removesuffix("s") not in terms} == set()
 
 
 def clauses(page: str):
