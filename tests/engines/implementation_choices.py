@@ -16,19 +16,18 @@ PAGE = Path(__file__).parents[2] / "docs" / "implementation-choices.md"
 TITLES = {"gunrock": "Gunrock", "tigr": "Tigr", "simdx": "SIMD-X"}  # in the order of the thesis
 HEAD = """# Implementation choices of the baselines
 
-Table 7.3 of the Onyx thesis, as the engines declare it of their CUDA code under their default schedules; made by
-`python -m tests.engines.implementation_choices`, and tests hold it to the code that is generated. It is about the
-graph-based learning algorithms; traversals have active vertices in every style, as in the originals.
+Table 7.3 of the Onyx thesis for the baseline engines, from the declarations of their CUDA code under their default
+schedules. `python -m tests.engines.implementation_choices` writes this page, and tests compare it with the generated
+code. It describes graph-based learning algorithms. Traversals have active vertices in every style, as in the originals.
 
 | System | Computation mode | Change-driven processing | Shared memory |
 |---|---|---|---|
 """
 FOOT = """
-Shared memory: whether what a vertex computes on its way from one step to the next stays on the chip. Where it does
-not, every step is a kernel of its own, the values between them are in global memory, and matrices of a thread are in
-its local memory, which is global memory too. Where it does, steps in a row are one kernel, short rows stay in
-registers, and matrices lie in shared memory as long as two blocks fit a multiprocessor (96 floats a thread: up to
-k = 9).
+Shared memory: intermediate values of a vertex stay on the chip between consecutive steps. With it (Y), consecutive
+steps are one kernel, short rows stay in registers, and matrices are in shared memory as long as two blocks fit on a
+multiprocessor (96 floats per thread: up to k = 9). Without it (N), every step is a separate kernel, the values between
+steps are in global memory, and the matrices of a thread are in its local memory, which is part of global memory.
 """
 
 
