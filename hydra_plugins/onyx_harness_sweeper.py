@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.core_plugins.basic_launcher import BasicLauncher
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
@@ -45,9 +45,13 @@ class OnyxSweeper(BasicSweeper):
         jobs = continued(given, self.config.output) or list(self._jobs(loader, given))
         compositions = Compositions(loader, self.config)
         plan = plan_sweep((job, compositions(job)) for job in jobs)
-        with contextlib.suppress(OSError):  # they spare time; whoever needs the cache says that it cannot be written
-            compositions.keep()
-        run_plan(plan, self.launcher, self.max_batch_size)
+        run_plan(plan, None if self._runs_here() else self.launcher, self.max_batch_size)
+
+    def _runs_here(self) -> bool:
+        """Return whether the jobs run one after the other in this process, and Hydra does nothing else for them."""
+        config: Any = self.config
+        job, callbacks = config.hydra.job, config.hydra.callbacks
+        return isinstance(self.launcher, BasicLauncher) and not (job.env_set or job.env_copy or callbacks or job.chdir)
 
     def _jobs(self, loader: ConfigLoaderImpl, given: list[Override]) -> Iterator[list[str]]:
         """Yield the overrides of every job, each swept preset with its own sweep parameters."""

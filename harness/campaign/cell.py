@@ -7,7 +7,9 @@ import hashlib
 import importlib
 import json
 import os
+import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
@@ -233,8 +235,9 @@ def parameter_defaults(spec: AlgorithmSpec) -> dict[str, Any]:
 def load(factory: str) -> Any:
     """Import the object that ``package.module:name`` names. Raises CampaignError if that fails."""
     module, _, name = factory.partition(":")
+    watch = nullcontext() if module in sys.modules else import_watch(f"module {module!r}, which a plugin names,")
     try:
-        with import_watch(f"module {module!r}, which a plugin names,"):
+        with watch:
             return getattr(importlib.import_module(module), name)
     except MemoryError:
         raise

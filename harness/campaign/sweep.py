@@ -43,8 +43,11 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM arrived; the running cell is ended and recorded as after Ctrl-C."""
 
 
-def run_plan(plan: Plan, launcher: Launcher, batch: int | None) -> None:
+def run_plan(plan: Plan, launcher: Launcher | None, batch: int | None) -> None:
     """Run the unfinished cells and show the sweep. A dry run shows the cells that would be run.
+
+    ``launcher``: starts the jobs; None: the cells run one after the other, without Hydra, which would compose each of
+    them again.
 
     Raises SystemExit: status 1 if a cell failed or every cell is unsupported, 130 or 143 if stopped.
     """
@@ -80,7 +83,7 @@ def _show(plan: Plan) -> list[Record]:
     return records
 
 
-def _carry_out(plan: Plan, todo: Sequence[Planned], launcher: Launcher, batch: int | None) -> int:
+def _carry_out(plan: Plan, todo: Sequence[Planned], launcher: Launcher | None, batch: int | None) -> int:
     """Launch the jobs; return the exit status that a signal requires, or 0."""
     journal = Journal((plan.folder / WORK_FOLDER / f"{os.getpid()}-{os.urandom(4).hex()}.journal").absolute())
     try:
@@ -91,6 +94,11 @@ def _carry_out(plan: Plan, todo: Sequence[Planned], launcher: Launcher, batch: i
                 journal.open(owner)
             except OSError as error:
                 raise unwritable(plan.output, error) from error
+            if launcher is None:
+                for planned in todo:
+                    assignment = Assignment(planned.cell, plan.identity, planned.key, planned.folder, planned.known)
+                    _run(assignment, journal, fail_fast=plan.fail_fast)
+                return 0
             jobs = [plan.job_overrides(planned, owner, str(journal.path)) for planned in todo]
             for start, part in _parts(jobs, batch):
                 for result in _launch(launcher, part, start):
@@ -142,8 +150,7 @@ def _parts(jobs: list[list[str]], size: int | None) -> Iterator[tuple[int, list[
 def run_job(config: DictConfig) -> str:
     """Run the cell that one composed configuration describes; Hydra's job. Return the path of the record.
 
-    It may be called in a launcher's process, on another machine with the same folders. With ``fail_fast`` it does
-    nothing once a cell of the sweep has failed.
+    It may be called in a launcher's process, on another machine with the same folders.
     """
     settings: dict[str, Any] = plain(config)
     place = settings["sweep"]
@@ -151,16 +158,23 @@ def run_job(config: DictConfig) -> str:
         raise CampaignError("a job was started without its sweep; leave hydra.mode and hydra/sweeper unchanged")
     end_with(place["owner"])
     os.chdir(place["directory"])
-    journal = Journal(Path(place["journal"]))
-    if settings["fail_fast"] and journal.failed():
-        return ""
     cell = resolve_cell(settings, load_plugins(settings["plugins"]["block"]))
-    output = Path(settings["output"]).expanduser()
-    folder = output / place["id"] / place["cell"]
+    output, journal = Path(settings["output"]).expanduser(), Journal(Path(place["journal"]))
+    known = Assignment(cell, place["id"], place["cell"], output / place["id"] / place["cell"], place["known"])
+    return _run(known, journal, fail_fast=settings["fail_fast"])
+
+
+def _run(assignment: Assignment, journal: Journal, *, fail_fast: bool) -> str:
+    """Run a cell and enter it in the journal; return the path of the record.
+
+    With ``fail_fast`` nothing is run once a cell of the sweep has failed.
+    """
+    if fail_fast and journal.failed():
+        return ""
     try:
-        journal.begin(place["cell"])
-        path = run_cell(Assignment(cell, place["id"], place["cell"], folder, place["known"]))
-        journal.end(place["cell"], read_record(path)["outcome"])
+        journal.begin(assignment.key)
+        path = run_cell(assignment)
+        journal.end(assignment.key, read_record(path)["outcome"])
     except OSError as error:
-        raise unwritable(output, error) from error
+        raise unwritable(assignment.folder.parent.parent, error) from error
     return str(path)

@@ -136,13 +136,13 @@ def test_many_instants(sweep, tmp_path, seed):
     assert set(stored(tmp_path)) == set(FEATURES)
 
 
-def test_a_finished_sweep_composes_and_runs_nothing(sweep, tmp_path):
+def test_a_finished_sweep_runs_nothing(sweep, tmp_path):
     finished(sweep(), tmp_path)
     before = stored(tmp_path)
     source = (
-        "import sys\nfrom hydra._internal.config_loader_impl import ConfigLoaderImpl as Loader\n"
-        "def never(*_):\n    raise AssertionError('composed')\n"
-        "Loader.load_sweep_config = never\n"
+        "import sys\nimport harness.campaign.sweep as sweep\n"
+        "def never(*_, **__):\n    raise AssertionError('run')\n"
+        "sweep.run_cell = never\n"
         "from harness.campaign.application import main\nsys.exit(main(sys.argv[1:]))"
     )
     again = subprocess.run(

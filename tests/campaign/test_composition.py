@@ -1,0 +1,68 @@
+"""The configurations of a sweep equal those that Hydra composes one by one, and Hydra composes few of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.campaign import application
+from harness.campaign.composition import Compositions, plain
+
+PRESETS = {
+    "refers": "features: 3\nlimits: {time_s: '${_times.${graph.name}}'}\n_times: {grid: 1.0, rmat: 2.0}\n",
+    "pairs": "defaults: [{/kind: a}, {/level: x}, {'optional /special@_global_': '${kind}_${level}'}]\n",
+    "overrides": "defaults: [{override /algorithm: pagerank}]\n",
+    "scales": "hydra: {sweeper: {params: {scale: 'small,mine', engine: 'scipy,tigr'}}}\n",
+}
+FILES = {
+    "kind/a": "rounds: 2\n",
+    "kind/b": "rounds: 3\n",
+    "level/x": "features: 1\n",
+    "level/y": "features: 2\n",
+    "special/b_y": "features: 7\n",
+    "scale/mine": "defaults: [{override /device: cuda}]\nscale: mine\n",
+    "engine/first": "engine: {name: scipy}\nrounds: 2\nmeasure: {repetitions: 1}\n",
+    "graph/second": "graph: {name: grid}\nrounds: 3\nlimits: {time_s: 10}\n",
+}
+COMMANDS = {  # a command, and how many of its configurations Hydra composes
+    "choices": (("engine=onyx_fa_cd,onyx", "algorithm=thesis_lp,thesis_bp", "device=cpu,cuda", "graph=grid"), 4),
+    "choices and values": (("engine=onyx,tigr", "graph=grid,rmat", "graph.seed=1", "+_mine=5", "features=${_mine}"), 3),
+    "a value that refers to a choice": (("+experiment=refers", "engine=scipy,tigr", "graph=grid,rmat"), 3),
+    "an override in a preset": (("+experiment=overrides", "engine=scipy,tigr", "graph=grid,rmat"), 3),
+    "files with a defaults list": (("+experiment=scales", "graph=grid,rmat"), 2 * 3),
+    "files that set the same key": (("engine=first,scipy", "graph=second,grid"), 4),
+    "a file that two choices select": (("+experiment=pairs", "kind=a,b", "level=x,y", "engine=scipy", "graph=grid"), 4),
+}
+
+
+@pytest.fixture
+def configurations(tmp_path, monkeypatch):
+    """Return the overrides and the configurations that a command plans its sweep from."""
+    for name, text in {**{f"experiment/{name}": text for name, text in PRESETS.items()}, **FILES}.items():
+        path = tmp_path / f"{name}.yaml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"# @package _global_\n{text}")
+    found = []
+    monkeypatch.setattr("harness.campaign.plan.plan_sweep", lambda given: found.append(list(given)))
+    monkeypatch.setattr("harness.campaign.sweep.run_plan", lambda *_: None)
+
+    def of(*arguments):
+        assert application.main(["--config-dir", str(tmp_path), *arguments]) == 0
+        return found.pop()
+
+    return of
+
+
+def composed_by_hydra(compositions, overrides):
+    return plain(compositions._loader.load_sweep_config(compositions._master, list(overrides)))
+
+
+@pytest.mark.parametrize(("command", "few"), COMMANDS.values(), ids=COMMANDS)
+def test_every_configuration_equals_the_one_that_hydra_composes(configurations, monkeypatch, command, few):
+    composed = []
+    compose = Compositions._compose_files
+    monkeypatch.setattr(Compositions, "_compose_files", lambda *given: composed.append(given) or compose(*given))
+    made = configurations(*command)
+    monkeypatch.setattr(Compositions, "__call__", composed_by_hydra)
+    assert made == configurations(*command)
+    assert len(made) >= 4
+    assert len(composed) == few
