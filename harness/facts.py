@@ -12,6 +12,11 @@ class Degrees:
 
     counts: tuple[tuple[int, int], ...] = ()
 
+    @property
+    def largest(self) -> int:
+        """The largest degree; 0 without vertices."""
+        return self.counts[-1][0] if self.counts else 0
+
     def between(self, first: int, last: int | None = None) -> int:
         """Return the number of vertices of degree ``first`` to ``last``, both included; None: no upper limit."""
         return sum(count for degree, count in self.counts if first <= degree and (last is None or degree <= last))
@@ -45,6 +50,7 @@ class GraphFacts:
 
 @dataclass(frozen=True)
 class DeviceFacts:
-    """The kind of device that a schedule is resolved for."""
+    """The kind of device that a schedule is resolved for; ``threads``: those that run on a CPU."""
 
     kind: Literal["cpu", "cuda"]
+    threads: int = 1

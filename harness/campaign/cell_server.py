@@ -38,6 +38,7 @@ _MODULES = (
     "harness.campaign.child", "harness.campaign.problem", "harness.campaign.measurement",
     "harness.campaign.accuracy", "harness.campaign.transitions", "harness.campaign.judgement",
     "harness.campaign.scrutiny", "harness.campaign.lock", "scipy.sparse", "scipy.sparse.csgraph", "numba",
+    "harness.api.cpu",
 )  # fmt: skip
 _FOR_ENGINES = "harness.api"  # exports lazily
 

@@ -85,7 +85,7 @@ def shares_of_one_owner(engine: Engine, graph: Graph) -> list[float]:
     _, half, _ = owner_bounds(graph.csc.offsets, 2)
     arcs = graph.out_degrees
     first = np.bincount(graph.csr.row_of_arc[graph.csr.neighbours < half], minlength=graph.num_vertices)
-    arrays = engine.prepared.memory.arrays  # type: ignore[attr-defined]
+    arrays = engine.prepared.executor.memory.arrays  # type: ignore[attr-defined]
     [flags] = [name for name in arrays if name.startswith("active_") and not name.endswith("_blocks")]
     engine.restart()  # type: ignore[attr-defined]
     shares, active = [], np.arange(graph.num_vertices)  # all are, before the first superstep

@@ -16,8 +16,8 @@ from harness.algorithms.kcore import KCore
 from harness.graph import Graph
 from harness.language import trace
 from harness.language.reference import ReferenceRun
-from harness.lowering.cpu import engine as cpu_engine
 from harness.lowering.cpu import partition
+from harness.lowering.cpu import run as cpu_run
 from tests.engines.problems import CHANGE_DRIVEN, prepared
 
 
@@ -76,7 +76,7 @@ def job(algorithm, graph_name):
 def small_parts(monkeypatch):
     """Parts of a few vertices, cut anywhere, and as many threads as there are, however little there is to do."""
     monkeypatch.setattr(partition, "SMALLEST_PART", 16)
-    monkeypatch.setattr(cpu_engine, "FEW", 0)
+    monkeypatch.setattr(cpu_run, "FEW", 0)
 
 
 def by_turns():

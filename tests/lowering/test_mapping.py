@@ -47,7 +47,9 @@ def of_the_cpu(name, options, program, graph, features):
 def test_no_kernel_gathers_features_of_many_edges(strategy, features, tmp_path):
     """LLVM must not vectorise over edges: that would be a gather instruction (on x86)."""
     engine = prepared(strategy, trace(LabelPropagation()), features)
-    edge_kernels = [kernel for kernel in engine.kernels if "neighbours" in kernel.source and "src_lp" in kernel.source]
+    edge_kernels = [
+        kernel for kernel in engine.planned.kernels if "neighbours" in kernel.source and "src_lp" in kernel.source
+    ]
     # compiled anew, in a module of another title: Numba does not show the assembly of what comes from its cache
     module = modules.load_module(
         module_source(f"fresh, {tmp_path}", [kernel.source for kernel in edge_kernels]), "fresh"
@@ -63,10 +65,12 @@ def test_no_kernel_gathers_features_of_many_edges(strategy, features, tmp_path):
 
 @pytest.mark.parametrize("strategy", GENERATED)
 def test_source_is_deterministic_and_valid(strategy):
-    sources = [prepared(strategy, trace(PageRank()), 4, graph).source for graph in (road(), road(), arcs_and_loops())]
+    sources = [
+        prepared(strategy, trace(PageRank()), 4, graph).planned.source for graph in (road(), road(), arcs_and_loops())
+    ]
     assert sources[0] == sources[1] == sources[2], "the graph does not shape the source"
     ast.parse(sources[0])
-    assert prepared(strategy, trace(PageRank()), 5).source != sources[0]
+    assert prepared(strategy, trace(PageRank()), 5).planned.source != sources[0]
 
 
 @pytest.mark.parametrize("strategy", GENERATED)
@@ -74,9 +78,13 @@ def test_source_is_readable(strategy):
     """Stages, properties and parameters keep their names."""
     engine = prepared(strategy, trace(LabelPropagation()), 4)
     for word in ("spread", "vertex_lp", "vertex_seed", "weight", "alpha", "clamp", "labelled"):
-        assert word in engine.source, word
+        assert word in engine.planned.source, word
     assert (
-        max(len(line) for line in engine.source.splitlines() if not line.startswith(("def ", "@njit", "    return ")))
+        max(
+            len(line)
+            for line in engine.planned.source.splitlines()
+            if not line.startswith(("def ", "@njit", "    return "))
+        )
         < 400
     )
 
@@ -88,7 +96,7 @@ def test_parameters_do_not_recompile(strategy):
     loaded = set(sys.modules)
     second = prepared(strategy, trace(many), 3)
     assert set(sys.modules) == loaded
-    assert first.source == second.source
+    assert first.planned.source == second.planned.source
     answers = []
     for alpha in (0.5, 0.9):
         inputs = few.inputs(road(), 3)
@@ -100,19 +108,19 @@ def test_parameters_do_not_recompile(strategy):
 
 def test_scratch_of_workers_does_not_overlap():
     engine = prepared("pull-all", program_named("solves"), 4, arcs_and_loops())
-    needed = max(kernel.scratch_floats for kernel in engine.kernels)
+    needed = max(kernel.scratch_floats for kernel in engine.planned.kernels)
     assert needed > 0
     assert needed % 16 == 0, "every worker starts on a cache line"
-    for kernel in engine.kernels:
+    for kernel in engine.planned.kernels:
         starts = [int(number) for number in re.findall(r"scratch_start \+ (\d+)", kernel.source)]
         assert all(start < kernel.scratch_floats for start in starts)
-    assert f"worker * {needed}" in engine.source
+    assert f"worker * {needed}" in engine.planned.source
 
 
 def test_every_operand_is_computed_in_its_own_scope():
     """What only the source of an edge decides is computed before the loop over its edges."""
     engine = prepared("push-all", trace(PageRank()), 4)
-    (kernel,) = [k for k in engine.kernels if k.name == "share"]
+    (kernel,) = [k for k in engine.planned.kernels if k.name == "share"]
     before, loop = kernel.source.split("for e in range(first, stop):")
     assert "vertex_out_degree" in before.split('"""')[-1]
     assert "/" in before
@@ -205,7 +213,7 @@ def test_options_that_do_not_shape_code_do_not_recompile(name, one, other):
     sources = []
     for options in (one, other):
         engine = of_the_cpu(name, options, trace(PageRank()), road(), 4)
-        sources.append(engine.source)
+        sources.append(engine.planned.source)
         for option, value in options.items():
             assert f"{option}={value!r}" in engine.explain()
     assert sources[0] == sources[1]

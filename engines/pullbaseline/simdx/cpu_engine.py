@@ -10,22 +10,40 @@ On the CPU a thread replaces a warp; rows are vector values, as in all engines.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from engines.pullbaseline.schedules import SimdxSchedule
 from harness.api import (
-    CpuEngine,
-    Device,
+    DeviceFacts,
     EdgeReduce,
     EdgeUpdate,
-    FoldGroup,
     Graph,
+    GraphFacts,
     GraphReduce,
-    Kernel,
-    KernelBuilder,
+    No,
     Program,
     unfolded,
+)
+from harness.api.cpu import (
+    CpuEngine,
+    CpuPlan,
+    Draft,
+    Holds,
+    Kernel,
+    KernelBuilder,
+    Lowered,
+    Run,
+    Step,
+    Table,
+    lowered_program,
+    plan_graph,
+    plan_update,
+    plan_vertices,
+    unsupported,
 )
 
 PREFETCH_DISTANCE = 32  # edges
@@ -60,55 +78,88 @@ class SimdxCpuEngine(CpuEngine):
     """Pull, all edges every superstep, vertices listed by degree."""
 
     schedule: SimdxSchedule
-    direction = "pull"
 
-    def refusal(self, program: Program, graph: Graph, features: int, device: Device) -> str:
-        """Return why this schedule cannot run the program; empty if it can."""
-        for name in SimdxSchedule.GPU_ONLY:
-            if getattr(self.schedule, name) is not None:
-                return f"schedule option {name} has no meaning on the CPU; leave it unset"
-        return super().refusal(program, graph, features, device)
+    def plan(self, program: Program, graph: GraphFacts, features: int, device: DeviceFacts) -> CpuPlan | No:
+        """Return the plan of the schedule (:func:`plan`)."""
+        return plan(program, self.schedule, graph, features, device)
 
-    def groups(self) -> tuple[FoldGroup, ...]:
-        """Return one group, and hence one kernel, per stage."""
-        return unfolded(self.program)
 
-    def plan(self) -> None:
-        """Plan compute and combine, then the vertex steps."""
-        self.lists = [self._lists(int(side[0]), int(side[-1])) for side in self.sides]
-        for group in self.tracking.groups:
-            stage = group.stages[0]
-            if isinstance(stage, GraphReduce):
-                self.plan_graph(stage)
-            elif isinstance(stage, EdgeReduce):
-                self.plan_pull(stage)
-            elif isinstance(stage, EdgeUpdate):
-                self.plan_update(group)
-            else:
-                self.plan_vertices(group)
+def plan(
+    program: Program, schedule: SimdxSchedule, graph: GraphFacts, features: int, device: DeviceFacts
+) -> CpuPlan | No:
+    """Plan compute and combine, then the vertex steps; No with the reason if a program cannot run."""
+    for name in SimdxSchedule.GPU_ONLY:
+        if getattr(schedule, name) is not None:
+            return No(f"schedule option {name} has no meaning on the CPU; leave it unset")
+    reason = unsupported(lowered_program(program), graph, features, change_driven=False, tracks_edges=True)
+    if reason:
+        return No(reason)
+    lowered = Lowered.of(program, graph, features, device, unfolded, direction="pull")
+    draft = Draft(lowered)
+    lists = DegreeLists(schedule.warp_degree, schedule.block_degree, lowered.threads, lowered.alternates)
+    for group in lowered.tracking.groups:
+        stage = group.stages[0]
+        if isinstance(stage, GraphReduce):
+            plan_graph(draft, stage)
+        elif isinstance(stage, EdgeReduce):
+            plan_pull(draft, stage, lists)
+        elif isinstance(stage, EdgeUpdate):
+            plan_update(draft, group)
+        else:
+            plan_vertices(draft, group)
+    return draft.finish("SimdxCpuEngine", schedule)
 
-    # the three lists --------------------------------------------------------------------------------------------
-    def _lists(self, first: int, last: int) -> dict[str, NDArray[np.int64]]:
+
+# the three lists ------------------------------------------------------------------------------------------------------
+Lists = Mapping[str, NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class DegreeLists(Table[tuple[Lists, ...]]):
+    """The lists of the vertices of each side, by in-degree, and the pieces of large vertices."""
+
+    warp_degree: int
+    block_degree: int
+    threads: int
+    alternate: bool
+
+    def of(self, graph: Graph) -> tuple[Lists, ...]:
+        """Return the lists of the left and of the right side, or of all vertices."""
+        count = graph.num_vertices
+        left = graph.bipartite[0] if self.alternate and graph.bipartite else count
+        ends = ((0, left), (left, count)) if self.alternate else ((0, count),)
+        return tuple(self._lists(graph.csc.offsets, first, last) for first, last in ends)
+
+    def pieces(self, graph: GraphFacts) -> int:
+        """Return the number of pieces of all large vertices."""
+        size, large = max(1, self.block_degree), self.block_degree + 1
+        return sum(-(-degree // size) * count for degree, count in graph.in_degrees.counts if degree >= large)
+
+    def nbytes(self, graph: GraphFacts) -> int:
+        """Return the bytes of all arrays, at most."""
+        bounds = 4 * 2 * (self.threads * PIECES_PER_THREAD + 1)
+        return 8 * (2 * graph.num_vertices + 2 + 3 * self.pieces(graph) + bounds)
+
+    def _lists(self, offsets: NDArray[np.int64], first: int, last: int) -> Lists:
         """Return the lists of the vertices ``first..last``, their parts of about equal edges, and the pieces of large
         ones."""
-        degree = np.diff(self.graph.csc.offsets[first : last + 1])
-        warp, block = self.schedule.warp_degree, self.schedule.block_degree
+        degree = np.diff(offsets[first : last + 1])
+        warp, block = self.warp_degree, self.block_degree
         masks = (degree < warp, (degree >= warp) & (degree <= block), (degree >= warp) & (degree > block))
         lists = {name: first + np.flatnonzero(mask) for name, mask in zip(LISTS, masks, strict=True)}
         for name in LISTS:
-            lists[f"{name}_bounds"] = self._parts(np.diff(self.graph.csc.offsets)[lists[name]])
-        return lists | self._pieces(lists["large"])
+            lists[f"{name}_bounds"] = self._parts(np.diff(offsets)[lists[name]])
+        return lists | self._pieces(offsets, lists["large"])
 
     def _parts(self, degrees: NDArray[np.int64]) -> NDArray[np.int64]:
         cost = np.concatenate([[0], np.cumsum(degrees + 2)])
         parts = int(min(self.threads * PIECES_PER_THREAD, max(1, cost[-1] // 2048)))
         return np.searchsorted(cost, np.linspace(0, cost[-1], parts + 1)).astype(np.int64)
 
-    def _pieces(self, large: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+    def _pieces(self, offsets: NDArray[np.int64], large: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
         """Return ranges of at most ``block_degree`` in-edges of the large vertices; ``pieces_of[i]`` is vertex i's
         first."""
-        offsets = self.graph.csc.offsets
-        size = max(1, self.schedule.block_degree)
+        size = max(1, self.block_degree)
         count = -(-(offsets[large + 1] - offsets[large]) // size)
         pieces_of = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
         vertex = np.repeat(large, count)
@@ -122,78 +173,96 @@ class SimdxCpuEngine(CpuEngine):
             "pieces_of": pieces_of,
         }  # fmt: skip
 
-    # kernels ----------------------------------------------------------------------------------------------------
-    def plan_pull(self, stage: EdgeReduce) -> None:
-        """Plan the kernels and the step of one edge reduction."""
-        for name in ("small", "middle"):
-            self.add_kernel(self.compute_kernel(stage, name))
-        self.add_kernel(self.piece_kernel(stage))
-        self.add_kernel(self.combine_kernel(stage))
-        stride = self.layout.stride(stage.message.shape)
-        pieces = max(len(lists["piece_vertex"]) for lists in self.lists)
-        self.memory.add(f"reduced_{stage.into}", np.zeros(max(1, pieces * stride), np.float32))
+
+# compute and combine --------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class PullPass:
+    """One edge reduction over the three lists."""
+
+    name: str
+    lists: DegreeLists
+
+    def bound(self, run: Run) -> Step:
+        """Return the step that pulls along all edges."""
+        offsets, of_sides = run.store.graph.csc.offsets, run.store.table(self.lists)
 
         def step() -> None:
-            lists = self.lists[self.superstep_index % len(self.lists)]
+            lists, ends = of_sides[run.superstep_index % len(of_sides)], run.bounds
             for name in ("small", "middle"):
                 bounds = lists[f"{name}_bounds"]
-                self.call(f"{stage.name}_{name}", len(bounds) - 1, bounds=bounds, vertices=lists[name])
+                run.call(f"{self.name}_{name}", len(bounds) - 1, bounds=bounds, vertices=lists[name])
             if len(lists["large"]):
                 pieces = {name: lists[name] for name in ("piece_vertex", "piece_first", "piece_last")}
                 bounds = lists["piece_bounds"]
-                self.call(f"{stage.name}_pieces", len(bounds) - 1, bounds=bounds, **pieces)
+                run.call(f"{self.name}_pieces", len(bounds) - 1, bounds=bounds, **pieces)
                 bounds, of = lists["large_bounds"], lists["pieces_of"]
-                self.call(
-                    f"{stage.name}_combine", len(bounds) - 1, bounds=bounds, vertices=lists["large"], pieces_of=of
-                )
-            offsets, ends = self.graph.csc.offsets, self.bounds
-            self.edges += int(offsets[ends[-1]] - offsets[ends[0]])
+                vertices = lists["large"]
+                run.call(f"{self.name}_combine", len(bounds) - 1, bounds=bounds, vertices=vertices, pieces_of=of)
+            run.edges += int(offsets[ends[-1]] - offsets[ends[0]])
 
-        self.steps.append(step)
+        return step
 
-    def _builder(self, name: str, template: str, signature: list[tuple[str, str]]) -> KernelBuilder:
-        builder = KernelBuilder(
-            name, self.program, self.layout, template, [("bounds", "i64"), *signature], dynamic=True
-        )
-        builder.bind("src", "edge", "u")
-        builder.bind("dst", "vertex", "v")
-        return builder
 
-    def _reduce(self, builder: KernelBuilder, stage: EdgeReduce, array: str, index: str) -> Kernel:
-        self.bind_edges(builder, [stage], "csc")
-        total = builder.start_accumulator("total", stage.message, stage.reducer, "vertex")
-        builder.accumulate_in_runs(
-            total, stage.into, stage.message, stage.reducer, start="vertex", block="edge", end="after", at="e"
-        )
-        builder.store(array, index, stage.message, total, "after")
-        return builder.finish()
+def plan_pull(draft: Draft, stage: EdgeReduce, lists: DegreeLists) -> None:
+    """Add the kernels and the pass of one edge reduction."""
+    for name in ("small", "middle"):
+        draft.kernels.append(compute_kernel(draft, stage, name))
+    draft.kernels.append(piece_kernel(draft, stage))
+    draft.kernels.append(combine_kernel(draft, stage))
+    lowered = draft.lowered
+    length = lists.pieces(lowered.graph) * lowered.layout.stride(stage.message.shape)
+    draft.array(f"reduced_{stage.into}", Holds.PARTIAL, stage.into, "float32", max(1, length))
+    draft.table(lists)
+    draft.passes.append(PullPass(stage.name, lists))
 
-    def compute_kernel(self, stage: EdgeReduce, name: str) -> Kernel:
-        """Build the kernel that computes and combines for one vertex of a list at a time."""
-        signature = [("vertices", "i64"), ("in_offsets", "offsets"), ("in_neighbours", self.ids)]
-        builder = self._builder(f"{stage.name}_{name}", OF_VERTEX, signature)
-        if name == "middle":
-            builder.prefetch_sources([stage], "in_neighbours", PREFETCH_DISTANCE)
-        return self._reduce(builder, stage, f"vertex_{stage.into}", "v")
 
-    def piece_kernel(self, stage: EdgeReduce) -> Kernel:
-        """Build the kernel that computes and combines for one piece of a large vertex at a time."""
-        signature = [
-            ("piece_vertex", "i64"), ("piece_first", "i64"), ("piece_last", "i64"), ("in_neighbours", self.ids)
-        ]  # fmt: skip
-        builder = self._builder(f"{stage.name}_pieces", OF_PIECE, signature)
+def _builder(draft: Draft, name: str, template: str, signature: list[tuple[str, str]]) -> KernelBuilder:
+    builder = KernelBuilder(
+        name, draft.lowered.program, draft.lowered.layout, template, [("bounds", "i64"), *signature], dynamic=True
+    )
+    builder.bind("src", "edge", "u")
+    builder.bind("dst", "vertex", "v")
+    return builder
+
+
+def _reduce(draft: Draft, builder: KernelBuilder, stage: EdgeReduce, array: str, index: str) -> Kernel:
+    draft.bind_edges(builder, [stage], "csc")
+    total = builder.start_accumulator("total", stage.message, stage.reducer, "vertex")
+    builder.accumulate_in_runs(
+        total, stage.into, stage.message, stage.reducer, start="vertex", block="edge", end="after", at="e"
+    )
+    builder.store(array, index, stage.message, total, "after")
+    return builder.finish()
+
+
+def compute_kernel(draft: Draft, stage: EdgeReduce, name: str) -> Kernel:
+    """Build the kernel that computes and combines for one vertex of a list at a time."""
+    signature = [("vertices", "i64"), ("in_offsets", "offsets"), ("in_neighbours", draft.lowered.ids)]
+    builder = _builder(draft, f"{stage.name}_{name}", OF_VERTEX, signature)
+    if name == "middle":
         builder.prefetch_sources([stage], "in_neighbours", PREFETCH_DISTANCE)
-        return self._reduce(builder, stage, f"reduced_{stage.into}", "i")
+    return _reduce(draft, builder, stage, f"vertex_{stage.into}", "v")
 
-    def combine_kernel(self, stage: EdgeReduce) -> Kernel:
-        """Build the kernel that combines the pieces of every large vertex."""
-        signature = [("vertices", "i64"), ("pieces_of", "i64")]
-        builder = self._builder(f"{stage.name}_combine", COMBINE, signature)
-        builder.bind("piece", "edge", "j", "reduced_")
-        total = builder.start_accumulator("total", stage.message, stage.reducer, "vertex")
-        builder.accumulate_in_runs(
-            total, stage.into, builder.reading("piece", stage.into), stage.reducer, start="vertex", block="edge",
-            end="after", at="j",
-        )  # fmt: skip
-        builder.store(f"vertex_{stage.into}", "v", stage.message, total, "after")
-        return builder.finish()
+
+def piece_kernel(draft: Draft, stage: EdgeReduce) -> Kernel:
+    """Build the kernel that computes and combines for one piece of a large vertex at a time."""
+    signature = [
+        ("piece_vertex", "i64"), ("piece_first", "i64"), ("piece_last", "i64"), ("in_neighbours", draft.lowered.ids)
+    ]  # fmt: skip
+    builder = _builder(draft, f"{stage.name}_pieces", OF_PIECE, signature)
+    builder.prefetch_sources([stage], "in_neighbours", PREFETCH_DISTANCE)
+    return _reduce(draft, builder, stage, f"reduced_{stage.into}", "i")
+
+
+def combine_kernel(draft: Draft, stage: EdgeReduce) -> Kernel:
+    """Build the kernel that combines the pieces of every large vertex."""
+    signature = [("vertices", "i64"), ("pieces_of", "i64")]
+    builder = _builder(draft, f"{stage.name}_combine", COMBINE, signature)
+    builder.bind("piece", "edge", "j", "reduced_")
+    total = builder.start_accumulator("total", stage.message, stage.reducer, "vertex")
+    builder.accumulate_in_runs(
+        total, stage.into, builder.reading("piece", stage.into), stage.reducer, start="vertex", block="edge",
+        end="after", at="j",
+    )  # fmt: skip
+    builder.store(f"vertex_{stage.into}", "v", stage.message, total, "after")
+    return builder.finish()

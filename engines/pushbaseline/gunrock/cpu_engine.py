@@ -10,33 +10,48 @@ needed, which are the slowest operation on a CPU. Rows are vector values, as in 
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import dataclass
 
+import numpy as np
+
+from engines.pushbaseline.gunrock.resolve import resolve
 from engines.pushbaseline.schedules import GunrockSchedule
 from harness.api import (
+    DeviceFacts,
+    FoldGroup,
+    GraphFacts,
+    GraphReduce,
+    No,
+    Program,
+    change_driven,
+    unfolded,
+)
+from harness.api.cpu import (
     HUB_ARGUMENTS,
     CpuEngine,
-    Device,
-    FoldGroup,
-    Graph,
-    GraphReduce,
-    KeptAccumulators,
+    CpuPlan,
+    Draft,
+    Holds,
+    Hubs,
     Kernel,
     KernelBuilder,
-    Program,
+    Lowered,
+    Narrowing,
+    Owned,
+    Run,
     SentEdges,
+    Step,
     add_change_sums,
     balanced_bounds,
-    change_driven,
     change_prefix,
-    collect_changes,
-    hub_runs,
-    owned_edges,
-    owner_bounds,
+    lowered_program,
+    plan_count,
+    plan_graph,
+    plan_sent_edges,
+    plan_update,
     push_template,
     sum_hubs_in_runs,
-    unfolded,
+    unsupported,
     write_back,
 )
 
@@ -70,159 +85,213 @@ class GunrockCpuEngine(CpuEngine):
     """Push, change-driven, one kernel per operator."""
 
     schedule: GunrockSchedule
-    direction = "push"
-    change_driven = True
 
-    def refusal(self, program: Program, graph: Graph, features: int, device: Device) -> str:
-        """Return why this schedule cannot run the program; empty if it can."""
-        reason = super().refusal(program, graph, features, device)
-        if reason:
-            return reason
-        if self.schedule.balance is not None:
-            return "schedule option balance has no meaning on the CPU; leave it unset"
-        forms = change_driven(program)
-        return forms if isinstance(forms, str) else ""
+    def plan(self, program: Program, graph: GraphFacts, features: int, device: DeviceFacts) -> CpuPlan | No:
+        """Return the plan of the schedule (:func:`plan`)."""
+        return plan(program, self.schedule, graph, features, device)
 
-    def narrow(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
-        """Begin with the frontier of the senders; kept sums must first be built from all vertices."""
-        if self.accumulators.extrema:
-            self.begin_with(stale, senders)
 
-    def groups(self) -> tuple[FoldGroup, ...]:
-        """Return one group per edge operator; consecutive vertex steps share a frontier, with one kernel per step."""
-        groups: list[FoldGroup] = []
-        for group in unfolded(self.program):
-            if group.kind == "vertex" and groups and groups[-1].kind == "vertex":
-                groups[-1] = FoldGroup("vertex", (*groups[-1].stages, *group.stages))
-            else:
-                groups.append(group)
-        return tuple(groups)
+# planning -------------------------------------------------------------------------------------------------------------
+def plan(
+    program: Program, schedule: GunrockSchedule, graph: GraphFacts, features: int, device: DeviceFacts
+) -> CpuPlan | No:
+    """Plan advance, filter and compute in the order of the stages; No with the reason if a program cannot run."""
+    reason = refusal(program, schedule, graph, features)
+    if reason:
+        return No(reason)
+    lowered = Lowered.of(
+        program, graph, features, device, operators, direction="push", changes=True, rebuild=schedule.rebuild
+    )
+    draft, advanced = Draft(lowered), []
+    for group in lowered.tracking.groups:
+        stage = group.stages[0]
+        if isinstance(stage, GraphReduce):
+            plan_graph(draft, stage)
+        elif group.kind == "vertex":
+            plan_compute(draft, group)
+        elif group.kind == "update":
+            plan_update(draft, group)
+        else:
+            advanced.append(lowered.tracking.name(group))
+            plan_advance(draft, group)
+    plan_count(draft, tuple(advanced))
+    # begins with the frontier of the senders; kept sums must first be built from all vertices
+    narrowing = Narrowing(senders=True) if lowered.accumulators.extrema else None
+    return draft.finish("GunrockCpuEngine", resolve(schedule, device), narrowing=narrowing)
 
-    def plan(self) -> None:
-        """Plan advance, filter and compute in the order of the stages."""
-        forms = change_driven(self.program)
-        assert not isinstance(forms, str)
-        self.deltas = {form.reduction.name: form for form in forms}
-        self.accumulators = KeptAccumulators.of(self.program, self.graph.facts, forms, self.schedule.rebuild)
-        self.advanced: list[FoldGroup] = []
-        self.sent_edges: dict[str, SentEdges] = {}
-        out, into = self.graph.csr, self.graph.csc
-        bounds = owner_bounds(into.offsets, self.threads)
-        self.memory.add("owned", owned_edges(out.offsets, out.neighbours, bounds))
-        self.runs = hub_runs(self.graph, bounds)
-        self.runs.place(self.memory)
-        self.everyone = np.arange(self.graph.num_vertices, dtype=np.int64)
-        for group in self.tracking.groups:
-            stage = group.stages[0]
-            if isinstance(stage, GraphReduce):
-                self.plan_graph(stage)
-            elif group.kind == "vertex":
-                self.plan_compute(group)
-            elif group.kind == "update":
-                self.plan_update(group)
-            else:
-                self.plan_advance(group)
-        self.steps.append(lambda: self.active_sources.count_moved(self.advanced))
 
-    # compute ----------------------------------------------------------------------------------------------------
-    def plan_compute(self, group: FoldGroup) -> None:
-        """Add a kernel for every vertex step of a run; all of them process the frontier of dirty vertices."""
-        name = self.tracking.name(group)
-        self.memory.add_flags(f"dirty_{name}", True)
-        for step in group.vertex_steps:
-            builder = KernelBuilder(
-                step.name, self.program, self.layout, COMPUTE, [("bounds", "i64"), ("frontier", "i64")]
-            )
-            builder.bind("v", "vertex", "v")
-            live = self.tracking.live([step])
-            writes = [(written, value) for written, value in step.values if written in live]
-            write_back(builder, self.tracking, group, writes, "vertex")
-            self.add_kernel(builder.finish())
-        self.steps.append(lambda: self.compute(group))
+def refusal(program: Program, schedule: GunrockSchedule, graph: GraphFacts, features: int) -> str:
+    """Return why this schedule cannot run the program; empty if it can."""
+    lowered = lowered_program(program)
+    reason = unsupported(lowered, graph, features, change_driven=True, tracks_edges=True)
+    if reason:
+        return reason
+    if schedule.balance is not None:
+        return "schedule option balance has no meaning on the CPU; leave it unset"
+    forms = change_driven(lowered)
+    return forms if isinstance(forms, str) else ""
 
-    def compute(self, group: FoldGroup) -> None:
-        """Step the vertices of the frontier."""
-        dirty = self.memory.arrays[f"dirty_{self.tracking.name(group)}"]
-        first, last = int(self.bounds[0]), int(self.bounds[-1])
-        frontier = first + np.flatnonzero(dirty[first:last])
-        dirty[first:last] = False
-        parts = min(self.threads * PARTS_PER_THREAD, -(-len(frontier) // SMALLEST_PART))
-        bounds = np.linspace(0, len(frontier), parts + 1).astype(np.int64)
-        for step in group.vertex_steps:
-            self.call(step.name, parts, bounds=bounds, frontier=frontier)
 
-    # advance and filter -----------------------------------------------------------------------------------------
-    def plan_advance(self, group: FoldGroup) -> None:
-        """Add the kernels of one edge operator."""
-        (stage,) = group.edge_stages
-        self.advanced.append(group)
-        add_change_sums(self, group.edge_stages)
-        self.active_sources.plan(group)
-        self.sent_edges[stage.name] = SentEdges(self, group)
-        for changes in (False, True):
-            self.add_kernel(self.advance_kernel(group, changes=changes))
-        self.steps.append(lambda: self.advance(group))
+def operators(program: Program) -> tuple[FoldGroup, ...]:
+    """Return one group per edge operator; consecutive vertex steps share a frontier, with one kernel per step."""
+    groups: list[FoldGroup] = []
+    for group in unfolded(program):
+        if group.kind == "vertex" and groups and groups[-1].kind == "vertex":
+            groups[-1] = FoldGroup("vertex", (*groups[-1].stages, *group.stages))
+        else:
+            groups.append(group)
+    return tuple(groups)
 
-    def advance_kernel(self, group: FoldGroup, *, changes: bool) -> Kernel:
-        """Build the kernel that sends whole messages, or their changes, from the frontier."""
-        (stage,) = group.edge_stages
-        name = f"{stage.name}_changes" if changes else stage.name
-        signature = [
-            *HUB_ARGUMENTS, ("frontier", "i64"), ("owned", "i64"), ("out_offsets", "offsets"),
-            ("out_neighbours", self.ids),
-        ]  # fmt: skip
-        arc = ""
-        if changes and self.sent_edges[stage.name].reads:
-            active, changed = f"active_{stage.name}", self.sent_edges[stage.name].changed
-            signature += [(active, "flag"), (changed, "flag")]
-            arc = MOVED.format(active=active, changed=changed)
-        builder = KernelBuilder(name, self.program, self.layout, push_template("i", ADVANCE.format(arc=arc)), signature)
-        builder.blocks["part"].line("cuts = len(hub_bounds)")
-        builder.bind("src", "source", "u")
-        builder.bind("sent", "source", "u", f"sent_{stage.name}_")
-        self.bind_edges(builder, [stage], "csr", stage.name)
-        builder.bind("dst", "edge", "v")
-        message = self.deltas[stage.name].message if changes else stage.message
-        readers = self.tracking.stale_groups(stage.into) if changes else ()
-        prefix = change_prefix(self, stage) if changes else "vertex_"
-        marks = [f"dirty_{self.tracking.name(reader)}" for reader in readers]
-        builder.push(stage, message, "edge", marks, prefix=prefix)
-        sum_hubs_in_runs(builder, [stage], self.memory, len(self.runs.hubs), prefix=prefix)
-        return builder.finish()
 
-    def advance(self, group: FoldGroup) -> None:
-        """Run one advance over the frontier of the sources that moved."""
-        (stage,) = group.edge_stages
-        first, last = (int(end) for end in self.sides[(self.superstep_index + 1) % len(self.sides)][[0, -1]])
-        rebuild, sent_edges = self.rebuilding(), self.sent_edges[stage.name]
-        active = self.memory.arrays[f"active_{stage.name}"][first:last]
+# compute --------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class ComputePass:
+    """A run of vertex steps on the frontier of vertices that are flagged in ``dirty``; ``kernels``: one per step."""
+
+    dirty: str
+    kernels: tuple[str, ...]
+
+    def bound(self, run: Run) -> Step:
+        """Return the step that steps the vertices of the frontier."""
+
+        def step() -> None:
+            dirty = run.memory.arrays[self.dirty]
+            first, last = int(run.bounds[0]), int(run.bounds[-1])
+            frontier = first + np.flatnonzero(dirty[first:last])
+            dirty[first:last] = False
+            parts = min(run.threads * PARTS_PER_THREAD, -(-len(frontier) // SMALLEST_PART))
+            bounds = np.linspace(0, len(frontier), parts + 1).astype(np.int64)
+            for kernel in self.kernels:
+                run.call(kernel, parts, bounds=bounds, frontier=frontier)
+
+        return step
+
+
+def plan_compute(draft: Draft, group: FoldGroup) -> None:
+    """Add a kernel for every vertex step of a run; all of them process the frontier of dirty vertices."""
+    lowered, tracking = draft.lowered, draft.lowered.tracking
+    name = tracking.name(group)
+    draft.flags(f"dirty_{name}", Holds.STALE, name, True)
+    for step in group.vertex_steps:
+        signature = [("bounds", "i64"), ("frontier", "i64")]
+        builder = KernelBuilder(step.name, lowered.program, lowered.layout, COMPUTE, signature)
+        builder.bind("v", "vertex", "v")
+        live = tracking.live([step])
+        writes = [(written, value) for written, value in step.values if written in live]
+        write_back(builder, tracking, group, writes, "vertex")
+        draft.kernels.append(builder.finish())
+    draft.passes.append(ComputePass(f"dirty_{name}", tuple(step.name for step in group.vertex_steps)))
+
+
+# advance and filter ---------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class AdvancePass:
+    """One edge operator.
+
+    ``collecting``: kernels that add sums of changes to accumulators. ``stale``: flags of the readers of the
+    accumulator. ``counted``: the edges of the frontier were counted when it was made.
+    """
+
+    name: str
+    into: str
+    edges: SentEdges
+    hubs: Hubs
+    collecting: tuple[str, ...]
+    stale: tuple[str, ...]
+    counted: bool
+
+    def bound(self, run: Run) -> Step:
+        """Return the step that advances."""
+        return Advance(self, run).step
+
+
+class Advance:
+    """An advance in a run."""
+
+    def __init__(self, plan: AdvancePass, run: Run) -> None:
+        self.plan, self.run = plan, run
+        self.offsets = run.store.graph.csr.offsets
+        self.everyone = np.arange(run.store.graph.num_vertices, dtype=np.int64)
+        self.hubs = run.store.table(plan.hubs)
+
+    def step(self) -> None:
+        """Advance over the frontier of the sources that moved."""
+        plan, run, offsets = self.plan, self.run, self.offsets
+        first, last = (int(end) for end in run.sides[(run.superstep_index + 1) % len(run.sides)][[0, -1]])
+        rebuild, edges = run.rebuilding(), plan.edges
+        active = run.memory.arrays[f"active_{plan.name}"][first:last]
         if rebuild:
             frontier = self.everyone[first:last]
-            self.call(f"clear_{stage.into}", len(self.bounds) - 1, bounds=self.bounds)
+            run.call(f"clear_{plan.into}", len(run.bounds) - 1, bounds=run.bounds)
         else:
-            frontier = first + np.flatnonzero(active | sent_edges.sources[first:last] if sent_edges.reads else active)
-        name = stage.name if rebuild else f"{stage.name}_changes"
+            moved = active | run.memory.arrays[edges.rows][first:last] if edges.reads else active
+            frontier = first + np.flatnonzero(moved)
         runs = {
-            "run_starts": np.zeros(self.threads, np.int64),
-            "run_ends": np.searchsorted(frontier, self.runs.ends).astype(np.int64, copy=False),
+            "run_starts": np.zeros(run.threads, np.int64),
+            "run_ends": np.searchsorted(frontier, self.hubs.ends).astype(np.int64, copy=False),
         }
-        self.call(name, self.threads, frontier=frontier, **runs)
-        if not rebuild:
-            collect_changes(self, group.edge_stages)
-        offsets = self.graph.csr.offsets
-        counted = len(self.advanced) == len(self.sides) == 1 and not self.tracking.moved_before(group)
+        run.call(plan.name if rebuild else f"{plan.name}_changes", run.threads, frontier=frontier, **runs)
         if rebuild:
-            self.edges += int(offsets[last] - offsets[first])
-        elif counted:
-            self.edges += self.active_sources.arcs[stage.name]  # counted when the frontier was made
+            run.edges += int(offsets[last] - offsets[first])
+            run.active_sources.all_propagated(plan.name, first=first, last=last)
+            edges.all_propagated(run)
+            for flags in plan.stale:
+                run.memory.set_flags(flags, True)
+            return
+        for kernel in plan.collecting:
+            run.call(kernel, len(run.bounds) - 1, bounds=run.bounds)
+        if plan.counted:
+            run.edges += run.active_sources.arcs[plan.name]
         else:
-            self.edges += int(np.diff(offsets[first : last + 1])[active].sum())
-        if rebuild:
-            self.active_sources.all_propagated(group, first=first, last=last)
-            sent_edges.all_propagated()
-            for reader in self.tracking.stale_groups(stage.into):
-                self.memory.set_flags(f"dirty_{self.tracking.name(reader)}", True)
-        else:
-            self.edges += sent_edges.propagated()
-            parts = balanced_bounds(offsets, first, last, self.threads)
-            self.call(f"sent_{stage.name}", len(parts) - 1, bounds=parts)
+            run.edges += int(np.diff(offsets[first : last + 1])[active].sum())
+        run.edges += edges.propagated(run)
+        parts = balanced_bounds(offsets, first, last, run.threads)
+        run.call(f"sent_{plan.name}", len(parts) - 1, bounds=parts)
+
+
+def plan_advance(draft: Draft, group: FoldGroup) -> None:
+    """Add the kernels and the pass of one edge operator."""
+    lowered, tracking = draft.lowered, draft.lowered.tracking
+    (stage,) = group.edge_stages
+    hubs = Hubs(lowered.threads)
+    draft.table(Owned(lowered.threads))
+    draft.table(hubs)
+    collecting = add_change_sums(draft, [stage])
+    draft.frontier(stage.name)
+    edges = plan_sent_edges(draft, group)
+    for changes in (False, True):
+        draft.kernels.append(advance_kernel(draft, group, edges, changes=changes))
+    stale = tuple(f"dirty_{tracking.name(reader)}" for reader in tracking.stale_groups(stage.into))
+    single = sum(bool(other.edge_stages) for other in tracking.groups) == 1 and not lowered.alternates
+    counted = single and not tracking.moved_before(group)
+    draft.passes.append(AdvancePass(stage.name, stage.into, edges, hubs, collecting, stale, counted))
+
+
+def advance_kernel(draft: Draft, group: FoldGroup, edges: SentEdges, *, changes: bool) -> Kernel:
+    """Build the kernel that sends whole messages, or their changes, from the frontier."""
+    lowered, tracking = draft.lowered, draft.lowered.tracking
+    (stage,) = group.edge_stages
+    name = f"{stage.name}_changes" if changes else stage.name
+    signature = [
+        *HUB_ARGUMENTS, ("frontier", "i64"), ("owned", "i64"), ("out_offsets", "offsets"),
+        ("out_neighbours", lowered.ids),
+    ]  # fmt: skip
+    arc = ""
+    if changes and edges.reads:
+        active, changed = f"active_{stage.name}", edges.changed
+        signature += [(active, "flag"), (changed, "flag")]
+        arc = MOVED.format(active=active, changed=changed)
+    template = push_template("i", ADVANCE.format(arc=arc))
+    builder = KernelBuilder(name, lowered.program, lowered.layout, template, signature)
+    builder.blocks["part"].line("cuts = len(hub_bounds)")
+    builder.bind("src", "source", "u")
+    builder.bind("sent", "source", "u", f"sent_{stage.name}_")
+    draft.bind_edges(builder, [stage], "csr", stage.name)
+    builder.bind("dst", "edge", "v")
+    messages = {form.reduction.name: form.message for form in lowered.forms}
+    readers = tracking.stale_groups(stage.into) if changes else ()
+    prefix = change_prefix(lowered, stage) if changes else "vertex_"
+    marks = [f"dirty_{tracking.name(reader)}" for reader in readers]
+    builder.push(stage, messages[stage.name] if changes else stage.message, "edge", marks, prefix=prefix)
+    sum_hubs_in_runs(draft, builder, [stage], prefix=prefix)
+    return builder.finish()

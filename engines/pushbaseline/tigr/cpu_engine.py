@@ -18,22 +18,39 @@ from numpy.typing import NDArray
 
 from engines.pushbaseline.schedules import TigrSchedule
 from harness.api import (
-    HUB_ARGUMENTS,
-    CpuEngine,
+    DeviceFacts,
     EdgeUpdate,
     FoldGroup,
     Graph,
+    GraphFacts,
     GraphReduce,
+    No,
+    Program,
+    unfolded,
+)
+from harness.api.cpu import (
+    HUB_ARGUMENTS,
+    CpuEngine,
+    CpuPlan,
+    Draft,
     HubRuns,
+    Hubs,
     Kernel,
     KernelBuilder,
+    Lowered,
+    Run,
+    Step,
+    Table,
     fill_kernel,
-    hub_runs,
+    lowered_program,
     owned_edges,
     owner_bounds,
+    plan_graph,
+    plan_update,
+    plan_vertices,
     push_template,
     sum_hubs_in_runs,
-    unfolded,
+    unsupported,
 )
 
 PUSH = """
@@ -68,6 +85,27 @@ class VirtualNodes:
         return {"run_starts": np.array(starts, np.int64), "run_ends": np.concatenate(ends).astype(np.int64)}
 
 
+@dataclass(frozen=True)
+class Nodes(Table[VirtualNodes]):
+    """The virtual nodes of a graph with this many owners; see :func:`split`."""
+
+    owners: int
+    bound: int
+
+    def of(self, graph: Graph) -> VirtualNodes:
+        """Return the virtual nodes."""
+        return split(graph, self.owners, self.bound)
+
+    def nbytes(self, graph: GraphFacts) -> int:
+        """Return the bytes of all arrays, at most: edges of a vertex with every owner may fill a node partly."""
+        partly = self.owners * graph.num_vertices + graph.num_edges // self.bound
+        return 8 * (3 * min(graph.num_edges, partly) + self.owners + 1)
+
+    def named(self, made: VirtualNodes) -> dict[str, NDArray[np.int64]]:
+        """Return the arrays as kernels take them."""
+        return {f"node_{name}": getattr(made, name) for name in ("source", "first", "degree")}
+
+
 def split(graph: Graph, owners: int, bound: int) -> VirtualNodes:
     """Split every vertex's edges with each owner into virtual nodes of at most ``bound`` edges."""
     count = graph.num_vertices
@@ -86,58 +124,81 @@ class TigrCpuEngine(CpuEngine):
     """Push, all virtual nodes every superstep."""
 
     schedule: TigrSchedule
-    direction = "push"
 
-    def groups(self) -> tuple[FoldGroup, ...]:
-        """Return one group, and hence one kernel, per stage."""
-        return unfolded(self.program)
+    def plan(self, program: Program, graph: GraphFacts, features: int, device: DeviceFacts) -> CpuPlan | No:
+        """Return the plan of the schedule (:func:`plan`)."""
+        return plan(program, self.schedule, graph, features, device)
 
-    def plan(self) -> None:
-        """Plan clear, push and step in the order of the stages."""
-        nodes = split(self.graph, self.threads, self.schedule.degree_bound)
-        for name in ("source", "first", "degree"):
-            self.memory.add(f"node_{name}", getattr(nodes, name))
-        self.runs = hub_runs(self.graph, owner_bounds(self.graph.csc.offsets, self.threads))
-        self.runs.place(self.memory)
-        for group in self.tracking.groups:
-            stage = group.stages[0]
-            if isinstance(stage, GraphReduce):
-                self.plan_graph(stage)
-            elif group.kind == "vertex":
-                self.plan_vertices(group)
-            elif isinstance(stage, EdgeUpdate):
-                self.plan_update(group)
-            else:
-                self.plan_push(group, nodes)
 
-    def plan_push(self, group: FoldGroup, nodes: VirtualNodes) -> None:
-        """Plan the kernels and the step of one edge reduction."""
-        (stage,) = group.edge_stages
-        self.add_kernel(fill_kernel(self.program, stage, self.layout))
-        self.add_kernel(self.push_kernel(group))
-        offsets = self.graph.csr.offsets
-        runs = [nodes.between(self.runs, int(side[0]), int(side[-1])) for side in self.sides]
+def plan(
+    program: Program, schedule: TigrSchedule, graph: GraphFacts, features: int, device: DeviceFacts
+) -> CpuPlan | No:
+    """Plan clear, push and step in the order of the stages; No with the reason if a program cannot run."""
+    reason = unsupported(lowered_program(program), graph, features, change_driven=False, tracks_edges=True)
+    if reason:
+        return No(reason)
+    lowered = Lowered.of(program, graph, features, device, unfolded, direction="push")
+    draft, nodes = Draft(lowered), Nodes(lowered.threads, schedule.degree_bound)
+    for group in lowered.tracking.groups:
+        stage = group.stages[0]
+        if isinstance(stage, GraphReduce):
+            plan_graph(draft, stage)
+        elif group.kind == "vertex":
+            plan_vertices(draft, group)
+        elif isinstance(stage, EdgeUpdate):
+            plan_update(draft, group)
+        else:
+            plan_push(draft, group, nodes)
+    return draft.finish("TigrCpuEngine", schedule)
+
+
+@dataclass(frozen=True)
+class PushPass:
+    """One edge reduction: clear the accumulator ``into``, and send the message of every edge."""
+
+    name: str
+    into: str
+    nodes: Nodes
+    hubs: Hubs
+
+    def bound(self, run: Run) -> Step:
+        """Return the step that pushes."""
+        offsets, nodes, hubs = run.store.graph.csr.offsets, run.store.table(self.nodes), run.store.table(self.hubs)
+        runs = [nodes.between(hubs, int(side[0]), int(side[-1])) for side in run.sides]
 
         def step() -> None:
-            heard = (self.superstep_index + 1) % len(self.sides)  # the other side, if sides alternate
-            first, last = (int(end) for end in self.sides[heard][[0, -1]])
-            self.call(f"clear_{stage.into}", len(self.bounds) - 1, bounds=self.bounds)
-            self.call(stage.name, self.threads, **runs[heard])
-            self.edges += int(offsets[last] - offsets[first])
+            heard = (run.superstep_index + 1) % len(run.sides)  # the other side, if sides alternate
+            first, last = (int(end) for end in run.sides[heard][[0, -1]])
+            run.call(f"clear_{self.into}", len(run.bounds) - 1, bounds=run.bounds)
+            run.call(self.name, run.threads, **runs[heard])
+            run.edges += int(offsets[last] - offsets[first])
 
-        self.steps.append(step)
+        return step
 
-    def push_kernel(self, group: FoldGroup) -> Kernel:
-        """Build the kernel that sends the message of every edge of every virtual node."""
-        (stage,) = group.edge_stages
-        signature = [
-            *HUB_ARGUMENTS, ("node_source", "i64"), ("node_first", "i64"), ("node_degree", "i64"),
-            ("out_neighbours", self.ids),
-        ]  # fmt: skip
-        builder = KernelBuilder(stage.name, self.program, self.layout, push_template("n", PUSH), signature)
-        builder.bind("src", "source", "u")
-        self.bind_edges(builder, [stage], "csr")
-        builder.bind("dst", "edge", "v")
-        builder.accumulate_in_memory(f"vertex_{stage.into}", "v", stage.message, stage.reducer, "edge")
-        sum_hubs_in_runs(builder, [stage], self.memory, len(self.runs.hubs))
-        return builder.finish()
+
+def plan_push(draft: Draft, group: FoldGroup, nodes: Nodes) -> None:
+    """Add the kernels and the pass of one edge reduction."""
+    (stage,) = group.edge_stages
+    hubs = Hubs(draft.lowered.threads)
+    draft.table(nodes)
+    draft.table(hubs)
+    draft.kernels.append(fill_kernel(draft.lowered.program, stage, draft.lowered.layout))
+    draft.kernels.append(push_kernel(draft, group))
+    draft.passes.append(PushPass(stage.name, stage.into, nodes, hubs))
+
+
+def push_kernel(draft: Draft, group: FoldGroup) -> Kernel:
+    """Build the kernel that sends the message of every edge of every virtual node."""
+    lowered = draft.lowered
+    (stage,) = group.edge_stages
+    signature = [
+        *HUB_ARGUMENTS, ("node_source", "i64"), ("node_first", "i64"), ("node_degree", "i64"),
+        ("out_neighbours", lowered.ids),
+    ]  # fmt: skip
+    builder = KernelBuilder(stage.name, lowered.program, lowered.layout, push_template("n", PUSH), signature)
+    builder.bind("src", "source", "u")
+    draft.bind_edges(builder, [stage], "csr")
+    builder.bind("dst", "edge", "v")
+    builder.accumulate_in_memory(f"vertex_{stage.into}", "v", stage.message, stage.reducer, "edge")
+    sum_hubs_in_runs(draft, builder, [stage])
+    return builder.finish()

@@ -12,18 +12,14 @@ every superstep has up to 7e-6.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-import numpy as np
-
+from harness.language.program import EdgeReduce
+from harness.lowering.cpu.buffers import Holds
 from harness.lowering.cpu.flags import every_vertex, flagged_loop
 from harness.lowering.cpu.kernels import Kernel, KernelBuilder
+from harness.lowering.cpu.lowered import Lowered
+from harness.lowering.cpu.plan import Draft
 from harness.lowering.cpu.vertex_kernels import fill_kernel
-from harness.lowering.layout import aligned_zeros
-
-if TYPE_CHECKING:
-    from harness.language.program import EdgeReduce
-    from harness.lowering.cpu.engine import CpuEngine
 
 COLLECT = """
     @part
@@ -39,44 +35,45 @@ for i in range(v * {stride}, (v + 1) * {stride}):
 """
 
 
-def change_prefix(engine: CpuEngine, stage: EdgeReduce) -> str:
+def change_prefix(lowered: Lowered, stage: EdgeReduce) -> str:
     """Return the prefix of the array into which changes of a reduction are pushed.
 
     It is ``change_``, or ``vertex_`` (the accumulator itself) if the reduction does not round.
     """
-    return "change_" if stage.reducer == "sum" and engine.accumulators.round else "vertex_"
+    return "change_" if _collects(lowered, stage) else "vertex_"
 
 
-def add_change_sums(engine: CpuEngine, stages: Sequence[EdgeReduce]) -> None:
-    """Add the kernels that clear accumulators.
+def _collects(lowered: Lowered, stage: EdgeReduce) -> bool:
+    return stage.reducer == "sum" and lowered.accumulators.round
+
+
+def add_change_sums(draft: Draft, stages: Sequence[EdgeReduce]) -> tuple[str, ...]:
+    """Add the kernels that clear accumulators; return the kernels that add the sums of changes to accumulators.
 
     For each sum that rounds, also add the rows of changes, float32 in the layout of the accumulator, and the kernel
     that adds them to the accumulator at every vertex that a change has reached.
     """
+    lowered, collecting = draft.lowered, []
     for stage in stages:
-        prefix = change_prefix(engine, stage)
-        engine.add_kernel(fill_kernel(engine.program, stage, engine.layout, prefixes=("vertex_", prefix)))
-        if prefix == "change_":
-            stride = engine.layout.stride(stage.message.shape)
-            rows = aligned_zeros(engine.graph.num_vertices * stride, np.float32)
-            engine.memory.add(f"change_{stage.into}", rows)
-            engine.add_kernel(_collect_kernel(engine, stage, stride))
+        prefixes = ("vertex_", change_prefix(lowered, stage))
+        draft.kernels.append(fill_kernel(lowered.program, stage, lowered.layout, prefixes=prefixes))
+        if _collects(lowered, stage):
+            stride = lowered.layout.stride(stage.message.shape)
+            length = lowered.graph.num_vertices * stride
+            draft.array(f"change_{stage.into}", Holds.CHANGES, stage.into, "float32", length)
+            draft.kernels.append(_collect_kernel(lowered, stage, stride))
+            collecting.append(draft.kernels[-1].name)
+    return tuple(collecting)
 
 
-def collect_changes(engine: CpuEngine, stages: Sequence[EdgeReduce]) -> None:
-    """Add the sums of this superstep's changes to the accumulators."""
-    for stage in stages:
-        if change_prefix(engine, stage) == "change_":
-            engine.call(f"collect_{stage.into}", len(engine.bounds) - 1, bounds=engine.bounds)
-
-
-def _collect_kernel(engine: CpuEngine, stage: EdgeReduce, stride: int) -> Kernel:
+def _collect_kernel(lowered: Lowered, stage: EdgeReduce, stride: int) -> Kernel:
+    tracking = lowered.tracking
     body = ADD.format(whole=f"vertex_{stage.into}", change=f"change_{stage.into}", stride=stride)
-    reached = [f"dirty_{engine.tracking.name(reader)}" for reader in engine.tracking.stale_groups(stage.into)]
+    reached = [f"dirty_{tracking.name(reader)}" for reader in tracking.stale_groups(stage.into)]
     loop = flagged_loop("v", reached[0], body, take=False) if reached else every_vertex("v", body)
     signature = [("bounds", "i64"), (f"vertex_{stage.into}", "f32"), (f"change_{stage.into}", "f32")]
     name, template = f"collect_{stage.into}", COLLECT.format(loop=loop)
-    builder = KernelBuilder(name, engine.program, engine.layout, template, signature)
+    builder = KernelBuilder(name, lowered.program, lowered.layout, template, signature)
     if reached:
         builder.flags(reached[0])
     return builder.finish()

@@ -1,99 +1,122 @@
-"""Edge updates as steps of a superstep: of all edges, or of the rows whose inputs have moved."""
+"""Edge updates as passes of a superstep: of all edges, or of the rows whose inputs have moved."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from harness.language.analysis import FoldGroup
-from harness.lowering.cpu.active_sources import ActiveSources
+from harness.lowering.cpu.buffers import Holds, values_of
 from harness.lowering.cpu.edge_kernels import UpdateKernels
 from harness.lowering.cpu.frontier import count_kernel
-from harness.lowering.cpu.partition import balanced_bounds
-from harness.lowering.cpu.step_engine import StepEngine
-from harness.lowering.edge_order import places
-from harness.lowering.layout import aligned_zeros
+from harness.lowering.cpu.plan import Draft
+from harness.lowering.cpu.run import Run, Step
+from harness.lowering.cpu.tables import Places, Reverse, SourceParts
 
 DENSE_SHARE = 0.6  # of the edges; from this share on, one pass over all is cheaper than a pass and copying what moved
 
 
-class EdgeUpdates:
-    """One edge update of an engine.
+@dataclass(frozen=True)
+class EdgeUpdatePass:
+    """One edge update.
 
     All values are computed from those before the step, so there are two buffers. A step over all edges writes every
     value to the second buffer, and the two buffers swap. A step over dirty rows writes only edges that moved to the
     second buffer, and they are copied at once. Between steps the first buffer holds the value of every edge, and the
     second holds nothing that is read.
+
+    ``current``, ``spare``: the two buffers. ``reads_sources``: the update reads changing properties of vertices.
+    ``reads_reverse``: old values that it writes are read from the reverse edges. ``reads_itself``: what it writes makes
+    rows of the same update dirty.
     """
 
-    def __init__(self, engine: StepEngine, active_sources: ActiveSources, group: FoldGroup) -> None:
-        self.engine, self.active_sources, self.group = engine, active_sources, group
-        order: Literal["csc", "csr"] = "csc" if engine.direction == "pull" else "csr"
-        self.kernels = UpdateKernels(
-            engine.tracking, group, engine.layout, order, engine.ids, feature_aware=engine.feature_aware
+    name: str
+    current: str
+    spare: str
+    num_edges: int
+    change_driven: bool
+    reads_sources: bool
+    reads_reverse: bool
+    reads_itself: bool
+
+    def bound(self, run: Run) -> Step:
+        """Return the step that updates edges."""
+        bounds = run.active_sources.bounds
+        parts, memory, dirty = len(bounds) - 1, run.memory, f"dirty_{self.name}"
+
+        def update(kernel: str) -> None:
+            run.workers = run.threads  # there may be many dirty rows although few sources are active
+            run.call(kernel, parts, bounds=bounds)
+            run.moved += int(memory.arrays["counts"][:parts].sum())
+
+        def everything() -> None:
+            update(self.name)
+            memory.swap(self.current, self.spare)
+            run.edges += self.num_edges
+
+        def changes() -> None:
+            if run.superstep_index == 0:
+                run.active_sources.all_propagated(self.name)  # all rows are dirty
+            elif self.reads_sources:
+                run.active_sources.mark(self.name)
+            _, arcs = run.active_sources.count(self.name, flag="dirty")
+            if arcs > DENSE_SHARE * self.num_edges:
+                everything()
+                memory.set_flags(dirty, False)
+            elif arcs:
+                update(f"{self.name}_changes")
+                if self.reads_reverse:
+                    run.call(f"{self.name}_commit", parts, bounds=bounds)
+                run.edges += arcs
+            if self.reads_itself:
+                memory.swap_flags(dirty, f"next_{dirty}")
+
+        return changes if self.change_driven else everything
+
+
+def plan_update(draft: Draft, group: FoldGroup) -> None:
+    """Add the kernels of an edge update, by row of sources."""
+    lowered, tracking = draft.lowered, draft.lowered.tracking
+    order: Literal["csc", "csr"] = "csc" if lowered.direction == "pull" else "csr"
+    kernels = UpdateKernels(tracking, group, lowered.layout, order, lowered.ids, feature_aware=lowered.feature_aware)
+    name, stage = tracking.name(group), kernels.stage
+    prop, edges = lowered.program.properties[stage.updates], lowered.graph.num_edges
+    current, spare = f"{order}_{stage.updates}", f"next_{order}_{stage.updates}"
+    draft.buffer(values_of(current, Holds(order), prop, edges, lowered.layout))
+    draft.buffer(values_of(spare, Holds.SECOND, prop, edges, lowered.layout))
+    draft.table(Reverse())
+    draft.table(SourceParts(lowered.threads))
+    if order == "csc":
+        draft.table(Places())
+    draft.kernels.append(kernels.everything())
+    if lowered.change_driven:
+        _plan_changes(draft, group, kernels)
+    draft.passes.append(
+        EdgeUpdatePass(
+            name,
+            current,
+            spare,
+            edges,
+            lowered.change_driven,
+            bool(tracking.sources(group)),
+            kernels.reads_reverse,
+            kernels.reads_itself,
         )
-        self.name = engine.tracking.name(group)
-        graph, memory, stage = engine.graph, engine.memory, self.kernels.stage
-        shape = engine.program.properties[stage.updates].shape
-        self.current, self.spare = f"{order}_{stage.updates}", f"next_{order}_{stage.updates}"
-        memory.need([self.current])
-        memory.add(self.spare, aligned_zeros(graph.num_edges * engine.layout.stride(shape), np.float32))
-        memory.add("reverse", graph.in_edge_ids)
-        if order == "csc":
-            memory.add("places", places(graph))
-        self.bounds = balanced_bounds(graph.csr.offsets, 0, graph.num_vertices, engine.threads)
-        engine.most_parts = max(engine.most_parts, len(self.bounds))
-        engine.add_kernel(self.kernels.everything())
-        if engine.change_driven:
-            self._plan_changes()
+    )
 
-    def _plan_changes(self) -> None:
-        engine, memory = self.engine, self.engine.memory
-        dirty = f"dirty_{self.name}"
-        memory.add_flags(dirty, True)
-        if self.kernels.reads_itself:
-            memory.add_flags(f"next_{dirty}", False)
-        of_destinations = set(engine.tracking.destinations(self.group))
-        marks = {"own": [dirty]} | ({"in": [dirty]} if of_destinations else {})
-        self.active_sources.plan(self.group, marks=marks)
-        self.active_sources.updates.append(self.group)
-        engine.add_kernel(count_kernel(engine.tracking, self.group, engine.layout, flag="dirty"))
-        engine.add_kernel(self.kernels.changes())
-        if self.kernels.reads_reverse:
-            memory.add_flags("fresh", False)
-            memory.add(f"far_{self.name}", np.zeros(engine.graph.num_edges, np.bool_))
-            engine.add_kernel(self.kernels.commit())
 
-    def everything(self) -> None:
-        """Update all edges."""
-        self._run(self.name)
-        arrays = self.engine.memory.arrays
-        arrays[self.current], arrays[self.spare] = arrays[self.spare], arrays[self.current]
-        self.engine.edges += self.engine.graph.num_edges
-
-    def changes(self) -> None:
-        """Update the edges of dirty rows, or all edges if most are in dirty rows."""
-        engine = self.engine
-        if engine.superstep_index == 0:
-            self.active_sources.all_propagated(self.group)  # all rows are dirty
-        elif engine.tracking.sources(self.group):
-            self.active_sources.mark(self.group)
-        _, arcs = self.active_sources.count(self.group, flag="dirty")
-        dirty = f"dirty_{self.name}"
-        if arcs > DENSE_SHARE * engine.graph.num_edges:
-            self.everything()
-            engine.memory.set_flags(dirty, False)
-        elif arcs:
-            self._run(f"{self.name}_changes")
-            if self.kernels.reads_reverse:
-                engine.call(f"{self.name}_commit", len(self.bounds) - 1, bounds=self.bounds)
-            engine.edges += arcs
-        if self.kernels.reads_itself:
-            engine.memory.swap_flags(dirty, f"next_{dirty}")
-
-    def _run(self, kernel: str) -> None:
-        engine, parts = self.engine, len(self.bounds) - 1
-        engine.workers = engine.threads  # there may be many dirty rows although few sources are active
-        engine.call(kernel, parts, bounds=self.bounds)
-        engine.moved += int(engine.memory.arrays["counts"][:parts].sum())
+def _plan_changes(draft: Draft, group: FoldGroup, kernels: UpdateKernels) -> None:
+    lowered, tracking = draft.lowered, draft.lowered.tracking
+    name = tracking.name(group)
+    dirty = f"dirty_{name}"
+    draft.flags(dirty, Holds.STALE, name, True)
+    if kernels.reads_itself:
+        draft.flags(f"next_{dirty}", Holds.FLAGS, name, False)
+    marks = {"own": [dirty]} | ({"in": [dirty]} if tracking.destinations(group) else {})
+    draft.frontier(name, marks=marks)
+    draft.kernels.append(count_kernel(tracking, group, lowered.layout, flag="dirty"))
+    draft.kernels.append(kernels.changes())
+    if kernels.reads_reverse:
+        draft.flags("fresh", Holds.FLAGS, name, False)
+        draft.array(f"far_{name}", Holds.MARKS, name, "bool", lowered.graph.num_edges)
+        draft.kernels.append(kernels.commit())

@@ -15,13 +15,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.facts import GraphFacts
 from harness.graph import Graph
 from harness.language.program import EdgeReduce
 from harness.lowering.cpu.batches import flagged_batches
+from harness.lowering.cpu.buffers import Holds
 from harness.lowering.cpu.flags import every_vertex
 from harness.lowering.cpu.kernels import RUN, KernelBuilder
-from harness.lowering.cpu.memory import Memory
-from harness.lowering.layout import aligned_zeros
+from harness.lowering.cpu.partition import owner_bounds
+from harness.lowering.cpu.plan import Draft
+from harness.lowering.cpu.tables import INT64, Array, Table
 
 HUB = 2 * RUN  # in-edges of a vertex that is summed in runs; below it, float32 is off by at most 8e-6 of the sum
 
@@ -77,11 +80,6 @@ class HubRuns:
     ends: NDArray[np.int64]
     run_hubs: NDArray[np.int64]
 
-    def place(self, memory: Memory) -> None:
-        """Add the arrays that do not change to the memory."""
-        for name in ("hubs", "hub_bounds", "run_bounds", "run_hubs"):
-            memory.add(name, getattr(self, name))
-
     def between(self, first: int, last: int) -> dict[str, NDArray[np.int64]]:
         """Return the arguments of a push from the sources ``first .. last``."""
         owners = len(self.hub_bounds) - 1
@@ -105,10 +103,39 @@ def hub_runs(graph: Graph, owners: NDArray[np.int64]) -> HubRuns:
     return HubRuns(hubs, np.searchsorted(hubs, owners), bounds, ends[order], number[order])
 
 
+@dataclass(frozen=True)
+class Hubs(Table[HubRuns]):
+    """The hubs and runs of a graph with this many owners of about equal in-edges."""
+
+    owners: int
+
+    def of(self, graph: Graph) -> HubRuns:
+        """Return hubs and runs."""
+        return hub_runs(graph, owner_bounds(graph.csc.offsets, self.owners))
+
+    def nbytes(self, graph: GraphFacts) -> int:
+        """Return the bytes of all arrays."""
+        hubs, runs = hub_count(graph), sum(degree // RUN * count for degree, count in _hub_degrees(graph))
+        return INT64 * (hubs + 2 * (self.owners + 1) + 2 * (runs + self.owners))
+
+    def named(self, made: HubRuns) -> dict[str, Array]:
+        """Return the arrays that are the same for every range of sources, as kernels take them."""
+        return {name: getattr(made, name) for name in ("hubs", "hub_bounds", "run_bounds", "run_hubs")}
+
+
+def _hub_degrees(graph: GraphFacts) -> list[tuple[int, int]]:
+    return [(degree, count) for degree, count in graph.in_degrees.counts if degree > HUB]
+
+
+def hub_count(graph: GraphFacts) -> int:
+    """Return the number of hubs."""
+    return graph.in_degrees.between(HUB + 1)
+
+
 def sum_hubs_in_runs(
-    builder: KernelBuilder, stages: Sequence[EdgeReduce], memory: Memory, hubs: int, *, prefix: str = "vertex_"
+    draft: Draft, builder: KernelBuilder, stages: Sequence[EdgeReduce], *, prefix: str = "vertex_"
 ) -> None:
-    """Fill the blocks ``hold``, ``flush`` and ``join`` for the sums among ``stages``, and add their arrays.
+    """Fill the blocks ``hold``, ``flush`` and ``join`` for the sums among ``stages``; add their arrays to the plan.
 
     ``prefix``: messages are pushed into the array ``prefix + property`` of each sum.
     """
@@ -116,9 +143,9 @@ def sum_hubs_in_runs(
         if stage.reducer != "sum":
             continue
         into, message, array = stage.into, stage.message, f"{prefix}{stage.into}"
-        floats = hubs * builder.layout.stride(message.shape)
+        floats = hub_count(draft.lowered.graph) * builder.layout.stride(message.shape)
         for kind in ("held", "runs"):
-            memory.add(f"{kind}_{into}", aligned_zeros(floats, np.float32))
+            draft.array(f"{kind}_{into}", Holds.PARTIAL, into, "float32", floats)
         zero = builder.start_accumulator(f"{into}_zero", message, "sum", "part")
         for space, block, index, kept_in in (
             ("whole", "hold", "hub", prefix), ("run", "flush", "hub", prefix),

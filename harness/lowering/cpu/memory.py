@@ -1,60 +1,48 @@
 """The arrays of one run on the CPU, by the names that kernels use.
 
 Vertex properties are ``vertex_<name>``. Edge properties are ``csr_<name>`` or ``csc_<name>``, in the order of the
-traversal that reads them. Values of the graph are ``graph_<name>``. Engines add arrays of their own.
+traversal that reads them. Values of the graph are ``graph_<name>``. What else an array holds is known from its
+:class:`~harness.lowering.cpu.buffers.Buffer`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.graph import Graph
 from harness.language import Inputs, Program
 from harness.language.program import Property
 from harness.language.start import Start
+from harness.lowering.cpu.buffers import Buffer, Holds
 from harness.lowering.cpu.flags import BLOCK, blocks_of, flag_arrays
-from harness.lowering.layout import Layout, aligned_zeros
-
-if TYPE_CHECKING:
-    from harness.graph import Graph
+from harness.lowering.layout import Layout
 
 Array = NDArray[Any]
+CURRENT = (Holds.VERTEX, Holds.GRAPH, Holds.CSR, Holds.CSC)  # values of properties, which a reset computes
 
 
 class Memory:
-    """Allocate the arrays that kernels name, and set them to the start of a run."""
+    """The arrays of a plan's buffers. ``structure``: arrays of the graph, and tables computed from it, by name."""
 
-    def __init__(self, program: Program, graph: Graph, layout: Layout) -> None:
-        self.program, self.graph, self.layout = program, graph, layout
-        self.arrays: dict[str, Array] = {
-            "in_offsets": graph.csc.offsets,
-            "in_neighbours": graph.csc.neighbours,
-            "out_offsets": graph.csr.offsets,
-            "out_neighbours": graph.csr.neighbours,
-        }
-        self._needed: set[str] = set()
+    def __init__(
+        self, program: Program, graph: Graph, layout: Layout, buffers: Sequence[Buffer], structure: Mapping[str, Array]
+    ) -> None:
+        self.program, self.graph, self.layout, self.buffers = program, graph, layout, buffers
+        self.arrays: dict[str, Array] = dict(structure)
+        for buffer in buffers:
+            if buffer.holds.two_levels:
+                levels = flag_arrays(buffer.length, bool(buffer.start))
+                self.arrays[buffer.name], self.arrays[blocks_of(buffer.name)] = levels
+            elif buffer.holds not in CURRENT:
+                self.arrays[buffer.name] = buffer.allocated()
 
-    def need(self, names: Iterable[str]) -> None:
-        """Declare arrays that kernels take."""
-        self._needed |= set(names)
-
-    def add(self, name: str, array: Array) -> Array:
-        """Add an array that belongs to the engine."""
-        self.arrays[name] = array
-        return array
-
-    def like(self, name: str, prop: str) -> Array:
-        """Add a zeroed array of the engine, in the layout of a vertex property."""
-        p = self.program.properties[prop]
-        dtype = np.bool_ if p.dtype == "bool" else np.float32
-        return self.add(name, aligned_zeros(self.graph.num_vertices * self.layout.stride(p.shape), dtype))
-
-    def add_flags(self, name: str, value: bool) -> None:
-        """Add two-level flags of the vertices, all ``value``."""
-        self.arrays[name], self.arrays[blocks_of(name)] = flag_arrays(self.graph.num_vertices, value)
+    def holding(self, *kinds: Holds) -> Iterator[Buffer]:
+        """Yield the buffers that hold one of ``kinds``."""
+        return (buffer for buffer in self.buffers if buffer.holds in kinds)
 
     def set_flags(self, name: str, value: bool | NDArray[np.bool_], first: int = 0, last: int | None = None) -> None:
         """Set or clear the flags of the vertices ``first .. last``."""
@@ -67,21 +55,32 @@ class Memory:
         """Record that flags were set without their second level."""
         self.arrays[blocks_of(name)][:] = True
 
+    def swap(self, one: str, other: str) -> None:
+        """Swap the names of two arrays."""
+        self.arrays[one], self.arrays[other] = self.arrays[other], self.arrays[one]
+
     def swap_flags(self, one: str, other: str) -> None:
         """Swap the names of two sets of flags."""
-        for a, b in ((one, other), (blocks_of(one), blocks_of(other))):
-            self.arrays[a], self.arrays[b] = self.arrays[b], self.arrays[a]
+        self.swap(one, other)
+        self.swap(blocks_of(one), blocks_of(other))
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]]) -> None:
-        """Set parameters, inputs and state. Raises InvalidInput for a missing or misshapen input."""
+        """Set parameters, inputs, state and flags. Raises InvalidInput for a missing or misshapen input."""
         values = dict(self.program.parameters) | dict(inputs.parameters)
         self.arrays["parameters"] = np.array([values[name] for name in self.program.parameters] or [0.0], np.float32)
         start = Start(self.program, self.graph, self.layout.features, inputs, state)
         for prop in self.program.properties.values():
-            if prop.place == "edge":
-                self._reset_edges(prop, start)
-            else:
+            if prop.place != "edge":
                 self._set(f"{prop.place}_{prop.name}", start.of(prop), prop)
+        self._reset_edges(start)
+        for buffer in self.buffers:
+            if buffer.start is not None:
+                self._begin(buffer, buffer.start)
+
+    def _begin(self, buffer: Buffer, value: bool) -> None:
+        self.arrays[buffer.name][:] = value
+        if buffer.holds.two_levels:
+            self.arrays[blocks_of(buffer.name)][:] = value
 
     def values(self, name: str) -> Array:
         """Return a property as ``[V, ...]``, or an edge property as ``[E, ...]`` in CSR order."""
@@ -103,12 +102,12 @@ class Memory:
         else:
             self.arrays[name] = packed
 
-    def _reset_edges(self, prop: Property, start: Start) -> None:
-        """Set an edge property in every order that kernels read."""
-        wanted = [order for order in ("csr", "csc") if f"{order}_{prop.name}" in self._needed]
-        if not wanted:
-            return
-        values = start.of(prop)
-        for order in wanted:
-            ordered = values if order == "csr" else self.graph.in_csc_order(values)
-            self._set(f"{order}_{prop.name}", ordered, prop)
+    def _reset_edges(self, start: Start) -> None:
+        """Set the edge properties in every order that kernels read."""
+        for name in dict.fromkeys(buffer.of for buffer in self.holding(Holds.CSR, Holds.CSC)):
+            prop = self.program.properties[name]
+            values = start.of(prop)
+            for buffer in self.holding(Holds.CSR, Holds.CSC):
+                if buffer.of == name:
+                    ordered = values if buffer.holds is Holds.CSR else self.graph.in_csc_order(values)
+                    self._set(buffer.name, ordered, prop)

@@ -65,8 +65,6 @@ class Movement:
         self.threads = threads
         self.run: Callable[..., int] = compiled(Kernel("movement", SOURCE, (), 0))
         self.bounds = np.linspace(0, num_vertices, threads + 1).astype(np.int64)
-        for name in criterion.properties:
-            memory.like(f"before_{name}", name)
 
     def note(self, superstep: int) -> None:
         """Copy the measured properties if ``superstep`` begins a measurement."""

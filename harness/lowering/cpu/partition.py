@@ -15,13 +15,23 @@ PARTS_PER_THREAD = 16
 SMALLEST_PART = 2048  # edges plus vertices; in smaller parts, launching costs more than balancing saves
 
 
+def most_parts(threads: int) -> int:
+    """Return the largest number of parts of a kernel."""
+    return max(1, threads * PARTS_PER_THREAD)
+
+
+def part_count(vertices: int, edges: int, threads: int) -> int:
+    """Return the number of parts into which vertices with ``edges`` edges are cut."""
+    return min(most_parts(threads), max(1, (edges + VERTEX_COST * vertices) // SMALLEST_PART))
+
+
 def balanced_bounds(offsets: Array, first: int, last: int, threads: int) -> NDArray[np.int64]:
     """Return bounds that cut ``first..last`` into parts of about equal edges: int64[parts + 1].
 
     A vertex is never divided.
     """
     cost = offsets[first : last + 1] - offsets[first] + VERTEX_COST * np.arange(last - first + 1)
-    parts = int(min(threads * PARTS_PER_THREAD, max(1, cost[-1] // SMALLEST_PART)))
+    parts = part_count(last - first, int(offsets[last] - offsets[first]), threads)
     cuts = np.searchsorted(cost, np.linspace(0, cost[-1], parts + 1)[1:-1])
     return np.concatenate([[first], first + cuts, [last]]).astype(np.int64)
 

@@ -1,4 +1,4 @@
-"""The one module that a plugin imports.
+"""The one package that a plugin imports; :mod:`harness.api.cpu` has the parts that engines on the CPU are made of.
 
 Importing it is cheap: the lowering toolkit, which loads the compiler, is imported when one of its names is first used.
 """
@@ -62,16 +62,6 @@ if TYPE_CHECKING:
     from harness.language.reference import moved, segment_reduce
     from harness.language.start import initial_values
     from harness.language.whole_numbers import whole_ranges
-    from harness.lowering.cpu.batches import FIRST_EDGES, flagged_batches
-    from harness.lowering.cpu.change_sums import add_change_sums, change_prefix, collect_changes
-    from harness.lowering.cpu.engine import CpuEngine
-    from harness.lowering.cpu.flags import every_vertex, flagged_loop, raised
-    from harness.lowering.cpu.hubs import HUB_ARGUMENTS, HubRuns, hub_runs, push_template, sum_hubs_in_runs
-    from harness.lowering.cpu.kernels import Kernel, KernelBuilder
-    from harness.lowering.cpu.partition import balanced_bounds, owned_edges, owner_bounds
-    from harness.lowering.cpu.sent_edges import SentEdges
-    from harness.lowering.cpu.vertex_kernels import fill_kernel
-    from harness.lowering.cpu.write_back import write_back
     from harness.lowering.cuda.change_sums import collect_change
     from harness.lowering.cuda.code import Value
     from harness.lowering.cuda.engine import CudaEngine
@@ -111,16 +101,6 @@ _HOME = {
     "harness.language.start": "initial_values",
     "harness.language.whole_numbers": "whole_ranges",
     "harness.language.program": "IDENTITY EdgeReduce EdgeUpdate GraphReduce Property Stage VertexStep reads",
-    "harness.lowering.cpu.batches": "FIRST_EDGES flagged_batches",
-    "harness.lowering.cpu.change_sums": "add_change_sums change_prefix collect_changes",
-    "harness.lowering.cpu.engine": "CpuEngine",
-    "harness.lowering.cpu.flags": "every_vertex flagged_loop raised",
-    "harness.lowering.cpu.hubs": "HUB_ARGUMENTS HubRuns hub_runs push_template sum_hubs_in_runs",
-    "harness.lowering.cpu.kernels": "Kernel KernelBuilder",
-    "harness.lowering.cpu.partition": "balanced_bounds owned_edges owner_bounds",
-    "harness.lowering.cpu.sent_edges": "SentEdges",
-    "harness.lowering.cpu.vertex_kernels": "fill_kernel",
-    "harness.lowering.cpu.write_back": "write_back",
     "harness.lowering.log_products": "products_as_sums",
     "harness.lowering.cuda.change_sums": "collect_change",
     "harness.lowering.cuda.code": "Value",
@@ -148,20 +128,17 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "ELEMENTWISE", "FIRST_EDGES", "HUB_ARGUMENTS", "IDENTITY", "TEST_EVERY", "Adjacency", "Algorithm", "AlgorithmSpec",
-    "Arrays", "Behaviour", "CpuEngine", "Criterion", "CudaEngine", "CudaKernel", "CudaKernelBuilder", "Device",
-    "DeviceFacts", "Direction", "EdgeReduce", "EdgeUpdate", "Engine", "EngineFailure", "EngineSpec", "Evaluator",
-    "Expression", "FoldGroup", "Graph", "GraphFacts", "GraphReduce", "GraphSpec", "HubRuns", "Inputs", "InvalidInput",
-    "K", "KeptAccumulators", "Kernel", "KernelBuilder", "Lanes", "LanguageError", "Launch", "Load", "Mapped",
-    "Measuring", "No", "Over", "PanelLayout", "PerDevice", "Phases", "Pieces", "Program", "Property", "RunStatistics",
-    "ScheduleError", "SentEdges", "Settling", "Stage", "Step", "Superstep", "Tables", "TeamShape", "Teams",
-    "ThreadEngine", "Value", "VertexStep", "Work", "Yes", "add_change_sums", "arc_range", "balanced_bounds",
-    "blocks_of_multiprocessor", "by_side", "change_driven", "change_prefix", "collect_change", "collect_changes",
-    "combine_threads", "composed_writes", "concrete", "constant", "constants_by_source", "cuda_unavailable",
-    "cuda_write_back", "every_vertex", "fill_kernel", "flagged_batches", "flagged_loop", "fold_groups", "frontier",
-    "hookimpl", "hub_runs", "initial_values", "live_after", "look_ups", "moved", "mutable", "named_apart",
-    "neighbours_of", "option", "options_of", "owned_edges", "owner_bounds", "products_as_sums", "push_template",
-    "raised", "read", "reads", "recomputation_only", "registers_of", "repeated", "rows_of", "schedule_from_options",
-    "schedule_text", "segment_reduce", "substitute", "sum_hubs_in_runs", "turned", "unfolded", "walk", "watched",
-    "whole_ranges", "with_looked_up", "write_back",
+    "ELEMENTWISE", "IDENTITY", "TEST_EVERY", "Adjacency", "Algorithm", "AlgorithmSpec", "Arrays", "Behaviour",
+    "Criterion", "CudaEngine", "CudaKernel", "CudaKernelBuilder", "Device", "DeviceFacts", "Direction", "EdgeReduce",
+    "EdgeUpdate", "Engine", "EngineFailure", "EngineSpec", "Evaluator", "Expression", "FoldGroup", "Graph",
+    "GraphFacts", "GraphReduce", "GraphSpec", "Inputs", "InvalidInput", "K", "KeptAccumulators", "Lanes",
+    "LanguageError", "Launch", "Load", "Mapped", "Measuring", "No", "Over", "PanelLayout", "PerDevice", "Phases",
+    "Pieces", "Program", "Property", "RunStatistics", "ScheduleError", "Settling", "Stage", "Step", "Superstep",
+    "Tables", "TeamShape", "Teams", "ThreadEngine", "Value", "VertexStep", "Work", "Yes", "arc_range",
+    "blocks_of_multiprocessor", "by_side", "change_driven", "collect_change", "combine_threads", "composed_writes",
+    "concrete", "constant", "constants_by_source", "cuda_unavailable", "cuda_write_back", "fold_groups", "frontier",
+    "hookimpl", "initial_values", "live_after", "look_ups", "moved", "mutable", "named_apart", "neighbours_of",
+    "option", "options_of", "products_as_sums", "read", "reads", "recomputation_only", "registers_of", "repeated",
+    "rows_of", "schedule_from_options", "schedule_text", "segment_reduce", "substitute", "turned", "unfolded", "walk",
+    "watched", "whole_ranges", "with_looked_up",
 ]  # fmt: skip

@@ -1,0 +1,186 @@
+"""Kernels of Onyx's pull on the CPU: the full gather, the gather of dirty vertices, and the commit of their results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.api import FoldGroup, composed_writes, reads
+from harness.api.cpu import (
+    FIRST_EDGES,
+    Draft,
+    Kernel,
+    KernelBuilder,
+    Lowered,
+    every_vertex,
+    flagged_batches,
+    flagged_loop,
+    raised,
+    write_back,
+)
+
+PREFETCH_DISTANCE = 32  # edges; R-MAT scale 18, one core: 1.06x at k = 8, 1.15x at k = 32 and 100, against none
+
+GATHER = """
+    @part
+    moved = 0
+    arcs = 0
+    {loop}
+    counts[2 * t] = moved
+    counts[2 * t + 1] = arcs
+"""
+
+VERTEX = """
+@vertex
+for e in range(at(in_offsets, v), at(in_offsets, v + 1)):
+    u = at(in_neighbours, e)
+    @edge
+@after
+"""
+
+DIRTY_VERTEX = """
+{fresh}
+{stop}
+moved += stop - at(in_offsets, v)
+@vertex
+for e in range(at(in_offsets, v), stop):
+    u = at(in_neighbours, e)
+    @edge
+@after
+"""
+
+AHEAD = (
+    """
+prefetch(in_offsets, v)
+@rows
+""",
+    """
+prefetch(in_neighbours, at(in_offsets, v))
+@arcs
+""",
+    """
+first = at(in_offsets, v)
+for e in range(first, min(at(in_offsets, v + 1), first + {edges})):
+    end = int64(at(in_neighbours, e))
+    @ends
+""",
+)
+ALL_ARCS = "stop = at(in_offsets, v + 1)"
+
+ALL_OR_NO_ARCS = """
+gathers = {marked}[v] or not {kept}[v]
+{marked}[v] = False
+{kept}[v] = True
+stop = at(in_offsets, v + 1) if gathers else at(in_offsets, v)
+"""
+
+COMMIT = """
+    @part
+    {loop}
+"""
+
+
+@dataclass(frozen=True)
+class GatherKernels:
+    """Generate the kernels of a gather; for the fields see :class:`GatherPass`."""
+
+    draft: Draft
+    group: FoldGroup
+    doubled: tuple[str, ...]
+    rotates: bool
+    keeps: bool
+
+    @property
+    def lowered(self) -> Lowered:
+        """The lowered program."""
+        return self.draft.lowered
+
+    @property
+    def name(self) -> str:
+        """The name of the group."""
+        return self.lowered.tracking.name(self.group)
+
+    def gather(self, kernel_name: str, *, dirty_only: bool) -> Kernel:
+        """Build the kernel that gathers into all vertices, or the dirty ones."""
+        lowered, tracking = self.lowered, self.lowered.tracking
+        program, live = lowered.program, tracking.live(self.group.stages)
+        signature = [
+            ("bounds", "i64"), ("counts", "i64"), ("in_offsets", "offsets"), ("in_neighbours", lowered.ids)
+        ]  # fmt: skip
+        loop, dirty = every_vertex("v", VERTEX), f"dirty_{self.name}"
+        if dirty_only:
+            loop = flagged_batches("v", dirty, self._dirty_vertex(), [text.format(edges=FIRST_EDGES) for text in AHEAD])
+        builder = KernelBuilder(
+            kernel_name, program, lowered.layout, GATHER.format(loop=loop), signature,
+            feature_aware=lowered.feature_aware, dynamic=True,
+        )  # fmt: skip
+        if dirty_only:
+            builder.flags(dirty)
+            builder.flags("fresh")
+            for flag in (f"marked_{self.name}", f"kept_{self.name}") if self.keeps else ():
+                builder.argument(flag, "flag")
+        builder.bind("src", "edge", "u")
+        self.draft.bind_edges(builder, self.group.edge_stages, "csc")
+        builder.bind("dst", "vertex", "v")
+        builder.bind("v", "after", "v")
+        last = "stop - 1" if dirty_only else "last"  # the next edges belong to a later vertex, or do not exist
+        builder.prefetch_sources(self.group.edge_stages, "in_neighbours", PREFETCH_DISTANCE, last=last)
+        reduced = []
+        for stage in self.group.edge_stages:
+            variable = f"{stage.into}_total"
+            if self.keeps and dirty_only:
+                total = builder.resume_accumulator(variable, stage.into, stage.message, stage.reducer, "gathers")
+            else:
+                total = builder.start_accumulator(variable, stage.message, stage.reducer, "vertex")
+            builder.accumulate_in_runs(
+                total, stage.into, stage.message, stage.reducer, start="vertex", block="edge", end="after", at="e"
+            )
+            builder.bind_value("v", stage.into, "after", total)
+            if stage.into in live:
+                reduced.append((stage.into, builder.reading("v", stage.into)))
+            elif self.keeps and dirty_only:
+                builder.store(f"vertex_{stage.into}", "v", builder.reading("v", stage.into), total, "after")
+        if dirty_only:
+            self._ask_ahead(builder)
+        writes = reduced + composed_writes(program, self.group, live)
+        write_back(
+            builder,
+            tracking,
+            self.group,
+            writes,
+            "after",
+            prefix_of=dict.fromkeys(self.doubled, "next_"),
+            sent_is_current=None if dirty_only or not self.rotates else self.group,
+        )
+        return builder.finish()
+
+    def _ask_ahead(self, builder: KernelBuilder) -> None:
+        """Prefetch the operands of the steps of a vertex and of its messages."""
+        made = {stage.into for stage in self.group.edge_stages}
+        found = {pair for stage in self.group.stages for pair in reads(stage)}
+        for space, name in sorted(found):
+            if space == "src":
+                builder.prefetch("src", name, "ends", "end")
+            elif space == "edge":
+                builder.prefetch("edge", name, "arcs", "at(in_offsets, v)")
+            elif space in ("dst", "v") and name not in made:
+                builder.prefetch("dst", name, "rows", "v")
+
+    def _dirty_vertex(self) -> str:
+        """Return the body of a gather for a dirty vertex; if reductions are kept, it visits edges only if a source
+        moved."""
+        stop = ALL_ARCS
+        if self.keeps:
+            stop = ALL_OR_NO_ARCS.strip("\n").format(marked=f"marked_{self.name}", kept=f"kept_{self.name}")
+        return DIRTY_VERTEX.format(fresh=raised("fresh", "v") if self.doubled else "", stop=stop)
+
+    def commit(self) -> Kernel:
+        """Build the kernel that copies fresh rows from the second buffer."""
+        lowered = self.lowered
+        template = COMMIT.format(loop=flagged_loop("v", "fresh", "@vertex"))
+        builder = KernelBuilder(f"{self.name}_commit", lowered.program, lowered.layout, template, [("bounds", "i64")])
+        builder.flags("fresh")
+        builder.bind("next", "vertex", "v", "next_")
+        for name in self.doubled:
+            node = builder.reading("next", name)
+            builder.store(f"vertex_{name}", "v", node, builder.lower(node), "vertex")
+        return builder.finish()

@@ -1,0 +1,127 @@
+"""Onyx's plan on the CPU: a pure function of program, schedule, graph facts and device facts."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from engines.onyx.cpu_pull import plan_gather
+from engines.onyx.cpu_push import plan_scatter
+from engines.onyx.resolve import resolve
+from engines.onyx.schedule import OnyxSchedule
+from harness.api import (
+    DeviceFacts,
+    GraphFacts,
+    GraphReduce,
+    No,
+    Program,
+    change_driven,
+    fold_groups,
+    unfolded,
+)
+from harness.api.cpu import (
+    CpuPlan,
+    Draft,
+    Lowered,
+    Narrowing,
+    lowered_program,
+    plan_count,
+    plan_graph,
+    plan_update,
+    plan_vertices,
+    unsupported,
+)
+
+
+def plan(
+    program: Program, schedule: OnyxSchedule, graph: GraphFacts, features: int, device: DeviceFacts
+) -> CpuPlan | No:
+    """Return the plan of a traced program, or the reason why the schedule cannot run it."""
+    reason = refusal(program, schedule, graph, features)
+    if reason:
+        return No(reason)
+    lowered = Lowered.of(
+        program, graph, features, device,
+        lambda it: fold_groups(it, schedule.direction) if schedule.fold else unfolded(it),
+        direction=schedule.direction, feature_aware=schedule.feature_aware, changes=schedule.change_driven,
+        rebuild=schedule.rebuild,
+    )  # fmt: skip
+    resolved = resolve(schedule, lowered.program, features, graph, device)
+    assert resolved.dense_share is not None
+    draft, gathered = Draft(lowered), []
+    for group in lowered.tracking.groups:
+        if group.kind == "graph":
+            for stage in group.stages:
+                assert isinstance(stage, GraphReduce)
+                plan_graph(draft, stage)
+        elif group.kind == "vertex":
+            plan_vertices(draft, group)
+        elif group.kind == "update":
+            plan_update(draft, group)
+        else:
+            gathered.append(lowered.tracking.name(group))
+            if schedule.direction == "pull":
+                plan_gather(draft, group, resolved.dense_share)
+            else:
+                plan_scatter(draft, group)
+    if schedule.change_driven:
+        plan_count(draft, tuple(gathered))
+    return draft.finish(
+        "OnyxCpuEngine", resolved, narrowing=narrowing(lowered, resolved), missed=missed(lowered, schedule)
+    )
+
+
+def refusal(program: Program, schedule: OnyxSchedule, graph: GraphFacts, features: int) -> str:
+    """Return why this schedule cannot run the program; empty if it can."""
+    lowered = lowered_program(program)
+    reason = schedule.refusal() or unsupported(
+        lowered, graph, features, change_driven=schedule.change_driven, tracks_edges=True
+    )
+    if reason:
+        return reason
+    for name in OnyxSchedule.GPU_ONLY:
+        if getattr(schedule, name) is not None:
+            return f"schedule option {name} has no meaning on the CPU; leave it unset"
+    if schedule.change_driven and schedule.direction == "push":
+        forms = change_driven(lowered)
+        return forms if isinstance(forms, str) else ""
+    return ""
+
+
+def narrowing(lowered: Lowered, schedule: OnyxSchedule) -> Narrowing | None:
+    """Return how a run may begin with the stale vertices; None if it begins with all.
+
+    A pull recomputes only these vertices, if they have few in-edges and no stage needs the results of a reduction at
+    other vertices. A push sends extrema from the senders. Kept sums must first be built: all messages are then sent
+    once.
+    """
+    if not schedule.change_driven:
+        return None
+    if schedule.direction == "push":
+        return Narrowing(senders=True) if lowered.accumulators.extrema else None
+    tracking = lowered.tracking
+    between = {name for group in tracking.groups for name in tracking.live(group.stages)}
+    properties = [lowered.program.properties[name] for name in between]
+    if any(prop.role == "temporary" and prop.place == "vertex" for prop in properties):
+        return None
+    assert schedule.dense_share is not None
+    return Narrowing(senders=False, most_edges=schedule.dense_share * lowered.graph.num_edges)
+
+
+def missed(lowered: Lowered, schedule: OnyxSchedule) -> list[str]:
+    """Return what is not folded, not tracked or not vectorised here, and why."""
+    reasons, tracking = [], lowered.tracking
+    if not schedule.feature_aware:
+        reasons.append("rows as vector values: feature_aware is off")
+    if not schedule.fold:
+        reasons.append("stages in one kernel: fold is off")
+    elif schedule.direction == "push":
+        reasons.append("vertex steps in one kernel with edges: owners of destinations push, not owners of sources")
+    for before, after in pairwise(tracking.groups if schedule.fold else ()):
+        names = f"{tracking.name(before)} with {tracking.name(after)}"
+        reasons.append(f"folding {names}: one needs what the other makes of all vertices or edges")
+    forms = change_driven(lowered.program)
+    if not schedule.change_driven:
+        reasons.append("propagating changes only: change_driven is off")
+    elif isinstance(forms, str):
+        reasons.append(f"pushing changes: {forms}; destinations of sources that moved are recomputed instead")
+    return reasons

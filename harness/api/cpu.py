@@ -1,0 +1,30 @@
+"""The parts that engines on the CPU are made of: planning, kernels, passes, tables. Importing it loads the compiler."""
+
+from __future__ import annotations
+
+from harness.lowering.cpu.batches import FIRST_EDGES, flagged_batches
+from harness.lowering.cpu.buffers import Holds
+from harness.lowering.cpu.change_sums import add_change_sums, change_prefix
+from harness.lowering.cpu.edge_updates import plan_update
+from harness.lowering.cpu.engine import CpuEngine
+from harness.lowering.cpu.flags import every_vertex, flagged_loop, raised
+from harness.lowering.cpu.hubs import HUB_ARGUMENTS, HubRuns, Hubs, push_template, sum_hubs_in_runs
+from harness.lowering.cpu.kernels import Kernel, KernelBuilder
+from harness.lowering.cpu.lowered import Lowered, lowered_program
+from harness.lowering.cpu.partition import balanced_bounds, owned_edges, owner_bounds
+from harness.lowering.cpu.passes import plan_count, plan_graph, plan_vertices
+from harness.lowering.cpu.plan import CpuPlan, Draft, Narrowing
+from harness.lowering.cpu.run import Run, Step
+from harness.lowering.cpu.sent_edges import SentEdges, plan_sent_edges
+from harness.lowering.cpu.tables import Owned, Table
+from harness.lowering.cpu.vertex_kernels import fill_kernel
+from harness.lowering.cpu.write_back import write_back
+from harness.lowering.refusals import unsupported
+
+__all__ = [
+    "FIRST_EDGES", "HUB_ARGUMENTS", "CpuEngine", "CpuPlan", "Draft", "Holds", "HubRuns", "Hubs", "Kernel",
+    "KernelBuilder", "Lowered", "Narrowing", "Owned", "Run", "SentEdges", "Step", "Table", "add_change_sums",
+    "balanced_bounds", "change_prefix", "every_vertex", "fill_kernel", "flagged_batches", "flagged_loop",
+    "lowered_program", "owned_edges", "owner_bounds", "plan_count", "plan_graph", "plan_sent_edges", "plan_update",
+    "plan_vertices", "push_template", "raised", "sum_hubs_in_runs", "unsupported", "write_back",
+]  # fmt: skip

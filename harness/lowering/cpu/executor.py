@@ -1,0 +1,110 @@
+"""Execute a plan on the CPU: compiled kernels, arrays, and the loop of supersteps, which can be replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.contract import EngineFailure, Phases, RunStatistics, Superstep
+from harness.language import Inputs
+from harness.lowering.cpu.memory import Memory
+from harness.lowering.cpu.module_source import compiled
+from harness.lowering.cpu.movement import Movement
+from harness.lowering.cpu.plan import CpuPlan
+from harness.lowering.cpu.run import Run, Step
+from harness.lowering.cpu.store import GraphStore
+
+
+class Loop(Protocol):
+    """The order in which the steps of supersteps run."""
+
+    def __call__(
+        self, run: Run, steps: Sequence[Step], movement: Movement | None, max_supersteps: int
+    ) -> RunStatistics:
+        """Run until settled or for ``max_supersteps`` more supersteps."""
+
+
+def host_loop(run: Run, steps: Sequence[Step], movement: Movement | None, max_supersteps: int) -> RunStatistics:
+    """Run one superstep after the other, and test after each whether the run has settled."""
+    statistics = RunStatistics(settled=run.settled)
+    for _ in range(0 if statistics.settled else max_supersteps):
+        active = run.active
+        run.begin_superstep()
+        if movement:
+            movement.note(run.superstep_index)
+        for step in steps:
+            step()
+        within = movement is not None and movement.within(run.superstep_index)
+        run.end_superstep()
+        statistics.supersteps.append(Superstep(active, run.edges, run.taken))
+        run.confirming = False
+        if within or (run.active == 0 and run.has_settled()):
+            run.settled = statistics.settled = True
+            break
+    return statistics
+
+
+class CpuExecutor:
+    """Runs of one plan on the graph of a store.
+
+    Raises CacheError if compiled modules cannot be written.
+    """
+
+    def __init__(self, plan: CpuPlan, store: GraphStore, phases: Phases, loop: Loop = host_loop) -> None:
+        self.plan, self.store, self.loop = plan, store, loop
+        with phases("transform"):
+            structure = store.structure()
+            for table in plan.tables:
+                structure |= table.named(store.table(table))
+        with phases("compile"):
+            self._functions = {kernel.name: compiled(kernel) for kernel in plan.kernels}
+            self._arguments = {kernel.name: itemgetter(*kernel.arguments) for kernel in plan.kernels}
+        with phases("upload"):
+            self.memory = Memory(plan.program, store.graph, plan.layout, plan.buffers, structure)
+        self.movement = self._movement()
+        self.run_state = Run(plan.rules, store, self.memory, self._call)
+        self.steps = [one.bound(self.run_state) for one in plan.passes]
+
+    def _movement(self) -> Movement | None:
+        plan = self.plan
+        if plan.criterion is None:
+            return None
+        vertices = self.store.graph.num_vertices
+        return Movement(plan.criterion, plan.program, plan.layout, self.memory, vertices, plan.rules.threads)
+
+    def _call(self, name: str, parts: int, workers: int, overrides: Mapping[str, NDArray[Any]]) -> None:
+        arguments = self._arguments[name]({**self.memory.arrays, **overrides})
+        failed = self._functions[name](parts, min(parts, workers), *arguments)
+        if failed:
+            raise EngineFailure(f"{failed} parts of kernel {name} failed")
+
+    def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]]) -> None:
+        """Set the whole state to the start of a run."""
+        self.run_state.reset(inputs, state)
+
+    def narrow(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
+        """Begin with only some vertices if the plan allows it for these: bool[V] each."""
+        rule = self.plan.narrowing
+        if rule is None:
+            return
+        if rule.senders:
+            self.run_state.begin_with(stale, senders)
+        elif int(self.store.graph.in_degrees[stale].sum()) <= rule.most_edges:
+            self.run_state.begin_with(stale, np.zeros_like(senders))
+            self.run_state.recomputed_some = True
+
+    def run(self, max_supersteps: int) -> RunStatistics:
+        """Run until settled or for ``max_supersteps`` more supersteps."""
+        return self.loop(self.run_state, self.steps, self.movement, max_supersteps)
+
+    def values(self, name: str) -> NDArray[np.generic]:
+        """Return a property without padding."""
+        return self.memory.values(name)
+
+    def close(self) -> None:
+        """Drop all arrays."""
+        self.memory.arrays.clear()

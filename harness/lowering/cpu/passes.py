@@ -1,0 +1,109 @@
+"""Passes that most engines have: vertex steps, reductions over the graph, counting what has moved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.language.analysis import FoldGroup
+from harness.language.program import GraphReduce, Reducer
+from harness.language.reference import segment_reduce
+from harness.lowering.cpu.buffers import Holds
+from harness.lowering.cpu.partition import part_count
+from harness.lowering.cpu.plan import Draft
+from harness.lowering.cpu.run import Run, Step
+from harness.lowering.cpu.tables import SideParts
+from harness.lowering.cpu.vertex_kernels import graph_kernel, vertex_kernel
+
+
+@dataclass(frozen=True)
+class VertexPass:
+    """Vertex steps in one kernel."""
+
+    kernel: str
+
+    def bound(self, run: Run) -> Step:
+        """Return the step that runs the kernel over the vertices that a superstep updates."""
+        counts = run.memory.arrays["counts"]
+
+        def step() -> None:
+            parts = len(run.bounds) - 1
+            run.call(self.kernel, parts, bounds=run.bounds)
+            run.moved += int(counts[:parts].sum())
+
+        return step
+
+
+@dataclass(frozen=True)
+class GraphPass:
+    """A reduction over the graph, of partial results by part. ``stale``: flags that a new value sets."""
+
+    kernel: str
+    into: str
+    reducer: Reducer
+    stride: int
+    parts: SideParts
+    stale: tuple[str, ...]
+
+    def bound(self, run: Run) -> Step:
+        """Return the step that reduces on all threads and combines the partial results in float64."""
+        (whole,) = run.store.table(self.parts)
+        partial, target = run.memory.arrays[f"partial_{self.kernel}"], f"graph_{self.into}"
+
+        def step() -> None:
+            run.workers = run.threads
+            run.call(self.kernel, len(whole) - 1, bounds=whole)
+            rows = partial.reshape(-1, self.stride).astype(np.float64)
+            total = segment_reduce(rows, np.array([0, len(rows)]), self.reducer).astype(np.float32).reshape(-1)
+            value = run.memory.arrays[target]
+            if self.stale and not np.array_equal(total, value):
+                for flags in self.stale:
+                    run.memory.set_flags(flags, True)
+            value[:] = total
+
+        return step
+
+
+@dataclass(frozen=True)
+class CountMoved:
+    """Count the active sources of the groups at the end of a superstep."""
+
+    groups: tuple[str, ...]
+
+    def bound(self, run: Run) -> Step:
+        """Return the step that counts."""
+
+        def step() -> None:
+            run.moved += run.active_sources.count_moved(self.groups)
+
+        return step
+
+
+def plan_vertices(draft: Draft, group: FoldGroup) -> None:
+    """Add a kernel for a group of vertex steps."""
+    lowered = draft.lowered
+    kernel = vertex_kernel(lowered.tracking, group, lowered.layout, feature_aware=lowered.feature_aware)
+    draft.kernels.append(kernel)
+    if lowered.change_driven:
+        draft.flags(f"dirty_{kernel.name}", Holds.STALE, kernel.name, True)
+    draft.passes.append(VertexPass(kernel.name))
+
+
+def plan_graph(draft: Draft, stage: GraphReduce) -> None:
+    """Add a kernel for a reduction over the graph. Under change tracking a new value makes its readers stale."""
+    lowered, tracking, graph = draft.lowered, draft.lowered.tracking, draft.lowered.graph
+    draft.kernels.append(graph_kernel(lowered.program, stage, lowered.layout, feature_aware=lowered.feature_aware))
+    stride = lowered.layout.stride(stage.value.shape)
+    parts = part_count(graph.num_vertices, graph.num_edges, lowered.threads)
+    draft.array(f"partial_{stage.name}", Holds.PARTIAL, stage.into, "float32", parts * stride)
+    whole = SideParts(lowered.threads, alternate=False)
+    draft.table(whole)
+    readers = [g for g in tracking.groups if g.kind != "graph" and stage.into in tracking.of_graph(g)]
+    stale = tuple(f"dirty_{tracking.name(reader)}" for reader in readers) if lowered.change_driven else ()
+    draft.passes.append(GraphPass(stage.name, stage.into, stage.reducer, stride, whole, stale))
+
+
+def plan_count(draft: Draft, gathered: tuple[str, ...]) -> None:
+    """Add the count of active sources at the end of a superstep."""
+    draft.passes.append(CountMoved(draft.counted(gathered)))

@@ -1,0 +1,212 @@
+"""The plan of a program on the CPU: kernels, buffers, tables and passes, decided from facts before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from harness.contract import No
+from harness.language import Program
+from harness.language.criterion import Criterion
+from harness.language.program import Stage, reads
+from harness.lowering.cpu.active_sources import Frontier
+from harness.lowering.cpu.buffers import Buffer, DType, Holds, values_of
+from harness.lowering.cpu.frontier import count_kernel, propagated_kernel
+from harness.lowering.cpu.kernels import Kernel, KernelBuilder
+from harness.lowering.cpu.lowered import Lowered
+from harness.lowering.cpu.module_source import module_source
+from harness.lowering.cpu.partition import most_parts
+from harness.lowering.cpu.run import Pass, RunRules
+from harness.lowering.cpu.tables import Reverse, SideParts, SourceParts, Table
+from harness.lowering.layout import Layout
+
+
+@dataclass(frozen=True)
+class Narrowing:
+    """A way for a run to begin with the vertices that a superstep would change.
+
+    ``senders``: sources send their extrema again; otherwise stale vertices are recomputed. ``most_edges``: into stale
+    vertices; if there are more, the run begins with every vertex.
+    """
+
+    senders: bool
+    most_edges: float = float("inf")
+
+
+@dataclass(frozen=True)
+class CpuPlan:
+    """All that an executor needs to run a program on any graph with these facts.
+
+    ``schedule``: with every option resolved. ``program``: as lowered; plans compare its ``fingerprint``. ``kernels``:
+    what is compiled, one module each. ``buffers``: arrays of a run. ``tables``: arrays computed from the graph.
+    ``passes``: the parts of a superstep, in order. ``missed``: the fast paths that are not taken, with reasons.
+    """
+
+    title: str
+    schedule: Any
+    program: Program = field(compare=False, repr=False)
+    fingerprint: str
+    layout: Layout
+    rules: RunRules
+    criterion: Criterion | None
+    kernels: tuple[Kernel, ...]
+    buffers: tuple[Buffer, ...]
+    tables: tuple[Table[Any], ...]
+    passes: tuple[Pass, ...]
+    narrowing: Narrowing | None
+    groups: tuple[tuple[str, tuple[str, ...]], ...]
+    missed: tuple[str, ...]
+
+    @property
+    def bytes_needed(self) -> int:
+        """Bytes of all arrays beside the graph, at most."""
+        tables = sum(table.nbytes(self.rules.graph) for table in self.tables)
+        return tables + sum(buffer.nbytes for buffer in self.buffers)
+
+    @property
+    def source(self) -> str:
+        """The source of all kernels, with the names of the program."""
+        return module_source(f"{self.title}, k = {self.layout.features}", [kernel.source for kernel in self.kernels])
+
+    @property
+    def text(self) -> str:
+        """The groups of stages, the fast paths that were missed and why, and the generated source."""
+        lines = [f"kernel {name}: {', '.join(stages)}" for name, stages in self.groups]
+        lines += [f"missed: {reason}" for reason in self.missed]
+        return "\n".join(lines) + f"\n\n{self.source}"
+
+
+class Draft:
+    """A plan in progress, within one call of a planning function."""
+
+    def __init__(self, lowered: Lowered) -> None:
+        self.lowered = lowered
+        self.kernels: list[Kernel] = []
+        self.passes: list[Pass] = []
+        self.sides = SideParts(lowered.threads, lowered.alternates)
+        self._buffers: dict[str, Buffer] = {}
+        self._tables: dict[Table[Any], None] = {self.sides: None}
+        self._frontiers: list[Frontier] = []
+
+    # parts --------------------------------------------------------------------------------------------------------
+    def buffer(self, buffer: Buffer) -> Buffer:
+        """Add a buffer; one of the same name is replaced."""
+        self._buffers[buffer.name] = buffer
+        return buffer
+
+    def flags(self, name: str, holds: Holds, of: str, start: bool) -> None:
+        """Add two-level flags of the vertices."""
+        self.buffer(Buffer(name, holds, of, "bool", self.lowered.graph.num_vertices, start))
+
+    def like(self, name: str, holds: Holds, prop: str) -> None:
+        """Add a buffer in the layout of a vertex property."""
+        chosen, layout = self.lowered.program.properties[prop], self.lowered.layout
+        self.buffer(values_of(name, holds, chosen, self.lowered.graph.num_vertices, layout))
+
+    def array(self, name: str, holds: Holds, of: str, dtype: DType, length: int) -> None:
+        """Add a buffer whose elements have no value of their own when a run begins."""
+        self.buffer(Buffer(name, holds, of, dtype, length))
+
+    def table(self, table: Table[Any]) -> None:
+        """Add a table computed from the graph."""
+        self._tables[table] = None
+
+    def frontier(
+        self,
+        group: str,
+        *,
+        marks: Mapping[str, Sequence[str]] | None = None,
+        visits: str = "",
+        arcs: bool = True,
+    ) -> Frontier:
+        """Add the arrays and kernels that track the sources of a group, by name (:mod:`.frontier`)."""
+        lowered, tracking = self.lowered, self.lowered.tracking
+        found = next(one for one in tracking.groups if tracking.name(one) == group)
+        self.flags(f"active_{group}", Holds.ACTIVE, group, False)
+        frontier = Frontier(group, bool(found.edge_stages), tracking.sent(found), tracking.moved_before(found))
+        for source in frontier.sent:
+            self.like(f"sent_{group}_{source}", Holds.SENT, source)
+        self.kernels.append(count_kernel(tracking, found, lowered.layout, visits=visits, arcs=arcs))
+        self.kernels.append(
+            propagated_kernel(
+                tracking, found, lowered.layout,
+                ids=lowered.ids, marks=marks or {}, feature_aware=lowered.feature_aware,
+            )
+        )  # fmt: skip
+        self._frontiers.append(frontier)
+        return frontier
+
+    def counted(self, gathered: Sequence[str]) -> tuple[str, ...]:
+        """Return the groups whose active sources are counted at the end of a superstep.
+
+        Edge updates are counted too, unless any change activates their sources.
+        """
+        updates = (one.group for one in self._frontiers if not one.reduces and one.sent)
+        return (*gathered, *updates)
+
+    def bind_edges(
+        self, builder: KernelBuilder, stages: Sequence[Stage], order: Literal["csc", "csr"], sent_to: str = ""
+    ) -> None:
+        """Bind edge properties at edge ``e`` of the block "edge", in either order, and those of its reverse.
+
+        ``sent_to``: also bind the values last propagated to that group. If all edges pair, rows of CSR and CSC list the
+        same vertices, so in either order the reverse of the edge at position e is at position ``reverse[e]``, the CSC's
+        edge ids.
+        """
+        builder.bind("edge", "edge", "e", f"{order}_")
+        builder.bind("sent_edge", "edge", "e", f"sent_{sent_to}_")
+        if any(space == "reverse" for stage in stages for space, _ in reads(stage)):
+            self.table(Reverse())
+            back = f"at({builder.argument('reverse', self.lowered.ids)}, e)"
+            builder.bind("reverse", "edge", back, f"{order}_")
+            builder.bind("sent_reverse", "edge", back, f"sent_{sent_to}_")
+
+    # the result ---------------------------------------------------------------------------------------------------
+    def finish(
+        self, title: str, schedule: Any, *, narrowing: Narrowing | None = None, missed: Sequence[str] = ()
+    ) -> CpuPlan | No:
+        """Return the plan; No if two stages lead to kernels of the same name."""
+        lowered, names = self.lowered, [kernel.name for kernel in self.kernels]
+        twice = next((name for i, name in enumerate(names) if name in names[:i]), "")
+        if twice:
+            return No(f"{lowered.program.name}: two kernels are called {twice!r}; rename a stage")
+        self._add_properties()
+        self._add_work()
+        tracking = lowered.tracking
+        rules = RunRules(
+            lowered.graph, lowered.threads, self.sides, lowered.direction, lowered.change_driven,
+            lowered.program.control.settles, lowered.accumulators,
+            tuple((stage.into, stage.reducer) for group in tracking.groups for stage in group.edge_stages),
+            tuple(self._frontiers),
+        )  # fmt: skip
+        return CpuPlan(
+            title, schedule, lowered.program, lowered.program.fingerprint, lowered.layout, rules, lowered.criterion,
+            tuple(self.kernels), tuple(self._buffers.values()), tuple(self._tables), tuple(self.passes), narrowing,
+            tuple((tracking.name(group), tuple(stage.name for stage in group.stages)) for group in tracking.groups),
+            tuple(missed),
+        )  # fmt: skip
+
+    def _add_properties(self) -> None:
+        """Add the current values of every property; of an edge property in the orders that kernels read."""
+        graph, layout = self.lowered.graph, self.lowered.layout
+        rows = {"vertex": graph.num_vertices, "graph": 1, "edge": graph.num_edges}
+        taken = {name for kernel in self.kernels for name in kernel.arguments}
+        for prop in self.lowered.program.properties.values():
+            orders = {"vertex": (Holds.VERTEX,), "graph": (Holds.GRAPH,), "edge": (Holds.CSR, Holds.CSC)}[prop.place]
+            for holds in orders:
+                name = f"{holds.value}_{prop.name}"
+                if prop.place != "edge" or name in taken:
+                    self.buffer(values_of(name, holds, prop, rows[prop.place], layout))
+
+    def _add_work(self) -> None:
+        """Add what kernels need besides values: scratch, counts by part, parameters, values before a measurement."""
+        threads = self.lowered.threads
+        floats = max((kernel.scratch_floats for kernel in self.kernels), default=0)
+        self.table(SourceParts(threads))
+        self.array("scratch", Holds.WORK, "", "float32", max(1, threads * floats))
+        for name, values in {"counts": 2, "watched": 1, "pairs": 2}.items():
+            self.array(name, Holds.WORK, "", "int64", values * most_parts(threads))
+        self.array("parameters", Holds.WORK, "", "float32", max(1, len(self.lowered.program.parameters)))
+        for name in self.lowered.criterion.properties if self.lowered.criterion else ():
+            self.like(f"before_{name}", Holds.BEFORE, name)

@@ -1,0 +1,128 @@
+"""Tables that a store computes from a graph once: orders, parts of threads, owned edges.
+
+A table is a frozen description without arrays, so that a plan can contain it and executors on one store share it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.facts import GraphFacts
+from harness.graph import Graph
+from harness.lowering.cpu.partition import balanced_bounds, most_parts, owned_edges, owner_bounds
+from harness.lowering.edge_order import places
+
+Array = NDArray[Any]
+Made = TypeVar("Made")
+INT64 = 8  # bytes
+
+
+class Table(ABC, Generic[Made]):
+    """Something computed from a graph's arrays; equal tables give equal results."""
+
+    @abstractmethod
+    def of(self, graph: Graph) -> Made:
+        """Compute the table."""
+
+    @abstractmethod
+    def nbytes(self, graph: GraphFacts) -> int:
+        """Return the bytes of the table's arrays, at most; arrays of the graph itself are not counted."""
+
+    def named(self, made: Made) -> dict[str, Array]:
+        """Return the arrays that kernels take, by name."""
+        return {}
+
+
+@dataclass(frozen=True)
+class SideParts(Table[tuple[NDArray[np.int64], ...]]):
+    """Bounds of parts of about equal in-edges, for each side that a superstep updates: int64[parts + 1]."""
+
+    threads: int
+    alternate: bool
+
+    def of(self, graph: Graph) -> tuple[NDArray[np.int64], ...]:
+        """Return the bounds of the left and of the right side, or of all vertices."""
+        offsets, count = graph.csc.offsets, graph.num_vertices
+        if not self.alternate or graph.bipartite is None:
+            return (balanced_bounds(offsets, 0, count, self.threads),)
+        left = graph.bipartite[0]
+        ends = ((0, left), (left, count))
+        return tuple(balanced_bounds(offsets, first, last, self.threads) for first, last in ends)
+
+    def nbytes(self, graph: GraphFacts) -> int:
+        """Return the bytes of the bounds, at most."""
+        return (2 if self.alternate else 1) * INT64 * (most_parts(self.threads) + 1)
+
+
+@dataclass(frozen=True)
+class SourceParts(Table[NDArray[np.int64]]):
+    """Bounds of parts of all vertices of about equal out-edges: int64[parts + 1]."""
+
+    threads: int
+
+    def of(self, graph: Graph) -> NDArray[np.int64]:
+        """Return the bounds."""
+        return balanced_bounds(graph.csr.offsets, 0, graph.num_vertices, self.threads)
+
+    def nbytes(self, graph: GraphFacts) -> int:
+        """Return the bytes of the bounds, at most."""
+        return INT64 * (most_parts(self.threads) + 1)
+
+
+@dataclass(frozen=True)
+class Owned(Table[NDArray[np.int64]]):
+    """The out-edges of every vertex by owner of their destination (:func:`owned_edges`)."""
+
+    owners: int
+
+    def of(self, graph: Graph) -> NDArray[np.int64]:
+        """Return the cuts, int64[V * (owners + 1)]."""
+        bounds = owner_bounds(graph.csc.offsets, self.owners)
+        return owned_edges(graph.csr.offsets, graph.csr.neighbours, bounds)
+
+    def nbytes(self, graph: GraphFacts) -> int:
+        """Return the bytes of the cuts."""
+        return INT64 * graph.num_vertices * (self.owners + 1)
+
+    def named(self, made: NDArray[np.int64]) -> dict[str, Array]:
+        """Return the cuts as kernels take them."""
+        return {"owned": made}
+
+
+@dataclass(frozen=True)
+class Reverse(Table[Array]):
+    """The position of each edge's reverse, [E]; the same in CSR and CSC (:attr:`Graph.reverse_edges`)."""
+
+    def of(self, graph: Graph) -> Array:
+        """Return the graph's own array."""
+        return graph.in_edge_ids
+
+    def nbytes(self, graph: GraphFacts) -> int:
+        """Return 0: the array is part of the CSC."""
+        return 0
+
+    def named(self, made: Array) -> dict[str, Array]:
+        """Return the positions as kernels take them."""
+        return {"reverse": made}
+
+
+@dataclass(frozen=True)
+class Places(Table[Array]):
+    """The position in the CSC of each edge of the CSR, [E]."""
+
+    def of(self, graph: Graph) -> Array:
+        """Return the positions; the graph's own array if all edges pair."""
+        return places(graph)
+
+    def nbytes(self, graph: GraphFacts) -> int:
+        """Return the bytes of the positions."""
+        return 0 if graph.paired else graph.num_edges * (4 if graph.num_edges <= 1 << 32 else 8)
+
+    def named(self, made: Array) -> dict[str, Array]:
+        """Return the positions as kernels take them."""
+        return {"places": made}
