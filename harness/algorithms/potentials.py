@@ -126,18 +126,20 @@ def edge_potentials(graph: Graph, features: int) -> NDArray[np.float32]:
     _require_transposed(graph, tables)
     psi = np.zeros((len(tables), features, features))
     psi[:, :states, :states] = np.where(mask[source][:, :, None] & mask[destination][:, None, :], tables, 0.0)
-    return scaled(psi, lambda e: f"graph {graph.name!r}: arc {source[e]} -> {destination[e]}")
+    return scaled(psi, lambda e: f"graph {graph.name!r}: edge {source[e]} -> {destination[e]}")
 
 
 def _require_transposed(graph: Graph, tables: Array) -> None:
     """Raise InvalidInput unless the reverse of every edge has the transposed table ``[E, states, states]``."""
     if not graph.has_reverse_edges:
-        raise InvalidInput(f"graph {graph.name!r}: an arc has no reverse arc with its transposed potentials; give both")
+        raise InvalidInput(
+            f"graph {graph.name!r}: an edge has no reverse edge with its transposed potentials; give both"
+        )
     other = np.flatnonzero((tables[graph.reverse_edges] != tables.transpose(0, 2, 1)).any(axis=(1, 2)))
     if len(other):
         u, v = graph.csr.row_of_arc[other[0]], graph.csr.neighbours[other[0]]
         raise InvalidInput(
-            f"graph {graph.name!r}: the potentials of arc {v} -> {u} are not the transpose of those of {u} -> "
+            f"graph {graph.name!r}: the potentials of edge {v} -> {u} are not the transpose of those of {u} -> "
             f"{v}; correct one of them"
         )
 

@@ -33,7 +33,7 @@ engine=NAME, have the values of the default configuration.
 onyx-harness explain algorithm=pagerank graph=rmat features=8
 onyx-harness explain algorithm=label_propagation graph=digits device=cuda    (no GPU needed)
 
-onyx-harness list [engine] [algorithm] [graph] shows what there is; onyx-harness --help shows every key."""
+onyx-harness list [engine] [algorithm] [graph] lists the names; onyx-harness --help shows every key."""
 # Flags that select what Hydra does; every other command line is a sweep.
 _HYDRA_COMMANDS = (
     "--help", "-h", "--hydra-help", "--version", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc",

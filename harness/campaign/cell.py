@@ -275,7 +275,9 @@ def _device(section: Mapping[str, Any]) -> Device:
     usable = len(os.sched_getaffinity(0))
     threads = usable if given.get("threads") is None else count("device.threads", given["threads"])
     if threads > usable:
-        raise CampaignError(f"device.threads is {threads}, and this process may use {usable} cores; ask for no more")
+        raise CampaignError(
+            f"device.threads is {threads}, but this process may use {usable} cores; set at most {usable}"
+        )
     index = count("device.index", given.get("index", 0), least=0)
     return Device(kind=kind, index=index, threads=threads)
 

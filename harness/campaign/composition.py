@@ -178,7 +178,7 @@ class Compositions:
             if key not in self._known and not key.startswith("_") and not self._group_exists(key):
                 raise CampaignError(
                     f"the configuration has no key {key!r}{closest(key, self._known)} (there are: "
-                    f"{', '.join(self._known)}; a value of your own to refer to begins with an underscore)"
+                    f"{', '.join(self._known)}; the name of an additional value begins with an underscore)"
                 )
 
     def _sets_a_value(self, override: Override) -> bool:

@@ -21,7 +21,7 @@ _PLAIN = (bool, int, float, str, type(None))
 
 
 def configuration_folder() -> Path:
-    """Return the harness's ``conf`` folder: inside the package in an installed wheel, beside it in a checkout."""
+    """Return the harness's ``conf`` folder: inside the package in an installed wheel, next to it in a checkout."""
     package = Path(__file__).parents[1]
     installed = package / "conf"
     return installed if installed.is_dir() else package.parent / "conf"

@@ -29,7 +29,7 @@ def lock_folder() -> Path:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = os.lstat(folder)
     except OSError as error:
-        raise LockError(f"the folder of locks {folder} cannot be made ({error.strerror}); {_other()}") from error
+        raise LockError(f"the folder of locks {folder} cannot be created ({error.strerror}); {_other()}") from error
     if not stat.S_ISDIR(status.st_mode):
         raise LockError(f"the folder of locks {folder} is a link; remove it, or {_other()}")
     if status.st_uid != os.getuid():
@@ -37,7 +37,7 @@ def lock_folder() -> Path:
         raise LockError(f"the folder of locks {folder} {met}; remove it, or {_other()}")
     if status.st_mode & 0o077:
         met = f"is open to other users (mode {stat.S_IMODE(status.st_mode):o})"
-        raise LockError(f"the folder of locks {folder} {met}; make it yours alone with chmod 700 {folder}")
+        raise LockError(f"the folder of locks {folder} {met}; make it private with chmod 700 {folder}")
     return folder
 
 

@@ -30,7 +30,7 @@ _MOST_BYTES = 64_000_000
 _MOST_KEPT = 2
 # Edges per second that no device reaches. A core at 5 GHz that adds 32 float32 numbers per cycle adds 1.6e11 per
 # second; a GPU whose second-level cache delivers 16 TB/s reads 4e12 edges of 4 bytes.
-_ARCS_A_SECOND_OF_CORE, _ARCS_A_SECOND_OF_GPU = 1.6e11, 4e12
+_EDGES_PER_SECOND_OF_CORE, _EDGES_PER_SECOND_OF_GPU = 1.6e11, 4e12
 
 
 @dataclass(frozen=True)
@@ -100,15 +100,15 @@ def implausible(seconds: float, expected_s: float) -> bool:
     return seconds > FACTOR * expected_s and seconds - expected_s > LEAST_S
 
 
-def too_fast(seconds: float, arcs: int, device: Device) -> str:
-    """Return a reason if no such device can visit ``arcs`` edges in ``seconds``; else an empty text."""
+def too_fast(seconds: float, edges: int, device: Device) -> str:
+    """Return a reason if no such device can visit ``edges`` edges in ``seconds``; else an empty text."""
     if seconds <= 0:
         return f"a run took {seconds:g} s by the clock"
-    most = _ARCS_A_SECOND_OF_CORE * device.threads if device.kind == "cpu" else _ARCS_A_SECOND_OF_GPU
-    if arcs <= most * seconds:
+    most = _EDGES_PER_SECOND_OF_CORE * device.threads if device.kind == "cpu" else _EDGES_PER_SECOND_OF_GPU
+    if edges <= most * seconds:
         return ""
     what = f"{device.threads} cores" if device.kind == "cpu" else "a GPU"
-    return f"{arcs:,} arcs in {seconds:.3g} s are {arcs / seconds:.2g} arcs a second; {what} cannot exceed {most:.2g}"
+    return f"{edges:,} edges in {seconds:.3g} s are {edges / seconds:.2g} per second; {what} cannot exceed {most:.2g}"
 
 
 def _same(one: Values, other: Values) -> bool:

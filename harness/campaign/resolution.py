@@ -1,4 +1,4 @@
-"""The schedule that runs a cell, where the schedule that was asked for does not.
+"""The schedule that runs a cell if the requested one does not.
 
 An engine's default schedule may refuse a program that another schedule of the engine runs. Options that the user gave
 are never changed. Of the other options as few as possible get another value. Where that is not enough, the refusal
@@ -18,12 +18,12 @@ from harness.campaign.cell import Cell, load
 from harness.campaign.problem import Problem
 from harness.contract import EngineSpec, Yes, schedule_from_options
 
-MOST_ASKED = 200  # schedules that an engine is asked for; the built-in engines have at most 48
+MOST_ASKED = 200  # schedules that are tried on an engine; the built-in engines have at most 48
 
 
 @dataclass(frozen=True)
 class Resolution:
-    """The options of a schedule that were changed, and the engine's reason against the schedule that was asked for.
+    """The options of a schedule that were changed, and the engine's reason against the requested schedule.
 
     ``requested`` and ``resolved``: the same options, with their values before and after.
     """

@@ -68,11 +68,11 @@ def miscounted(problem: Problem, settled: bool, supersteps: int, least: int) -> 
     if supersteps > most:
         return f"{reports}, more than the {most} that it was given"
     if not problem.program.control.settles and supersteps != most:
-        return f"{reports} of a run of exactly {most}"
+        return f"{reports}, but the program runs exactly {most}"
     if not settled and supersteps != most:
-        return f"{reports} and that the run is not settled; only a run of {most} ends so"
+        return f"{reports} and that the run is not settled; such a run has all {most}"
     if settled and supersteps < least:
-        return f"{reports}; a settled run takes {least} at least, as values pass one arc in a superstep"
+        return f"{reports}; a settled run has at least {least}, as a superstep carries values over one edge"
     return ""
 
 

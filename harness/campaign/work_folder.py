@@ -112,7 +112,7 @@ def _move_artefacts(made: Path, kept: Path) -> list[str]:
             if entry.name in _OWN_FILES:
                 damage.append(f"left a {name}, a name reserved for the harness")
             elif name != entry.name and not entry.name.isprintable():
-                damage.append(f"left an artefact whose name, {name}, is no text")
+                damage.append(f"left an artefact whose name, {name}, is not text")
             elif entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False):
                 os.rename(entry.path, kept / entry.name)
             else:

@@ -29,7 +29,7 @@ def _both_ways(pairs: NDArray[Any]) -> NDArray[Any]:
 def arcs_and_loops() -> Graph:
     """Return 24 vertices with random edges, parallel edges, self-loops, and two isolated vertices."""
     pairs = np.random.default_rng(3).integers(0, 22, (90, 2))
-    return _graph("arcs and loops", np.concatenate([pairs, pairs[:10], np.stack([np.arange(4)] * 2, 1)]), 24)
+    return _graph("edges and loops", np.concatenate([pairs, pairs[:10], np.stack([np.arange(4)] * 2, 1)]), 24)
 
 
 @functools.cache

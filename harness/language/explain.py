@@ -53,7 +53,9 @@ def _never_stored(program: Program, group: FoldGroup) -> list[str]:
 
 def _change_driven(program: Program) -> list[str]:
     whole = change_driven(program)
-    lines = ["change-driven" if not isinstance(whole, str) else f"change-driven: not as a whole, because {whole}"]
+    lines = [
+        "change-driven" if not isinstance(whole, str) else f"change-driven: not the whole program, because {whole}"
+    ]
     for stage in program.stages:
         if isinstance(stage, EdgeReduce):
             form = change_driven_form(program, stage)
@@ -64,7 +66,7 @@ def _change_driven(program: Program) -> list[str]:
 def _delta(delta: Delta) -> str:
     edges = [f"{'edge' if space == 'edge' else 'edge.reverse'}.{name}" for space, name in delta.edges]
     sources = ", ".join([*(f"src.{name}" for name in delta.sources), *edges]) or "nothing, so it is reduced once"
-    verb = {"linear": "adds", "difference": "adds", "factor": "puts in place of its factor", "monotone": "offers"}[
+    verb = {"linear": "adds", "difference": "adds", "factor": "replaces its factor with", "monotone": "offers"}[
         delta.kind
     ]
-    return f"{delta.kind}: when {sources} has moved, the arc {verb} {format_expression(delta.message)}"
+    return f"{delta.kind}: when {sources} has moved, the edge {verb} {format_expression(delta.message)}"

@@ -264,7 +264,7 @@ def _describe_stage(stage: Stage) -> list[str]:
 def _kept(value: Expression, old: tuple[str, str]) -> str:
     """Format a new value; a conditional one, which otherwise keeps the old value, with its condition last."""
     condition, new = _guarded(value, lambda e: e.op == "read" and e.attribute == old)
-    return f"{new} where {condition}, else as it was" if condition else new
+    return f"{new} where {condition}, else unchanged" if condition else new
 
 
 def _guarded(value: Expression, is_nothing: Callable[[Expression], bool]) -> tuple[str, str]:

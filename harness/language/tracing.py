@@ -322,7 +322,7 @@ class ProgramBuilder:
             if again:
                 raise LanguageError(
                     f"the guard before {function.__name__} reads {again[0]!r}, which its sequence of edge stages has "
-                    "written since; give the later stages a guard of their own after a vertex stage",
+                    "written since; give the later stages a separate guard after a vertex stage",
                     line_of(function),
                 )
         self._guard = previous

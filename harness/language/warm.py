@@ -104,22 +104,22 @@ def restart(reason: str) -> WarmStart:
 def _one_way_start(way: OneWay, before: Posed, after: Posed, differences: Differences) -> WarmStart:
     program, name = before.program, before.program.name
     if differences.everywhere or differences.vertices.any():
-        return restart(f"inputs of {name} changed that are not those of arcs")
+        return restart(f"inputs of {name} changed other than those of edges")
     start, x = after.values[way.state], before.values[way.state]
     if way.kind == "peels":
         if len(differences.added):
-            return restart(f"insertions cannot start {name} warm, which only takes away")
+            return restart(f"{name} only removes vertices and cannot continue after insertions")
         least = {way.state: np.full_like(x, way.least)}
         shrinks = (before.messages(way.reduction.message, differences.removed, least) >= 0).all()
         if differences.changed.any() or not shrinks or (start != start_of(before, way.state)).any():
-            return restart(f"what changed may add to the sums of {name}, which only takes away")
+            return restart(f"the change may increase the sums of {name}, which only removes vertices")
         return _finish(before, after, differences, {way.state: x}, 0, 0)
     lost, looked = np.zeros_like(x, dtype=np.bool_), 0
     worse = len(differences.removed) or len(worse_arcs(way, before, after, differences))
     if worse or (way.sign * start > way.sign * start_of(before, way.state)).any():
         message, shape = way.reduction.message, program.properties[way.state].shape
         if not strictly_increasing(message, way.state) or message.shape != shape:
-            return restart(f"which values of {name} came by which arcs cannot be told from its messages")
+            return restart(f"the messages of {name} do not determine which edge supplied a value")
         lost, looked = unsupported(way, before, after, differences)
     better = np.minimum if way.sign > 0 else np.maximum
     state = {way.state: np.where(lost, start, better(x, start))}

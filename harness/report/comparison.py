@@ -66,7 +66,7 @@ def confidence_note(records: Sequence[Record]) -> str:
     if few:
         told.append(
             f"{few} of {len(solves)} times have fewer than {FEWEST_SAMPLES} samples: no interval and no verdict is "
-            "shown for them (measure.cap_s ended their measurement, or measure.repetitions asked for no more)."
+            "shown for them (measure.cap_s ended their measurement, or measure.repetitions is lower)."
         )
     return " ".join(told)
 

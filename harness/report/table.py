@@ -34,7 +34,7 @@ UNSETTLED_NOTE = "not settled: stopped at the limit of supersteps; metrics that 
 def comparison_table(records: Sequence[Record], baseline: str | None, width: int | None = None) -> Table:
     """Return the table with one row per record, grouped by graph, algorithm and k; only ok cells show a time.
 
-    ``width``: width of the terminal in characters. Columns that do not fit beside names, outcomes, times and speed-ups
+    ``width``: width of the terminal in characters. Columns that do not fit next to names, outcomes, times and speed-ups
     are dropped; the caption lists them.
     """
     absent = () if any(accurate(record) for record in records) else ("to accuracy",)
@@ -87,7 +87,7 @@ def _group_cells(group: Group, members: Sequence[Record], *, first: bool) -> lis
     graph, algorithm, k, limit = group
     size = next((record["graph"] for record in members if record["graph"]), None)
     if size is not None:
-        graph = f"{graph}\n{count(size['vertices'])} vertices\n{count(size['edges'])} arcs"
+        graph = f"{graph}\n{count(size['vertices'])} vertices\n{count(size['edges'])} edges"
     if limit != "None":
         algorithm = f"{algorithm}\nat most {limit} supersteps"
     return [literal(graph), literal(algorithm), literal(k)]

@@ -14,7 +14,7 @@ def seconds(value: float) -> str:
 
 
 def seconds_range(low: float, high: float, value: float) -> str:
-    """Format two times in the unit of ``value``, which is printed beside them: ``[12.1, 12.9]``."""
+    """Format two times in the unit of ``value``, which is printed next to them: ``[12.1, 12.9]``."""
     scale, _ = _time_unit(value)
     return f"[{_digits(low / scale)}, {_digits(high / scale)}]"
 

@@ -306,11 +306,11 @@ TABLE = np.array([[1.0, 2.0], [3.0, 4.0]])
         ({"unary": np.array([[1.0, 1], [0, 0]])}, {}, "variable 1 has potentials that are all zero"),
         ({"unary": np.array([[0.0, 1], [1, 1]]), "evidence": np.array([0, -1])}, {}, "evidence .* variable 0 has pot"),
         ({"unary": np.ones(2)}, {}, r"unary potentials of shape \(2,\); give every variable a row of its states"),
-        ({"pairwise": np.zeros((2, 2, 2))}, {}, "'pair': arc 0 -> 1 has potentials that are all zero"),
+        ({"pairwise": np.zeros((2, 2, 2))}, {}, "'pair': edge 0 -> 1 has potentials that are all zero"),
         ({"pairwise": np.ones((2, 2, 3))}, {}, r"pairwise potentials of shape \(2, 3\); make them square"),
         ({"pairwise": np.ones((2, 3, 3))}, {}, "pairwise potentials of 3 states and unary ones of 2; pad"),
-        ({"pairwise": np.stack([TABLE, TABLE])}, {}, "arc 1 -> 0 are not the transpose of those of 0 -> 1"),
-        ({"pairwise": -np.ones((2, 2, 2))}, {}, "arc 0 -> 1 has the potential -1; potentials are finite and >= 0"),
+        ({"pairwise": np.stack([TABLE, TABLE])}, {}, "edge 1 -> 0 are not the transpose of those of 0 -> 1"),
+        ({"pairwise": -np.ones((2, 2, 2))}, {}, "edge 0 -> 1 has the potential -1; potentials are finite and >= 0"),
         ({"unary": np.array([[1, np.inf], [1, 1]])}, {}, "variable 0 has the potential inf"),
         ({"evidence": np.array([-1, 2])}, {}, "variable 1 .* is observed in state 2; it has the states 0 to 1"),
         ({"evidence": np.array([1, -1]), "cardinality": np.array([1, 2])}, {}, "variable 0 .* observed in state 1"),
@@ -340,7 +340,7 @@ def test_potentials_of_one_direction_alone_are_refused():
     arc = Graph.from_edges(
         [0], [1], name="arc", vertex_data={"unary": np.ones((2, 2))}, edge_data={"pairwise": np.ones((1, 2, 2))}
     )
-    with pytest.raises(InvalidInput, match="'arc': an arc has no reverse arc with its transposed potentials"):
+    with pytest.raises(InvalidInput, match="'arc': an edge has no reverse edge with its transposed potentials"):
         BeliefPropagation(potentials="edge").inputs(arc, 2)
 
 

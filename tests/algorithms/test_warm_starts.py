@@ -149,7 +149,7 @@ def test_what_peels_starts_anew_after_insertions():
     assert settled_start("kcore", "delete")[1].told == "warm"
     start = settled_start("kcore", "insert")[1]
     assert start.restarted
-    assert start.told == "restarted: insertions cannot start kcore warm, which only takes away"
+    assert start.told == "restarted: kcore only removes vertices and cannot continue after insertions"
     assert start.state == {}
 
 

@@ -95,7 +95,7 @@ def test_a_cell_survives_the_way_to_another_process(registry):
         ({"max_supersteps": 0}, CampaignError, "max_supersteps is 0"),
         ({"device__kind": "cuad"}, CampaignError, "device.kind is 'cuad'; did you mean 'cuda'"),
         ({"device__threads": 0}, CampaignError, "device.threads is 0"),
-        ({"device__threads": 100_000}, CampaignError, "ask for no more"),
+        ({"device__threads": 100_000}, CampaignError, "set at most"),
         ({"measure__repetition": 3}, CampaignError, "did you mean 'repetitions'"),
         ({"measure__repetitions": 0}, CampaignError, "measure.repetitions is 0"),
         ({"measure__budget_s": -1.0}, CampaignError, "measure.budget_s is -1.0"),

@@ -65,7 +65,7 @@ def test_a_folder_that_is_a_link_is_refused(folder, tmp_path):
 def test_a_folder_that_is_open_to_others_is_refused(folder):
     folder.mkdir()
     folder.chmod(0o755)
-    with pytest.raises(LockError, match=rf"\(mode 755\); make it yours alone with chmod 700 {folder}"):
+    with pytest.raises(LockError, match=rf"\(mode 755\); make it private with chmod 700 {folder}"):
         lock_folder()
 
 
@@ -79,7 +79,7 @@ def test_a_folder_of_another_user_is_refused(folder, monkeypatch):
 def test_a_folder_that_cannot_be_made_says_so(monkeypatch, tmp_path):
     (tmp_path / "file").touch()
     monkeypatch.setenv("ONYX_HARNESS_LOCKS", str(tmp_path / "file" / "locks"))
-    with pytest.raises(LockError, match="cannot be made"):
+    with pytest.raises(LockError, match="cannot be created"):
         lock_folder()
 
 

@@ -140,7 +140,7 @@ class Decays(Working):
 IMPLAUSIBLE = {
     Asynchronous: "run() returns before the work is done; wait for it in run()",
     RemembersByInputs: "10 supersteps on other inputs took 0.1 s, and 1e-06 s were expected from the timed runs",
-    Instant: "arcs a second; 1 cores cannot exceed 1.6e+11",
+    Instant: "per second; 1 cores cannot exceed 1.6e+11",
 }
 
 

@@ -20,9 +20,9 @@ from onyx_suspects import BROKEN, SCHEDULES, name_of  # noqa: E402
 
 sys.path.remove(str(FAKES))  # other tests in this process must not find these engines installed
 
-RIGHTLY = "test_what_it_supports_it_answers_rightly"
+RIGHTLY = "test_supported_programs_are_answered_correctly"
 RELEASED = "test_everything_is_released"
-MEMORY = "test_memory_that_runs_out_is_an_error_and_no_more"
+MEMORY = "test_exhausted_memory_raises_memory_error"
 # The check that is meant to catch it, and words that it says.
 CAUGHT = {
     "wrong_column": (RIGHTLY, "is off by"),
@@ -30,33 +30,33 @@ CAUGHT = {
     "padded": (RIGHTLY, "has shape (24, 4), not (24, 1)"),
     "says_yes_then_fails": (RIGHTLY, "products are not implemented"),
     "unsettled": (RIGHTLY, "it reports that it has not settled"),
-    "vague": ("test_its_answer_on_support_is_plain_and_stays", "'no' is not a sentence for a table"),
-    "fickle": ("test_its_answer_on_support_is_plain_and_stays", "come back later"),
+    "vague": ("test_supports_is_consistent", "'no' is not a sentence for a table"),
+    "fickle": ("test_supports_is_consistent", "come back later"),
     "refuses_all": ("test_it_supports_something", "this engine runs nothing at all"),
-    "remembers": ("test_reset_forgets_everything", "is off by"),
-    "keeps_parameters": ("test_reset_forgets_everything", "is off by"),
-    "ignores_state": ("test_a_warm_state_is_taken_over", "is off by"),
-    "starts_again": ("test_a_run_goes_on_where_it_stopped", "is off by"),
-    "ignores_limit": ("test_a_run_stops_after_as_many_supersteps_as_it_is_told", "after 0 supersteps"),
+    "remembers": ("test_reset_discards_all_state", "is off by"),
+    "keeps_parameters": ("test_reset_discards_all_state", "is off by"),
+    "ignores_state": ("test_a_warm_state_is_used", "is off by"),
+    "starts_again": ("test_a_run_continues_from_its_state", "is off by"),
+    "ignores_limit": ("test_a_run_stops_at_its_limit", "after 0 supersteps"),
     "lenient": ("test_an_input_that_is_missing_or_misshapen_is_refused", "DID NOT RAISE"),
-    "writes_inputs": ("test_what_it_is_given_it_does_not_write", "it wrote to the caller's x0"),
-    "views": ("test_values_are_the_callers_own", "changes the engine"),
-    "silent": ("test_it_explains_itself", "an engine"),
-    "random": ("test_how_far_runs_repeat_is_known", "it declares itself deterministic"),
+    "writes_inputs": ("test_inputs_are_not_written", "it wrote to the caller's x0"),
+    "views": ("test_values_are_copies", "changes the engine"),
+    "silent": ("test_explain_names_the_schedule", "an engine"),
+    "random": ("test_repetitions_agree", "it declares itself deterministic"),
     "leaks_threads": (RELEASED, "left {'threads': 12}"),
     "leaks_children": (RELEASED, "'child processes': 12"),
     "leaks_files": (RELEASED, "left {'open files': 12}"),
     "leaks_memory": (RELEASED, "bytes"),
     "undead": (RELEASED, "a reference to the engine remains after close"),
-    "litters": ("test_the_process_stays_as_it_was", "generated.c"),
-    "shouts": ("test_the_process_stays_as_it_was", "changed: the environment"),
+    "litters": ("test_the_process_is_unchanged", "generated.c"),
+    "shouts": ("test_the_process_is_unchanged", "changed: the environment"),
     "closes_others": ("test_close_is_harmless_at_any_time", "KeyError"),
     "dies_without_memory": (MEMORY, "the process ended with status -6"),
     "hides_memory": (MEMORY, "RuntimeError instead of MemoryError"),
     "wrong_afterwards": (MEMORY, "the next run is wrong"),
     "any_option": ("test_the_schedule_is_a_frozen_dataclass_whose_options_are_explained", "is_dataclass"),
     "extra_options": ("test_an_unknown_option_is_refused_by_name", "DID NOT RAISE"),
-    "any_word": ("test_a_word_that_an_option_does_not_know_is_refused_by_name", "direction=no_such_word"),
+    "any_word": ("test_an_unknown_word_is_refused_by_name", "direction=no_such_word"),
 }
 
 
@@ -110,7 +110,7 @@ def test_a_right_engine_passes(installed):
 
 
 def test_noise_that_is_not_denied_is_stated_and_passes(installed, capsys):
-    assert main(["honest_noise", "--", "-k", "test_how_far_runs_repeat_is_known"]) == 0
+    assert main(["honest_noise", "--", "-k", "test_repetitions_agree"]) == 0
     told = capsys.readouterr().out
     assert "it declares itself not deterministic" in told
     assert "averaging differs by up to" in told

@@ -28,8 +28,8 @@ def test_als_is_explained_in_full():
         "fold groups (pull)\n"
         "  edge+vertex: score, gram, solve (stays within: sc, ic)\n"
         "change-driven\n"
-        "  score: linear: when src.lf has moved, the arc adds (edge.rating * (src.lf - sent.lf))\n"
-        "  gram: difference: when src.lf has moved, the arc adds "
+        "  score: linear: when src.lf has moved, the edge adds (edge.rating * (src.lf - sent.lf))\n"
+        "  gram: difference: when src.lf has moved, the edge adds "
         "(outer(src.lf, src.lf) - outer(sent.lf, sent.lf))"
     )
 
@@ -61,10 +61,10 @@ def guarded(p, self):
 
 def test_guards_read_as_conditions_not_as_where():
     lines = [line.strip() for line in explain_program(program_of(guarded)).splitlines()]
-    assert "message: msg(u, v) = (src.x * edge.weight) where (total(src.x) > 0), else as it was" in lines
+    assert "message: msg(u, v) = (src.x * edge.weight) where (total(src.x) > 0), else unchanged" in lines
     assert "gather: aggr(v) = min over in-edges where (total(src.x) > 0) of edge.msg" in lines
     assert "step_guard: step_guard(v) = (v.in_degree > 1)" in lines
-    assert "step: x(v) = v.aggr where v.step_guard, else as it was" in lines
+    assert "step: x(v) = v.aggr where v.step_guard, else unchanged" in lines
     assert "weigh: mass = sum over vertices of total(v.x)" in lines
     assert "supersteps: 4" in lines
     assert "watched: nothing, the number of supersteps is fixed" in lines
@@ -73,7 +73,7 @@ def test_guards_read_as_conditions_not_as_where():
 
 def test_a_reduction_without_change_driven_form_says_why_and_the_others_keep_theirs():
     text = explain_program(program_of(guarded))
-    assert "change-driven: not as a whole, because gather is a min of an edge's changing property 'msg'" in text
+    assert "change-driven: not the whole program, because gather is a min of an edge's changing property 'msg'" in text
     assert "gather: no form: gather is a min of an edge's changing property 'msg'" in text
 
     def half(p, self):
@@ -100,6 +100,6 @@ def test_a_reduction_without_change_driven_form_says_why_and_the_others_keep_the
         return outer(stack(src.degree, 1.0), stack(1.0, 2.0))
 
     text = explain_program(program_of(half))
-    assert "not as a whole, because the message of offer is not monotone in its source" in text
+    assert "not the whole program, because the message of offer is not monotone in its source" in text
     assert "spread: linear: when src.d has moved" in text
     assert "offer: no form: the message of offer is not monotone in its source" in text

@@ -28,7 +28,7 @@ WORDS_OF_A_REASON = 3
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_what_it_supports_it_answers_rightly(subject: Subject, name: str, features: int) -> None:
+def test_supported_programs_are_answered_correctly(subject: Subject, name: str, features: int) -> None:
     """Compare with the bound that the program states, in the shape and the dtype of the contract."""
     refused = []
     for graph in graphs_for(PROGRAMS[name][1]):
@@ -91,7 +91,7 @@ def most_active(program: Program, graph: Graph) -> int:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_its_answer_on_support_is_plain_and_stays(subject: Subject, name: str, features: int) -> None:
+def test_supports_is_consistent(subject: Subject, name: str, features: int) -> None:
     """Check that ``supports`` returns the bytes it will hold, or a reason, and changes nothing."""
     program, graph = program_named(name), two_sides()
     engine = subject.new()
@@ -122,7 +122,7 @@ def test_it_supports_something(subject: Subject, statements: list[str]) -> None:
     assert len(refused) < len(answers)
 
 
-def test_it_needs_more_for_more_features(subject: Subject) -> None:
+def test_memory_grows_with_features(subject: Subject) -> None:
     """The number of bytes that the engine will hold must not decrease with the number of features."""
     for name in PROGRAMS:
         few, many = (subject.says(program_named(name), two_sides(), k) for k in (2, 8))
@@ -139,7 +139,7 @@ def answered(label: str, features: int) -> tuple[Question, Values]:
     return asked, expected(asked.program, asked.graph, features, asked.inputs, limit)
 
 
-def test_built_in_algorithms_are_answered_rightly(
+def test_built_in_algorithms_are_answered_correctly(
     subject: Subject, algorithm: str, schedule: dict[str, object], pytestconfig: pytest.Config
 ) -> None:
     """Every supported algorithm, for one number of features each, or for several under ``--thorough``."""

@@ -67,7 +67,7 @@ def same(one: Values, other: Values) -> bool:
 
 
 # supersteps -----------------------------------------------------------------------------------------------------------
-def test_a_run_stops_after_as_many_supersteps_as_it_is_told(subject: Subject, asked: Question) -> None:
+def test_a_run_stops_at_its_limit(subject: Subject, asked: Question) -> None:
     """A run must not exceed its limit, unless it has settled it must reach it, and the values must be those of that
     superstep."""
     with subject.prepared(asked.program, asked.graph, asked.features) as engine:
@@ -79,7 +79,7 @@ def test_a_run_stops_after_as_many_supersteps_as_it_is_told(subject: Subject, as
             right_after(asked, outputs(asked.program, engine), supersteps)
 
 
-def test_a_run_goes_on_where_it_stopped(subject: Subject, asked: Question) -> None:
+def test_a_run_continues_from_its_state(subject: Subject, asked: Question) -> None:
     """``run`` continues from the current state."""
     with subject.prepared(asked.program, asked.graph, asked.features) as engine:
         engine.reset(asked.inputs)
@@ -106,7 +106,7 @@ def test_a_settled_run_stays_settled(subject: Subject, asked: Question) -> None:
 
 
 # inputs ---------------------------------------------------------------------------------------------------------------
-def test_reset_forgets_everything(subject: Subject, asked: Question) -> None:
+def test_reset_discards_all_state(subject: Subject, asked: Question) -> None:
     """Other inputs and other run-time parameters replace the previous ones."""
     other = other_inputs(asked)
     with subject.prepared(asked.program, asked.graph, asked.features) as engine:
@@ -126,7 +126,7 @@ def state_of(asked: Question) -> Values:
     return {name: value.astype(np.float32) for name, value in found.items()}
 
 
-def test_a_warm_state_is_taken_over(subject: Subject, asked: Question) -> None:
+def test_a_warm_state_is_used(subject: Subject, asked: Question) -> None:
     """``reset(inputs, state)`` starts from values of a previous run, and does not write to them."""
     state = state_of(asked)
     kept = {name: value.copy() for name, value in state.items()}
@@ -148,7 +148,7 @@ def arrays_of(asked: Question) -> Iterator[tuple[str, NDArray[np.generic]]]:
         yield "weights", graph.weights
 
 
-def test_what_it_is_given_it_does_not_write(subject: Subject, asked: Question) -> None:
+def test_inputs_are_not_written(subject: Subject, asked: Question) -> None:
     """Inputs and graph must be unchanged after a run."""
     before = {name: np.array(array) for name, array in arrays_of(asked)}
     with subject.prepared(asked.program, asked.graph, asked.features) as engine:
@@ -182,7 +182,7 @@ def test_an_input_that_is_missing_or_misshapen_is_refused(subject: Subject, aske
 
 
 # outputs --------------------------------------------------------------------------------------------------------------
-def test_values_are_the_callers_own(subject: Subject, asked: Question) -> None:
+def test_values_are_copies(subject: Subject, asked: Question) -> None:
     """Writing to the result of ``values`` must not change the engine, and a further run must not change the result."""
     with subject.prepared(asked.program, asked.graph, asked.features) as engine:
         engine.reset(asked.inputs)
@@ -199,7 +199,7 @@ def test_values_are_the_callers_own(subject: Subject, asked: Question) -> None:
         assert np.array_equal(values, kept), f"values({name!r}) changed during a further run"
 
 
-def test_it_explains_itself(subject: Subject, asked: Question) -> None:
+def test_explain_names_the_schedule(subject: Subject, asked: Question) -> None:
     """``explain`` returns a text that names the schedule."""
     with subject.prepared(asked.program, asked.graph, asked.features) as engine:
         assert type(engine.schedule).__name__ in engine.explain()
@@ -216,7 +216,7 @@ def repeated() -> Iterator[tuple[str, Question]]:
     yield "averaging at length", Question(program, graph, inputs_for(program, graph, FEATURES), FEATURES)
 
 
-def test_how_far_runs_repeat_is_known(subject: Subject, statements: list[str]) -> None:
+def test_repetitions_agree(subject: Subject, statements: list[str]) -> None:
     """Every repetition stays within the bound.
 
     An engine that declares itself ``deterministic`` returns bitwise equal values each time, also in a new engine. For

@@ -98,7 +98,7 @@ def surroundings() -> dict[str, object]:
     }
 
 
-def test_the_process_stays_as_it_was(
+def test_the_process_is_unchanged(
     subject: Subject, asked: Question, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The working folder and its files, the environment, signal handlers and random numbers must be unchanged."""
@@ -129,7 +129,7 @@ def test_close_is_harmless_at_any_time(subject: Subject, asked: Question) -> Non
         going_on.run(1)
 
 
-def test_memory_that_runs_out_is_an_error_and_no_more(subject: Subject, statements: list[str]) -> None:
+def test_exhausted_memory_raises_memory_error(subject: Subject, statements: list[str]) -> None:
     """Expect MemoryError, after which ``close`` works and a small run in the same process is right."""
     request = {"name": subject.spec.name, "options": dict(subject.options), "device": subject.device.kind}
     finished = subprocess.run(

@@ -32,7 +32,7 @@ def test_it_is_described(described: Subject) -> None:
     assert set(spec.devices) <= {"cpu", "cuda"}
 
 
-def test_what_it_requires_is_installed(described: Subject) -> None:
+def test_required_modules_are_installed(described: Subject) -> None:
     """If a required module is missing, the suite cannot run."""
     missing = [name for name in described.spec.requires if importlib.util.find_spec(name) is None]
     assert not missing, f"install {', '.join(missing)}"
@@ -77,7 +77,7 @@ def test_a_value_of_the_wrong_type_is_refused_by_name(described: Subject) -> Non
                 schedule_from_options(described.spec, {field.name: object()})
 
 
-def test_a_word_that_an_option_does_not_know_is_refused_by_name(described: Subject) -> None:
+def test_an_unknown_word_is_refused_by_name(described: Subject) -> None:
     """Expect ScheduleError, or no support: ``direction=sideways`` must not mean the default direction."""
     for field in option_fields(described):
         if isinstance(field.default, str) or "str" in str(field.type):

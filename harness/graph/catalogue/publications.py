@@ -31,21 +31,27 @@ def _suitesparse(group: str, name: str, text: str) -> Publication:
 
 
 PUBLICATIONS = {
-    "cit_patents": _suitesparse("SNAP", "cit-Patents", "citations among US patents: 3.8 M vertices, 16.5 M arcs"),
-    "road_central": _suitesparse("DIMACS10", "road_central", "roads of the central USA: 14.1 M vertices, 16.9 M edges"),
-    "road_usa": _suitesparse("DIMACS10", "road_usa", "roads of the USA: 23.9 M vertices, 28.9 M edges"),
-    "delaunay_n24": _suitesparse("DIMACS10", "delaunay_n24", "Delaunay triangulation: 16.8 M vertices, 50.3 M edges"),
-    "hollywood_2009": _suitesparse("LAW", "hollywood-2009", "actors in films together: 1.1 M vertices, 56.4 M edges"),
+    "cit_patents": _suitesparse("SNAP", "cit-Patents", "citations among US patents: 3.8 M vertices, 16.5 M edges"),
+    "road_central": _suitesparse(
+        "DIMACS10", "road_central", "roads of the central USA: 14.1 M vertices, 16.9 M undirected edges"
+    ),
+    "road_usa": _suitesparse("DIMACS10", "road_usa", "roads of the USA: 23.9 M vertices, 28.9 M undirected edges"),
+    "delaunay_n24": _suitesparse(
+        "DIMACS10", "delaunay_n24", "Delaunay triangulation: 16.8 M vertices, 50.3 M undirected edges"
+    ),
+    "hollywood_2009": _suitesparse(
+        "LAW", "hollywood-2009", "actors in films together: 1.1 M vertices, 56.4 M undirected edges"
+    ),
     "soc_live_journal1": _suitesparse(
-        "SNAP", "soc-LiveJournal1", "LiveJournal friendships: 4.8 M vertices, 69.0 M arcs"
+        "SNAP", "soc-LiveJournal1", "LiveJournal friendships: 4.8 M vertices, 69.0 M edges"
     ),
     "kron_g500_l21": _suitesparse(
-        "DIMACS10", "kron_g500-logn21", "Graph500 Kronecker graph: 2.1 M vertices, 91.0 M edges"
+        "DIMACS10", "kron_g500-logn21", "Graph500 Kronecker graph: 2.1 M vertices, 91.0 M undirected edges"
     ),
     "soc_orkut": Publication(
         f"{SNAP}/bigdata/communities/com-orkut.ungraph.txt.gz",
         None,
-        "Orkut friendships (SNAP com-Orkut): 3.1 M vertices, 117.2 M edges; the thesis has a crawl of 106.3 M",
+        "Orkut friendships (SNAP com-Orkut): 3.1 M vertices, 117.2 M undirected edges; the thesis: 106.3 M",
         symmetrize=True,
     ),
 }

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from harness.contract import GraphSpec
 from harness.graph.generators import grid, rmat
 
-SOCIAL = {  # vertices, arcs
+SOCIAL = {  # vertices, stored edges
     "cit_patents": (3_774_768, 16_518_948),
     "hollywood_2009": (1_139_905, 56_375_710),
     "soc_live_journal1": (4_847_571, 68_475_390),

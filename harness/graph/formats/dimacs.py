@@ -39,7 +39,7 @@ def read(source: Source, options: ReadOptions) -> Graph:
         source.refuse_vertices(num_vertices, text.bytes_read, line)
     if arcs.count != num_arcs:
         raise GraphError.in_file(
-            source.path, f"the p line announces {num_arcs} arcs, the file has {arcs.count}",
+            source.path, f"the p line announces {num_arcs} edges, the file has {arcs.count}",
             "correct it, or fetch the file again if it was cut short", line=line,
         )  # fmt: skip
     weights = arcs.take("weights")
