@@ -19,7 +19,7 @@ SLICE = 1 << 18  # elements
 def in_slices(work: Callable[[slice], object], count: int) -> None:
     """Call ``work`` once for every slice of ``range(count)``, in any order, on one thread per usable core.
 
-    Raises the error of a call.
+    Raises the error of a call, or MemoryError if a thread cannot be started.
     """
     slices = [slice(first, min(first + SLICE, count)) for first in range(0, count, SLICE)]
     if len(slices) <= 1:
@@ -27,7 +27,11 @@ def in_slices(work: Callable[[slice], object], count: int) -> None:
             work(part)
         return
     with ThreadPoolExecutor(min(len(slices), len(os.sched_getaffinity(0)))) as pool:
-        for _ in pool.map(work, slices):
+        try:
+            calls = pool.map(work, slices)
+        except RuntimeError as error:  # CPython's error if the stack of a thread cannot be allocated
+            raise MemoryError(f"no memory for a thread: {error}") from error
+        for _ in calls:
             pass
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from engines.onyx import cuda_panels
 from harness.contract import Device, No
 from tests.engines.cuda_schedules import cuda_engine
@@ -19,8 +21,9 @@ def panels_of(schedule, name, features):
     return 0 if isinstance(answer, No) else max(kernel.panels for kernel in engine.kernels)
 
 
+@functools.cache
 def divided():
-    """Schedules and the names of programs that have panels under them."""
+    """Return the schedules with the names of the programs whose kernels have panels, which takes a second."""
     return [(schedule, name) for schedule in SCHEDULES for name in PROGRAMS if panels_of(schedule, name, 128) > 1]
 
 

@@ -48,3 +48,13 @@ def test_taken_is_what_indexing_gives(shape, dtype, monkeypatch):
     found = taken(values, places)
     assert found.dtype == values.dtype
     assert (found == values[places]).all()
+
+
+def test_a_thread_without_memory_is_a_memory_error(monkeypatch):
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(slices, "SLICE", 8)
+    monkeypatch.setattr("threading.Thread.start", refuse)
+    with pytest.raises(MemoryError, match="can't start new thread"):
+        in_slices(lambda part: None, 100)
