@@ -65,6 +65,12 @@ ALLOWED: dict[str, set[str]] = {
     "harness.report": {"harness.records", "harness.whole_files", "rich", "jinja2", "matplotlib"},
     "harness.__main__": {"harness.campaign"},
     "harness": set(),
+    # The Python API; graphs of other libraries are recognised without importing the libraries.
+    "onyx_harness": NUMERICAL | LIGHT_PARTS | {
+        "harness", "harness.api", "harness.cache", "harness.campaign", "harness.device", "harness.graph",
+        "harness.language", "harness.plugins", "harness.records", "harness.report", "harness.whole_files", "msgspec",
+        "omegaconf", "pandas", "rich",
+    },
     "hydra_plugins": {"harness.campaign", "hydra", "omegaconf"},
     "engines": NUMERICAL | {"harness.api", "numba", "llvmlite", "cupy", "cupyx", "torch", "cuda"},
 }  # fmt: skip
@@ -73,7 +79,7 @@ ALLOWED: dict[str, set[str]] = {
 def modules() -> list[tuple[str, Path]]:
     """Every module of the packages with its file."""
     found = []
-    for package in ("harness", "engines", "hydra_plugins"):
+    for package in ("harness", "engines", "hydra_plugins", "onyx_harness"):
         for path in sorted((ROOT / package).rglob("*.py")):
             parts = path.relative_to(ROOT).with_suffix("").parts
             found.append((".".join(parts[:-1] if parts[-1] == "__init__" else parts), path))

@@ -176,7 +176,7 @@ def resolve_cell(config: Mapping[str, Any], registry: Registry) -> Cell:
     parameters = checked(f"algorithm {algorithm!r}", "parameter", parameters, defaults)
     graph_parameters = checked(f"graph {graph!r}", "parameter", graph_parameters, graph_spec.parameters)
     labels = {
-        "engine": label(engine, dataclasses.asdict(schedule), _field_defaults(engine_spec.schedule)),
+        "engine": label(engine, dataclasses.asdict(schedule), field_defaults(engine_spec.schedule)),
         "algorithm": label(algorithm, parameters, defaults),
         "graph": label(graph, graph_parameters, graph_spec.parameters),
     }
@@ -229,7 +229,7 @@ def _validate(value: Any, warm: Warm | None) -> bool | Literal["sampled"]:
 
 def parameter_defaults(spec: AlgorithmSpec) -> dict[str, Any]:
     """Return an algorithm's parameters and their defaults (``dataclasses.MISSING`` for required ones)."""
-    return _field_defaults(load(spec.factory))
+    return field_defaults(load(spec.factory))
 
 
 def load(factory: str) -> Any:
@@ -259,7 +259,9 @@ def _named(config: Mapping[str, Any], group: str) -> tuple[str, dict[str, Any]]:
     return cast(str, section["name"]), {key: value for key, value in section.items() if key != "name"}
 
 
-def _field_defaults(described: type) -> dict[str, Any]:
+def field_defaults(described: type) -> dict[str, Any]:
+    """Return the fields of a dataclass and their defaults (``dataclasses.MISSING`` for required ones)."""
+
     def default(item: dataclasses.Field[Any]) -> Any:
         return item.default if item.default_factory is dataclasses.MISSING else item.default_factory()
 

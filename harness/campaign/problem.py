@@ -82,7 +82,7 @@ def set_problem(cell: Cell, registry: Registry, draft: Draft, phases: Phases) ->
     # A prepared graph is a function of the given one and the algorithm, so the hash of the given one suffices. The code
     # is that of the algorithm and the language, the same for every engine.
     maker = [cell.algorithm, cell.parameters, source_hash([registry.algorithm(cell.algorithm).factory])]
-    parts = [program.fingerprint, given.content_hash, maker, features, _hash_inputs(inputs), max_supersteps]
+    parts = [program.fingerprint, given.content_hash, maker, features, hash_inputs(inputs), max_supersteps]
     key = digest(parts)[:32]
     told = {
         "features": features,
@@ -131,7 +131,8 @@ def _features(cell: Cell, algorithm: Algorithm, graph: Graph) -> int:
     return features
 
 
-def _hash_inputs(inputs: Inputs) -> str:
+def hash_inputs(inputs: Inputs) -> str:
+    """Return the hash of the names, dtypes, shapes and values of inputs."""
     hashed = hashlib.blake2b(digest_size=16)
     for name, value in sorted(inputs.properties.items()):
         array = np.ascontiguousarray(value)

@@ -57,7 +57,12 @@ def run(installed, tmp_path):
 def test_the_wheel_holds_the_packages_and_the_configuration_and_nothing_else(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"harness", "engines", "hydra_plugins"}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {
+        "harness",
+        "engines",
+        "hydra_plugins",
+        "onyx_harness",
+    }
     for wanted in (
         "harness/conf/config.yaml",
         "harness/conf/experiment/stereo.yaml",
@@ -127,3 +132,12 @@ def test_the_source_distribution_builds_the_same_wheel(tmp_path, wheel):
     )  # fmt: skip
     [again] = tmp_path.glob("*.whl")
     assert sorted(zipfile.ZipFile(again).namelist()) == sorted(zipfile.ZipFile(wheel).namelist())
+
+
+def test_the_python_api_is_installed(installed, tmp_path):
+    source = "import onyx_harness as o; print(o.__file__, o.run('scipy', 'pagerank', ([0, 1], [1, 0])).by_vertex()[0])"
+    finished = subprocess.run(
+        [sys.executable, "-c", source], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(installed)},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert finished.stdout == f"{installed / 'onyx_harness' / '__init__.py'} 0.5\n"

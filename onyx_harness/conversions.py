@@ -1,0 +1,183 @@
+"""Convert graphs of other libraries: the graph, and the names of its vertices where they are not 0 to V - 1.
+
+No library is imported: an object is recognised by the module of its class. `onyx_harness.as_graph` documents the
+options; every fault of the data raises GraphError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.graph import Graph, GraphError
+from harness.plugins import closest
+
+Converted: TypeAlias = tuple[Graph, list[Hashable] | None]
+
+
+def is_of(data: Any, library: str) -> bool:
+    """Return whether the class of ``data``, or a base of it, is defined in ``library``."""
+    modules = [str(getattr(one, "__module__", "")) for one in type(data).__mro__]
+    return any(module == library or module.startswith(f"{library}.") for module in modules)
+
+
+def of_networkx(data: Any, *, name: str | None = None, weight: str | None = "weight") -> Converted:
+    """Convert by the rows of the adjacency: both directions of an undirected edge, a self-loop once."""
+    name = name or str(getattr(data, "name", "")) or "networkx graph"
+    nodes = list(data)
+    numbers = {node: number for number, node in enumerate(nodes)}
+    rows = [row for _, row in data.adjacency()]
+    if data.is_multigraph():
+        edges = [(numbers[v], attributes) for row in rows for v, keys in row.items() for attributes in keys.values()]
+        counts = [sum(map(len, row.values())) for row in rows]
+        destinations, all_attributes = [v for v, _ in edges], [attributes for _, attributes in edges]
+    else:
+        destinations = [numbers[v] for row in rows for v in row]
+        all_attributes = [attributes for row in rows for attributes in row.values()]
+        counts = [len(row) for row in rows]
+    values = [] if weight is None else [attributes.get(weight) for attributes in all_attributes]
+    graph = Graph.from_edges(
+        np.repeat(np.arange(len(nodes)), counts),
+        np.array(destinations, np.int64),
+        num_vertices=len(nodes),
+        weights=_weights_of_attributes(values, weight, name),
+        name=name,
+        directed=data.is_directed(),
+        duplicates="keep",
+        meta={"origin": "networkx"},
+    )
+    plain = all(type(node) is int and node == number for number, node in enumerate(nodes))
+    return graph, None if plain else nodes
+
+
+def _weights_of_attributes(values: list[Any], attribute: str | None, name: str) -> NDArray[Any] | None:
+    """Return the weights, 1 where an edge has none; None if no edge has the attribute "weight"."""
+    if all(value is None for value in values):
+        if values and attribute != "weight":
+            raise GraphError(f"graph {name!r}: no edge has the attribute {attribute!r}; name another with weight=")
+        return None
+    try:
+        return np.array([1.0 if value is None else float(value) for value in values])
+    except (TypeError, ValueError) as error:
+        raise GraphError(
+            f"graph {name!r}: attribute {attribute!r} is not a number on every edge ({error}); weight=None ignores it"
+        ) from error
+
+
+def of_matrix(
+    data: Any, *, name: str = "sparse matrix", weighted: bool = True, symmetrize: bool = False,
+    duplicates: str = "sum",
+) -> Converted:  # fmt: skip
+    """Convert the stored entries; a rectangular matrix holds the ratings of rows for columns."""
+    if len(data.shape) != 2:
+        raise GraphError(f"graph {name!r}: the array has {len(data.shape)} dimensions; an adjacency matrix has 2")
+    rows, columns = data.shape
+    square = rows == columns
+    entries = data.tocoo()
+    graph = Graph.from_edges(
+        entries.row,
+        entries.col.astype(np.int64) + (0 if square else rows),
+        num_vertices=rows if square else rows + columns,
+        weights=entries.data if weighted and entries.data.dtype.kind != "b" else None,
+        name=name,
+        duplicates=duplicates,  # type: ignore[arg-type]  # checked there
+        symmetrize=symmetrize,
+        bipartite=None if square else (rows, columns),
+        meta={"origin": "scipy.sparse"},
+    )
+    return graph, None
+
+
+def of_arrays(
+    data: tuple[Any, ...], *, name: str = "edge arrays", num_vertices: int | None = None, symmetrize: bool = False,
+    duplicates: str = "error", named: bool = False,
+) -> Converted:  # fmt: skip
+    """Convert a tuple (src, dst[, weight]) of arrays [E]; ids are vertex numbers or, if strings or ``named``, names."""
+    if len(data) not in (2, 3):
+        raise GraphError(f"a tuple of {len(data)} is not a graph; give (src, dst) or (src, dst, weight), arrays [E]")
+    ends = [_host_array(part) for part in data[:2]]
+    weights = _host_array(data[2]) if len(data) == 3 and data[2] is not None else None
+    names = None
+    if named or any(end.size and end.dtype.kind not in "iu" for end in ends):
+        if num_vertices is not None:
+            raise GraphError(f"graph {name!r}: num_vertices is for vertex numbers; these ids are names, so omit it")
+        names, ends = _numbered(ends, name)
+        num_vertices = None if names is None else len(names)
+    graph = Graph.from_edges(
+        *ends,
+        num_vertices=num_vertices,
+        weights=weights,
+        name=name,
+        duplicates=duplicates,  # type: ignore[arg-type]  # checked there
+        symmetrize=symmetrize,
+        meta={"origin": "arrays"},
+    )
+    return graph, names
+
+
+def of_frame(
+    data: Any, *, name: str = "edge frame", src: str = "src", dst: str = "dst", weight: str | None = None,
+    symmetrize: bool = False, duplicates: str = "error",
+) -> Converted:  # fmt: skip
+    """Convert a pandas or polars frame with one edge in a row; ids are names."""
+    columns = [str(column) for column in data.columns]
+    wanted = "weight" if weight is None and "weight" in columns else weight
+    for option, column in (("src", src), ("dst", dst), ("weight", wanted)):
+        if column is not None and column not in columns:
+            hint = closest(column, columns)
+            raise GraphError(
+                f"graph {name!r}: the frame has no column {column!r}{hint} (it has: {', '.join(columns)}); "
+                f"name it with {option}="
+            )
+    parts = [data[column].to_numpy() for column in (src, dst, wanted) if column is not None]
+    return of_arrays(tuple(parts), name=name, symmetrize=symmetrize, duplicates=duplicates, named=True)
+
+
+def of_edge_index(
+    data: Any, *, name: str = "edge index", weight: Any = None, num_vertices: int | None = None,
+    symmetrize: bool = False, duplicates: str = "error",
+) -> Converted:  # fmt: skip
+    """Convert integers [2, E], NumPy or torch: sources and destinations."""
+    index = _host_array(data)
+    if index.ndim != 2 or index.shape[0] != 2 or index.dtype.kind not in "iu":
+        raise GraphError(
+            f"an array {index.dtype}{list(index.shape)} is not an edge_index; give integers [2, E], or a "
+            "scipy.sparse matrix for an adjacency matrix"
+        )
+    return of_arrays(
+        (index[0], index[1], weight), name=name, num_vertices=num_vertices, symmetrize=symmetrize, duplicates=duplicates
+    )
+
+
+def _host_array(part: Any) -> NDArray[Any]:
+    """Return a NumPy array; a tensor is copied from its device."""
+    if is_of(part, "torch"):
+        part = part.detach().cpu().numpy()
+    return np.asarray(part)
+
+
+def _numbered(ends: list[NDArray[Any]], name: str) -> tuple[list[Hashable] | None, list[NDArray[Any]]]:
+    """Return the names in ascending order and the edges by number; None if the names are 0 to V - 1."""
+    together = _ids(np.concatenate(ends), name)
+    ids, numbers = np.unique(together, return_inverse=True)
+    split = [numbers[: ends[0].size], numbers[ends[0].size :]]
+    if ids.dtype.kind in "iu" and np.array_equal(ids, np.arange(ids.size)):
+        return None, split
+    return ids.tolist(), split
+
+
+def _ids(ids: NDArray[Any], name: str) -> NDArray[Any]:
+    """Return ids that can be sorted: integers or strings. Raises GraphError for others, and for missing ones."""
+    if ids.dtype.kind in "iuU":
+        return ids
+    values = ids.tolist()
+    if ids.dtype.kind == "O" and all(type(value) is int for value in values):
+        return ids.astype(np.int64)
+    if ids.dtype.kind == "O" and all(isinstance(value, str) for value in values):
+        return ids
+    strange = next((value for value in values if not isinstance(value, (int, str))), None)
+    met = f"{ids.dtype}, such as {strange!r}" if strange is not None else "integers and strings, or missing"
+    raise GraphError(f"graph {name!r}: vertex ids are {met}; give only integers or only strings")

@@ -1,0 +1,251 @@
+"""Run a program in this process."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from harness.campaign.cell import Cell, Limits, Measure, field_defaults, label, load
+from harness.campaign.errors import CampaignError, Unsupported
+from harness.campaign.guarded_engine import GuardedEngine
+from harness.campaign.options import count
+from harness.campaign.problem import Problem, inputs_of, read_only
+from harness.campaign.refusal import device_refusal, memory_refusal, refusal
+from harness.campaign.resolution import Resolution, hint, resolve
+from harness.contract import Device, EngineSpec, No, Phases, RunStatistics, schedule_from_options
+from harness.device.finishing import finishing
+from harness.language import MOST_FEATURES, Algorithm, Inputs, InvalidInput, Program, trace
+from harness.language.errors import authored
+from harness.language.start import check_inputs
+from harness.plugins import closest
+from onyx_harness.graphs import NamedGraph, as_graph
+from onyx_harness.requests import AlgorithmRequest, Variant, algorithm_request, device_of, engine_request, plain
+from onyx_harness.result import Result
+
+
+class WrongAnswer(ArithmeticError):
+    """The answer is outside the program's error bound; the message says where, and by how much."""
+
+
+def run(
+    engine: str | Variant,
+    algorithm: str | type[Algorithm] | Algorithm,
+    graph: Any,
+    *,
+    features: int | None = None,
+    device: str | Device = "cpu",
+    schedule: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, ArrayLike] | None = None,
+    graph_options: Mapping[str, Any] | None = None,
+    max_supersteps: int | None = None,
+    validate: bool = False,
+    **more_parameters: Any,
+) -> Result:
+    """Run an algorithm on a graph with an engine, in this process, and return the answers.
+
+    engine: an installed engine, a variant of a configuration file, or a `Variant`.
+    algorithm: a name, or a class or an instance of `harness.api.Algorithm`, which may be defined in a notebook.
+    graph: anything that `as_graph` takes; `graph_options` are its options.
+    features: k, 1 to 256; None: the natural number of the algorithm on this graph, or 1.
+    device: "cpu", "cuda", "cuda:INDEX", or a Device with its number of threads.
+    schedule: options of the engine. Options that are not given may be changed if the engine refuses their defaults;
+        ``record["resolution"]`` then says how.
+    parameters, and all other keywords: parameters of the algorithm, such as ``alpha=0.9``.
+    inputs: arrays that replace inputs of the algorithm by name, float32 or bool of shape ``[V, ...]``, or of shape
+        ``[E, ...]`` in CSR order.
+    max_supersteps: the limit; None: the program's own.
+    validate: compare the answer with the float64 reference, which takes much longer than the run.
+
+    The times are those of one run without warm-up: use `compare` to compare engines. An engine's crash ends this
+    process, and its memory is not limited.
+
+    Raises UnknownName for an unknown engine, algorithm or graph; ScheduleError for an invalid schedule; CampaignError
+    for other invalid arguments; GraphError for an invalid graph; LanguageError for a program that is not well formed;
+    InvalidInput for a graph, parameters or inputs that do not fit the algorithm; Unsupported if the engine refuses,
+    with its reason; MemoryError if memory is too small; EngineFailure if the engine cannot continue; WrongAnswer.
+    """
+    phases = Phases()
+    target = device_of(device)
+    spec, options = engine_request(engine, schedule, target)
+    request = algorithm_request(algorithm, _merged(parameters, more_parameters), spec)
+    with phases("open"):
+        given = as_graph(graph, **(graph_options or {}))
+    problem = _problem(request, given, features, max_supersteps, inputs, phases)
+    cell = _cell(spec, options, request, problem, target, validate=validate)
+    refused = refusal(spec, cell) or device_refusal(target)
+    if refused:
+        raise Unsupported(refused)
+    with phases("resolve"):
+        cell, resolution, bytes_needed = _resolved(spec, cell, problem)
+    answers, statistics, resolved = _solve(spec, cell, problem, phases)
+    validation = _validated(problem, answers, statistics, phases) if validate else None
+    return Result(
+        given, answers, statistics, phases.seconds, resolved, validation, spec, cell, problem, resolution, bytes_needed
+    )
+
+
+def _merged(parameters: Mapping[str, Any] | None, more: Mapping[str, Any]) -> dict[str, Any]:
+    twice = sorted({*(parameters or {})} & {*more})
+    if twice:
+        raise CampaignError(f"parameter {twice[0]!r} is given twice: in parameters= and as a keyword")
+    return {**(parameters or {}), **more}
+
+
+def _problem(
+    request: AlgorithmRequest, given: NamedGraph, features: int | None, max_supersteps: int | None,
+    arrays: Mapping[str, ArrayLike] | None, phases: Phases,
+) -> Problem:  # fmt: skip
+    algorithm = request.algorithm
+    with phases("trace"):
+        program = trace(algorithm)
+    with phases("inputs"):
+        with authored(f"{algorithm.name}.prepare_graph", InvalidInput):
+            graph = algorithm.prepare_graph(given.graph)
+        k = _features(features, algorithm, given)
+        inputs = inputs_of(algorithm, program, graph, k)
+        if arrays:
+            inputs = _replaced(program, inputs, arrays)
+            check_inputs(program, graph, k, inputs)
+    limit = program.max_supersteps if max_supersteps is None else count("max_supersteps", max_supersteps)
+    return Problem(algorithm, program, given.graph, graph, read_only(inputs), k, limit, "", {})
+
+
+def _features(given: int | None, algorithm: Algorithm, graph: NamedGraph) -> int:
+    k = given
+    if k is None:
+        with authored(f"{algorithm.name}.default_features", InvalidInput):
+            k = algorithm.default_features(graph.graph)
+    k = 1 if k is None else count("features", plain(k))
+    if k > MOST_FEATURES:
+        raise CampaignError(f"features is {k}; a program has 1 to {MOST_FEATURES} on every engine")
+    return k
+
+
+def _replaced(program: Program, inputs: Inputs, arrays: Mapping[str, ArrayLike]) -> Inputs:
+    """Return the inputs with other arrays, as float32 or bool; a missing last axis of k = 1 is added."""
+    properties: dict[str, NDArray[Any]] = dict(inputs.properties)
+    for name, value in arrays.items():
+        known = [one.name for one in program.properties.values() if one.role == "input" and one.name in properties]
+        if name not in known:
+            raise InvalidInput(
+                f"{program.name} has no input {name!r}{closest(name, known)} (it has: {', '.join(known) or 'none'})"
+            )
+        array = np.asarray(value, properties[name].dtype)
+        if array.shape == properties[name].shape[:-1] and properties[name].shape[-1] == 1:
+            array = array[..., np.newaxis]
+        properties[name] = array
+    return Inputs(properties, inputs.parameters)
+
+
+def _cell(
+    spec: EngineSpec, options: Mapping[str, Any], request: AlgorithmRequest, problem: Problem, device: Device, *,
+    validate: bool,
+) -> Cell:  # fmt: skip
+    """Return the request as a cell, which the checks and the resolution of a schedule take."""
+    schedule = dataclasses.asdict(schedule_from_options(spec, options))
+    graph = problem.given.name
+    return Cell(
+        engine=spec.name,
+        schedule=schedule,
+        given=tuple(sorted(options)),
+        algorithm=request.name,
+        parameters=request.parameters,
+        graph=graph,
+        graph_parameters={},
+        features=problem.features,
+        max_supersteps=problem.max_supersteps,
+        device=device,
+        validate=validate,
+        measure=Measure(repetitions=1, warmup_s=0.0, accuracy=False),
+        limits=Limits(),
+        block=(),
+        round=1,
+        warm=None,
+        memory="off",
+        labels={
+            "engine": label(spec.name, schedule, field_defaults(spec.schedule)),
+            "algorithm": label(request.name, request.parameters, field_defaults(type(request.algorithm))),
+            "graph": graph,
+        },
+        sources="",
+        graph_sources="",
+    )
+
+
+def _resolved(spec: EngineSpec, cell: Cell, problem: Problem) -> tuple[Cell, Resolution | None, int]:
+    """Return the cell under a schedule that the engine accepts, and the bytes that it needs.
+
+    Raises Unsupported, and MemoryError if the bytes are not available.
+    """
+    from harness.campaign.environment import memory_total
+
+    def answer(asked: Cell) -> Any:
+        engine = GuardedEngine(load(spec.factory)(schedule_from_options(spec, asked.schedule)))
+        try:
+            return engine.supports(problem.program, problem.graph, problem.features, asked.device)
+        finally:
+            engine.close()
+
+    resolution, told = None, answer(cell)
+    if isinstance(told, No):
+        resolution = resolve(spec, cell, problem, told.reason)
+        if resolution is None:
+            raise Unsupported(f"{cell.labels['engine']}: {told.reason}{hint(spec, cell, problem)}")
+        cell = dataclasses.replace(cell, schedule={**cell.schedule, **resolution.resolved})
+        told = answer(cell)
+    short = memory_refusal(told.bytes_needed, cell.device, memory_total())
+    if short and cell.device.kind == "cpu":
+        has = f"the engine needs {told.bytes_needed:,} bytes, and this machine has {memory_total():,}"
+        short = f"{has}; take a smaller graph or fewer features"
+    if short:
+        raise MemoryError(short)
+    return cell, resolution, told.bytes_needed
+
+
+def _solve(
+    spec: EngineSpec, cell: Cell, problem: Problem, phases: Phases
+) -> tuple[dict[str, NDArray[Any]], RunStatistics, dict[str, Any]]:
+    """Return the answers, the statistics and the resolved schedule; the engine is closed in any case."""
+    made = load(spec.factory)(schedule_from_options(spec, cell.schedule))
+    engine = GuardedEngine(finishing(made, cell.device))
+    try:
+        engine.prepare(problem.program, problem.graph, problem.features, cell.device, phases)
+        with phases("reset"):
+            engine.reset(problem.inputs)
+        seconds, statistics = engine.timed_run(problem.max_supersteps)
+        phases.seconds["solve"] = seconds
+        with phases("download"):
+            answers = {name: np.array(engine.values(name)) for name in problem.program.outputs}
+        return answers, statistics, engine.resolved_options()
+    finally:
+        engine.close()
+
+
+def _validated(
+    problem: Problem, answers: Mapping[str, NDArray[Any]], statistics: RunStatistics, phases: Phases
+) -> dict[str, Any]:
+    """Return the comparison with the expected answer. Raises WrongAnswer."""
+    from harness.language.converged import answer_at_limit, fixed_point
+    from harness.language.validation import compare
+
+    posed = (problem.program, problem.graph, problem.features, problem.inputs, problem.max_supersteps)
+    with phases("validate"):
+        expected = None
+        if statistics.settled:
+            expected = problem.algorithm.settled_answer(problem.graph, problem.features)
+        if expected is None and problem.program.control.tolerance is not None:
+            expected = fixed_point(*posed)
+        if expected is None:
+            expected = answer_at_limit(*posed)
+        found = compare(problem.program, answers, expected.values, expected.allowances or None)
+    if not found.ok:
+        raise WrongAnswer(f"{found.detail} (compared with {expected.method})")
+    return {
+        "ok": True, "error": float(found.error), "bound": float(found.bound), "detail": found.detail,
+        "against": expected.method,
+    }  # fmt: skip
