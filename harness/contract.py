@@ -203,7 +203,7 @@ def options_of(schedule: Any) -> dict[str, Any]:
 def schedule_text(engine: Engine, detail: str = "") -> str:
     """Return the schedule with its resolved options, and which of them the engine chose, as ``explain`` shows them.
 
-    ``detail`` stands behind the schedule, in the same line.
+    ``detail`` follows the schedule in the same line.
     """
     options, given = engine.resolved_options(), options_of(engine.schedule)
     values = ", ".join(f"{name}={value!r}" for name, value in options.items())

@@ -14,10 +14,10 @@ from hydra.types import RunMode
 
 
 class OnyxSweeper(BasicSweeper):
-    """The basic sweeper's products, checked before the first job, run where there is no record yet, shown at the end.
+    """Expands a command into its cells, checks all of them, runs those without a record, and shows the results.
 
-    ``params`` are defaults that the command line replaces; ``linked`` are settings that belong to one value of a swept
-    key, such as a limit for one of the default graphs. Any launcher may run the jobs.
+    ``params`` are defaults that the command line replaces; ``linked`` are settings for certain values of swept
+    keys, such as a limit for one of the default graphs. Any launcher may run the jobs.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class OnyxSweeper(BasicSweeper):
         self.linked = linked or []
 
     def sweep(self, arguments: list[str]) -> None:
-        """Run the sweep that the command line asks for; SystemExit when not every cell ended well."""
+        """Run the sweep of a command line. Raises SystemExit if a cell failed."""
         from harness.campaign.composition import Compositions
         from harness.campaign.continuation import continued
         from harness.campaign.plan import plan_sweep
@@ -48,7 +48,7 @@ class OnyxSweeper(BasicSweeper):
         run_plan(plan, None if self._runs_here() else self.launcher, self.max_batch_size)
 
     def _runs_here(self) -> bool:
-        """Return whether the jobs run one after the other in this process, and Hydra does nothing else for them."""
+        """Return whether the jobs run sequentially in this process, without further work of Hydra."""
         config: Any = self.config
         job, callbacks = config.hydra.job, config.hydra.callbacks
         return isinstance(self.launcher, BasicLauncher) and not (job.env_set or job.env_copy or callbacks or job.chdir)

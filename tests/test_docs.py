@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+HAND_WRITTEN = [page for page in PAGES if not re.search("^(Generated|Written) by", page.read_text(), re.MULTILINE)]
 LINK = re.compile(r"\[[^\]]+\]\((?P<target>[^)\s]+)\)")
 TOKEN = re.compile(rf"`(?:struct )?(?P<name>[A-Za-z_]\w*)`|{LINK.pattern}")
 CODE = (".py", ".cuh", ".cu")
@@ -23,7 +24,7 @@ def headings(page: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
     for found in LINK.finditer(page.read_text()):
         target, _, anchor = found["target"].partition("#")
@@ -46,6 +47,12 @@ def test_every_term_in_a_definition_has_an_entry():
     used = {term.lower() for term in re.findall(r"(?<!\*)\*([^*]+)\*(?!\*)", text)}
     assert len(used) > 20
     assert {term for term in used if term not in terms and term.removesuffix("s") not in terms} == set()
+
+
+@pytest.mark.parametrize("page", HAND_WRITTEN, ids=lambda page: page.name)
+def test_prose_says_edge(page):
+    prose = re.sub(r"```.*?```|`[^`]*`|\]\([^)]*\)", "", page.read_text(), flags=re.DOTALL)
+    assert not re.search(r"\barcs?\b", prose, re.IGNORECASE), "say edge: docs/words.md"
 
 
 def clauses(page: str):
