@@ -35,6 +35,16 @@ def test_links_lead_somewhere(page):
         assert not anchor or anchor in headings(path.read_text()), f"{page.name} links to #{anchor} of {path.name}"
 
 
+def test_every_page_is_linked_from_another():
+    linked = {
+        (page.parent / found["target"].partition("#")[0]).resolve()
+        for page in PAGES
+        for found in LINK.finditer(page.read_text())
+        if found["target"].partition("#")[0] not in ("", page.name)
+    }
+    assert [page.name for page in PAGES[1:] if page not in linked] == []
+
+
 def test_words_are_sorted_and_defined_once():
     terms = [entry.lower() for entry in re.findall(r"^- \*\*(.+?)\*\*: ", WORDS, re.MULTILINE)]
     assert len(terms) == len(re.findall("^- ", WORDS, re.MULTILINE)) > 50
