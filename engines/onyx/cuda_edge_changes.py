@@ -16,51 +16,52 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from engines.onyx import cuda_templates as templates
-from harness.api import EdgeUpdate, Over, constants_by_source, frontier
+from harness.api import EdgeUpdate
+from harness.api.cuda import Over, constants_by_source, frontier
 
 if TYPE_CHECKING:
     from engines.onyx.cuda_kernels import Kernels
-    from harness.api import CudaEngine, CudaKernel, CudaKernelBuilder, Expression, FoldGroup, Value
+    from harness.api import Direction, Expression, FoldGroup
+    from harness.api.cuda import CudaKernel, CudaKernelBuilder, PlanDraft, Tracking, Value
 
 
-def order_of(engine: CudaEngine) -> str:
+def order_of(direction: Direction) -> str:
     """Return the order in which edge values are stored: the order in which they are reduced."""
-    return "csc" if engine.direction == "pull" else "csr"
+    return "csc" if direction == "pull" else "csr"
 
 
-def doubled_edges(engine: CudaEngine, group: FoldGroup) -> tuple[str, ...]:
+def doubled_edges(tracking: Tracking, direction: Direction, group: FoldGroup) -> tuple[str, ...]:
     """Return the arrays of a tracked edge update that have a second buffer."""
-    if not engine.tracking.reads_own_reverse(group):
+    if not tracking.reads_own_reverse(group):
         return ()
-    return tuple(f"{order_of(engine)}_{name}" for stage in group.stages for name in stage.writes)
+    return tuple(f"{order_of(direction)}_{name}" for stage in group.stages for name in stage.writes)
 
 
 class EdgeChanges:
-    """One edge update of an engine that tracks changes."""
+    """One edge update of a plan that tracks changes."""
 
     def __init__(self, kernels: Kernels, group: FoldGroup) -> None:
-        self.kernels, self.engine, self.group = kernels, kernels.engine, group
-        self.tracking, self.order = kernels.tracking, order_of(kernels.engine)
+        self.kernels, self.group = kernels, group
+        self.tracking, self.order = kernels.tracking, order_of(kernels.setting.direction)
         self.stage = cast(EdgeUpdate, group.stages[0])
         self.name, self.number = self.tracking.name(group), kernels.number(group)
         self.dirty = f"dirty_{self.name}"
         self.array = f"{self.order}_{self.stage.updates}"
         self.doubled = self.tracking.reads_own_reverse(group)
 
-    def plan(self) -> None:
-        """Plan the launches of a superstep."""
-        engine = self.engine
+    def plan(self, draft: PlanDraft) -> None:
+        """Add the launches of a superstep to a draft."""
         if any(self._through_flags(name) for name in self.tracking.sources(self.group)):
-            engine.add(self.mark(), Over.ALL_VERTICES, 1)
-        engine.add(self.count(), Over.ALL_VERTICES, 1)
+            draft.add(self.mark(), Over.ALL_VERTICES, 1)
+        draft.add(self.count(), Over.ALL_VERTICES, 1)
         turns = (False, True) if self.kernels.tiles else (False,)
         if self.doubled:
-            engine.double(self.array, engine.graph.num_edges, self.stage.updates)
+            draft.double(self.array)
         made = [self.update, self.commit] if self.doubled else [self.update]
         kernels = [(make(tiles=tiles), tiles) for make in made for tiles in turns]
         for kernel, tiles in kernels:
-            over, lanes = (Over.ALL_EDGES, engine.team.lanes) if tiles else (Over.ALL_VERTICES, 1)
-            engine.add(kernel, over, lanes, (self.dirty,) if kernel is kernels[-1][0] else ())
+            over, lanes = (Over.ALL_EDGES, self.kernels.setting.team.lanes) if tiles else (Over.ALL_VERTICES, 1)
+            draft.add(kernel, over, lanes, (self.dirty,) if kernel is kernels[-1][0] else ())
 
     def _through_flags(self, name: str) -> bool:
         """Return whether movement of this property makes a vertex active for the update; else its row becomes dirty at

@@ -5,25 +5,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engines.onyx import cuda_templates as templates
-from harness.api import (
-    CudaKernelBuilder,
-    EdgeReduce,
-    EdgeUpdate,
-    FoldGroup,
-    GraphReduce,
-    PanelLayout,
-    Stage,
-    cuda_write_back,
-    reads,
-)
+from harness.api import EdgeReduce, EdgeUpdate, FoldGroup, GraphReduce, Stage, reads
+from harness.api.cuda import CudaKernelBuilder, PanelLayout, cuda_write_back
 
 if TYPE_CHECKING:
-    from engines.onyx.policy import Policy
-    from harness.api import CudaEngine, CudaKernel
+    from engines.onyx.cuda_choices import Choices
+    from harness.api.cuda import CudaKernel, Setting
 
 LINE = 32  # floats of a cache line
 EVERY = "Every()"
@@ -31,35 +22,18 @@ RANGE = templates.RANGE
 OVER = "run->over()"
 
 
-@dataclass(frozen=True)
-class Choices:
-    """The choices of a schedule for one program on one graph.
-
-    ``tiles``: edges are balanced, not vertices. ``pipeline``: edges are fetched ahead. ``rolled``: the edge update and
-    the reductions of the next superstep that share a pass. ``panel``: features of a pass over segments; 0: all.
-    ``small_degrees``: all vertices have few edges, in similar numbers. ``policy``: the constants of all choices.
-    """
-
-    tiles: bool
-    pipeline: bool
-    rolled: tuple[EdgeUpdate, tuple[EdgeReduce, ...]] | None
-    panel: int
-    small_degrees: bool
-    policy: Policy
-
-
 class Kernels:
-    """Builds the kernels of one engine's plan.
+    """Builds the kernels of one plan.
 
-    ``untracked``: build those for the untracked supersteps of a change-driven engine, which use full propagation.
+    ``untracked``: build those for the untracked supersteps of a change-driven plan, which use full propagation.
     """
 
-    def __init__(self, engine: CudaEngine, choices: Choices, *, untracked: bool = False) -> None:
-        self.engine, self.program, self.layout = engine, engine.program, engine.layout
+    def __init__(self, setting: Setting, choices: Choices, *, untracked: bool = False) -> None:
+        self.setting, self.program, self.layout = setting, setting.program, setting.layout
         self.choices = choices
-        self.untracked, pauses = untracked, engine.tracking.pauses
-        full = replace(engine.tracking, change_driven=False, pauses=False)
-        self.tracking = full if untracked else engine.tracking
+        self.untracked, pauses = untracked, setting.tracking.pauses
+        full = replace(setting.tracking, change_driven=False, pauses=False)
+        self.tracking = full if untracked else setting.tracking
         self.rolled = None if self.tracking.change_driven else choices.rolled
         self.idle = "!run->untracked" if untracked else "run->untracked" if pauses else ""
         self.or_resuming = " || run->resuming" if pauses else ""
@@ -69,25 +43,25 @@ class Kernels:
         self, name: str, template: str, signature: list[tuple[str, str]], hoisted: tuple[str, ...] = (),
         panel: int = 0, *, either: bool = False,
     ) -> CudaKernelBuilder:  # fmt: skip
-        """Return a builder under the engine's mapping.
+        """Return a builder under the plan's mapping.
 
         ``panel``: the kernel repeats its work for every panel of this many features. ``either``: the kernel runs in
         tracked and untracked supersteps.
         """
-        engine = self.engine
+        setting = self.setting
         layout = PanelLayout(self.layout.features, panel) if panel else self.layout
         return CudaKernelBuilder(
-            f"{name}_untracked" if self.untracked else name, self.program, layout, engine.team, template, signature,
-            feature_aware=engine.feature_aware, hoisted=hoisted, flipped=engine.flipped,
+            f"{name}_untracked" if self.untracked else name, self.program, layout, setting.team, template, signature,
+            feature_aware=setting.feature_aware, hoisted=hoisted, flipped=setting.flipped,
             idle="" if either else self.idle,
         )  # fmt: skip
 
     def depth(self, group: FoldGroup) -> int:
         """Return the number of edges that are fetched before computing on the first."""
-        if not self.pipeline or not self.engine.feature_aware:
+        if not self.pipeline or not self.setting.feature_aware:
             return 1
         rows = sum(
-            self.engine.team.slots(self.layout.dims(shape)[-1])
+            self.setting.team.slots(self.layout.dims(shape)[-1])
             for shape in {s.message.shape for s in group.edge_stages}
             if shape
         )
@@ -95,10 +69,10 @@ class Kernels:
 
     def depth_of_update(self, stage: EdgeUpdate) -> int:
         """Return the same number for an update, which reads several rows per edge."""
-        if not self.pipeline or not self.engine.feature_aware:
+        if not self.pipeline or not self.setting.feature_aware:
             return 1
         shapes = [self.program.properties[name].shape for space, name in reads(stage) if space != "graph"]
-        slots = sum(self.engine.team.slots(self.layout.dims(shape)[-1]) for shape in shapes if len(shape) == 1)
+        slots = sum(self.setting.team.slots(self.layout.dims(shape)[-1]) for shape in shapes if len(shape) == 1)
         return max(1, min(4, self.choices.policy.fetched_slots // max(1, slots)))
 
     def abreast(self, stages: Sequence[Stage]) -> int:
@@ -109,9 +83,9 @@ class Kernels:
         ]
         rows += [stage.value.shape for stage in stages if isinstance(stage, EdgeUpdate)]
         strides = [self.layout.stride(shape) for shape in rows if shape]
-        if not strides or not self.engine.feature_aware:
+        if not strides or not self.setting.feature_aware:
             return 1
-        teams = self.engine.block // 32 * self.engine.team.teams
+        teams = self.setting.block // 32 * self.setting.team.teams
         return math.gcd(max(1, LINE // min(strides)), teams)
 
     # what to recompute ------------------------------------------------------------------------------------------------

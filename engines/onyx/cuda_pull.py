@@ -6,18 +6,20 @@ from typing import TYPE_CHECKING
 
 from engines.onyx import cuda_templates as templates
 from engines.onyx.cuda_kernels import OVER, Kernels
-from harness.api import cuda_write_back, reads
+from harness.api import reads
+from harness.api.cuda import cuda_write_back
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from harness.api import CudaKernel, CudaKernelBuilder, EdgeReduce, FoldGroup, Stage
+    from harness.api import EdgeReduce, FoldGroup, Stage
+    from harness.api.cuda import CudaKernel, CudaKernelBuilder
 
 OPERATION = {"sum": "Add", "min": "Min", "max": "Max"}
 
 
 class PullKernels(Kernels):
-    """Builds the kernels of an engine that pulls."""
+    """Builds the kernels of a plan that pulls."""
 
     def gather(
         self, group: FoldGroup, share: int, doubled: tuple[str, ...], *, hub: int = 0, dirty_only: bool = False
@@ -42,12 +44,12 @@ class PullKernels(Kernels):
 
         Blocks begin in order, so that rows of neighbours are still cached. 0: an owner's vertices are a grid apart.
         """
-        long_rows = self.engine.team.teams == 1 and self.choices.small_degrees
+        long_rows = self.setting.team.teams == 1 and self.choices.small_degrees
         return self.choices.policy.rounds if long_rows and not self.tracking.change_driven else 0
 
     def gather_hubs(self, group: FoldGroup, doubled: tuple[str, ...], *, dirty_only: bool = False) -> CudaKernel:
-        """Build the same kernel for the engine's ``hubs``, each of which a block owns."""
-        share = 1 << (self.engine.team.teams.bit_length() - 1)
+        """Build the same kernel for the table ``hubs``, each of which a block owns."""
+        share = 1 << (self.setting.team.teams.bit_length() - 1)
         mapped = f"gather_hubs<{share}, {self.depth(group)}>", "hubs, in_offsets, in_neighbours"
         across, name = f"across_block<{share}", f"{self.tracking.name(group)}_hubs"
         builder = self._gathering(name, group, mapped, across, doubled, [("hubs", "ids")])
@@ -55,7 +57,7 @@ class PullKernels(Kernels):
 
     def _depth_of_owner(self, group: FoldGroup, share: int) -> int:
         """Return the number of edges that a team of an owner fetches before it computes the first."""
-        graph = self.engine.graph
+        graph = self.setting.facts
         edges = max(1, -(-graph.num_edges // max(1, graph.num_vertices * share)))  # of a team, on average
         depth = min(self.depth(group), edges)
         return -(-edges // -(-edges // depth)) if self.choices.small_degrees else depth  # rounds of equal length

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING
 from engines.onyx import cuda_templates as templates
 from engines.onyx.cuda_kernels import EVERY, OVER, Kernels
 from engines.onyx.cuda_sent_edges import SentEdges
-from harness.api import collect_change
+from harness.api.cuda import collect_change
 
 if TYPE_CHECKING:
-    from engines.onyx.cuda_kernels import Choices
-    from harness.api import CudaEngine, CudaKernel, EdgeReduce, Expression, FoldGroup
+    from engines.onyx.cuda_choices import Choices
+    from harness.api import EdgeReduce, Expression, FoldGroup
+    from harness.api.cuda import CudaKernel, Setting
 
 
 class PushKernels(Kernels):
-    """Builds the kernels of an engine that pushes; ``sent_edges``: for reductions that read changing edges."""
+    """Builds the kernels of a plan that pushes; ``sent_edges``: for reductions that read changing edges."""
 
-    def __init__(self, engine: CudaEngine, choices: Choices, *, untracked: bool = False) -> None:
-        super().__init__(engine, choices, untracked=untracked)
+    def __init__(self, setting: Setting, choices: Choices, *, untracked: bool = False) -> None:
+        super().__init__(setting, choices, untracked=untracked)
         self.sent_edges = SentEdges(self)
 
     def scatter(self, group: FoldGroup, *, either: bool = False) -> CudaKernel:
@@ -62,7 +63,7 @@ class PushKernels(Kernels):
 
     def sums_changes(self, stage: EdgeReduce) -> bool:
         """Return whether changes are summed separately from the accumulator of a reduction, which would round them."""
-        return stage.reducer == "sum" and self.engine.accumulators.round
+        return stage.reducer == "sum" and self.setting.accumulators.round
 
     def collect(self, stage: EdgeReduce) -> CudaKernel:
         """Add the sums of changes to the accumulators of the vertices that they have reached."""

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from engines.onyx.cuda_kernels import Kernels
-    from harness.api import CudaKernel, CudaKernelBuilder, EdgeReduce, Expression, FoldGroup, Value
+    from harness.api import EdgeReduce, Expression, FoldGroup
+    from harness.api.cuda import CudaKernel, CudaKernelBuilder, Value
 
 FIRST_ALONE = f"{OVER} || run->superstep"  # a kernel that does nothing after the first superstep
 FIRST_OF_STRETCH = f"{OVER} || run->untracked != run->stretch"  # or the first untracked one
@@ -84,7 +85,7 @@ def update_and_reduce(
         builder.accumulate(total, message, stage.reducer, "visit")
         builder.bind_value("v", stage.into, "store", total)
         _reduce_row(builder, stage, total, counts=_counts(stage))
-    return builder.finish(at_once=AT_ONCE if kernels.engine.team.lanes > 1 else 0)
+    return builder.finish(at_once=AT_ONCE if kernels.setting.team.lanes > 1 else 0)
 
 
 def _reduce_row(builder: CudaKernelBuilder, stage: EdgeReduce, total: Value, *, counts: bool) -> None:

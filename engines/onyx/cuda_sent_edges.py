@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engines.onyx import cuda_templates as templates
-from harness.api import Over
+from harness.api.cuda import Over
 
 if TYPE_CHECKING:
     from engines.onyx.cuda_kernels import Kernels
-    from harness.api import CudaKernel, CudaKernelBuilder, FoldGroup
+    from harness.api import FoldGroup
+    from harness.api.cuda import CudaKernel, CudaKernelBuilder, PlanDraft
 
 
 class SentEdges:
@@ -26,24 +27,25 @@ class SentEdges:
     def __init__(self, kernels: Kernels) -> None:
         self.kernels, self.tracking = kernels, kernels.tracking
 
-    def flags(self, group: FoldGroup) -> tuple[list[str], list[str]]:
-        """Return the flags of sources, and of edges, by which a group visits edges."""
+    def flags(self, group: FoldGroup) -> tuple[list[str], list[str], list[str]]:
+        """Return the flags by which a group visits edges: of active sources, of rows with moved edges, of these
+        edges."""
         name, edges = self.tracking.name(group), self.tracking.edges(group)
-        sources = [f"active_{name}"] if self.tracking.sources(group) or not edges else []
-        return [*sources, *([f"rows_{name}"] if edges else [])], [*sources, *([f"moved_{name}"] if edges else [])]
+        active = [f"active_{name}"] if self.tracking.sources(group) or not edges else []
+        return active, [f"rows_{name}"] if edges else [], [f"moved_{name}"] if edges else []
 
     def add_flags(self, builder: CudaKernelBuilder, group: FoldGroup) -> None:
         """Add the flags to the arguments of a kernel."""
-        for names in self.flags(group):
-            for flag in names:
-                builder.argument(flag, "flag")
+        active, rows, moved = self.flags(group)
+        for flag in (*active, *rows, *moved):
+            builder.argument(flag, "flag")
 
     def tests(self, group: FoldGroup, *, tiles: bool) -> tuple[str, str]:
         """Return the tests of a source and of an edge; the latter is empty if the source's suffices."""
-        sources, edges = self.flags(group)
-        wanted = f"[&](Id u) {{ return {' || '.join(f'{flag}[u]' for flag in sources)}; }}"
-        either = " || ".join(f"{flag}[{'e' if flag.startswith('moved_') else 'u'}]" for flag in edges)
-        listed = f"[&](Id u, Arc e) {{ return {either}; }}"
+        active, rows, moved = self.flags(group)
+        of_source = [f"{flag}[u]" for flag in active]
+        wanted = f"[&](Id u) {{ return {' || '.join([*of_source, *(f'{flag}[u]' for flag in rows)])}; }}"
+        listed = f"[&](Id u, Arc e) {{ return {' || '.join([*of_source, *(f'{flag}[e]' for flag in moved)])}; }}"
         return wanted, listed if tiles or self.tracking.edges(group) else ""
 
     def note(self, builder: CudaKernelBuilder, group: FoldGroup) -> None:
@@ -52,19 +54,19 @@ class SentEdges:
             return
         self._store(builder, group)
 
-    def plan(self, group: FoldGroup, over: Over, lanes: float) -> None:
-        """Add the launches after those that propagate."""
+    def plan(self, draft: PlanDraft, group: FoldGroup, over: Over, lanes: float) -> None:
+        """Add the launches after those that propagate to a draft."""
         if not self.tracking.edges(group):
             return
-        engine, kernels = self.kernels.engine, self.kernels
+        kernels = self.kernels
         if not self._at_once(group):
-            engine.add(self._propagated(group, tiles=False), Over.ALL_VERTICES, 1)
+            draft.add(self._propagated(group, tiles=False), Over.ALL_VERTICES, 1)
             if kernels.tiles:
-                engine.add(self._propagated(group, tiles=True), over, lanes)
+                draft.add(self._propagated(group, tiles=True), over, lanes)
         rows = f"rows_{self.tracking.name(group)}"
         builder = kernels.builder(f"forget_{rows}", templates.FORGET.format(rows=rows), templates.RANGE)
         builder.argument(rows, "flag")
-        engine.add(builder.finish(), Over.ALL_VERTICES, 1)
+        draft.add(builder.finish(), Over.ALL_VERTICES, 1)
 
     def _at_once(self, group: FoldGroup) -> bool:
         spaces = {space for space, _ in self.tracking.edges(group)}

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.api import Load, Mapped, Step, arc_range, look_ups, neighbours_of, repeated, rows_of, with_looked_up
+from harness.api.cuda import Load, Mapped, Step, arc_range, look_ups, neighbours_of, repeated, rows_of, with_looked_up
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from harness.api import Adjacency, Lanes, Work
+    from harness.api.cuda import Adjacency, Lanes, Work
 
 WARP = 32
 LANE = np.arange(WARP)

@@ -7,14 +7,15 @@ further hubs continues with small vertices.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from engines.pullbaseline.simdx.functions import START, Function
-from harness.api import TEST_EVERY, CudaKernel, Pieces, turned
+from harness.api import TEST_EVERY
+from harness.api.cuda import CudaKernel, Pieces, exchanged, turned
 
 if TYPE_CHECKING:
-    from harness.api import Launch, Measuring
+    from harness.api.cuda import Launch, Measuring
 
 OVER = "    if (run->over()) return;\n"  # the loop tests it for all its steps
 BOUNDS = {"first": "Id", "last": "Id"}
@@ -35,16 +36,18 @@ LOOP = """
 """
 
 
-def fused_superstep(launches: Sequence[Launch], sides: int, measuring: Measuring) -> CudaKernel:
+def fused_superstep(
+    launches: Sequence[Launch], sides: int, measuring: Measuring, twins: Mapping[str, str]
+) -> CudaKernel:
     """Return the kernel of a whole run whose supersteps are ``launches``.
 
-    ``measuring``: decides whether the run has settled. ``bounds``: for each side two words for each launch, with the
-    measuring launches last: first and last + 1 of its range.
+    ``measuring``: decides whether the run has settled. ``twins``: the buffers that swap. The argument ``bounds`` has,
+    for each side, two words for each launch, with the measuring launches last: first and last + 1 of its range.
     """
     steps, measured = len(launches), len(measuring.ahead)
     launches = [*launches, *measuring.launches]
     functions = {launch.kernel.name: Function.of(launch.kernel, own={}, drop=OVER) for launch in launches}
-    names = [_buffers(launches, parity) for parity in (0, 1)]
+    names = [_buffers(launches, parity, twins) for parity in (0, 1)]
     types: dict[str, str] = {}
     for launch, *buffers in zip(launches, *names, strict=True):
         kinds = functions[launch.kernel.name].parameters
@@ -57,7 +60,7 @@ def fused_superstep(launches: Sequence[Launch], sides: int, measuring: Measuring
         return _call(functions[launches[i].kernel.name], launches[i], i, *(one[i] for one in names))
 
     phases = []
-    for phase in _phases(launches[:steps], functions):
+    for phase in _phases(launches[:steps], functions, names[0]):
         phases += [*(f"        {call(i)}" for i in phase), "        barrier.wait();"]
     numbers = range(steps, len(launches))
     ahead = _measured(f"superstep + {sides}", [call(i) for i in numbers[:measured]])
@@ -94,26 +97,20 @@ def _call(function: Function, launch: Launch, number: int, even: dict[str, str],
     return f"{guard}{function.name}({', '.join(given.values())});"
 
 
-def _buffers(launches: Sequence[Launch], parity: int) -> list[dict[str, str]]:
+def _buffers(launches: Sequence[Launch], parity: int, twins: Mapping[str, str]) -> list[dict[str, str]]:
     """Return the arrays passed to every launch in even or odd supersteps, by the names of its kernel's arguments."""
     swapped = turned(launches) if parity else set()
     found = []
     for launch in launches:
-        found.append({name: _buffer(name, swapped) for name in launch.kernel.arguments})
+        found.append({name: exchanged(name, swapped, twins) for name in launch.kernel.arguments})
         swapped = swapped ^ set(launch.swaps)
     return found
 
 
-def _buffer(name: str, swapped: Collection[str]) -> str:
-    plain = name.removeprefix("next_")
-    if plain not in swapped:
-        return name
-    return plain if name != plain else f"next_{name}"
-
-
-def _phases(launches: Sequence[Launch], functions: dict[str, Function]) -> list[list[int]]:
+def _phases(
+    launches: Sequence[Launch], functions: dict[str, Function], even: Sequence[dict[str, str]]
+) -> list[list[int]]:
     """Return the indices of the launches by phase: each in the first phase after all launches that it depends on."""
-    even = _buffers(launches, 0)
     levels: list[int] = []
     for i, launch in enumerate(launches):
         met = [levels[j] + 1 for j in range(i) if _waits(launch, launches[j], even[i], even[j], functions)]

@@ -1,183 +1,190 @@
-"""SIMD-X style on CUDA devices: Active - Compute - Combine (Liu & Huang 2019).
-
-Vertices are in three lists by degree: a thread computes a small one, a warp a middle one, a block a large one. The
-values of its threads are combined by shuffles and through shared memory. Programs with active vertices
-(:mod:`engines.pullbaseline.simdx.activity`) compute from lists of these, push or pull, in kernels fused with a global
-barrier (:mod:`engines.pullbaseline.simdx.task_engine`). For other programs, which are bulk-synchronous (BSP), SIMD-X
-pulls along all edges in every superstep.
-"""
+"""SIMD-X style on CUDA devices: runs the plans of :mod:`engines.pullbaseline.simdx.cuda_plan`."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engines.pullbaseline.schedules import SimdxSchedule
 from engines.pullbaseline.simdx.activity import IDENTITY, activity
-from engines.pullbaseline.simdx.bulk import fused_superstep
-from engines.pullbaseline.simdx.sources import made_at_sources
-from engines.pullbaseline.simdx.task_engine import TaskEngine
-from engines.pullbaseline.simdx.tasks import SIZES, WORKERS
-from harness.api import (
-    EdgeReduce,
-    Graph,
-    GraphReduce,
-    Launch,
-    Measuring,
-    Over,
-    Pieces,
-    Program,
-    Tables,
-    by_side,
-    combine_threads,
-    named_apart,
-    turned,
-)
+from engines.pullbaseline.simdx.cuda_plan import block_buffers, is_fused, plan
+from engines.pullbaseline.simdx.residency import Residency, residency_of
+from engines.pullbaseline.simdx.task_run import by_degree, start_tasks
+from engines.pullbaseline.simdx.tasks import FAILED, SIZES
+from harness.api import DeviceFacts, EngineFailure, GraphReduce, RunStatistics, Superstep
+from harness.api.cuda import CudaEngine, Tables, by_side
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from harness.api import Inputs, Mapped
+    from engines.pullbaseline.schedules import SimdxSchedule
+    from harness.api import Device, Graph, GraphFacts, Inputs, No, Program
+    from harness.api.cuda import Buffer, CudaPlan, Mapped
 
-COMPUTE = """
-    @kernel
-    for (Id i = first + {worker}::number(); i < last; i += {worker}::all()) {{
-        const Id v = {size}_vertices[i];
-        const Arc end = in_offsets[v + 1];
-        @vertex
-        for (Arc e = in_offsets[v] + {worker}::member(); e < end; e += {worker}::SIZE) {{
-            const Id u = in_neighbours[e];
-            @edge
-        }}
-        @combine
-        if ({worker}::member() == 0) {{
-            @store
-        }}
-    }}
-"""
-LANES = {"Thread": 1, "Warp": 32}
+TURNS = 2  # times that the fused kernels are queued before the host tests whether the run has ended
 
 
-class SimdxCudaEngine(TaskEngine):
-    """Active vertices if a program has them; else pull, all edges every superstep; vertices listed by degree."""
+class SimdxCudaEngine(CudaEngine):
+    """Active vertices if a program has them; else pull, all edges every superstep; vertices listed by degree.
+
+    ``active``: the program's activity, or why it has none. ``resident``: the residency of every fused kernel, once it
+    is loaded. ``blocks_of``: the number of blocks that it is launched with. ``filters``: of every superstep of a run.
+    """
 
     schedule: SimdxSchedule
-    templates = Path(__file__).parent
-    most_ahead = 1  # fused kernels: every register reduces the number of resident blocks
 
-    def refusal(self, program: Program, graph: Graph, features: int) -> str:
-        """Return why this schedule cannot run the program; empty if it can."""
-        reason = super().refusal(program, graph, features)
-        bulk = activity(program)
-        if reason or not isinstance(bulk, str):
-            return reason
-        for name in SimdxSchedule.TASKS_ONLY:
-            if getattr(self.schedule, name) is not None:
-                return f"schedule option {name} is for active vertices, and {program.name} has none: {bulk}"
-        if self.schedule.fusion == "all":
-            return f"{program.name} has one direction, so fusion=all is fusion=push_pull: {bulk}"
-        return ""
+    # planning ---------------------------------------------------------------------------------------------------------
+    def plan(self, program: Program, facts: GraphFacts, features: int) -> CudaPlan | No:
+        """Return the plan of a program, or why it cannot run."""
+        return plan(program, self.schedule, facts, features, DeviceFacts("cuda"))
 
-    def plan(self) -> None:
-        """Plan the steps of a superstep in order; if fused, the kernel that runs all of them."""
-        super().plan()
-        if self.fused and isinstance(self.active, str):
-            measured = super().plan_measuring()
-            named = named_apart([*self.launches, *measured.launches])
-            self.steps, self.measured = named[: len(self.launches)], named[len(self.launches) :]
-            ahead = len(measured.ahead)
-            kernel = fused_superstep(
-                self.steps, len(self.sides), Measuring(self.measured[:ahead], self.measured[ahead:])
-            )
-            self.launches = [Launch(kernel, Over.ALL_VERTICES, 1, tuple(sorted(turned(self.steps))))]
+    def generate(self, program: Program, graph: Graph, features: int, device: Device) -> None:
+        """Plan, without a device. Raises EngineFailure if the program cannot run."""
+        super().generate(program, graph, features, device)
+        self.active = activity(self.planned.program)
+        self.resident: dict[str, Residency] = {}
+        self.blocks_of: dict[str, int] = {}
 
-    def plan_measuring(self) -> Measuring:
-        """Return no launches for fused kernels, which measure movement themselves."""
-        return Measuring() if self.fused and isinstance(self.active, str) else super().plan_measuring()
-
-    def own_arrays(self) -> dict[str, tuple[int, type[np.generic]]]:
-        """Return the engine's arrays with the ranges of the steps of a fused superstep."""
-        found = super().own_arrays()
-        if self.fused and isinstance(self.active, str):
-            found["bounds"] = (2 * len(self.sides) * len(self.steps + self.measured), np.int64)
-        return found
-
-    def most_blocks(self) -> int | None:
-        """Return the number of blocks that have a slot for their part of a sum over the graph."""
-        places = [
-            self.rooms[f"partial_{stage.into}"] // self.layout.stride(stage.value.shape)
-            for stage in self.program.stages
-            if isinstance(stage, GraphReduce)
-        ]
-        return min(places, default=None) if isinstance(self.active, str) else None
-
-    def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
-        """Reset all properties to their initial state.
-
-        Parts of sums over the graph that no block of a fused kernel writes are set to the identity.
-        """
-        super().reset(inputs, state)
-        if not self.fused or not isinstance(self.active, str):
-            return
-        for stage in self.program.stages:
-            if isinstance(stage, GraphReduce):
-                self.memory.arrays[f"partial_{stage.into}"].fill(IDENTITY[stage.reducer])
-        steps = self.steps + self.measured
-        ranges = [self.ranges.bounds(step.over, side) for side in range(len(self.sides)) for step in steps]
-        self.memory.arrays["bounds"][: 2 * len(ranges)].set(np.array(ranges, np.int64).ravel())
-
-    def queue(self, first: int, wanted: int, past: Any) -> None:
-        """Queue supersteps; a fused bulk-synchronous program runs all of them in one launch."""
-        if self.fused and isinstance(self.active, str):
-            self.launch_together(past, self.blocks_of)
-        else:
-            super().queue(first, wanted, past)
-
-    def rewritten(self, program: Program) -> Program:
-        """Return the program with messages computed at their sources, if every vertex sends one in every superstep."""
-        return made_at_sources(program) if isinstance(activity(program), str) else program
-
-    def bytes_needed(self) -> int:
-        """Return the bytes of device memory, with the lists."""
-        return super().bytes_needed() + 4 * self.graph.num_vertices
-
-    def transform(self) -> Tables:
+    def tables_of(self, plan: CudaPlan, graph: Graph) -> Tables:
         """Return the vertices of each list by in-degree, sorted (uint32)."""
-        masks = zip(SIZES, self.by_degree(self.graph.in_degrees), strict=True)
+        masks = zip(SIZES, by_degree(graph.in_degrees, self.schedule), strict=True)
         lists = {size: np.flatnonzero(mask).astype(np.uint32) for size, mask in masks}
-        pieces = {size: by_side(listed, self.sides) for size, listed in lists.items()}
+        pieces = {size: by_side(listed, plan.sides) for size, listed in lists.items()}
         return Tables({f"{size}_vertices": listed for size, listed in lists.items()}, pieces)
 
     def mappings(self) -> Sequence[Mapped]:
         """Return the access patterns of the traversals here and of those shared by thread engines."""
         from engines.pullbaseline.simdx.cuda_walks import MAPPINGS
 
-        return (*MAPPINGS, *super().mappings())
+        return MAPPINGS
 
-    def modelled_launches(self) -> Sequence[Launch]:
-        """Return the launches, with the steps of a fused superstep as separate launches."""
-        return self.steps if self.fused and isinstance(self.active, str) else self.launches
+    def explain(self) -> str:
+        """Explain the engine, with the reason if a program has no active vertices, and the blocks of fused kernels."""
+        told = [f"bulk-synchronous: {self.active}"] if isinstance(self.active, str) else []
+        blocks = [f"{name}: {blocks} blocks, all resident" for name, blocks in self.blocks_of.items()]
+        if self.fused and self.planned.schedule.resident_blocks is None and not blocks:
+            blocks = ["resident_blocks: as many as the device holds at once, known once the kernels are loaded"]
+        return "\n".join([*told, *blocks, super().explain()])
 
-    def plan_reduction(self, stage: EdgeReduce) -> None:
-        """Plan compute and combine, one list after another."""
-        for size, worker in WORKERS.items():
-            signature = [
-                ("first", "Id"), ("last", "Id"), (f"{size}_vertices", "ids"), ("in_offsets", "arcs"),
-                ("in_neighbours", "ids"),
-            ]  # fmt: skip
-            template = COMPUTE.format(worker=worker, size=size)
-            builder = self.builder(f"{stage.name}_{size}", template, signature)
-            builder.bind("src", "edge", "u")
-            builder.bind_edge(stage, "edge", "csc")
-            builder.bind("dst", "vertex", "v")
-            builder.comment("edge", stage)
-            total = builder.accumulator("total", stage.message, stage.reducer, "vertex")
-            builder.accumulate(total, stage.message, stage.reducer, "edge")
-            combine_threads(builder, total, stage.message, stage.reducer, "combine", f"{worker}::combined")
-            builder.store(f"vertex_{stage.into}", "v", stage.message, total, "store")
-            self.launches.append(Launch(builder.finish(), Pieces(size), LANES.get(worker, self.block)))
+    def resolved_options(self) -> Mapping[str, Any]:
+        """Return the resolved options, with the blocks of fused kernels once these are loaded.
+
+        ``resident_blocks`` is a list, in the order of the kernels, if these have different numbers of blocks.
+        """
+        blocks = list(self.blocks_of.values())
+        found = {"resident_blocks": blocks[0] if len(set(blocks)) == 1 else blocks} if blocks else {}
+        return {**super().resolved_options(), **found}
+
+    @property
+    def fused(self) -> bool:
+        """Whether one launch runs many supersteps."""
+        return is_fused(self.planned.schedule)
+
+    # fused kernels ----------------------------------------------------------------------------------------------------
+    def _load(self, device: Any) -> None:
+        super()._load(device)
+        for kernel in self.planned.kernels if self.fused else ():
+            found = residency_of(self.functions[kernel.name], device.attributes, self.planned.threads)
+            self.resident[kernel.name] = found
+            taken = found.take(kernel.name, self.schedule.resident_blocks)
+            self.blocks_of[kernel.name] = min(taken, self._most_blocks() or taken)
+
+    def _most_blocks(self) -> int | None:
+        """Return the number of blocks that have a slot for their part of a sum over the graph; None: no limit."""
+        plan = self.planned
+        slots = [
+            plan.named[f"partial_{stage.into}"].length // plan.layout.stride(stage.value.shape)
+            for stage in plan.program.stages
+            if isinstance(stage, GraphReduce)
+        ]
+        return min(slots, default=None)
+
+    def buffers(self) -> Iterable[Buffer]:
+        """Return the buffers of the plan, with bins for the threads of the blocks that are launched."""
+        if not self.fused or isinstance(self.active, str):
+            return self.planned.buffers
+        sized = block_buffers(self.planned.schedule, max(self.blocks_of.values()))
+        return ({**self.planned.named, **{buffer.name: buffer for buffer in sized}}).values()
+
+    def _launch_together(self, past: Any, names: Iterable[str]) -> None:
+        """Queue fused kernels in order. The driver refuses a kernel whose blocks are not all resident at once."""
+        arrays = {**self.memory.arrays, "run": self.state.array, "past": past}
+        arguments = {kernel.name: tuple(arrays[name] for name in kernel.arguments) for kernel in self.planned.kernels}
+        for name in names:
+            grid, block = (self.blocks_of[name],), (self.planned.threads,)
+            self.functions[name](grid, block, arguments[name], enable_cooperative_groups=True)
+
+    # running ----------------------------------------------------------------------------------------------------------
+    def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
+        """Reset all properties to their initial state, and list the active vertices.
+
+        Parts of sums over the graph that no block of a fused kernel writes are set to the identity.
+        """
+        super().reset(inputs, state)
+        import cupy
+
+        if not isinstance(self.active, str):
+            self.filters: list[str] = []  # of every superstep, for figs. 7 and 11
+            active = start_tasks(self.active, self.planned, self.graph, self.tables, self.memory.arrays)
+            self.state.note(active=active)
+            cupy.cuda.Device().synchronize()
+        elif self.planned.combined:
+            self._set_bounds()
+
+    def _set_bounds(self) -> None:
+        """Set the bounds of the work of every step of the kernel that runs whole supersteps."""
+        plan, combined = self.planned, self.planned.combined
+        assert combined is not None
+        for stage in plan.program.stages:
+            if isinstance(stage, GraphReduce):
+                self.memory.arrays[f"partial_{stage.into}"].fill(IDENTITY[stage.reducer])
+        steps = (*combined.steps, *combined.measuring.launches)
+        bounds = [self.ranges.bounds(step.over, side) for side in range(len(plan.sides)) for step in steps]
+        self.memory.arrays["bounds"][: 2 * len(bounds)].set(np.array(bounds, np.int64).ravel())
+
+    def run(self, max_supersteps: int) -> RunStatistics:
+        """Run until settled or for ``max_supersteps`` more supersteps.
+
+        Raises EngineFailure if a bin overflows and the schedule allows only the online filter.
+        """
+        statistics = super().run(max_supersteps)
+        if self.schedule.filter == "online" and int(self.memory.arrays["tasks"][FAILED]):
+            raise EngineFailure(
+                f"a bin of {self.planned.schedule.bin_size} vertices overflowed in superstep {self.done}, and the "
+                "online filter is the only one; give filter=jit, or a larger bin_size"
+            )
+        return statistics
+
+    def queue(self, first: int, wanted: int, past: Any) -> None:
+        """Queue supersteps.
+
+        A fused bulk-synchronous program runs all of them in one launch. Fused kernels of a program with active vertices
+        are queued alternately; a kernel ends at once if the direction is not its own.
+        """
+        if not self.fused:
+            super().queue(first, wanted, past)
+        elif isinstance(self.active, str):
+            self._launch_together(past, self.blocks_of)
+        else:
+            self._queue_alternately(wanted, past)
+
+    def _queue_alternately(self, wanted: int, past: Any) -> None:
+        done = -1
+        while True:
+            self._launch_together(past, TURNS * list(self.blocks_of))
+            found = self.state.fields()
+            if found["settled"] or found["superstep"] >= wanted:
+                return
+            if found["superstep"] == done:
+                raise EngineFailure(f"the fused kernels stand still at superstep {done}; run with fusion=none")
+            done = found["superstep"]
+
+    def superstep_of(self, active: int, edges: int, dense: int) -> Superstep:
+        """Return the superstep's statistics with the direction; ``dense`` also encodes the filter (see
+        ``Superstep::how``)."""
+        if isinstance(self.active, str):
+            return super().superstep_of(active, edges, dense)
+        self.filters.append("ballot" if dense & 2 else "online")
+        return Superstep(active, edges, "pull" if dense & 1 else "push")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.api import Load, Mapped, Step, arc_range, neighbours_of, repeated
+from harness.api.cuda import THREADS, Load, Mapped, Step, arc_range, neighbours_of, repeated
 
 if TYPE_CHECKING:
-    from harness.api import Work
+    from harness.api.cuda import Work
 
 WARP = 32
 LANE = np.arange(WARP)
@@ -55,4 +55,5 @@ MAPPINGS = (
             "static __device__ Id number() { return blockIdx.x; }",
         ),
     ),
+    *THREADS,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from harness.api import CudaKernel
+from harness.api.cuda import CudaKernel
 
 START, NOTHING = 'extern "C" __global__ void __launch_bounds__(BLOCK) ', "    if (false) return;\n"
 NEVER = "false"  # for `unless`: the caller of a function decides when to do nothing

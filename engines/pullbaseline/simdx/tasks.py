@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from engines.pullbaseline.simdx.functions import NEVER, START, Function, arrays_of
 from engines.pullbaseline.simdx.resolve import BIN_SIZE
-from harness.api import CudaKernel, combine_threads
+from harness.api.cuda import CudaKernel, combine_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from engines.pullbaseline.schedules import SimdxSchedule
     from engines.pullbaseline.simdx.activity import Activity
-    from harness.api import CudaKernelBuilder
+    from harness.api.cuda import CudaKernelBuilder
 
     MakeBuilder = Callable[[str, str, Sequence[tuple[str, str]]], CudaKernelBuilder]
 
@@ -202,13 +202,15 @@ ALONE = {
     **{f"push_{size}": f"push_alone<{worker}>({SIZES.index(size)})" for size, worker in WORKERS.items()},
     **{f"pull_{size}": f"pull_alone<{worker}>({SIZES.index(size)})" for size, worker in WORKERS.items()},
     "ballot_scan": "scan_alone()", "ballot_write": "write_alone()", "online_join": "join_alone()",
-    "note_superstep": "end_alone()",
 }  # fmt: skip
+BY_ONE_BLOCK = {"note_superstep": "end_alone()"}  # the last step of a superstep
+# Positions in the struct TaskManager of filters.cuh, in 64-bit words.
+VOTES, FAILED, VERTICES, ARCS, PULLED, WORDS = 18, 19, 20, 21, 22, 25
 FUSED = {"push_pull": {"fused_push": "PUSH", "fused_pull": "PULL"}, "all": {"fused_all": "ALL"}}
 
 
-def task_kernels(functions: TaskFunctions, schedule: SimdxSchedule) -> tuple[CudaKernel, ...]:
-    """Return the kernels of a program with active vertices, in launch order.
+def task_kernels(functions: TaskFunctions, schedule: SimdxSchedule) -> tuple[tuple[CudaKernel, bool], ...]:
+    """Return the kernels of a program with active vertices, in launch order, and whether one block runs each.
 
     All take the same arguments; the source of the first one contains the shared definitions. ``schedule``: resolved.
     """
@@ -223,7 +225,7 @@ def task_kernels(functions: TaskFunctions, schedule: SimdxSchedule) -> tuple[Cud
         bin=schedule.bin_size or BIN_SIZE,
     )  # fmt: skip
     made = STEPS.format(members=", ".join(members), degrees=f"{schedule.warp_degree}, {schedule.block_degree}")
-    bodies = {name: f"    steps.{call};" for name, call in ALONE.items() if fusion == "none"}
+    bodies = {name: f"    steps.{call};" for name, call in {**ALONE, **BY_ONE_BLOCK}.items() if fusion == "none"}
     if functions.filter == "ballot":
         bodies.pop("online_join", None)
     for i, (name, kind) in enumerate(FUSED.get(str(fusion), {}).items()):
@@ -231,6 +233,6 @@ def task_kernels(functions: TaskFunctions, schedule: SimdxSchedule) -> tuple[Cud
     kernels = []
     for name, body in bodies.items():
         source = f"{shared}{START}{name}({parameters})\n{{{made}{body}\n}}\n"
-        kernels.append(CudaKernel(name, source, tuple(types), 0))
+        kernels.append((CudaKernel(name, source, tuple(types), 0), name in BY_ONE_BLOCK))
         shared = ""
     return tuple(kernels)

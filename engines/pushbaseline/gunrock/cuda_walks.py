@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.api import Load, Mapped, Step, neighbours_of, repeated, rows_of
+from harness.api.cuda import THREADS, Load, Mapped, Step, neighbours_of, repeated, rows_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from harness.api import Lanes, Work
+    from harness.api.cuda import Lanes, Work
 
 WARP = 32
 LANE = np.arange(WARP)
@@ -188,4 +188,5 @@ MAPPINGS = (
             "if (i < count) listed[n] = frontier[i];",
         ),
     ),
+    *THREADS,
 )

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.api import Load, Mapped, Step, arc_range, neighbours_of, repeated
+from harness.api.cuda import THREADS, Load, Mapped, Step, arc_range, neighbours_of, repeated
 
 if TYPE_CHECKING:
-    from harness.api import Work
+    from harness.api.cuda import Work
 
 WARP = 32
 
@@ -45,4 +45,5 @@ MAPPINGS = (
         ),
         ("stride = (degree + BOUND - 1) / BOUND;", "first = start + part;"),
     ),
+    *THREADS,
 )

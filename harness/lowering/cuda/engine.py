@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.contract import Device, Phases, RunStatistics, Superstep
+from harness.contract import (
+    Device,
+    Engine,
+    EngineFailure,
+    No,
+    Phases,
+    RunStatistics,
+    Superstep,
+    Yes,
+    options_of,
+    schedule_text,
+)  # fmt: skip
 from harness.device.cuda import allow_shared_memory, open_device, require_memory
 from harness.language import Inputs, Program
 from harness.language.program import IDENTITY
+from harness.lowering.cuda.buffers import Buffer, Holds
 from harness.lowering.cuda.launcher import Launcher
 from harness.lowering.cuda.launches import turned
 from harness.lowering.cuda.memory import DeviceMemory
-from harness.lowering.cuda.memory_model import ModelledEngine
+from harness.lowering.cuda.memory_model import behaviour_of
 from harness.lowering.cuda.modules import MOST_GROUPS, compiled_module, headers
 from harness.lowering.cuda.pauses import ENDLESS, Pauses
+from harness.lowering.cuda.plan import CudaPlan
+from harness.lowering.cuda.ranges import Tables
 from harness.lowering.cuda.run_state import RUN_FIELDS, Look, RunState
+from harness.lowering.cuda.walks import Mapped, UndeclaredMapping
 
 if TYPE_CHECKING:
+    from harness.facts import GraphFacts
     from harness.graph import Graph
     from harness.language.analysis import FoldGroup
+    from harness.transactions import Behaviour
 
 # Supersteps queued between two tests of whether the run has settled, after the first ones, each of which is tested:
 # supersteps queued behind the end of a short run would take as long as the run.
@@ -30,24 +48,88 @@ LOOK_EVERY = 8
 USUAL_SUPERSTEPS = 1024  # the number of records allocated; more are allocated for a run that may have more supersteps
 
 
-class CudaEngine(ModelledEngine):
-    """Run on a device what a subclass plans (:class:`harness.lowering.cuda.plan.PlannedEngine`)."""
+class CudaEngine(Engine):
+    """Run plans on a device. A subclass defines :meth:`plan`, which makes them, and what its plans refer to.
 
-    pauses: Pauses | None = None  # set if tracking may pause
+    ``planned``: the plan that :meth:`prepare` or :meth:`generate` has made. ``pauses``: set if tracking may pause.
+    """
 
+    planned: CudaPlan
+    graph: Graph
+    pauses: Pauses | None = None
+
+    # for subclasses ---------------------------------------------------------------------------------------------------
+    @abstractmethod
+    def plan(self, program: Program, facts: GraphFacts, features: int) -> CudaPlan | No:
+        """Return the plan of a program, or why it cannot run; it depends on the schedule and the arguments only."""
+
+    def tables_of(self, plan: CudaPlan, graph: Graph) -> Tables:
+        """Return what a plan's kernels take that is computed from the graph once."""
+        return Tables()
+
+    def mappings(self) -> Sequence[Mapped]:
+        """Return a mapping for every traversal (:mod:`harness.lowering.cuda.walks`)."""
+        return ()
+
+    def buffers(self) -> Iterable[Buffer]:
+        """Return the buffers to allocate, after kernels are loaded; by default those of the plan."""
+        return self.planned.buffers
+
+    # without a device -------------------------------------------------------------------------------------------------
+    def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
+        """Return whether the program can run under this schedule on this graph."""
+        plan = self.plan(program, graph.facts, features)
+        return plan if isinstance(plan, No) else Yes(plan.device_bytes)
+
+    def generate(self, program: Program, graph: Graph, features: int, device: Device) -> None:
+        """Plan, without a device. Raises EngineFailure if the program cannot run."""
+        plan = self.plan(program, graph.facts, features)
+        if isinstance(plan, No):
+            raise EngineFailure(plan.reason)
+        self.planned, self.graph = plan, graph
+
+    def explain(self) -> str:
+        """Return the schedule, the mapping, the kernels and the generated source."""
+        plan = self.planned
+        lanes = f"teams of {plan.team.lanes} lanes, {plan.team.width} features at once"
+        lines = [schedule_text(self, f", {lanes}, {plan.threads} threads a block")]
+        lines += [f"kernel {stages[0]}: {', '.join(stages)}" for stages in plan.groups]
+        if plan.tracking.pauses:
+            lines.append(
+                "tracking pauses while nearly everything moves: kernels *_untracked take the place of the others"
+            )
+        return "\n".join(lines) + f"\n\n{plan.source}"
+
+    def resolved_options(self) -> Mapping[str, Any]:
+        """Return the options under which the program was planned."""
+        return options_of(self.planned.schedule)
+
+    def memory_model(self, program: Program, graph: Graph, features: int) -> Behaviour | No:
+        """Return the memory transactions of a superstep over everything, counted on a sample of the graph by the
+        mappings.
+        """
+        plan = self.plan(program, graph.facts, features)
+        if isinstance(plan, No):
+            return plan
+        try:
+            return behaviour_of(plan, graph, self.mappings(), self.tables_of(plan, graph))
+        except UndeclaredMapping as error:
+            return No(str(error))
+
+    # on a device ------------------------------------------------------------------------------------------------------
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
-        """Lower, compile, upload. Raises DeviceUnavailable, CompilationFailed, MemoryError."""
+        """Plan, compile, upload. Raises DeviceUnavailable, CompilationFailed, MemoryError, EngineFailure."""
         with phases("lower"):
-            self.lower(program, graph, features)
+            self.generate(program, graph, features, device)
         with phases("transform"):
-            self.tables = self.transform()
+            self.tables = self.tables_of(self.planned, graph)
         with phases("compile"):
-            chosen = open_device(device.index)
+            chosen, plan = open_device(device.index), self.planned
             architecture = f"sm_{chosen.compute_capability}"
-            self.compiled = compiled_module(self.source, headers(self.templates), architecture, self.program)
+            self.compiled = compiled_module(plan.source, headers(plan.templates), architecture, plan.program)
             self._load(chosen)
         with phases("upload"):
-            require_memory(self.bytes_needed())
+            require_memory(plan.device_bytes)
             self._allocate()
 
     def _load(self, device: Any) -> None:
@@ -56,27 +138,23 @@ class CudaEngine(ModelledEngine):
         module = cupy.cuda.function.Module()
         module.load(self.compiled.code)
         self.multiprocessors = int(device.attributes["MultiProcessorCount"])
-        self.functions = {
-            name: module.get_function(name) for name in ("end_of_superstep", *(k.name for k in self.kernels))
-        }
-        for kernel in self.kernels:
-            needed = self.shared_of(kernel)
+        kernels = self.planned.kernels
+        self.functions = {name: module.get_function(name) for name in ("end_of_superstep", *(k.name for k in kernels))}
+        for kernel in kernels:
+            needed = self.planned.shared_of(kernel)
             if needed:  # together with what the kernel declares this may exceed the default 48 KiB
                 allow_shared_memory(self.functions[kernel.name], needed)
 
     def _allocate(self) -> None:
         import cupy
 
-        self.memory = DeviceMemory(self.program, self.graph, self.layout, self.arc, self.tracking.propagated_share)
-        self.memory.need(self.array_names())
-        for name, (values, dtype) in self.own_arrays().items():
-            self.memory.empty(name, values, dtype)
-        for name, table in self.tables.arrays.items():
-            self.memory.arrays[name] = cupy.asarray(table)
+        self.memory = DeviceMemory(self.planned, self.graph)
+        self.memory.allocate(self.buffers(), self.tables.arrays)
         self.state = RunState()
-        arrays = self.memory.arrays
-        self.ranges = self.work_ranges(self.tables)
-        self.launcher = Launcher(self, self.ranges, self.functions, arrays, self.state.array, self.multiprocessors)
+        self.ranges = self.planned.work_ranges(self.graph, self.tables)
+        self.launcher = Launcher(
+            self.planned, self.ranges, self.functions, self.memory.arrays, self.state.array, self.multiprocessors
+        )
         self.past = cupy.zeros((USUAL_SUPERSTEPS, 3), np.int64)
         self.stream = cupy.cuda.Stream(non_blocking=True)
 
@@ -85,35 +163,28 @@ class CudaEngine(ModelledEngine):
         import cupy
 
         self.memory.reset(inputs, state or {})
-        for name, array in self.memory.arrays.items():
-            match name.partition("_")[0]:
-                case "dirty" | "active" | "changed":
-                    array[:] = True
-                case "fresh" | "flips" | "rows" | "moved" | "far" | "movement":
-                    array[:] = 0
-        for name, blank in self.blanks.items():
-            self.memory.arrays[name].fill(blank)
-        for group in self.tracking.propagating() if self.change_driven else ():
-            if self.tracking.moved_before(group):  # the first superstep compares with the previous values
+        plan, edges = self.planned, self.graph.num_edges
+        thresholds, sides, tracking = plan.thresholds, len(plan.sides), plan.tracking
+        for group in tracking.propagating() if tracking.change_driven else ():
+            if tracking.moved_before(group):  # the first superstep compares with the previous values
                 self._all_propagated(group)
         start = dict.fromkeys(RUN_FIELDS, 0)
-        edges = self.graph.num_edges
-        start |= {"active": self.graph.num_vertices, "sides": len(self.sides)}
-        start |= {"settles": int(self.program.control.settles), "rebuilding": 1}
-        start["rebuild"] = self.accumulators.rebuild_every(state or {})
-        start["dense_arcs"] = int(self.dense_share * edges)
-        start["dense_rows"] = int(max(self.dense_share, self.rows_share) * edges)
-        start["rebuild_arcs"] = int(self.rebuild_share * edges / len(self.sides)) if self.accumulators.rebuild else 0
-        self.pauses = Pauses(self.state, self.patience, begin=True) if self.tracking.pauses else None
+        start |= {"active": self.graph.num_vertices, "sides": sides}
+        start |= {"settles": int(plan.program.control.settles), "rebuilding": 1}
+        start["rebuild"] = plan.accumulators.rebuild_every(state or {})
+        start["dense_arcs"] = int(thresholds.dense * edges)
+        start["dense_rows"] = int(max(thresholds.dense, thresholds.rows) * edges)
+        start["rebuild_arcs"] = int(thresholds.rebuild * edges / sides) if plan.accumulators.rebuild else 0
+        self.pauses = Pauses(self.state, thresholds.patience, begin=True) if tracking.pauses else None
         if self.pauses:
             start |= self._pauses()
-            if self.begins_untracked and not state:
+            if thresholds.begins_untracked and not state:
                 start |= self._first_stretch()
-        if not self.change_driven:
+        if not plan.change_driven:
             start |= {"always": self._edges(0), "always_odd": self._edges(-1)}
         # at first all sources are active, of each side if sides alternate
         frontier = np.zeros((MOST_GROUPS, 2), np.int64)
-        frontier[:, : len(self.sides)] = edges + 1
+        frontier[:, :sides] = edges + 1
         self.state.set(frontier, **start)
         self.done, self.settled = 0, False
         cupy.cuda.Device().synchronize()
@@ -124,15 +195,16 @@ class CudaEngine(ModelledEngine):
         They are limits on the edges of sources that moved, over all reductions and sides, and the number of edges that
         an untracked superstep visits.
         """
-        groups = self.tracking.propagating()
+        tracking, thresholds = self.planned.tracking, self.planned.thresholds
+        groups = tracking.propagating()
         reducing = [number for number, group in enumerate(groups) if group.edge_stages]
-        at_once = [number for number in reducing if self.tracking.hears_at_once(groups[number])]
+        at_once = [number for number in reducing if tracking.hears_at_once(groups[number])]
         return {
-            "untracked_arcs": max(1, int(self.untracked_share * self.graph.num_edges * len(reducing))),
+            "untracked_arcs": max(1, int(thresholds.untracked * self.graph.num_edges * len(reducing))),
             "reductions": sum(1 << number for number in reducing),
             "at_once": sum(1 << number for number in at_once),
             "may_pause": 1,
-            "patience": self.patience,
+            "patience": thresholds.patience,
             "full": self._edges(0),
             "full_odd": self._edges(-1),
         }
@@ -143,14 +215,14 @@ class CudaEngine(ModelledEngine):
         What moves is compared with the number of all edges, because each of them may move.
         """
         edges = self.graph.num_edges
-        reducing = sum(bool(group.edge_stages) for group in self.tracking.propagating())
+        reducing = sum(bool(group.edge_stages) for group in self.planned.tracking.propagating())
         return {"untracked": ENDLESS, "stretch": ENDLESS, "entered": reducing * edges, "usual": edges}
 
     def _all_propagated(self, group: FoldGroup) -> None:
         """Set the sent values of a group's sources to their current values."""
-        arrays = self.memory.arrays
-        for source in self.tracking.sent(group):
-            sent = arrays[f"sent_{self.tracking.name(group)}_{source}"]
+        arrays, tracking = self.memory.arrays, self.planned.tracking
+        for source in tracking.sent(group):
+            sent = arrays[f"sent_{tracking.name(group)}_{source}"]
             sent[:] = arrays[f"vertex_{source}"][: len(sent)]
 
     def begin_with(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
@@ -159,21 +231,21 @@ class CudaEngine(ModelledEngine):
         Only ``stale`` vertices are dirty and only ``senders`` active; everything has been propagated, nothing reduced
         yet.
         """
-        arrays = self.memory.arrays
-        for name in arrays:
-            if name.startswith("dirty_"):
-                arrays[name][: len(stale)].set(stale)
-            elif name.startswith("active_"):
-                arrays[name][: len(senders)].set(senders)
+        arrays, plan = self.memory.arrays, self.planned
+        for buffer in plan.buffers:
+            if buffer.holds is Holds.DIRTY:
+                arrays[buffer.name][: len(stale)].set(stale)
+            elif buffer.holds is Holds.ACTIVE:
+                arrays[buffer.name][: len(senders)].set(senders)
         frontier = np.zeros((MOST_GROUPS, 2), np.int64)
-        for number, group in enumerate(self.tracking.propagating()):
+        for number, group in enumerate(plan.tracking.propagating()):
             self._all_propagated(group)
             for stage in group.edge_stages:
                 if f"vertex_{stage.into}" in arrays:
                     arrays[f"vertex_{stage.into}"].fill(IDENTITY[stage.reducer])
-            frontier[number, : len(self.sides)] = int(np.diff(self.graph.csr.offsets)[senders].sum())
+            frontier[number, : len(plan.sides)] = int(np.diff(self.graph.csr.offsets)[senders].sum())
         if self.pauses:  # few vertices are active
-            self.pauses = Pauses(self.state, self.patience, begin=False)
+            self.pauses = Pauses(self.state, plan.thresholds.patience, begin=False)
         active = int(np.count_nonzero(stale | senders))
         self.state.set(frontier, active=active, rebuilding=0, may_pause=0)
 
@@ -230,22 +302,25 @@ class CudaEngine(ModelledEngine):
 
     def superstep_of(self, active: int, edges: int, dense: int) -> Superstep:
         """Return the statistics of a superstep from its record."""
-        return Superstep(active, edges, "dense" if dense else self.direction)
+        return Superstep(active, edges, "dense" if dense else self.planned.direction)
 
     def _edges(self, side: int) -> int:
         """Return the number of edges that a superstep of a side visits if no changes are tracked."""
-        first, last = self.sides[side]
+        groups = self.planned.tracking.groups
+        first, last = self.planned.sides[side]
         offsets = self.graph.csc.offsets
         inwards = int(offsets[last] - offsets[first])
-        reductions = sum(len(group.edge_stages) for group in self.tracking.groups)
-        updates = sum(len(group.stages) for group in self.tracking.groups if group.kind == "update")
+        reductions = sum(len(group.edge_stages) for group in groups)
+        updates = sum(len(group.stages) for group in groups if group.kind == "update")
         return inwards * reductions + updates * self.graph.num_edges
 
     def values(self, name: str) -> NDArray[np.generic]:
         """Return a property without padding."""
-        swaps = turned(self.launches) if self.done % 2 else set()
-        swaps |= {array for array, flips in self.flipped.items() if int(self.memory.arrays[flips][0]) % 2}
-        return self.memory.values(name, {array: f"next_{array}" for array in swaps})
+        plan = self.planned
+        swapped = turned(plan.launches) if self.done % 2 else set()
+        counted = [buffer for buffer in plan.buffers if buffer.flips]
+        swapped |= {buffer.name for buffer in counted if int(self.memory.arrays[buffer.flips][0]) % 2}
+        return self.memory.values(name, {array: plan.twins[array] for array in swapped})
 
     def close(self) -> None:
         """Release the device's memory."""

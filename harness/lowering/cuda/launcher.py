@@ -11,11 +11,12 @@ import numpy as np
 
 from harness.device.cuda import blocks_of_multiprocessor
 from harness.language.criterion import TEST_EVERY
+from harness.lowering.cuda.buffers import exchanged
 from harness.lowering.cuda.launches import Launch, turned
 from harness.lowering.cuda.ranges import Over
 
 if TYPE_CHECKING:
-    from harness.lowering.cuda.plan import PlannedEngine
+    from harness.lowering.cuda.plan import CudaPlan
     from harness.lowering.cuda.ranges import WorkRanges
 
 
@@ -41,17 +42,16 @@ class Launcher:
     updates. For each such combination they are recorded once as a CUDA graph, which costs one launch instead of many: a
     superstep with few active vertices takes little longer than its launches.
 
-    ``ranges``: the bounds of the launches' work. ``functions``: the loaded kernels by name.
-    ``arrays``: those on the device. ``run``: the state of the run there.
+    ``ranges``: the bounds of the launches' work. ``functions``: the loaded kernels by name. ``arrays``: those on the
+    device. ``run``: the state of the run there.
     """
 
     def __init__(
-        self, plan: PlannedEngine, ranges: WorkRanges, functions: Mapping[str, Any], arrays: Mapping[str, Any],
-        run: Any, multiprocessors: int,
+        self, plan: CudaPlan, ranges: WorkRanges, functions: Mapping[str, Any], arrays: Mapping[str, Any], run: Any,
+        multiprocessors: int,
     ) -> None:  # fmt: skip
         self.plan, self.ranges, self.functions, self.arrays = plan, ranges, functions, arrays
         self.run, self.multiprocessors = run, multiprocessors
-        self.twins = plan.twins
         self.made: dict[tuple[int, bool], Any] = {}
         self.past: Any = None
 
@@ -96,7 +96,8 @@ class Launcher:
     def _started(self, launch: Launch, swapped: Collection[str], side: int) -> Started:
         plan = self.plan
         first, last = self.ranges.bounds(launch.over, side)
-        kind = np.int64 if plan.many_arcs and isinstance(launch.over, Over) and launch.over.of_edges else np.uint32
+        of_edges = isinstance(launch.over, Over) and launch.over.of_edges
+        kind = plan.edge_position if of_edges else np.uint32
         bounds = {"first": kind(first), "last": kind(last), "run": self.run}
         arguments = tuple(
             bounds[name] if name in bounds else self._array(name, swapped) for name in launch.kernel.arguments
@@ -108,11 +109,7 @@ class Launcher:
         return Started(function, grid, plan.threads, arguments, shared)
 
     def _array(self, name: str, swapped: Collection[str]) -> Any:
-        name = self.twins.get(name, name)
-        plain = name.removeprefix("next_")
-        if plain in swapped:
-            name = plain if name.startswith("next_") else f"next_{name}"
-        return self.arrays[name]
+        return self.arrays[exchanged(self.plan.parities.get(name, name), swapped, self.plan.twins)]
 
 
 def _recorded(launches: Sequence[Started]) -> Any:

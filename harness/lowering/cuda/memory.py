@@ -1,148 +1,139 @@
-"""The arrays of one run on a device, by the names that kernels use (as in ``harness.lowering.cpu.memory``)."""
+"""The arrays of one run on a device: the buffers of a plan, allocated and set to the start of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.language import Inputs, Program
+from harness.language import Inputs
 from harness.language.program import Property
 from harness.language.start import Start
-from harness.lowering.cuda.layout import DeviceLayout
+from harness.lowering.cuda.buffers import ORDERS, Buffer, Holds, Order
 from harness.lowering.cuda.names import parameter_names, propagated_tolerance
 from harness.lowering.edge_order import places
 
 if TYPE_CHECKING:
     from harness.graph import Graph
+    from harness.lowering.cuda.plan import CudaPlan
 
 Array = NDArray[Any]
 SLACK = 512  # bytes after the last row, which a lane without a feature may read
 
 
-def arrays_of(program: Program, needed: Container[str]) -> Iterator[tuple[str, Property]]:
-    """Yield the property arrays that exist, by name: those that kernels take, and all state of vertices and of the
-    graph.
-
-    A temporary that stays within kernels has none.
-    """
-    for prop in program.properties.values():
-        orders = ("csr", "csc") if prop.place == "edge" else (prop.place,)
-        for order in orders:
-            name = f"{order}_{prop.name}"
-            if name in needed or (prop.role == "state" and prop.place != "edge"):
-                yield name, prop
-
-
-def values_of(prop: Property, graph: Graph, layout: DeviceLayout) -> int:
-    """Return the number of values in the array of a property, including padding."""
-    counts = {"vertex": graph.num_vertices, "edge": graph.num_edges, "graph": 1}
-    return counts[prop.place] * layout.stride(prop.shape)
-
-
 class DeviceMemory:
-    """Allocate the arrays that kernels name, and set them to the start of a run.
+    """Allocate the buffers of a plan, and set them to the start of a run; ``arrays``: those allocated, by name."""
 
-    ``doubled``: arrays with a second buffer, ``next_<name>``. ``propagated_share``: of the tolerance; a larger change
-    is propagated.
-    """
-
-    def __init__(
-        self, program: Program, graph: Graph, layout: DeviceLayout, arc: type[np.generic], propagated_share: float
-    ) -> None:
+    def __init__(self, plan: CudaPlan, graph: Graph) -> None:
         import cupy
 
-        self.cupy = cupy
-        self.program, self.graph, self.layout, self.arc = program, graph, layout, arc
-        self.propagated_share = propagated_share
+        self.cupy, self.plan, self.graph = cupy, plan, graph
+        self.program, self.layout = plan.program, plan.layout
         self.arrays: dict[str, Any] = {}
-        self.needed: set[str] = set()
         self._inputs: Inputs | None = None  # the inputs that are on the device
 
-    def need(self, names: Iterable[str]) -> None:
-        """Declare arrays that kernels take, and upload those of the graph."""
-        self.needed |= set(names)
-        graph = self.graph
-        known: dict[str, Any] = {
-            "in_offsets": lambda: graph.csc.offsets.astype(self.arc),
+    def allocate(self, buffers: Iterable[Buffer], tables: Mapping[str, Array]) -> None:
+        """Upload the graph and ``tables``, and allocate the other buffers, except for those of properties and
+        parameters, which :meth:`reset` allocates."""
+        structure = self._structure()
+        for buffer in buffers:
+            match buffer.holds:
+                case Holds.STRUCTURE:
+                    self.arrays[buffer.name] = self.cupy.asarray(structure[buffer.name]())
+                case Holds.TABLE:
+                    self.arrays[buffer.name] = self.cupy.asarray(tables[buffer.name])
+                case Holds.PROPERTY | Holds.PARAMETERS:
+                    pass
+                case _:
+                    self.empty(buffer.name, buffer.length, buffer.kind)
+
+    def _structure(self) -> dict[str, Callable[[], Array]]:
+        graph, arc = self.graph, self.plan.edge_position
+        return {
+            "in_offsets": lambda: graph.csc.offsets.astype(arc),
             "in_neighbours": lambda: graph.csc.neighbours.astype(np.uint32, copy=False),
             "in_rows": lambda: graph.csc.row_of_arc.astype(np.uint32, copy=False),
-            "out_offsets": lambda: graph.csr.offsets.astype(self.arc),
+            "out_offsets": lambda: graph.csr.offsets.astype(arc),
             "out_neighbours": lambda: graph.csr.neighbours.astype(np.uint32, copy=False),
             "out_rows": lambda: graph.csr.row_of_arc.astype(np.uint32, copy=False),
             "reverse": lambda: graph.in_edge_ids.astype(np.uint32, copy=False),
             "places": lambda: places(graph).astype(np.uint32, copy=False),
         }
-        for name in sorted(self.needed & set(known)):
-            self.arrays[name] = self.cupy.asarray(known[name]())
 
     def empty(self, name: str, values: int, dtype: type[np.generic] = np.float32) -> Any:
-        """Return an array that belongs to the engine, filled with NaN."""
+        """Return a new array under a name, filled with NaN, or 0 if it is not of float32."""
         array = self.cupy.full(values + SLACK // np.dtype(dtype).itemsize, np.nan if dtype is np.float32 else 0, dtype)
         self.arrays[name] = array
         return array
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]]) -> None:
-        """Set parameters, inputs and state. Raises InvalidInput for a missing or misshapen input.
+        """Set parameters, inputs and state, and the buffers that begin with a number.
 
-        No kernel writes an input, so the inputs of the previous reset stay on the device.
+        Raises InvalidInput for a missing or misshapen input. No kernel writes an input, so the inputs of the previous
+        reset stay on the device.
         """
-        values = dict(self.program.parameters) | dict(inputs.parameters)
-        if self.program.control.tolerance is not None:
-            tolerance = values[self.program.control.tolerance]
-            values[propagated_tolerance(self.program)] = self.propagated_share * tolerance
-        numbers = [values[name] for name in parameter_names(self.program)] or [0.0]
-        self._upload("parameters", np.array(numbers, np.float32))
+        self._set_parameters(inputs)
         start = Start(self.program, self.graph, self.layout.features, inputs, state)
         kept, self._inputs = self._inputs is inputs, None
         changing = []
-        for name, prop in arrays_of(self.program, self.needed):
+        for buffer in self.plan.buffers:
+            if buffer.holds is not Holds.PROPERTY:
+                continue
+            prop = self.program.properties[buffer.of]
             if prop.role in ("state", "temporary"):
-                changing.append((name, prop))
+                changing.append((buffer, prop))
             elif not kept:
-                self._give(name, prop, start)
-        for name, prop in changing:
+                self._give(buffer, prop, start)
+        for buffer, prop in changing:
             if prop.name in state:
-                self._give(name, prop, start)
+                self._give(buffer, prop, start)
             elif not isinstance(prop.start, str):
-                self._fill(name, prop)
-            elif not self._copy(name, prop):
-                self._give(name, prop, start)
+                self._fill(buffer, prop)
+            elif not self._copy(buffer, prop):
+                self._give(buffer, prop, start)
         self._inputs = inputs
+        for buffer in self.plan.buffers:
+            if buffer.start is not None:
+                self.arrays[buffer.name].fill(buffer.start)
 
-    def _give(self, name: str, prop: Property, start: Start) -> None:
+    def _set_parameters(self, inputs: Inputs) -> None:
+        values = dict(self.program.parameters) | dict(inputs.parameters)
+        if self.program.control.tolerance is not None:
+            tolerance = values[self.program.control.tolerance]
+            values[propagated_tolerance(self.program)] = self.plan.tracking.propagated_share * tolerance
+        numbers = [values[name] for name in parameter_names(self.program)] or [0.0]
+        self._upload("parameters", np.array(numbers, np.float32))
+
+    def _give(self, buffer: Buffer, prop: Property, start: Start) -> None:
         """Set a property to its value on the host."""
         given = start.of(prop)
-        self._set(name, self.graph.in_csc_order(given) if name.startswith("csc_") else given, prop)
+        values = self.graph.in_csc_order(given) if buffer.order is Order.CSC else given
+        values = values.astype(buffer.kind, copy=False)
+        padded = values.size != len(values) * buffer.stride
+        flat = self.layout.pack(values, prop.shape) if padded else np.ascontiguousarray(values).ravel()
+        self._upload(buffer.name, flat)
 
-    def _copy(self, name: str, prop: Property) -> bool:
+    def _copy(self, buffer: Buffer, prop: Property) -> bool:
         """Set a property to the input from which it starts, if that is on the device."""
         given = self.program.properties[str(prop.start)]
-        source = self.arrays.get(f"{name.partition('_')[0]}_{given.name}") if given.role == "input" else None
+        assert buffer.order is not None
+        source = self.arrays.get(buffer.order.array(given.name)) if given.role == "input" else None
         if source is None:
             return False
-        array = self.arrays.get(name)
-        if array is None:
-            array = self.empty(name, values_of(prop, self.graph, self.layout), source.dtype.type)
-        size = values_of(prop, self.graph, self.layout)
-        array[:size] = source[:size]
+        array = self._array(buffer)
+        array[: buffer.length] = source[: buffer.length]
         return True
 
-    def _fill(self, name: str, prop: Property) -> None:
+    def _fill(self, buffer: Buffer, prop: Property) -> None:
         """Set all of a property to its constant, or a temporary to NaN, on the device."""
-        kind = np.bool_ if prop.dtype == "bool" else np.float32
-        array = self.arrays.get(name)
-        if array is None:
-            array = self.empty(name, values_of(prop, self.graph, self.layout), kind)
-        array.fill((False if kind is np.bool_ else np.nan) if prop.start is None else prop.start)
+        blank = False if buffer.dtype == "bool" else np.nan
+        self._array(buffer).fill(blank if prop.start is None else prop.start)
 
-    def _set(self, name: str, values: Array, prop: Property) -> None:
-        kind = np.bool_ if prop.dtype == "bool" else np.float32
-        values = values.astype(kind, copy=False)
-        padded = values.size != len(values) * self.layout.stride(prop.shape)
-        self._upload(name, self.layout.pack(values, prop.shape) if padded else np.ascontiguousarray(values).ravel())
+    def _array(self, buffer: Buffer) -> Any:
+        array = self.arrays.get(buffer.name)
+        return self.empty(buffer.name, buffer.length, buffer.kind) if array is None else array
 
     def _upload(self, name: str, values: Array) -> None:
         array = self.arrays.get(name)
@@ -152,14 +143,13 @@ class DeviceMemory:
 
     def values(self, name: str, array_of: Mapping[str, str]) -> Array:
         """Return a property as ``[V, ...]``, or ``[E, ...]`` in CSR order; ``array_of``: its array if it is doubled."""
-        prop, graph = self.program.properties[name], self.graph
-        order = "csr" if f"csr_{name}" in self.arrays else "csc"
-        key = f"{order}_{name}" if prop.place == "edge" else f"{prop.place}_{name}"
-        count = {"vertex": graph.num_vertices, "edge": graph.num_edges, "graph": 1}[prop.place]
-        flat = self.arrays[array_of.get(key, key)][: count * self.layout.stride(prop.shape)].get()
+        prop = self.program.properties[name]
+        order = next(one for one in ORDERS[prop.place] if one.array(name) in self.arrays)
+        key = order.array(name)
+        flat = self.arrays[array_of.get(key, key)][: self.plan.named[key].length].get()
         ordered = self.layout.unpack(flat, prop.shape)
-        if prop.place != "edge" or order == "csr":
+        if order is not Order.CSC:
             return ordered
         result = np.empty_like(ordered)
-        result[graph.csc.edge_ids] = ordered
+        result[self.graph.csc.edge_ids] = ordered
         return result

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.contract import Device, No
-from harness.language import Program
+from harness.lowering.cuda.buffers import Holds
 from harness.lowering.cuda.kernels import CudaKernel
-from harness.lowering.cuda.launches import Launch
 from harness.lowering.cuda.modules import headers
-from harness.lowering.cuda.plan import PlannedEngine
+from harness.lowering.cuda.plan import CudaPlan
 from harness.lowering.cuda.ranges import Tables
-from harness.lowering.cuda.walks import Mapped, MappingError, UndeclaredMapping, Work, mapping_of
+from harness.lowering.cuda.walks import Mapped, MappingError, Work, mapping_of
 from harness.transactions import Atomics, Behaviour, KernelBehaviour, Lanes, Load, Step, atomics, loads
 
 if TYPE_CHECKING:
@@ -42,52 +40,29 @@ _CONDITIONS: tuple[tuple[str, bool, set[str]], ...] = (
 _COUNT = 8  # bytes of such a field
 
 
-class ModelledEngine(PlannedEngine):
-    """A plan with a description of how its traversals distribute their work over lanes."""
+def behaviour_of(plan: CudaPlan, graph: Graph, declared: Sequence[Mapped], tables: Tables) -> Behaviour:
+    """Return the loads and atomic operations of a superstep over everything.
 
-    def mappings(self) -> Sequence[Mapped]:
-        """Return a mapping for every traversal (:mod:`harness.lowering.cuda.walks`)."""
-        return ()
-
-    def modelled_launches(self) -> Sequence[Launch]:
-        """Return the launches of a superstep; work that one kernel combines is listed separately."""
-        return self.launches
-
-    def memory_model(self, program: Program, graph: Graph, features: int) -> Behaviour | No:
-        """Return the memory transactions of a superstep over everything, counted on a sample of the graph by the
-        mappings.
-        """
-        answer = self.supports(program, graph, features, Device("cuda"))
-        if isinstance(answer, No):
-            return answer
-        try:
-            return behaviour_of(self, self.mappings(), self.transform())
-        except UndeclaredMapping as error:
-            return No(str(error))
-
-
-def behaviour_of(engine: ModelledEngine, declared: Sequence[Mapped], tables: Tables) -> Behaviour:
-    """Return the loads and atomic operations of a superstep over everything, after :meth:`PlannedEngine.lower`.
-
-    ``tables``: the result of the engine's ``transform``. Counts that depend on values assume that everything moves: a
-    comparison ends at the first feature, and conditional reads are made. Raises MappingError.
+    ``declared``: the engine's mappings. ``tables``: what its kernels take that is computed from the graph. Counts that
+    depend on values assume that everything moves: a comparison ends at the first feature, and conditional reads are
+    made. Raises MappingError.
     """
-    ranges = engine.work_ranges(tables)
-    text = "\n".join(headers(engine.templates).values())
+    ranges = plan.work_ranges(graph, tables)
+    text = "\n".join(headers(plan.templates).values())
     kernels: dict[str, KernelBehaviour] = {}
     looked = whole = 0.0
-    for launch in engine.modelled_launches():
+    for launch in plan.modelled:
         if not ranges.has_work(launch.over, 0):
             continue
         kernel = launch.kernel
         mapped, captured = mapping_of(kernel, declared, text)
         first, last = ranges.bounds(launch.over, 0)
-        blocks = launch.blocks_over(last - first, engine.threads, MULTIPROCESSORS, THREADS_AT_ONCE // engine.threads)
+        blocks = launch.blocks_over(last - first, plan.threads, MULTIPROCESSORS, THREADS_AT_ONCE // plan.threads)
         work = Work(
-            kernel, engine.graph, engine.team, engine.threads, blocks, first, last, captured, tables.arrays,
-            np.dtype(engine.arc).itemsize, ARCS,
+            kernel, graph, plan.team, plan.threads, blocks, first, last, captured, tables.arrays,
+            np.dtype(plan.edge_position).itemsize, ARCS, _arguments(plan, kernel),
         )  # fmt: skip
-        idle, counted = _entered(work, untracked=engine.tracking.pauses and engine.begins_untracked)
+        idle, counted = _entered(work, untracked=plan.tracking.pauses and plan.thresholds.begins_untracked)
         if not idle:
             counted = sum((_of_step(step, work) for step in mapped.walk(work)), counted)
             counted += _around(work)
@@ -95,6 +70,12 @@ def behaviour_of(engine: ModelledEngine, declared: Sequence[Mapped], tables: Tab
         kernels[kernel.name] = kernels.get(kernel.name, KernelBehaviour()) + counted
         looked, whole = looked + work.looked, whole + work.whole
     return Behaviour("model", kernels, looked / whole if whole else 1.0)
+
+
+def _arguments(plan: CudaPlan, kernel: CudaKernel) -> dict[str, Holds]:
+    """Return what the arrays hold that a kernel takes, by the names of its arguments."""
+    names = {name: plan.parities.get(name, name) for name in kernel.arguments}
+    return {name: plan.named[array].holds for name, array in names.items() if array in plan.named}
 
 
 def _of_step(step: Step, work: Work) -> KernelBehaviour:
@@ -128,7 +109,7 @@ def _entered(work: Work, *, untracked: bool) -> tuple[bool, KernelBehaviour]:
             break
     if not idle:
         fields |= {field for pattern, _, looked in _CONDITIONS if _met(pattern, work.kernel) for field in looked}
-        fields |= {name for name in work.kernel.arguments if name.startswith("flips_")}  # to select the buffer
+        fields |= {name for name, holds in work.holds.items() if holds is Holds.FLIPS}  # to select the buffer
     lanes = work.everyone()
     address = np.zeros(lanes.active.shape, np.int64)
     counted = loads(address, lanes.active, _COUNT, lanes.weights).times(len(fields))

@@ -7,11 +7,12 @@ supersteps, and depend on the other kernels only through the location of propert
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from harness.language.criterion import Criterion
 from harness.language.program import Program
+from harness.lowering.cuda.buffers import Buffer, work
 from harness.lowering.cuda.kernels import TYPES, CudaKernel
 from harness.lowering.cuda.launches import Launch
 from harness.lowering.cuda.layout import DeviceLayout
@@ -43,12 +44,12 @@ TEST = "    if (!movement_is_within<{norm}>({found}, {width}, {tolerance})) with
 class Measuring:
     """The launches before a superstep that begins a measurement, and those after one that ends it.
 
-    ``rooms``: the arrays that they need, with their lengths in floats.
+    ``buffers``: those that only these launches use.
     """
 
-    ahead: Sequence[Launch] = ()
-    behind: Sequence[Launch] = ()
-    rooms: Mapping[str, int] = field(default_factory=dict)
+    ahead: tuple[Launch, ...] = ()
+    behind: tuple[Launch, ...] = ()
+    buffers: tuple[Buffer, ...] = ()
 
     @property
     def launches(self) -> tuple[Launch, ...]:
@@ -64,7 +65,7 @@ def measuring(
     ``flipped``: the arrays with two buffers, by the name of the count of their swaps.
     """
     ahead, behind, tests, founds = [], [], [], []
-    rooms: dict[str, int] = {}
+    buffers: list[Buffer] = []
     norm = "Norm::SUM" if criterion.norm == "sum" else "Norm::RELATIVE" if criterion.relative else "Norm::ABSOLUTE"
     tolerance = f"parameters[{list(program.parameters).index(criterion.tolerance)}]"
     blocks = max(1, min(BLOCKS, -(-num_vertices // ROWS)))
@@ -72,8 +73,7 @@ def measuring(
         shape = program.properties[name].shape
         stride, width = layout.stride(shape), layout.dims(shape)[0] if shape else 1
         now, before, found = (in_ascii(f"{kind}_{name}") for kind in ("vertex", "before", "movement"))
-        rooms[before] = num_vertices * stride
-        rooms[found] = BLOCKS * 2 * width
+        buffers += [work(before, num_vertices * stride), work(found, BLOCKS * 2 * width, start=0)]
         words = {
             "norm": norm, "tolerance": tolerance, "now": now, "before": before, "found": found,
             "stride": str(stride), "width": str(width),
@@ -89,7 +89,7 @@ def measuring(
     body = DECIDE.format(tests="\n".join(tests))
     kinds = {"run": "run", "parameters": "input", **dict.fromkeys(founds, "input")}
     behind.append(Launch(_kernel(flipped, "decide_settled", body, kinds), Over.ALL_VERTICES, 1, blocks=1))
-    return Measuring(tuple(ahead), tuple(behind), rooms)
+    return Measuring(tuple(ahead), tuple(behind), tuple(buffers))
 
 
 def _kernel(flipped: Mapping[str, str], name: str, body: str, types: Mapping[str, str]) -> CudaKernel:

@@ -41,9 +41,13 @@ class Teams:
 
 @dataclass(frozen=True)
 class Pieces:
-    """Pieces of work that an engine lists in its :class:`Tables` under this name; a side may have none."""
+    """Pieces of work that an engine lists in its :class:`Tables` under this name; a side may have none.
+
+    ``degree``: they belong to vertices of at least this degree.
+    """
 
     of: str
+    degree: int = 0
 
 
 Range: TypeAlias = Over | Teams | Pieces
@@ -79,7 +83,7 @@ class WorkRanges:
         match over:
             case Teams(blocks):
                 return 0, blocks * self.teams
-            case Pieces(of):
+            case Pieces(of=of):
                 return self.pieces[of][side]
         vertices, sources = self.sides[side], self.sides[(side + 1) % len(self.sides)]
         match over:

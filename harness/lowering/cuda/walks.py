@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.lowering.cuda.buffers import Holds
 from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.layout import TeamShape
 from harness.lowering.edge_order import places
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from harness.graph import Graph
 
 LANE = np.arange(WARP)
-FLAGS = re.compile(r"\b((?:dirty|active|fresh)_\w+)\[\w+\]")
+INDEXED = re.compile(r"\b(\w+)\[\w+\]")
 
 
 class MappingError(RuntimeError):
@@ -57,6 +58,7 @@ class Work:
     tables: Mapping[str, NDArray[Any]]
     arc: int
     most: int
+    holds: Mapping[str, Holds]
     busy_blocks: float = field(default=float("inf"))
     looked: float = field(default=0.0)
     whole: float = field(default=0.0)
@@ -105,8 +107,9 @@ class Work:
         """Return the loads of the vertex flags that the kernel's test for wanted vertices reads."""
         tests = re.findall(r"\[&\]\(Id \w\) \{ return ([^;]*); \}", self.kernel.source)
         # a superstep over everything ends the test there
-        names = {name for test in tests if not test.startswith("dense") for name in FLAGS.findall(test)}
-        return tuple(Load(name, index, 1) for name in sorted(names))
+        names = {name for test in tests if not test.startswith("dense") for name in INDEXED.findall(test)}
+        flags = sorted(name for name in names if name in self.holds and self.holds[name].flags_vertices)
+        return tuple(Load(name, index, 1) for name in flags)
 
 
 Walk = Callable[[Work], Iterator[Step]]

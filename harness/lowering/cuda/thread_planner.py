@@ -1,4 +1,4 @@
-"""CUDA engines that treat properties as opaque: a thread walks all features of a vertex or an edge.
+"""Plans for CUDA engines that treat properties as opaque: a thread walks all features of a vertex or an edge.
 
 This module has what they share independently of the traversal: vertex steps, updates of edges, reductions over the
 graph, clearing of accumulators. Each engine defines how it reduces over edges.
@@ -7,24 +7,27 @@ graph, clearing of accumulators. Each engine defines how it reduces over edges.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
+from harness.contract import Direction
+from harness.facts import GraphFacts
 from harness.language.analysis import FoldGroup, unfolded
 from harness.language.expressions import Expression, walk
 from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, Reducer, reads
+from harness.lowering.cuda.buffers import work
 from harness.lowering.cuda.code import Value
-from harness.lowering.cuda.engine import CudaEngine
+from harness.lowering.cuda.draft import PlanDraft
 from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder, Scratch
-from harness.lowering.cuda.launches import Launch
+from harness.lowering.cuda.layout import DeviceLayout, TeamShape
 from harness.lowering.cuda.mapping import OPERATION
 from harness.lowering.cuda.ranges import Over
-from harness.lowering.cuda.walks import THREADS, Mapped
+from harness.lowering.cuda.setting import Lowered, Setting
 from harness.lowering.cuda.write_back import cuda_write_back
+from harness.lowering.kept_accumulators import KeptAccumulators
 from harness.lowering.tracking import composed_writes
 
+BLOCK = 256  # threads
 PARTS = 1024  # blocks of a reduction over the graph, about eight for each multiprocessor; one combines their results
 MOST_HELD = 12  # floats of vertices read ahead by a thread: 32 registers per thread fully occupy a multiprocessor
 
@@ -82,24 +85,48 @@ JOINED = """
 """
 
 
-class ThreadEngine(CudaEngine):
-    """Run every stage in a kernel of its own; a subclass defines in :meth:`plan_reduction` how edges are traversed."""
+def thread_setting(
+    lowered: Lowered, facts: GraphFacts, features: int, direction: Direction, *,
+    groups: Sequence[FoldGroup] | None = None, change_driven: bool = False, block: int = 0,
+    accumulators: KeptAccumulators | None = None,
+) -> Setting:  # fmt: skip
+    """Return the setting of kernels whose threads walk features.
 
-    feature_aware = False
-    scratch: Scratch = "global"  # where a vertex's intermediate values are stored between its steps
-    most_ahead = 4  # vertices that a thread reads before it runs the steps of any
+    ``groups``: the stages of each kernel, by default one. ``block``: threads of a block; 0: the default.
+    """
+    groups = unfolded(lowered.program) if groups is None else groups
+    return Setting(
+        lowered, facts, DeviceLayout(features), TeamShape.for_program(lowered.program, features, feature_aware=False),
+        lowered.tracking(groups, change_driven=change_driven), direction, feature_aware=False, block=block or BLOCK,
+        accumulators=accumulators or KeptAccumulators(),
+    )  # fmt: skip
 
-    def groups(self) -> tuple[FoldGroup, ...]:
-        """Return every stage as a group of its own."""
-        return unfolded(self.program)
 
-    def own_arrays(self) -> dict[str, tuple[int, type[np.generic]]]:
-        """Return the arrays, with the counts of the blocks that have finished a reduction over the graph."""
-        tickets = [name for name in self.array_names() if name.startswith("ticket_")]
-        counts: dict[str, tuple[int, type[np.generic]]] = dict.fromkeys(sorted(tickets), (1, np.uint32))
-        return super().own_arrays() | counts
+def thread_builder(
+    setting: Setting, name: str, template: str, signature: Sequence[tuple[str, str]], scratch: Scratch = "global"
+) -> CudaKernelBuilder:
+    """Return a builder for a kernel whose threads walk the features."""
+    return CudaKernelBuilder(
+        name, setting.program, setting.layout, setting.team, template, signature, feature_aware=False, scratch=scratch,
+        holds=True,
+    )  # fmt: skip
 
-    def plan(self) -> None:
+
+class ThreadPlanner(ABC):
+    """Add the launches of every stage in a kernel of its own to a draft.
+
+    A subclass defines in :meth:`plan_reduction` how edges are traversed. ``scratch``: where a vertex's intermediate
+    values are stored between its steps. ``most_ahead``: vertices that a thread reads before it runs the steps of any.
+    """
+
+    scratch: Scratch = "global"
+    most_ahead = 4
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting, self.draft = setting, PlanDraft(setting)
+        self.program, self.layout, self.tracking = setting.program, setting.layout, setting.tracking
+
+    def plan_stages(self) -> None:
         """Add the launches of the stages, in order."""
         for group in self.tracking.groups:
             stage = group.stages[0]
@@ -112,10 +139,6 @@ class ThreadEngine(CudaEngine):
             else:
                 self.plan_vertices(group)
 
-    def mappings(self) -> Sequence[Mapped]:
-        """Return the mappings of the templates here; an engine adds its own."""
-        return THREADS
-
     @abstractmethod
     def plan_reduction(self, stage: EdgeReduce) -> None:
         """Add the launches of a reduction over edges."""
@@ -124,17 +147,7 @@ class ThreadEngine(CudaEngine):
         self, name: str, template: str, signature: Sequence[tuple[str, str]] = (("first", "Id"), ("last", "Id"))
     ) -> CudaKernelBuilder:
         """Return a builder for a kernel whose threads walk the features."""
-        return CudaKernelBuilder(
-            name,
-            self.program,
-            self.layout,
-            self.team,
-            template,
-            signature,
-            feature_aware=self.feature_aware,
-            scratch=self.scratch,
-            holds=True,
-        )
+        return thread_builder(self.setting, name, template, signature, self.scratch)
 
     # vertices ---------------------------------------------------------------------------------------------------------
     def plan_vertices(self, group: FoldGroup) -> None:
@@ -143,7 +156,7 @@ class ThreadEngine(CudaEngine):
 
     def add_vertices(self, builder: CudaKernelBuilder, group: FoldGroup) -> None:
         """Add the launch of a kernel of vertex steps."""
-        self.launches.append(Launch(builder.finish(), Over.VERTICES, 1 / self.ahead(group)))
+        self.draft.add(builder.finish(), Over.VERTICES, 1 / self.ahead(group))
 
     def vertices_builder(self, group: FoldGroup, *, changed: str = "") -> CudaKernelBuilder:
         """Return the unfinished kernel of a group of vertex steps; the steps at vertex ``v`` are in block ``visit``.
@@ -188,7 +201,8 @@ class ThreadEngine(CudaEngine):
     # edges ------------------------------------------------------------------------------------------------------------
     def plan_update(self, stage: EdgeUpdate) -> None:
         """Add the new values of an edge property, one edge per thread, written to the buffer that nothing reads."""
-        order, side, row, other = ("csc", "in", "v", "u") if self.direction == "pull" else ("csr", "out", "u", "v")
+        pulls = self.setting.direction == "pull"
+        order, side, row, other = ("csc", "in", "v", "u") if pulls else ("csr", "out", "u", "v")
         signature = [("first", "Arc"), ("last", "Arc"), (f"{side}_rows", "ids"), (f"{side}_neighbours", "ids")]
         builder = self.builder(stage.name, EDGES.format(row=row, other=other, side=side), signature)
         builder.argument("reverse", "ids")
@@ -202,9 +216,8 @@ class ThreadEngine(CudaEngine):
             moved = builder.moved("old", stage.updates, new, "edge")
             builder.blocks["edge"].line(f"if ({moved}) ++{builder.counter('moved', '&run->moved')};")
         builder.store(f"next_{order}_{stage.updates}", "e", stage.value, new, "edge")
-        stride = self.layout.stride(self.program.properties[stage.updates].shape)
-        self.rooms[f"next_{order}_{stage.updates}"] = self.graph.num_edges * stride
-        self.launches.append(Launch(builder.finish(), Over.ALL_EDGES, 1, (f"{order}_{stage.updates}",)))
+        self.draft.double(f"{order}_{stage.updates}")
+        self.draft.add(builder.finish(), Over.ALL_EDGES, 1, (f"{order}_{stage.updates}",))
 
     # the graph --------------------------------------------------------------------------------------------------------
     def plan_graph(self, stage: GraphReduce) -> None:
@@ -212,8 +225,9 @@ class ThreadEngine(CudaEngine):
 
         Each reduction has a ticket of its own: no barrier separates two of them in one kernel.
         """
-        self.rooms[f"partial_{stage.into}"] = PARTS * self.layout.stride(stage.value.shape)
         loop, ticket = over_vertices(self.ahead_of_values([stage.value])), f"ticket_{stage.into}"
+        partial_values = PARTS * self.layout.stride(stage.value.shape)
+        self.draft.own(work(f"partial_{stage.into}", partial_values), work(ticket, 1, "uint32"))
         template = loop.rstrip("\n") + JOINED.replace("TICKET", ticket)
         signature = [("first", "Id"), ("last", "Id"), (ticket, "list")]
         builder = self.builder(stage.name, template, signature)
@@ -229,7 +243,7 @@ class ThreadEngine(CudaEngine):
             flag = builder.argument(f"changed_{stage.into}", "flag")
             builder.blocks["result"].line(f"{flag}[0] = {changed};")
         builder.store(f"graph_{stage.into}", "0", stage.value, joined, "result")
-        self.launches.append(Launch(builder.finish(), Over.ALL_VERTICES, 1, blocks=PARTS))
+        self.draft.add(builder.finish(), Over.ALL_VERTICES, 1, blocks=PARTS)
 
     def _reduced(
         self, builder: CudaKernelBuilder, blocks: tuple[str, str, str], node: Expression, shaped: Expression,

@@ -1,0 +1,125 @@
+"""Onyx on CUDA: the choices of a resolved schedule for one program and graph: folding, panels, buffers, pauses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from engines.onyx.cuda_edge_changes import doubled_edges
+from engines.onyx.cuda_panels import panel_of
+from engines.onyx.cuda_rolled import rolled
+from engines.onyx.policy import small_degrees, untracked_share
+from harness.api import TeamShape, fold_groups, unfolded
+from harness.api.cuda import DeviceLayout, KeptAccumulators, Setting, Thresholds, flips_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from engines.onyx.policy import Policy
+    from engines.onyx.schedule import OnyxSchedule
+    from harness.api import Direction, EdgeReduce, EdgeUpdate, FoldGroup, GraphFacts
+    from harness.api.cuda import Delta, Lowered, Tracking
+
+REBUILD_SHARE = 0.9  # whole messages then cost no more than changes, for which two values are read
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The choices of a schedule for one program on one graph.
+
+    ``tiles``: edges are balanced, not vertices. ``pipeline``: edges are fetched ahead. ``rolled``: the edge update and
+    the reductions of the next superstep that share a pass. ``panel``: features of a pass over segments; 0: all.
+    ``small_degrees``: all vertices have few edges, in similar numbers. ``policy``: the constants of all choices.
+    """
+
+    tiles: bool
+    pipeline: bool
+    rolled: tuple[EdgeUpdate, tuple[EdgeReduce, ...]] | None
+    panel: int
+    small_degrees: bool
+    policy: Policy
+
+
+def setting_of(
+    lowered: Lowered, schedule: OnyxSchedule, facts: GraphFacts, features: int, forms: Sequence[Delta], policy: Policy
+) -> tuple[Setting, Choices]:
+    """Return what all kernels share, and the choices. ``schedule``: resolved. ``forms``: of a push of changes."""
+    assert schedule.block_size is not None
+    program, direction = lowered.program, schedule.direction
+    assert direction != "adaptive"
+    kept = KeptAccumulators.of(program, facts, forms, schedule.rebuild) if forms else KeptAccumulators()
+    choices, team = _choices(lowered, schedule, facts, features, policy)
+    together = direction == "pull" and not choices.tiles  # teams that share a row cannot continue with vertex steps
+    groups = fold_groups(program, "pull" if together else "push") if schedule.fold else unfolded(program)
+    # it never pauses in a push whose sums are never rebuilt, or are exact: integers move only a few times, and all at
+    # once if at all
+    pauses = schedule.change_driven and (direction == "pull" or bool(kept.rebuild and kept.whole is None))
+    tracking = lowered.tracking(groups, change_driven=schedule.change_driven, pauses=pauses)
+    setting = Setting(
+        lowered, facts, DeviceLayout(features), team, tracking, direction, schedule.feature_aware, schedule.block_size,
+        _flipped(tracking, direction), kept,
+    )  # fmt: skip
+    return setting, choices
+
+
+def _choices(
+    lowered: Lowered, schedule: OnyxSchedule, facts: GraphFacts, features: int, policy: Policy
+) -> tuple[Choices, TeamShape]:
+    """Return the choices, and the team of the longest row, or of a panel."""
+    program, aware = lowered.program, schedule.feature_aware
+    team = TeamShape.for_program(program, features, aware, schedule.vector_width)
+    segments = schedule.direction == "pull" and schedule.balance == "edge"
+    fused = rolled(program) if segments and schedule.fold else None
+    rolls_alone = fused and not schedule.change_driven  # else in untracked supersteps, where there are no panels
+    panel = panel_of(program, features) if segments and aware and not rolls_alone else 0
+    if panel:
+        fused, team = None, TeamShape.of(panel, aware, team.width)
+    tiles, pipeline = schedule.balance == "edge", bool(schedule.pipeline)
+    return Choices(tiles, pipeline, fused, panel, small_degrees(facts, policy), policy), team
+
+
+def _flipped(tracking: Tracking, direction: Direction) -> dict[str, str]:
+    """Return the arrays whose buffers the device swaps, by the name of the count of swaps.
+
+    Every kernel needs to know these buffers; several groups may swap them.
+    """
+    flipped: dict[str, str] = {}
+    for group in tracking.groups if tracking.change_driven else ():
+        vertices = (f"vertex_{name}" for name in doubled_vertices(tracking, group))
+        flipped |= {array: flips_of(array) for array in (*vertices, *doubled_edges(tracking, direction, group))}
+    return flipped
+
+
+def doubled_vertices(tracking: Tracking, group: FoldGroup) -> tuple[str, ...]:
+    """Return the properties that a gather writes and that are still read through edges, which go to a second buffer.
+
+    Alternating sides never read what they write.
+    """
+    if group.kind != "edge+vertex" or tracking.program.control.alternate:
+        return ()
+    written = {name for step in group.vertex_steps for name in step.writes} & tracking.live(group.stages)
+    return tuple(sorted(written & set(tracking.sources(group))))
+
+
+def thresholds_of(setting: Setting, schedule: OnyxSchedule, policy: Policy) -> Thresholds:
+    """Return when a run changes how it works. ``schedule``: resolved."""
+    assert schedule.dense_share is not None
+    tracking = setting.tracking
+    if not tracking.pauses:
+        return Thresholds(dense=schedule.dense_share, rebuild=REBUILD_SHARE)
+    changing = edges_change(tracking)
+    share = untracked_share(
+        setting.facts, policy, pulls=setting.direction == "pull", dense_share=schedule.dense_share,
+        edges_change=changing,
+    )  # fmt: skip
+    reducers = {stage.reducer for group in tracking.groups for stage in group.edge_stages}
+    patience = policy.patience if reducers & {"sum", "prod"} else policy.patience_with_extrema
+    return Thresholds(
+        dense=schedule.dense_share, rebuild=REBUILD_SHARE, untracked=share, patience=patience,
+        begins_untracked=changing,
+    )  # fmt: skip
+
+
+def edges_change(tracking: Tracking) -> bool:
+    """Return whether any stage reads edges that change. From a cold start all of them change for a while."""
+    return any(tracking.edges(group) for group in tracking.propagating())

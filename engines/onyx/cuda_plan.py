@@ -1,0 +1,272 @@
+"""Onyx on CUDA devices: the plan of a program, a pure function of program, schedule and facts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from engines.onyx.cuda_choices import Choices, doubled_vertices, setting_of, thresholds_of
+from engines.onyx.cuda_edge_changes import EdgeChanges, doubled_edges, order_of
+from engines.onyx.cuda_pull import PullKernels
+from engines.onyx.cuda_push import PushKernels
+from engines.onyx.cuda_rolled import last_reader, reduces_alone, update_and_reduce
+from engines.onyx.policy import DEFAULT, Policy, teams_of_vertex
+from engines.onyx.resolve import resolve, sums_matrices
+from harness.api import EdgeReduce, EdgeUpdate, FoldGroup, GraphReduce, No, change_driven
+from harness.api.cuda import Lowered, Over, Pieces, PlanDraft, Teams, refusal, table, work
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from engines.onyx.cuda_kernels import Kernels
+    from engines.onyx.schedule import OnyxSchedule
+    from harness.api import DeviceFacts, Expression, GraphFacts, Program
+    from harness.api.cuda import CudaKernel, CudaPlan, Setting
+
+FOLDER = Path(__file__).parent
+
+
+def plan(
+    program: Program, schedule: OnyxSchedule, facts: GraphFacts, features: int, device: DeviceFacts,
+    policy: Policy = DEFAULT,
+) -> CudaPlan | No:  # fmt: skip
+    """Return the plan of a program on a CUDA device, or why it cannot run."""
+    lowered = Lowered.of(program)
+    reason = _refusal(lowered.program, schedule, facts, features)
+    if reason:
+        return No(reason)
+    resolved = resolve(schedule, lowered.program, features, facts, device, policy)
+    pushes_changes = schedule.change_driven and schedule.direction == "push"
+    forms = change_driven(lowered.program) if pushes_changes else ()
+    if isinstance(forms, str):
+        return No(forms)
+    setting, choices = setting_of(lowered, resolved, facts, features, forms, policy)
+    planner = OnyxPlanner(setting, choices, {form.reduction.name: form.message for form in forms})
+    planner.plan_stages()
+    return planner.draft.finish(resolved, FOLDER, thresholds_of(setting, resolved, policy))
+
+
+def _refusal(program: Program, schedule: OnyxSchedule, facts: GraphFacts, features: int) -> str:
+    """Return why this schedule cannot run a program; empty if it can, as far as this is known without planning."""
+    reason = schedule.refusal()
+    reason = reason or refusal(program, facts, features, change_driven=schedule.change_driven, tracks_edges=True)
+    if not reason and schedule.direction == "pull" and schedule.balance == "edge" and sums_matrices(program):
+        return "balance=edge keeps the sums of rows in registers, which k x k matrices do not fit; set balance=warp"
+    return reason
+
+
+class OnyxPlanner:
+    """Add the launches of a superstep to a draft.
+
+    ``messages``: what a push of changes sends, by the name of the reduction.
+    """
+
+    def __init__(self, setting: Setting, choices: Choices, messages: Mapping[str, Expression]) -> None:
+        self.setting, self.choices, self.messages = setting, choices, messages
+        self.policy, self.facts, self.layout = choices.policy, setting.facts, setting.layout
+        self.team, self.tracking = setting.team, setting.tracking
+        self.draft = PlanDraft(setting)
+
+    def plan_stages(self) -> None:
+        """Add the launches of all groups, in order.
+
+        If tracking may pause, each stage also has the launches of full propagation; in each superstep one of the two
+        halves does nothing.
+        """
+        made = {"push": PushKernels, "pull": PullKernels}[self.setting.direction]
+        kernels = made(self.setting, self.choices)
+        untracked = made(self.setting, self.choices, untracked=True) if self.tracking.pauses else None
+        for group in self.tracking.groups:
+            if group.kind == "graph":
+                self._plan_reductions(kernels, group)
+                continue
+            if untracked:  # first: buffers are swapped after either half
+                planned = len(self.draft.launches)
+                self._plan_group(untracked, group)
+                added = self.draft.launches[planned:]
+                self.draft.launches[planned:] = [replace(launch, untracked=True) for launch in added]
+            self._plan_group(kernels, group)
+
+    def _plan_group(self, kernels: PushKernels | PullKernels, group: FoldGroup) -> None:
+        self.draft.most = "few" if kernels.tracking.change_driven and self.setting.direction == "push" else "some"
+        if group.kind == "vertex":
+            self.draft.add(kernels.vertices(group, self._last_read(kernels, group)), Over.VERTICES)
+        elif group.kind == "update":
+            self._plan_updates(kernels, group)
+        elif isinstance(kernels, PushKernels):
+            self._plan_scatter(kernels, group)
+        elif self.choices.tiles:
+            self._plan_segments(kernels, group)
+        else:
+            self._plan_gather(kernels, group)
+
+    def _last_read(self, kernels: Kernels, group: FoldGroup) -> list[EdgeReduce]:
+        """Return the accumulators that are dead after this group and recomputed by the fused update."""
+        reductions = kernels.rolled[1] if kernels.rolled else ()
+        return [stage for stage in reductions if last_reader(stage, self.tracking.groups) is group]
+
+    def _plan_scatter(self, kernels: PushKernels, group: FoldGroup) -> None:
+        over, lanes = (Over.OUT_EDGES, self.team.lanes) if kernels.tiles else (Over.SOURCES, 1)
+        tracked = kernels.tracking.change_driven
+        either = self.tracking.pauses and not self.tracking.edges(group)  # nothing stores what edges have sent
+        if either and kernels.untracked:
+            return
+        rebuilding = " || !run->rebuilding" if tracked else ""
+        most: Literal["some"] | None = "some" if either else None  # they usually process all edges
+        for stage in group.edge_stages:
+            cleared = kernels.clear(stage, unless=f"run->over(){rebuilding}", either=either)
+            self.draft.add(cleared, Over.VERTICES, most=most)
+        self.draft.add(kernels.scatter(group, either=either), over, lanes, most=most)
+        if tracked:
+            summed = [stage for stage in group.edge_stages if kernels.sums_changes(stage)]
+            for stage in summed:
+                stride = self.layout.stride(stage.message.shape)
+                self.draft.own(work(f"change_{stage.into}", self.facts.num_vertices * stride))
+                self.draft.add(kernels.clear(stage, array="change", unless=f"run->over(){rebuilding}"), Over.VERTICES)
+            self.draft.add(kernels.changes(group, self.messages, tiles=False), Over.SOURCES, 1)
+            if kernels.tiles:
+                self.draft.add(kernels.changes(group, self.messages, tiles=True), over, lanes)
+            for stage in summed:
+                self.draft.add(kernels.collect(stage), Over.VERTICES)
+            kernels.sent_edges.plan(self.draft, group, over, lanes)
+            if self.tracking.sources(group):
+                self.draft.add(kernels.sent(group), Over.SOURCES, 1)
+
+    def _plan_segments(self, kernels: PullKernels, group: FoldGroup) -> None:
+        run, dense, tracked = self._run_of_team(), "", kernels.tracking.change_driven
+        unless = reduces_alone(kernels)
+        if tracked:
+            unless += f" || run->sparse({kernels.number(group)})"
+            dense = f"dirty_{self.tracking.name(group)}"
+            self._plan_marks(kernels, group)
+        within = run if kernels.abreast(group.edge_stages) == 1 else 0
+        for stage in group.edge_stages:
+            self.draft.add(kernels.clear(stage, run=within, unless=unless, dense=dense), Over.VERTICES)
+        # a block takes a tile of `run` edges for each of its teams
+        self.draft.add(kernels.segments(group, run, unless=unless), Over.IN_EDGES, 32 / self.team.teams / run)
+        if tracked:
+            self._plan_owners(kernels, group, (), dirty_only=True)
+
+    def _plan_gather(self, kernels: PullKernels, group: FoldGroup) -> None:
+        doubled = doubled_vertices(self.tracking, group)
+        for name in doubled:
+            self.draft.double(f"vertex_{name}")
+        if not self.tracking.change_driven:
+            self._plan_owners(kernels, group, doubled, tuple(f"vertex_{name}" for name in doubled))
+            return
+        if kernels.untracked:
+            self._plan_owners(kernels, group, doubled)
+            return
+        self._plan_marks(kernels, group)
+        self._plan_owners(kernels, group, doubled)
+        if doubled:
+            self.draft.add(kernels.commit(group, doubled), Over.VERTICES, 1)
+
+    def _plan_owners(
+        self, kernels: PullKernels, group: FoldGroup, doubled: tuple[str, ...], swaps: tuple[str, ...] = (), *,
+        dirty_only: bool = False,
+    ) -> None:  # fmt: skip
+        """Plan the hubs first, by blocks, then all other vertices by owners of a few teams."""
+        share = self._share(group)
+        hub = self.hub if self.facts.max_in_degree >= self.hub and self._joins(group) else 0
+        if hub:
+            kernel = kernels.gather_hubs(group, doubled, dirty_only=dirty_only)
+            self.draft.add(kernel, Pieces("hubs", hub), self.setting.block, most="some")
+            self.draft.own(table("hubs", self.facts.in_degrees.between(hub)))
+        self._add_gather(kernels, kernels.gather(group, share, doubled, hub=hub, dirty_only=dirty_only), share, swaps)
+
+    @property
+    def hub(self) -> int:
+        """The number of in-edges from which a block owns a vertex."""
+        return self.policy.hub_edges[sums_matrices(self.setting.program)] * self._teams_of_vertex
+
+    def _add_gather(self, kernels: PullKernels, kernel: CudaKernel, share: int, swaps: tuple[str, ...]) -> None:
+        if kernels.rounds:
+            self.draft.add(kernel, Over.VERTICES, 32 / kernels.rounds, swaps, most="all")
+            return
+        gathered = 4 * self.layout.features * self.facts.num_edges / max(1, self.facts.num_vertices)
+        short = kernels.tracking.change_driven or gathered < self.policy.long_gather
+        most: Literal["some", "resident"] = "resident" if self.choices.small_degrees and short else "some"
+        self.draft.add(kernel, Over.VERTICES, share * self.team.lanes, swaps, most=most)
+
+    def _plan_marks(self, kernels: PullKernels, group: FoldGroup) -> None:
+        if self.tracking.sources(group):
+            self.draft.add(kernels.mark(group), Over.SOURCES, 1)
+
+    def _share(self, group: FoldGroup) -> int:
+        """Return the number of teams that own a vertex together.
+
+        It is a power of two near an eighth of the average degree or above, or one if parts cannot be combined.
+        """
+        return self._teams_of_vertex if self._joins(group) else 1
+
+    def _joins(self, group: FoldGroup) -> bool:
+        """Return whether several teams can have parts of a sum.
+
+        They cannot for matrices in shared memory or in the memory of threads, nor for rows so long that they are stored
+        there too.
+        """
+        for stage in group.edge_stages:
+            dims = self.layout.dims(stage.message.shape)
+            if dims and self.team.slots(dims[-1]) * math.prod(dims[:-1]) > self.policy.most_joined:
+                return False
+            if len(dims) == 2 and not self.setting.feature_aware:
+                return False
+        return True
+
+    @property
+    def _teams_of_vertex(self) -> int:
+        """Teams of a warp that own a vertex, by the average degree; one thread if features are in a loop."""
+        if not self.setting.feature_aware:
+            return 1
+        return teams_of_vertex(self.facts, self.team.teams, self.policy)
+
+    def _run_of_team(self) -> int:
+        """Return the number of edges of a tile that a team processes."""
+        teams = self.setting.block // 32 * self.team.teams
+        return max(self.policy.fewest_edges, self.policy.tile // teams)
+
+    def _plan_updates(self, kernels: Kernels, group: FoldGroup) -> None:
+        if kernels.tracking.change_driven:
+            EdgeChanges(kernels, group).plan(self.draft)
+            return
+        order = order_of(self.setting.direction)
+        if kernels.rolled:
+            self._plan_rolled(kernels, *kernels.rolled)
+            return
+        for stage in group.stages:
+            assert isinstance(stage, EdgeUpdate)
+            array = f"{order}_{stage.updates}"
+            over, lanes = (Over.ALL_EDGES, self.team.lanes) if kernels.tiles else (Over.ALL_VERTICES, 1)
+            if kernels.untracked:
+                doubled = doubled_edges(self.tracking, self.setting.direction, group)
+                in_place = array not in doubled  # as this group writes where changes are tracked
+                self.draft.add(kernels.update(stage, order, in_place=in_place), over, lanes)
+                continue
+            self.draft.double(array)
+            self.draft.add(kernels.update(stage, order), over, lanes, (array,))
+
+    def _plan_rolled(self, kernels: Kernels, update: EdgeUpdate, reductions: tuple[EdgeReduce, ...]) -> None:
+        """Plan the update, fused with the reductions of the next superstep."""
+        array = f"csc_{update.updates}"
+        in_place = kernels.untracked and array not in self.setting.flipped  # as where changes are tracked
+        run = self.policy.lane_run if self.team.lanes == 1 else self._run_of_team()
+        at_once = self.team.lanes == 1 and self.setting.feature_aware and kernels.pipeline
+        depth = run if at_once else kernels.depth_of_update(update)
+        kernel = update_and_reduce(kernels, update, reductions, run, depth, in_place=in_place)
+        swaps: tuple[str, ...] = ()
+        if not kernels.untracked:  # the tracked half has the second buffer, and swaps it
+            self.draft.double(array)
+            swaps = (array,)
+        self.draft.add(kernel, Over.IN_EDGES, 32 / self.team.teams / run, swaps)
+
+    def _plan_reductions(self, kernels: Kernels, group: FoldGroup) -> None:
+        for stage in group.stages:
+            assert isinstance(stage, GraphReduce)
+            blocks = self.policy.blocks_of_reduction
+            parts = blocks * (self.setting.block // 32) * self.team.teams
+            self.draft.own(work(f"partial_{stage.into}", parts * self.layout.stride(stage.value.shape)))
+            self.draft.add(kernels.reduction(stage), Over.ALL_VERTICES, blocks=blocks, most="some")
+            self.draft.add(kernels.joined(stage), Teams(blocks), 1, blocks=1, most="some")

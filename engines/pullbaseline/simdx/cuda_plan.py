@@ -1,0 +1,202 @@
+"""SIMD-X style on CUDA devices: Active - Compute - Combine (Liu & Huang 2019).
+
+Vertices are in three lists by degree: a thread computes a small one, a warp a middle one, a block a large one. The
+values of its threads are combined by shuffles and through shared memory. Programs with active vertices
+(:mod:`engines.pullbaseline.simdx.activity`) compute from lists of these, push or pull, in kernels fused with a global
+barrier. For other programs, which are bulk-synchronous (BSP), SIMD-X pulls along all edges in every superstep.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engines.pullbaseline.schedules import SimdxSchedule
+from engines.pullbaseline.simdx.activity import Activity, activity
+from engines.pullbaseline.simdx.bulk import fused_superstep
+from engines.pullbaseline.simdx.resolve import resolve
+from engines.pullbaseline.simdx.sources import made_at_sources
+from engines.pullbaseline.simdx.tasks import SIZES, WORDS, WORKERS, TaskFunctions, task_kernels
+from harness.api import No
+from harness.api.cuda import (
+    Combined,
+    Lowered,
+    Measuring,
+    Over,
+    Pieces,
+    PlanDraft,
+    ThreadPlanner,
+    Thresholds,
+    combine_threads,
+    named_apart,
+    refusal,
+    table,
+    thread_builder,
+    thread_setting,
+    turned,
+    work,
+)
+
+if TYPE_CHECKING:
+    from harness.api import Degrees, DeviceFacts, EdgeReduce, GraphFacts, Program
+    from harness.api.cuda import Buffer, CudaPlan, Setting
+
+THREADS = 512  # of a block: a global barrier waits for half as many blocks as with 256
+BLOCKS = 512  # of kernels that are not fused: about as many as an H100 holds at once
+MOST_RESIDENT = 2048 * 160  # threads of a device, at most
+LOCK = 32  # words between the two counts of a barrier (barrier.cuh)
+FOLDER = Path(__file__).parent
+COMPUTE = """
+    @kernel
+    for (Id i = first + {worker}::number(); i < last; i += {worker}::all()) {{
+        const Id v = {size}_vertices[i];
+        const Arc end = in_offsets[v + 1];
+        @vertex
+        for (Arc e = in_offsets[v] + {worker}::member(); e < end; e += {worker}::SIZE) {{
+            const Id u = in_neighbours[e];
+            @edge
+        }}
+        @combine
+        if ({worker}::member() == 0) {{
+            @store
+        }}
+    }}
+"""
+LANES = {"Thread": 1, "Warp": 32}
+
+
+def plan(
+    program: Program, schedule: SimdxSchedule, facts: GraphFacts, features: int, device: DeviceFacts
+) -> CudaPlan | No:
+    """Return the plan of a program on a CUDA device, or why it cannot run."""
+    lowered = Lowered.of(program)
+    reason = refusal(lowered.program, facts, features) or _refusal(lowered.program, schedule)
+    if reason:
+        return No(reason)
+    active = activity(lowered.program)
+    if isinstance(active, str):
+        lowered = replace(lowered, program=made_at_sources(lowered.program))
+    resolved = resolve(schedule, lowered.program, features)
+    listed = zip(SIZES, _listed(facts.in_degrees, schedule), strict=True)
+    tables = [table(f"{size}_vertices", count) for size, count in listed]
+    if isinstance(active, str):
+        draft = _bulk(lowered, resolved, facts, features)
+        draft.own(*tables)
+        return draft.finish(resolved, FOLDER)
+    draft = _tasks(lowered, active, resolved, facts, features)
+    draft.own(*tables)
+    assert resolved.pull_share is not None
+    return draft.finish(resolved, FOLDER, Thresholds(dense=resolved.pull_share), change_driven=True)
+
+
+def _refusal(program: Program, schedule: SimdxSchedule) -> str:
+    """Return why this schedule cannot run a program; empty if it can."""
+    bulk = activity(program)
+    if not isinstance(bulk, str):
+        return ""
+    for name in SimdxSchedule.TASKS_ONLY:
+        if getattr(schedule, name) is not None:
+            return f"schedule option {name} is for active vertices, and {program.name} has none: {bulk}"
+    if schedule.fusion == "all":
+        return f"{program.name} has one direction, so fusion=all is fusion=push_pull: {bulk}"
+    return ""
+
+
+def is_fused(schedule: SimdxSchedule) -> bool:
+    """Return whether one launch runs many supersteps. ``schedule``: resolved."""
+    return schedule.fusion != "none"
+
+
+def _listed(degrees: Degrees, schedule: SimdxSchedule) -> tuple[int, int, int]:
+    """Return the numbers of vertices in the small, the middle and the large list."""
+    warp, block = schedule.warp_degree, schedule.block_degree
+    return degrees.between(0, warp - 1), degrees.between(warp, block), degrees.between(block + 1)
+
+
+def _lock(schedule: SimdxSchedule) -> tuple[Buffer, ...]:
+    """Return the counts of the barriers: two per fused kernel, ``LOCK`` words apart."""
+    return (work("lock", 2 * 2 * LOCK, "uint64"),) if is_fused(schedule) else ()
+
+
+# programs with active vertices ----------------------------------------------------------------------------------------
+def _tasks(lowered: Lowered, active: Activity, schedule: SimdxSchedule, facts: GraphFacts, features: int) -> PlanDraft:
+    """Return the draft of the kernels of the steps, or of the fused kernels, with the lists and the filters' state."""
+    setting = thread_setting(lowered, facts, features, "push", block=THREADS)
+    draft, vertices = PlanDraft(setting), facts.num_vertices
+    functions = TaskFunctions(active, schedule, partial(thread_builder, setting))
+    for kernel, alone in task_kernels(functions, schedule):
+        draft.add(kernel, Over.ALL_VERTICES, 1, blocks=1 if alone else BLOCKS)
+    lists = zip(SIZES, _listed(facts.out_degrees, schedule), strict=True)
+    draft.own(*(work(f"{size}_active", count, "uint32") for size, count in lists))
+    draft.own(*_lock(schedule), *block_buffers(schedule, MOST_RESIDENT // THREADS if is_fused(schedule) else BLOCKS))
+    draft.own(
+        work("marks", vertices, "uint32", start=0), work("bits", vertices // 32 + 1, "uint32"),
+        work("tasks", WORDS, "int64"),
+    )  # fmt: skip
+    draft.begin_with(f"vertex_{active.reduction.into}", active.identity)
+    if active.adds:
+        length = vertices * setting.layout.stride(active.reduction.message.shape)
+        draft.own(work(f"sent_{active.metadata}", length, start=0))
+    return draft
+
+
+def block_buffers(schedule: SimdxSchedule, blocks: int) -> tuple[Buffer, ...]:
+    """Return the bins of the threads of ``blocks`` blocks, and what their warps find."""
+    bins = (schedule.bin_size or 0) * blocks * THREADS
+    return (
+        work("bins", bins, "uint32"), work("bin_counts", blocks * THREADS, "uint32"),
+        work("found", len(SIZES) * blocks * (1 + THREADS // 32), "uint32"),
+    )  # fmt: skip
+
+
+# bulk-synchronous programs --------------------------------------------------------------------------------------------
+def _bulk(lowered: Lowered, schedule: SimdxSchedule, facts: GraphFacts, features: int) -> PlanDraft:
+    """Return the draft of the steps of a superstep; if fused, of the kernel that runs all of them."""
+    block = THREADS if is_fused(schedule) else 0
+    planner = BulkPlanner(thread_setting(lowered, facts, features, "pull", block=block))
+    planner.plan_stages()
+    draft = planner.draft
+    if is_fused(schedule):
+        _fuse(draft, planner.setting)
+        draft.own(*_lock(schedule))
+    return draft
+
+
+def _fuse(draft: PlanDraft, setting: Setting) -> None:
+    """Replace the launches of a draft, and those that measure movement, by one kernel."""
+    measured, count = draft.measuring(), len(draft.launches)
+    named = tuple(named_apart([*draft.launches, *measured.launches]))
+    steps, behind = named[:count], count + len(measured.ahead)
+    measuring = Measuring(named[count:behind], named[behind:], measured.buffers)
+    kernel = fused_superstep(steps, len(setting.sides), measuring, draft.twins)
+    draft.launches = []
+    draft.add(kernel, Over.ALL_VERTICES, 1, tuple(sorted(turned(steps))))
+    draft.combined = Combined(steps, measuring)
+    draft.own(work("bounds", 2 * len(setting.sides) * len(named), "int64"))
+
+
+class BulkPlanner(ThreadPlanner):
+    """Compute and combine, one list after another. A register more reduces the number of resident blocks."""
+
+    most_ahead = 1
+
+    def plan_reduction(self, stage: EdgeReduce) -> None:
+        """Add compute and combine for each list."""
+        for size, worker in WORKERS.items():
+            signature = [
+                ("first", "Id"), ("last", "Id"), (f"{size}_vertices", "ids"), ("in_offsets", "arcs"),
+                ("in_neighbours", "ids"),
+            ]  # fmt: skip
+            template = COMPUTE.format(worker=worker, size=size)
+            builder = self.builder(f"{stage.name}_{size}", template, signature)
+            builder.bind("src", "edge", "u")
+            builder.bind_edge(stage, "edge", "csc")
+            builder.bind("dst", "vertex", "v")
+            builder.comment("edge", stage)
+            total = builder.accumulator("total", stage.message, stage.reducer, "vertex")
+            builder.accumulate(total, stage.message, stage.reducer, "edge")
+            combine_threads(builder, total, stage.message, stage.reducer, "combine", f"{worker}::combined")
+            builder.store(f"vertex_{stage.into}", "v", stage.message, total, "store")
+            self.draft.add(builder.finish(), Pieces(size), LANES.get(worker, self.setting.block))

@@ -1,0 +1,141 @@
+"""Tigr style on CUDA devices: a thread pushes along the edges of one virtual node, one feature at a time (Sabet et al.
+2018).
+
+All virtual nodes push in every superstep. Sums, minima and maxima are atomic, with one operation per feature and edge.
+As in the original, the last reader of a sum clears it for the next superstep. Extrema are kept. As in the original's
+traversals, every virtual node tests whether its vertex has moved before it processes its edges.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.api import IDENTITY, EdgeReduce, FoldGroup, No, change_driven, reads, unfolded
+from harness.api.cuda import Lowered, Over, Pieces, ThreadPlanner, refusal, table, thread_setting
+
+if TYPE_CHECKING:
+    from engines.pushbaseline.schedules import TigrSchedule
+    from harness.api import DeviceFacts, GraphFacts, Program
+    from harness.api.cuda import CudaPlan, Setting
+
+# Every virtual node has at least one edge. In a loop that may have none, the source values of the messages would be
+# loaded after the bounds of the edges are known, and not together with them.
+PUSH = """
+    @kernel
+    for (Id n = first + thread_of_grid(); n < last; n += threads_of_grid()) {{
+        const Id u = node_source[n];
+        @source
+        const VirtualNode<{bound}> node(u, node_part[n], out_offsets);
+        Arc e = node.first;
+        do {{
+            const Id v = out_neighbours[e];
+            @edge
+        }} while ((e += node.stride) < node.last);
+    }}
+"""
+FOLDER = Path(__file__).parent
+
+
+def plan(
+    program: Program, schedule: TigrSchedule, facts: GraphFacts, features: int, device: DeviceFacts
+) -> CudaPlan | No:
+    """Return the plan of a program on a CUDA device, or why it cannot run."""
+    lowered = Lowered.of(program)
+    nodes = facts.out_degrees.pieces(schedule.degree_bound)
+    if nodes >= 1 << 32:
+        return No(f"numbers of virtual nodes take 32 bits, and degree_bound={schedule.degree_bound} makes more")
+    reason = refusal(lowered.program, facts, features)
+    if reason:
+        return No(reason)
+    setting = thread_setting(lowered, facts, features, "push", groups=_groups(lowered.program))
+    planner = TigrPlanner(setting, schedule.degree_bound)
+    planner.plan_stages()
+    for name in ("node_source", "node_part"):
+        planner.draft.own(table(name, nodes))
+    return planner.draft.finish(schedule, FOLDER)
+
+
+def _groups(program: Program) -> tuple[FoldGroup, ...]:
+    """Return one group per stage; consecutive vertex steps share a kernel, so that no values pass through global
+    memory."""
+    found: list[FoldGroup] = []
+    for group in unfolded(program):
+        if found and found[-1].kind == group.kind == "vertex":
+            found[-1] = FoldGroup("vertex", (*found[-1].stages, *group.stages))
+        else:
+            found.append(group)
+    return tuple(found)
+
+
+class TigrPlanner(ThreadPlanner):
+    """Clear, push and step in the order of the stages. ``bound``: the maximum number of edges of a virtual node."""
+
+    scratch = "shared"
+
+    def __init__(self, setting: Setting, bound: int) -> None:
+        super().__init__(setting)
+        self.bound = bound
+        forms = change_driven(self.program)
+        self.extrema = set() if isinstance(forms, str) else {f.reduction.name for f in forms if f.kind == "monotone"}
+        self.reductions = [stage for stage in self.program.stages if isinstance(stage, EdgeReduce)]
+        self.last_readers = {stage.name: self._last_reader(stage) for stage in self.reductions}
+        self.only_extrema = all(stage.name in self.extrema for stage in self.reductions)
+        self.mover = self._mover() if self.only_extrema else None
+
+    def _mover(self) -> FoldGroup | None:
+        """Return the group of vertex steps that writes what messages read from their sources; None if there are
+        several."""
+        read = {name for stage in self.reductions for space, name in reads(stage) if space == "src"}
+        writers = [g for g in self.tracking.groups if any(read & set(step.writes) for step in g.vertex_steps)]
+        return writers[0] if len(writers) == 1 else None
+
+    def _last_reader(self, stage: EdgeReduce) -> str:
+        """Return the last vertex step that reads a reduction; empty if other stages read it, or it is an output."""
+        readers = [s for s in self.program.stages if stage.into in {name for _, name in reads(s)}]
+        after = self.program.stages[self.program.stages.index(stage) :]
+        own = {s.name for group in self.tracking.groups for s in group.vertex_steps}
+        fits = readers and all(s in after and s.name in own for s in readers)
+        return readers[-1].name if fits and stage.into not in self.program.outputs else ""
+
+    def plan_reduction(self, stage: EdgeReduce) -> None:
+        """Push the message of every edge of every virtual node into accumulators that are already cleared."""
+        signature = [
+            ("first", "Id"), ("last", "Id"), ("node_source", "ids"), ("node_part", "ids"), ("out_offsets", "arcs"),
+            ("out_neighbours", "ids"),
+        ]  # fmt: skip
+        builder = self.builder(stage.name, PUSH.format(bound=self.bound), signature)
+        builder.bind("src", "source", "u")
+        builder.bind_scalar("src", "out_degree", "source", "float(out_offsets[u + 1] - out_offsets[u])")
+        builder.bind_edge(stage, "edge", "csr")
+        builder.bind("dst", "edge", "v")
+        builder.comment("edge", stage)
+        if self.mover is not None:
+            builder.blocks["source"].line(f"if (!{builder.argument(self._moved(), 'flags')}[u]) continue;")
+        if stage.name in self.extrema and builder.known_in(stage.message, "source"):
+            builder.blocks["source"].line(f"if ({builder.is_blank(stage.message, stage.reducer, 'source')}) continue;")
+        builder.reduce_into(f"vertex_{stage.into}", "v", stage.message, stage.reducer, "edge")
+        if stage.name in self.extrema or self.last_readers[stage.name]:
+            self.draft.begin_with(f"vertex_{stage.into}", IDENTITY[stage.reducer])
+        else:
+            self.draft.add(self.clear_kernel(stage), Over.VERTICES, 1)
+        self.draft.add(builder.finish(), Pieces("nodes"), 1)
+
+    def plan_vertices(self, group: FoldGroup) -> None:
+        """Add the kernel that applies a group's steps to all vertices, and clears the sums that are dead after them."""
+        builder = self.vertices_builder(group, changed="changed" if self.only_extrema else "")
+        if group is self.mover:
+            # if sides alternate, the messages of the side that is updated first have not been pushed yet
+            unheard = " || run->superstep + 1 < run->sides" if self.program.control.alternate else ""
+            builder.blocks["visit"].line(f"{builder.argument(self._moved(), 'flag')}[v] = changed{unheard};")
+        steps = {step.name for step in group.vertex_steps}
+        for stage in self.reductions:
+            if stage.name not in self.extrema and self.last_readers[stage.name] in steps:
+                builder.blank(f"vertex_{stage.into}", "v", stage.message, stage.reducer, "visit")
+        self.add_vertices(builder, group)
+
+    def _moved(self) -> str:
+        """Return the name of the flags of vertices that moved in the last superstep that updated them; all are set at
+        the start."""
+        assert self.mover is not None
+        return f"active_{self.tracking.name(self.mover)}"

@@ -1,0 +1,45 @@
+"""The parts that engines on CUDA devices are made of: planning, kernels, launches, buffers, the memory model."""
+
+from __future__ import annotations
+
+from harness.device.cuda import blocks_of_multiprocessor, registers_of
+from harness.graph import Adjacency
+from harness.language.analysis import Delta
+from harness.lowering.cuda.buffers import Buffer, exchanged, flips_of, table, work
+from harness.lowering.cuda.change_sums import collect_change
+from harness.lowering.cuda.code import Value
+from harness.lowering.cuda.draft import PlanDraft, refusal
+from harness.lowering.cuda.engine import CudaEngine
+from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder
+from harness.lowering.cuda.launches import Launch, named_apart, turned
+from harness.lowering.cuda.layout import DeviceLayout, PanelLayout, TeamShape
+from harness.lowering.cuda.movement import Measuring
+from harness.lowering.cuda.plan import Combined, CudaPlan, Thresholds
+from harness.lowering.cuda.ranges import Over, Pieces, Tables, Teams, by_side
+from harness.lowering.cuda.setting import Lowered, Setting
+from harness.lowering.cuda.thread_planner import ThreadPlanner, combine_threads, thread_builder, thread_setting
+from harness.lowering.cuda.walks import (
+    THREADS,
+    Mapped,
+    Work,
+    arc_range,
+    look_ups,
+    neighbours_of,
+    rows_of,
+    with_looked_up,
+)
+from harness.lowering.cuda.write_back import cuda_write_back, frontier
+from harness.lowering.edge_order import constants_by_source
+from harness.lowering.kept_accumulators import KeptAccumulators
+from harness.lowering.tracking import Tracking
+from harness.transactions import Behaviour, Lanes, Load, Step, repeated
+
+__all__ = [
+    "THREADS", "Adjacency", "Behaviour", "Buffer", "Combined", "CudaEngine", "CudaKernel", "CudaKernelBuilder",
+    "CudaPlan", "Delta", "DeviceLayout", "KeptAccumulators", "Lanes", "Launch", "Load", "Lowered", "Mapped",
+    "Measuring", "Over", "PanelLayout", "Pieces", "PlanDraft", "Setting", "Step", "Tables", "TeamShape", "Teams",
+    "ThreadPlanner", "Thresholds", "Tracking", "Value", "Work", "arc_range", "blocks_of_multiprocessor", "by_side",
+    "collect_change", "combine_threads", "constants_by_source", "cuda_write_back", "exchanged", "flips_of", "frontier",
+    "look_ups", "named_apart", "neighbours_of", "refusal", "registers_of", "repeated", "rows_of", "table",
+    "thread_builder", "thread_setting", "turned", "with_looked_up", "work",
+]  # fmt: skip

@@ -1,0 +1,210 @@
+"""The draft of a plan: launches and buffers as an engine's planning adds them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from harness.contract import No
+from harness.facts import GraphFacts
+from harness.language.program import Program
+from harness.lowering.cuda.buffers import (
+    Buffer,
+    Holds,
+    of_program,
+    of_structure,
+    of_tracking,
+    second,
+)
+from harness.lowering.cuda.kernels import CudaKernel
+from harness.lowering.cuda.launches import Launch, Most, named_apart
+from harness.lowering.cuda.modules import MOST_GROUPS, headers, module_source
+from harness.lowering.cuda.movement import Measuring, measuring
+from harness.lowering.cuda.names import parameter_names
+from harness.lowering.cuda.plan import Combined, CudaPlan, Thresholds, shared_bytes
+from harness.lowering.cuda.ranges import Range
+from harness.lowering.cuda.setting import Setting
+from harness.lowering.refusals import unsupported
+
+MOST_SHARED = 220 * 1024  # bytes of shared memory that a block may have on sm_80 and later, minus what kernels declare
+OF_LAUNCH = {"first", "last", "run", "past"}  # arguments that are no buffers of the plan
+MOST_LOCAL = 4096  # floats of a thread's own matrices, with features in a loop
+
+
+class PlanDraft:
+    """The launches and buffers that planning has added so far; :meth:`finish` makes the plan.
+
+    It lives within one call of an engine's plan function. ``most``: the default limit on the blocks of a launch.
+    """
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self.most: Most = "some"
+        self.launches: list[Launch] = []
+        self.combined: Combined | None = None
+        self._owned: dict[str, Buffer] = {}
+        self._doubled: set[str] = set()
+        self._starts: dict[str, float] = {}
+
+    def add(
+        self, kernel: CudaKernel, over: Range, lanes: float | None = None, swaps: tuple[str, ...] = (), *,
+        blocks: int = 0, most: Most | None = None,
+    ) -> None:  # fmt: skip
+        """Add a launch, by default with a team for each piece of work and of :attr:`most` blocks."""
+        lanes = self.setting.team.lanes if lanes is None else lanes
+        self.launches.append(Launch(kernel, over, lanes, swaps, blocks, most or self.most))
+
+    def own(self, *buffers: Buffer) -> None:
+        """Add buffers that are allocated even if no kernel takes them."""
+        self._owned |= {buffer.name: buffer for buffer in buffers}
+
+    def double(self, array: str) -> None:
+        """Give the array of a property a second buffer."""
+        self._doubled.add(array)
+
+    @property
+    def twins(self) -> dict[str, str]:
+        """The arrays with two buffers and these, both ways."""
+        pairs = [(array, second(array)) for array in sorted(self._doubled)]
+        return dict(pairs) | {other: array for array, other in pairs}
+
+    def begin_with(self, array: str, value: float) -> None:
+        """Fill a buffer with a number at the start of every run."""
+        self._starts[array] = value
+
+    def measuring(self) -> Measuring:
+        """Return the launches that measure movement, and add their buffers.
+
+        In the norm *max*, if every vertex is recomputed in every superstep, it is enough to count the vertices that
+        moved by more than the tolerance.
+        """
+        setting, criterion = self.setting, self.setting.lowered.criterion
+        if criterion is None or not (setting.tracking.change_driven or criterion.norm == "sum"):
+            return Measuring()
+        made = measuring(criterion, setting.program, setting.layout, setting.facts.num_vertices, setting.flipped)
+        self.own(*made.buffers)
+        return made
+
+    def finish(
+        self, schedule: Any, templates: Path, thresholds: Thresholds | None = None, *, change_driven: bool | None = None
+    ) -> CudaPlan | No:
+        """Return the plan, or why the program does not fit a device.
+
+        ``schedule``: with every option filled in. ``templates``: the folder of the engine's headers.
+        ``change_driven``: whether runs propagate changes; by default whether these are tracked.
+        """
+        setting = self.setting
+        launches, measured = self._named_apart(Measuring() if self.combined else self.measuring())
+        kernels = tuple({one.kernel.name: one.kernel for one in (*launches, *measured.launches)}.values())
+        buffers = self._buffers(kernels, launches)
+        refused = self._refusal(kernels, buffers)
+        if refused:
+            return No(refused)
+        threads = self._threads(kernels)
+        tracking, features = setting.tracking, setting.layout.features
+        source = module_source(
+            f"{setting.program.name}, k = {features}", kernels, setting.team, threads,
+            many_arcs=setting.many_edges, included=headers(templates),
+        )  # fmt: skip
+        return CudaPlan(
+            schedule=schedule,
+            fingerprint=setting.program.fingerprint,
+            groups=tuple(tuple(stage.name for stage in group.stages) for group in tracking.groups),
+            facts=setting.facts,
+            layout=setting.layout,
+            team=setting.team,
+            threads=threads,
+            direction=setting.direction,
+            change_driven=tracking.change_driven if change_driven is None else change_driven,
+            launches=launches,
+            measuring=measured,
+            combined=self.combined,
+            buffers=buffers,
+            sides=setting.sides,
+            many_edges=setting.many_edges,
+            thresholds=thresholds or Thresholds(),
+            accumulators=setting.accumulators,
+            criterion=setting.lowered.criterion,
+            templates=templates,
+            source=source,
+            program=setting.program,
+            tracking=tracking,
+        )
+
+    def _named_apart(self, measured: Measuring) -> tuple[tuple[Launch, ...], Measuring]:
+        count, ahead = len(self.launches), len(measured.ahead)
+        named = named_apart([*self.launches, *measured.launches])
+        launches, rest = named[:count], named[count:]
+        return tuple(launches), replace(measured, ahead=tuple(rest[:ahead]), behind=tuple(rest[ahead:]))
+
+    def _threads(self, kernels: Sequence[CudaKernel]) -> int:
+        """Return the threads of a block: so few that two blocks' matrices fit in the shared memory."""
+        team, block = self.setting.team, self.setting.block
+        while team.lanes > 1 and block > 32 and shared_bytes(team, _tile_floats(kernels), block) > MOST_SHARED // 2:
+            block //= 2
+        return block
+
+    def _refusal(self, kernels: Sequence[CudaKernel], buffers: Sequence[Buffer]) -> str:
+        tracking, team, floats = self.setting.tracking, self.setting.team, _tile_floats(kernels)
+        tracked = len(tracking.propagating()) if tracking.change_driven else 0
+        if tracked > MOST_GROUPS:
+            return f"changes are tracked for {MOST_GROUPS} edge stages at most, and the program has {tracked}"
+        if self.setting.facts.num_edges > 1 << 32 and any(one.name in ("reverse", "places") for one in buffers):
+            return "positions of other arcs take 32 bits on a device, and the graph has more arcs"
+        if team.lanes == 1 and floats > MOST_LOCAL:
+            return f"matrices of {floats} floats do not fit a thread; with feature_aware a team shares them"
+        if team.lanes > 1 and shared_bytes(team, floats, 32) > MOST_SHARED:
+            return f"matrices of {floats} floats for each team do not fit the shared memory of a block"
+        return ""
+
+    # buffers ----------------------------------------------------------------------------------------------------------
+    def _buffers(self, kernels: Sequence[CudaKernel], launches: Sequence[Launch]) -> tuple[Buffer, ...]:
+        """Return the buffers that kernels take, those that swap with them, and those that are kept."""
+        known: dict[str, Buffer] = {}
+        for buffer in self._known():
+            if known.setdefault(buffer.name, buffer) != buffer:
+                raise ValueError(f"two buffers of program {self.setting.program.name!r} are named {buffer.name!r}")
+        parities = {
+            f"{parity}_{array}": name
+            for array in self.setting.flipped
+            for parity, name in (("even", array), ("odd", second(array)))
+        }
+        taken = {parities.get(name, name) for kernel in kernels for name in kernel.arguments} - OF_LAUNCH
+        if not taken <= set(known):
+            raise ValueError(f"kernels take arrays that the plan does not describe: {sorted(taken - set(known))}")
+        taken |= {name for launch in launches for name in launch.swaps if second(name) in taken}
+        found = [known[name] for name in sorted(known) if name in taken or known[name].kept]
+        there = {buffer.name for buffer in found}
+        return tuple(one if one.twin in there else replace(one, twin="", flips="") for one in found)
+
+    def _known(self) -> Iterator[Buffer]:
+        """Yield every buffer that a kernel of this draft may take."""
+        setting, layout, facts = self.setting, self.setting.layout, self.setting.facts
+        yield Buffer("parameters", Holds.PARAMETERS, rows=max(1, len(parameter_names(setting.program))))
+        yield from of_structure(facts, many_edges=setting.many_edges)
+        yield from of_tracking(setting.tracking, facts, layout)
+        for array, flips in setting.flipped.items():
+            yield Buffer(flips, Holds.FLIPS, array, "int64", start=0)
+        for one in of_program(setting.program, facts, layout):
+            other, flips = second(one.name), setting.flipped.get(one.name, "")
+            yield replace(one, twin=other, flips=flips, start=self._starts.get(one.name))
+            if one.name in self._doubled:
+                yield Buffer(
+                    other, Holds.SECOND, one.name, one.dtype, one.rows, one.stride, twin=one.name, kept=True
+                )  # fmt: skip
+        yield from self._owned.values()
+
+
+def refusal(
+    program: Program, facts: GraphFacts, features: int, *, change_driven: bool = False, tracks_edges: bool = False
+) -> str:
+    """Return why no device can run a lowered program on such a graph; empty if one can."""
+    if facts.num_vertices >= 1 << 31:
+        return "vertex ids take 32 bits on a device, and the graph has more vertices"
+    return unsupported(program, facts, features, change_driven=change_driven, tracks_edges=tracks_edges)
+
+
+def _tile_floats(kernels: Sequence[CudaKernel]) -> int:
+    return max((kernel.tile_floats for kernel in kernels), default=0)
