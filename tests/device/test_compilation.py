@@ -110,10 +110,10 @@ def test_a_kernel_that_does_not_compile_shows_the_users_line_and_the_generated_s
     monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
     engine, program = DECLARED["onyx"].build((("change_driven", False),)), trace(LabelPropagation())
     engine.generate(program, rmat(scale=5, symmetric=True, max_weight=2), 8, Device("cuda"))
-    (message,) = [line for line in engine.source.splitlines() if "aggr_total[f] +=" in line]
-    source = engine.source.replace(message, message.replace("+=", "+= wrong *"))
+    (message,) = [line for line in engine.planned.source.splitlines() if "aggr_total[f] +=" in line]
+    source = engine.planned.source.replace(message, message.replace("+=", "+= wrong *"))
     with pytest.raises(CompilationFailed) as caught:
-        compiled_module(source, headers(engine.templates), "sm_90", engine.program)
+        compiled_module(source, headers(engine.planned.templates), "sm_90", engine.planned.program)
     told = str(caught.value)
     assert 'identifier "wrong" is undefined' in told
     assert message.strip().replace("+=", "+= wrong *") in told

@@ -25,10 +25,11 @@ THREADS = 64  # of a block, where the schedule leaves it to the engine
 SIZES = {
     "harness.lowering.cuda.launches.MOST_BLOCKS": 3,
     "harness.lowering.cuda.launches.FEW_THREADS": 2 * THREADS,
-    "harness.lowering.cuda.thread_engine.PARTS": 3,
-    "engines.pushbaseline.gunrock.cuda_engine.BLOCKS": 3,
-    "engines.pullbaseline.simdx.task_engine.BLOCKS": 3,
-    "engines.pullbaseline.simdx.task_engine.THREADS": THREADS,
+    "harness.lowering.cuda.thread_planner.PARTS": 3,
+    "harness.lowering.cuda.thread_planner.BLOCK": THREADS,
+    "engines.pushbaseline.gunrock.cuda_plan.BLOCKS": 3,
+    "engines.pullbaseline.simdx.cuda_plan.BLOCKS": 3,
+    "engines.pullbaseline.simdx.cuda_plan.THREADS": THREADS,
 }
 
 
@@ -61,7 +62,6 @@ def emulate(monkeypatch: pytest.MonkeyPatch) -> Device:
     for name, (kind, options) in SCHEDULES.items():
         if kind == "onyx":
             monkeypatch.setitem(SCHEDULES, name, (kind, {"block_size": THREADS, **options}))
-    monkeypatch.setattr(engine.CudaEngine, "block", THREADS)
     monkeypatch.setattr(OnyxCudaEngine, "policy", POLICY)
     for name, size in SIZES.items():
         module, _, constant = name.rpartition(".")

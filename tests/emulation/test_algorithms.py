@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engines.pushbaseline.gunrock import cuda_engine as gunrock
+from engines.onyx.cuda_rolled import FIRST_ALONE
+from engines.pushbaseline.gunrock import cuda_plan as gunrock
 from harness.algorithms.pagerank import PageRank
 from harness.contract import No, Phases
 from harness.graph import Graph
@@ -75,7 +76,7 @@ def test_vertices_that_a_thread_reads_ahead(schedule, vertices, features, emulat
     graph = Graph.from_edges(sources, (7 * sources + 3) % vertices, num_vertices=vertices, name="strides")
     program, inputs = trace(algorithm), algorithm.inputs(graph, features)
     engine = prepared(schedule, program, graph, features, emulated)
-    assert f"fetched[{4 // features}];" in engine.source
+    assert f"fetched[{4 // features}];" in engine.planned.source
     run = ReferenceRun(program, graph, features)
     for one in (run, engine):
         one.reset(inputs)
@@ -104,7 +105,7 @@ def test_updates_that_reduce_for_the_next_superstep(reads, supersteps, emulated)
     engine = cuda_engine("pull-edges")
     assert not isinstance(engine.supports(program, graph, features, emulated), No)
     engine.prepare(program, graph, features, emulated, Phases())
-    assert engine.rolled
+    assert any(kernel.unless == FIRST_ALONE for kernel in engine.planned.kernels)
     given = inputs_for(program, graph, features)
     run = ReferenceRun(program, graph, features)
     for _ in range(2):

@@ -53,7 +53,7 @@ def test_a_program_in_one_kernel_measures_in_it(emulated, monkeypatch):
     algorithm, graph = PageRank(tolerance=1e-3), rmat(scale=6, edge_factor=8, seed=4)
     program, inputs = trace(algorithm), algorithm.inputs(graph, 3)
     engine = prepared("fused", program, graph, 3, emulated)
-    assert [kernel.name for kernel in engine.kernels] == ["fused_pull"]
+    assert [kernel.name for kernel in engine.planned.kernels] == ["fused_pull"]
     assert taken(engine, inputs, 100) == taken(ReferenceRun(program, graph, 3), inputs, 100)
     engine.close()
 
@@ -98,7 +98,7 @@ def test_programs_without_a_tolerance_launch_nothing_more(emulated):
     graph = rmat(scale=5, edge_factor=4, seed=1)
     for algorithm, on in ((BFS(), graph), (BeliefPropagation(), grid_network(2))):
         engine = prepared("changes-pull", trace(algorithm), algorithm.prepare_graph(on), 2, emulated)
-        assert not engine.measuring.launches
+        assert not engine.planned.measuring.launches
         assert not any(name.startswith(("before_", "movement_")) for name in engine.memory.arrays)
         engine.close()
 

@@ -76,7 +76,7 @@ def test_a_launch_that_fails_leaves_the_stream_as_it_was(emulated):
     engine, other = (prepared(schedule, program, graph, 3, emulated) for schedule in ("pull", "push"))
     for one in (engine, other):
         one.reset(inputs)
-    last = engine.launches[-1].kernel.name
+    last = engine.planned.launches[-1].kernel.name
     kept = engine.functions[last]
 
     def failing(*_, **__):
@@ -95,7 +95,7 @@ def test_an_engine_that_got_no_memory_closes(emulated, monkeypatch):
     def full(*_, **__):
         raise MemoryError("the device is full")
 
-    monkeypatch.setattr(cuda.DeviceMemory, "need", full)
+    monkeypatch.setattr(cuda.DeviceMemory, "allocate", full)
     program, engine = program_named("own_aggregate"), cuda_engine("pull")
     with pytest.raises(MemoryError, match="full"):
         engine.prepare(program, arcs_and_loops(), 3, emulated, Phases())
@@ -107,6 +107,7 @@ def test_shared_memory_of_launches_is_asked_for(emulated, monkeypatch):
     asked = []
     monkeypatch.setattr(cuda, "allow_shared_memory", lambda _, size: asked.append(size))
     engine = prepared("pull", program_named("tall_matrices"), arcs_and_loops(), 41, emulated)
-    assert asked == [engine.shared_of(kernel) for kernel in engine.kernels if engine.shared_of(kernel)] != []
+    plan = engine.planned
+    assert asked == [plan.shared_of(kernel) for kernel in plan.kernels if plan.shared_of(kernel)] != []
     assert max(asked) < 48 << 10
     engine.close()

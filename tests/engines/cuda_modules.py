@@ -14,14 +14,12 @@ from functools import cache
 from typing import Any
 
 from engines.onyx.policy import Policy
-from harness.contract import Device, No
+from harness.contract import No
 from harness.graph import Graph
 from harness.graph.generators import random_ratings, rmat
 from harness.language import Program, trace
-from harness.lowering.accumulators import separated
 from harness.lowering.cuda.engine import CudaEngine
 from harness.lowering.cuda.modules import headers
-from harness.lowering.log_products import products_as_sums
 from harness.plugins import Registry, load_plugins
 
 Schedule = tuple[tuple[str, Any], ...]  # options by name, in the order of their declaration
@@ -131,18 +129,18 @@ def generated(declared: Declared, algorithm: str, schedule: Schedule, features: 
 
 def module_of(engine: CudaEngine, program: Program, graph: Graph, features: int) -> Module | No:
     """The module that an engine would compile for a program, or why there is none."""
-    answer = engine.supports(program, graph, features, Device("cuda"))
-    if isinstance(answer, No):
-        return answer
-    shared = {kernel.name: engine.shared_of(kernel) for kernel in engine.kernels}
-    return Module(engine.source, headers(engine.templates), shared)
+    plan = engine.plan(program, graph.facts, features)
+    if isinstance(plan, No):
+        return plan
+    shared = {kernel.name: plan.shared_of(kernel) for kernel in plan.kernels}
+    return Module(plan.source, headers(plan.templates), shared)
 
 
 def accepted(declared: Declared, algorithm: str) -> list[Schedule]:
     """The schedules under which an engine runs an algorithm, while its matrices fit."""
     program, graph = problem(algorithm)
-    lowered = separated(products_as_sums(program, masked=True))
-    return [s for s in declared.schedules() if not declared.build(s).refusal(lowered, graph, FEATURES[0])]
+    plans = ((s, declared.build(s).plan(program, graph.facts, FEATURES[0])) for s in declared.schedules())
+    return [schedule for schedule, plan in plans if not isinstance(plan, No)]
 
 
 def pairs(schedule: Schedule) -> set[tuple[tuple[str, Any], ...]]:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from engines.pushbaseline.gunrock.cuda_engine import GunrockCudaEngine
 from harness.contract import schedule_from_options
+from harness.graph import Graph
+from harness.language import Program
 from harness.lowering.cuda.engine import CudaEngine
+from harness.lowering.cuda.plan import CudaPlan
 from tests.engines.problems import SPECS
 
 ALL = {"change_driven": False}
@@ -52,6 +56,18 @@ def cuda_engine(schedule: str) -> CudaEngine:
     made = loaded(loaded(SPECS[name].factory).engines["cuda"])(schedule_from_options(SPECS[name], options))
     assert isinstance(made, CudaEngine)
     return made
+
+
+def plan_of(engine: CudaEngine, program: Program, graph: Graph, features: int) -> CudaPlan:
+    """The plan of a program that the engine can run."""
+    plan = engine.plan(program, graph.facts, features)
+    assert isinstance(plan, CudaPlan), plan
+    return plan
+
+
+def drives_changes(engine: CudaEngine) -> bool:
+    """Whether its schedule propagates changes only, which some programs have no form for."""
+    return isinstance(engine, GunrockCudaEngine) or bool(getattr(engine.schedule, "change_driven", False))
 
 
 def loaded(factory: str) -> Any:

@@ -1,4 +1,4 @@
-"""Table 7.3 of the Onyx thesis (Vaz 2021), from what the engines for CUDA devices declare of themselves.
+"""Table 7.3 of the Onyx thesis (Vaz 2021), from the plans of the engines for CUDA devices.
 
 ``python -m tests.engines.implementation_choices`` writes ``docs/implementation-choices.md``.
 """
@@ -6,17 +6,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from harness.lowering.cuda.thread_engine import ThreadEngine
+from harness.lowering.cuda.engine import CudaEngine
 from harness.plugins import load_plugins
-from tests.engines.cuda_schedules import loaded
+from tests.engines.cuda_schedules import loaded, plan_of
+from tests.engines.problems import program, small
 
 PAGE = Path(__file__).parents[2] / "docs" / "implementation-choices.md"
 TITLES = {"gunrock": "Gunrock", "tigr": "Tigr", "simdx": "SIMD-X"}  # in the order of the thesis
 HEAD = """# Implementation choices of the baselines
 
-Table 7.3 of the Onyx thesis for the baseline engines, from the declarations of their CUDA code under their default
+Table 7.3 of the Onyx thesis for the baseline engines, from the plans of their CUDA code under their default
 schedules. `python -m tests.engines.implementation_choices` writes this page, and tests compare it with the generated
 code. It describes graph-based learning algorithms. Traversals have active vertices in every style, as in the originals.
 
@@ -31,23 +33,37 @@ steps are in global memory, and the matrices of a thread are in its local memory
 """
 
 
-def engines() -> Iterator[tuple[str, ThreadEngine]]:
+@dataclass(frozen=True)
+class Choices:
+    """A row of the table; ``shared``: matrices of a thread are in shared memory."""
+
+    direction: str
+    change_driven: bool
+    shared: bool
+
+
+def engines() -> Iterator[tuple[str, CudaEngine]]:
     """The engines to which properties are opaque, under their default schedules."""
     registry = load_plugins()
     for name, title in TITLES.items():
         spec = registry.engine(name)
         made = loaded(loaded(spec.factory).engines["cuda"])(spec.schedule())
-        assert isinstance(made, ThreadEngine)
+        assert isinstance(made, CudaEngine)
         yield title, made
+
+
+def choices_of(engine: CudaEngine) -> Choices:
+    """The choices of an engine's plans of label propagation and of ALS."""
+    spread, solve = (plan_of(engine, program(name), small("rmat"), 4) for name in ("label_propagation", "als_all"))
+    return Choices(spread.direction, spread.change_driven, any(kernel.thread_floats for kernel in solve.kernels))
 
 
 def page() -> str:
     """All of it, in Markdown."""
     told = {True: "Y", False: "N"}
     rows = [
-        f"| {title} | {engine.direction.capitalize()} | {told[engine.change_driven]} | "
-        f"{told[engine.scratch == 'shared']} |\n"
-        for title, engine in engines()
+        f"| {title} | {made.direction.capitalize()} | {told[made.change_driven]} | {told[made.shared]} |\n"
+        for title, made in ((title, choices_of(engine)) for title, engine in engines())
     ]
     return HEAD + "".join(rows) + FOOT
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from engines.onyx import cuda_panels
-from harness.contract import Device, No
+from harness.contract import No
 from tests.engines.cuda_schedules import cuda_engine
 from tests.engines.programs import PROGRAMS, graph_for, inputs_for, program_named
 from tests.engines.test_cuda import SUPERSTEPS, check_every_superstep, prepared
@@ -17,8 +17,8 @@ WHOLE = 1024  # features of a panel that no row has
 def panels_of(schedule, name, features):
     """How many panels the kernels of a program go over, at most; 0 where the schedule cannot run it."""
     engine = cuda_engine(schedule)
-    answer = engine.supports(program_named(name), graph_for(name), features, Device("cuda"))
-    return 0 if isinstance(answer, No) else max(kernel.panels for kernel in engine.kernels)
+    plan = engine.plan(program_named(name), graph_for(name).facts, features)
+    return 0 if isinstance(plan, No) else max(kernel.panels for kernel in plan.kernels)
 
 
 @functools.cache
@@ -43,7 +43,7 @@ def check_statistics(schedule, name, device, monkeypatch):
     for panel in (cuda_panels.PANEL, WHOLE):
         monkeypatch.setattr(cuda_panels, "PANEL", panel)
         engine = prepared(schedule, program, graph, 128, device)
-        assert (max(kernel.panels for kernel in engine.kernels) > 1) is (panel != WHOLE)
+        assert (max(kernel.panels for kernel in engine.planned.kernels) > 1) is (panel != WHOLE)
         engine.reset(inputs)
         done = engine.run(6)
         told.append((done.settled, [(one.active, one.edges, one.direction) for one in done.supersteps]))

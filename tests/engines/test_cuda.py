@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engines.onyx.cuda_engine import OnyxCudaEngine
-from harness.contract import No, Phases, Yes
+from engines.onyx.cuda_plan import OnyxPlanner
+from harness.contract import No, Phases
 from harness.graph import Graph
 from harness.language import Inputs, trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from harness.lowering.cuda.ranges import Over, Pieces
 from tests.engines import device_functions, test_warm
-from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
+from tests.engines.cuda_schedules import SCHEDULES, cuda_engine, drives_changes, plan_of
 from tests.engines.programs import PROGRAMS, graph_for, inputs_for, program_named, two_sides
 
 pytestmark = pytest.mark.gpu
@@ -25,7 +25,7 @@ def prepared(schedule, program, graph, features, device):
     engine = cuda_engine(schedule)
     answer = engine.supports(program, graph, features, device)
     if isinstance(answer, No):
-        assert "matrices" in answer.reason or engine.change_driven, answer.reason
+        assert "matrices" in answer.reason or drives_changes(engine), answer.reason
         pytest.skip(answer.reason)
     engine.prepare(program, graph, features, device, Phases())
     return engine
@@ -68,14 +68,15 @@ def test_operations(schedule, name, features, device):
 
 def check_hubs(schedule, name, features, device, monkeypatch):
     """Blocks own vertices of three edges already: more than half of all, on either side."""
-    monkeypatch.setattr(OnyxCudaEngine, "hub", 3)
+    monkeypatch.setattr(OnyxPlanner, "hub", 3)
     program, graph = program_named(name), graph_for(name)
     engine = cuda_engine(schedule)
-    if isinstance(engine.supports(program, graph, features, device), Yes):
-        gathers = [launch for launch in engine.launches if "gather<" in launch.kernel.source]
-        hubs = [launch for launch in engine.launches if "gather_hubs<" in launch.kernel.source]
+    plan = engine.plan(program, graph.facts, features)
+    if not isinstance(plan, No):
+        gathers = [launch for launch in plan.launches if "gather<" in launch.kernel.source]
+        hubs = [launch for launch in plan.launches if "gather_hubs<" in launch.kernel.source]
         assert len(hubs) == sum(", 3>(team" in launch.kernel.source for launch in gathers)
-        assert hubs or not gathers or features > 20 or not engine.feature_aware
+        assert hubs or not gathers or features > 20 or not engine.schedule.feature_aware
     inputs = inputs_for(program, graph, features, seed=features)
     check_every_superstep(schedule, program, graph, inputs, features, device, SUPERSTEPS)
 
@@ -175,9 +176,9 @@ def check_owners_of_few_edges(schedule, features, device):
     cases = [(trace(spread), grid(rows=19, columns=23)), (sides, two_sides())]
     for program, graph in cases:
         engine = cuda_engine(schedule)
-        engine.lower(program, graph, features)
-        most = "resident" if engine.change_driven or features < 48 else "some" if features <= 64 else "all"
-        assert most in {launch.most for launch in engine.launches if "gather<" in launch.kernel.source}
+        plan = plan_of(engine, program, graph, features)
+        most = "resident" if plan.change_driven or features < 48 else "some" if features <= 64 else "all"
+        assert most in {launch.most for launch in plan.launches if "gather<" in launch.kernel.source}
         inputs = inputs_for(program, graph, features, seed=features)
         check_every_superstep(schedule, program, graph, inputs, features, device, SUPERSTEPS)
 
@@ -205,10 +206,13 @@ def check_hub_of_matrices(schedule, features, device):
     algorithm, graph = algorithms()["als"], with_a_hub()
     program = trace(algorithm)
     engine = cuda_engine(schedule)
-    engine.lower(program, graph, features)
-    gathered_over = [launch.over for launch in engine.launches if "gather" in launch.kernel.source]
-    assert gathered_over == [Pieces("hubs"), Over.VERTICES] * (1 + engine.tracking.pauses)
-    assert list(engine.transform().arrays["hubs"]) == [0]
+    plan = plan_of(engine, program, graph, features)
+    gathered_over = [launch.over for launch in plan.launches if "gather" in launch.kernel.source]
+    hubs, others = gathered_over[:2]
+    assert isinstance(hubs, Pieces)
+    assert others is Over.VERTICES
+    assert gathered_over == [hubs, others] * (1 + plan.tracking.pauses)
+    assert list(engine.tables_of(plan, graph).arrays["hubs"]) == [0]
     inputs = algorithm.inputs(graph, features)
     check_every_superstep(schedule, program, graph, inputs, features, device, 2)
 

@@ -12,7 +12,7 @@ from harness.language import K
 from harness.lowering.cuda.names import RESERVED, in_ascii, kernel_name
 from tests.engines.cuda_modules import Module, module_of
 from tests.engines.cuda_resources import recorded, resources
-from tests.engines.cuda_schedules import cuda_engine
+from tests.engines.cuda_schedules import cuda_engine, plan_of
 from tests.engines.names import STAGES, awkward, quartets
 from tests.engines.programs import arcs_and_loops, traced
 
@@ -56,8 +56,8 @@ def test_kernels_of_one_module_have_names_of_their_own(schedule):
     """A stage is called as the kernel that clears what another one adds up; there is a stage for each tile."""
     stages = ("messages", "messages_tiles", "clear_got", "clear_template")
     engine = cuda_engine(schedule)
-    engine.lower(traced(awkward(stages), "awkward"), arcs_and_loops(), 5)
-    launched = [launch.kernel for launch in engine.launches]
+    plan = plan_of(engine, traced(awkward(stages), "awkward"), arcs_and_loops(), 5)
+    launched = [launch.kernel for launch in plan.launches]
     assert len({kernel.name for kernel in launched}) == len({kernel.source for kernel in launched})
     assert all(f" {kernel.name}(" in kernel.source.split("\n")[0] or kernel.name == "fused_pull" for kernel in launched)
 
@@ -71,7 +71,7 @@ def test_a_line_that_goes_on_does_not_make_its_comment_go_on():
         p.output("x", bound=1e-5)
 
     engine = cuda_engine("pull")
-    engine.lower(traced(build, "continued"), arcs_and_loops(), 5)
-    comments = [line for line in engine.source.splitlines() if "lambda v" in line]
+    source = plan_of(engine, traced(build, "continued"), arcs_and_loops(), 5).source
+    comments = [line for line in source.splitlines() if "lambda v" in line]
     assert comments
-    assert not any(line.endswith("\\") for line in engine.source.splitlines())
+    assert not any(line.endswith("\\") for line in source.splitlines())

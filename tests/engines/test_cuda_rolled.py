@@ -14,12 +14,14 @@ from engines.onyx.cuda_rolled import FIRST_ALONE, rolled
 from engines.onyx.schedule import OnyxSchedule
 from harness.algorithms.belief_propagation import BeliefPropagation
 from harness.algorithms.label_propagation import LabelPropagation
-from harness.contract import Device, Yes
 from harness.graph import Graph
 from harness.language import Algorithm, K, ProgramBuilder, trace
 from harness.lowering.accumulators import separated
 from harness.lowering.cuda.launches import Launch, turned
+from harness.lowering.cuda.plan import CudaPlan
+from harness.lowering.cuda.ranges import Over
 from harness.lowering.log_products import products_as_sums
+from tests.engines.cuda_schedules import plan_of
 from tests.engines.edge_programs import reduced_for_later
 from tests.engines.programs import arcs_and_loops, gathered_twice, traced
 
@@ -96,25 +98,24 @@ def test_other_programs_are_not_rolled():
     assert rolled(lowered(Passing(order="updated first"))) is None
 
 
-def plan(algorithm: Algorithm, features: int = 4, **options: Any) -> OnyxCudaEngine:
+def plan(algorithm: Algorithm, features: int = 4, **options: Any) -> CudaPlan:
     ends = np.arange(40)
     arcs = np.concatenate([ends, (ends + 1) % 40]), np.concatenate([(ends + 1) % 40, ends])
     graph = Graph.from_edges(*arcs, num_vertices=40, name="ring")
     engine = OnyxCudaEngine(OnyxSchedule(**{"change_driven": False, "balance": "edge", **options}))
-    assert isinstance(engine.supports(trace(algorithm), graph, features, Device("cuda")), Yes)
-    return engine
+    return plan_of(engine, trace(algorithm), graph, features)
 
 
 def test_belief_propagation_reduces_alone_in_the_first_superstep_only():
-    engine = plan(BeliefPropagation())
-    first = [kernel for kernel in engine.kernels if kernel.unless == FIRST_ALONE]
+    made = plan(BeliefPropagation())
+    first = [kernel for kernel in made.kernels if kernel.unless == FIRST_ALONE]
     assert {kernel.name for kernel in first} == {"clear_aggr_log_reduced", "clear_aggr_zeros_reduced", "gather_log"}
-    message = next(kernel for kernel in engine.kernels if kernel.name == "message")
+    message = next(kernel for kernel in made.kernels if kernel.name == "message")
     assert {"vertex_aggr_log_reduced", "vertex_aggr_zeros_reduced", "next_csc_msg"} <= set(message.arguments)
     # the steps that read what was reduced leave it blank for the update, which adds to it
-    order = [launch.kernel.name for launch in engine.launches]
+    order = [launch.kernel.name for launch in made.launches]
     assert order.index("gather_log_copy") < order.index("message")
-    steps = next(kernel for kernel in engine.kernels if kernel.name == "gather_log_copy")
+    steps = next(kernel for kernel in made.kernels if kernel.name == "gather_log_copy")
     for part in ("log", "zeros"):
         array = f"vertex_aggr_{part}_reduced"
         assert steps.source.count(f"{array} + ") == 2  # loaded, then stored
@@ -151,12 +152,12 @@ def test_what_nobody_reads_is_not_rolled():
 @pytest.mark.parametrize(("features", "abreast"), [(1, 32), (2, 16), (4, 8), (8, 4), (16, 2), (32, 1), (100, 1)])
 def test_teams_go_abreast_where_rows_along_edges_are_short(features, abreast):
     """So many that they fill a line of 128 bytes together; those of a block share runs evenly."""
-    engine = plan(BeliefPropagation(), features=features)
-    message = next(kernel for kernel in engine.kernels if kernel.name == "message")
+    made = plan(BeliefPropagation(), features=features)
+    message = next(kernel for kernel in made.kernels if kernel.name == "message")
     found = re.search(r"segments<\d+, \d+, (\d+), true>", message.source)
     assert found is not None
     assert int(found[1]) == abreast
-    assert engine.block // 32 * engine.team.teams % abreast == 0
+    assert made.schedule.block_size // 32 * made.team.teams % abreast == 0
 
 
 def test_teams_go_each_its_own_way_where_nothing_but_numbers_lie_along_edges():
@@ -170,16 +171,15 @@ def test_other_schedules_reduce_in_every_superstep(options):
 
 
 def test_buffers_that_change_places_twice_are_where_they_were():
-    launches = [Launch(None, "all", 1, swaps) for swaps in (("a",), ("a", "b"), (), ("c",), ("c",), ("c",))]
+    launches = [Launch(None, Over.ALL_VERTICES, 1, swaps) for swaps in (("a",), ("a", "b"), (), ("c",), ("c",), ("c",))]
     assert turned(launches) == {"b", "c"}
 
 
 def test_every_commit_turns_the_buffers_that_it_fills():
     """Two groups write one property while others read it: all kernels tell its buffers apart by one count."""
     engine = OnyxCudaEngine(OnyxSchedule(balance="warp"))
-    answer = engine.supports(traced(gathered_twice, "gathered twice"), arcs_and_loops(), 4, Device("cuda"))
-    assert isinstance(answer, Yes)
-    assert engine.flipped == {"vertex_x": "flips_vertex_x"}
-    commits = [kernel for kernel in engine.kernels if kernel.name.startswith("commit_")]
+    made = plan_of(engine, traced(gathered_twice, "gathered twice"), arcs_and_loops(), 4)
+    assert {buffer.name: buffer.flips for buffer in made.buffers if buffer.flips} == {"vertex_x": "flips_vertex_x"}
+    commits = [kernel for kernel in made.kernels if kernel.name.startswith("commit_")]
     assert len(commits) == 2
     assert all("{ ++flips_vertex_x[0]; }" in kernel.source for kernel in commits)

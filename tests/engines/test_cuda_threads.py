@@ -7,10 +7,10 @@ import sys
 import numpy as np
 import pytest
 
-from harness.contract import Device, No
+from harness.contract import No
 from harness.device.compilation import compiled
 from harness.lowering.cuda.modules import headers
-from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
+from tests.engines.cuda_schedules import SCHEDULES, cuda_engine, drives_changes, plan_of
 from tests.engines.problems import SMALL, program, small
 from tests.engines.programs import PROGRAMS, program_named, two_sides
 
@@ -20,8 +20,8 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="the compiler for CUD
 
 def lowered(schedule, graph, algorithm="label_propagation"):
     engine = cuda_engine(schedule)
-    engine.lower(program(algorithm), graph, 4)
-    return engine, engine.transform()
+    plan = plan_of(engine, program(algorithm), graph, 4)
+    return plan, engine.tables_of(plan, graph)
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -44,11 +44,11 @@ def test_virtual_nodes_have_every_edge_once_and_few_each(schedule, name):
 @pytest.mark.parametrize("schedule", ["simdx", "simdx-lists"])
 def test_lists_have_every_vertex_once_by_in_degree(schedule, name):
     graph = small(name)
-    engine, tables = lowered(schedule, graph)
+    plan, tables = lowered(schedule, graph)
     degrees = {listed: graph.in_degrees[tables.arrays[f"{listed}_vertices"]] for listed in ("small", "middle", "large")}
     met = np.concatenate([tables.arrays[f"{listed}_vertices"] for listed in degrees])
     assert sorted(met.tolist()) == list(range(graph.num_vertices))
-    warp, block = engine.schedule.warp_degree, engine.schedule.block_degree
+    warp, block = plan.schedule.warp_degree, plan.schedule.block_degree
     assert (degrees["small"] < warp).all()
     assert ((degrees["middle"] >= warp) & (degrees["middle"] <= block)).all()
     assert (degrees["large"] > block).all()
@@ -59,8 +59,8 @@ def test_sides_take_turns(schedule):
     """The vertices or virtual nodes of each side are a piece of their own, and together all of them."""
     graph = two_sides()
     engine = cuda_engine(schedule)
-    engine.lower(program_named("sides"), graph, 4)
-    for name, (one, other) in engine.transform().pieces.items():
+    plan = plan_of(engine, program_named("sides"), graph, 4)
+    for name, (one, other) in engine.tables_of(plan, graph).pieces.items():
         low, high = sorted((one, other))
         assert low[0] == 0, name
         assert low[1] == high[0], name
@@ -69,8 +69,8 @@ def test_sides_take_turns(schedule):
 @pytest.mark.parametrize("schedule", ["gunrock", "gunrock-merge-path"])
 def test_changes_are_summed_apart_from_the_sums_that_are_kept(schedule):
     """At a vertex of many edges each change is below the precision of the sum."""
-    engine, _ = lowered(schedule, small("rmat"), "pagerank")
-    takes = {kernel.name: set(kernel.arguments) for kernel in engine.kernels}
+    plan, _ = lowered(schedule, small("rmat"), "pagerank")
+    takes = {kernel.name: set(kernel.arguments) for kernel in plan.kernels}
     assert "vertex_aggr" in takes["share"]
     assert "change_aggr" in takes["share_changes"]
     assert "vertex_aggr" not in takes["share_changes"]
@@ -82,8 +82,8 @@ def test_changes_are_summed_apart_from_the_sums_that_are_kept(schedule):
 ])  # fmt: skip
 def test_as_many_vertices_are_read_ahead_as_fit_registers(algorithm, features, ahead):
     engine = cuda_engine("tigr")
-    engine.lower(program(algorithm), small("rmat"), features)
-    steps = [launch for launch in engine.launches if "@p.over_vertices" in launch.kernel.source]
+    plan = plan_of(engine, program(algorithm), small("rmat"), features)
+    steps = [launch for launch in plan.launches if "@p.over_vertices" in launch.kernel.source]
     assert steps
     for launch in steps:
         assert launch.lanes == 1 / ahead
@@ -108,9 +108,9 @@ def test_every_operation_of_the_language_compiles(schedule, name):
 
 def check_compiles(schedule, traced, graph, features):
     engine = cuda_engine(schedule)
-    answer = engine.supports(traced, graph, features, Device("cuda"))
-    if isinstance(answer, No):
-        assert engine.change_driven, answer.reason  # which some programs have no form for
-        pytest.skip(answer.reason)
-    taken = compiled(engine.source, headers(engine.templates), "sm_90").resources()
-    assert set(taken) == {kernel.name for kernel in engine.kernels} | {"end_of_superstep"}
+    plan = engine.plan(traced, graph.facts, features)
+    if isinstance(plan, No):
+        assert drives_changes(engine), plan.reason
+        pytest.skip(plan.reason)
+    taken = compiled(plan.source, headers(plan.templates), "sm_90").resources()
+    assert set(taken) == {kernel.name for kernel in plan.kernels} | {"end_of_superstep"}

@@ -7,7 +7,6 @@ import dataclasses
 import numpy as np
 import pytest
 
-from engines.onyx.cuda_engine import OnyxCudaEngine
 from harness.algorithms.als import ALS
 from harness.algorithms.belief_propagation import BeliefPropagation
 from harness.algorithms.label_propagation import LabelPropagation
@@ -18,11 +17,12 @@ from harness.graph import Graph
 from harness.graph.generators.rmat import rmat
 from harness.language import trace
 from harness.lowering.cuda import memory_model, walks
-from harness.lowering.cuda.ranges import Pieces
-from harness.lowering.cuda.thread_engine import ThreadEngine
+from harness.lowering.cuda.modules import headers
+from harness.lowering.cuda.thread_planner import ThreadPlanner
 from harness.lowering.cuda.walks import MappingError
 from harness.plugins import load_plugins
 from harness.transactions import Atomics, Behaviour, Loads
+from tests.engines.cuda_schedules import plan_of
 
 PUSH = {"direction": "push", "change_driven": False}
 PULL = {"direction": "pull", "change_driven": False}
@@ -94,14 +94,12 @@ def test_a_side_without_hubs_launches_nothing_for_them():
             name="sides",
         )  # fmt: skip
         engine = engine_of("onyx", **PULL, balance="warp").on(Device("cuda"))
-        engine.lower(trace(ALS()), graph, 4)
-        tables = engine.transform()
-        found = memory_model.behaviour_of(engine, engine.mappings(), tables).kernels
+        plan = plan_of(engine, trace(ALS()), graph, 4)
+        tables = engine.tables_of(plan, graph)
+        found = memory_model.behaviour_of(plan, graph, engine.mappings(), tables).kernels
         assert [*tables.arrays["hubs"]] == [299 if swapped else 0]
         assert any(name.endswith("_hubs") for name in found) is not swapped
-        hubs = engine.bytes_needed()
-        engine.launches = [launch for launch in engine.launches if launch.over != Pieces("hubs")]
-        assert hubs == engine.bytes_needed() + 4
+        assert plan.named["hubs"].nbytes == 4
 
 
 def test_rows_whose_features_are_no_power_of_two_are_padded():
@@ -149,11 +147,12 @@ def test_reading_ahead_makes_the_transactions_of_reading_one_after_another(monke
 
     def made():
         engine = engine_of("tigr").on(Device("cuda"))
-        return engine.lower(program, ring(900), 1), behaviour("tigr", ring(900), 1, program=program).kernels["rank"]
+        source = plan_of(engine, program, ring(900), 1).source
+        return source, behaviour("tigr", ring(900), 1, program=program).kernels["rank"]
 
     source, ahead = made()
     assert "fetched[4]" in source
-    monkeypatch.setattr(ThreadEngine, "most_ahead", 1)
+    monkeypatch.setattr(ThreadPlanner, "most_ahead", 1)
     source, single = made()
     assert "fetched" not in source
     # by blocks of 1,024 vertices, not of 256, each of which reads three counts of the run, a parameter and the sum
@@ -183,7 +182,8 @@ def test_a_run_that_begins_without_tracking_loads_what_full_propagation_does():
 
 
 def test_under_change_tracking_edges_of_dirty_rows_are_counted_and_buffers_change_places(monkeypatch):
-    monkeypatch.setattr(OnyxCudaEngine, "_edges_change", lambda self: False)  # tracked from the first superstep on
+    # tracked from the first superstep on
+    monkeypatch.setattr("engines.onyx.cuda_choices.edges_change", lambda _: False)
     graph = BeliefPropagation().prepare_graph(ring(64))
     program = trace(BeliefPropagation())
     kernels = behaviour("onyx", graph, 4, program=program, direction="push", balance="warp").kernels
@@ -242,21 +242,15 @@ def test_a_sample_tells_of_the_whole(name, options, monkeypatch):
 
 def test_a_mapping_that_is_out_of_date_is_refused():
     engine = engine_of("onyx", **PULL, balance="warp").on(Device("cuda"))
-    engine.lower(PROPAGATION, ring(8), 8)
-    kernel, declared = engine.kernels[0], engine.mappings()
-    text = "\n".join(walks_headers(engine))
+    plan = plan_of(engine, PROPAGATION, ring(8), 8)
+    kernel, declared = plan.kernels[0], engine.mappings()
+    text = "\n".join(headers(plan.templates).values())
     assert walks.mapping_of(kernel, declared, text)[0].walk.__name__ == "gather"
     changed = text.replace("e += STRIDE * DEPTH", "e += STRIDE")
     with pytest.raises(MappingError, match="the line 'for \\(Arc e = begin.*gather"):
         walks.mapping_of(kernel, declared, changed)
     with pytest.raises(MappingError, match="no declared mapping describes"):
         walks.mapping_of(dataclasses.replace(kernel, source="void other() {}"), declared, text)
-
-
-def walks_headers(engine):
-    from harness.lowering.cuda.modules import headers
-
-    return headers(engine.templates).values()
 
 
 def test_an_engine_without_a_mapping_says_so():

@@ -12,11 +12,12 @@ from engines.pullbaseline.simdx.activity import Activity, activity
 from engines.pullbaseline.simdx.cuda_engine import SimdxCudaEngine
 from engines.pullbaseline.simdx.residency import Residency
 from engines.pullbaseline.simdx.sources import made_at_sources
-from harness.contract import Device, EngineFailure, No, Yes
+from harness.contract import Device, EngineFailure, No
 from harness.device.compilation import compiled
 from harness.language import K, maximum, minimum, where
 from harness.language.program import EdgeReduce, VertexStep
 from harness.lowering.cuda.modules import headers
+from tests.engines.cuda_schedules import plan_of
 from tests.engines.edge_programs import EDGE_PROGRAMS
 from tests.engines.problems import ALGORITHMS, program, small
 from tests.engines.programs import arcs_and_loops, traced, whole_graph
@@ -142,18 +143,17 @@ def test_resident_blocks_by_registers():
 )  # fmt: skip
 def test_filters_compile(algorithm, features, options):
     engine = SimdxCudaEngine(SimdxSchedule(**options))
-    answer = engine.supports(program(algorithm), small("rmat"), features, Device("cuda"))
-    assert isinstance(answer, Yes), answer
-    found = compiled(engine.source, headers(engine.templates), "sm_90").resources()
-    assert set(found) == {kernel.name for kernel in engine.kernels} | {"end_of_superstep"}
-    assert all(taken["registers"] <= 65536 // engine.threads for taken in found.values())
+    plan = plan_of(engine, program(algorithm), small("rmat"), features)
+    found = compiled(plan.source, headers(plan.templates), "sm_90").resources()
+    assert set(found) == {kernel.name for kernel in plan.kernels} | {"end_of_superstep"}
+    assert all(taken["registers"] <= 65536 // plan.threads for taken in found.values())
 
 
 def test_steps_that_do_not_wait_for_each_other_share_a_phase():
     """PageRank: the sum over the graph, which its last block ends, beside the messages; lists; the ranks; the end."""
     engine = SimdxCudaEngine(SimdxSchedule(fusion="push_pull"))
-    assert isinstance(engine.supports(program("pagerank"), small("rmat"), 1, Device("cuda")), Yes)
-    body = engine.source[engine.source.index("void __launch_bounds__(BLOCK) fused_pull") :]
+    source = plan_of(engine, program("pagerank"), small("rmat"), 1).source
+    body = source[source.index("void __launch_bounds__(BLOCK) fused_pull") :]
     phases = body[: body.index("\n}\n")].split("barrier.wait();")
     names = ("note_rank(", "dangling(", "make(", "large(", "small(", " rank(", "measure_rank(", "decide_settled(")
     calls = [[name for name in names if name in one] for one in phases]
@@ -165,24 +165,24 @@ def test_steps_that_do_not_wait_for_each_other_share_a_phase():
 def test_edges_change_places_with_their_next_values():
     engine = SimdxCudaEngine(SimdxSchedule(fusion="push_pull"))
     graph = small("rmat").with_reverse_arcs()
-    assert isinstance(engine.supports(program("belief_propagation"), graph, 3, Device("cuda")), Yes)
-    assert "odd ? next_csc_msg : csc_msg" in engine.source
-    assert "odd ? csc_msg : next_csc_msg" in engine.source
-    assert [launch.swaps for launch in engine.launches] == [("csc_msg",)]
+    plan = plan_of(engine, program("belief_propagation"), graph, 3)
+    assert "odd ? next_csc_msg : csc_msg" in plan.source
+    assert "odd ? csc_msg : next_csc_msg" in plan.source
+    assert [launch.swaps for launch in plan.launches] == [("csc_msg",)]
 
 
 def test_edges_that_change_places_twice_are_where_they_were():
-    engine = fused("two updates", EDGE_PROGRAMS["two updates"][0])
-    assert [launch.swaps for launch in engine.launches] == [("csc_trust",)]
-    assert "odd ? next_csc_trust : csc_trust" in engine.source
-    assert "odd ? next_csc_flow" not in engine.source
+    plan = fused("two updates", EDGE_PROGRAMS["two updates"][0])
+    assert [launch.swaps for launch in plan.launches] == [("csc_trust",)]
+    assert "odd ? next_csc_trust : csc_trust" in plan.source
+    assert "odd ? next_csc_flow" not in plan.source
 
 
 def test_reductions_in_one_phase_have_tickets_of_their_own():
     """A block may be through with the second one before another begins the first."""
-    engine = fused("whole graph", whole_graph)
-    assert {"ticket_top", "ticket_low", "ticket_moments"} <= set(engine.own_arrays())
-    phase = engine.source[engine.source.index("fused_pull(") :].partition("barrier.wait();")[0]
+    plan = fused("whole graph", whole_graph)
+    assert {"ticket_top", "ticket_low", "ticket_moments"} <= set(plan.named)
+    phase = plan.source[plan.source.index("fused_pull(") :].partition("barrier.wait();")[0]
     for name in ("top", "low", "moments"):
         (call,) = (line for line in phase.splitlines() if line.strip().startswith(f"{name}(run, "))
         assert f", ticket_{name}, " in call
@@ -190,5 +190,4 @@ def test_reductions_in_one_phase_have_tickets_of_their_own():
 
 def fused(title, build):
     engine = SimdxCudaEngine(SimdxSchedule(fusion="push_pull"))
-    assert isinstance(engine.supports(traced(build, title), arcs_and_loops(), 1, Device("cuda")), Yes)
-    return engine
+    return plan_of(engine, traced(build, title), arcs_and_loops(), 1)

@@ -6,8 +6,8 @@ import pytest
 
 from engines.onyx.cuda_engine import OnyxCudaEngine
 from engines.onyx.schedule import OnyxSchedule
-from harness.contract import Device, Yes
 from harness.language import K, eye, outer, solve_spd, total
+from tests.engines.cuda_schedules import plan_of
 from tests.engines.programs import arcs_and_loops, inputs_for, traced
 from tests.engines.test_cuda import check_every_superstep
 
@@ -115,9 +115,9 @@ TILES = {
 def test_a_second_tile_is_taken_where_the_matrix_is_read_again(build, tiles):
     program, graph = traced(build, build.__name__), arcs_and_loops()
     engine = OnyxCudaEngine(OnyxSchedule(change_driven=False, balance="warp"))
-    assert isinstance(engine.supports(program, graph, FEATURES, Device("cuda")), Yes)
+    plan = plan_of(engine, program, graph, FEATURES)
     tile = FEATURES * -(-FEATURES // 32) * 32
-    assert max(kernel.tile_floats for kernel in engine.kernels) == tiles * tile
+    assert max(kernel.tile_floats for kernel in plan.kernels) == tiles * tile
 
 
 @pytest.mark.gpu

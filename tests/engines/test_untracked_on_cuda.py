@@ -7,8 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from engines.onyx.cuda_engine import OnyxCudaEngine
-from engines.onyx.cuda_rolled import FIRST_OF_STRETCH
+from engines.onyx.cuda_rolled import FIRST_OF_STRETCH, rolled
 from harness.graph.generators import grid
 from harness.language import Inputs, where
 from harness.language.reference import ReferenceRun
@@ -45,7 +44,7 @@ def _schedules(monkeypatch):
 
 def whenever_anything_moves(monkeypatch):
     """Tracking pauses then."""
-    monkeypatch.setattr("engines.onyx.cuda_engine.untracked_share", lambda *_, **__: 1e-9)
+    monkeypatch.setattr("engines.onyx.cuda_choices.untracked_share", lambda *_, **__: 1e-9)
 
 
 def check(engine, program_, graph, inputs, features, supersteps):
@@ -63,7 +62,7 @@ def check(engine, program_, graph, inputs, features, supersteps):
             break
         (record,) = taken.supersteps
         assert record.direction == "dense" or not found[-1]
-        assert record.direction == "push" or found[-1] or engine.direction == "pull"
+        assert record.direction == "push" or found[-1] or engine.planned.direction == "pull"
     return found
 
 
@@ -81,7 +80,7 @@ def test_operations(schedule, name, features, device, monkeypatch):
     engine = prepared(schedule, program_, graph, features, device)
     inputs = inputs_for(program_, graph, features, seed=features)
     found = check(engine, program_, graph, inputs, features, BOTH)
-    if schedule in PUSHED and engine.tracking.pauses and not any(found) and not program_.control.alternate:
+    if schedule in PUSHED and engine.planned.tracking.pauses and not any(found) and not program_.control.alternate:
         # no source moved in two supersteps, one after another
         engine.reset(inputs)
         moved = [step.active > 0 for step in engine.run(BOTH).supersteps[1:]]
@@ -111,19 +110,20 @@ def test_an_update_reduces_for_the_next_superstep(case, features, tracked_first,
     """Stretches without tracking, in each of which only the first superstep reduces by itself."""
     whenever_anything_moves(monkeypatch)
     if tracked_first:
-        monkeypatch.setattr(OnyxCudaEngine, "_edges_change", lambda self: False)
+        monkeypatch.setattr("engines.onyx.cuda_choices.edges_change", lambda _: False)
     build, make, names = EDGE_PROGRAMS[case]
     program_, graph = traced(build, build.__name__), make()
     engine = prepared("pausing-pull-edges", program_, graph, features, device)
-    alone = {kernel.name for kernel in engine.kernels if kernel.unless.startswith(FIRST_OF_STRETCH)}
-    assert alone == {f"{stage}_untracked" for stage in ("gather", *(f"clear_{s.into}" for s in engine.rolled[1]))}
+    _, reductions = rolled(engine.planned.program)
+    alone = {kernel.name for kernel in engine.planned.kernels if kernel.unless.startswith(FIRST_OF_STRETCH)}
+    assert alone == {f"{stage}_untracked" for stage in ("gather", *(f"clear_{stage.into}" for stage in reductions))}
     inputs = inputs_for(program_, graph, features, seed=features)
     untracked = []
     engine.reset(Inputs(inputs.properties, {**inputs.parameters, "tolerance": 0.0}))
     for _ in range(34):
         untracked.append(bool(engine.state.fields()["untracked"]))
         engine.run(1)
-    assert engine.begins_untracked != tracked_first
+    assert engine.planned.thresholds.begins_untracked != tracked_first
     begun = sum(now and not before for before, now in pairwise([False, *untracked]))
     assert begun >= 1 + tracked_first, untracked
     assert sum(untracked) > SHORT + begun
@@ -150,8 +150,8 @@ def test_algorithms(schedule, name, device, monkeypatch):
     sides = 2 if program_.control.alternate else 1
     found = check(engine, program_, graph, inputs, k, 16)
     wanted = [False] * 2 * sides + [True] * SHORT * sides + [False] * 2 * sides + [True] * 16
-    assert engine.begins_untracked == (name == "belief_propagation")
-    assert found == ([True] * 16 if engine.begins_untracked else wanted)[: len(found)]
+    assert engine.planned.thresholds.begins_untracked == (name == "belief_propagation")
+    assert found == ([True] * 16 if engine.planned.thresholds.begins_untracked else wanted)[: len(found)]
     assert any(found)
     engine.close()
 

@@ -11,7 +11,7 @@ from harness.language.analysis import change_driven
 from harness.lowering.accumulators import separated
 from harness.lowering.kept_accumulators import KeptAccumulators
 from harness.lowering.log_products import products_as_sums
-from tests.engines.cuda_schedules import loaded
+from tests.engines.cuda_schedules import loaded, plan_of
 from tests.engines.problems import ALGORITHMS, SPECS, program, small
 
 EXTREMA, EXACT = ("bfs", "sssp", "components"), ("kcore",)
@@ -56,6 +56,6 @@ def test_without_changes_to_push_nothing_is_kept():
 def test_engines_for_cuda_devices_keep_the_same(name, options, algorithm, rebuild):
     kind = loaded(loaded(SPECS[name].factory).engines["cuda"])
     engine = kind(schedule_from_options(SPECS[name], {**options, "rebuild": rebuild}))
-    engine.lower(program(algorithm), small("hub"), 4)
-    assert engine.accumulators == kept(algorithm, rebuild=rebuild)
-    assert engine.rebuild_share == 0.9
+    plan = plan_of(engine, program(algorithm), small("hub"), 4)
+    assert plan.accumulators == kept(algorithm, rebuild=rebuild)
+    assert plan.thresholds.rebuild == 0.9

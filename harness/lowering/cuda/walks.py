@@ -186,7 +186,7 @@ def neighbours_of(neighbours: NDArray[Any], lanes: Lanes, arc: str = "e") -> NDA
     return neighbours[np.where(lanes.active, lanes[arc], 0)].astype(np.int64)
 
 
-# A thread for a vertex or an edge (thread_engine.py) ------------------------------------------------------------------
+# A thread for a vertex or an edge (thread_planner.py) -----------------------------------------------------------------
 def thread_per_vertex(work: Work) -> Iterator[Step]:
     """Yield the steps of ``for (v = first + thread; v < last; v += threads)``.
 
