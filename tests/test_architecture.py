@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import networkx as nx
@@ -232,6 +232,81 @@ def test_an_import_cycle_is_found_and_listed(tmp_path):
     ]
     graph["harness.records.c"] = set()
     assert import_cycles(graph) == []
+
+
+def class_bases(trees: Iterable[ast.Module]) -> dict[str, set[str]]:
+    """The names of the bases of every class; classes of one name are taken for one."""
+    bases: dict[str, set[str]] = {}
+    for tree in trees:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                names = {
+                    base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "") for base in node.bases
+                }
+                bases.setdefault(node.name, set()).update(names)
+    return bases
+
+
+def depth(name: str, bases: Mapping[str, set[str]]) -> int:
+    """The classes on the longest way from a class to one without a base in the project; 1 for the latter."""
+    return 1 + max((depth(base, bases) for base in bases[name] if base in bases), default=0)
+
+
+def engine_classes(bases: Mapping[str, set[str]]) -> set[str]:
+    found = {"Engine"}
+    while more := {name for name, parents in bases.items() if parents & found} - found:
+        found |= more
+    return found
+
+
+def test_engine_classes_are_at_most_three_deep():
+    bases = class_bases(ast.parse(path.read_text()) for _, path in modules())
+    engines = engine_classes(bases)
+    assert {"CpuEngine", "CudaEngine", "PerDevice"} < engines
+    assert {name: depth(name, bases) for name in engines if depth(name, bases) > 3} == {}
+
+
+def test_deep_engine_classes_are_seen():
+    text = (
+        "class Engine(ABC): ...\nclass A(x.Engine): ...\nclass B(A, Mixed): ...\nclass C(B): ...\nclass Other(D): ..."
+    )
+    bases = class_bases([ast.parse(text)])
+    assert {name: depth(name, bases) for name in engine_classes(bases)} == {"Engine": 1, "A": 2, "B": 3, "C": 4}
+
+
+# Files of the lowering and of engines that select behaviour by a prefix or suffix of a name; none may be added.
+PARSE_NAMES = {"harness/lowering/cpu/engine.py"}
+PARSERS = {"startswith", "endswith", "removeprefix", "removesuffix", "partition", "rpartition", "split", "rsplit"}
+PART_OF_A_NAME = re.compile(r"_?\w+_|_\w*|(?!const )\w+ ")  # "dirty_", "_next", "_", "teams "; C++ types have "const "
+
+
+def parsed_names(tree: ast.Module) -> list[str]:
+    """The parts of names by which calls of string methods select."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in PARSERS:
+            found += [
+                one.value
+                for argument in node.args
+                for one in ast.walk(argument)
+                if isinstance(one, ast.Constant) and isinstance(one.value, str) and PART_OF_A_NAME.fullmatch(one.value)
+            ]
+    return found
+
+
+def test_nothing_is_selected_by_parsing_a_name():
+    parts = ("harness/lowering/", "engines/")
+    paths = [path.relative_to(ROOT).as_posix() for _, path in modules()]
+    met = {path: parsed_names(ast.parse((ROOT / path).read_text())) for path in paths if path.startswith(parts)}
+    assert {path for path, names in met.items() if names} == PARSE_NAMES
+
+
+def test_parsed_names_are_seen():
+    text = (
+        'a.startswith(("dirty_", "marked_")), b.removeprefix("next_"), c.partition("_")[2], over.removeprefix("teams ")'
+    )
+    assert sorted(parsed_names(ast.parse(text))) == ["_", "dirty_", "marked_", "next_", "teams "]
+    assert parsed_names(ast.parse('text.split(","), kind.endswith("*"), source.removeprefix(START)')) == []
 
 
 @pytest.mark.parametrize(("module", "path"), modules(), ids=[name for name, _ in modules()])

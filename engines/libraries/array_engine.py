@@ -40,7 +40,7 @@ from harness.api import (
 )
 
 
-class ArrayEngine(ArrayStages):
+class ArrayEngine(ArrayStages, Engine):
     """Runs every superstep over all vertices (of a side); a subclass chooses the library."""
 
     run_length: int | None = RUN

@@ -15,7 +15,6 @@ from harness.api import (
     Arrays,
     EdgeReduce,
     EdgeUpdate,
-    Engine,
     Evaluator,
     Graph,
     GraphReduce,
@@ -52,7 +51,7 @@ def sides_of(program: Program, graph: Graph) -> list[Side]:
     return sides
 
 
-class ArrayStages(Engine):
+class ArrayStages:
     """Runs the stages of a superstep over all vertices (of a side); see :class:`ArrayEngine`.
 
     ``_value``: every property; edge properties are in CSC order. ``products``: the reductions that are sparse products;

@@ -27,8 +27,8 @@ from harness.graph import Graph
 from harness.language import Algorithm, Inputs, Program, trace
 from harness.language.program import EdgeReduce, EdgeUpdate, reads
 from harness.language.start import Start
+from harness.lowering.cuda.buffers import Holds
 from harness.lowering.cuda.layout import DeviceLayout
-from harness.lowering.cuda.memory import arrays_of, values_of
 from harness.lowering.cuda.modules import headers
 
 CHUNK = 1 << 26  # values drawn at once
@@ -97,10 +97,13 @@ def _fill(memory: Any, inputs: Inputs) -> None:
     if program.parameters:
         numbers = np.array([values[name] for name in program.parameters], np.float32)
         memory.arrays["parameters"][: len(numbers)].set(numbers)
-    for name, prop in arrays_of(program, memory.needed):
-        kind = np.bool_ if prop.dtype == "bool" else np.float32
-        size = values_of(prop, graph, layout)
-        array = _array(memory, name, size, kind)
+    for buffer in memory.plan.buffers:
+        if buffer.start is not None:
+            memory.arrays[buffer.name].fill(buffer.start)
+        if buffer.holds is not Holds.PROPERTY:
+            continue
+        prop, kind, size = program.properties[buffer.of], buffer.kind, buffer.length
+        array = _array(memory, buffer.name, size, kind)
         if prop.role == "builtin":
             start = np.asarray(Start(program, graph, layout.features, inputs, {}).of(prop))
             array[:size].set(start.astype(np.float32).ravel())
@@ -136,8 +139,9 @@ def compile_ahead(cells: Sequence[Cell], graph: Graph) -> None:
 
     def one(cell: Cell) -> None:
         engine = cell.engine()
-        if not isinstance(engine.supports(cell.program, graph, cell.features, Device("cuda")), No):
-            compiled(engine.source, headers(engine.templates), chip)
+        plan = engine.plan(cell.program, graph.facts, cell.features)
+        if not isinstance(plan, No):
+            compiled(plan.source, headers(plan.templates), chip)
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for future in [pool.submit(one, cell) for cell in cells]:
@@ -220,7 +224,7 @@ def launches_of(runner: Any) -> int:
     """Kernels that a superstep launches; of what is no engine of ours, one."""
     if not isinstance(runner, OnyxCudaEngine):
         return 1
-    return 1 + sum(runner.ranges.has_work(launch.over, 0) for launch in runner.launches)
+    return 1 + sum(runner.ranges.has_work(launch.over, 0) for launch in runner.planned.launches)
 
 
 # what times are held against ------------------------------------------------------------------------------------------

@@ -120,7 +120,7 @@ def expected(algorithm: Algorithm, graph: Graph, inputs: Inputs) -> NDArray[np.f
 
 def check(engine: CudaEngine, algorithm: Algorithm, wanted: NDArray[np.float64]) -> str:
     """How far an answer is off, and where that is too far, so in capitals."""
-    (output,) = engine.program.outputs
+    (output,) = engine.planned.program.outputs
     values = engine.values(output)[:, 0].astype(np.float64)
     if isinstance(algorithm, BFS):
         wrong = np.count_nonzero(values != wanted)

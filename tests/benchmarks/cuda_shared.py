@@ -27,9 +27,11 @@ from harness.language import Algorithm, Inputs, Program
 from harness.language.program import Property
 from harness.language.start import Start
 from harness.lowering.cuda import engine as cuda_engine
+from harness.lowering.cuda.buffers import Buffer
 from harness.lowering.cuda.engine import CudaEngine
 from harness.lowering.cuda.layout import DeviceLayout
-from harness.lowering.cuda.memory import SLACK, DeviceMemory, values_of
+from harness.lowering.cuda.memory import SLACK, DeviceMemory
+from harness.lowering.cuda.plan import CudaPlan
 from harness.lowering.cuda.ranges import Tables
 
 Array = Any  # of the device
@@ -58,6 +60,7 @@ class DeviceGraph(Graph):
 
         assert host.has_reverse_edges
         assert host.weights is not None
+        assert host.facts  # computed on the host, and kept
         self.__dict__.update(host.__dict__)
         self.host, self.kept = host, dict[Any, Any]()
         neighbours, rows = cupy.asarray(host.csr.neighbours), cupy.asarray(host.csr.row_of_arc)
@@ -84,6 +87,12 @@ class DeviceGraph(Graph):
     def out_degrees(self) -> NDArray[np.int64]:
         """Out-arcs of each vertex, counted once."""
         return self.csr.degrees
+
+
+def values_of(prop: Property, graph: Graph, layout: DeviceLayout) -> int:
+    """The number of values in the array of a property, including padding."""
+    counts = {"vertex": graph.num_vertices, "edge": graph.num_edges, "graph": 1}
+    return counts[prop.place] * layout.stride(prop.shape)
 
 
 class Shared:
@@ -184,17 +193,16 @@ class SharedMemory(DeviceMemory):
         super().__init__(*arguments)
         self.shared = shared
 
-    def _give(self, name: str, prop: Property, start: Start) -> None:
+    def _give(self, buffer: Buffer, prop: Property, start: Start) -> None:
         if prop.role == "input" and prop.place != "graph":
-            self.arrays[name] = self.shared.packed(name, prop)
+            self.arrays[buffer.name] = self.shared.packed(buffer.name, prop)
             return
         if not isinstance(prop.start, str):
-            super()._give(name, prop, start)
+            super()._give(buffer, prop, start)
             return
-        source = self.program.properties[prop.start]
-        size, kind = values_of(prop, self.graph, self.layout), np.bool_ if prop.dtype == "bool" else np.float32
-        array = self.arrays[name] if name in self.arrays else self.empty(name, size, kind)
-        array[:size] = self.shared.packed(f"{name.partition('_')[0]}_{source.name}", source)[:size]
+        assert buffer.order is not None
+        source, array = self.program.properties[prop.start], self._array(buffer)
+        array[: buffer.length] = self.shared.packed(buffer.order.array(source.name), source)[: buffer.length]
 
     def values(self, name: str, array_of: Mapping[str, str]) -> Any:
         """A property where it lies, and in which order: ``([N, *dims] on the device, "csr", "csc" or "vertex")``."""
@@ -208,15 +216,15 @@ class OfGraph(CudaEngine):
     """To be mixed into an engine that generates kernels: what it makes of a graph once, which no kernel writes, is kept
     with the graph for the next of its kind that goes over the same."""
 
-    def transform(self) -> Tables:
+    def tables_of(self, plan: CudaPlan, graph: Graph) -> Tables:
         import cupy
 
-        assert isinstance(self.graph, DeviceGraph)
-        gone_over = frozenset(launch.over for launch in self.launches)
-        kept = self.graph.kept
-        key = (type(self).__name__, self.schedule, gone_over, tuple(self.sides), getattr(self, "hub", 0))
+        assert isinstance(graph, DeviceGraph)
+        gone_over = frozenset(launch.over for launch in plan.launches)
+        kept = graph.kept
+        key = (type(self).__name__, self.schedule, gone_over, plan.sides)
         if key not in kept:
-            found = super().transform()
+            found = super().tables_of(plan, graph)
             kept[key] = Tables({name: cupy.asarray(table) for name, table in found.arrays.items()}, found.pieces)
         tables: Tables = kept[key]
         return tables

@@ -56,7 +56,11 @@ def algorithms(graph: Graph) -> list[Algorithm]:
 def engine_of(algorithm: Algorithm, graph: Graph, cell: str) -> SimdxCudaEngine | None:
     """The engine of a cell, planned; None where the program refuses its options."""
     engine = SimdxCudaEngine(SimdxSchedule(**CELLS[cell]))
-    return None if isinstance(engine.supports(trace(algorithm), graph, 1, Device("cuda")), No) else engine
+    program, device = trace(algorithm), Device("cuda")
+    if isinstance(engine.supports(program, graph, 1, device), No):
+        return None
+    engine.generate(program, graph, 1, device)
+    return engine
 
 
 def compile_all(graph: Graph) -> None:
@@ -68,7 +72,7 @@ def compile_all(graph: Graph) -> None:
     def one(pair: tuple[Algorithm, str]) -> None:
         engine = engine_of(pair[0], graph, pair[1])
         if engine is not None:
-            compiled(engine.source, headers(engine.templates), chip)
+            compiled(engine.planned.source, headers(engine.planned.templates), chip)
 
     with ThreadPoolExecutor(12) as pool:
         list(pool.map(one, [(algorithm, cell) for algorithm in algorithms(graph) for cell in CELLS]))
@@ -101,7 +105,7 @@ def line(algorithm: Algorithm, given: Graph) -> Iterator[str]:
         if engine is None:
             continue
         if texts[-1] != "overflow":
-            found = engine.values(engine.program.outputs[0])
+            found = engine.values(engine.planned.program.outputs[0])
             answer = found if answer is None else answer
             same = np.array_equal(answer, found) or isinstance(algorithm, PageRank)
             told = check(engine, algorithm, wanted) if wanted is not None else "as the first" if same else "WRONG"
@@ -113,7 +117,7 @@ def line(algorithm: Algorithm, given: Graph) -> Iterator[str]:
 def notes(engine: SimdxCudaEngine) -> str:
     """Residency of the fused kernels, and the filters of the last run."""
     kernels = [
-        f"{name} {engine.resident[name].registers_of_thread} registers, {blocks} blocks of {engine.threads}"
+        f"{name} {engine.resident[name].registers_of_thread} registers, {blocks} blocks of {engine.planned.threads}"
         for name, blocks in engine.blocks_of.items()
     ]
     filters = Counter(getattr(engine, "filters", ()))

@@ -1,0 +1,111 @@
+"""A plan for a CUDA device is a value that depends on program, schedule and facts, and on nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+from types import NoneType
+
+import pytest
+
+from harness.contract import No
+from harness.facts import GraphFacts
+from harness.lowering.cuda.buffers import Holds, work
+from harness.lowering.cuda.draft import PlanDraft
+from harness.lowering.cuda.kernels import CudaKernel
+from harness.lowering.cuda.plan import CudaPlan
+from harness.lowering.cuda.ranges import Over
+from harness.lowering.cuda.setting import Lowered
+from harness.lowering.cuda.thread_planner import thread_setting
+from tests.engines.covering import covering
+from tests.engines.cuda_modules import DECLARED, algorithms, pairs, problem
+from tests.engines.cuda_schedules import cuda_engine, plan_of
+from tests.engines.problems import program, small
+
+ATOMS = (str, int, float, NoneType, Enum, Path, frozenset)
+FEATURES = (1, 8, 33, 128)
+
+
+@pytest.mark.parametrize("algorithm", algorithms())
+@pytest.mark.parametrize("name", DECLARED)
+def test_planning_twice_gives_equal_plans_and_changes_nothing_else(name, algorithm):
+    asked, graph = problem(algorithm)
+    facts, planned = graph.facts, 0
+    for number, schedule in enumerate(covering(list(DECLARED[name].schedules()), pairs)):
+        engine, features = DECLARED[name].build(schedule), FEATURES[number % len(FEATURES)]
+        before = pickle.dumps((asked, facts, vars(engine)))
+        first, second = (engine.plan(asked, facts, features) for _ in range(2))
+        assert first == second
+        assert pickle.dumps((asked, facts, vars(engine))) == before
+        planned += not isinstance(first, No)
+    assert planned or (name, algorithm.split()[0]) == ("gunrock", "belief_propagation")  # it cannot update edges
+
+
+def mutable(value: object, at: str = "plan") -> list[str]:
+    """Where a value has parts that can be changed; a mapping is a part that only the dataclass around it hands out."""
+    if isinstance(value, ATOMS):
+        return []
+    if isinstance(value, tuple):
+        return [found for i, one in enumerate(value) for found in mutable(one, f"{at}[{i}]")]
+    if isinstance(value, Mapping):
+        return [found for key, one in value.items() for found in mutable(one, f"{at}[{key!r}]")]
+    if dataclasses.is_dataclass(value) and value.__dataclass_params__.frozen:
+        parts = [(one.name, getattr(value, one.name)) for one in dataclasses.fields(value) if one.compare]
+        return [found for name, one in parts for found in mutable(one, f"{at}.{name}")]
+    return [f"{at}: {type(value).__name__}"]
+
+
+@pytest.mark.parametrize("schedule", ["changes-pull", "pull-edges", "changes-push", "gunrock", "tigr", "simdx"])
+def test_a_plan_is_frozen_in_depth(schedule):
+    plan = plan_of(cuda_engine(schedule), program("pagerank"), small("rmat"), 4)
+    assert mutable(plan) == []
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        plan.threads = 32
+
+
+@pytest.mark.parametrize("schedule", ["pull", "changes-pull-edges", "changes-push", "gunrock", "tigr", "simdx"])
+def test_a_graph_that_is_known_by_facts_only_can_be_planned(schedule):
+    vertices, edges = 1 << 28, 1 << 31
+    plan = cuda_engine(schedule).plan(program("pagerank"), GraphFacts(vertices, edges, 1 << 20), 8)
+    assert isinstance(plan, CudaPlan)
+    assert plan.many_edges
+    assert "typedef long long Arc;" in plan.source
+    assert plan.device_bytes > 4 * edges + 8 * vertices
+    offsets = [one for one in plan.buffers if one.holds is Holds.STRUCTURE and one.rows == vertices + 1]
+    assert {one.dtype for one in offsets} == {"int64"}
+
+
+def test_support_needs_what_the_buffers_take(monkeypatch):
+    graph, asked = small("rmat"), program("pagerank")
+    engine = cuda_engine("pull")
+    plan = plan_of(engine, asked, graph, 4)
+    needs = {one.name: one.nbytes for one in plan.buffers}
+    assert needs["vertex_rank"] == 4 * graph.num_vertices * 4
+    assert needs["in_neighbours"] == 4 * graph.num_edges
+    assert needs["in_offsets"] == 4 * (graph.num_vertices + 1)
+    assert engine.supports(asked, graph, 4, None).bytes_needed == sum(needs.values())
+    more = dataclasses.replace(plan, buffers=(*plan.buffers, work("more", 1000)))
+    monkeypatch.setattr(type(engine), "plan", lambda *_: more)
+    assert engine.supports(asked, graph, 4, None).bytes_needed == sum(needs.values()) + 4000
+
+
+def drafted():
+    lowered = Lowered.of(program("pagerank"))
+    return PlanDraft(thread_setting(lowered, small("rmat").facts, 4, "pull"))
+
+
+def test_a_kernel_takes_only_what_the_plan_describes():
+    draft = drafted()
+    draft.add(CudaKernel("lost", "", ("run", "vertex_rank", "nowhere"), 0), Over.VERTICES)
+    with pytest.raises(ValueError, match=r"kernels take arrays that the plan does not describe: \['nowhere'\]"):
+        draft.finish(None, Path())
+
+
+def test_two_buffers_have_two_names():
+    draft = drafted()
+    draft.own(work("vertex_rank", 3))
+    with pytest.raises(ValueError, match="two buffers of program 'pagerank' are named 'vertex_rank'"):
+        draft.finish(None, Path())
