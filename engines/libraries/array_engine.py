@@ -23,6 +23,7 @@ from harness.api import (
     Device,
     EdgeReduce,
     EdgeUpdate,
+    Engine,
     Graph,
     Inputs,
     No,

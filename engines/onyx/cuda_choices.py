@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engines.onyx.cuda_edge_changes import doubled_edges
+from engines.onyx.cuda_kernels import Choices
 from engines.onyx.cuda_panels import panel_of
 from engines.onyx.cuda_rolled import rolled
 from engines.onyx.policy import small_degrees, untracked_share
@@ -17,27 +17,10 @@ if TYPE_CHECKING:
 
     from engines.onyx.policy import Policy
     from engines.onyx.schedule import OnyxSchedule
-    from harness.api import Direction, EdgeReduce, EdgeUpdate, FoldGroup, GraphFacts
+    from harness.api import Direction, FoldGroup, GraphFacts
     from harness.api.cuda import Delta, Lowered, Tracking
 
 REBUILD_SHARE = 0.9  # whole messages then cost no more than changes, for which two values are read
-
-
-@dataclass(frozen=True)
-class Choices:
-    """The choices of a schedule for one program on one graph.
-
-    ``tiles``: edges are balanced, not vertices. ``pipeline``: edges are fetched ahead. ``rolled``: the edge update and
-    the reductions of the next superstep that share a pass. ``panel``: features of a pass over segments; 0: all.
-    ``small_degrees``: all vertices have few edges, in similar numbers. ``policy``: the constants of all choices.
-    """
-
-    tiles: bool
-    pipeline: bool
-    rolled: tuple[EdgeUpdate, tuple[EdgeReduce, ...]] | None
-    panel: int
-    small_degrees: bool
-    policy: Policy
 
 
 def setting_of(

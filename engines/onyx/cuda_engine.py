@@ -9,7 +9,7 @@ import numpy as np
 from engines.onyx.cuda_plan import plan
 from engines.onyx.policy import DEFAULT
 from harness.api import DeviceFacts
-from harness.api.cuda import CudaEngine, Pieces, Tables, by_side
+from harness.api.cuda import CUDA, CudaEngine, Pieces, Tables, by_side
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,9 +27,9 @@ class OnyxCudaEngine(CudaEngine):
     schedule: OnyxSchedule
     policy = DEFAULT
 
-    def plan(self, program: Program, facts: GraphFacts, features: int) -> CudaPlan | No:
+    def plan(self, program: Program, graph: GraphFacts, features: int, device: DeviceFacts = CUDA) -> CudaPlan | No:
         """Return the plan of a program, or why it cannot run."""
-        return plan(program, self.schedule, facts, features, DeviceFacts("cuda"), self.policy)
+        return plan(program, self.schedule, graph, features, device, self.policy)
 
     def tables_of(self, plan: CudaPlan, graph: Graph) -> Tables:
         """Return the hub vertices, which blocks own, sorted, uint32; nothing if there are none."""

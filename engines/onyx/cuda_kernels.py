@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from engines.onyx import cuda_templates as templates
@@ -13,13 +13,30 @@ from harness.api import EdgeReduce, EdgeUpdate, FoldGroup, GraphReduce, Stage, r
 from harness.api.cuda import CudaKernelBuilder, PanelLayout, cuda_write_back
 
 if TYPE_CHECKING:
-    from engines.onyx.cuda_choices import Choices
+    from engines.onyx.policy import Policy
     from harness.api.cuda import CudaKernel, Setting
 
 LINE = 32  # floats of a cache line
 EVERY = "Every()"
 RANGE = templates.RANGE
 OVER = "run->over()"
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The choices of a schedule for one program on one graph.
+
+    ``tiles``: edges are balanced, not vertices. ``pipeline``: edges are fetched ahead. ``rolled``: the edge update and
+    the reductions of the next superstep that share a pass. ``panel``: features of a pass over segments; 0: all.
+    ``small_degrees``: all vertices have few edges, in similar numbers. ``policy``: the constants of all choices.
+    """
+
+    tiles: bool
+    pipeline: bool
+    rolled: tuple[EdgeUpdate, tuple[EdgeReduce, ...]] | None
+    panel: int
+    small_degrees: bool
+    policy: Policy
 
 
 class Kernels:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from engines.onyx.cuda_choices import Choices, doubled_vertices, setting_of, thresholds_of
+from engines.onyx.cuda_choices import doubled_vertices, setting_of, thresholds_of
 from engines.onyx.cuda_edge_changes import EdgeChanges, doubled_edges, order_of
 from engines.onyx.cuda_pull import PullKernels
 from engines.onyx.cuda_push import PushKernels
@@ -20,7 +20,7 @@ from harness.api.cuda import Lowered, Over, Pieces, PlanDraft, Teams, refusal, t
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from engines.onyx.cuda_kernels import Kernels
+    from engines.onyx.cuda_kernels import Choices, Kernels
     from engines.onyx.schedule import OnyxSchedule
     from harness.api import DeviceFacts, Expression, GraphFacts, Program
     from harness.api.cuda import CudaKernel, CudaPlan, Setting
@@ -75,7 +75,7 @@ class OnyxPlanner:
         If tracking may pause, each stage also has the launches of full propagation; in each superstep one of the two
         halves does nothing.
         """
-        made = {"push": PushKernels, "pull": PullKernels}[self.setting.direction]
+        made = PushKernels if self.setting.direction == "push" else PullKernels
         kernels = made(self.setting, self.choices)
         untracked = made(self.setting, self.choices, untracked=True) if self.tracking.pauses else None
         for group in self.tracking.groups:

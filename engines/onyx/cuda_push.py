@@ -10,7 +10,9 @@ from engines.onyx.cuda_sent_edges import SentEdges
 from harness.api.cuda import collect_change
 
 if TYPE_CHECKING:
-    from engines.onyx.cuda_choices import Choices
+    from collections.abc import Mapping
+
+    from engines.onyx.cuda_kernels import Choices
     from harness.api import EdgeReduce, Expression, FoldGroup
     from harness.api.cuda import CudaKernel, Setting
 
@@ -39,7 +41,7 @@ class PushKernels(Kernels):
         builder.root.line(f"if (blockIdx.x == 0 && threadIdx.x == 0{tracked}) {counted}")
         return builder.finish(unless=f"{OVER} || !run->rebuilding")
 
-    def changes(self, group: FoldGroup, messages: dict[str, Expression], *, tiles: bool) -> CudaKernel:
+    def changes(self, group: FoldGroup, messages: Mapping[str, Expression], *, tiles: bool) -> CudaKernel:
         """Build the kernel in which active sources send their changes into kept accumulators.
 
         It runs over ``tiles`` if there are many, and the schedule balances edges.

@@ -9,7 +9,7 @@ from harness.lowering.cuda.buffers import Buffer, exchanged, flips_of, table, wo
 from harness.lowering.cuda.change_sums import collect_change
 from harness.lowering.cuda.code import Value
 from harness.lowering.cuda.draft import PlanDraft, refusal
-from harness.lowering.cuda.engine import CudaEngine
+from harness.lowering.cuda.engine import CUDA, CudaEngine
 from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder
 from harness.lowering.cuda.launches import Launch, named_apart, turned
 from harness.lowering.cuda.layout import DeviceLayout, PanelLayout, TeamShape
@@ -35,7 +35,7 @@ from harness.lowering.tracking import Tracking
 from harness.transactions import Behaviour, Lanes, Load, Step, repeated
 
 __all__ = [
-    "THREADS", "Adjacency", "Behaviour", "Buffer", "Combined", "CudaEngine", "CudaKernel", "CudaKernelBuilder",
+    "CUDA", "THREADS", "Adjacency", "Behaviour", "Buffer", "Combined", "CudaEngine", "CudaKernel", "CudaKernelBuilder",
     "CudaPlan", "Delta", "DeviceLayout", "KeptAccumulators", "Lanes", "Launch", "Load", "Lowered", "Mapped",
     "Measuring", "Over", "PanelLayout", "Pieces", "PlanDraft", "Setting", "Step", "Tables", "TeamShape", "Teams",
     "ThreadPlanner", "Thresholds", "Tracking", "Value", "Work", "arc_range", "blocks_of_multiprocessor", "by_side",

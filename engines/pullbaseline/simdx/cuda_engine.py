@@ -12,7 +12,7 @@ from engines.pullbaseline.simdx.residency import Residency, residency_of
 from engines.pullbaseline.simdx.task_run import by_degree, start_tasks
 from engines.pullbaseline.simdx.tasks import FAILED, SIZES
 from harness.api import DeviceFacts, EngineFailure, GraphReduce, RunStatistics, Superstep
-from harness.api.cuda import CudaEngine, Tables, by_side
+from harness.api.cuda import CUDA, CudaEngine, Tables, by_side
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,9 +36,9 @@ class SimdxCudaEngine(CudaEngine):
     schedule: SimdxSchedule
 
     # planning ---------------------------------------------------------------------------------------------------------
-    def plan(self, program: Program, facts: GraphFacts, features: int) -> CudaPlan | No:
+    def plan(self, program: Program, graph: GraphFacts, features: int, device: DeviceFacts = CUDA) -> CudaPlan | No:
         """Return the plan of a program, or why it cannot run."""
-        return plan(program, self.schedule, facts, features, DeviceFacts("cuda"))
+        return plan(program, self.schedule, graph, features, device)
 
     def generate(self, program: Program, graph: Graph, features: int, device: Device) -> None:
         """Plan, without a device. Raises EngineFailure if the program cannot run."""

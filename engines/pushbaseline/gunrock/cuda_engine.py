@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from engines.pushbaseline.gunrock.cuda_plan import plan
 from harness.api import DeviceFacts
-from harness.api.cuda import CudaEngine
+from harness.api.cuda import CUDA, CudaEngine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,9 +21,9 @@ class GunrockCudaEngine(CudaEngine):
 
     schedule: GunrockSchedule
 
-    def plan(self, program: Program, facts: GraphFacts, features: int) -> CudaPlan | No:
+    def plan(self, program: Program, graph: GraphFacts, features: int, device: DeviceFacts = CUDA) -> CudaPlan | No:
         """Return the plan of a program, or why it cannot run."""
-        return plan(program, self.schedule, facts, features, DeviceFacts("cuda"))
+        return plan(program, self.schedule, graph, features, device)
 
     def mappings(self) -> Sequence[Mapped]:
         """Return the access patterns of the traversals here and of those shared by thread engines."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from engines.pushbaseline.tigr.cuda_plan import plan
 from harness.api import DeviceFacts
-from harness.api.cuda import CudaEngine, Tables
+from harness.api.cuda import CUDA, CudaEngine, Tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,9 +23,9 @@ class TigrCudaEngine(CudaEngine):
 
     schedule: TigrSchedule
 
-    def plan(self, program: Program, facts: GraphFacts, features: int) -> CudaPlan | No:
+    def plan(self, program: Program, graph: GraphFacts, features: int, device: DeviceFacts = CUDA) -> CudaPlan | No:
         """Return the plan of a program, or why it cannot run."""
-        return plan(program, self.schedule, facts, features, DeviceFacts("cuda"))
+        return plan(program, self.schedule, graph, features, device)
 
     def tables_of(self, plan: CudaPlan, graph: Graph) -> Tables:
         """Return the source of every virtual node, and the number of its part of the source's edges (both uint32)."""

@@ -22,6 +22,7 @@ from harness.contract import (
     schedule_text,
 )  # fmt: skip
 from harness.device.cuda import allow_shared_memory, open_device, require_memory
+from harness.facts import DeviceFacts
 from harness.language import Inputs, Program
 from harness.language.program import IDENTITY
 from harness.lowering.cuda.buffers import Buffer, Holds
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 # Supersteps queued between two tests of whether the run has settled, after the first ones, each of which is tested:
 # supersteps queued behind the end of a short run would take as long as the run.
 LOOK_EVERY = 8
+CUDA = DeviceFacts("cuda")
 USUAL_SUPERSTEPS = 1024  # the number of records allocated; more are allocated for a run that may have more supersteps
 
 
@@ -60,7 +62,7 @@ class CudaEngine(Engine):
 
     # for subclasses ---------------------------------------------------------------------------------------------------
     @abstractmethod
-    def plan(self, program: Program, facts: GraphFacts, features: int) -> CudaPlan | No:
+    def plan(self, program: Program, graph: GraphFacts, features: int, device: DeviceFacts = CUDA) -> CudaPlan | No:
         """Return the plan of a program, or why it cannot run; it depends on the schedule and the arguments only."""
 
     def tables_of(self, plan: CudaPlan, graph: Graph) -> Tables:
