@@ -133,7 +133,7 @@ def plan_gather(draft: Draft, group: FoldGroup, dense_share: float) -> None:
             draft.flags(f"marked_{name}", Holds.STALE, name, True)
             draft.array(f"kept_{name}", Holds.KEPT, name, "bool", lowered.graph.num_vertices)
         reached = ("dirty", "marked") if kernels.keeps else ("dirty",)
-        draft.frontier(name, marks={"out": [f"{kind}_{name}" for kind in reached]})
+        draft.frontier(group, marks={"out": [f"{kind}_{name}" for kind in reached]})
         draft.kernels.append(kernels.gather(f"{name}_dirty", dirty_only=True))
         draft.kernels.append(kernels.commit())
     alone = unwritten and not any(other.edge_stages for other in others)

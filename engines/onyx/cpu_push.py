@@ -172,7 +172,7 @@ def plan_scatter(draft: Draft, group: FoldGroup) -> None:
         return
     edges = plan_sent_edges(draft, group)
     visits = edges.rows if edges.reads else ""
-    draft.frontier(name, visits=visits, arcs=not lowered.accumulators.extrema)
+    draft.frontier(group, visits=visits, arcs=not lowered.accumulators.extrema)
     draft.kernels.append(_scatter(draft, group, f"{name}_changes", edges))
     stale = [f"dirty_{tracking.name(reader)}" for into in accumulators for reader in tracking.stale_groups(into)]
     single = sum(bool(other.edge_stages) for other in tracking.groups) == 1 and not lowered.alternates

@@ -257,7 +257,7 @@ def plan_advance(draft: Draft, group: FoldGroup) -> None:
     draft.table(Owned(lowered.threads))
     draft.table(hubs)
     collecting = add_change_sums(draft, [stage])
-    draft.frontier(stage.name)
+    draft.frontier(group)
     edges = plan_sent_edges(draft, group)
     for changes in (False, True):
         draft.kernels.append(advance_kernel(draft, group, edges, changes=changes))

@@ -113,7 +113,7 @@ def _plan_changes(draft: Draft, group: FoldGroup, kernels: UpdateKernels) -> Non
     if kernels.reads_itself:
         draft.flags(f"next_{dirty}", Holds.FLAGS, name, False)
     marks = {"own": [dirty]} | ({"in": [dirty]} if tracking.destinations(group) else {})
-    draft.frontier(name, marks=marks)
+    draft.frontier(group, marks=marks)
     draft.kernels.append(count_kernel(tracking, group, lowered.layout, flag="dirty"))
     draft.kernels.append(kernels.changes())
     if kernels.reads_reverse:

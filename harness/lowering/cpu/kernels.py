@@ -72,7 +72,7 @@ class KernelBuilder:
     """Fill one template.
 
     ``signature`` lists the arrays of the template itself as ``(name, kind)`` with the kinds of ``TYPES``; property
-    arrays are added when they are used.
+    arrays are added when they are used. ``assigned``: flags of a vertex that the kernel has written without a branch.
     """
 
     def __init__(
@@ -89,6 +89,7 @@ class KernelBuilder:
         self.name, self.program, self.layout, self.template = name, program, layout, template
         self.dynamic = dynamic
         self.blocks = _blocks_of(template)
+        self.assigned: set[str] = set()
         self._types: dict[str, str] = dict(signature)
         self._bindings: dict[str, Binding] = {}
         self._values: dict[tuple[str, str], Location] = {}
@@ -282,7 +283,7 @@ class KernelBuilder:
         variable = "tolerance" if share == 1.0 else "propagated"
         known = f"the {variable}"
         if self.root.find(known) is None:
-            at = f"parameters[{self.mapping.parameters.index(name)}]" if name else literal(0.0)
+            at = self.mapping.parameter(name) if name else literal(0.0)
             self.root.line(f"{variable} = {at}" if share == 1.0 else f"{variable} = {literal(share)} * {at}")
             self.root.known[known] = Value("scalar", variable)
         return variable
@@ -294,7 +295,7 @@ class KernelBuilder:
             size = self.mapping.scratch_floats
             self.argument("scratch", "f32")
             self.root.lines.insert(0, f"scratch_start = worker * {size}")
-        if any("parameters[" in line for block in self.blocks.values() for line in block.lines):
+        if self.mapping.reads_parameters:
             self.argument("parameters", "f32")
         body = _fill(self.template, self.blocks)
         names = ", ".join(self._types)

@@ -105,6 +105,7 @@ class Mapping(ABC):
     def __init__(self, layout: Layout, locate: Locate, root: Block, parameters: tuple[str, ...]) -> None:
         self.layout, self.locate, self.root, self.parameters = layout, locate, root, parameters
         self.scratch_floats = 0
+        self.reads_parameters = False
         self._names = 0
         self._homes: dict[str, Block] = {}
 
@@ -140,6 +141,11 @@ class Mapping(ABC):
         self.scratch_floats += -(-floats // LINE) * LINE
         return f"scratch_start + {start}" if start else "scratch_start"
 
+    def parameter(self, name: str) -> str:
+        """Return the text that reads a run-time parameter."""
+        self.reads_parameters = True
+        return f"parameters[{self.parameters.index(name)}]"
+
     def start(self, index: str, node: Expression) -> str:
         """Return the start of the value of vertex or edge ``index`` in its flat array."""
         stride = self.layout.stride(node.shape)
@@ -152,7 +158,7 @@ class Mapping(ABC):
             case "const":
                 text = literal(node.attribute) if node.dtype == "float" else repr(node.attribute)
             case "param":
-                at = f"parameters[{self.parameters.index(node.attribute)}]"
+                at = self.parameter(node.attribute)
                 text = at if node.dtype == "float" else f"{at} != 0"
             case "read":
                 place = self.locate(*node.attribute)

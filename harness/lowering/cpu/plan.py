@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from harness.contract import No
 from harness.language import Program
+from harness.language.analysis import FoldGroup
 from harness.language.criterion import Criterion
 from harness.language.program import Stage, reads
 from harness.lowering.cpu.active_sources import Frontier
@@ -114,23 +115,23 @@ class Draft:
 
     def frontier(
         self,
-        group: str,
+        group: FoldGroup,
         *,
         marks: Mapping[str, Sequence[str]] | None = None,
         visits: str = "",
         arcs: bool = True,
     ) -> Frontier:
-        """Add the arrays and kernels that track the sources of a group, by name (:mod:`.frontier`)."""
+        """Add the arrays and kernels that track the sources of a group (:mod:`.frontier`)."""
         lowered, tracking = self.lowered, self.lowered.tracking
-        found = next(one for one in tracking.groups if tracking.name(one) == group)
-        self.flags(f"active_{group}", Holds.ACTIVE, group, False)
-        frontier = Frontier(group, bool(found.edge_stages), tracking.sent(found), tracking.moved_before(found))
+        name = tracking.name(group)
+        self.flags(f"active_{name}", Holds.ACTIVE, name, False)
+        frontier = Frontier(name, bool(group.edge_stages), tracking.sent(group), tracking.moved_before(group))
         for source in frontier.sent:
-            self.like(f"sent_{group}_{source}", Holds.SENT, source)
-        self.kernels.append(count_kernel(tracking, found, lowered.layout, visits=visits, arcs=arcs))
+            self.like(f"sent_{name}_{source}", Holds.SENT, source)
+        self.kernels.append(count_kernel(tracking, group, lowered.layout, visits=visits, arcs=arcs))
         self.kernels.append(
             propagated_kernel(
-                tracking, found, lowered.layout,
+                tracking, group, lowered.layout,
                 ids=lowered.ids, marks=marks or {}, feature_aware=lowered.feature_aware,
             )
         )  # fmt: skip

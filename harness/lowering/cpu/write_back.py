@@ -96,8 +96,9 @@ def _set_flag(builder: KernelBuilder, flag: str, condition: str, block: str, *, 
     at = builder.blocks[block]
     if alone:
         array = builder.argument(flag, "flag")
-        written = any(line.startswith(f"{array}[v] = ") for line in at.lines)
-        at.line(f"{array}[v] = {f'{array}[v] or ' if written else ''}{condition}")
+        written = f"{array}[v] or " if array in builder.assigned else ""
+        builder.assigned.add(array)
+        at.line(f"{array}[v] = {written}{condition}")
     else:
         builder.flags(flag)
         at.line(f"if {condition}:").line(f"    {raised(flag, 'v')}")
