@@ -1,0 +1,114 @@
+"""Render the gather of a lowered program as C++ with vector extensions, by the renderer that writes CUDA C++.
+
+A team of lanes becomes a vector register, and a slot of a row becomes a vector. ``vectors.hpp`` stands in for the
+headers of the CUDA kernels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engines.onyx.cpu_gather import PREFETCH_DISTANCE
+from harness.language.analysis import FoldGroup
+from harness.language.program import EdgeReduce, reads
+from harness.lowering.cpu.kernels import RUN
+from harness.lowering.cpu.lowered import Lowered
+from harness.lowering.cuda.code import Value
+from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder
+from harness.lowering.cuda.layout import DeviceLayout, TeamShape
+from harness.lowering.cuda.write_back import cuda_write_back
+from harness.lowering.layout import row_stride
+
+VECTOR = 16  # floats of an AVX-512 register; compilers split longer vectors than the processor has
+GATHER = """
+    @kernel
+    for (Id v = first; v < last; ++v) {
+      @start
+        const Arc end = in_offsets[v + 1];
+        for (Arc e = in_offsets[v]; e < end; ++e) {
+            const Id u = in_neighbours[e];
+            @visit
+        }
+        @finish
+    }
+"""
+SIGNATURE = [("first", "Id"), ("last", "Id"), ("edges", "Arc"), ("in_offsets", "arcs"), ("in_neighbours", "ids")]
+
+
+class HostLayout(DeviceLayout):
+    """The layout of the CPU engines, so that both kernels read the same arrays."""
+
+    def row_stride(self, lanes: int) -> int:
+        return row_stride(lanes)
+
+
+class VectorKernelBuilder(CudaKernelBuilder):
+    """Fill a template. A variable that differs between the lanes of a team has a vector type."""
+
+    def moved(self, space: str, name: str, new: Value, block: str, *, exact: bool = False, share: float = 1.0) -> str:
+        """Declare a bool variable: whether a row differs by more than the tolerance from what ``space`` holds."""
+        assert new.kind == "row", "the programs of this experiment watch rows"
+        assert (exact, share) == (False, 1.0), "without change tracking nothing else is compared"
+        at, now = self.blocks[block], new.element("f")
+        old = self.mapping.lower(self.reading(space, name)).element("f")
+        margin = self.tolerance() + (f" * fabsf({now})" if self.program.control.relative else "")
+        lanes = at.declare("Mask", self.mapping.fresh("lanes"), "{}", constant=False)
+        at.line(f"FEATURES(f, {new.length}) {lanes} |= far({old}, {now}, {margin});")
+        return at.declare("bool", self.mapping.fresh("moved"), f"any(team, {lanes})")
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A kernel, and the macros that its source needs."""
+
+    kernel: CudaKernel
+    lanes: int
+
+    @property
+    def source(self) -> str:
+        """The text of the module without ``vectors.hpp``."""
+        return f'#define LANES {self.lanes}\n#include "vectors.hpp"\n\n{self.kernel.source}'
+
+
+def rendered(lowered: Lowered, group: FoldGroup) -> Rendered:
+    """Return the full gather of a group of edge reductions; the number of features is a power of two."""
+    tracking, features = lowered.tracking, lowered.layout.features
+    lanes = min(VECTOR, features)
+    builder = VectorKernelBuilder(
+        tracking.name(group), lowered.program, HostLayout(features), TeamShape(lanes, 1), GATHER, SIGNATURE,
+        feature_aware=True,
+    )  # fmt: skip
+    builder.bind("src", "visit", "u")
+    builder.bind("dst", "start", "v")
+    builder.bind("edge", "visit", "e", "csc_")
+    builder.bind("v", "finish", "v")
+    _prefetch(builder, group.edge_stages)
+    for stage in group.edge_stages:
+        total = builder.accumulator(f"{stage.into}_total", stage.message, stage.reducer, "start")
+        builder.comment("visit", stage)
+        builder.accumulate(total, stage.message, stage.reducer, "visit")
+        _carry(builder, total.text)
+        builder.bind_value("v", stage.into, "finish", total)
+    for step in group.vertex_steps:
+        builder.comment("finish", step)
+    written = dict.fromkeys((name for step in group.vertex_steps for name in step.writes), "next_")
+    cuda_write_back(builder, tracking, group, "finish", prefix_of=written)
+    return Rendered(builder.finish(unless="false"), lanes)
+
+
+def _carry(builder: CudaKernelBuilder, total: str) -> None:
+    """Sum in runs of edges, as the CPU kernels do."""
+    builder.blocks["start"].line(f"Carry<decltype({total})> {total}_carry;")
+    builder.blocks["visit"].line(f"if ((e & {RUN - 1}) == {RUN - 1}) {total}_carry.end_run({total});")
+    builder.blocks["finish"].line(f"{total}_carry.end({total});")
+
+
+def _prefetch(builder: CudaKernelBuilder, stages: tuple[EdgeReduce, ...]) -> None:
+    """Prefetch the rows of a later source, as the CPU kernels do."""
+    ahead = f"in_neighbours[e + {PREFETCH_DISTANCE} < edges ? e + {PREFETCH_DISTANCE} : edges - 1]"
+    for name in dict.fromkeys(name for stage in stages for space, name in reads(stage) if space == "src"):
+        shape = builder.program.properties[name].shape
+        if len(shape) == 1:
+            array, stride = builder.argument(f"vertex_{name}", "input"), builder.layout.stride(shape)
+            row = f"{array} + (size_t){ahead} * {stride}"
+            builder.blocks["visit"].line(f"prefetch<{stride}>({row});")
