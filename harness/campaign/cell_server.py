@@ -113,8 +113,6 @@ def _become(output: int) -> None:
     for descriptor in (nothing, output):
         os.close(descriptor)
     importlib.invalidate_caches()  # modules may have been written since the preload
-    if "numpy.random" in sys.modules:
-        sys.modules["numpy"].random.seed()  # else every cell would draw the same numbers
 
 
 def _reaped(child: int) -> int:

@@ -1,23 +1,26 @@
 """The process that computes a reference: ``python -m harness.campaign.reference_process < REQUEST``.
 
-It builds the problem of the cell from scratch, on its own graph and inputs, and runs no engine.
+It builds the problem of the cell from scratch, on its own graph and inputs, and runs no engine. The cell's supervisor
+forks it from itself, a process that has imported the harness, and no engine or plugin of another distribution.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import traceback
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from harness.cache import CacheError
 from harness.campaign.cell import Cell
 from harness.campaign.draft import Draft
 from harness.campaign.errors import CampaignError
+from harness.campaign.supervisor import run_beside
 from harness.contract import Phases
 from harness.plain_text import describe_error
 from harness.plugins import load_plugins
@@ -38,6 +41,7 @@ class Referee:
     def __init__(self, cell: Cell) -> None:
         self._cell = cell.plain()
         self._environment = dict(os.environ)
+        self._data_bytes = resource.getrlimit(resource.RLIMIT_DATA)
         self._folder = Path.cwd()
 
     def __call__(self, problem: Problem, kind: Kind) -> None:
@@ -46,27 +50,43 @@ class Referee:
         Raises CampaignError if it cannot be computed, MemoryError or CacheError if memory or disk space is
         insufficient.
         """
-        request = {"cell": self._cell, "key": problem.key, "kind": kind}
-        done = subprocess.run(
-            [sys.executable, "-P", "-X", "faulthandler", "-m", _MODULE],
-            input=json.dumps(request).encode(), stdout=None, stderr=subprocess.PIPE,
-            env=self._environment, cwd=self._folder, check=False,
-        )  # fmt: skip
-        if done.returncode == 0:
+        request = {"cell": self._cell, "key": problem.key, "kind": kind, "data_bytes": self._data_bytes}
+        with _memory_file(json.dumps(request)) as given, _memory_file() as printed:
+            status = run_beside(_MODULE, given.fileno(), printed.fileno())
+            if status is None:
+                status = self._start(given, printed)
+            printed.seek(0)
+            told = printed.read().decode(errors="replace").strip()
+        if status == 0:
             return
-        told = done.stderr.decode(errors="replace").strip()
         sys.stderr.write(f"{told}\n")
         reason = told.rpartition("\n")[2]
-        if done.returncode == _NO_MEMORY:
+        if status == _NO_MEMORY:
             raise MemoryError(f"the reference: {reason}")
-        if done.returncode == _NO_ROOM:
+        if status == _NO_ROOM:
             raise CacheError(reason)
-        raise CampaignError(f"the reference cannot be computed: {reason or f'exit status {done.returncode}'}")
+        raise CampaignError(f"the reference cannot be computed: {reason or f'exit status {status}'}")
+
+    def _start(self, given: BinaryIO, printed: BinaryIO) -> int:
+        """Run the process where no supervisor can fork it, as for a cell that was not started by a sweep."""
+        command = [sys.executable, "-P", "-X", "faulthandler", "-m", _MODULE]
+        return subprocess.run(
+            command, stdin=given, stderr=printed, env=self._environment, cwd=self._folder, check=False
+        ).returncode
+
+
+def _memory_file(text: str = "") -> BinaryIO:
+    """Return a file in memory with a text."""
+    file = os.fdopen(os.memfd_create("reference"), "wb+")
+    file.write(text.encode())
+    file.seek(0)
+    return file
 
 
 def main() -> int:
     """Compute the reference of the request and put it into the cache; the exit status reports the result."""
     request = json.load(sys.stdin)
+    resource.setrlimit(resource.RLIMIT_DATA, tuple(request["data_bytes"]))  # of the cell
     try:
         _compute(Cell.from_plain(request["cell"]), request["key"], request["kind"])
     except CacheError as error:

@@ -2,11 +2,45 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 
 import pytest
 
 from harness.campaign import application
+from harness.campaign.process import run_process
 from tests.conftest import FAKES, ROOT
+
+# The environment of all processes, so that one server serves them; the first is what differs from test to test.
+SERVED = {"PYTEST_CURRENT_TEST": "", "A_VARIABLE": "set"}
+
+
+@pytest.fixture(scope="session")
+def modules(tmp_path_factory):
+    """A folder for modules."""
+    return tmp_path_factory.mktemp("modules")
+
+
+@pytest.fixture
+def run_module(modules, monkeypatch):
+    """Run a module's source in a process of its own, as a cell; return how it ended and what it printed."""
+    monkeypatch.setenv("PYTHONPATH", str(modules))
+
+    def run(source, time_s=60.0, memory_bytes=10**9, words=0, **environment):
+        """The limit of time holds once so many ``words`` are printed: on a busy machine, starting takes long."""
+        name = f"a_child_{len(list(modules.iterdir()))}"
+        (modules / f"{name}.py").write_text(source)
+        output, began = modules / f"{name}.txt", time.monotonic()
+
+        def until_it_has_printed():
+            return 0.0 if len(output.read_text().split()) >= words else time.monotonic() - began + 0.1
+
+        ending = run_process(
+            name, ["argument"], output=output, environment={**SERVED, **environment}, time_s=time_s,
+            memory_bytes=memory_bytes, forgiven_s=until_it_has_printed,
+        )  # fmt: skip
+        return ending, output.read_text().strip()
+
+    return run
 
 
 @pytest.fixture

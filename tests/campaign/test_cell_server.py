@@ -12,91 +12,66 @@ from harness.campaign import spawn
 from harness.campaign.errors import CampaignError
 from harness.campaign.process import run_process
 from harness.campaign.spawn import Server
+from harness.campaign.supervisor import run_beside
 from harness.records.outcome import Outcome
+from tests.campaign.conftest import SERVED
 from tests.conftest import ROOT
-from tests.processes import never_ending
-
-SERVED = {"PYTEST_CURRENT_TEST": ""}  # the only variable that differs from test to test
+from tests.processes import gone, never_ending
 
 
-@pytest.fixture(scope="module")
-def modules(tmp_path_factory):
-    return tmp_path_factory.mktemp("modules")
-
-
-@pytest.fixture
-def run(modules, monkeypatch):
-    """Run a module's source in a process of its own; return how it ended and what it printed."""
-    monkeypatch.setenv("PYTHONPATH", str(modules))
-
-    def one(source, **environment):
-        name = f"cell_{len(list(modules.iterdir()))}"
-        (modules / f"{name}.py").write_text(source)
-        ending = run_process(
-            name, [], output=modules / f"{name}.txt", environment={**SERVED, **environment}, time_s=60.0,
-            memory_bytes=10**9,
-        )  # fmt: skip
-        return ending, (modules / f"{name}.txt").read_text().strip()
-
-    return one
-
-
-def test_cells_of_one_environment_come_from_one_server(run):
+def test_cells_of_one_environment_come_from_one_server(run_module):
     source = "import os, sys, psutil; print(psutil.Process(os.getppid()).ppid(), 'numba' in sys.modules)"
-    first, second = run(source)[1], run(source)[1]
+    first, second = run_module(source)[1], run_module(source)[1]
     assert first == second == f"{spawn._local.server.process} True"
 
 
-def test_another_environment_has_a_server_of_its_own(run):
+def test_another_environment_has_a_server_of_its_own(run_module):
     source = "import os, psutil; print(psutil.Process(os.getppid()).ppid(), os.environ.get('OMP_NUM_THREADS'))"
-    before = run(source, OMP_NUM_THREADS="1")[1].split()
-    after = run(source, OMP_NUM_THREADS="2")[1].split()
+    before = run_module(source, OMP_NUM_THREADS="1")[1].split()
+    after = run_module(source, OMP_NUM_THREADS="2")[1].split()
     assert (before[1], after[1]) == ("1", "2")
     assert before[0] != after[0]
     assert not never_ending([int(before[0])])
 
 
-def test_a_cell_changes_nothing_for_the_next_one(run):
+def test_a_cell_changes_nothing_for_the_next_one(run_module):
     changes = "import os, sys, numpy\nos.environ['LEFT'] = 'yes'\nnumpy.left = True\nos.chdir('/')\nsys.path.clear()"
-    assert run(changes)[0].status == 0
-    _, output = run("import os, numpy; print(os.environ.get('LEFT'), hasattr(numpy, 'left'), os.getcwd())")
+    assert run_module(changes)[0].status == 0
+    _, output = run_module("import os, numpy; print(os.environ.get('LEFT'), hasattr(numpy, 'left'), os.getcwd())")
     assert output == f"None False {os.getcwd()}"
 
 
-def test_the_server_has_neither_cuda_nor_plugins_of_others(run):
+def test_the_server_has_neither_cuda_nor_plugins_of_others(run_module):
     source = "import sys\nprint([name for name in sys.modules if name.startswith(('cupy', 'cuda', 'onyx_fake'))])"
-    assert run(source)[1] == "[]"
+    assert run_module(source)[1] == "[]"
 
 
-def test_random_numbers_differ_from_cell_to_cell(run):
+def test_random_numbers_differ_from_cell_to_cell(run_module):
     source = "import numpy; print(numpy.random.random())"
-    assert run(source)[1] != run(source)[1]
+    assert run_module(source)[1] != run_module(source)[1]
 
 
-def test_a_server_that_a_cell_kills_is_replaced(run):
+def test_a_server_that_a_cell_kills_is_replaced(run_module):
     kills = "import os, signal, psutil, threading\nserver = psutil.Process(os.getppid()).ppid()\n"
     kills += "print(server, flush=True)\nos.kill(server, signal.SIGKILL)\nthreading.Event().wait()"
-    ending, output = run(kills)
+    ending, output = run_module(kills)
     assert ending.signal_name == "SIGKILL"
     assert not never_ending([int(output)])
-    ending, output = run("print('again')")
+    ending, output = run_module("print('again')")
     assert (ending.status, output) == (0, "again")
 
 
-def test_a_limit_is_met_with_the_server_alive(run, modules):
-    (modules / "endless.py").write_text("import threading; threading.Event().wait()")
-    ending = run_process(
-        "endless", [], output=modules / "endless.txt", environment=SERVED, time_s=0.3, memory_bytes=10**9
-    )
+def test_a_limit_is_met_with_the_server_alive(run_module):
+    ending, _ = run_module("import threading; threading.Event().wait()", time_s=0.3)
     assert ending.limit is Outcome.TIMEOUT
     assert psutil.pid_exists(spawn._local.server.process)
 
 
-def test_a_server_that_cannot_start_is_an_error(monkeypatch, run):
+def test_a_server_that_cannot_start_is_an_error(monkeypatch, run_module):
     monkeypatch.setattr(sys, "executable", "/bin/false")
     monkeypatch.setattr(spawn._local, "server", None)
     with pytest.raises(CampaignError, match="no process can be started for a cell"):
-        run("pass")
+        run_module("pass")
 
 
 def test_a_server_ends_when_its_socket_is_closed(tmp_path):
@@ -105,8 +80,8 @@ def test_a_server_ends_when_its_socket_is_closed(tmp_path):
     assert os.waitstatus_to_exitcode(os.waitpid(server.process, 0)[1]) == 0
 
 
-def test_a_forked_process_leaves_the_server_of_its_parent_alone(run):
-    run("pass")
+def test_a_forked_process_leaves_the_server_of_its_parent_alone(run_module):
+    run_module("pass")
     server = spawn._local.server
     child = os.fork()
     if child == 0:
@@ -115,3 +90,69 @@ def test_a_forked_process_leaves_the_server_of_its_parent_alone(run):
         os._exit(0 if alone else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert psutil.Process(server.process).status() != psutil.STATUS_ZOMBIE
+
+
+def test_a_module_that_the_server_has_imported_runs_without_a_warning(run_module, modules):
+    run_module("pass")
+    output = modules / "child.txt"
+    run_process("harness.campaign.child", [], output=output, environment=SERVED, time_s=60.0, memory_bytes=10**9)
+    assert "IndexError" in output.read_text()  # it has no arguments
+    assert "RuntimeWarning" not in output.read_text()
+
+
+BESIDE = """
+import os, sys, numpy
+from harness.campaign.supervisor import run_beside
+
+os.environ["A_VARIABLE"] = "changed"
+os.chdir("/")
+numpy.changed = True
+given, printed = (os.fdopen(os.memfd_create("file"), "wb+") for _ in range(2))
+given.write(b"a request")
+given.seek(0)
+status = run_beside(MODULE, given.fileno(), printed.fileno())
+printed.seek(0)
+print(status, numpy.random.random(), printed.read().decode())
+"""
+
+
+def beside(run_module, modules, source):
+    """Return the status of a module that runs beside a cell, a random number of the cell, what the module printed."""
+    name = f"beside_{len(list(modules.iterdir()))}"
+    (modules / f"{name}.py").write_text(source)
+    ending, output = run_module(BESIDE.replace("MODULE", repr(name)))
+    assert ending.status == 0, output
+    return output.split(" ", 2)
+
+
+def test_a_process_beside_a_cell_has_what_the_cell_had_at_its_start(run_module, modules):
+    source = "import os, sys, numpy\nfacts = (sys.stdin.read(), os.environ['A_VARIABLE'], os.getcwd(), "
+    source += "hasattr(numpy, 'changed'), 'numba' in sys.modules)\nsys.stderr.write(repr(facts))"
+    status, _, printed = beside(run_module, modules, source)
+    assert (status, printed) == ("0", repr(("a request", "set", os.getcwd(), False, True)))
+
+
+def test_a_process_beside_a_cell_draws_other_random_numbers(run_module, modules):
+    status, drawn, printed = beside(
+        run_module, modules, "import numpy, sys; sys.stderr.write(str(numpy.random.random()))"
+    )
+    assert status == "0"
+    assert drawn != printed
+
+
+@pytest.mark.parametrize(("ends", "status"), [("sys.exit(5)", "5"), ("os.kill(os.getpid(), 9)", "-9")])
+def test_the_end_of_a_process_beside_a_cell_is_reported(run_module, modules, ends, status):
+    assert beside(run_module, modules, f"import os, sys; {ends}")[0] == status
+
+
+def test_a_process_beside_a_cell_ends_with_the_cell(run_module, modules):
+    (modules / "beside_endless.py").write_text(
+        "import os, threading; print(os.getpid(), flush=True); threading.Event().wait()"
+    )
+    ending, output = run_module(BESIDE.replace("MODULE", "'beside_endless'"), time_s=0.3, words=1)
+    assert ending.limit is Outcome.TIMEOUT
+    assert gone(int(output))
+
+
+def test_without_a_supervisor_nothing_runs_beside():
+    assert run_beside("no_module", 0, 2) is None

@@ -20,48 +20,14 @@ from tests.processes import gone, never_ending
 GIGABYTE = 10**9
 
 
-@pytest.fixture(scope="module")
-def modules(tmp_path_factory):
-    """A folder for modules, the same for all tests: a server serves processes with one environment."""
-    return tmp_path_factory.mktemp("modules")
-
-
-@pytest.fixture
-def module(modules, monkeypatch):
-    """Write a module that a child process can run; what runs it and gives its ending and its output."""
-    monkeypatch.setenv("PYTHONPATH", str(modules))
-
-    def run(source: str, time_s: float = 60.0, memory: int = GIGABYTE, words: int = 0):
-        name = f"a_child_{len(list(modules.iterdir()))}"
-        (modules / f"{name}.py").write_text(source)
-        output, began = modules / f"{name}.txt", time.monotonic()
-
-        def until_it_has_printed() -> float:
-            """The limit holds once so many words are printed: on a busy machine, starting takes long."""
-            return 0.0 if len(output.read_text().split()) >= words else time.monotonic() - began + 0.1
-
-        ending = run_process(
-            name,
-            ["argument"],
-            output=output,
-            environment={"A_VARIABLE": "set", "PYTEST_CURRENT_TEST": ""},
-            time_s=time_s,
-            memory_bytes=memory,
-            forgiven_s=until_it_has_printed,
-        )
-        return ending, output.read_text()
-
-    return run
-
-
-def test_a_child_has_its_arguments_its_environment_and_no_input(module):
-    ending, output = module("import os, sys; print(sys.argv[1], os.environ['A_VARIABLE'], repr(sys.stdin.read()))")
+def test_a_child_has_its_arguments_its_environment_and_no_input(run_module):
+    ending, output = run_module("import os, sys; print(sys.argv[1], os.environ['A_VARIABLE'], repr(sys.stdin.read()))")
     assert (ending.status, ending.limit, ending.signal_name) == (0, None, None)
-    assert output.strip() == "argument set ''"
+    assert output == "argument set ''"
 
 
 def test_compiled_modules_are_kept_in_the_cache_where_they_may_not_lie_beside_their_sources(
-    module, modules, tmp_path, monkeypatch
+    run_module, modules, tmp_path, monkeypatch
 ):
     """Otherwise every cell compiles all of Numba and SciPy again."""
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
@@ -69,7 +35,7 @@ def test_compiled_modules_are_kept_in_the_cache_where_they_may_not_lie_beside_th
     monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
     monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path / "cache"))
     (modules / "imported.py").write_text("")
-    ending, _ = module("import imported")
+    ending, _ = run_module("import imported")
     assert ending.status == 0
     assert list((tmp_path / "cache" / "bytecode").rglob("imported.*.pyc"))
     assert not list(modules.rglob("imported.*.pyc"))
@@ -83,48 +49,48 @@ def test_bytecode_stays_where_the_user_keeps_it(monkeypatch):
     assert process._bytecode() == {}
 
 
-def test_a_child_is_in_a_session_of_its_own(module):
-    _, output = module("import os; print(os.getsid(0))")
+def test_a_child_is_in_a_session_of_its_own(run_module):
+    _, output = run_module("import os; print(os.getsid(0))")
     assert int(output) != os.getsid(0)
 
 
-def test_the_exit_status_is_told(module):
-    ending, output = module("import sys; print('out'); sys.exit('the last words')")
+def test_the_exit_status_is_told(run_module):
+    ending, output = run_module("import sys; print('out'); sys.exit('the last words')")
     assert ending.status == 1
     assert "the last words" in output
 
 
-def test_the_signal_is_told_by_name(module):
-    ending, output = module("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+def test_the_signal_is_told_by_name(run_module):
+    ending, output = run_module("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
     assert ending.signal_name == "SIGSEGV"
     assert "Segmentation fault" in output
 
 
-def test_a_signal_that_a_child_sends_to_its_group_is_not_mistaken_for_lack_of_memory(module):
+def test_a_signal_that_a_child_sends_to_its_group_is_not_mistaken_for_lack_of_memory(run_module):
     interrupt = """
 import os, signal, sys
 signal.signal(signal.SIGINT, lambda *_: sys.exit(5))
 os.killpg(os.getpgrp(), signal.SIGINT)
 signal.pause()
 """
-    ending, _ = module(interrupt)
+    ending, _ = run_module(interrupt)
     assert (ending.status, ending.signal_name) == (5, None)
-    ending, _ = module("import os, signal; os.killpg(os.getpgrp(), signal.SIGTERM); signal.pause()")
+    ending, _ = run_module("import os, signal; os.killpg(os.getpgrp(), signal.SIGTERM); signal.pause()")
     assert ending.signal_name == "SIGTERM"
 
 
-def test_a_child_that_does_not_end_is_ended_with_all_that_it_started(module):
+def test_a_child_that_does_not_end_is_ended_with_all_that_it_started(run_module):
     source = "import os, threading\nos.fork()\nos.write(1, b'%d ' % os.getpid())\nthreading.Event().wait()"
-    ending, output = module(source, time_s=1.0)
+    ending, output = run_module(source, time_s=1.0)
     assert ending.limit is Outcome.TIMEOUT
     assert all(map(gone, map(int, output.split())))
 
 
-def test_what_a_child_leaves_running_is_ended_with_it(module):
+def test_what_a_child_leaves_running_is_ended_with_it(run_module):
     source = "import os, threading\nif os.fork() == 0:\n    threading.Event().wait()\nprint('done', flush=True)"
-    ending, output = module(source)
+    ending, output = run_module(source)
     assert ending.status == 0
-    assert output.strip() == "done"
+    assert output == "done"
 
 
 STOPS = """
@@ -148,18 +114,18 @@ os._exit(0)
     [("threading.Event().wait()", 1), (AGAIN_AND_AGAIN, 1), (DAEMON, 2)],
     ids=["once", "again and again", "again and again by a daemon"],
 )
-def test_a_supervisor_that_is_stopped_holds_up_no_limit(module, monkeypatch, then, processes):
+def test_a_supervisor_that_is_stopped_holds_up_no_limit(run_module, monkeypatch, then, processes):
     monkeypatch.setattr(process, "_GRACE_S", 0.5)
-    ending, output = module(STOPS + then, time_s=0.3, words=processes)
+    ending, output = run_module(STOPS + then, time_s=0.3, words=processes)
     assert ending.limit is Outcome.TIMEOUT
     assert len(output.split()) == processes
     assert all(map(gone, map(int, output.split())))
 
 
-def test_a_child_that_takes_too_much_memory_is_ended(module):
+def test_a_child_that_takes_too_much_memory_is_ended(run_module):
     source = "import mmap, threading\nheld = mmap.mmap(-1, 300_000_000)\n"
     source += "held.write(b'1' * 300_000_000)\nthreading.Event().wait()"
-    ending, _ = module(source, memory=200_000_000)
+    ending, _ = run_module(source, memory_bytes=200_000_000)
     assert ending.limit is Outcome.OUT_OF_MEMORY
     assert ending.peak_bytes > 200_000_000
 
@@ -186,30 +152,30 @@ def test_everything_dies_with_a_parent_that_is_killed(tmp_path, daemon):
     assert not never_ending(found)
 
 
-def test_a_daemon_that_a_child_leaves_behind_is_ended_with_it(module):
+def test_a_daemon_that_a_child_leaves_behind_is_ended_with_it(run_module):
     source = "import os, threading\nr, w = os.pipe()\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
     source += "        os.write(w, str(os.getpid()).encode())\n        threading.Event().wait()\n    os._exit(0)\n"
     source += "print(os.read(r, 20).decode())"
-    ending, output = module(source)
+    ending, output = run_module(source)
     assert ending.status == 0
     assert not psutil.pid_exists(int(output))
 
 
-def test_a_daemon_ends_with_a_supervisor_that_is_killed(module):
+def test_a_daemon_ends_with_a_supervisor_that_is_killed(run_module):
     source = "import os, signal, threading\nsupervisor = os.getppid()\nif os.fork() == 0:\n    os.setsid()\n"
     source += "    os.write(1, b'%d' % os.getpid())\n    os.kill(supervisor, signal.SIGKILL)\nthreading.Event().wait()"
-    ending, output = module(source)
+    ending, output = run_module(source)
     assert ending.signal_name == "SIGKILL"
     assert not never_ending([int(output)])
 
 
-def test_endless_output_is_kept_at_both_ends_and_costs_no_disk(module):
+def test_endless_output_is_kept_at_both_ends_and_costs_no_disk(run_module):
     source = (
         "import sys\nprint('first')\nfor _ in range(50):\n    sys.stdout.write('x' * 200_000 + '\\n')\nprint('last')"
     )
-    _, output = module(source)
+    _, output = run_module(source)
     assert output.startswith("first\n")
-    assert output.endswith("last\n")
+    assert output.endswith("last")
     assert "bytes left out" in output
     assert len(output) < 2_200_000
 
