@@ -35,7 +35,7 @@ class LogProduct:
 
     def at(self, index: Array) -> LogProduct:
         """Return the products of the given rows."""
-        return LogProduct(self.log[index], self.zeros[index], self.negative[index])
+        return LogProduct(*(part.take(index, axis=0) for part in (self.log, self.zeros, self.negative)))
 
     def set(self, rows: slice, products: LogProduct) -> None:
         """Replace the products of the given rows."""

@@ -30,7 +30,7 @@ from harness.language.program import (
     VertexStep,
     reads,
 )
-from harness.language.segments import segment_product, segment_reduce
+from harness.language.segments import segment_product, segment_reduce, segment_sums
 from harness.language.start import initial_values
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 moved = NUMPY.moved
-BLOCK_ELEMENTS = 1 << 22  # message elements in flight: 32 MB of float64
+BLOCK_ELEMENTS = 1 << 16  # message elements in flight: 0.5 MB of float64, which stays in the cache of a core
 
 
 class ReferenceRun:
@@ -178,10 +178,10 @@ class ReferenceRun:
                 return self._value[name]
             if space == "reverse":
                 assert self._reverse is not None
-                return np.asarray(self._value[name][self._reverse[positions]])
+                return self._value[name].take(self._reverse[positions], axis=0)
             if space == "src":
                 return self._sent(name, sources)
-            return np.asarray(self._value[name][index[space]])
+            return self._value[name].take(index[space], axis=0)  # twice as fast as an index
 
         def without(space: str, name: str, factor: Array) -> Array:
             if name not in self._product:
@@ -196,7 +196,7 @@ class ReferenceRun:
 
     def _sent(self, name: str, sources: Array) -> Array:
         """Return the values of a vertex property that edges read from their sources."""
-        return np.asarray(self._value[name][sources])
+        return self._value[name].take(sources, axis=0)
 
     def _received(self, stage: EdgeReduce, messages: Array, arcs: slice) -> Array:
         """Return the messages as they enter a reduction."""
@@ -204,7 +204,7 @@ class ReferenceRun:
 
     def _reduced(self, messages: Array, offsets: Array, reducer: Reducer) -> Array:
         """Reduce messages over ranges of edges."""
-        return segment_reduce(messages, offsets, reducer)
+        return segment_sums(messages, offsets) if reducer == "sum" else segment_reduce(messages, offsets, reducer)
 
     def _blocks(self, elements_per_arc: int, first: int, last: int) -> Iterator[tuple[slice, slice]]:
         """Yield ranges of whole destinations in ``first..last``, each with the range of its in-edges."""

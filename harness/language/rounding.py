@@ -20,6 +20,7 @@ its sums.
 
 from __future__ import annotations
 
+import functools
 import zlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -53,7 +54,11 @@ SYMMETRIC = ("solve_spd", "inverse")
 def signs(key: str, values: Array) -> Array:
     """Draw +1 or -1 for every feature of ``values`` (``[N, ...]``), seeded by the operation's ``key``; returns ``[1,
     ...]``."""
-    shape = values.shape[1:]
+    return _signs(key, values.shape[1:])
+
+
+@functools.cache
+def _signs(key: str, shape: tuple[int, ...]) -> Array:
     random = np.random.default_rng(zlib.crc32(key.encode()))
     symmetric = len(shape) == 2 and shape[0] == shape[1]  # keeps a Gram matrix symmetric
     found = np.asarray(random.choice([-1.0, 1.0], shape[:1] if symmetric else shape))
@@ -123,13 +128,17 @@ class RoundedRun(ReferenceRun):
         """Set every property to its start, or to ``state``; the lag follows from the tolerance in the inputs."""
         tolerance, self._lag_relative = stopping(self.program, inputs)
         self._lag = self._share * tolerance
+        self._sent_values: dict[str, tuple[Array, Array]] = {}
         super().reset(inputs, state)
 
     def _evaluates(self, read: Read, without: Without | None = None) -> Evaluator:
         return RoundedEvaluator(read, self._parameters, self.features, without)
 
     def _sent(self, name: str, sources: Array) -> Array:
-        return self._lagging(name, super()._sent(name, sources), self._lag)
+        value = self._value[name]
+        if name not in self._sent_values or self._sent_values[name][0] is not value:
+            self._sent_values[name] = value, self._lagging(name, value, self._lag)
+        return self._sent_values[name][1].take(sources, axis=0)
 
     def _lagging(self, name: str, values: Array, lag: float) -> Array:
         """Return the values of a property that may have been sent last; zero does not lag."""
@@ -155,7 +164,7 @@ class RoundedRun(ReferenceRun):
         factors = stage.reducer == "prod"
         roundings = FACTOR_ROUNDINGS if factors else self._roundings[self._destinations[arcs]]
         roundings = np.reshape(roundings, (-1,) + (1,) * (messages.ndim - 1))
-        return off(messages, roundings * UNIT * signs(stage.name, messages))
+        return off(messages, np.multiply(roundings, UNIT), factor=signs(stage.name, messages))
 
     def _reduce_graph(self, stage: GraphReduce) -> None:
         super()._reduce_graph(stage)
@@ -165,12 +174,19 @@ class RoundedRun(ReferenceRun):
             self._value[stage.into] = off(value, roundings * UNIT * signs(stage.name, value))
 
 
-def off(values: Array, error: Array, magnitude: Array | None = None) -> Array:
-    """Add ``error`` times ``magnitude`` (None: that of the values); infinities and NaN are unchanged."""
+def off(values: Array, error: Array, magnitude: Array | None = None, factor: Array | None = None) -> Array:
+    """Add ``error`` times ``factor`` (None: 1) times ``magnitude`` (None: that of the values).
+
+    Infinities and NaN are unchanged.
+    """
     with np.errstate(invalid="ignore", over="ignore"):
-        changed = error * (np.abs(values) if magnitude is None else magnitude)
+        changed = np.abs(np.asarray(values, np.float64)) if magnitude is None else np.array(magnitude, np.float64)
+        changed *= error
+        if factor is not None:
+            changed *= factor
         changed += values
-    return changed if np.isfinite(changed).all() else np.where(np.isfinite(values), changed, values)
+        finite = np.isfinite(changed.sum())  # a sum of finite values may overflow: then all are checked
+    return changed if finite else np.where(np.isfinite(values), changed, values)
 
 
 def stopping(program: Program, inputs: Inputs) -> tuple[float, bool]:
