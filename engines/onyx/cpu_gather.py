@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.api import FoldGroup, composed_writes, reads
+from harness.api import (
+    FoldGroup,
+    reads,
+)
 from harness.api.cpu import (
     FIRST_EDGES,
     Draft,
     Kernel,
     KernelBuilder,
     Lowered,
+    composed_writes,
     every_vertex,
     flagged_batches,
     flagged_loop,

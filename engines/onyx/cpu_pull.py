@@ -9,8 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engines.onyx.cpu_gather import GatherKernels
-from harness.api import FoldGroup, recomputation_only
-from harness.api.cpu import Draft, Holds, Lowered, Run, Step
+from harness.api import (
+    FoldGroup,
+)
+from harness.api.cpu import (
+    Draft,
+    Holds,
+    Lowered,
+    Run,
+    Step,
+    recomputation_only,
+)
 
 
 @dataclass(frozen=True)

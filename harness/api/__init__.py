@@ -25,10 +25,9 @@ from harness.contract import (
     Yes,
     option,
     options_of,
-    schedule_from_options,
     schedule_text,
 )
-from harness.facts import Degrees, DeviceFacts, GraphFacts
+from harness.facts import DeviceFacts, GraphFacts
 from harness.hookspecs import hookimpl
 from harness.per_device import PerDevice
 
@@ -41,16 +40,14 @@ if TYPE_CHECKING:
         change_driven,
         fold_groups,
         mutable,
-        recomputation_only,
         unfolded,
         watched,
     )
     from harness.language.arrays import Arrays
-    from harness.language.criterion import TEST_EVERY, Criterion, Settling
+    from harness.language.criterion import Criterion, Settling
     from harness.language.evaluation import Evaluator, concrete
     from harness.language.expressions import ELEMENTWISE, Expression, K, constant, read, substitute, walk
     from harness.language.program import (
-        IDENTITY,
         EdgeReduce,
         EdgeUpdate,
         GraphReduce,
@@ -59,29 +56,25 @@ if TYPE_CHECKING:
         VertexStep,
         reads,
     )
-    from harness.language.reference import moved, segment_reduce
+    from harness.language.reference import segment_reduce
     from harness.language.start import initial_values
-    from harness.language.whole_numbers import whole_ranges
     from harness.lowering.cuda.layout import TeamShape
     from harness.lowering.log_products import products_as_sums
-    from harness.lowering.tracking import composed_writes, live_after
 
 _HOME = {
     "harness.device.driver": "cuda_unavailable",
     "harness.graph": "Graph",
     "harness.language": "Algorithm Inputs InvalidInput LanguageError Program",
-    "harness.language.analysis": "FoldGroup change_driven fold_groups mutable recomputation_only unfolded watched",
+    "harness.language.analysis": "FoldGroup change_driven fold_groups mutable unfolded watched",
     "harness.language.arrays": "Arrays",
-    "harness.language.criterion": "TEST_EVERY Criterion Settling",
+    "harness.language.criterion": "Criterion Settling",
     "harness.language.evaluation": "Evaluator concrete",
     "harness.language.expressions": "ELEMENTWISE Expression K constant read substitute walk",
-    "harness.language.reference": "moved segment_reduce",
+    "harness.language.reference": "segment_reduce",
     "harness.language.start": "initial_values",
-    "harness.language.whole_numbers": "whole_ranges",
-    "harness.language.program": "IDENTITY EdgeReduce EdgeUpdate GraphReduce Property Stage VertexStep reads",
+    "harness.language.program": "EdgeReduce EdgeUpdate GraphReduce Property Stage VertexStep reads",
     "harness.lowering.log_products": "products_as_sums",
     "harness.lowering.cuda.layout": "TeamShape",
-    "harness.lowering.tracking": "composed_writes live_after",
 }
 _LAZY = {name: module for module, names in _HOME.items() for name in names.split()}
 
@@ -93,12 +86,11 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "ELEMENTWISE", "IDENTITY", "TEST_EVERY", "Algorithm", "AlgorithmSpec", "Arrays", "Criterion", "Degrees", "Device",
-    "DeviceFacts", "Direction", "EdgeReduce", "EdgeUpdate", "Engine", "EngineFailure", "EngineSpec", "Evaluator",
-    "Expression", "FoldGroup", "Graph", "GraphFacts", "GraphReduce", "GraphSpec", "Inputs", "InvalidInput", "K",
-    "LanguageError", "No", "PerDevice", "Phases", "Program", "Property", "RunStatistics", "ScheduleError", "Settling",
-    "Stage", "Superstep", "TeamShape", "VertexStep", "Yes", "change_driven", "composed_writes", "concrete", "constant",
-    "cuda_unavailable", "fold_groups", "hookimpl", "initial_values", "live_after", "moved", "mutable", "option",
-    "options_of", "products_as_sums", "read", "reads", "recomputation_only", "schedule_from_options", "schedule_text",
-    "segment_reduce", "substitute", "unfolded", "walk", "watched", "whole_ranges",
+    "ELEMENTWISE", "Algorithm", "AlgorithmSpec", "Arrays", "Criterion", "Device", "DeviceFacts", "Direction",
+    "EdgeReduce", "EdgeUpdate", "Engine", "EngineFailure", "EngineSpec", "Evaluator", "Expression", "FoldGroup",
+    "Graph", "GraphFacts", "GraphReduce", "GraphSpec", "Inputs", "InvalidInput", "K", "LanguageError", "No",
+    "PerDevice", "Phases", "Program", "Property", "RunStatistics", "ScheduleError", "Settling", "Stage", "Superstep",
+    "TeamShape", "VertexStep", "Yes", "change_driven", "concrete", "constant", "cuda_unavailable", "fold_groups",
+    "hookimpl", "initial_values", "mutable", "option", "options_of", "products_as_sums", "read", "reads",
+    "schedule_text", "segment_reduce", "substitute", "unfolded", "walk", "watched",
 ]  # fmt: skip

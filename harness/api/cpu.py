@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.language.analysis import recomputation_only
 from harness.lowering.cpu.batches import FIRST_EDGES, flagged_batches
 from harness.lowering.cpu.buffers import Holds
 from harness.lowering.cpu.change_sums import add_change_sums, change_prefix
@@ -20,11 +21,13 @@ from harness.lowering.cpu.tables import Owned, Table
 from harness.lowering.cpu.vertex_kernels import fill_kernel
 from harness.lowering.cpu.write_back import write_back
 from harness.lowering.refusals import unsupported
+from harness.lowering.tracking import composed_writes
 
 __all__ = [
     "FIRST_EDGES", "HUB_ARGUMENTS", "CpuEngine", "CpuPlan", "Draft", "Holds", "HubRuns", "Hubs", "Kernel",
     "KernelBuilder", "Lowered", "Narrowing", "Owned", "Run", "SentEdges", "Step", "Table", "add_change_sums",
-    "balanced_bounds", "change_prefix", "every_vertex", "fill_kernel", "flagged_batches", "flagged_loop",
-    "lowered_program", "owned_edges", "owner_bounds", "plan_count", "plan_graph", "plan_sent_edges", "plan_update",
-    "plan_vertices", "push_template", "raised", "sum_hubs_in_runs", "unsupported", "write_back",
+    "balanced_bounds", "change_prefix", "composed_writes", "every_vertex", "fill_kernel", "flagged_batches",
+    "flagged_loop", "lowered_program", "owned_edges", "owner_bounds", "plan_count", "plan_graph", "plan_sent_edges",
+    "plan_update", "plan_vertices", "push_template", "raised", "recomputation_only", "sum_hubs_in_runs", "unsupported",
+    "write_back",
 ]  # fmt: skip

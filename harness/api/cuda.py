@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from harness.device.cuda import blocks_of_multiprocessor, registers_of
+from harness.facts import Degrees
 from harness.graph import Adjacency
 from harness.language.analysis import Delta
+from harness.language.criterion import TEST_EVERY
+from harness.language.program import IDENTITY
+from harness.language.whole_numbers import whole_ranges
 from harness.lowering.cuda.buffers import Buffer, exchanged, flips_of, table, work
 from harness.lowering.cuda.change_sums import collect_change
 from harness.lowering.cuda.code import Value
@@ -31,15 +35,16 @@ from harness.lowering.cuda.walks import (
 from harness.lowering.cuda.write_back import cuda_write_back, frontier
 from harness.lowering.edge_order import constants_by_source
 from harness.lowering.kept_accumulators import KeptAccumulators
-from harness.lowering.tracking import Tracking
+from harness.lowering.tracking import Tracking, composed_writes, live_after
 from harness.transactions import Behaviour, Lanes, Load, Step, repeated
 
 __all__ = [
-    "CUDA", "THREADS", "Adjacency", "Behaviour", "Buffer", "Combined", "CudaEngine", "CudaKernel", "CudaKernelBuilder",
-    "CudaPlan", "Delta", "DeviceLayout", "KeptAccumulators", "Lanes", "Launch", "Load", "Lowered", "Mapped",
-    "Measuring", "Over", "PanelLayout", "Pieces", "PlanDraft", "Setting", "Step", "Tables", "TeamShape", "Teams",
-    "ThreadPlanner", "Thresholds", "Tracking", "Value", "Work", "arc_range", "blocks_of_multiprocessor", "by_side",
-    "collect_change", "combine_threads", "constants_by_source", "cuda_write_back", "exchanged", "flips_of", "frontier",
-    "look_ups", "named_apart", "neighbours_of", "refusal", "registers_of", "repeated", "rows_of", "table",
-    "thread_builder", "thread_setting", "turned", "with_looked_up", "work",
+    "CUDA", "IDENTITY", "TEST_EVERY", "THREADS", "Adjacency", "Behaviour", "Buffer", "Combined", "CudaEngine",
+    "CudaKernel", "CudaKernelBuilder", "CudaPlan", "Degrees", "Delta", "DeviceLayout", "KeptAccumulators", "Lanes",
+    "Launch", "Load", "Lowered", "Mapped", "Measuring", "Over", "PanelLayout", "Pieces", "PlanDraft", "Setting",
+    "Step", "Tables", "TeamShape", "Teams", "ThreadPlanner", "Thresholds", "Tracking", "Value", "Work", "arc_range",
+    "blocks_of_multiprocessor", "by_side", "collect_change", "combine_threads", "composed_writes",
+    "constants_by_source", "cuda_write_back", "exchanged", "flips_of", "frontier", "live_after", "look_ups",
+    "named_apart", "neighbours_of", "refusal", "registers_of", "repeated", "rows_of", "table", "thread_builder",
+    "thread_setting", "turned", "whole_ranges", "with_looked_up", "work",
 ]  # fmt: skip

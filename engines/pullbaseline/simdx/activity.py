@@ -15,10 +15,12 @@ from harness.api import (
     FoldGroup,
     VertexStep,
     change_driven,
-    composed_writes,
-    live_after,
     mutable,
     reads,
+)
+from harness.api.cuda import (
+    composed_writes,
+    live_after,
     whole_ranges,
 )
 

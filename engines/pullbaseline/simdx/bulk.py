@@ -11,8 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from engines.pullbaseline.simdx.functions import START, Function
-from harness.api import TEST_EVERY
-from harness.api.cuda import CudaKernel, Pieces, exchanged, turned
+from harness.api.cuda import (
+    TEST_EVERY,
+    CudaKernel,
+    Pieces,
+    exchanged,
+    turned,
+)
 
 if TYPE_CHECKING:
     from harness.api.cuda import Launch, Measuring

@@ -40,8 +40,18 @@ from harness.api.cuda import (
 )
 
 if TYPE_CHECKING:
-    from harness.api import Degrees, DeviceFacts, EdgeReduce, GraphFacts, Program
-    from harness.api.cuda import Buffer, CudaPlan, Setting
+    from harness.api import (
+        DeviceFacts,
+        EdgeReduce,
+        GraphFacts,
+        Program,
+    )
+    from harness.api.cuda import (
+        Buffer,
+        CudaPlan,
+        Degrees,
+        Setting,
+    )
 
 THREADS = 512  # of a block: a global barrier waits for half as many blocks as with 256
 BLOCKS = 512  # of kernels that are not fused: about as many as an H100 holds at once

@@ -12,8 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engines.pushbaseline.gunrock.resolve import resolve
-from harness.api import IDENTITY, No, change_driven
+from harness.api import (
+    No,
+    change_driven,
+)
 from harness.api.cuda import (
+    IDENTITY,
     KeptAccumulators,
     Lowered,
     Over,

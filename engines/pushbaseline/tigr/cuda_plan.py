@@ -11,8 +11,24 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.api import IDENTITY, EdgeReduce, FoldGroup, No, change_driven, reads, unfolded
-from harness.api.cuda import Lowered, Over, Pieces, ThreadPlanner, refusal, table, thread_setting
+from harness.api import (
+    EdgeReduce,
+    FoldGroup,
+    No,
+    change_driven,
+    reads,
+    unfolded,
+)
+from harness.api.cuda import (
+    IDENTITY,
+    Lowered,
+    Over,
+    Pieces,
+    ThreadPlanner,
+    refusal,
+    table,
+    thread_setting,
+)
 
 if TYPE_CHECKING:
     from engines.pushbaseline.schedules import TigrSchedule

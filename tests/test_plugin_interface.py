@@ -1,0 +1,32 @@
+"""The interface of plugins is small and documented."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from harness import api
+from harness.api import cpu, cuda
+
+CONSTANTS = {"ELEMENTWISE", "K"}
+TYPE_ALIASES = {"Direction", "Stage"}
+
+
+def test_the_interface_has_fewer_than_sixty_names():
+    assert len(api.__all__) == len(set(api.__all__)) < 60
+
+
+@pytest.mark.parametrize("name", sorted(set(api.__all__) - CONSTANTS - TYPE_ALIASES))
+def test_every_class_and_function_of_the_interface_is_documented(name):
+    value = getattr(api, name)
+    generated = f"{name}("  # dataclass() generates a docstring that is only the signature
+    assert inspect.isroutine(value) or inspect.isclass(value) or name == "hookimpl"
+    assert value.__doc__
+    assert not value.__doc__.startswith(generated)
+
+
+@pytest.mark.parametrize("toolkit", [cpu, cuda], ids=["cpu", "cuda"])
+def test_every_name_of_a_toolkit_exists(toolkit):
+    assert len(toolkit.__all__) == len(set(toolkit.__all__))
+    assert all(hasattr(toolkit, name) for name in toolkit.__all__)
