@@ -4,7 +4,8 @@
     result = onyx_harness.run("onyx", "pagerank", networkx_graph)
     ranks = result.by_vertex("rank")
 
-`run` computes in this process. Importing this module is cheap: an engine is imported when it is first used.
+`run` computes in this process. `compare` and `sweep` measure in isolated processes, as the command does. Importing this
+module is cheap: an engine, Hydra or a table is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ if TYPE_CHECKING:
     from harness.campaign.errors import CampaignError, Unsupported
     from harness.graph import Graph, GraphError
     from harness.plugins import UnknownName
+    from onyx_harness.comparing import compare, sweep
     from onyx_harness.graphs import NamedGraph, as_graph
     from onyx_harness.requests import Variant
     from onyx_harness.result import Result
+    from onyx_harness.results import Results
     from onyx_harness.running import WrongAnswer, run
 
 _HOME = {
@@ -27,9 +30,11 @@ _HOME = {
     "harness.campaign.errors": "CampaignError Unsupported",
     "harness.graph": "Graph GraphError",
     "harness.plugins": "UnknownName",
+    "onyx_harness.comparing": "compare sweep",
     "onyx_harness.graphs": "NamedGraph as_graph",
     "onyx_harness.requests": "Variant",
     "onyx_harness.result": "Result",
+    "onyx_harness.results": "Results",
     "onyx_harness.running": "WrongAnswer run",
 }
 _LAZY = {name: module for module, names in _HOME.items() for name in names.split()}
@@ -47,6 +52,6 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "Algorithm", "CampaignError", "Device", "EngineFailure", "Graph", "GraphError", "InvalidInput", "LanguageError",
-    "NamedGraph", "Result", "ScheduleError", "UnknownName", "Unsupported", "Variant", "WrongAnswer",
-    "as_graph", "run",
+    "NamedGraph", "Result", "Results", "ScheduleError", "UnknownName", "Unsupported", "Variant", "WrongAnswer",
+    "as_graph", "compare", "run", "sweep",
 ]  # fmt: skip

@@ -6,7 +6,8 @@ options; every fault of the data raises GraphError.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from itertools import chain, repeat
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -30,18 +31,19 @@ def of_networkx(data: Any, *, name: str | None = None, weight: str | None = "wei
     nodes = list(data)
     numbers = {node: number for number, node in enumerate(nodes)}
     rows = [row for _, row in data.adjacency()]
-    if data.is_multigraph():
-        edges = [(numbers[v], attributes) for row in rows for v, keys in row.items() for attributes in keys.values()]
+    counts = [len(row) for row in rows]
+    pairs = chain.from_iterable(rows)
+    each: Iterator[Any] = chain.from_iterable(row.values() for row in rows)
+    if data.is_multigraph():  # a row has the edges to each neighbour by their keys
+        parallel = [list(keys.values()) for keys in each]
         counts = [sum(map(len, row.values())) for row in rows]
-        destinations, all_attributes = [v for v, _ in edges], [attributes for _, attributes in edges]
-    else:
-        destinations = [numbers[v] for row in rows for v in row]
-        all_attributes = [attributes for row in rows for attributes in row.values()]
-        counts = [len(row) for row in rows]
-    values = [] if weight is None else [attributes.get(weight) for attributes in all_attributes]
+        pairs = chain.from_iterable(map(repeat, pairs, map(len, parallel)))
+        each = chain.from_iterable(parallel)
+    destinations = np.fromiter(map(numbers.__getitem__, pairs), np.int64, sum(counts))
+    values = [] if weight is None else [attributes.get(weight) for attributes in each]
     graph = Graph.from_edges(
         np.repeat(np.arange(len(nodes)), counts),
-        np.array(destinations, np.int64),
+        destinations,
         num_vertices=len(nodes),
         weights=_weights_of_attributes(values, weight, name),
         name=name,
@@ -55,7 +57,7 @@ def of_networkx(data: Any, *, name: str | None = None, weight: str | None = "wei
 
 def _weights_of_attributes(values: list[Any], attribute: str | None, name: str) -> NDArray[Any] | None:
     """Return the weights, 1 where an edge has none; None if no edge has the attribute "weight"."""
-    if all(value is None for value in values):
+    if values.count(None) == len(values):
         if values and attribute != "weight":
             raise GraphError(f"graph {name!r}: no edge has the attribute {attribute!r}; name another with weight=")
         return None

@@ -153,6 +153,14 @@ def named(group: Group, name: str, device: str) -> tuple[str, dict[str, Any]]:
     return _from_file(group, files[name], device)
 
 
+def merged(parameters: Mapping[str, Any] | None, more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of an algorithm from both ways to give them. Raises CampaignError for one given twice."""
+    twice = sorted({*(parameters or {})} & {*more})
+    if twice:
+        raise CampaignError(f"parameter {twice[0]!r} is given twice: in parameters= and as a keyword")
+    return {**(parameters or {}), **more}
+
+
 def plain(value: Any) -> Any:
     """Return a NumPy scalar as a Python number; other values unchanged."""
     return value.item() if isinstance(value, np.generic) else value

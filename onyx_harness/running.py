@@ -18,12 +18,13 @@ from harness.campaign.refusal import device_refusal, memory_refusal, refusal
 from harness.campaign.resolution import Resolution, hint, resolve
 from harness.contract import Device, EngineSpec, No, Phases, RunStatistics, schedule_from_options
 from harness.device.finishing import finishing
+from harness.device.spinning import short_spins
 from harness.language import MOST_FEATURES, Algorithm, Inputs, InvalidInput, Program, trace
 from harness.language.errors import authored
 from harness.language.start import check_inputs
 from harness.plugins import closest
 from onyx_harness.graphs import NamedGraph, as_graph
-from onyx_harness.requests import AlgorithmRequest, Variant, algorithm_request, device_of, engine_request, plain
+from onyx_harness.requests import AlgorithmRequest, Variant, algorithm_request, device_of, engine_request, merged, plain
 from onyx_harness.result import Result
 
 
@@ -72,7 +73,7 @@ def run(
     phases = Phases()
     target = device_of(device)
     spec, options = engine_request(engine, schedule, target)
-    request = algorithm_request(algorithm, _merged(parameters, more_parameters), spec)
+    request = algorithm_request(algorithm, merged(parameters, more_parameters), spec)
     with phases("open"):
         given = as_graph(graph, **(graph_options or {}))
     problem = _problem(request, given, features, max_supersteps, inputs, phases)
@@ -80,20 +81,14 @@ def run(
     refused = refusal(spec, cell) or device_refusal(target)
     if refused:
         raise Unsupported(refused)
-    with phases("resolve"):
-        cell, resolution, bytes_needed = _resolved(spec, cell, problem)
-    answers, statistics, resolved = _solve(spec, cell, problem, phases)
+    with short_spins():
+        with phases("resolve"):
+            cell, resolution, bytes_needed = _resolved(spec, cell, problem)
+        answers, statistics, resolved = _solve(spec, cell, problem, phases)
     validation = _validated(problem, answers, statistics, phases) if validate else None
     return Result(
         given, answers, statistics, phases.seconds, resolved, validation, spec, cell, problem, resolution, bytes_needed
     )
-
-
-def _merged(parameters: Mapping[str, Any] | None, more: Mapping[str, Any]) -> dict[str, Any]:
-    twice = sorted({*(parameters or {})} & {*more})
-    if twice:
-        raise CampaignError(f"parameter {twice[0]!r} is given twice: in parameters= and as a keyword")
-    return {**(parameters or {}), **more}
 
 
 def _problem(

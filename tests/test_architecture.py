@@ -68,8 +68,8 @@ ALLOWED: dict[str, set[str]] = {
     # The Python API; graphs of other libraries are recognised without importing the libraries.
     "onyx_harness": NUMERICAL | LIGHT_PARTS | {
         "harness", "harness.api", "harness.cache", "harness.campaign", "harness.device", "harness.graph",
-        "harness.language", "harness.plugins", "harness.records", "harness.report", "harness.whole_files", "msgspec",
-        "omegaconf", "pandas", "rich",
+        "harness.language", "harness.plain_text", "harness.plugins", "harness.records", "harness.report",
+        "harness.whole_files", "matplotlib", "omegaconf", "pandas", "rich",
     },
     "hydra_plugins": {"harness.campaign", "hydra", "omegaconf"},
     "engines": NUMERICAL | {"harness.api", "numba", "llvmlite", "cupy", "cupyx", "torch", "cuda"},

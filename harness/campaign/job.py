@@ -22,6 +22,7 @@ from harness.campaign.process import Ending, run_process
 from harness.campaign.solve_window import FIELD as SOLVE_WINDOW
 from harness.campaign.solve_window import system_offset, wrong_clock
 from harness.campaign.work_folder import OUTPUT_FILE, WorkFolder
+from harness.device.spinning import SPIN_COUNT, SPIN_VARIABLE
 from harness.records import RECORD_FILE, SCHEMA_VERSION, RecordError, write_record
 from harness.records.outcome import Outcome
 from harness.records.store import replace_folder, restore_folder
@@ -35,11 +36,6 @@ _TAIL_LINES, _TAIL_BYTES = 60, 4 * TEXT_LIMIT  # a character has at most 4 bytes
 # fields of a draft that are not fields of a record
 _BETWEEN_US = (SOLVE_WINDOW, "others", "gpu", "gpu_peak_bytes", "wait_began", "waited", "behind")
 _NONE = "none"  # the stamp of a missing record
-# How long GNU OpenMP's threads spin at a barrier before they sleep. Label propagation on the digits (k = 10, two
-# threads, 181 supersteps) in ms, on two idle cores / with one of them busy: 35 / 15 with 100, 15 / 24 with 1,000, 11 /
-# 45 with 3,000, 11 / 114 with 10,000, 11 / 1,900 to 3,200 by default. So 3,000 gives full speed on an idle machine and
-# a bounded loss on a busy one.
-_SPIN_COUNT = "3000"
 _EMPTY: dict[str, Any] = {
     "identity": None, "features": None, "graph": {}, "program": {}, "bytes_needed": None, "phases": {}, "solve": None,
     "marks": [], "settled": None, "supersteps": [], "validation": None, "warm": None, "memory": None, "accuracy": None,
@@ -174,7 +170,7 @@ def _run_child(assignment: Assignment, work: WorkFolder) -> Ending:
         # Libraries size their pools when they are loaded, so this must be set before the process starts.
         environment={
             "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # the order in which the driver lists them, too
-            "GOMP_SPINCOUNT": os.environ.get("GOMP_SPINCOUNT", _SPIN_COUNT),
+            SPIN_VARIABLE: os.environ.get(SPIN_VARIABLE, SPIN_COUNT),
             **{f"{pool}_NUM_THREADS": threads for pool in ("OMP", "OPENBLAS", "MKL", "NUMBA")},
         },
         time_s=cell.limits.time_s,

@@ -57,7 +57,7 @@ def write_figures(
     with settings():
         folder.mkdir(parents=True, exist_ok=True)
         numbers: dict[str, int] = {}
-        for kind, title, figure in _figures(records, baseline):
+        for kind, title, figure in figures_of(records, baseline):
             numbers[kind] = numbers.get(kind, 0) + 1
             for suffix in formats:
                 path = folder / f"{kind}-{numbers[kind]:02d}.{suffix}"
@@ -77,7 +77,8 @@ def settings() -> Iterator[None]:
         yield
 
 
-def _figures(records: Sequence[Record], baseline: str | None) -> Iterator[tuple[str, str, Figure]]:
+def figures_of(records: Sequence[Record], baseline: str | None) -> Iterator[tuple[str, str, Figure]]:
+    """Yield the kind, the title and each figure of the records; call it within :func:`settings`."""
     records = merge_rounds(records)
     groups = comparisons(records, baseline)
     styles = {name: place for place, name in enumerate(engines_of(records))}

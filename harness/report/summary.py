@@ -27,11 +27,18 @@ _OUTPUT_LINES = 8
 LAYOUT_STEM = "layout"
 
 
-def show_sweep(records: Sequence[Record], cells: int, baseline: str | None, folder: Path) -> None:
-    """Print the table of a sweep of ``cells`` cells, its notes, and every cell that is not ok with its reason."""
-    out = console()
+def show_sweep(
+    records: Sequence[Record], cells: int, baseline: str | None, folder: Path, *, out: Console | None = None,
+    width: int | None = None,
+) -> None:  # fmt: skip
+    """Print the table of a sweep of ``cells`` cells, its notes, and every cell that is not ok with its reason.
+
+    ``out``: None for standard output. ``width``: of the table in characters; None: that of a terminal, elsewhere any.
+    """
+    out = out or console()
+    width = width or (out.width if out.is_terminal else None)
     if records:
-        show_table(out, comparison_table(records, baseline, out.width if out.is_terminal else None))
+        show_table(out, comparison_table(records, baseline, width))
     for note in changed_graph_notes(records):
         out.print(literal(f"! {note}"))
     for note in _mark_notes(records):

@@ -1,0 +1,121 @@
+"""Files that let isolated processes run what was defined in this one: configurations and a small plugin.
+
+A comparison is a command of the harness. Each variant of an engine, the algorithm and the graph become configuration
+files in Hydra's form, so that values of any kind need no quoting. Graphs in memory and classes that no plugin registers
+are registered by a generated plugin.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import sys
+import sysconfig
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from harness.campaign.cell import digest
+from harness.campaign.errors import CampaignError
+from harness.contract import AlgorithmSpec, Device, GraphSpec
+from harness.language.algorithm import Algorithm
+from harness.plain_text import one_line
+from harness.whole_files import write_whole
+from onyx_harness.graphs import as_graph
+from onyx_harness.kept import keep_graph
+from onyx_harness.requests import AlgorithmRequest, Variant, engine_request, graph_request, installed
+
+_PLUGIN = '''"""Generated: registers what a Python process compares, for the isolated processes of the cells."""
+
+from harness.api import AlgorithmSpec, GraphSpec, hookimpl
+
+
+@hookimpl
+def onyx_{group}s():
+    return [{spec!r}]
+'''
+
+
+class Settings:
+    """The configuration of a comparison, in ``folder``; files with equal content have equal names."""
+
+    def __init__(self, folder: Path) -> None:
+        self.configuration = folder / "conf"
+        self.plugins = folder / "plugins"
+
+    def engine(self, engine: str | Variant, device: Device) -> str:
+        """Return the choice for ``engine=``. Raises UnknownName or ScheduleError."""
+        spec, options = engine_request(engine, None, device)
+        return engine if isinstance(engine, str) else self._choice("engine", spec.name, options)
+
+    def algorithm(self, request: AlgorithmRequest) -> str:
+        """Return the choice for ``algorithm=``. Raises CampaignError for a class that no other process can import."""
+        if not request.factory:
+            made = type(request.algorithm)
+            factory = importable(made)
+            if request.name in installed().algorithms:
+                raise CampaignError(
+                    f"{made.__name__} is called {request.name!r}, as an installed algorithm is; give it another name"
+                )
+            text = one_line((made.__doc__ or made.__name__).strip().partition("\n")[0])
+            self._register("algorithm", AlgorithmSpec(request.name, text, factory))
+        return self._choice("algorithm", request.name, request.parameters)
+
+    def graph(self, graph: Any, options: Mapping[str, Any]) -> str:
+        """Return the choice for ``graph=``; a graph in memory is written to the cache and registered by its name.
+
+        Raises UnknownName, CampaignError, GraphError or CacheError.
+        """
+        if isinstance(graph, (str, os.PathLike)) and "name" not in options:
+            spec, parameters = graph_request(graph, options)
+            return self._choice("graph", spec.name, parameters)
+        given = as_graph(graph, **options).graph
+        name = re.sub(r"[^\w .'()-]", "_", given.name) or "graph"
+        name = f"{name} (in memory)" if name in installed().graphs else name
+        self._register("graph", GraphSpec(name, "a graph in memory", "onyx_harness.kept:kept_graph", keep_graph(given)))
+        return self._choice("graph", name, {})
+
+    def python_path(self) -> str:
+        """Return the PYTHONPATH with which another process imports what this one does."""
+        standard = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
+        folders = [str(Path(entry or ".").absolute()) for entry in sys.path]
+        return os.pathsep.join([str(self.plugins.absolute()), *(one for one in folders if one not in standard)])
+
+    def _choice(self, group: str, name: str, options: Mapping[str, Any]) -> str:
+        """Write ``GROUP/NAME_DIGEST.yaml`` and return its stem."""
+        literal = {
+            key: value.replace("${", "\\${") if isinstance(value, str) else value
+            for key, value in {"name": name, **options}.items()
+        }
+        text = OmegaConf.to_yaml(OmegaConf.create(literal))
+        stem = f"{re.sub(r'[^a-zA-Z0-9_]', '_', name)}_{digest([name, dict(options)])[:8]}"
+        write_whole(self.configuration / group / f"{stem}.yaml", text)
+        return stem
+
+    def _register(self, group: str, spec: AlgorithmSpec | GraphSpec) -> None:
+        """Write a plugin that offers ``spec``; it is installed for every process with the folder on its path."""
+        module = f"onyx_harness_session_{digest(repr(spec))[:12]}"
+        write_whole(self.plugins / f"{module}.py", _PLUGIN.format(group=group, spec=spec))
+        described = self.plugins / f"{module}-0.dist-info"
+        write_whole(described / "METADATA", f"Metadata-Version: 2.1\nName: {module}\nVersion: 0\n")
+        write_whole(described / "entry_points.txt", f"[onyx_harness]\n{module} = {module}\n")
+
+
+def importable(made: type[Algorithm]) -> str:
+    """Return ``module:Class``. Raises CampaignError for a class that another process cannot import."""
+    place = f"algorithm class {made.__name__} is defined in {made.__module__}"
+    if made.__module__ == "__main__":
+        raise CampaignError(
+            f"{place} (a notebook or a script), which the isolated processes of compare() cannot import; move it to a "
+            f"module, such as {made.name}.py beside the notebook, and import it, or use run()"
+        )
+    module = importlib.import_module(made.__module__)
+    if getattr(module, made.__qualname__, None) is not made:
+        raise CampaignError(
+            f"{place} as {made.__qualname__}, which the isolated processes of compare() cannot import; define it at "
+            "the top level of the module"
+        )
+    return f"{made.__module__}:{made.__qualname__}"
