@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import re
+from pathlib import Path
 
 import pytest
 
@@ -11,10 +13,16 @@ from harness.api import cpu, cuda
 
 CONSTANTS = {"ELEMENTWISE", "K"}
 TYPE_ALIASES = {"Direction", "Stage"}
+PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 
 
 def test_the_interface_has_fewer_than_sixty_names():
     assert len(api.__all__) == len(set(api.__all__)) < 60
+
+
+def test_the_page_describes_every_name_once():
+    described = re.findall(r"^\| `(\w+)` \| \S", PAGE.read_text(), re.MULTILINE)
+    assert sorted(described) == sorted(api.__all__)
 
 
 @pytest.mark.parametrize("name", sorted(set(api.__all__) - CONSTANTS - TYPE_ALIASES))
