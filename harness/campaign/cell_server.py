@@ -6,8 +6,8 @@ distribution and creates no CUDA context, so that a cell's process starts withou
 
 SOCKET is the descriptor of a connected SOCK_SEQPACKET socket. Each message is a JSON object:
 
-- ``{"run": [module, *arguments]}`` with a descriptor for the output: fork a supervisor
-  (:mod:`harness.campaign.supervisor`) for the module; the answer is ``{"process": number}``.
+- ``{"run": [module, *arguments], "folder": path}`` with a descriptor for the output: fork a supervisor
+  (:mod:`harness.campaign.supervisor`) for the module in that working folder; the answer is ``{"process": number}``.
 - ``{"end": true}``, once that supervisor has ended: kill what it left behind, and reap it; the answer is
   ``{"status": wait status}``. Until then its number is not reused.
 
@@ -51,9 +51,9 @@ def main(arguments: list[str]) -> None:
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)  # adopts the descendants of a killed supervisor
     if os.getppid() != parent:
         os._exit(1)  # the parent died before the death signal was set
-    server, folder, environment = os.getpid(), os.getcwd(), dict(os.environ)
+    server, environment = os.getpid(), dict(os.environ)
     preload()
-    module, *rest = _serve(connection)
+    folder, module, *rest = _serve(connection)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
@@ -77,7 +77,7 @@ def preload() -> None:
 
 
 def _serve(connection: socket.socket) -> list[str]:
-    """Answer requests; return, in a forked process, the module that it is to supervise, and the arguments."""
+    """Answer requests; return, in a forked process, its working folder, the module to supervise, and the arguments."""
     child = 0
     while True:
         message, descriptors, _, _ = socket.recv_fds(connection, MOST_BYTES, 1)
@@ -89,7 +89,7 @@ def _serve(connection: socket.socket) -> list[str]:
             if child == 0:
                 connection.close()
                 _become(descriptors[0])
-                return list(request["run"])
+                return [request["folder"], *request["run"]]
             os.close(descriptors[0])
             answer = {"process": child}
         else:

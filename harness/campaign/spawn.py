@@ -25,10 +25,10 @@ _local = threading.local()  # a server dies with the thread that started it
 
 
 class Server:
-    """A server for processes with one environment and folder."""
+    """A server for processes with one environment."""
 
-    def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
-        self.environment, self.folder, self.mark = dict(environment), folder, secrets.token_hex(8)
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self.environment, self.mark = dict(environment), secrets.token_hex(8)
         self._owner = os.getpid()
         self._connection, served = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with served:
@@ -41,17 +41,21 @@ class Server:
                 file_actions=[(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(2)],
             )  # fmt: skip
 
-    def serves(self, environment: Mapping[str, str], folder: Path) -> bool:
-        """Return whether processes of that environment and folder can come from this server.
+    def serves(self, environment: Mapping[str, str]) -> bool:
+        """Return whether processes of that environment can come from this server.
 
         Libraries read environment variables when they are loaded, so all variables must agree. After a fork, the server
         belongs only to the process that started it.
         """
-        return (self.environment, self.folder, self._owner) == (environment, folder, os.getpid())
+        return (self.environment, self._owner) == (environment, os.getpid())
 
     def run(self, module: str, arguments: Sequence[str], output: int) -> int:
-        """Fork a supervisor that runs a module, with its output in a descriptor; return its process number."""
-        return int(self._answer({"run": [module, *arguments]}, [output])["process"])
+        """Fork a supervisor that runs a module in the working folder; return its process number.
+
+        ``output``: the descriptor that receives its output.
+        """
+        request = {"run": [module, *arguments], "folder": str(Path.cwd())}
+        return int(self._answer(request, [output])["process"])
 
     def end(self) -> int:
         """Return the wait status of the supervisor, which has ended; none of its descendants is left."""
@@ -114,14 +118,13 @@ class Spawned:
 
 
 def _server_for(environment: Mapping[str, str]) -> Server:
-    """Return the server of this thread; one for another environment or folder is ended first."""
+    """Return the server of this thread; one for another environment is ended first."""
     known: Server | None = getattr(_local, "server", None)
-    folder = Path.cwd()
-    if known is not None and known.serves(environment, folder):
+    if known is not None and known.serves(environment):
         return known
     if known is not None:
         _drop(known)
-    server = _local.server = Server(environment, folder)
+    server = _local.server = Server(environment)
     return server
 
 

@@ -60,7 +60,7 @@ def plan(monkeypatch):
 def command_here(tmp_path, monkeypatch, capfd):
     """Run ``onyx-harness`` as ``command`` does, but with its parent in this process, which need not import anew.
 
-    Cells still run in processes of their own.
+    Cells still run in processes of their own, forked from one server for all tests with the same environment.
     """
     monkeypatch.syspath_prepend(str(FAKES))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(FAKES), os.environ.get("PYTHONPATH", "")]))
@@ -70,6 +70,7 @@ def command_here(tmp_path, monkeypatch, capfd):
 
     def run(*arguments, env=None):
         with monkeypatch.context() as patched:
+            patched.delenv("PYTEST_CURRENT_TEST")  # the only variable that differs from test to test
             for name, value in (env or {}).items():
                 patched.setenv(name, value)
             capfd.readouterr()

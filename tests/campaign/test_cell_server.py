@@ -34,6 +34,14 @@ def test_another_environment_has_a_server_of_its_own(run_module):
     assert not never_ending([int(before[0])])
 
 
+def test_a_cell_runs_in_the_folder_of_its_sweep_whatever_server_it_comes_from(run_module, tmp_path, monkeypatch):
+    source = "import os, psutil; print(psutil.Process(os.getppid()).ppid(), os.getcwd())"
+    first, folder = run_module(source)[1].split()
+    assert folder == os.getcwd()
+    monkeypatch.chdir(tmp_path)
+    assert run_module(source)[1].split() == [first, str(tmp_path)]
+
+
 def test_a_cell_changes_nothing_for_the_next_one(run_module):
     changes = "import os, sys, numpy\nos.environ['LEFT'] = 'yes'\nnumpy.left = True\nos.chdir('/')\nsys.path.clear()"
     assert run_module(changes)[0].status == 0
@@ -74,8 +82,8 @@ def test_a_server_that_cannot_start_is_an_error(monkeypatch, run_module):
         run_module("pass")
 
 
-def test_a_server_ends_when_its_socket_is_closed(tmp_path):
-    server = Server({**os.environ, "PYTHONPATH": str(ROOT)}, tmp_path)
+def test_a_server_ends_when_its_socket_is_closed():
+    server = Server({**os.environ, "PYTHONPATH": str(ROOT)})
     server._connection.close()
     assert os.waitstatus_to_exitcode(os.waitpid(server.process, 0)[1]) == 0
 
@@ -85,7 +93,7 @@ def test_a_forked_process_leaves_the_server_of_its_parent_alone(run_module):
     server = spawn._local.server
     child = os.fork()
     if child == 0:
-        alone = not server.serves(server.environment, server.folder)
+        alone = not server.serves(server.environment)
         server.close()
         os._exit(0 if alone else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
