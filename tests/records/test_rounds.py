@@ -85,6 +85,10 @@ def test_a_few_rounds_are_never_narrower_than_their_medians():
     assert found.confidence >= 0.975
 
 
+def test_every_round_counts_alike_for_the_median_however_long_it_was():
+    assert rounds_interval([[3.0] * 20, [1.0] * 3, [2.0] * 3]).median == 2.0
+
+
 def test_a_trend_is_seen_and_noise_is_none():
     assert trend([1.0 + 0.01 * i for i in range(20)]) == pytest.approx(0.1, rel=0.1)
     assert trend([1.0 - 0.01 * i for i in range(20)]) == pytest.approx(-0.1, rel=0.2)
@@ -104,7 +108,7 @@ OTHER_GRAPH = {"graph": {"name": "ring", "vertices": 3, "edges": 3, "content_has
     "older", [{"sources": "o" * 32}, OTHER_GRAPH, {"reason": "it raised", "sources": "o" * 32, "times": None}]
 )
 def test_what_other_code_or_another_graph_left_is_not_put_together(older):
-    before = [at(1, 1, **older), at(2, 2, **older)]
+    before = [at(1, 1, **older), at(2, 2, **older), at(2, 3, **older)]  # the third is not run again
     now = [at(3, 1, (5.0, 4.9, 5.1)), at(4, 2, (5.2, 5.1, 5.3))]
     for records in (before + now, now + before):
         [merged] = merge_rounds(records)

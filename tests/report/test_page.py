@@ -83,6 +83,14 @@ def test_infinity_is_shown_and_sorted_as_it_is():
     assert "<td>farthest inf</td>" in text
 
 
+def test_the_time_of_a_wrong_answer_is_not_shown():
+    wrong, right = record("wrong", (1.875, 1.75, 2.0), outcome="wrong"), record("right", (1.625, 1.5, 1.75))
+    text = render_page([wrong, right], None)
+    assert '<td data-value="1.625">' in text
+    assert "1.875" not in text
+    assert "1.88 s" not in text
+
+
 def test_what_is_no_number_has_no_place_in_the_order_and_goes_last(opened, tmp_path):
     validation = record()["validation"]
     errors = [float("nan"), 2.0, float("inf"), 1.0]
