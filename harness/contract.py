@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AlgorithmSpec", "Device", "Direction", "Engine", "EngineFailure", "EngineSpec", "GraphSpec", "No", "Phases",
-    "RunStatistics", "ScheduleError", "Superstep", "Yes", "option", "schedule_from_options",
+    "RunStatistics", "ScheduleError", "Superstep", "Unsupported", "Yes", "option", "schedule_from_options",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -36,6 +36,14 @@ Direction = Literal["push", "pull", "dense"]
 
 class ScheduleError(ValueError):
     """A schedule option is unknown, has the wrong type, or is meaningless on the device."""
+
+
+class Unsupported(Exception):
+    """An engine refuses a problem; the message is the reason that the tables print.
+
+    An engine answers ``supports`` with :class:`No` where the program, the graph or the device decide. It raises this in
+    ``reset`` where the inputs decide.
+    """
 
 
 class EngineFailure(RuntimeError):
@@ -94,7 +102,8 @@ class RunStatistics:
     """The result of :meth:`Engine.run`. ``settled``: no source was active for any reduction at the end.
 
     The harness accepts only a bool and a list of Superstep with integers. The list may not exceed the requested number
-    of supersteps. It may be shorter only if the program can settle and this run has settled.
+    of supersteps. It may be shorter only if the program can settle and this run has settled. It is empty for an engine
+    that is not ``stepwise``.
     """
 
     settled: bool
@@ -115,9 +124,15 @@ class Engine(ABC):
     ``deterministic``: equal inputs give bitwise equal values in every run and in every engine prepared in the same way
     with the same number of threads. The conformance suite tests this promise. The results of other engines need only
     agree within the program's error bound. The harness reads ``deterministic`` after ``prepare``.
+
+    ``stepwise``: ``run`` executes supersteps and stops at a limit. An engine that hands the whole problem to a solver
+    sets it to False. Its ``run`` ignores the limit, solves until the answer has settled, and returns ``settled`` True
+    with no supersteps, which the tables show as not counted. If it does not get there it raises EngineFailure. The
+    harness gives it neither a limit below the program's own nor a warm start.
     """
 
     deterministic: bool = False
+    stepwise: bool = True
 
     def __init__(self, schedule: Any) -> None:
         self.schedule = schedule

@@ -12,7 +12,7 @@ class EngineSpec:
 
     ``schedule`` is a frozen dataclass; its fields (each with ``metadata={"help": ...}``) are the engine's options.
     ``factory`` is ``"package.module:Class"``, imported only when a cell needs it. ``requires`` names the modules that
-    the factory imports.
+    the factory imports; ``install`` is the command that installs them, which the refusal of a cell names.
     """
 
     name: str
@@ -21,6 +21,7 @@ class EngineSpec:
     factory: str
     requires: tuple[str, ...] = ()
     devices: tuple[str, ...] = ("cpu",)
+    install: str = ""
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harness.api import Algorithm, Device, EngineFailure, InvalidInput, LanguageError, ScheduleError
-    from harness.campaign.errors import CampaignError, Unsupported
+    from harness.api import Algorithm, Device, EngineFailure, InvalidInput, LanguageError, ScheduleError, Unsupported
+    from harness.campaign.errors import CampaignError
     from harness.graph import Graph, GraphError
     from harness.plugins import UnknownName
     from onyx_harness.comparing import compare, sweep
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from onyx_harness.running import WrongAnswer, run
 
 _HOME = {
-    "harness.api": "Algorithm Device EngineFailure InvalidInput LanguageError ScheduleError",
-    "harness.campaign.errors": "CampaignError Unsupported",
+    "harness.api": "Algorithm Device EngineFailure InvalidInput LanguageError ScheduleError Unsupported",
+    "harness.campaign.errors": "CampaignError",
     "harness.graph": "Graph GraphError",
     "harness.plugins": "UnknownName",
     "onyx_harness.comparing": "compare sweep",

@@ -67,7 +67,7 @@ class Result:
 
     @property
     def supersteps(self) -> int:
-        """Number of supersteps."""
+        """Number of supersteps; 0 if the engine solves the whole problem and counts none."""
         return len(self.statistics.supersteps)
 
     @property
@@ -178,6 +178,9 @@ class Result:
     def __repr__(self) -> str:
         graph, cell = self.graph.graph, self._cell
         ended = {True: "settled after ", False: "not settled after ", None: ""}[self.settled]
+        work = f"{ended}{self.supersteps} supersteps, {self.edges_visited:,} edges visited"
+        if self.settled and not self.supersteps:
+            work = "settled; the engine counts no supersteps"
         answers = ", ".join(f"{name} {values.dtype}{list(values.shape)}" for name, values in self.answers.items())
         notable = {name: 1000 * seconds for name, seconds in self.seconds.items() if seconds >= 5e-5}
         times = ", ".join(f"{name} {milliseconds:.3g} ms" for name, milliseconds in notable.items())
@@ -186,6 +189,6 @@ class Result:
             f"Result: {cell.labels['algorithm']} on {graph.name!r} ({graph.num_vertices:,} vertices, "
             f"{graph.num_edges:,} edges), k = {self._problem.features}, {cell.labels['engine']} on {cell.device.kind}\n"
             f"  answers: {answers}\n"
-            f"  {ended}{self.supersteps} supersteps, {self.edges_visited:,} edges visited\n"
+            f"  {work}\n"
             f"  times: {times}{checked}"
         )

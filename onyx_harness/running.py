@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from harness.campaign.cell import Cell, Limits, Measure, field_defaults, label, load
-from harness.campaign.errors import CampaignError, Unsupported
+from harness.campaign.errors import CampaignError
 from harness.campaign.guarded_engine import GuardedEngine
 from harness.campaign.options import count
 from harness.campaign.problem import Problem, inputs_of, read_only
-from harness.campaign.refusal import device_refusal, memory_refusal, refusal
+from harness.campaign.refusal import device_refusal, memory_refusal, refusal, whole_run_refusal
 from harness.campaign.resolution import Resolution, hint, resolve
-from harness.contract import Device, EngineSpec, No, Phases, RunStatistics, schedule_from_options
+from harness.contract import Device, EngineSpec, No, Phases, RunStatistics, Unsupported, schedule_from_options
 from harness.device.finishing import finishing
 from harness.device.spinning import short_spins
 from harness.language import MOST_FEATURES, Algorithm, Inputs, InvalidInput, Program, trace
@@ -209,6 +209,9 @@ def _solve(
     made = load(spec.factory)(schedule_from_options(spec, cell.schedule))
     engine = GuardedEngine(finishing(made, cell.device))
     try:
+        refused = whole_run_refusal(engine, cell, problem)
+        if refused:
+            raise Unsupported(refused)
         engine.prepare(problem.program, problem.graph, problem.features, cell.device, phases)
         with phases("reset"):
             engine.reset(problem.inputs)

@@ -34,8 +34,8 @@ ALLOWED: dict[str, set[str]] = {
         "harness", "harness.contract", "harness.hookspecs", "harness.import_watch", "harness.plain_text", "pluggy",
     },
     "harness.api": LIGHT_PARTS | {
-        "harness.hookspecs", "harness.per_device", "harness.graph", "harness.language", "harness.lowering",
-        "harness.device", "harness.transactions",
+        "harness.algorithms", "harness.hookspecs", "harness.per_device", "harness.graph", "harness.language",
+        "harness.lowering", "harness.device", "harness.transactions",
     },
     "harness.transactions": {"numpy"},
     "harness.whole_files": set(),
@@ -72,7 +72,10 @@ ALLOWED: dict[str, set[str]] = {
         "harness.whole_files", "matplotlib", "omegaconf", "pandas", "rich",
     },
     "hydra_plugins": {"harness.campaign", "hydra", "omegaconf"},
-    "engines": NUMERICAL | {"harness.api", "numba", "llvmlite", "cupy", "cupyx", "torch", "cuda"},
+    "engines": NUMERICAL | {
+        "harness.api", "numba", "llvmlite", "cupy", "cupyx", "torch", "cuda",
+        "networkit", "networkx", "igraph", "sknetwork", "graphblas",
+    },
 }  # fmt: skip
 
 

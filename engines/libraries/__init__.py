@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from engines.libraries.schedules import CusparseSchedule, ScipySchedule, TorchSchedule
+from engines.libraries.schedules import CusparseSchedule, ScipySchedule, SolverSchedule, TorchSchedule
 from harness.api import EngineSpec, hookimpl
+
+PEERS = "pip install 'onyx-harness[peers]'"
 
 
 @hookimpl
 def onyx_engines() -> list[EngineSpec]:
-    """Return SciPy for the CPU, cuSPARSE for CUDA devices, and PyTorch for both."""
+    """Return the libraries that multiply sparse matrices, superstep by superstep, and those that solve the whole
+    problem."""
     return [
         EngineSpec(
             "scipy",
@@ -24,6 +27,7 @@ def onyx_engines() -> list[EngineSpec]:
             "engines.libraries.cusparse_engine:CusparseEngine",
             requires=("cupy",),
             devices=("cuda",),
+            install="pip install 'onyx-harness[cuda13]'",
         ),
         EngineSpec(
             "torch",
@@ -32,5 +36,40 @@ def onyx_engines() -> list[EngineSpec]:
             "engines.libraries.torch_engine:TorchEngine",
             requires=("torch",),
             devices=("cpu", "cuda"),
+            install="pip install 'onyx-harness[torch]'",
         ),
+        *_solvers(),
     ]
+
+
+def _solvers() -> list[EngineSpec]:
+    """Return the libraries that solve the whole problem."""
+    return [
+        EngineSpec(
+            "scipy_graph",
+            "SciPy's graph routines (csgraph), the whole problem; one thread",
+            SolverSchedule,
+            "engines.libraries.scipy_graph_engine:ScipyGraphEngine",
+            requires=("scipy",),
+        ),
+        EngineSpec(
+            "krylov",
+            "SciPy's Krylov solvers, for programs whose fixed point solves a linear system; one thread",
+            SolverSchedule,
+            "engines.libraries.krylov_engine:KrylovEngine",
+            requires=("scipy",),
+        ),
+        *(
+            EngineSpec(
+                name, f"{told}, the whole problem", SolverSchedule, f"engines.libraries.{name}_engine:{cls}",
+                requires=(module,), install=PEERS,
+            )
+            for name, told, cls, module in (
+                ("networkit", "NetworKit", "NetworkitEngine", "networkit"),
+                ("scikit_network", "scikit-network; one thread", "ScikitNetworkEngine", "sknetwork"),
+                ("networkx", "networkx; one thread, in Python", "NetworkxEngine", "networkx"),
+                ("igraph", "igraph; one thread", "IgraphEngine", "igraph"),
+                ("graphblas", "SuiteSparse:GraphBLAS through python-graphblas", "GraphblasEngine", "graphblas"),
+            )
+        ),
+    ]  # fmt: skip

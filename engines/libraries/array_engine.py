@@ -161,7 +161,7 @@ class ArrayEngine(ArrayStages, Engine):
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
         """Reset all properties to their initial state and build the matrices from the inputs."""
         self._parameters = dict(self.program.parameters) | dict(inputs.parameters)
-        start = initial_values(self.program, self.graph, self.features, inputs, state or {}, np.float32)
+        start = initial_values(self.program, self.graph, self.features, inputs, state or {}, self.dtype)
         self._value = {name: self.arrays.upload(self._in_order(name, value)) for name, value in start.items()}
         self._matrices = {name: self._filled(product) for name, product in self.products.items()}
         self._superstep, self._active, self._settled = 0, self.graph.num_vertices, False

@@ -1,8 +1,9 @@
-"""A superstep over whole arrays of a library, in float32: the stages of a program in order."""
+"""A superstep over whole arrays of a library: the stages of a program in order."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -60,6 +61,7 @@ class ArrayStages:
     """
 
     library: ClassVar[str]
+    dtype: type[np.floating[Any]] = np.float32
 
     arrays: Arrays
     program: Program
@@ -94,6 +96,13 @@ class ArrayStages:
                     self._reduce_graph(stage)
         return edges
 
+    def after(self, state: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Return every property one superstep after ``state``, which is not written."""
+        self._value |= state
+        self.step()
+        self._superstep += 1
+        return self._value
+
     def vertex_evaluator(self) -> Evaluator:
         """Return an evaluator of functions of a vertex, or of the source of an edge, over all vertices."""
 
@@ -103,7 +112,7 @@ class ArrayStages:
         def without(space: str, name: str, factor: Array) -> Array:  # of a sum
             return self._value[name] - factor
 
-        return Evaluator(read, self._parameters, self.features, np.float32, without, self.arrays)
+        return Evaluator(read, self._parameters, self.features, self.dtype, without, self.arrays)
 
     def edge_evaluator(self, arcs: slice) -> Evaluator:
         """Return an evaluator of functions of an edge over a range of edges in CSC order."""
@@ -120,7 +129,7 @@ class ArrayStages:
         def without(space: str, name: str, factor: Array) -> Array:  # of a sum
             return read(space, name) - factor
 
-        return Evaluator(read, self._parameters, self.features, np.float32, without, self.arrays)
+        return Evaluator(read, self._parameters, self.features, self.dtype, without, self.arrays)
 
     def gather(self, values: Array, index: Array) -> Array:
         """Return the rows with the given numbers."""
@@ -162,7 +171,7 @@ class ArrayStages:
         if len(self.sides) > 1:
             value = {n: array[rows] if places[n].place == "vertex" else array for n, array in value.items()}
         evaluate = Evaluator(
-            lambda space, name: value[name], self._parameters, self.features, np.float32, arrays=self.arrays
+            lambda space, name: value[name], self._parameters, self.features, self.dtype, arrays=self.arrays
         )
         fresh = {name: evaluate(expression) for name, expression in stage.values}
         for name, values in fresh.items():

@@ -37,3 +37,12 @@ class CusparseSchedule:
 @dataclass(frozen=True)
 class TorchSchedule:
     """PyTorch has no options: each stage takes the library's best path, which ``explain`` shows."""
+
+
+@dataclass(frozen=True)
+class SolverSchedule:
+    """The option of a library that solves the whole problem."""
+
+    way: str = option(
+        "auto", "the function to call, as explain names it; auto: the fastest, by timing all on the first inputs"
+    )

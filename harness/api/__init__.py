@@ -22,6 +22,7 @@ from harness.contract import (
     RunStatistics,
     ScheduleError,
     Superstep,
+    Unsupported,
     Yes,
     option,
     options_of,
@@ -90,7 +91,7 @@ __all__ = [
     "EdgeReduce", "EdgeUpdate", "Engine", "EngineFailure", "EngineSpec", "Evaluator", "Expression", "FoldGroup",
     "Graph", "GraphFacts", "GraphReduce", "GraphSpec", "Inputs", "InvalidInput", "K", "LanguageError", "No",
     "PerDevice", "Phases", "Program", "Property", "RunStatistics", "ScheduleError", "Settling", "Stage", "Superstep",
-    "TeamShape", "VertexStep", "Yes", "change_driven", "concrete", "constant", "cuda_unavailable", "fold_groups",
-    "hookimpl", "initial_values", "mutable", "option", "options_of", "products_as_sums", "read", "reads",
+    "TeamShape", "Unsupported", "VertexStep", "Yes", "change_driven", "concrete", "constant", "cuda_unavailable",
+    "fold_groups", "hookimpl", "initial_values", "mutable", "option", "options_of", "products_as_sums", "read", "reads",
     "schedule_text", "segment_reduce", "substitute", "unfolded", "walk", "watched",
 ]  # fmt: skip

@@ -1,15 +1,15 @@
 """Time to equal accuracy: an engine's time to the first answer within the program's bound.
 
 Each engine applies the stopping criterion to its own values, so runs end at different accuracies. Therefore runs to the
-first superstep whose answer is within the bound of the converged float64 answer are compared.
+first superstep whose answer is within the bound of the converged float64 answer are compared. An engine that counts no
+supersteps is compared by its run with the largest tolerance whose answer is within that bound.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from harness.campaign.environment import Bystanders
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from harness.campaign.draft import Draft
     from harness.campaign.problem import Problem
     from harness.contract import Engine
+    from harness.language import Inputs
     from harness.language.algorithm import Answer
     from harness.records import Mark
 
@@ -36,6 +37,7 @@ _RUNS = 16
 # Runs of a non-deterministic engine differ by rounding. A timed run whose error exceeds this many bounds did different
 # work from the run of the search.
 _SCATTER = 2.0
+_MOST_FACTOR = 4096.0  # of the tolerance
 
 
 @dataclass(frozen=True)
@@ -110,9 +112,11 @@ def accuracy_of(
     """
     last = len(timing.statistics.supersteps)
     told: dict[str, Any] = {
-        "superstep": None, "error": at_stop.error, "error_before": math.nan, "bound": at_stop.bound,
+        "superstep": None, "tolerance": None, "error": at_stop.error, "error_before": math.nan, "bound": at_stop.bound,
         "against": target.method, "solve": None,
     }  # fmt: skip
+    if not engine.stepwise:
+        return _by_tolerance(engine, problem, target, timing, at_stop, measure, told)
     if not at_stop.within or _RUNS * timing.interval.median > measure.cap_s:
         return told, None
 
@@ -124,7 +128,7 @@ def accuracy_of(
     found = first_within(probe, last, at_stop)
     if found.superstep < last:
         # The engine is warm, and the timed code is the same.
-        measure = dataclasses.replace(measure, warmup_s=0.0)
+        measure = replace(measure, warmup_s=0.0)
         timing = measure_engine(engine, problem.inputs, found.superstep, measure, Phases())
         timed = distance(problem, target, answer_of(engine, problem.program.outputs))
         if timed.error > _SCATTER * timed.bound:
@@ -132,6 +136,62 @@ def accuracy_of(
     before = math.nan if found.before is None else found.before.error
     told |= {"superstep": found.superstep, "error": found.at.error, "error_before": before, "solve": timing.plain()}
     return told, timing
+
+
+def _by_tolerance(
+    engine: Engine, problem: Problem, target: Answer, timing: Timing, at_stop: Distance, measure: Measure,
+    told: dict[str, Any],
+) -> tuple[dict[str, Any], Timing | None]:  # fmt: skip
+    """Return what :func:`accuracy_of` returns, for an engine that solves the whole problem to a tolerance."""
+    name = str(problem.program.control.tolerance)
+    given = {**problem.program.parameters, **problem.inputs.parameters}
+    if not at_stop.within or _RUNS * timing.interval.median > measure.cap_s:
+        return told, None
+
+    def with_factor(factor: float) -> Inputs:
+        return replace(problem.inputs, parameters={**given, name: factor * given[name]})
+
+    def probe(factor: float) -> Distance:
+        engine.reset(with_factor(factor))
+        engine.run(problem.max_supersteps)
+        return distance(problem, target, answer_of(engine, problem.program.outputs))
+
+    factor, at, beyond = loosest_within(probe, at_stop)
+    if factor > 1:
+        measure = replace(measure, warmup_s=0.0)
+        looser = measure_engine(engine, with_factor(factor), problem.max_supersteps, measure, Phases())
+        if looser.interval.median < timing.interval.median:
+            timing = looser
+        else:  # such as a solver that iterates in large blocks; the own stop is within the bound too
+            factor, at = 1.0, at_stop
+    before = math.nan if beyond is None else beyond.error
+    found = {"tolerance": factor * given[name], "error": at.error, "error_before": before, "solve": timing.plain()}
+    return told | found, timing
+
+
+def loosest_within(probe: Callable[[float], Distance], at_one: Distance) -> tuple[float, Distance, Distance | None]:
+    """Return the largest factor of the tolerance found within the bound, its distance, and that of a larger factor.
+
+    ``probe`` returns the distance of the answer with a factor; ``at_one`` must be within the bound. The factor doubles
+    while the answer is within the bound and still changes; then the interval is halved twice, to a fourth root of 2.
+    The third result is None if no answer was beyond the bound.
+    """
+    factor, at, beyond = 1.0, at_one, None
+    while factor < _MOST_FACTOR:
+        found = probe(2 * factor)
+        if not found.within:
+            beyond = found
+            break
+        if found.error == at.error:
+            return factor, at, None
+        factor, at = 2 * factor, found
+    for step in (2**0.5, 2**0.25) if beyond is not None else ():
+        found = probe(step * factor)
+        if found.within:
+            factor, at = step * factor, found
+        else:
+            beyond = found
+    return factor, at, beyond
 
 
 def first_within(probe: Callable[[int], Distance], last: int, at_last: Distance) -> Crossing:

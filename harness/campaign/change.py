@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from harness.campaign.cell import Cell, Warm, digest
 from harness.campaign.draft import Draft
-from harness.campaign.errors import Unsupported
 from harness.campaign.lock import timed_turn
 from harness.campaign.measurement import Timing, answer_of, measure_engine, reset
 from harness.campaign.problem import Problem, inputs_of, read_only
 from harness.campaign.verdict import verdict
-from harness.contract import Engine, No, Phases
+from harness.contract import Engine, No, Phases, Unsupported
 from harness.graph.changes import Change, change_graph
 from harness.language.settling import OneWay, one_way
 from harness.language.warm import inputs_after, kept_properties, warm_start

@@ -20,7 +20,7 @@ from harness.cache import CacheError
 from harness.campaign.cell import Cell, Warm, load
 from harness.campaign.device_memory import device_memory
 from harness.campaign.draft import STORE_STATUS, Draft, DraftDamaged, StoreError, keeping
-from harness.campaign.errors import CampaignError, Unsupported
+from harness.campaign.errors import CampaignError
 from harness.campaign.guarded_engine import GuardedEngine
 from harness.campaign.reference_process import Referee
 from harness.campaign.refusal import (
@@ -29,9 +29,10 @@ from harness.campaign.refusal import (
     profiler_refusal,
     ran_out_of_memory,
     refusal,
+    whole_run_refusal,
 )
 from harness.campaign.solved import Solved
-from harness.contract import EngineSpec, No, Phases, schedule_from_options
+from harness.contract import EngineSpec, No, Phases, Unsupported, schedule_from_options
 from harness.device.errors import DeviceUnavailable
 from harness.device.finishing import finishing
 from harness.plain_text import describe_error, message_of, print_traceback
@@ -216,6 +217,9 @@ def _with_engine(
             made = load(spec.factory)(schedule_from_options(spec, cell.schedule))
             engine = GuardedEngine(finishing(made, cell.device))
             try:
+                reason = whole_run_refusal(engine, cell, problem)
+                if reason:
+                    raise Unsupported(reason)
                 result = work(engine)
             except BaseException:
                 _close_failed(engine)
@@ -291,14 +295,10 @@ def _values(
     from harness.campaign.scrutiny import gather
     from harness.campaign.solve_window import solve_window
     from harness.campaign.transitions import transitions
-    from harness.language.explain import explain_program
 
     draft.stage("prepare")
     engine.prepare(problem.program, problem.graph, problem.features, cell.device, phases)
-    draft.tell(schedule=engine.resolved_options())
-    explanation = f"{explain_program(problem.program)}\n\n{engine.explain()}\n"
-    with keeping(draft):
-        (folder / "explain.txt").write_text(explanation, encoding="utf-8")
+    _tell_schedule(engine, problem, draft, folder)
     with timed_turn(cell, draft, phases):
         bystanders = Bystanders()
         cold = cold_run(engine, cell, problem, draft) if problem.start is not None else None
@@ -319,14 +319,25 @@ def _values(
         draft.stage("run on other inputs")
         with phases("other_inputs"):
             evidence = gather(engine, cell, problem, timing, witness, late, sample)
+    _tell_schedule(engine, problem, draft, folder)  # again: some options are chosen by timing the first runs
     settled = timing.statistics.settled
     told = settled if problem.program.control.settles else None  # a fixed number of supersteps does not settle
     marks = [*marks_of(timing, cell.measure, others, throttled=bystanders.throttled()), *gpu_marks(gpu)]
     draft.tell(
         solve=timing.plain(), settled=told, supersteps=timing.supersteps(), others=others, gpu=gpu, marks=marks
     )  # fmt: skip
-    steps = len(timing.statistics.supersteps)
+    steps = len(timing.statistics.supersteps) if engine.stepwise else None
     return Solved(values, settled, steps, checked, cold, timing, marks, sample, evidence)
+
+
+def _tell_schedule(engine: GuardedEngine, problem: Problem, draft: Draft, folder: Path) -> None:
+    """Record the resolved schedule, and write what the engine explains."""
+    from harness.language.explain import explain_program
+
+    draft.tell(schedule=engine.resolved_options())
+    explanation = f"{explain_program(problem.program)}\n\n{engine.explain()}\n"
+    with keeping(draft):
+        (folder / "explain.txt").write_text(explanation, encoding="utf-8")
 
 
 def _count_memory(spec: EngineSpec, cell: Cell, problem: Problem, draft: Draft, phases: Phases, folder: Path) -> None:

@@ -76,7 +76,9 @@ class GuardedEngine(Engine):
         if not isinstance(engine, Engine):
             raise malformed("the factory's result", engine, "an instance of a subclass of harness.api.Engine")
         super().__init__(getattr(engine, "schedule", None))
-        self._engine = engine
+        if not isinstance(engine.stepwise, bool):
+            raise malformed("stepwise", engine.stepwise, "a bool")
+        self._engine, self.stepwise = engine, engine.stepwise
         self._problem: tuple[Program, Graph, int] | None = None
 
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
@@ -172,14 +174,17 @@ class GuardedEngine(Engine):
 
     def _checked_statistics(self, statistics: object, max_supersteps: int) -> RunStatistics:
         fixed = self._problem is not None and not self._problem[0].control.settles
-        return checked_statistics(statistics, max_supersteps, fixed=fixed)
+        return checked_statistics(statistics, max_supersteps, fixed=fixed, stepwise=self.stepwise)
 
 
-def checked_statistics(statistics: object, max_supersteps: int, *, fixed: bool = False) -> RunStatistics:
+def checked_statistics(
+    statistics: object, max_supersteps: int, *, fixed: bool = False, stepwise: bool = True
+) -> RunStatistics:
     """Return the result of ``run(max_supersteps)`` as plain Python numbers.
 
     ``fixed``: the program runs a fixed number of supersteps. A run that has not settled must have taken all allowed
-    supersteps. Raises MalformedAnswer.
+    supersteps. ``stepwise``: of the engine; the run of any other has settled and counts no supersteps. Raises
+    MalformedAnswer.
     """
     if not isinstance(statistics, RunStatistics):
         raise malformed("run()", statistics, "a RunStatistics")
@@ -188,6 +193,11 @@ def checked_statistics(statistics: object, max_supersteps: int, *, fixed: bool =
         raise malformed("run(): RunStatistics.settled", settled, "a bool")
     if not isinstance(steps, (list, tuple)):
         raise malformed("run(): RunStatistics.supersteps", steps, "a list of Superstep")
+    if not stepwise:
+        if not settled or len(steps):
+            met = f"run(): settled is {bool(settled)} with {len(steps)} supersteps"
+            raise MalformedAnswer(f"{met}; an engine that is not stepwise returns True without supersteps, or raises")
+        return RunStatistics(True)
     if len(steps) > max_supersteps:
         allowed = f"at most the {max_supersteps} that run() was called with"
         raise MalformedAnswer(f"run(): RunStatistics.supersteps has {len(steps)} supersteps; it must have {allowed}")

@@ -35,12 +35,12 @@ _EDGES_PER_SECOND_OF_CORE, _EDGES_PER_SECOND_OF_GPU = 1.6e11, 4e12
 
 @dataclass(frozen=True)
 class Repetition:
-    """The answer of one timed run, and the statistics that the engine reported."""
+    """The answer of one timed run, and the statistics that the engine reported; ``supersteps`` None: not counted."""
 
     number: int
     values: Values
     settled: bool
-    supersteps: int
+    supersteps: int | None
 
 
 @dataclass
@@ -70,7 +70,8 @@ class Witness:
         elif not self._large and len(self.differing) < _MOST_KEPT and not _same(values, self._first):
             kept = {name: np.array(array) for name, array in values.items()}
             number = len(self.reads)
-            self.differing.append(Repetition(number, kept, statistics.settled, len(statistics.supersteps)))
+            steps = len(statistics.supersteps) if self.engine.stepwise else None
+            self.differing.append(Repetition(number, kept, statistics.settled, steps))
 
     def late(self, median_s: float) -> str:
         """Return a reason if the first reading of an answer takes much longer than the run and a second reading; else

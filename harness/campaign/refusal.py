@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 import importlib.util
+from typing import TYPE_CHECKING
 
 from harness.campaign.cell import Cell
-from harness.contract import Device, EngineSpec
+from harness.contract import Device, Engine, EngineSpec
 from harness.plain_text import message_of
+
+if TYPE_CHECKING:
+    from harness.campaign.problem import Problem
 
 
 def refusal(spec: EngineSpec, cell: Cell) -> str:
     """Return why the engine cannot run the cell, judged by its description only; empty if it can."""
     missing = [module for module in spec.requires if importlib.util.find_spec(module) is None]
     if missing:
-        return f"engine {spec.name!r} needs the Python module {missing[0]!r}, which is not installed"
+        remedy = f"; install it with: {spec.install}" if spec.install else ""
+        return f"engine {spec.name!r} needs the Python module {missing[0]!r}, which is not installed{remedy}"
     if cell.device.kind not in spec.devices:
         return f"engine {spec.name!r} does not run on {cell.device.kind} (it runs on: {', '.join(spec.devices)})"
+    return ""
+
+
+def whole_run_refusal(engine: Engine, cell: Cell, problem: Problem) -> str:
+    """Return why an engine that only solves whole problems cannot run the cell; empty if it can."""
+    if engine.stepwise:
+        return ""
+    what = f"engine {cell.engine!r} solves the whole problem"
+    if cell.warm is not None:
+        return f"{what} from the program's own start, so it does no warm runs"
+    if problem.max_supersteps < problem.program.max_supersteps:
+        return f"{what}, so it cannot stop after {problem.max_supersteps} supersteps"
     return ""
 
 

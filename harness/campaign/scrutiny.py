@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from harness.campaign.plausibility import Repetition, Witness, too_fast
 from harness.campaign.reference import varied_answer
 from harness.campaign.variation import CHECKED_SUPERSTEPS, Varied, varied_run
 from harness.campaign.verdict import verdict
-from harness.language.validation import compare
+from harness.language.residual import residual
+from harness.language.settling import OneWay, one_way
+from harness.language.start import Start
+from harness.language.validation import Comparison, compare
 from harness.records.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -86,7 +91,9 @@ def _repetition(
 
 def _varied(problem: Problem, varied: Varied, sample: Sample | None) -> str:
     """Return why the answer to other inputs is wrong; an empty text if it is right."""
-    if sample is None:
+    if varied.supersteps is None:
+        found = settled_on(problem, varied, sample)
+    elif sample is None:
         answer = varied_answer(problem)
         found = compare(problem.program, varied.values, answer.values)
     else:
@@ -95,4 +102,25 @@ def _varied(problem: Problem, varied: Varied, sample: Sample | None) -> str:
         found = sample.compared(varied.inputs, problem.features, None, after, reduced=reduced)
     if found.ok:
         return ""
-    return f"on other inputs (rotated among the vertices), after {varied.supersteps} supersteps: {found.detail}"
+    when = "at the end" if varied.supersteps is None else f"after {varied.supersteps} supersteps"
+    return f"on other inputs (rotated among the vertices), {when}: {found.detail}"
+
+
+def settled_on(problem: Problem, varied: Varied, sample: Sample | None) -> Comparison:
+    """Compare a settled answer on other inputs with its next superstep in float64, and with its start.
+
+    Values of a program that moves in one direction never lie beyond the start. This shows what the next superstep does
+    not: the answer to other sources is at rest too.
+    """
+    program, graph, features, state = problem.program, problem.graph, problem.features, varied.values
+    way = one_way(program)
+    if isinstance(way, OneWay):
+        prop = program.properties[way.state]
+        start = Start(program, graph, features, varied.inputs, {}).of(prop)
+        beyond = np.count_nonzero(way.sign * np.asarray(state[way.state], np.float64) > way.sign * start)
+        if beyond:
+            return Comparison(False, np.inf, 0.0, f"{beyond} values of {way.state} lie beyond their start")
+    if sample is None:
+        return residual(program, graph, features, varied.inputs, state)
+    reduced = sample.reduced(graph, varied.inputs, features, state)
+    return sample.rests(varied.inputs, features, state, reduced=reduced)

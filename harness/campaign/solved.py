@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 class Solved:
     """The outputs and times of a cell's runs.
 
-    ``settled``, ``supersteps``: the engine's report of the last run. ``checked``: supersteps checked on a ``sample``.
-    ``cold``: the cold run for comparison with a warm one. ``marks``: the caveats of ``timing``. ``evidence``: for the
-    answer and the times.
+    ``settled``, ``supersteps``: the engine's report of the last run; None: it counts no supersteps.
+    ``checked``: supersteps checked on a ``sample``. ``cold``: the cold run for comparison with a warm one. ``marks``:
+    the caveats of ``timing``. ``evidence``: for the answer and the times.
     """
 
     values: Mapping[str, NDArray[Any]]
     settled: bool
-    supersteps: int
+    supersteps: int | None
     checked: Checked | None
     cold: ColdRun | None
     timing: Timing

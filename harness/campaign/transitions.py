@@ -70,7 +70,7 @@ class Checked:
         method = f"supersteps {numbers} {at}"
         if self.final is not None:
             compared.append(self._rest(problem, self.final))
-            method = f"supersteps {numbers} and one more after the last {at}"
+            method = f"supersteps {numbers} and one more after the last {at}" if numbers else f"a superstep more {at}"
         else:
             compared.append(self._repeated(problem))
         return max(compared, key=lambda one: (not one.ok, one.excess)), method
@@ -103,13 +103,13 @@ def sample_for(cell: Cell, problem: Problem, draft: Draft, phases: Phases) -> Sa
 
 def transitions(engine: Engine, problem: Problem, sample: Sample, statistics: RunStatistics, phases: Phases) -> Checked:
     """Store the final state of a run that claims to be settled; then repeat its supersteps, and store the first and
-    last."""
+    last, if the engine is stepwise."""
     with phases("check"):
         names = kept_properties(problem.program) if statistics.settled else ()
         state = answer_of(engine, dict.fromkeys((*problem.wanted, *names)))
         answer = {name: np.array(state[name]) for name in problem.wanted}
         final = {name: np.array(state[name]) for name in names} if statistics.settled else None
-        found = _transitions(engine, problem, sample, len(statistics.supersteps))
+        found = _transitions(engine, problem, sample, len(statistics.supersteps)) if engine.stepwise else ()
         return Checked(sample, found, answer, final)
 
 

@@ -18,6 +18,7 @@ from harness.campaign.measurement import answer_of
 from harness.campaign.plausibility import implausible
 from harness.campaign.problem import read_only
 from harness.language.algorithm import Inputs
+from harness.language.warm import kept_properties
 
 if TYPE_CHECKING:
     from harness.campaign.guarded_engine import GuardedEngine
@@ -36,10 +37,13 @@ _STEP = 1 / 64
 
 @dataclass(frozen=True)
 class Varied:
-    """The answer after ``supersteps`` supersteps on other inputs; ``slow``: why the times are implausible, or ""."""
+    """The answer after ``supersteps`` supersteps on other inputs; ``slow``: why the times are implausible, or "".
+
+    ``supersteps`` None: the settled answer, with all state, of an engine that counts no supersteps.
+    """
 
     inputs: Inputs
-    supersteps: int
+    supersteps: int | None
     values: Mapping[str, NDArray[Any]]
     slow: str
 
@@ -77,39 +81,46 @@ def varied_run(
     """Run on other inputs: ``checked`` supersteps for their answer, then up to 16 for the time.
 
     The time is implausible if, in each of five runs on different inputs, it is much longer than the timed runs' share
-    for the same number of supersteps and edges.
+    for the same number of supersteps and edges. An engine that is not stepwise solves the whole problem each time.
     """
+    names = program.outputs if engine.stepwise else tuple(dict.fromkeys((*program.outputs, *kept_properties(program))))
     first: Varied | None = None
     slow = ""
     for attempt in range(_ATTEMPTS):
         given = varied_inputs(program, graph, inputs, attempt)
         engine.reset(given)
-        steps = min(checked, max_supersteps)
+        steps = min(checked, max_supersteps) if engine.stepwise else max_supersteps
         seconds, statistics = engine.timed_run(steps)
         if first is None:
-            answer = {name: np.array(value) for name, value in answer_of(engine, program.outputs).items()}
-            first = Varied(given, steps, answer, "")
+            answer = {name: np.array(value) for name, value in answer_of(engine, names).items()}
+            first = Varied(given, steps if engine.stepwise else None, answer, "")
         visited, arcs = list(statistics.supersteps), statistics.edges
         rest = min(max_supersteps, _TIMED_SUPERSTEPS) - steps
         if rest > 0 and not statistics.settled:
             more, statistics = engine.timed_run(rest)
             seconds, arcs = seconds + more, arcs + statistics.edges
             visited += statistics.supersteps
-        slow = _slow(seconds, len(visited), arcs, timing)
+        slow = _slow(seconds, len(visited) if engine.stepwise else None, arcs, timing)
         if not slow:
             return first
     assert first is not None
     return Varied(first.inputs, first.supersteps, first.values, slow)
 
 
-def _slow(seconds: float, supersteps: int, arcs: int, timing: Timing) -> str:
-    """Return why a run on other inputs is implausibly slow compared with the timed ones; an empty text if it is not."""
+def _slow(seconds: float, supersteps: int | None, arcs: int, timing: Timing) -> str:
+    """Return why a run on other inputs is implausibly slow compared with the timed ones; an empty text if it is not.
+
+    ``supersteps`` None: a whole run.
+    """
     known = timing.statistics
-    share = max(supersteps / max(1, len(known.supersteps)), arcs / max(1, known.edges))
+    share = 1.0
+    if supersteps is not None:
+        share = max(supersteps / max(1, len(known.supersteps)), arcs / max(1, known.edges))
     expected = timing.interval.median * share
     if not implausible(seconds, expected):
         return ""
+    what = "a whole run" if supersteps is None else f"{supersteps} supersteps"
     return (
-        f"{supersteps} supersteps on other inputs took {seconds:.3g} s, and {expected:.3g} s were expected from "
-        "the timed runs: a result may be cached from an earlier run"
+        f"{what} on other inputs took {seconds:.3g} s, and {expected:.3g} s were expected from the timed runs: a "
+        "result may be cached from an earlier run"
     )

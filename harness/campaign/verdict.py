@@ -22,15 +22,15 @@ Verdict = tuple[Outcome, str, dict[str, Any]]
 
 def verdict(
     cell: Cell, problem: Problem, values: Mapping[str, NDArray[Any]], *,
-    settled: bool, supersteps: int, checked: Checked | None = None,
+    settled: bool, supersteps: int | None, checked: Checked | None = None,
 ) -> Verdict:  # fmt: skip
     """Return the outcome, its reason, and the record fields of the validation.
 
-    ``settled``, ``supersteps``: the engine's report of the run. A run that stopped at its limit is compared with the
-    same number of supersteps of the reference. An answer that is one of several fixed points is compared with its own
-    next superstep. Without validation (``validate=false``) only NaN values are detected. ``checked``: results of the
-    comparison with float64 on a sample. If the algorithm has its own method for settled answers, the whole answer is
-    also compared with that.
+    ``settled``, ``supersteps``: the engine's report of the run; None: it counts no supersteps. A run that stopped at
+    its limit is compared with the same number of supersteps of the reference. An answer that is one of several fixed
+    points is compared with its own next superstep. Without validation (``validate=false``) only NaN values are
+    detected. ``checked``: results of the comparison with float64 on a sample. If the algorithm has its own method for
+    settled answers, the whole answer is also compared with that.
     """
     if not cell.validate or checked is not None:
         for name, value in values.items():
@@ -39,7 +39,8 @@ def verdict(
     if not cell.validate:
         return Outcome.OK, "", {}
     answer = library_answer(problem) if settled and problem.start is None else None
-    reason = miscounted(problem, settled, supersteps, answer.least_supersteps if answer else 0)
+    least = answer.least_supersteps if answer else 0
+    reason = "" if supersteps is None else miscounted(problem, settled, supersteps, least)
     if reason:
         return Outcome.WRONG, reason, {}
     if checked is not None:

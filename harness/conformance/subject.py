@@ -48,6 +48,11 @@ class Subject:
         """Return a fresh engine."""
         return new_engine(self.spec, self.options)
 
+    @property
+    def stepwise(self) -> bool:
+        """Whether the engine stops at a limit of supersteps."""
+        return self.new().stepwise
+
     def says(self, program: Program, graph: Graph, features: int) -> Yes | No:
         """Return whether the engine runs the program."""
         return self.new().supports(program, graph, features, self.device)

@@ -26,7 +26,7 @@ class Finishing(Engine):
 
     def __init__(self, engine: Engine, index: int) -> None:
         super().__init__(engine.schedule)
-        self._engine, self._index = engine, index
+        self._engine, self._index, self.stepwise = engine, index, engine.stepwise
 
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
         """Return the engine's answer."""

@@ -97,7 +97,7 @@ def _benchmark(record: Record, alone: bool) -> dict[str, Any]:
         "params": params,
         "param": "-".join(str(value) for value in params.values()),
         "extra_info": {
-            **rates(edges, features or 1, solve["median"]),
+            **(rates(edges, features or 1, solve["median"]) if record["supersteps"] else {}),
             "supersteps": len(record["supersteps"]),
             "marks": [str(mark) for mark in record["marks"]],
             "sweep": record["sweep"],

@@ -91,16 +91,27 @@ class Accuracy(TypedDict):
 
     superstep: Annotated[
         int | None,
-        Meta(description="first superstep within the bound; null: the final answer is not within it, or not searched"),
+        Meta(
+            description="first superstep within the bound; null: the final answer is not within it, not searched, or "
+            "the engine counts no supersteps"
+        ),
+    ]
+    tolerance: Annotated[
+        float | None,
+        Meta(
+            description="largest tolerance found whose answer is within the bound; null: the engine counts supersteps"
+        ),
     ]
     error: Annotated[
         Number, Meta(description="largest error at that superstep in units of its bound; at the end of the run if null")
     ]
-    error_before: Annotated[Number, Meta(description="the same error one superstep earlier; NaN: there is none")]
+    error_before: Annotated[
+        Number, Meta(description="the same error one superstep earlier, or at the next tolerance tried; NaN: none")
+    ]
     bound: Annotated[float, Meta(description="the allowed error: 1")]
     against: Annotated[str, Meta(description="the method that computed the converged answer")]
     solve: Annotated[
-        Solve | None, Meta(description="timed runs of exactly that many supersteps from the initial state")
+        Solve | None, Meta(description="timed runs of exactly that many supersteps, or with that tolerance")
     ]
 
 
@@ -253,7 +264,8 @@ class Record(TypedDict):
         bool | None, Meta(description="false: stopped at the limit of supersteps; null: a fixed number of supersteps")
     ]
     supersteps: Annotated[
-        list[tuple[int, int, str]], Meta(description="active sources, edges visited and direction of each superstep")
+        list[tuple[int, int, str]],
+        Meta(description="active sources, edges visited and direction of each superstep; empty if not counted"),
     ]
     validation: Validation | None
     accuracy: Annotated[Accuracy | None, Meta(description="time to equal accuracy; null if it was not measured")]

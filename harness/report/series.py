@@ -218,9 +218,9 @@ def _in_order(names: Collection[str]) -> list[str]:
 
 
 def edges_per_second(record: Record) -> float | None:
-    """Return edges visited in a run per second of its median time; None without a time."""
+    """Return edges visited in a run per second of its median time; None without a time or without supersteps."""
     solve = record["solve"]
-    if record["outcome"] != Outcome.OK or solve is None or not solve["median"]:
+    if record["outcome"] != Outcome.OK or solve is None or not solve["median"] or not record["supersteps"]:
         return None
     return float(sum(step[1] for step in record["supersteps"]) / solve["median"])
 

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from harness.records import Record
 from harness.records.outcome import Outcome
+from harness.records.schema import Accuracy
 from harness.report.comparison import Group, accurate, baseline_of, grouped, interval_text, obstacle, ratio
 from harness.report.console import literal
 from harness.report.progress import outcome_text
@@ -27,7 +28,7 @@ _NUMBERS = (
 _SPARED = ("edges visited", "a superstep", "error", "quality", "supersteps", "interval", "to accuracy")
 _ANY_WIDTH = 10_000
 _BREAK = "\n"
-UNSETTLED = "not settled"
+UNSETTLED, UNCOUNTED = "not settled", "not counted"
 UNSETTLED_NOTE = "not settled: stopped at the limit of supersteps; metrics that need a settled answer are omitted"
 
 
@@ -123,11 +124,25 @@ def accuracy_text(record: Record) -> str:
         return "-"
     if timed is None:
         return "not reached" if accuracy["error"] > accuracy["bound"] else "not timed"
-    return f"{seconds(timed['median'])} ({accuracy['superstep']})"
+    return f"{seconds(timed['median'])} ({stop_of(accuracy)})"
+
+
+def stop_of(accuracy: Accuracy) -> str:
+    """Return the superstep at which a run to equal accuracy stopped, or its tolerance."""
+    if accuracy["tolerance"] is not None:
+        return f"tolerance {accuracy['tolerance']:.1e}"
+    return str(accuracy["superstep"])
+
+
+def uncounted(record: Record) -> bool:
+    """Return whether the engine solved the whole problem without counting supersteps."""
+    return record["outcome"] == Outcome.OK and not record["supersteps"]
 
 
 def _supersteps(record: Record) -> Text:
     steps = record["supersteps"]
+    if uncounted(record):
+        return Text(UNCOUNTED)
     return Text(f"{len(steps)}{f', {UNSETTLED}' if unsettled(record) else ''}" if steps else "-")
 
 

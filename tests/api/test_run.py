@@ -103,6 +103,15 @@ def test_validation_compares_with_the_reference():
         run("fake_wrong", "pagerank", KARATE, validate=True)
 
 
+def test_an_engine_that_solves_the_whole_problem_counts_no_supersteps():
+    result = run("krylov", "pagerank", KARATE, alpha=0.9, tolerance=1e-6, validate=True)
+    assert result.by_vertex("rank") == pytest.approx(nx.pagerank(KARATE, alpha=0.9, tol=1e-10, weight=None), abs=2e-5)
+    assert (result.supersteps, result.settled) == (0, True)
+    assert "settled; the engine counts no supersteps" in repr(result)
+    with pytest.raises(Unsupported, match="cannot stop after 2 supersteps"):
+        run("krylov", "pagerank", KARATE, max_supersteps=2)
+
+
 def test_a_fixed_number_of_supersteps_and_a_limit():
     limited = run("scipy", "pagerank", KARATE, max_supersteps=2)
     assert (limited.supersteps, limited.settled) == (2, False)

@@ -14,6 +14,7 @@ import sys
 import pytest
 
 from harness.conformance.__main__ import main
+from harness.plugins import load_plugins
 from tests.conftest import ROOT
 
 INTERPRETED = ["scipy"]
@@ -26,6 +27,7 @@ PROTOCOL = [
     "gunrock", "tigr", "simdx warp_degree=3 block_degree=9", "torch",
 ]  # fmt: skip
 RELEASED = ["onyx direction=pull", "gunrock", "tigr", "simdx", "torch"]
+SOLVERS = ["scipy_graph", "krylov", "networkit", "scikit_network", "networkx", "igraph", "graphblas"]
 OUT_OF_MEMORY = "when memory runs out: MemoryError, and the next run is right"
 
 
@@ -35,8 +37,8 @@ def conforms(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def report(engine: str, *for_pytest: str) -> str:
-        if engine == "torch":
-            pytest.importorskip("torch", reason="engine 'torch' needs the module 'torch'")
+        for module in load_plugins().engine(engine.split()[0]).requires:
+            pytest.importorskip(module, reason=f"engine {engine!r} needs the module {module!r}")
         status = main([*engine.split(), "--", "-q", *for_pytest])
         told = capsys.readouterr().out
         assert status == 0, told
@@ -63,6 +65,17 @@ def test_an_engine_keeps_the_protocol(engine, conforms):
 @pytest.mark.parametrize("engine", RELEASED)
 def test_an_engine_is_described_and_releases_everything(engine, conforms):
     assert OUT_OF_MEMORY in conforms(engine, "-k", "test_specification or test_release")
+
+
+@pytest.mark.parametrize("engine", SOLVERS)
+def test_an_engine_that_solves_the_whole_problem_keeps_the_protocol(engine, conforms):
+    conforms(engine, "-k", "test_specification or (test_protocol and not repeat)")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("engine", SOLVERS)
+def test_an_engine_that_solves_the_whole_problem_passes(engine, conforms):
+    assert OUT_OF_MEMORY in conforms(engine)
 
 
 @pytest.mark.full

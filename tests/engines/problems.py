@@ -38,6 +38,13 @@ CLASSES = {
     "scipy": "engines.libraries.scipy_engine:ScipyEngine",
     "cusparse": "engines.libraries.cusparse_engine:CusparseEngine",
     "torch": "engines.libraries.torch_engine:TorchEngine",
+    "scipy_graph": "engines.libraries.scipy_graph_engine:ScipyGraphEngine",
+    "krylov": "engines.libraries.krylov_engine:KrylovEngine",
+    "networkit": "engines.libraries.networkit_engine:NetworkitEngine",
+    "scikit_network": "engines.libraries.scikit_network_engine:ScikitNetworkEngine",
+    "networkx": "engines.libraries.networkx_engine:NetworkxEngine",
+    "igraph": "engines.libraries.igraph_engine:IgraphEngine",
+    "graphblas": "engines.libraries.graphblas_engine:GraphblasEngine",
 }
 LIBRARIES = ("scipy", "torch")
 

@@ -11,7 +11,7 @@ from tests.packaging.dependency_ranges import NOT_TESTED, RECORD, lowest, requir
 
 TESTED = dict(line.split("==") for line in RECORD.read_text().splitlines())
 # Not installed with every version of Python or on every system, so not in the record of one machine.
-CONDITIONAL = {"scikit-network"}
+CONDITIONAL = {"python-graphblas", "scikit-network"}
 
 
 @pytest.mark.parametrize("requirement", sorted(requirements(), key=str), ids=str)

@@ -75,8 +75,8 @@ def accurate_record(
 ) -> Record:
     """A record with a time to equal accuracy, of ``superstep`` supersteps and these samples in seconds."""
     accuracy = {
-        "superstep": superstep, "error": 9e-5, "error_before": 2e-4, "bound": 1e-4, "against": "a plain loop",
-        "solve": solved(to_accuracy),
+        "superstep": superstep, "tolerance": None, "error": 9e-5, "error_before": 2e-4, "bound": 1e-4,
+        "against": "a plain loop", "solve": solved(to_accuracy),
     }  # fmt: skip
     return record(engine, times, accuracy=accuracy, **changes)
 

@@ -85,7 +85,14 @@ def test_intervals_of_earlier_versions_get_the_confidence_that_their_samples_all
 
 
 def test_an_accuracy_without_an_earlier_superstep_is_kept(tmp_path):
-    accuracy = {"superstep": 1, "error": 0.0, "error_before": math.nan, "bound": 1e-4, "against": "a loop"}
+    accuracy = {
+        "superstep": 1,
+        "tolerance": None,
+        "error": 0.0,
+        "error_before": math.nan,
+        "bound": 1e-4,
+        "against": "a loop",
+    }
     write_record(tmp_path, record(accuracy={**accuracy, "solve": record()["solve"]}))
     read = read_record(tmp_path / RECORD_FILE)["accuracy"]
     assert math.isnan(read["error_before"])

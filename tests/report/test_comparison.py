@@ -113,7 +113,10 @@ def test_a_time_to_accuracy_does_not_make_up_for_a_run_that_did_not_converge():
 
 
 def test_an_answer_that_never_comes_so_near_says_so():
-    accuracy = {"superstep": None, "error": 2e-4, "error_before": 0.0, "bound": 1e-4, "against": "", "solve": None}
+    accuracy = {
+        "superstep": None, "tolerance": None, "error": 2e-4, "error_before": 0.0, "bound": 1e-4, "against": "",
+        "solve": None,
+    }  # fmt: skip
     far, near = record("far", accuracy=accuracy), record("near", accuracy={**accuracy, "error": 1e-5})
     text = shown([accurate_record("slow", (4.0, 3.6, 4.4), 2, [4.0] * 7), far, near])
     assert "not reached" in row(text, "far")

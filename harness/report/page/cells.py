@@ -11,7 +11,7 @@ from harness.records import Record
 from harness.records.outcome import Outcome
 from harness.report.comparison import accurate, interval_text
 from harness.report.series import Comparison, edges_per_second, engine_label
-from harness.report.table import UNSETTLED, accuracy_text, disturbed, unsettled
+from harness.report.table import UNCOUNTED, UNSETTLED, accuracy_text, disturbed, stop_of, uncounted, unsettled
 from harness.report.units import count, quality, seconds, times
 
 
@@ -90,7 +90,8 @@ def _to_accuracy(record: Record) -> Entry:
     timed, accuracy = accurate(record), record["accuracy"]
     if accuracy is None or timed is None:
         return _ABSENT if accuracy is None else Entry(accuracy_text(record))
-    aside = f"superstep {accuracy['superstep']}, {interval_text(timed)}"
+    where = stop_of(accuracy) if accuracy["tolerance"] is not None else f"superstep {stop_of(accuracy)}"
+    aside = f"{where}, {interval_text(timed)}"
     return Entry(seconds(timed["median"]), timed["median"], aside)
 
 
@@ -116,13 +117,17 @@ def _work_of(record: Record) -> list[Entry]:
     step = solve["median"] / len(steps) if solve and steps else None
     told = [f"{name} {quality(value)}" for name, value in record["metrics"].items() if value is not None]
     return [
-        Entry(str(len(steps)), float(len(steps)), _stopped(record)) if steps else _ABSENT,
+        Entry(str(len(steps)), float(len(steps)), _stopped(record)) if steps else _no_supersteps(record),
         Entry(seconds(step), step) if step is not None else _ABSENT,
         Entry(count(edges), float(edges)) if steps else _ABSENT,
         Entry(count(round(rate)), rate) if rate is not None else _ABSENT,
         _error(record["validation"]),
         Entry(", ".join(told)) if told else _ABSENT,
     ]
+
+
+def _no_supersteps(record: Record) -> Entry:
+    return Entry(UNCOUNTED, style="absent") if uncounted(record) else _ABSENT
 
 
 def _stopped(record: Record) -> str:

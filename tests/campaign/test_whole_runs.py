@@ -1,0 +1,190 @@
+"""Engines that solve the whole problem and count no supersteps: checked, timed and shown like all others."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+import sys
+from contextlib import nullcontext
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from engines.libraries.krylov_engine import KrylovEngine
+from engines.libraries.scipy_graph_engine import ScipyGraphEngine
+from harness.campaign import child, measurement
+from harness.campaign.accuracy import Distance, loosest_within
+from harness.campaign.cell import Warm, resolve_cell
+from harness.campaign.draft import Draft
+from harness.campaign.refusal import refusal
+from harness.campaign.work_folder import WorkFolder
+from harness.contract import RunStatistics, Unsupported
+from harness.plugins import load_plugins
+from tests.campaign.test_cell import CONFIG
+
+_MODULE = "onyx_solver_under_test"
+
+
+@pytest.fixture
+def told_of(monkeypatch, tmp_path):
+    """``told_of(Engine, algorithm, key=value)``: what the process of a cell tells, run in this process."""
+    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("harness.campaign.lock.timed_turn", lambda *_: nullcontext())
+    registry = load_plugins()
+    monkeypatch.setattr(child, "load_plugins", lambda *_, **__: registry)
+    monkeypatch.setattr("harness.campaign.reference_process.Referee.__call__", compute_here)
+    module = ModuleType(_MODULE)
+    monkeypatch.setitem(sys.modules, _MODULE, module)
+    known = registry.engine("krylov")
+
+    def run(engine, algorithm="pagerank", **changes):
+        module.Engine = engine
+        config = copy.deepcopy(CONFIG)
+        config |= {
+            "engine": {"name": "krylov"}, "algorithm": {"name": algorithm}, "features": 2,
+            "graph": {"name": "rmat", "scale": 6, "edge_factor": 4},
+            "measure": {"repetitions": 6, "budget_s": 1e-6, "warmup_s": 1e-6},
+        }  # fmt: skip
+        registry.engines["krylov"] = known
+        cell = dataclasses.replace(resolve_cell(config, registry), **changes)
+        registry.engines["krylov"] = dataclasses.replace(known, factory=f"{_MODULE}:Engine")
+        work = WorkFolder(tmp_path / f"work-{len(list(tmp_path.iterdir()))}")
+        with work.draft.open("ab", buffering=0) as file:
+            child.run_cell(cell, Draft(file), work.made, 1 << 30)
+        fields, damaged = work.told()
+        work.close()
+        assert not damaged
+        return fields
+
+    return run
+
+
+def compute_here(self, problem, kind):
+    from harness.campaign.reference import compute
+
+    compute(problem, kind)
+
+
+@pytest.mark.parametrize(("engine", "algorithm"), [(KrylovEngine, "pagerank"), (ScipyGraphEngine, "bfs")])
+def test_its_run_is_settled_checked_and_not_counted(told_of, engine, algorithm):
+    told = told_of(engine, algorithm)
+    assert told["outcome"] == "ok", told["reason"]
+    assert (told["settled"], told["supersteps"]) == (True, [])
+    assert told["validation"]["ok"]
+    assert told["schedule"]["way"] in engine.every_way, "the way that was chosen by timing is recorded"
+    accuracy = told.get("accuracy")
+    if algorithm == "bfs":
+        assert accuracy is None
+    else:
+        assert accuracy["superstep"] is None
+        assert accuracy["tolerance"] >= 1e-4
+        assert accuracy["error"] <= accuracy["bound"]
+        assert accuracy["solve"]["confidence"] > 0.9
+
+
+def test_supersteps_cannot_be_asked_of_it(told_of):
+    told = told_of(KrylovEngine, max_supersteps=3)
+    assert (told["outcome"], "cannot stop after 3 supersteps" in told["reason"]) == ("unsupported", True)
+    told = told_of(KrylovEngine, warm=Warm(0.01, "mixed", 0))
+    assert (told["outcome"], "it does no warm runs" in told["reason"]) == ("unsupported", True)
+
+
+def test_a_sampled_check_is_of_its_final_state(told_of):
+    told = told_of(KrylovEngine, validate="sampled")
+    assert told["outcome"] == "ok", told["reason"]
+    assert "a superstep more in float64" in told["validation"]["against"]
+
+
+def test_what_it_refuses_by_its_inputs_is_unsupported(told_of):
+    class Refuses(KrylovEngine):
+        def pose(self, inputs, state):
+            raise Unsupported("no such inputs")
+
+    told = told_of(Refuses)
+    assert (told["outcome"], told["reason"]) == ("unsupported", "no such inputs")
+
+
+class Remembers(ScipyGraphEngine):
+    """Gives the first answer to every inputs."""
+
+    def pose(self, inputs, state):
+        if "_case" not in self.__dict__:
+            super().pose(inputs, state)
+
+
+class RemembersRanks(KrylovEngine):
+    def pose(self, inputs, state):
+        if "start" not in self.__dict__:
+            super().pose(inputs, state)
+
+
+@pytest.mark.parametrize(
+    ("engine", "algorithm", "reason"),
+    [(Remembers, "bfs", "lie beyond their start"), (RemembersRanks, "pagerank", "not at rest")],
+)
+@pytest.mark.parametrize("validate", [True, "sampled"])
+def test_an_answer_that_is_remembered_whatever_the_inputs_is_wrong(told_of, engine, algorithm, reason, validate):
+    told = told_of(engine, algorithm, validate=validate)
+    assert told["outcome"] == "wrong"
+    assert "on other inputs (rotated among the vertices), at the end: " in told["reason"]
+    assert reason in told["reason"]
+
+
+@pytest.mark.parametrize("answer", [
+    RunStatistics(False), RunStatistics(True, [measurement.RunStatistics(True)]),
+])  # fmt: skip
+def test_a_run_that_is_not_settled_or_counts_is_malformed(told_of, answer):
+    class Misbehaves(KrylovEngine):
+        def run(self, max_supersteps):
+            super().run(max_supersteps)
+            return answer
+
+    told = told_of(Misbehaves)
+    assert told["outcome"] == "engine_error"
+    assert "an engine that is not stepwise returns True without supersteps" in told["reason"]
+
+
+def test_the_refusal_of_a_missing_library_names_the_command_that_installs_it():
+    registry = load_plugins()
+    config = {**copy.deepcopy(CONFIG), "engine": {"name": "networkit"}, "algorithm": {"name": "bfs"}}
+    config["graph"] = {"name": "rmat"}
+    cell = resolve_cell(config, registry)
+    spec = dataclasses.replace(registry.engine("networkit"), requires=("no_such_library",))
+    told = "engine 'networkit' needs the Python module 'no_such_library', which is not installed; install it with: "
+    assert refusal(spec, cell) == f"{told}pip install 'onyx-harness[peers]'"
+
+
+# the search -----------------------------------------------------------------------------------------------------------
+def probing(error_of, probes):
+    def probe(factor):
+        probes.append(factor)
+        return Distance(error_of(factor) <= 1.0, error_of(factor), 1.0)
+
+    return probe
+
+
+def test_the_loosest_tolerance_within_the_bound_is_found():
+    probes = []
+    factor, at, beyond = loosest_within(probing(lambda factor: factor / 11.0, probes), Distance(True, 1 / 11, 1.0))
+    assert 11.0 / 2**0.25 < factor <= 11.0
+    assert at.error <= 1.0 < beyond.error
+    assert len(probes) <= 6
+
+
+def test_a_solver_that_takes_no_notice_of_the_tolerance_is_not_searched_further():
+    probes = []
+    assert loosest_within(probing(lambda _: 0.5, probes), Distance(True, 0.5, 1.0)) == (
+        1.0,
+        Distance(True, 0.5, 1.0),
+        None,
+    )
+    assert probes == [2.0]
+
+
+def test_the_search_ends_where_every_tolerance_is_within_the_bound():
+    probes = []
+    factor, _, beyond = loosest_within(probing(lambda factor: 1 - 1 / factor, probes), Distance(True, 0.0, 1.0))
+    assert (factor, beyond) == (4096.0, None)
+    assert math.isfinite(np.sum(probes))
