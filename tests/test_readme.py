@@ -83,3 +83,8 @@ def test_the_plugin_is_one(example):
     assert isinstance(engine, EngineSpec)
     assert isinstance(algorithm, AlgorithmSpec)
     assert schedule_from_options(engine, {"blocks": 3}).blocks == 3
+
+
+def test_the_python_example_is_that_of_its_page():
+    page = (Path(__file__).parents[1] / "docs" / "python-api.md").read_text()
+    assert f"<!-- example: pagerank -->\n```python\n{block('example: python')}```" in page  # which a test runs
