@@ -281,6 +281,30 @@ PARSERS = {"startswith", "endswith", "removeprefix", "removesuffix", "partition"
 PART_OF_A_NAME = re.compile(r"_?\w+_|_\w*|(?!const )\w+ ")  # "dirty_", "_next", "_", "teams "; C++ types have "const "
 
 
+def engine_parameters(tree: ast.Module, engines: Container[str]) -> list[str]:
+    """The functions that take an engine, by the annotations of their parameters."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            for one in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
+                words = re.findall(r"\w+", ast.unparse(one.annotation)) if one.annotation else []
+                found += [f"{node.name}({one.arg})" for word in words if word in engines]
+    return found
+
+
+def test_no_helper_receives_an_engine():
+    trees = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text()) for _, path in modules()}
+    engines = engine_classes(class_bases(trees.values()))
+    parts = ("harness/lowering/", "engines/")
+    met = {path: engine_parameters(tree, engines) for path, tree in trees.items() if path.startswith(parts)}
+    assert {path: names for path, names in met.items() if names} == {}
+
+
+def test_helpers_of_engines_are_seen():
+    text = "def f(a: int, *, b: 'CpuEngine | None'): 0\nclass A:\n def g(self, c: x.CudaEngine, d: Engines): 0"
+    assert engine_parameters(ast.parse(text), {"CpuEngine", "CudaEngine"}) == ["f(b)", "g(c)"]
+
+
 def parsed_names(tree: ast.Module) -> list[str]:
     """The parts of names by which calls of string methods select."""
     found = []

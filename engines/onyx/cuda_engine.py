@@ -57,9 +57,9 @@ class OnyxCudaEngine(CudaEngine):
             return
         if planned.direction == "push":
             if planned.accumulators.extrema:
-                self.begin_with(stale, senders)
+                self.executor.begin_with(stale, senders)
             return
         between = {name for group in tracking.groups for name in tracking.live(group.stages)}
         properties = [planned.program.properties[name] for name in between]
         if not any(prop.role == "temporary" and prop.place == "vertex" for prop in properties):
-            self.begin_with(stale, np.zeros_like(senders))
+            self.executor.begin_with(stale, np.zeros_like(senders))

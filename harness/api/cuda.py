@@ -14,6 +14,7 @@ from harness.lowering.cuda.change_sums import collect_change
 from harness.lowering.cuda.code import Value
 from harness.lowering.cuda.draft import PlanDraft, refusal
 from harness.lowering.cuda.engine import CUDA, CudaEngine
+from harness.lowering.cuda.executor import CudaExecutor
 from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder
 from harness.lowering.cuda.launches import Launch, named_apart, turned
 from harness.lowering.cuda.layout import DeviceLayout, PanelLayout, TeamShape
@@ -40,10 +41,10 @@ from harness.transactions import Behaviour, Lanes, Load, Step, repeated
 
 __all__ = [
     "CUDA", "IDENTITY", "TEST_EVERY", "THREADS", "Adjacency", "Behaviour", "Buffer", "Combined", "CudaEngine",
-    "CudaKernel", "CudaKernelBuilder", "CudaPlan", "Degrees", "Delta", "DeviceLayout", "KeptAccumulators", "Lanes",
-    "Launch", "Load", "Lowered", "Mapped", "Measuring", "Over", "PanelLayout", "Pieces", "PlanDraft", "Setting",
-    "Step", "Tables", "TeamShape", "Teams", "ThreadPlanner", "Thresholds", "Tracking", "Value", "Work", "arc_range",
-    "blocks_of_multiprocessor", "by_side", "collect_change", "combine_threads", "composed_writes",
+    "CudaExecutor", "CudaKernel", "CudaKernelBuilder", "CudaPlan", "Degrees", "Delta", "DeviceLayout",
+    "KeptAccumulators", "Lanes", "Launch", "Load", "Lowered", "Mapped", "Measuring", "Over", "PanelLayout", "Pieces",
+    "PlanDraft", "Setting", "Step", "Tables", "TeamShape", "Teams", "ThreadPlanner", "Thresholds", "Tracking", "Value",
+    "Work", "arc_range", "blocks_of_multiprocessor", "by_side", "collect_change", "combine_threads", "composed_writes",
     "constants_by_source", "cuda_write_back", "exchanged", "flips_of", "frontier", "live_after", "look_ups",
     "named_apart", "neighbours_of", "refusal", "registers_of", "repeated", "rows_of", "table", "thread_builder",
     "thread_setting", "turned", "whole_ranges", "with_looked_up", "work",

@@ -72,11 +72,11 @@ def prepared(cell: Cell, graph: Graph, inputs: Inputs | None = None) -> OnyxCuda
         engine.prepare(program, graph, cell.features, Device("cuda"), Phases())
         if inputs is None:
             inputs = Inputs({}, endless(cell))
-            memory: Any = engine.memory
+            memory: Any = engine.executor.memory
             memory.reset = lambda given, state: _fill(memory, given)
         engine.reset(inputs)
         if drawn:
-            engine.state.note(settles=0)  # a run that has settled queues supersteps that do nothing
+            engine.executor.state.note(settles=0)  # a run that has settled queues supersteps that do nothing
     except BaseException:
         release([engine])
         raise
@@ -167,9 +167,9 @@ def milliseconds(work: Callable[[], Any], stream: Any = None) -> tuple[float, An
 def superstep_ms(engine: OnyxCudaEngine, steps: int) -> tuple[float, int]:
     """Milliseconds of one superstep, over ``steps``, and the edges that it visits; a run that has settled begins
     anew."""
-    if engine.settled:
+    if engine.executor.settled:
         engine.reset(Inputs({}, {}))
-    took, statistics_ = milliseconds(lambda: engine.run(steps), engine.stream)
+    took, statistics_ = milliseconds(lambda: engine.run(steps), engine.executor.stream)
     done = max(1, len(statistics_.supersteps))
     return took / done, statistics_.edges // done
 
@@ -224,7 +224,7 @@ def launches_of(runner: Any) -> int:
     """Kernels that a superstep launches; of what is no engine of ours, one."""
     if not isinstance(runner, OnyxCudaEngine):
         return 1
-    return 1 + sum(runner.ranges.has_work(launch.over, 0) for launch in runner.planned.launches)
+    return 1 + sum(runner.executor.ranges.has_work(launch.over, 0) for launch in runner.planned.launches)
 
 
 # what times are held against ------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ def whole_run(engine: CudaEngine, inputs: Inputs, limit: int) -> tuple[float, in
     supersteps = 0
     while len(taken) < REPEATS and sum(taken) < PATIENCE_MS:
         engine.reset(inputs)
-        took, done = milliseconds(lambda: engine.run(limit), engine.stream)
+        took, done = milliseconds(lambda: engine.run(limit), engine.executor.stream)
         taken.append(took)
         supersteps = len(done.supersteps)
     return statistics.median(taken), supersteps
@@ -81,7 +81,7 @@ def whole_run(engine: CudaEngine, inputs: Inputs, limit: int) -> tuple[float, in
 @contextmanager
 def timed_launches(engine: CudaEngine, into: dict[str, list[float]]) -> Iterator[None]:
     """Every launch waits for the one before it, and its milliseconds are noted under the kernel's name."""
-    names = {id(function): name for name, function in engine.functions.items()}
+    names = {id(function): name for name, function in engine.executor.functions.items()}
 
     def timed(launcher: Launcher, number: int, past: Any, *, tracked: bool = False) -> None:
         for launch in launcher.launches(number, past, tracked=tracked):
@@ -128,7 +128,7 @@ def check(engine: CudaEngine, algorithm: Algorithm, wanted: NDArray[np.float64])
     error = np.abs(values - wanted) / wanted
     at, bound = int(error.argmax()), trace(algorithm).bound
     told = f"relative error {error[at]:.1e} (90 %: {np.quantile(error, 0.9):.1e}), sum {values.sum():.7f}"
-    where = f"beyond {bound:.1e} at a vertex of {engine.graph.in_degrees[at]} in-arcs"
+    where = f"beyond {bound:.1e} at a vertex of {engine.executor.graph.in_degrees[at]} in-arcs"
     return told if error[at] <= bound else f"WRONG, {where}: {told}"
 
 

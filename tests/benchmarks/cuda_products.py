@@ -184,7 +184,7 @@ def duel(cell: Cell, matrix: Averages, other: CuSparse | str) -> Duel:
 
     engine = prepared(cell, matrix.graph)
     try:
-        arrays, k, count = engine.memory.arrays, cell.features, matrix.graph.num_vertices
+        arrays, k, count = engine.executor.arrays, cell.features, matrix.graph.num_vertices
         for name, weights in (("csc_weight", matrix.inwards), ("csr_weight", matrix.outwards)):
             if name in arrays:
                 arrays[name][: len(weights)] = weights

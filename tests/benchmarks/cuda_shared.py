@@ -26,7 +26,7 @@ from harness.graph.adjacency import Adjacency
 from harness.language import Algorithm, Inputs, Program
 from harness.language.program import Property
 from harness.language.start import Start
-from harness.lowering.cuda import engine as cuda_engine
+from harness.lowering.cuda import executor as cuda_executor
 from harness.lowering.cuda.buffers import Buffer
 from harness.lowering.cuda.engine import CudaEngine
 from harness.lowering.cuda.layout import DeviceLayout
@@ -142,7 +142,7 @@ class Shared:
         def made(*arguments: Any) -> SharedMemory:
             return SharedMemory(self, *arguments)
 
-        with mock.patch.object(cuda_engine, "DeviceMemory", made):
+        with mock.patch.object(cuda_executor, "DeviceMemory", made):
             yield
 
 
@@ -264,7 +264,8 @@ def part_of(engine: Engine, name: str, near: NDArray[Any], arcs: NDArray[Any]) -
         case "csr":
             return taken(rows, arcs)
         case "csc":  # the places of paired arcs in the one order are the permutation that undoes itself
-            return taken(rows, engine.graph.in_edge_ids[arcs])
+            graph = engine.executor.graph if isinstance(engine, CudaEngine) else engine.graph
+            return taken(rows, graph.in_edge_ids[arcs])
     return taken(rows, None)
 
 

@@ -86,7 +86,7 @@ def timed(engine: SimdxCudaEngine, algorithm: Algorithm, graph: Graph) -> str:
     try:
         while len(taken) <= REPEATS and sum(taken) < PATIENCE_MS:
             engine.reset(inputs)
-            taken.append(milliseconds(lambda: engine.run(limit), engine.stream)[0])
+            taken.append(milliseconds(lambda: engine.run(limit), engine.executor.stream)[0])
     except EngineFailure:
         return "overflow"
     return f"{statistics.median(taken[1:] or taken):.2f}"
@@ -116,8 +116,9 @@ def line(algorithm: Algorithm, given: Graph) -> Iterator[str]:
 
 def notes(engine: SimdxCudaEngine) -> str:
     """Residency of the fused kernels, and the filters of the last run."""
+    threads, resident = engine.planned.threads, engine.executor.resident
     kernels = [
-        f"{name} {engine.resident[name].registers_of_thread} registers, {blocks} blocks of {engine.planned.threads}"
+        f"{name} {resident[name].registers_of_thread} registers, {blocks} blocks of {threads}"
         for name, blocks in engine.blocks_of.items()
     ]
     filters = Counter(getattr(engine, "filters", ()))

@@ -217,4 +217,4 @@ def rounds(samples: Sequence[float]) -> int:
 
 def stream_of(engine: Engine) -> Any:
     """The stream that an engine works on; None: the current one."""
-    return getattr(engine, "stream", None)
+    return engine.executor.stream if isinstance(engine, CudaEngine) else None

@@ -138,7 +138,7 @@ def shows_what_does_not_compile(reason, stage):
 def test_a_kernel_that_does_not_compile_ends_a_cell(told, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
     chosen = SimpleNamespace(compute_capability="90")
-    monkeypatch.setattr("harness.lowering.cuda.engine.open_device", lambda _: chosen)
+    monkeypatch.setattr("harness.lowering.cuda.executor.open_device", lambda _: chosen)
     ended = told("fake_uncompiled", FakeDriver())
     assert ended["outcome"] == "engine_error"
     assert ended["stage"] == "prepare"

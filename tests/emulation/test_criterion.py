@@ -99,7 +99,7 @@ def test_programs_without_a_tolerance_launch_nothing_more(emulated):
     for algorithm, on in ((BFS(), graph), (BeliefPropagation(), grid_network(2))):
         engine = prepared("changes-pull", trace(algorithm), algorithm.prepare_graph(on), 2, emulated)
         assert not engine.planned.measuring.launches
-        assert not any(name.startswith(("before_", "movement_")) for name in engine.memory.arrays)
+        assert not any(name.startswith(("before_", "movement_")) for name in engine.executor.arrays)
         engine.close()
 
 

@@ -9,7 +9,7 @@ from harness.contract import Phases
 from harness.language import trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
-from harness.lowering.cuda import engine as cuda
+from harness.lowering.cuda import executor as cuda
 from harness.lowering.cuda.launcher import Launcher
 from tests.emulation.arrays import Stream
 from tests.engines.cuda_schedules import cuda_engine
@@ -77,15 +77,15 @@ def test_a_launch_that_fails_leaves_the_stream_as_it_was(emulated):
     for one in (engine, other):
         one.reset(inputs)
     last = engine.planned.launches[-1].kernel.name
-    kept = engine.functions[last]
+    kept = engine.executor.functions[last]
 
     def failing(*_, **__):
         raise RuntimeError("too many resources requested for launch")
 
-    engine.functions[last] = failing
+    engine.executor.functions[last] = failing
     with pytest.raises(RuntimeError, match="too many resources"):
         engine.run(2)
-    engine.functions[last] = kept
+    engine.executor.functions[last] = kept
     assert len(other.run(2).supersteps) == 2
     engine.reset(inputs)
     assert len(engine.run(2).supersteps) == 2

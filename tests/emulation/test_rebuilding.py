@@ -34,7 +34,7 @@ def rebuilt(engine, supersteps):
     """Runs superstep by superstep: whether each has built sums anew; until the run has settled."""
     found = []
     for _ in range(supersteps):
-        found.append(bool(engine.state.fields()["rebuilding"]))
+        found.append(bool(engine.executor.state.fields()["rebuilding"]))
         if engine.run(1).settled:
             break
     return found

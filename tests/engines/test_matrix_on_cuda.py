@@ -141,8 +141,8 @@ def poison_free_memory(engine):
 def poison(engine):
     """What a run has left on the device is no number any more; tables stay, and what is no property or sum."""
     chosen = engine.prepared if isinstance(engine, PerDevice) else None
-    for name, array in chosen.memory.arrays.items() if chosen else ():
-        if array.dtype == np.float32 and name not in chosen.tables.arrays:
+    for name, array in chosen.executor.arrays.items() if chosen else ():
+        if array.dtype == np.float32 and name not in chosen.executor.tables.arrays:
             array.fill(np.nan)
 
 

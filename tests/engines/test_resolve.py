@@ -15,6 +15,7 @@ from engines.onyx.resolve import resolve
 from engines.onyx.schedule import OnyxSchedule
 from engines.pullbaseline.schedules import SimdxSchedule
 from engines.pullbaseline.simdx import resolve as simdx
+from engines.pullbaseline.simdx.cuda_executor import SimdxExecutor
 from engines.pushbaseline.gunrock import resolve as gunrock
 from engines.pushbaseline.schedules import GunrockSchedule
 from harness.api import DeviceFacts, GraphFacts
@@ -24,6 +25,7 @@ from harness.facts import Degrees
 from harness.graph import Graph
 from harness.graph.generators import grid, random_ratings, rmat
 from harness.lowering.accumulators import separated
+from harness.lowering.cuda.ranges import Tables
 from harness.lowering.log_products import products_as_sums
 from tests.engines.covering import covering
 from tests.engines.cuda_modules import DECLARED, VARIANTS, algorithms, pairs, problem, registry
@@ -200,9 +202,10 @@ def test_the_blocks_of_fused_kernels_are_known_once_they_are_loaded():
     engine.generate(program("bfs"), small("rmat"), 1, Device("cuda"))
     assert "resident_blocks" not in engine.resolved_options()
     assert "resident_blocks: as many as the device holds" in engine.explain()
-    engine.prepared.blocks_of = {"fused_push": 132, "fused_pull": 264}
+    loaded = engine.prepared._executor = SimdxExecutor(engine.prepared.planned, small("rmat"), Tables())
+    loaded.blocks_of = {"fused_push": 132, "fused_pull": 264}
     assert engine.resolved_options()["resident_blocks"] == [132, 264]
-    engine.prepared.blocks_of = {"fused_push": 132, "fused_pull": 132}
+    loaded.blocks_of = {"fused_push": 132, "fused_pull": 132}
     assert engine.resolved_options()["resident_blocks"] == 132
 
 

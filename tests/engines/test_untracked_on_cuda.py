@@ -54,7 +54,7 @@ def check(engine, program_, graph, inputs, features, supersteps):
     engine.reset(inputs)
     found = []
     for superstep in range(supersteps):
-        found.append(bool(engine.state.fields()["untracked"]))
+        found.append(bool(engine.executor.state.fields()["untracked"]))
         expected, taken = run.run(1), engine.run(1)
         compared = compare(program_, outputs_of(engine, program_), outputs_of(run, program_))
         assert compared.ok, f"after superstep {superstep}: {compared.detail}"
@@ -121,7 +121,7 @@ def test_an_update_reduces_for_the_next_superstep(case, features, tracked_first,
     untracked = []
     engine.reset(Inputs(inputs.properties, {**inputs.parameters, "tolerance": 0.0}))
     for _ in range(34):
-        untracked.append(bool(engine.state.fields()["untracked"]))
+        untracked.append(bool(engine.executor.state.fields()["untracked"]))
         engine.run(1)
     assert engine.planned.thresholds.begins_untracked != tracked_first
     begun = sum(now and not before for before, now in pairwise([False, *untracked]))
@@ -235,7 +235,7 @@ def test_pauses_that_nothing_suggested_at_first(schedule, device):
     found = check(engine, program_, graph, inputs, 1, 90)
     assert not any(found[:43])
     assert sum(found[43:90]) > 30
-    assert engine.pauses.both
+    assert engine.executor.pauses.both
     for steps in (90, 17):  # at once, and by looks between
         engine.reset(inputs)
         taken = []

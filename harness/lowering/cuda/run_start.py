@@ -1,0 +1,77 @@
+"""The state of a run at its start, as numbers: thresholds as counts of edges, and the edges of a full superstep."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.lowering.cuda.pauses import ENDLESS
+from harness.lowering.cuda.plan import CudaPlan
+from harness.lowering.cuda.run_state import RUN_FIELDS
+
+if TYPE_CHECKING:
+    from harness.graph import Graph
+
+
+def start_fields(plan: CudaPlan, graph: Graph, state: Mapping[str, NDArray[np.generic]]) -> dict[str, int]:
+    """Return all fields of the state of a run from a cold start, or from a given ``state``."""
+    thresholds, sides, edges = plan.thresholds, len(plan.sides), graph.num_edges
+    start = dict.fromkeys(RUN_FIELDS, 0)
+    start |= {"active": graph.num_vertices, "sides": sides}
+    start |= {"settles": int(plan.program.control.settles), "rebuilding": 1}
+    start["rebuild"] = plan.accumulators.rebuild_every(state)
+    start["dense_arcs"] = int(thresholds.dense * edges)
+    start["dense_rows"] = int(max(thresholds.dense, thresholds.rows) * edges)
+    start["rebuild_arcs"] = int(thresholds.rebuild * edges / sides) if plan.accumulators.rebuild else 0
+    if plan.tracking.pauses:
+        start |= _pauses(plan, graph)
+        if thresholds.begins_untracked and not state:
+            start |= _first_stretch(plan, graph)
+    if not plan.change_driven:
+        start |= {"always": _edges(plan, graph, 0), "always_odd": _edges(plan, graph, -1)}
+    return start
+
+
+def _pauses(plan: CudaPlan, graph: Graph) -> dict[str, int]:
+    """Return the fields that decide when supersteps go untracked.
+
+    They are limits on the edges of sources that moved, over all reductions and sides, and the number of edges that
+    an untracked superstep visits.
+    """
+    tracking, thresholds = plan.tracking, plan.thresholds
+    groups = tracking.propagating()
+    reducing = [number for number, group in enumerate(groups) if group.edge_stages]
+    at_once = [number for number in reducing if tracking.hears_at_once(groups[number])]
+    return {
+        "untracked_arcs": max(1, int(thresholds.untracked * graph.num_edges * len(reducing))),
+        "reductions": sum(1 << number for number in reducing),
+        "at_once": sum(1 << number for number in at_once),
+        "may_pause": 1,
+        "patience": thresholds.patience,
+        "full": _edges(plan, graph, 0),
+        "full_odd": _edges(plan, graph, -1),
+    }
+
+
+def _first_stretch(plan: CudaPlan, graph: Graph) -> dict[str, int]:
+    """Return the fields of a run that begins without tracking.
+
+    What moves is compared with the number of all edges, because each of them may move.
+    """
+    edges = graph.num_edges
+    reducing = sum(bool(group.edge_stages) for group in plan.tracking.propagating())
+    return {"untracked": ENDLESS, "stretch": ENDLESS, "entered": reducing * edges, "usual": edges}
+
+
+def _edges(plan: CudaPlan, graph: Graph, side: int) -> int:
+    """Return the number of edges that a superstep of a side visits if no changes are tracked."""
+    groups = plan.tracking.groups
+    first, last = plan.sides[side]
+    offsets = graph.csc.offsets
+    inwards = int(offsets[last] - offsets[first])
+    reductions = sum(len(group.edge_stages) for group in groups)
+    updates = sum(len(group.stages) for group in groups if group.kind == "update")
+    return inwards * reductions + updates * graph.num_edges
