@@ -24,11 +24,11 @@ def records(folder):
 
 
 @pytest.mark.slow
-def test_engines_that_misbehave_beside_their_answer(command, tmp_path):
+def test_engines_that_misbehave_beside_their_answer(command_here, tmp_path):
     elsewhere, left = tmp_path / "elsewhere", tmp_path / "left"
     elsewhere.mkdir()
     engines = "fake_verbose,fake_binary,fake_straying,fake_deserting,fake_misshapen,fake_listing"
-    finished = command(
+    finished = command_here(
         *CELL, f"engine={engines}", env={"FAKE_ELSEWHERE": str(elsewhere), "FAKE_LEFT_BEHIND": str(left)}
     )
     assert finished.returncode == 1, finished.stderr
@@ -66,12 +66,12 @@ WAYS = {  # of damaging a work folder -> the outcome, and what the reason says
 
 
 @pytest.mark.slow
-def test_an_engine_that_damages_its_work_folder_fails_in_its_own_cell_alone(command, tmp_path):
+def test_an_engine_that_damages_its_work_folder_fails_in_its_own_cell_alone(command_here, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     (elsewhere / "made").mkdir(parents=True)
     (elsewhere / "made" / "mine").touch()
     ways = f"engine.direction={','.join(WAYS)}"
-    finished = command(*CELL, "engine=fake_damaging", ways, env={"FAKE_ELSEWHERE": str(elsewhere)})
+    finished = command_here(*CELL, "engine=fake_damaging", ways, env={"FAKE_ELSEWHERE": str(elsewhere)})
     assert finished.returncode == 1, finished.stderr
     found = {record["schedule"]["direction"]: record for _, record in read_records(tmp_path / "results")}
     assert found.keys() == WAYS.keys()
@@ -86,15 +86,15 @@ def test_an_engine_that_damages_its_work_folder_fails_in_its_own_cell_alone(comm
 
 
 @pytest.mark.slow
-def test_a_validated_answer_stands_whatever_keeps_its_process(command, tmp_path):
-    finished = command(*CELL, "engine=fake_lingering", "limits.time_s=60")
+def test_a_validated_answer_stands_whatever_keeps_its_process(command_here, tmp_path):
+    finished = command_here(*CELL, "engine=fake_lingering", "limits.time_s=60")
     assert finished.returncode == 0, finished.stdout
     assert records(tmp_path / "results")["fake_lingering"]["seconds"] < 60
 
 
 @pytest.mark.slow
-def test_an_error_of_fifty_megabytes_is_shortened(command, tmp_path):
-    finished = command(*CELL, "engine=fake_verbose_error")
+def test_an_error_of_fifty_megabytes_is_shortened(command_here, tmp_path):
+    finished = command_here(*CELL, "engine=fake_verbose_error")
     assert len(finished.stdout) < 30_000
     [(path, record)] = read_records(tmp_path / "results")
     assert record["reason"].startswith("RuntimeError: xxx")
@@ -104,9 +104,9 @@ def test_an_error_of_fifty_megabytes_is_shortened(command, tmp_path):
 
 
 @pytest.mark.slow
-def test_engines_that_would_falsify_a_comparison_end_in_their_own_cells(command, tmp_path):
+def test_engines_that_would_falsify_a_comparison_end_in_their_own_cells(command_here, tmp_path):
     engines = "fake_overwriting,fake_quitting,fake_warped,fake_right"
-    finished = command(*CELL, f"engine={engines}", env={"ONYX_HARNESS_CACHE": str(tmp_path / "cache")})
+    finished = command_here(*CELL, f"engine={engines}", env={"ONYX_HARNESS_CACHE": str(tmp_path / "cache")})
     assert finished.returncode == 1, finished.stderr
     found = records(tmp_path / "results")
     told = {
@@ -121,8 +121,8 @@ def test_engines_that_would_falsify_a_comparison_end_in_their_own_cells(command,
 
 
 @pytest.mark.slow
-def test_an_engine_that_prints_without_end_is_ended_and_fills_no_disk(command, tmp_path):
-    finished = command(*CELL, "engine=fake_shouting", "limits.time_s=4")
+def test_an_engine_that_prints_without_end_is_ended_and_fills_no_disk(command_here, tmp_path):
+    finished = command_here(*CELL, "engine=fake_shouting", "limits.time_s=4")
     assert finished.returncode == 1
     record = records(tmp_path / "results")["fake_shouting"]
     assert record["outcome"] == "timeout"

@@ -91,8 +91,8 @@ def test_a_layout_that_cannot_be_meant_is_told_before_anything_runs(command_here
 
 
 @pytest.mark.slow
-def test_a_preset_of_a_paper_ends_with_the_paper_s_table(command, tmp_path):
-    finished = command(
+def test_a_preset_of_a_paper_ends_with_the_paper_s_table(command_here, tmp_path):
+    finished = command_here(
         "+experiment=figure_7_4", "algorithm=thesis_lp", "graph=small_road", "graph.rows=16", "graph.columns=16",
         "max_supersteps=10", "measure.repetitions=1",
     )  # fmt: skip
@@ -151,7 +151,7 @@ def test_a_small_version_ends_with_the_quality_of_its_task(command_here, tmp_pat
         assert record["graph"]["content_hash"] == observed.content_hash
 
 
-def test_a_network_without_its_file_says_what_to_name(command):
-    finished = command("+experiment=network", "engine=onyx")
+def test_a_network_without_its_file_says_what_to_name(command_here):
+    finished = command_here("+experiment=network", "engine=onyx")
     assert finished.returncode == 2
     assert "no path is given; set graph.path to a graph file" in finished.stderr

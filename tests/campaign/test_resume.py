@@ -155,23 +155,23 @@ def test_a_finished_sweep_runs_nothing(sweep, tmp_path):
     assert stored(tmp_path) == before
 
 
-def test_a_sweep_with_an_id_of_its_own_can_be_added_to(command, tmp_path):
+def test_a_sweep_with_an_id_of_its_own_can_be_added_to(command_here, tmp_path):
     cells = ("algorithm=fake_spread", "graph=fake_ring", "sweep.id=mine", "measure.budget_s=0.001")
-    assert command(*cells, "engine=fake_right").returncode == 0
-    added = command(*cells, "engine=fake_right,fake_refuses")
+    assert command_here(*cells, "engine=fake_right").returncode == 0
+    added = command_here(*cells, "engine=fake_right,fake_refuses")
     assert "2 cells, 1 on record" in added.stdout
     assert {record["sweep"] for _, record in read_records(tmp_path / "results")} == {"mine"}
     assert len(list(read_records(tmp_path / "results" / "mine"))) == 2
 
 
-def test_a_sweep_goes_on_by_its_id_alone(command, tmp_path):
+def test_a_sweep_goes_on_by_its_id_alone(command_here, tmp_path):
     sweep = ("algorithm=fake_spread", "graph=fake_ring", "engine=fake_right,fake_raises", "measure.budget_s=0.001")
-    assert command(*sweep).returncode == 1
+    assert command_here(*sweep).returncode == 1
     before = {record["cell"]: record["outcome"] for _, record in read_records(tmp_path / "results")}
     [folder] = (tmp_path / "results").iterdir()
-    again = command(f"sweep.id={folder.name}", "rerun=none")
+    again = command_here(f"sweep.id={folder.name}", "rerun=none")
     assert "2 cells, 2 on record" in again.stdout
-    failed = command(f"sweep.id={folder.name}")
+    failed = command_here(f"sweep.id={folder.name}")
     assert "2 cells, 1 on record" in failed.stdout
     assert "engine_error" in failed.stdout
     assert {record["cell"]: record["outcome"] for _, record in read_records(tmp_path / "results")} == before

@@ -16,8 +16,8 @@ def only_record(folder):
 
 
 @pytest.mark.slow
-def test_a_warm_run_and_a_cold_one_are_on_record_and_in_the_table(command, tmp_path):
-    finished = command(
+def test_a_warm_run_and_a_cold_one_are_on_record_and_in_the_table(command_here, tmp_path):
+    finished = command_here(
         *CELL, "engine=onyx", "algorithm=bfs", "warm.change=0.01", "warm.kind=delete", "warm.seed=3", "baseline=onyx"
     )
     assert finished.returncode == 0, finished.stdout + finished.stderr
@@ -38,8 +38,8 @@ def test_a_warm_run_and_a_cold_one_are_on_record_and_in_the_table(command, tmp_p
 
 
 @pytest.mark.slow
-def test_an_answer_that_is_one_of_several_is_held_against_its_next_superstep(command, tmp_path):
-    finished = command(
+def test_an_answer_that_is_one_of_several_is_held_against_its_next_superstep(command_here, tmp_path):
+    finished = command_here(
         "graph=ratings_random", "graph.users=30", "graph.items=20", "graph.num_ratings=250", "features=2",
         "measure.repetitions=1", "measure.budget_s=0.01", "engine=scipy,onyx", "algorithm=als",
         "algorithm.supersteps=1000", "warm.change=0.01",
