@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import os
 import signal
 import threading
 import tomllib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
+from importlib.metadata import Distribution, EntryPoint, PackageNotFoundError, distribution, entry_points
 from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
@@ -103,22 +104,29 @@ def load_plugins(
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     registry = Registry()
-    for entry in _in_order(_installed() if found is None else found):
+    for entry in _in_order(_known or _installed() if found is None else found):
         if entry.name not in blocked and entry.name not in registry.plugins:
             importing(printable(entry.name))
             _load(entry, manager, registry)
     return registry
 
 
+_known: list[EntryPoint] = []  # the plugins that were installed at the call of load_own_plugins
+_preloaded: set[str] = set()  # the modules that it imported
+
+
 def load_own_plugins() -> None:
     """Import the modules of this distribution's own plugins, without those in ONYX_HARNESS_BLOCK.
 
-    A plugin that cannot be imported is skipped; :func:`load_plugins` reports it.
+    A plugin that cannot be imported is skipped; :func:`load_plugins` reports it. From then on :func:`load_plugins`
+    loads the plugins that are installed now, and does not search for them again.
     """
-    for entry in _installed():
+    _known[:] = _in_order(_installed())
+    for entry in _known:
         if _distribution_of(entry) == DISTRIBUTION and entry.name not in blocked_names():
             with suppress(Exception):
                 entry.load()
+                _preloaded.add(entry.module)
 
 
 def _installed() -> Iterator[EntryPoint]:
@@ -139,7 +147,12 @@ def _in_order(entries: Iterable[EntryPoint]) -> list[EntryPoint]:
 
 
 def _distribution_of(entry: EntryPoint) -> str:
-    return entry.dist.name if entry.dist is not None else DISTRIBUTION
+    return _name_of(entry.dist) if entry.dist is not None else DISTRIBUTION
+
+
+@functools.cache
+def _name_of(installed: Distribution) -> str:
+    return installed.name  # read from a file at every access
 
 
 def _load(entry: EntryPoint, manager: pluggy.PluginManager, registry: Registry) -> None:
@@ -147,7 +160,8 @@ def _load(entry: EntryPoint, manager: pluggy.PluginManager, registry: Registry) 
     hint = f"{BLOCK_VARIABLE}={entry.name} in the environment leaves it out"
     with _interrupts() as interrupted:
         try:
-            with import_watch(f"plugin {entry.name!r} of distribution {_distribution_of(entry)!r}", hint):
+            what = f"plugin {entry.name!r} of distribution {_distribution_of(entry)!r}"
+            with nullcontext() if entry.module in _preloaded else import_watch(what, hint):
                 module = entry.load()
                 manager.register(module, name=entry.name)
                 manager.check_pending()

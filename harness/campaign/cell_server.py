@@ -1,8 +1,9 @@
 """Fork cells from a process that has imported the harness: ``python -m harness.campaign.cell_server PARENT SOCKET``.
 
 Starting an interpreter and importing what a cell needs takes 1.4 to 2.2 s; forking a process that has done so takes
-10 ms. The server imports the harness, its libraries and its own plugins. It imports no plugin of another
-distribution and creates no CUDA context, so that a cell's process starts without either.
+10 ms. The server imports the harness, its libraries and its own plugins, and CuPy where there is an NVIDIA driver. It
+imports no plugin of another distribution and calls no function of the driver, so that a cell's process starts without
+such plugins and can initialise the driver: a process that is forked after its initialisation cannot.
 
 SOCKET is the descriptor of a connected SOCK_SEQPACKET socket. Each message is a JSON object:
 
@@ -37,10 +38,14 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _MODULES = (
     "harness.campaign.child", "harness.campaign.problem", "harness.campaign.measurement",
     "harness.campaign.accuracy", "harness.campaign.transitions", "harness.campaign.judgement",
-    "harness.campaign.scrutiny", "harness.campaign.lock", "scipy.sparse", "scipy.sparse.csgraph", "numba",
-    "harness.api.cpu",
+    "harness.campaign.scrutiny", "harness.campaign.lock", "harness.campaign.change", "harness.campaign.fingerprint",
+    "harness.campaign.refusal", "harness.campaign.resolution", "harness.campaign.solve_window",
+    "harness.language.explain", "harness.transactions.profiler", "mmap", "platformdirs", "scipy.sparse",
+    "scipy.sparse.csgraph", "numba",
 )  # fmt: skip
 _FOR_ENGINES = "harness.api"  # exports lazily
+_FOR_GPUS = ("cupy", "cupy_backends.cuda.api.driver", "cupy_backends.cuda.libs.nvrtc")  # they call no driver
+_DRIVER_FILES = ("/dev/nvidiactl", "/dev/dxg")  # on Linux, in Windows' subsystem for Linux
 
 
 def main(arguments: list[str]) -> None:
@@ -52,7 +57,7 @@ def main(arguments: list[str]) -> None:
     if os.getppid() != parent:
         os._exit(1)  # the parent died before the death signal was set
     server, environment = os.getpid(), dict(os.environ)
-    preload()
+    preload(gpu=any(map(os.path.exists, _DRIVER_FILES)))
     folder, module, *rest = _serve(connection)
     os.chdir(folder)
     os.environ.clear()
@@ -60,14 +65,20 @@ def main(arguments: list[str]) -> None:
     supervisor.supervise(server, module, rest)
 
 
-def preload() -> None:
-    """Import what every cell needs; a cell itself reports a module that cannot be imported."""
+def preload(*, gpu: bool) -> None:
+    """Import what every cell needs, on a GPU if ``gpu``; a cell itself reports a module that cannot be imported."""
+    from harness.campaign.sources import source_hash
     from harness.plugins import load_own_plugins
 
     for name in _MODULES:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    if gpu:
+        with contextlib.suppress(Exception):  # CuPy warns of some installations by exceptions of its own
+            for name in _FOR_GPUS:
+                importlib.import_module(name)
     load_own_plugins()
+    source_hash([])
     interface = importlib.import_module(_FOR_ENGINES)
     for name in interface.__all__:
         with contextlib.suppress(ImportError):

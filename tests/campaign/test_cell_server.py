@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
 
 import psutil
@@ -49,9 +51,53 @@ def test_a_cell_changes_nothing_for_the_next_one(run_module):
     assert output == f"None False {os.getcwd()}"
 
 
-def test_the_server_has_neither_cuda_nor_plugins_of_others(run_module):
-    source = "import sys\nprint([name for name in sys.modules if name.startswith(('cupy', 'cuda', 'onyx_fake'))])"
-    assert run_module(source)[1] == "[]"
+def test_the_server_has_no_plugins_of_others_and_no_open_driver(run_module):
+    source = "import os, sys\nprint([name for name in sys.modules if name.startswith('onyx_fake')], [to for number in "
+    source += "os.listdir('/proc/self/fd') if 'nvidia' in (to := os.path.realpath(f'/proc/self/fd/{number}'))])"
+    assert run_module(source)[1] == "[] []"
+
+
+# Functions through which CUDA's runtime and CuPy reach a driver. Each leaves its name and reports no device.
+DRIVER = """
+#include <stdio.h>
+#define FAILS(name) int name(void) { puts(#name); return 100; }
+FAILS(cuInit) FAILS(cuDriverGetVersion) FAILS(cuGetProcAddress) FAILS(cuGetProcAddress_v2) FAILS(cuGetExportTable)
+FAILS(cuDeviceGetCount) FAILS(cuCtxGetCurrent)
+"""
+PRELOADS = """
+import os, sys
+from harness.campaign.cell_server import preload
+
+threads = lambda: len(os.listdir("/proc/self/task"))
+preload(gpu=False)
+before = threads()
+preload(gpu=True)
+print("preloaded", "cupy" in sys.modules, threads() - before, flush=True)
+import cupy
+try:
+    cupy.cuda.runtime.getDeviceCount()
+except cupy.cuda.runtime.CUDARuntimeError:
+    print("refused")
+"""
+
+
+def test_the_preload_calls_no_driver_and_starts_no_thread(tmp_path, harness_environment):
+    pytest.importorskip("cupy")
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    (tmp_path / "driver.c").write_text(DRIVER)
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-o", str(tmp_path / "libcuda.so.1"), str(tmp_path / "driver.c")], check=True
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", PRELOADS], env={**harness_environment, "LD_LIBRARY_PATH": str(tmp_path)},
+        stdout=subprocess.PIPE, text=True, check=True,
+    )  # fmt: skip
+    first, *rest = done.stdout.splitlines()
+    assert first == "preloaded True 0"
+    assert any(line.startswith("cu") for line in rest)  # the first call reaches the driver
+    assert "refused" in rest
 
 
 def test_random_numbers_differ_from_cell_to_cell(run_module):
