@@ -18,6 +18,7 @@ from harness.api.cpu import (
     Lowered,
     Run,
     Step,
+    Structure,
     recomputation_only,
 )
 
@@ -55,7 +56,7 @@ class Gather:
 
     def __init__(self, plan: GatherPass, run: Run) -> None:
         self.plan, self.run = plan, run
-        self.offsets, self.num_edges = run.store.graph.csc.offsets, run.store.graph.num_edges
+        self.offsets, self.num_edges = run.store.structure(Structure.IN_OFFSETS), run.rules.graph.num_edges
 
     def everything(self) -> None:
         """Gather into every vertex that this superstep updates."""

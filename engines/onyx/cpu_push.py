@@ -28,6 +28,7 @@ from harness.api.cpu import (
     Run,
     SentEdges,
     Step,
+    Structure,
     add_change_sums,
     balanced_bounds,
     change_prefix,
@@ -101,7 +102,7 @@ class Scatter:
 
     def __init__(self, plan: ScatterPass, run: Run) -> None:
         self.plan, self.run = plan, run
-        self.offsets = run.store.graph.csr.offsets
+        self.offsets = run.store.structure(Structure.OUT_OFFSETS)
         ends = [(int(side[0]), int(side[-1])) for side in (*run.sides[1:], run.sides[0])]
         hubs = run.store.table(plan.hubs)
         self.source_bounds = [balanced_bounds(self.offsets, first, last, run.threads) for first, last in ends]

@@ -16,8 +16,8 @@ from harness.facts import Degrees, DeviceFacts, GraphFacts
 from harness.lowering.cpu import executor, movement
 from harness.lowering.cpu.buffers import Holds
 from harness.lowering.cpu.flags import blocks_of
-from harness.lowering.cpu.store import GraphStore, Place
 from harness.lowering.cpu.tables import Owned
+from harness.lowering.graph_store import GraphStore, Place, Structure
 from harness.per_device import PerDevice
 from tests.engines.edge_programs import EDGE_PROGRAMS
 from tests.engines.problems import ALGORITHMS, SPECS, STRATEGIES, new_engine, problem, program, small
@@ -146,7 +146,7 @@ def test_executors_on_one_store_share_its_tables():
     store = GraphStore(small("hub"))
     assert store.table(Owned(2)) is store.table(Owned(2))
     assert store.table(Owned(2)) is not store.table(Owned(3))
-    assert store.structure()["out_neighbours"] is small("hub").csr.neighbours
+    assert store.structure(Structure.OUT_NEIGHBOURS) is small("hub").csr.neighbours
 
 
 @pytest.mark.parametrize("place", [place for place in Place if place is not Place.RESIDENT])

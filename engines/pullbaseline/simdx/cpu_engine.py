@@ -38,6 +38,7 @@ from harness.api.cpu import (
     Lowered,
     Run,
     Step,
+    Structure,
     Table,
     lowered_program,
     plan_graph,
@@ -184,7 +185,7 @@ class PullPass:
 
     def bound(self, run: Run) -> Step:
         """Return the step that pulls along all edges."""
-        offsets, of_sides = run.store.graph.csc.offsets, run.store.table(self.lists)
+        offsets, of_sides = run.store.structure(Structure.IN_OFFSETS), run.store.table(self.lists)
 
         def step() -> None:
             lists, ends = of_sides[run.superstep_index % len(of_sides)], run.bounds

@@ -41,6 +41,7 @@ from harness.api.cpu import (
     Run,
     SentEdges,
     Step,
+    Structure,
     add_change_sums,
     balanced_bounds,
     change_prefix,
@@ -210,8 +211,8 @@ class Advance:
 
     def __init__(self, plan: AdvancePass, run: Run) -> None:
         self.plan, self.run = plan, run
-        self.offsets = run.store.graph.csr.offsets
-        self.everyone = np.arange(run.store.graph.num_vertices, dtype=np.int64)
+        self.offsets = run.store.structure(Structure.OUT_OFFSETS)
+        self.everyone = np.arange(run.rules.graph.num_vertices, dtype=np.int64)
         self.hubs = run.store.table(plan.hubs)
 
     def step(self) -> None:

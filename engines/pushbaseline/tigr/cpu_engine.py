@@ -40,6 +40,7 @@ from harness.api.cpu import (
     Lowered,
     Run,
     Step,
+    Structure,
     Table,
     fill_kernel,
     lowered_program,
@@ -163,7 +164,8 @@ class PushPass:
 
     def bound(self, run: Run) -> Step:
         """Return the step that pushes."""
-        offsets, nodes, hubs = run.store.graph.csr.offsets, run.store.table(self.nodes), run.store.table(self.hubs)
+        offsets = run.store.structure(Structure.OUT_OFFSETS)
+        nodes, hubs = run.store.table(self.nodes), run.store.table(self.hubs)
         runs = [nodes.between(hubs, int(side[0]), int(side[-1])) for side in run.sides]
 
         def step() -> None:

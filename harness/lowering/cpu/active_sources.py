@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from harness.facts import GraphFacts
 from harness.lowering.cpu.memory import Memory
-from harness.lowering.cpu.store import GraphStore
 from harness.lowering.cpu.tables import SourceParts
+from harness.lowering.graph_store import GraphStore
 
 
 @dataclass(frozen=True)

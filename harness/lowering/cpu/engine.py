@@ -16,7 +16,7 @@ from harness.graph import Graph
 from harness.language import Inputs, Program
 from harness.lowering.cpu.executor import CpuExecutor
 from harness.lowering.cpu.plan import CpuPlan
-from harness.lowering.cpu.store import GraphStore
+from harness.lowering.graph_store import GraphStore
 
 
 class CpuEngine(Engine):

@@ -16,7 +16,7 @@ from harness.lowering.cpu.module_source import compiled
 from harness.lowering.cpu.movement import Movement
 from harness.lowering.cpu.plan import CpuPlan
 from harness.lowering.cpu.run import Run, Step
-from harness.lowering.cpu.store import GraphStore
+from harness.lowering.graph_store import GraphStore, Structure
 
 
 class Loop(Protocol):
@@ -57,7 +57,7 @@ class CpuExecutor:
     def __init__(self, plan: CpuPlan, store: GraphStore, phases: Phases, loop: Loop = host_loop) -> None:
         self.plan, self.store, self.loop = plan, store, loop
         with phases("transform"):
-            structure = store.structure()
+            structure = {part.value: store.structure(part) for part in Structure}
             for table in plan.tables:
                 structure |= table.named(store.table(table))
         with phases("compile"):
@@ -73,7 +73,7 @@ class CpuExecutor:
         plan = self.plan
         if plan.criterion is None:
             return None
-        vertices = self.store.graph.num_vertices
+        vertices = plan.rules.graph.num_vertices
         return Movement(plan.criterion, plan.program, plan.layout, self.memory, vertices, plan.rules.threads)
 
     def _call(self, name: str, parts: int, workers: int, overrides: Mapping[str, NDArray[Any]]) -> None:

@@ -24,7 +24,8 @@ from harness.lowering.cpu.flags import every_vertex
 from harness.lowering.cpu.kernels import RUN, KernelBuilder
 from harness.lowering.cpu.partition import owner_bounds
 from harness.lowering.cpu.plan import Draft
-from harness.lowering.cpu.tables import INT64, Array, Table
+from harness.lowering.cpu.tables import INT64
+from harness.lowering.graph_store import Array, Table
 
 HUB = 2 * RUN  # in-edges of a vertex that is summed in runs; below it, float32 is off by at most 8e-6 of the sum
 

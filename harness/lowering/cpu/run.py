@@ -16,8 +16,8 @@ from harness.language.program import IDENTITY, Reducer
 from harness.lowering.cpu.active_sources import ActiveSources, Frontier
 from harness.lowering.cpu.buffers import Holds
 from harness.lowering.cpu.memory import Memory
-from harness.lowering.cpu.store import GraphStore
 from harness.lowering.cpu.tables import SideParts
+from harness.lowering.graph_store import GraphStore
 from harness.lowering.kept_accumulators import KeptAccumulators
 
 Step = Callable[[], None]

@@ -1,13 +1,8 @@
-"""Tables that a store computes from a graph once: orders, parts of threads, owned edges.
-
-A table is a frozen description without arrays, so that a plan can contain it and executors on one store share it.
-"""
+"""Tables that a store computes from a graph once: orders, parts of threads, owned edges."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,26 +11,9 @@ from harness.facts import GraphFacts
 from harness.graph import Graph
 from harness.lowering.cpu.partition import balanced_bounds, most_parts, owned_edges, owner_bounds
 from harness.lowering.edge_order import places
+from harness.lowering.graph_store import Array, Table
 
-Array = NDArray[Any]
-Made = TypeVar("Made")
 INT64 = 8  # bytes
-
-
-class Table(ABC, Generic[Made]):
-    """Something computed from a graph's arrays; equal tables give equal results."""
-
-    @abstractmethod
-    def of(self, graph: Graph) -> Made:
-        """Compute the table."""
-
-    @abstractmethod
-    def nbytes(self, graph: GraphFacts) -> int:
-        """Return the bytes of the table's arrays, at most; arrays of the graph itself are not counted."""
-
-    def named(self, made: Made) -> dict[str, Array]:
-        """Return the arrays that kernels take, by name."""
-        return {}
 
 
 @dataclass(frozen=True)
