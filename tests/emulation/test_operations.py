@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from harness.language import K, where
+from harness.language.reference import ReferenceRun
 from tests.engines.programs import arcs_and_loops, graph_for, inputs_for, program_named, traced
-from tests.engines.test_cuda import GATHERED, LEFT_OVER, PAIRED, SUPERSTEPS, check_every_superstep, check_hubs
+from tests.engines.test_cuda import GATHERED, LEFT_OVER, PAIRED, SUPERSTEPS, check_every_superstep, check_hubs, prepared
 
 EVERY = 23  # of the pairs of a schedule and a program, one is not marked as full
 
@@ -33,6 +35,23 @@ def test_hubs(schedule, name, features, emulated, monkeypatch):
 @pytest.mark.parametrize(("schedule", "features"), LEFT_OVER)
 def test_hubs_and_left_over_lanes(schedule, features, emulated, monkeypatch):
     check_hubs(schedule, "inverse_of_a_destination", features, emulated, monkeypatch)
+
+
+@pytest.mark.parametrize("schedule", ["pull", "changes-pull"])
+def test_the_second_buffer_of_flags_holds_flags(schedule, emulated):
+    """After an odd number of supersteps, it has the state with which a warm start goes on."""
+    program, graph = program_named("guarded_steps"), graph_for("guarded_steps")
+    inputs = inputs_for(program, graph, 3, seed=3)
+    engine, run = prepared(schedule, program, graph, 3, emulated), ReferenceRun(program, graph, 3)
+    assert engine.planned.named["vertex_done"].twin == "next_vertex_done"
+    for one in (engine, run):
+        one.reset(inputs)
+        one.run(1)
+    found = engine.values("done")
+    assert found.dtype == np.bool_
+    assert 0 < found.sum() < len(found)
+    np.testing.assert_array_equal(found, run.values("done"))
+    engine.close()
 
 
 def a_number_beside_a_vector(p, self):

@@ -103,11 +103,7 @@ class PlanDraft:
         if refused:
             return No(refused)
         threads = self._threads(kernels)
-        tracking, features = setting.tracking, setting.layout.features
-        source = module_source(
-            f"{setting.program.name}, k = {features}", kernels, setting.team, threads,
-            many_arcs=setting.many_edges, included=headers(templates),
-        )  # fmt: skip
+        tracking = setting.tracking
         return CudaPlan(
             schedule=schedule,
             fingerprint=setting.program.fingerprint,
@@ -128,7 +124,7 @@ class PlanDraft:
             accumulators=setting.accumulators,
             criterion=setting.lowered.criterion,
             templates=templates,
-            source=source,
+            source=self._source(kernels, threads, templates),
             program=setting.program,
             tracking=tracking,
         )
@@ -138,6 +134,14 @@ class PlanDraft:
         named = named_apart([*self.launches, *measured.launches])
         launches, rest = named[:count], named[count:]
         return tuple(launches), replace(measured, ahead=tuple(rest[:ahead]), behind=tuple(rest[ahead:]))
+
+    def _source(self, kernels: Sequence[CudaKernel], threads: int, templates: Path) -> str:
+        setting = self.setting
+        title = f"{setting.program.name}, k = {setting.layout.features}"
+        included = headers(templates)
+        return module_source(
+            title, kernels, setting.team, threads, many_arcs=setting.many_edges, included=included
+        )  # fmt: skip
 
     def _threads(self, kernels: Sequence[CudaKernel]) -> int:
         """Return the threads of a block: so few that two blocks' matrices fit in the shared memory."""
