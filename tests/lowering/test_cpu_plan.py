@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
+import gc
+import weakref
 
 import hypothesis.strategies as st
 import pytest
@@ -117,6 +119,23 @@ def test_a_plan_counts_the_bytes_of_an_executor(strategy, algorithm, graph_name)
     of_graph = [graph.csr.offsets, graph.csr.neighbours, graph.csc.offsets, graph.csc.neighbours, graph.csc.edge_ids]
     others = [array for name, array in memory.arrays.items() if name not in named]
     assert sum(a.nbytes for a in others if not any(a is one for one in of_graph)) <= tables
+
+
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize("name", GENERATING)
+def test_closing_an_engine_drops_its_arrays_and_tables_at_once(name):
+    graph, inputs = problem("pagerank", "scattered", 4)
+    engine = engine_of_the_cpu(name, {"direction": "push"} if name == "onyx" else {})
+    engine.prepare(program("pagerank"), graph, 4, Device(threads=2), Phases())
+    engine.reset(inputs)
+    engine.run(2)
+    dropped = [weakref.ref(engine.executor.store), weakref.ref(engine.executor.memory)]
+    gc.disable()  # nothing is left for a collection
+    try:
+        engine.close()
+        assert [one() for one in dropped] == [None, None]
+    finally:
+        gc.enable()
 
 
 @pytest.mark.usefixtures("uncompiled")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.facts import GraphFacts
+from harness.lowering.cpu.calls import Calls
 from harness.lowering.cpu.memory import Memory
 from harness.lowering.cpu.tables import SourceParts
 from harness.lowering.graph_store import GraphStore
@@ -43,7 +44,7 @@ class ActiveSources:
         graph: GraphFacts,
         store: GraphStore,
         memory: Memory,
-        call: Callable[..., None],
+        call: Calls,
         threads: int,
     ) -> None:
         self.frontiers = {frontier.group: frontier for frontier in frontiers}

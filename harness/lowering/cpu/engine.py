@@ -90,6 +90,5 @@ class CpuEngine(Engine):
         return options_of(self.planned.schedule)
 
     def close(self) -> None:
-        """Drop all arrays; :meth:`prepare` need not have been called."""
-        if self._executor is not None:
-            self._executor.close()
+        """Drop the executor with all arrays and tables; :meth:`prepare` need not have been called."""
+        self._executor = None

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.contract import EngineFailure, Phases, RunStatistics, Superstep
+from harness.contract import Phases, RunStatistics, Superstep
 from harness.language import Inputs
+from harness.lowering.cpu.calls import Calls
 from harness.lowering.cpu.memory import Memory
 from harness.lowering.cpu.module_source import compiled
 from harness.lowering.cpu.movement import Movement
@@ -61,12 +61,11 @@ class CpuExecutor:
             for table in plan.tables:
                 structure |= table.named(store.table(table))
         with phases("compile"):
-            self._functions = {kernel.name: compiled(kernel) for kernel in plan.kernels}
-            self._arguments = {kernel.name: itemgetter(*kernel.arguments) for kernel in plan.kernels}
+            kernels = {kernel: compiled(kernel) for kernel in plan.kernels}
         with phases("upload"):
             self.memory = Memory(plan.program, store.graph, plan.layout, plan.buffers, structure)
         self.movement = self._movement()
-        self.run_state = Run(plan.rules, store, self.memory, self._call)
+        self.run_state = Run(plan.rules, store, self.memory, Calls(kernels, self.memory, plan.rules.threads))
         self.steps = [one.bound(self.run_state) for one in plan.passes]
 
     def _movement(self) -> Movement | None:
@@ -75,12 +74,6 @@ class CpuExecutor:
             return None
         vertices = plan.rules.graph.num_vertices
         return Movement(plan.criterion, plan.program, plan.layout, self.memory, vertices, plan.rules.threads)
-
-    def _call(self, name: str, parts: int, workers: int, overrides: Mapping[str, NDArray[Any]]) -> None:
-        arguments = self._arguments[name]({**self.memory.arrays, **overrides})
-        failed = self._functions[name](parts, min(parts, workers), *arguments)
-        if failed:
-            raise EngineFailure(f"{failed} parts of kernel {name} failed")
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]]) -> None:
         """Set the whole state to the start of a run."""
@@ -104,7 +97,3 @@ class CpuExecutor:
     def values(self, name: str) -> NDArray[np.generic]:
         """Return a property without padding."""
         return self.memory.values(name)
-
-    def close(self) -> None:
-        """Drop all arrays."""
-        self.memory.arrays.clear()

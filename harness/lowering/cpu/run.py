@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +15,13 @@ from harness.language import Inputs
 from harness.language.program import IDENTITY, Reducer
 from harness.lowering.cpu.active_sources import ActiveSources, Frontier
 from harness.lowering.cpu.buffers import Holds
+from harness.lowering.cpu.calls import Calls
 from harness.lowering.cpu.memory import Memory
 from harness.lowering.cpu.tables import SideParts
 from harness.lowering.graph_store import GraphStore
 from harness.lowering.kept_accumulators import KeptAccumulators
 
 Step = Callable[[], None]
-Call = Callable[..., None]
 # Of the edges. Whole messages are then no more work than changes, whose sums round as much: ranks on email-Enron were
 # off by 2.3e-5 in supersteps in which 0.98 of the edges were active.
 REBUILD_SHARE = 0.9
@@ -52,25 +52,30 @@ class RunRules:
 class Run:
     """A run in progress.
 
-    ``call``: run a kernel, by name, over parts with this number of ``workers``. ``edges``: edges visited in this
+    ``call``: runs a kernel, by name, over parts. ``edges``: edges visited in this
     superstep. ``moved``: sources found moved in it. ``taken``: its direction. ``recomputed_some``: the last superstep
     recomputed only some destinations.
     """
 
-    def __init__(self, rules: RunRules, store: GraphStore, memory: Memory, call: Call) -> None:
-        self.rules, self.store, self.memory, self._call = rules, store, memory, call
+    def __init__(self, rules: RunRules, store: GraphStore, memory: Memory, call: Calls) -> None:
+        self.rules, self.store, self.memory, self.call = rules, store, memory, call
         self.sides = store.table(rules.sides)
-        self.threads = self.workers = rules.threads
+        self.threads = rules.threads
         self.dearest = 2 + rules.graph.out_degrees.largest
-        self.active_sources = ActiveSources(rules.frontiers, rules.graph, store, memory, self.call, rules.threads)
+        self.active_sources = ActiveSources(rules.frontiers, rules.graph, store, memory, call, rules.threads)
         self.rebuild_every = 0  # supersteps between rebuilds of kept accumulators; 0: they are never rebuilt
         self.superstep_index = self.active = self.edges = self.moved = 0
         self.taken: Direction = rules.direction
         self.settled = self.confirming = self.rebuilt = self.narrowed = self.recomputed_some = False
 
-    def call(self, name: str, parts: int, **overrides: NDArray[Any]) -> None:
-        """Run a kernel over ``parts`` parts; ``overrides`` replace arrays of the memory."""
-        self._call(name, parts, self.workers, overrides)
+    @property
+    def workers(self) -> int:
+        """The threads of the next calls, at most."""
+        return self.call.workers
+
+    @workers.setter
+    def workers(self, threads: int) -> None:
+        self.call.workers = threads
 
     @property
     def bounds(self) -> NDArray[np.int64]:
