@@ -34,26 +34,27 @@ def plan(
 ) -> CudaPlan | No:  # fmt: skip
     """Return the plan of a program on a CUDA device, or why it cannot run."""
     lowered = Lowered.of(program)
-    reason = _refusal(lowered.program, schedule, facts, features)
+    reason = refused(lowered.program, schedule, facts, features)
     if reason:
         return No(reason)
     resolved = resolve(schedule, lowered.program, features, facts, device, policy)
-    pushes_changes = schedule.change_driven and schedule.direction == "push"
-    forms = change_driven(lowered.program) if pushes_changes else ()
-    if isinstance(forms, str):
-        return No(forms)
+    forms = change_driven(lowered.program) if schedule.change_driven and schedule.direction == "push" else ()
+    assert not isinstance(forms, str), forms
     setting, choices = setting_of(lowered, resolved, facts, features, forms, policy)
     planner = OnyxPlanner(setting, choices, {form.reduction.name: form.message for form in forms})
     planner.plan_stages()
     return planner.draft.finish(resolved, FOLDER, thresholds_of(setting, resolved, policy))
 
 
-def _refusal(program: Program, schedule: OnyxSchedule, facts: GraphFacts, features: int) -> str:
-    """Return why this schedule cannot run a program; empty if it can, as far as this is known without planning."""
+def refused(program: Program, schedule: OnyxSchedule, facts: GraphFacts, features: int) -> str:
+    """Return why this schedule cannot run a lowered program; empty if it can, as far as known without planning."""
     reason = schedule.refusal()
     reason = reason or refusal(program, facts, features, change_driven=schedule.change_driven, tracks_edges=True)
     if not reason and schedule.direction == "pull" and schedule.balance == "edge" and sums_matrices(program):
         return "balance=edge keeps the sums of rows in registers, which k x k matrices do not fit; set balance=warp"
+    if not reason and schedule.change_driven and schedule.direction == "push":
+        forms = change_driven(program)
+        return forms if isinstance(forms, str) else ""
     return reason
 
 

@@ -15,11 +15,13 @@ from typing import Any
 
 from engines.onyx.policy import Policy
 from harness.contract import No
+from harness.facts import GraphFacts
 from harness.graph import Graph
 from harness.graph.generators import random_ratings, rmat
 from harness.language import Program, trace
 from harness.lowering.cuda.engine import CudaEngine
 from harness.lowering.cuda.modules import headers
+from harness.lowering.cuda.setting import Lowered
 from harness.plugins import Registry, load_plugins
 
 Schedule = tuple[tuple[str, Any], ...]  # options by name, in the order of their declaration
@@ -58,6 +60,12 @@ class Declared:
         for name, value in self.attributes.items():
             setattr(made, name, value)
         return made
+
+    @property
+    def planning(self) -> str:
+        """The module that makes the engine's plans."""
+        package, _, _ = self.factory.rpartition(".cuda_engine:")
+        return f"{package}.cuda_plan"
 
     def schedules(self) -> Iterator[Schedule]:
         """Every combination of the options' values."""
@@ -124,12 +132,12 @@ def problem(algorithm: str) -> tuple[Program, Graph]:
 def generated(declared: Declared, algorithm: str, schedule: Schedule, features: int) -> Module | No:
     """The module of an algorithm under a schedule, or why there is none."""
     program, graph = problem(algorithm)
-    return module_of(declared.build(schedule), program, graph, features)
+    return module_of(declared.build(schedule), program, graph.facts, features)
 
 
-def module_of(engine: CudaEngine, program: Program, graph: Graph, features: int) -> Module | No:
+def module_of(engine: CudaEngine, program: Program, facts: GraphFacts, features: int) -> Module | No:
     """The module that an engine would compile for a program, or why there is none."""
-    plan = engine.plan(program, graph.facts, features)
+    plan = engine.plan(program, facts, features)
     if isinstance(plan, No):
         return plan
     shared = {kernel.name: plan.shared_of(kernel) for kernel in plan.kernels}
@@ -139,8 +147,10 @@ def module_of(engine: CudaEngine, program: Program, graph: Graph, features: int)
 def accepted(declared: Declared, algorithm: str) -> list[Schedule]:
     """The schedules under which an engine runs an algorithm, while its matrices fit."""
     program, graph = problem(algorithm)
-    plans = ((s, declared.build(s).plan(program, graph.facts, FEATURES[0])) for s in declared.schedules())
-    return [schedule for schedule, plan in plans if not isinstance(plan, No)]
+    lowered, facts = Lowered.of(program).program, graph.facts
+    planning = importlib.import_module(declared.planning)
+    made = ((options, registry().engine(declared.engine).schedule(**dict(options))) for options in declared.schedules())
+    return [options for options, schedule in made if not planning.refused(lowered, schedule, facts, FEATURES[0])]
 
 
 def pairs(schedule: Schedule) -> set[tuple[tuple[str, Any], ...]]:

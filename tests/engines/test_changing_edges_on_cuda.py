@@ -144,7 +144,7 @@ def test_evidence_that_wakes_nobody_costs_nothing(schedule, device):
 )
 def test_programs_that_update_edges_compile(schedule, case, features):
     build, graph, _ = EDGE_PROGRAMS[case]
-    module = module_of(cuda_engine(schedule), traced(build, build.__name__), graph(), features)
+    module = module_of(cuda_engine(schedule), traced(build, build.__name__), graph().facts, features)
     assert isinstance(module, Module)
     assert resources(module, "sm_90")
 

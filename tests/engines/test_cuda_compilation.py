@@ -6,13 +6,14 @@ By default a kernel of every row of the tables is compiled at one k, the others 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import pytest
 
-from harness.contract import Device, Yes
 from harness.language import K
 from harness.language.analysis import change_driven
 from harness.lowering.accumulators import separated
+from harness.lowering.cuda.plan import CudaPlan
 from harness.lowering.log_products import products_as_sums
 from tests.engines.covering import covering
 from tests.engines.cuda_modules import (
@@ -96,14 +97,13 @@ def test_every_pair_of_options_is_in_the_table(engine, algorithm):
 
 
 @pytest.mark.parametrize("engine", list(DECLARED))
-def test_positions_of_64_bits(engine, monkeypatch):
+def test_positions_of_64_bits(engine):
     """A graph of 2^31 arcs and more has a type of its own for positions among them."""
     declared = DECLARED[engine]
     program, graph = problem("label_propagation")
+    facts = replace(graph.facts, num_edges=1 << 31)
     for schedule in covering(accepted(declared, "label_propagation"), pairs)[:4]:
-        monkeypatch.setattr(graph, "num_edges", 1 << 31)
-        module = module_of(declared.build(schedule), program, graph, 8)
-        monkeypatch.undo()
+        module = module_of(declared.build(schedule), program, facts, 8)
         assert isinstance(module, Module)
         assert "typedef long long Arc;" in module.source
         assert resources(module, "sm_90")
@@ -126,20 +126,18 @@ def three_reducers(p, self):
 def test_sums_of_a_hub_of_several_reducers_share_their_room():
     schedule = {"change_driven": False, "balance": "warp", "block_size": 512}
     engine = DECLARED["onyx"].build(tuple(schedule.items()))
-    module = module_of(engine, traced(three_reducers, "three reducers"), arcs_and_loops(), 256)
+    module = module_of(engine, traced(three_reducers, "three reducers"), arcs_and_loops().facts, 256)
     assert isinstance(module, Module)
     hubs = [found for name, found in resources(module, "sm_90").items() if name.endswith("_hubs")]
     assert len(hubs) == 1
     assert 16 << 10 <= hubs[0].shared < 17 << 10
 
 
-def test_what_reads_reverse_arcs_refuses_more_than_32_bits_can_count(monkeypatch):
+def test_what_reads_reverse_arcs_refuses_more_than_32_bits_can_count():
     for name, taken in (("belief_propagation", False), ("label_propagation", True)):
         program, graph = problem(name)
-        monkeypatch.setattr(graph, "num_edges", (1 << 32) + 1)
-        answer = DECLARED["onyx"].build(()).supports(program, graph, 4, Device("cuda"))
-        monkeypatch.undo()
-        assert isinstance(answer, Yes) == taken
+        answer = DECLARED["onyx"].build(()).plan(program, replace(graph.facts, num_edges=(1 << 32) + 1), 4)
+        assert isinstance(answer, CudaPlan) == taken
         assert taken or "32 bits" in answer.reason
 
 
@@ -151,7 +149,7 @@ def test_every_operation_of_the_language_compiles(engine, name):
     graph = graph_for(name)
     built, refused = 0, set()
     for features, schedule in zip(FEATURES * 4, declared.schedules(), strict=False):
-        module = module_of(declared.build(schedule), program, graph, features)
+        module = module_of(declared.build(schedule), program, graph.facts, features)
         if isinstance(module, Module):
             built += len(resources(module, "sm_90"))
         else:

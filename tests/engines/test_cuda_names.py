@@ -28,7 +28,7 @@ CASES = [
 @linux
 @pytest.mark.parametrize(("schedule", "stages"), CASES)
 def test_programs_of_awkward_names_compile(schedule, stages):
-    module = module_of(cuda_engine(schedule), traced(awkward(stages), "awkward"), arcs_and_loops(), 5)
+    module = module_of(cuda_engine(schedule), traced(awkward(stages), "awkward"), arcs_and_loops().facts, 5)
     assert isinstance(module, Module)
     assert resources(module, "sm_90")
 

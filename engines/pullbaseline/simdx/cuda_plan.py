@@ -82,7 +82,7 @@ def plan(
 ) -> CudaPlan | No:
     """Return the plan of a program on a CUDA device, or why it cannot run."""
     lowered = Lowered.of(program)
-    reason = refusal(lowered.program, facts, features) or _refusal(lowered.program, schedule)
+    reason = refused(lowered.program, schedule, facts, features)
     if reason:
         return No(reason)
     active = activity(lowered.program)
@@ -101,11 +101,11 @@ def plan(
     return draft.finish(resolved, FOLDER, Thresholds(dense=resolved.pull_share), change_driven=True)
 
 
-def _refusal(program: Program, schedule: SimdxSchedule) -> str:
-    """Return why this schedule cannot run a program; empty if it can."""
-    bulk = activity(program)
-    if not isinstance(bulk, str):
-        return ""
+def refused(program: Program, schedule: SimdxSchedule, facts: GraphFacts, features: int) -> str:
+    """Return why this schedule cannot run a lowered program; empty if it can, as far as known without planning."""
+    reason, bulk = refusal(program, facts, features), activity(program)
+    if reason or not isinstance(bulk, str):
+        return reason
     for name in SimdxSchedule.TASKS_ONLY:
         if getattr(schedule, name) is not None:
             return f"schedule option {name} is for active vertices, and {program.name} has none: {bulk}"

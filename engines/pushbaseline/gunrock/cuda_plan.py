@@ -146,16 +146,24 @@ def plan(
 ) -> CudaPlan | No:
     """Return the plan of a program on a CUDA device, or why it cannot run."""
     lowered = Lowered.of(program)
+    reason = refused(lowered.program, schedule, facts, features)
+    if reason:
+        return No(reason)
     forms = change_driven(lowered.program)
-    reason = refusal(lowered.program, facts, features, change_driven=True)
-    if reason or isinstance(forms, str):
-        return No(reason or str(forms))
+    assert not isinstance(forms, str), forms
     resolved = resolve(schedule, device)
     kept = KeptAccumulators.of(lowered.program, facts, forms, schedule.rebuild)
     setting = thread_setting(lowered, facts, features, "push", change_driven=True, accumulators=kept)
     planner = GunrockPlanner(setting, forms, BALANCE[str(resolved.balance)])
     planner.plan_stages()
     return planner.draft.finish(resolved, FOLDER, Thresholds(rebuild=REBUILD_SHARE))
+
+
+def refused(program: Program, schedule: GunrockSchedule, facts: GraphFacts, features: int) -> str:
+    """Return why this schedule cannot run a lowered program; empty if it can, as far as known without planning."""
+    reason = refusal(program, facts, features, change_driven=True)
+    forms = "" if reason else change_driven(program)
+    return forms if isinstance(forms, str) and forms else reason
 
 
 class GunrockPlanner(ThreadPlanner):

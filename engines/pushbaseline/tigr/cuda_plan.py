@@ -58,18 +58,23 @@ def plan(
 ) -> CudaPlan | No:
     """Return the plan of a program on a CUDA device, or why it cannot run."""
     lowered = Lowered.of(program)
-    nodes = facts.out_degrees.pieces(schedule.degree_bound)
-    if nodes >= 1 << 32:
-        return No(f"numbers of virtual nodes take 32 bits, and degree_bound={schedule.degree_bound} makes more")
-    reason = refusal(lowered.program, facts, features)
+    reason = refused(lowered.program, schedule, facts, features)
     if reason:
         return No(reason)
+    nodes = facts.out_degrees.pieces(schedule.degree_bound)
     setting = thread_setting(lowered, facts, features, "push", groups=_groups(lowered.program))
     planner = TigrPlanner(setting, schedule.degree_bound)
     planner.plan_stages()
     for name in ("node_source", "node_part"):
         planner.draft.own(table(name, nodes))
     return planner.draft.finish(schedule, FOLDER)
+
+
+def refused(program: Program, schedule: TigrSchedule, facts: GraphFacts, features: int) -> str:
+    """Return why this schedule cannot run a lowered program; empty if it can, as far as known without planning."""
+    if facts.out_degrees.pieces(schedule.degree_bound) >= 1 << 32:
+        return f"numbers of virtual nodes take 32 bits, and degree_bound={schedule.degree_bound} makes more"
+    return refusal(program, facts, features)
 
 
 def _groups(program: Program) -> tuple[FoldGroup, ...]:
