@@ -63,7 +63,7 @@ template <int M, int N> struct Matrix {
 
 // Elementwise functions ----------------------------------------------------------------------------------------------
 inline float maximum(float a, float b) { return a > b || a != a ? a : b; }
-inline Lanes fabsf(Lanes a) { return a.v < 0.0f ? -a.v : a.v; }
+inline Lanes fabsf(Lanes a) { return Vector(Mask(a.v) & 0x7fffffff); }
 template <class Value> inline Value choose(bool first, Value a, Value b) { return first ? a : b; }
 inline Mask far(Lanes before, Lanes now, Lanes margin)
 {
@@ -87,28 +87,35 @@ template <int N> inline void prefetch(const float* start)
 }
 
 // Collaborative operations ---------------------------------------------------------------------------------------------
-inline float across(const Lanes& value)
+template <int N> struct Part {
+    typedef float Floats __attribute__((vector_size(4 * N)));
+    typedef int Ints __attribute__((vector_size(4 * N)));
+};
+// The sum of a vector, and whether any element of a comparison holds: halves are combined until one element is left.
+template <int N> inline float sum(typename Part<N>::Floats value)
 {
-    float part[LANES];
-    for (int lane = 0; lane < LANES; ++lane) part[lane] = value.v[lane];
-    for (int step = LANES / 2; step > 0; step /= 2)
-        for (int lane = 0; lane < step; ++lane) part[lane] += part[lane + step];
-    return part[0];
+    typename Part<N / 2>::Floats half[2];
+    __builtin_memcpy(half, &value, sizeof half);
+    return sum<N / 2>(half[0] + half[1]);
 }
-inline bool any(const Team&, const Mask& mine)
+template <> inline float sum<1>(Part<1>::Floats value) { return value[0]; }
+template <int N> inline int either(typename Part<N>::Ints value)
 {
-    int found = 0;
-    for (int lane = 0; lane < LANES; ++lane) found |= mine[lane];
-    return found != 0;
+    typename Part<N / 2>::Ints half[2];
+    __builtin_memcpy(half, &value, sizeof half);
+    return either<N / 2>(half[0] | half[1]);
 }
+template <> inline int either<1>(Part<1>::Ints value) { return value[0]; }
+inline float across(Lanes value) { return sum<LANES>(value.v); }
+inline bool any(const Team&, Mask mine) { return either<LANES>(mine) != 0; }
 template <int N> inline float pick(const Team&, const Row<N>& row, int i)
 {
     return reinterpret_cast<const Element*>(&row)[i];
 }
 template <int N> inline Row<N> normalized_l1(const Team&, Row<N> row)
 {
-    Lanes sizes = 0.0f;
-    FEATURES(slot, N) sizes += fabsf(row[slot]);
+    Lanes sizes = fabsf(row[0]);
+    for (int slot = 1; slot < slots(N); ++slot) sizes += fabsf(row[slot]);
     const float size = across(sizes), scale = size != 0.0f ? 1.0f / size : 1.0f;
     FEATURES(slot, N) row[slot] *= scale;
     return row;
