@@ -39,14 +39,14 @@ def cpp_seconds(source: str, compiler: list[str]) -> float:
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
-def compile_times(supersteps: Sequence[Superstep], compiler: list[str], count: int = 3) -> list[tuple[float, float]]:
+def compile_times(
+    warm_up: Kernel, supersteps: Sequence[Superstep], compiler: list[str], count: int = 3
+) -> list[tuple[float, float]]:
     """Return the median processor seconds of a cold compilation of each kernel by Numba and by the C++ compiler.
 
-    Every repetition of Numba is a process of its own, which has compiled a reduction over the graph before.
+    Every repetition of Numba is a process of its own, which has compiled ``warm_up`` before.
     """
-    warm_up, *_ = supersteps[0].executor.plan.kernels
     kernels = [next(k for k in one.executor.plan.kernels if k.name == one.name) for one in supersteps]
-    assert warm_up not in kernels
     numba, cpp = [], []
     for _ in range(count):
         with tempfile.TemporaryDirectory() as folder, multiprocessing.get_context("spawn").Pool(1) as pool:
