@@ -163,6 +163,14 @@ def _host_array(part: Any) -> NDArray[Any]:
 
 def _numbered(ends: list[NDArray[Any]], name: str) -> tuple[list[Hashable] | None, list[NDArray[Any]]]:
     """Return the names in ascending order and the edges by number; None if the names are 0 to V - 1."""
+    whole = [end.dtype.kind in "iu" for end in ends]
+    if all(whole):
+        ends = [end.astype(np.int64) for end in ends]
+    elif any(whole) and all(end.size for end in ends):  # NumPy would write the integers as text
+        other = ends[whole.index(False)].dtype
+        raise GraphError(
+            f"graph {name!r}: one end of the edges has integers, the other {other}; give only integers or only strings"
+        )
     together = _ids(np.concatenate(ends), name)
     ids, numbers = np.unique(together, return_inverse=True)
     split = [numbers[: ends[0].size], numbers[ends[0].size :]]

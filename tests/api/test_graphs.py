@@ -99,6 +99,28 @@ def test_an_edge_index_is_two_rows_of_numbers():
         as_graph(np.eye(3))
 
 
+def test_a_tensor_is_copied_from_its_device():
+    class Tensor:
+        """What is used of torch.Tensor, on a device whose memory NumPy cannot read."""
+
+        __module__ = "torch"
+
+        def __init__(self, values, place="cuda"):
+            self.values, self.place = values, place
+
+        def detach(self):
+            return self
+
+        def cpu(self):
+            return Tensor(self.values, "cpu")
+
+        def numpy(self):
+            assert self.place == "cpu"
+            return np.array(self.values)
+
+    assert edges(as_graph(Tensor([[0, 1], [1, 2]]), weight=Tensor([3.0, 4.0]))) == [(0, 1, 3.0), (1, 2, 4.0)]
+
+
 def test_a_torch_edge_index():
     torch = pytest.importorskip("torch")
     assert edges(as_graph(torch.tensor([[0, 1], [1, 2]]), weight=torch.tensor([3.0, 4.0]))) == [
@@ -163,6 +185,7 @@ def test_names_lead_to_numbers_and_back():
         ([(0, 1)], {}, "a builtins.list is not a graph; give a name of the catalogue"),
         ((1, 2, 3, 4), {}, "a tuple of 4 is not a graph"),
         ((np.array([0.5]), np.array([1.0])), {}, "vertex ids are float64, such as 0.5"),
+        (([1], ["b"]), {}, "one end of the edges has integers, the other <U1; give only integers or only strings"),
         ((["a"], ["b"]), {"num_vertices": 3}, "these ids are names, so omit it"),
         (nx.path_graph(3), {"weigth": "x"}, "networkx has no option 'weigth'; did you mean 'weight'"),
         ((np.array([0, 0]), np.array([1, 1])), {}, "given more than once"),

@@ -29,7 +29,7 @@ def test_the_blocks_of_the_page_run_in_order(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
     namespace: dict = {"__name__": "__main__"}  # as in a notebook
-    assert len(BLOCKS) == 9
+    assert len(BLOCKS) == 10
     for number, source in enumerate(BLOCKS):
         file = f"<block {number}>"
         linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)

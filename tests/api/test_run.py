@@ -14,6 +14,7 @@ from harness.api import Algorithm, Device, Inputs, InvalidInput, LanguageError, 
 from harness.language import K
 from harness.records import validate
 from onyx_harness import CampaignError, UnknownName, Unsupported, Variant, WrongAnswer, as_graph, run
+from onyx_harness.requests import engine_request
 
 KARATE = nx.karate_club_graph()
 
@@ -163,14 +164,22 @@ def test_inputs_are_replaced_by_name():
         run("scipy", Spread, KARATE, inputs={"source": source[:5]})
 
 
-def test_a_variant_has_a_schedule_and_a_configuration_file_a_name():
-    by_option = run("onyx", Spread, KARATE, schedule={"direction": "push"})
-    by_variant = run(Variant("onyx", direction="push"), Spread, KARATE)
-    assert by_option.schedule["direction"] == by_variant.schedule["direction"] == "push"
-    assert "direction=push" in repr(by_variant)
-    of_a_file = run("onyx_unfolded", Spread, KARATE)
-    assert (of_a_file.schedule["direction"], of_a_file.schedule["fold"]) == ("push", False)
+@pytest.mark.usefixtures("fakes")
+def test_a_schedule_is_given_as_options_or_as_a_variant():
+    options = {"direction": "pull", "width": np.int64(3)}
+    variant = Variant("fake_right", **options)
+    for result in (run("fake_right", Spread, KARATE, schedule=options), run(variant, Spread, KARATE)):
+        assert result.schedule == {"direction": "pull", "width": 3}
+        assert "fake_right (direction=pull, width=3) on cpu" in repr(result)
     assert repr(Variant("onyx", fold=True)) == "Variant('onyx', fold=True)"
+
+
+def test_a_configuration_file_names_a_variant_of_the_device():
+    name, options = "onyx_unfolded", {"direction": "push", "fold": False}
+    spec, found = engine_request(name, None, Device())
+    assert (spec.name, found) == ("onyx", options)
+    assert engine_request(name, None, Device(kind="cuda"))[1] == {**options, "balance": "warp"}
+    assert engine_request(Variant(name, fold=True), None, Device())[1]["fold"] is True
 
 
 @pytest.mark.usefixtures("fakes")
