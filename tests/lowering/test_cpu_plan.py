@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 
 from harness.conformance.matrix import schedules
-from harness.contract import Device, Engine, No, Phases, RunStatistics, Superstep, Yes
+from harness.contract import Device, No, Phases, RunStatistics, Superstep, Yes
 from harness.facts import Degrees, DeviceFacts, GraphFacts
 from harness.lowering.cpu import executor, movement
 from harness.lowering.cpu.buffers import Holds
@@ -152,12 +152,6 @@ def test_a_reset_clears_the_flags_of_the_previous_run():
     for flag in flags:
         assert (memory.arrays[flag.name] == flag.start).all()
         assert (memory.arrays[blocks_of(flag.name)] == flag.start).all()
-
-
-@pytest.mark.parametrize("name", GENERATING)
-def test_classes_of_engines_are_at_most_three_deep(name):
-    bases = [base for base in type(engine_of_the_cpu(name, {})).__mro__ if issubclass(base, Engine)]
-    assert len(bases) <= 3
 
 
 # the store and the loop -----------------------------------------------------------------------------------------------

@@ -64,9 +64,11 @@ class CpuExecutor:
             kernels = {kernel: compiled(kernel) for kernel in plan.kernels}
         with phases("upload"):
             self.memory = Memory(plan.program, store.graph, plan.layout, plan.buffers, structure)
-        self.movement = self._movement()
-        self.run_state = Run(plan.rules, store, self.memory, Calls(kernels, self.memory, plan.rules.threads))
-        self.steps = [one.bound(self.run_state) for one in plan.passes]
+        with phases("compile"):
+            self.movement = self._movement()
+        with phases("transform"):
+            self.run_state = Run(plan.rules, store, self.memory, Calls(kernels, self.memory, plan.rules.threads))
+            self.steps = [one.bound(self.run_state) for one in plan.passes]
 
     def _movement(self) -> Movement | None:
         plan = self.plan
