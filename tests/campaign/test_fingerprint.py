@@ -1,0 +1,51 @@
+"""Writes of an engine to anything that it was given are noticed."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from harness.campaign.fingerprint import Fingerprint, InputsChanged
+from harness.graph import Graph
+from harness.language import Inputs
+from harness.language.warm import WarmStart
+
+
+@pytest.fixture
+def problem():
+    """What the fingerprint reads of a problem with a warm start."""
+    inputs = Inputs({"x0": np.ones(3, np.float32)}, {"alpha": 0.5})
+    graph = Graph.from_edges([0, 1], [1, 2], num_vertices=3, name="chain", weights=np.ones(2, np.float32))
+    return SimpleNamespace(inputs=inputs, graph=graph, start=WarmStart("warm", {"x": np.zeros(3, np.float32)}))
+
+
+def add_one(array):
+    array.setflags(write=True)
+    array += array.dtype.type(1)
+
+
+WRITES = {
+    "input x0": lambda problem: add_one(problem.inputs.properties["x0"]),
+    "state x": lambda problem: add_one(problem.start.state["x"]),
+    "parameter alpha": lambda problem: problem.inputs.parameters.update(alpha=0.25),
+}
+
+
+def test_nothing_is_reported_without_a_write(problem):
+    Fingerprint(problem).check()
+
+
+@pytest.mark.parametrize("written", WRITES)
+def test_a_write_is_reported_by_name(problem, written):
+    before = Fingerprint(problem)
+    WRITES[written](problem)
+    assert before.changes() == [written]
+    with pytest.raises(InputsChanged, match=f"the engine wrote to {written};"):
+        before.check()
+
+
+def test_a_cold_problem_has_no_state(problem):
+    problem.start = None
+    Fingerprint(problem).check()
