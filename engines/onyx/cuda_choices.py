@@ -18,13 +18,18 @@ if TYPE_CHECKING:
     from engines.onyx.policy import Policy
     from engines.onyx.schedule import OnyxSchedule
     from harness.api import Direction, FoldGroup, GraphFacts
-    from harness.api.cuda import Delta, Lowered, Tracking
+    from harness.api.cuda import Delta, LoweredProgram, Tracking
 
 REBUILD_SHARE = 0.9  # whole messages then cost no more than changes, for which two values are read
 
 
 def setting_of(
-    lowered: Lowered, schedule: OnyxSchedule, facts: GraphFacts, features: int, forms: Sequence[Delta], policy: Policy
+    lowered: LoweredProgram,
+    schedule: OnyxSchedule,
+    facts: GraphFacts,
+    features: int,
+    forms: Sequence[Delta],
+    policy: Policy,
 ) -> tuple[Setting, Choices]:
     """Return what all kernels share, and the choices. ``schedule``: resolved. ``forms``: of a push of changes."""
     assert schedule.block_size is not None
@@ -46,7 +51,7 @@ def setting_of(
 
 
 def _choices(
-    lowered: Lowered, schedule: OnyxSchedule, facts: GraphFacts, features: int, policy: Policy
+    lowered: LoweredProgram, schedule: OnyxSchedule, facts: GraphFacts, features: int, policy: Policy
 ) -> tuple[Choices, TeamShape]:
     """Return the choices, and the team of the longest row, or of a panel."""
     program, aware = lowered.program, schedule.feature_aware

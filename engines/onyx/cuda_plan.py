@@ -15,7 +15,7 @@ from engines.onyx.cuda_rolled import last_reader, reduces_alone, update_and_redu
 from engines.onyx.policy import DEFAULT, Policy, teams_of_vertex
 from engines.onyx.resolve import resolve, sums_matrices
 from harness.api import EdgeReduce, EdgeUpdate, FoldGroup, GraphReduce, No, change_driven
-from harness.api.cuda import Lowered, Over, Pieces, PlanDraft, Teams, refusal, table, work
+from harness.api.cuda import LoweredProgram, Over, Pieces, PlanDraft, Teams, refusal, table, work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +33,7 @@ def plan(
     policy: Policy = DEFAULT,
 ) -> CudaPlan | No:  # fmt: skip
     """Return the plan of a program on a CUDA device, or why it cannot run."""
-    lowered = Lowered.of(program)
+    lowered = LoweredProgram.of(program)
     reason = refused(lowered.program, schedule, facts, features)
     if reason:
         return No(reason)

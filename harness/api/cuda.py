@@ -21,7 +21,7 @@ from harness.lowering.cuda.layout import DeviceLayout, PanelLayout, TeamShape
 from harness.lowering.cuda.movement import Measuring
 from harness.lowering.cuda.plan import Combined, CudaPlan, Thresholds
 from harness.lowering.cuda.ranges import Over, Pieces, Tables, Teams, by_side
-from harness.lowering.cuda.setting import Lowered, Setting
+from harness.lowering.cuda.setting import LoweredProgram, Setting
 from harness.lowering.cuda.thread_planner import ThreadPlanner, combine_threads, thread_builder, thread_setting
 from harness.lowering.cuda.walks import (
     THREADS,
@@ -42,10 +42,10 @@ from harness.transactions import Behaviour, Lanes, Load, Step, repeated
 __all__ = [
     "CUDA", "IDENTITY", "TEST_EVERY", "THREADS", "Adjacency", "Behaviour", "Buffer", "Combined", "CudaEngine",
     "CudaExecutor", "CudaKernel", "CudaKernelBuilder", "CudaPlan", "Degrees", "Delta", "DeviceLayout",
-    "KeptAccumulators", "Lanes", "Launch", "Load", "Lowered", "Mapped", "Measuring", "Over", "PanelLayout", "Pieces",
-    "PlanDraft", "Setting", "Step", "Tables", "TeamShape", "Teams", "ThreadPlanner", "Thresholds", "Tracking", "Value",
-    "Work", "arc_range", "blocks_of_multiprocessor", "by_side", "collect_change", "combine_threads", "composed_writes",
-    "constants_by_source", "cuda_write_back", "exchanged", "flips_of", "frontier", "live_after", "look_ups",
-    "named_apart", "neighbours_of", "refusal", "registers_of", "repeated", "rows_of", "table", "thread_builder",
-    "thread_setting", "turned", "whole_ranges", "with_looked_up", "work",
+    "KeptAccumulators", "Lanes", "Launch", "Load", "LoweredProgram", "Mapped", "Measuring", "Over", "PanelLayout",
+    "Pieces", "PlanDraft", "Setting", "Step", "Tables", "TeamShape", "Teams", "ThreadPlanner", "Thresholds",
+    "Tracking", "Value", "Work", "arc_range", "blocks_of_multiprocessor", "by_side", "collect_change",
+    "combine_threads", "composed_writes", "constants_by_source", "cuda_write_back", "exchanged", "flips_of",
+    "frontier", "live_after", "look_ups", "named_apart", "neighbours_of", "refusal", "registers_of", "repeated",
+    "rows_of", "table", "thread_builder", "thread_setting", "turned", "whole_ranges", "with_looked_up", "work",
 ]  # fmt: skip

@@ -18,7 +18,7 @@ from harness.lowering.cuda.draft import PlanDraft
 from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.plan import CudaPlan
 from harness.lowering.cuda.ranges import Over
-from harness.lowering.cuda.setting import Lowered
+from harness.lowering.cuda.setting import LoweredProgram
 from harness.lowering.cuda.thread_planner import thread_setting
 from tests.engines.covering import covering
 from tests.engines.cuda_modules import DECLARED, algorithms, pairs, problem
@@ -73,7 +73,7 @@ def test_a_graph_that_is_known_by_facts_only_can_be_planned(schedule):
     assert isinstance(plan, CudaPlan)
     assert plan.many_edges
     assert "typedef long long Arc;" in plan.source
-    assert plan.device_bytes > 4 * edges + 8 * vertices
+    assert plan.bytes_needed > 4 * edges + 8 * vertices
     offsets = [one for one in plan.buffers if one.holds is Holds.STRUCTURE and one.rows == vertices + 1]
     assert {one.dtype for one in offsets} == {"int64"}
 
@@ -93,7 +93,7 @@ def test_support_needs_what_the_buffers_take(monkeypatch):
 
 
 def drafted():
-    lowered = Lowered.of(program("pagerank"))
+    lowered = LoweredProgram.of(program("pagerank"))
     return PlanDraft(thread_setting(lowered, small("rmat").facts, 4, "pull"))
 
 

@@ -22,7 +22,7 @@ from engines.pullbaseline.simdx.tasks import SIZES, WORDS, WORKERS, TaskFunction
 from harness.api import No
 from harness.api.cuda import (
     Combined,
-    Lowered,
+    LoweredProgram,
     Measuring,
     Over,
     Pieces,
@@ -81,7 +81,7 @@ def plan(
     program: Program, schedule: SimdxSchedule, facts: GraphFacts, features: int, device: DeviceFacts
 ) -> CudaPlan | No:
     """Return the plan of a program on a CUDA device, or why it cannot run."""
-    lowered = Lowered.of(program)
+    lowered = LoweredProgram.of(program)
     reason = refused(lowered.program, schedule, facts, features)
     if reason:
         return No(reason)
@@ -131,7 +131,9 @@ def _lock(schedule: SimdxSchedule) -> tuple[Buffer, ...]:
 
 
 # programs with active vertices ----------------------------------------------------------------------------------------
-def _tasks(lowered: Lowered, active: Activity, schedule: SimdxSchedule, facts: GraphFacts, features: int) -> PlanDraft:
+def _tasks(
+    lowered: LoweredProgram, active: Activity, schedule: SimdxSchedule, facts: GraphFacts, features: int
+) -> PlanDraft:
     """Return the draft of the kernels of the steps, or of the fused kernels, with the lists and the filters' state."""
     setting = thread_setting(lowered, facts, features, "push", block=THREADS)
     draft, vertices = PlanDraft(setting), facts.num_vertices
@@ -162,7 +164,7 @@ def block_buffers(schedule: SimdxSchedule, blocks: int) -> tuple[Buffer, ...]:
 
 
 # bulk-synchronous programs --------------------------------------------------------------------------------------------
-def _bulk(lowered: Lowered, schedule: SimdxSchedule, facts: GraphFacts, features: int) -> PlanDraft:
+def _bulk(lowered: LoweredProgram, schedule: SimdxSchedule, facts: GraphFacts, features: int) -> PlanDraft:
     """Return the draft of the steps of a superstep; if fused, of the kernel that runs all of them."""
     block = THREADS if is_fused(schedule) else 0
     planner = BulkPlanner(thread_setting(lowered, facts, features, "pull", block=block))

@@ -19,7 +19,7 @@ from harness.api import (
 from harness.api.cuda import (
     IDENTITY,
     KeptAccumulators,
-    Lowered,
+    LoweredProgram,
     Over,
     ThreadPlanner,
     Thresholds,
@@ -145,7 +145,7 @@ def plan(
     program: Program, schedule: GunrockSchedule, facts: GraphFacts, features: int, device: DeviceFacts
 ) -> CudaPlan | No:
     """Return the plan of a program on a CUDA device, or why it cannot run."""
-    lowered = Lowered.of(program)
+    lowered = LoweredProgram.of(program)
     reason = refused(lowered.program, schedule, facts, features)
     if reason:
         return No(reason)

@@ -21,7 +21,7 @@ from harness.api import (
 )
 from harness.api.cuda import (
     IDENTITY,
-    Lowered,
+    LoweredProgram,
     Over,
     Pieces,
     ThreadPlanner,
@@ -57,7 +57,7 @@ def plan(
     program: Program, schedule: TigrSchedule, facts: GraphFacts, features: int, device: DeviceFacts
 ) -> CudaPlan | No:
     """Return the plan of a program on a CUDA device, or why it cannot run."""
-    lowered = Lowered.of(program)
+    lowered = LoweredProgram.of(program)
     reason = refused(lowered.program, schedule, facts, features)
     if reason:
         return No(reason)

@@ -53,7 +53,7 @@ class CudaEngine(Engine):
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
         """Return whether the program can run under this schedule on this graph."""
         plan = self.plan(program, graph.facts, features)
-        return plan if isinstance(plan, No) else Yes(plan.device_bytes)
+        return plan if isinstance(plan, No) else Yes(plan.bytes_needed)
 
     def generate(self, program: Program, graph: Graph, features: int, device: Device) -> None:
         """Plan, without a device. Raises EngineFailure if the program cannot run."""

@@ -77,7 +77,7 @@ class CudaExecutor:
         """Allocate the buffers, and upload the graph and the tables. Raises MemoryError."""
         import cupy
 
-        require_memory(self.plan.device_bytes)
+        require_memory(self.plan.bytes_needed)
         self.memory = DeviceMemory(self.plan, self.graph)
         self.memory.allocate(self.buffers(), self.tables.arrays)
         self.state = RunState()

@@ -110,7 +110,7 @@ class CudaPlan:
         return {f"{parity}_{one}": name for one, other in pairs for parity, name in (("even", one), ("odd", other))}
 
     @property
-    def device_bytes(self) -> int:
+    def bytes_needed(self) -> int:
         """The device memory of all buffers, in bytes."""
         return sum(buffer.nbytes for buffer in self.buffers)
 

@@ -20,7 +20,7 @@ from harness.lowering.tracking import Tracking
 
 
 @dataclass(frozen=True)
-class Lowered:
+class LoweredProgram:
     """A program as kernels compute it, and what its original form determines.
 
     ``watches``: the properties whose movement decides whether a run has settled. ``factors``: edge properties that are
@@ -56,7 +56,7 @@ class Setting:
     by the name of the count of swaps.
     """
 
-    lowered: Lowered
+    lowered: LoweredProgram
     facts: GraphFacts
     layout: DeviceLayout
     team: TeamShape

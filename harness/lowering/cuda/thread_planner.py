@@ -22,7 +22,7 @@ from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder, Scratch
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape
 from harness.lowering.cuda.mapping import OPERATION
 from harness.lowering.cuda.ranges import Over
-from harness.lowering.cuda.setting import Lowered, Setting
+from harness.lowering.cuda.setting import LoweredProgram, Setting
 from harness.lowering.cuda.write_back import cuda_write_back
 from harness.lowering.kept_accumulators import KeptAccumulators
 from harness.lowering.tracking import composed_writes
@@ -86,7 +86,7 @@ JOINED = """
 
 
 def thread_setting(
-    lowered: Lowered, facts: GraphFacts, features: int, direction: Direction, *,
+    lowered: LoweredProgram, facts: GraphFacts, features: int, direction: Direction, *,
     groups: Sequence[FoldGroup] | None = None, change_driven: bool = False, block: int = 0,
     accumulators: KeptAccumulators | None = None,
 ) -> Setting:  # fmt: skip
