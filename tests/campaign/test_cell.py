@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import sys
 
@@ -8,6 +9,7 @@ import pytest
 
 from harness.campaign.cell import Cell, resolve_cell
 from harness.campaign.errors import CampaignError
+from harness.campaign.problem import identity
 from harness.contract import ScheduleError
 from harness.plugins import UnknownName, load_plugins
 from tests.conftest import FAKES
@@ -121,6 +123,18 @@ def test_the_key_depends_on_what_decides_the_result_and_its_time(registry):
                    {"validate": False}):  # fmt: skip
         assert resolve_cell(config(**change), registry).key("machine") != key, change
     assert resolve_cell(config(), registry).key("another machine") != key
+
+
+def test_the_identity_depends_on_the_problem_and_on_how_it_is_run(registry):
+    cell = resolve_cell(config(), registry)
+    others = [
+        {"engine": "another"}, {"schedule": {**cell.schedule, "width": 99}}, {"sources": "another"},
+        {"device": dataclasses.replace(cell.device, threads=cell.device.threads + 1)},
+    ]  # fmt: skip
+    found = {identity("problem", cell), identity("another", cell)}
+    found |= {identity("problem", dataclasses.replace(cell, **other)) for other in others}
+    assert len(found) == 2 + len(others)
+    assert identity("problem", dataclasses.replace(cell, round=cell.round + 1)) == identity("problem", cell)
 
 
 def test_the_key_does_not_depend_on_limits(registry):
