@@ -14,7 +14,7 @@ from harness.graph import edges, identity, validation
 from harness.graph.adjacency import Adjacency, Array, frozen, transpose
 from harness.graph.edges import Duplicates
 from harness.graph.errors import GraphError
-from harness.graph.slices import taken
+from harness.graph.slices import equal_in_slices, taken
 
 
 class Graph:
@@ -147,7 +147,7 @@ class Graph:
     def has_reverse_edges(self) -> bool:
         """Whether there are as many edges v -> u as u -> v for all u and v."""
         same_rows = np.array_equal(self.csr.offsets, self.csc.offsets)
-        return same_rows and np.array_equal(self.csr.neighbours, self.csc.neighbours)
+        return same_rows and equal_in_slices(self.csr.neighbours, self.csc.neighbours)
 
     @property
     def reverse_edges(self) -> Array:

@@ -40,3 +40,11 @@ def taken(values: NDArray[Any], places: NDArray[Any]) -> NDArray[Any]:
     found = np.empty((len(places), *values.shape[1:]), values.dtype)
     in_slices(lambda part: np.take(values, places[part], axis=0, out=found[part], mode="clip"), len(places))
     return found
+
+
+def equal_in_slices(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    """Return whether two arrays ``[N]`` are equal, without temporary arrays of N elements; stop at a difference."""
+    if len(one) != len(other):
+        return False
+    parts = (slice(first, first + SLICE) for first in range(0, len(one), SLICE))
+    return all(np.array_equal(one[part], other[part]) for part in parts)

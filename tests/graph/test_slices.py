@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harness.graph import slices
-from harness.graph.slices import in_slices, taken
+from harness.graph.slices import equal_in_slices, in_slices, taken
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 64, 65])
@@ -58,3 +58,15 @@ def test_a_thread_without_memory_is_a_memory_error(monkeypatch):
     monkeypatch.setattr("threading.Thread.start", refuse)
     with pytest.raises(MemoryError, match="can't start new thread"):
         in_slices(lambda part: None, 100)
+
+
+@pytest.mark.parametrize("count", [0, 1, 8, 9, 20])
+def test_arrays_are_equal_if_every_slice_is(count, monkeypatch):
+    monkeypatch.setattr(slices, "SLICE", 8)
+    values = np.arange(count)
+    assert equal_in_slices(values, values.copy())
+    assert not equal_in_slices(values, np.arange(count + 1))
+    for place in range(count):
+        changed = values.copy()
+        changed[place] += 1
+        assert not equal_in_slices(values, changed)
