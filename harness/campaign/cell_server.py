@@ -43,8 +43,9 @@ _MODULES = (
     "harness.language.explain", "harness.transactions.profiler", "mmap", "platformdirs", "scipy.sparse",
     "scipy.sparse.csgraph", "numba",
 )  # fmt: skip
-_FOR_ENGINES = "harness.api"  # exports lazily
-_FOR_GPUS = ("cupy", "cupy_backends.cuda.api.driver", "cupy_backends.cuda.libs.nvrtc")  # they call no driver
+_FOR_ENGINES = ("harness.api", "harness.api.cpu", "harness.api.library")  # some export lazily
+# None of them calls the driver.
+_FOR_GPUS = ("cupy", "cupy_backends.cuda.api.driver", "cupy_backends.cuda.libs.nvrtc", "harness.api.cuda")
 _DRIVER_FILES = ("/dev/nvidiactl", "/dev/dxg")  # on Linux, in Windows' subsystem for Linux
 
 
@@ -79,12 +80,19 @@ def preload(*, gpu: bool) -> None:
                 importlib.import_module(name)
     load_own_plugins()
     source_hash([])
-    interface = importlib.import_module(_FOR_ENGINES)
-    for name in interface.__all__:
+    for name in _FOR_ENGINES:
         with contextlib.suppress(ImportError):
-            getattr(interface, name)
+            _import_exports(name)
     gc.collect()
     gc.freeze()  # a collection in a cell would write to the pages of all these objects, and so copy them
+
+
+def _import_exports(name: str) -> None:
+    """Import a module and all that it exports."""
+    interface = importlib.import_module(name)
+    for exported in interface.__all__:
+        with contextlib.suppress(ImportError):
+            getattr(interface, exported)
 
 
 def _serve(connection: socket.socket) -> list[str]:

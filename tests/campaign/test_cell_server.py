@@ -51,6 +51,13 @@ def test_a_cell_changes_nothing_for_the_next_one(run_module):
     assert output == f"None False {os.getcwd()}"
 
 
+def test_the_server_has_imported_what_engines_import_from_the_harness(run_module):
+    source = "import sys\nbefore = set(sys.modules)\nimport engines.onyx.engine, engines.libraries.scipy_engine\n"
+    source += "import engines.onyx.cpu_engine\n"
+    source += "print([name for name in sys.modules.keys() - before if name.startswith(('harness', 'numba', 'scipy'))])"
+    assert run_module(source)[1] == "[]"
+
+
 def test_the_server_has_no_plugins_of_others_and_no_open_driver(run_module):
     source = "import os, sys\nprint([name for name in sys.modules if name.startswith('onyx_fake')], [to for number in "
     source += "os.listdir('/proc/self/fd') if 'nvidia' in (to := os.path.realpath(f'/proc/self/fd/{number}'))])"
