@@ -179,7 +179,7 @@ def _solve(
     draft.stage("engine")
 
     def work(engine: GuardedEngine) -> Solved | None:
-        if not _admitted(engine, cell, problem, draft, memory_bytes):
+        if not _admitted(engine, cell, problem, draft, memory_bytes, phases):
             return None
         solved = _values(engine, cell, problem, sample, draft, phases, folder)
         if target is not None:
@@ -269,9 +269,10 @@ def _changed(
     return _fitting(draft, work)
 
 
-def _admitted(engine: Engine, cell: Cell, problem: Problem, draft: Draft, memory_bytes: int) -> bool:
+def _admitted(engine: Engine, cell: Cell, problem: Problem, draft: Draft, memory_bytes: int, phases: Phases) -> bool:
     """Return whether the engine's memory fits; record the outcome if not. Raises Unsupported."""
-    answer = engine.supports(problem.program, problem.graph, problem.features, cell.device)
+    with phases("support"):  # may build the in-edges of the graph, from which facts are computed
+        answer = engine.supports(problem.program, problem.graph, problem.features, cell.device)
     if isinstance(answer, No):
         raise Unsupported(answer.reason)
     draft.tell(bytes_needed=answer.bytes_needed)

@@ -35,6 +35,7 @@ RESERVED_PHASES = frozenset(
         "open",
         "trace",
         "inputs",
+        "support",
         "sample",
         "wait",
         "warm_up",

@@ -85,7 +85,7 @@ def test_an_ok_record_holds_the_whole_run(command, tmp_path):
     assert len(record["solve"]["samples"]) >= 4
     assert record["solve"]["minimum"] <= record["solve"]["median"]
     assert record["supersteps"] == [[12, 12, "pull"]] * 10
-    assert set(record["phases"]) >= {"open", "trace", "inputs", "compile", "warm_up", "download", "validate"}
+    assert set(record["phases"]) >= {"open", "trace", "inputs", "support", "compile", "warm_up", "download", "validate"}
     assert record["metrics"] == {"accuracy": pytest.approx(1 / 3, rel=1e-3)}
     assert record["artefacts"] == ["explain.txt", "picture.txt"]
     assert record["schedule"] == {"direction": "pull", "width": 1}

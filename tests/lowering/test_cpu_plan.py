@@ -91,6 +91,17 @@ def test_planning_twice_gives_equal_plans_and_changes_nothing_else(name, schedul
         assert planned(*schedule, name, graph, features, threads + 1) != first
 
 
+@pytest.mark.parametrize("name", GENERATING)
+def test_asking_for_support_leaves_the_plan_of_an_engine(name):
+    engine, device = engine_of_the_cpu(name, {}), Device(threads=2)
+    engine.generate(program("pagerank"), small("rmat"), 3, device)
+    before, text = dict(vars(engine)), engine.explain()
+    for features, graph in ((5, "rmat"), (3, "hub"), (0, "hub")):
+        engine.supports(program("sssp"), small(graph), features, device)
+    assert vars(engine) == before
+    assert engine.explain() == text
+
+
 @pytest.fixture
 def uncompiled(monkeypatch):
     """Kernels that do nothing."""

@@ -35,7 +35,7 @@ class RunRules:
 
     ``sides``: the parts of the vertices that a superstep updates. ``accumulators``: those that change-driven pushes
     keep. ``reductions``: the accumulators of edge stages with their reducers. ``frontiers``: of all groups that track
-    sources, in the order of the program; ``gathering``: the names of those that reduce.
+    sources, in the order of the program.
     """
 
     graph: GraphFacts
