@@ -52,7 +52,7 @@ def compare(
     engines: names or `Variant`s. algorithm, graph, device, parameters, graph_options, and other keywords: as for `run`.
         A graph in memory is written to the cache. An algorithm class must be importable from a module: one that is
         defined in a notebook is refused.
-    features: k, or several; None: the natural number of the algorithm on this graph, or 1.
+    features: k, or several; None: as for `run`.
     baseline: the engine that speed-ups are relative to; None: the first one.
     rounds: how many times all cells are measured in turn.
     folder: the folder of records; None: a temporary one, deleted with the result. It also keeps the configuration.

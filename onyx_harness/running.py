@@ -52,7 +52,8 @@ def run(
     engine: an installed engine, a variant of a configuration file, or a `Variant`.
     algorithm: a name, or a class or an instance of `harness.api.Algorithm`, which may be defined in a notebook.
     graph: anything that `as_graph` takes; `graph_options` are its options.
-    features: k, 1 to 256; None: the natural number of the algorithm on this graph, or 1.
+    features: k, 1 to 256; None: the natural number of the algorithm on this graph, or 1 for an algorithm that has
+        no such number on any graph.
     device: "cpu", "cuda", "cuda:INDEX", or a Device with its number of threads.
     schedule: options of the engine. Options that are not given may be changed if the engine refuses their defaults;
         ``record["resolution"]`` then says how.
@@ -115,6 +116,11 @@ def _features(given: int | None, algorithm: Algorithm, graph: NamedGraph) -> int
     if k is None:
         with authored(f"{algorithm.name}.default_features", InvalidInput):
             k = algorithm.default_features(graph.graph)
+    if k is None and type(algorithm).default_features is not Algorithm.default_features:
+        raise InvalidInput(
+            f"algorithm {algorithm.name!r} has no natural number of features on graph {graph.graph.name!r}; set "
+            "features=K"
+        )
     k = 1 if k is None else count("features", plain(k))
     if k > MOST_FEATURES:
         raise CampaignError(f"features is {k}; a program has 1 to {MOST_FEATURES} on every engine")

@@ -215,6 +215,7 @@ def test_what_an_engine_returns_is_checked_and_what_it_needs_is_there():
         ("onyx", "pagerank", {"direction": "push"}, CampaignError, "'direction' is an option of engine 'onyx'"),
         ("onyx", "pagerank", {"schedule": {"directon": "push"}}, ScheduleError, "did you mean 'direction'"),
         ("scipy", "pagerank", {"features": 0}, CampaignError, "features is 0"),
+        ("scipy", "label_propagation", {}, InvalidInput, "no natural number of features on graph .*; set features=K"),
         ("scipy", "pagerank", {"features": 500}, CampaignError, "1 to 256"),
         ("scipy", "pagerank", {"device": "gpu"}, CampaignError, "'cpu', 'cuda', 'cuda:INDEX' or a Device"),
         ("scipy", "pagerank", {"device": "cuda"}, Unsupported, "does not run on cuda"),
