@@ -81,8 +81,9 @@ class Superstep:
         arrays, kernel = self.executor.memory.arrays, self.rendered.kernel
         edges, vertices = self.graph.num_edges, self.graph.num_vertices
         sizes = {"first": ctypes.c_uint(0), "last": ctypes.c_uint(vertices), "edges": ctypes.c_longlong(edges)}
-        pointers = {name: array.ctypes for name, array in arrays.items()}  # each keeps its array alive
-        known = {**pointers, **sizes, "run": np.zeros(1, np.int64).ctypes}
+        kept = {**arrays, "run": np.zeros(1, np.int64)}  # each pointer keeps its array alive
+        pointers = {name: array.ctypes.data_as(ctypes.c_void_p) for name, array in kept.items()}
+        known = {**pointers, **sizes}
         function = getattr(ctypes.CDLL(str(library)), kernel.name)
         function.restype = None
         return partial(function, *(known[name] for name in kernel.arguments))
