@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.libraries.solving import MARGIN, Array, Reader, Solver, Solving
+from engines.libraries.solving import Array, Reader, Solver, Solving
 from harness.api import (
     Device,
     Engine,
@@ -26,6 +26,10 @@ from harness.api import (
 )
 from harness.api.library import Recognised, recognised
 
+# Of the tolerance: a library stops each vector by itself, and its errors are at other vertices than those of
+# supersteps. With a tenth, 8 personalised vectors on as-caida were off by 1.3 times their bounds. Time to equal
+# accuracy is found with larger tolerances.
+MARGIN = 1e-3
 SOURCED, UNDIRECTED = ("bfs", "sssp"), ("components", "kcore")
 
 

@@ -23,9 +23,6 @@ from harness.api import (
 Array: TypeAlias = NDArray[Any]
 Reader: TypeAlias = Callable[[], Array]  # converts the library's own result
 Solver: TypeAlias = Callable[[], Reader]
-# Of the tolerance: a library stops each feature by a rule of its own, and its errors lie at other vertices than those
-# of supersteps. Time to accuracy is found with larger tolerances.
-MARGIN = 0.1
 TRIAL_S, MOST_TRIALS = 0.1, 5  # of each way in tuning: repeated until it has run this long
 
 

@@ -37,7 +37,8 @@ _RUNS = 16
 # Runs of a non-deterministic engine differ by rounding. A timed run whose error exceeds this many bounds did different
 # work from the run of the search.
 _SCATTER = 2.0
-_MOST_FACTOR = 4096.0  # of the tolerance
+# Factors of the tolerance: the largest one tried, and one up to which the error may stay that of float32 rounding.
+_MOST_FACTOR, _UNCHANGED = 4096.0, 64.0
 
 
 @dataclass(frozen=True)
@@ -173,8 +174,8 @@ def loosest_within(probe: Callable[[float], Distance], at_one: Distance) -> tupl
     """Return the largest factor of the tolerance found within the bound, its distance, and that of a larger factor.
 
     ``probe`` returns the distance of the answer with a factor; ``at_one`` must be within the bound. The factor doubles
-    while the answer is within the bound and still changes; then the interval is halved twice, to a fourth root of 2.
-    The third result is None if no answer was beyond the bound.
+    while the answer is within the bound. The search ends if factors up to _UNCHANGED do not change the error. Else the
+    interval is halved twice, to a fourth root of 2. The third result is None if no answer was beyond the bound.
     """
     factor, at, beyond = 1.0, at_one, None
     while factor < _MOST_FACTOR:
@@ -182,9 +183,9 @@ def loosest_within(probe: Callable[[float], Distance], at_one: Distance) -> tupl
         if not found.within:
             beyond = found
             break
-        if found.error == at.error:
-            return factor, at, None
         factor, at = 2 * factor, found
+        if factor == _UNCHANGED and at.error == at_one.error:
+            return 1.0, at_one, None
     for step in (2**0.5, 2**0.25) if beyond is not None else ():
         found = probe(step * factor)
         if found.within:

