@@ -1,4 +1,4 @@
-"""The cache folder: graphs, references, generated source, machine code and composed configurations."""
+"""The cache folder: graphs, references, generated source and machine code."""
 
 from __future__ import annotations
 

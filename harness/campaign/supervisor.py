@@ -26,7 +26,7 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _REQUEST = signal.SIGUSR1  # a request lies in the socket
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, _REQUEST)
 _MOST_BYTES = 1 << 16  # of a request
-_asking: socket.socket | None = None  # to the supervisor of this process
+_supervisor: tuple[int, socket.socket] | None = None  # of this process: its number, and a socket to it
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class _Task:
 
 def supervise(parent: int, module: str, arguments: Sequence[str]) -> None:
     """Become the supervisor of ``python -m module``; return in the module's own process, once the module has run."""
-    global _asking
+    global _supervisor
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
@@ -59,7 +59,7 @@ def supervise(parent: int, module: str, arguments: Sequence[str]) -> None:
         else:
             task = ended
     else:
-        _asking = asking
+        _supervisor = supervisor, asking
     requests.close()
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # otherwise nothing would end it if its supervisor were killed
     if os.getppid() != supervisor:
@@ -82,11 +82,12 @@ def run_beside(module: str, stdin: int, stderr: int) -> int | None:
     ``stderr``: descriptors. Returns the exit status (negative: a signal), or None if this process has no supervisor.
     Raises OSError if the supervisor does not answer.
     """
-    if _asking is None:
+    if _supervisor is None:
         return None
-    socket.send_fds(_asking, [json.dumps(module).encode()], [stdin, stderr])
-    os.kill(os.getppid(), _REQUEST)
-    answer = _asking.recv(_MOST_BYTES)
+    supervisor, asking = _supervisor
+    socket.send_fds(asking, [json.dumps(module).encode()], [stdin, stderr])
+    os.kill(supervisor, _REQUEST)
+    answer = asking.recv(_MOST_BYTES)
     if not answer:
         raise ConnectionResetError("the supervisor has ended")
     return os.waitstatus_to_exitcode(int(answer))

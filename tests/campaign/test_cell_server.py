@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -217,3 +218,28 @@ def test_a_process_beside_a_cell_ends_with_the_cell(run_module, modules):
 
 def test_without_a_supervisor_nothing_runs_beside():
     assert run_beside("no_module", 0, 2) is None
+
+
+REFEREE = """
+import json, subprocess
+from types import SimpleNamespace
+from harness.campaign.cell import Cell
+from harness.campaign.reference_process import Referee
+
+subprocess.run = None
+referee = Referee(Cell.from_plain(json.loads(CELL)))
+try:
+    referee(SimpleNamespace(key="of another problem"), "reference")
+except Exception as error:
+    print(f"{type(error).__name__}: {error}")
+"""
+
+
+def test_the_reference_of_a_cell_is_computed_beside_it(run_module, plan):
+    [planned] = plan(
+        "engine=scipy", "algorithm=pagerank", "graph=grid", "graph.rows=4", "graph.columns=4", "features=1"
+    ).cells
+    source = REFEREE.replace("CELL", repr(json.dumps(planned.cell.plain())))
+    told = run_module(source)[1].splitlines()[-1]
+    assert told.startswith("CampaignError: the reference cannot be computed: ")
+    assert "gives a different problem each time" in told
