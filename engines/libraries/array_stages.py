@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -148,8 +149,8 @@ class ArrayStages:
     def _multiplied(self, stage: EdgeReduce, at: int) -> Array:
         dense = self.vertex_evaluator()(self.products[stage.name].dense)
         dense = self.arrays.broadcast(dense, (self.graph.num_vertices, *dense.shape[1:]))
-        total = self._matrices[stage.name][at] @ dense.reshape(len(dense), -1)
-        return total.reshape(-1, *dense.shape[1:])
+        total = self._matrices[stage.name][at] @ dense.reshape(len(dense), math.prod(dense.shape[1:]))
+        return total.reshape(len(total), *dense.shape[1:])
 
     def reduced(self, stage: EdgeReduce, at: int) -> Array:
         """Return the result of a reduction that is not a product, for the vertices of a side."""

@@ -266,3 +266,7 @@ def test_a_second_run_loads_no_other_kernel(monkeypatch):
     run("onyx", Spread, nx.path_graph(50), features=3, leak=0.4)  # another graph and another value
     assert loaded
     assert all(loaded)
+
+
+def test_a_graph_without_vertices_has_an_empty_answer():
+    assert run("scipy", "pagerank", nx.DiGraph()).by_vertex() == {}
