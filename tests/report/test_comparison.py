@@ -7,7 +7,7 @@ from rich.console import Console
 
 from harness.report.comparison import baseline_of, grouped, ratio
 from harness.report.page import render_page
-from harness.report.series import comparisons, engine_label, standings
+from harness.report.series import comparisons, edges_per_second, engine_label, standings
 from harness.report.summary import show_sweep
 from harness.report.table import comparison_table
 from harness.report.units import count, quality, seconds, seconds_range
@@ -102,6 +102,19 @@ def test_speed_ups_compare_times_to_equal_accuracy_where_both_have_one(capsys, t
     assert "Speed-ups compare these times if both rows have one" in page
     [group] = comparisons([slow, fast], "slow")
     assert group.fastest() is fast
+
+
+def test_an_engine_that_counts_no_supersteps_shows_its_tolerance():
+    slow = accurate_record("slow", (4.0, 3.6, 4.4), 2, [4.0] * 7)
+    whole = accurate_record("whole", (2.0, 1.9, 2.1), 1, [1.0] * 7, supersteps=[])
+    whole["accuracy"] |= {"superstep": None, "tolerance": 2.8e-4}
+    line = row(shown([slow, whole]), "whole")
+    for told in ("1 s (tolerance 2.8e-04)", "not counted", "4x [4, 4]"):
+        assert told in line
+    page = render_page([slow, whole], "slow")
+    assert "tolerance 2.8e-04, [1, 1]" in page
+    assert "not counted" in page
+    assert edges_per_second(whole) is None
 
 
 def test_a_time_to_accuracy_does_not_make_up_for_a_run_that_did_not_converge():
