@@ -123,6 +123,8 @@ def test_the_key_depends_on_what_decides_the_result_and_its_time(registry):
                    {"validate": False}):  # fmt: skip
         assert resolve_cell(config(**change), registry).key("machine") != key, change
     assert resolve_cell(config(), registry).key("another machine") != key
+    for code in ("sources", "graph_sources"):
+        assert dataclasses.replace(resolve_cell(config(), registry), **{code: "changed"}).key("machine") != key, code
 
 
 def test_the_identity_depends_on_the_problem_and_on_how_it_is_run(registry):
