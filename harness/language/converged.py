@@ -3,8 +3,10 @@
 A run with a tolerance is compared with the fixed point: the reference runs until its movement is within a hundredth of
 the tolerance. The allowed error of an entry is the sum of
 
-- the distance of the reference itself from the fixed point when it first moves by no more than 1.5 times the
-  tolerance. This is what the stopping rule leaves: rho / (1 - rho) times the tolerance for a contraction by rho;
+- the largest distance of the reference itself from the fixed point, from the superstep in which it first moves by no
+  more than 1.5 times the tolerance to that in which it moves by no more than the tolerance over 1.5. This is what the
+  stopping rule leaves: rho / (1 - rho) times the tolerance for a contraction by rho. One superstep would not do: an
+  entry whose error changes its sign is near the fixed point for a moment;
 - twice the largest response, over the features of its vertex, of the fixed point to rounding in float32 and to values
   that change-driven schedules do not send, both injected at their full size (:mod:`harness.language.rounding`).
 
@@ -127,11 +129,12 @@ class _Maker:
         statistics = run.run(max_supersteps)
         if not statistics.settled:
             return None
-        stopped = self.values(run)
+        early = run.fork()
         run.change_parameters({name: TIGHTER * self.tolerance})
         run.run(FARTHER * max(len(statistics.supersteps), TESTED))
         exact = self.values(run)
-        left = distances(exact, stopped)
+        early.change_parameters({name: self.tolerance / EARLY})
+        left = self._largest_distances(early, exact, max_supersteps)
         if not cold:
             left = {output: np.full_like(one, one.max(initial=0.0)) for output, one in left.items()}
         state = {prop.name: run.values(prop.name) for prop in self.program.properties.values() if prop.role == "state"}
@@ -141,6 +144,17 @@ class _Maker:
             self._until_whole(other, exact)
 
         return Answer(exact, FIXED_POINT, self.allowances(exact, make, left))
+
+    def _largest_distances(self, run: ReferenceRun, exact: Values, max_supersteps: int) -> dict[str, Array]:
+        """Return the largest distance of every entry from the exact values, from now until the run settles."""
+        found = distances(exact, self.values(run))
+        for _ in range(max_supersteps):
+            settled = run.run(1).settled
+            for output, one in distances(exact, self.values(run)).items():
+                np.maximum(found[output], one, out=found[output])
+            if settled:
+                break
+        return found
 
     def _until_whole(self, run: ReferenceRun, exact: Mapping[str, Array]) -> None:
         """Run supersteps until the distance from the exact values stops growing."""

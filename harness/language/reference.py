@@ -6,8 +6,9 @@ whole destinations, which bounds the memory.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +88,12 @@ class ReferenceRun:
     def change_parameters(self, parameters: Mapping[str, float]) -> None:
         """Change run-time parameters for the following supersteps."""
         self._parameters = {**self._parameters, **parameters}
+
+    def fork(self) -> Self:
+        """Return an independent run in the same state; arrays are shared, since no superstep changes one in place."""
+        other = copy.copy(self)
+        other._value, other._product, other._before = dict(self._value), dict(self._product), dict(self._before)
+        return other
 
     def run(self, max_supersteps: int) -> RunStatistics:
         """Run until settled or for ``max_supersteps`` more supersteps."""
