@@ -154,7 +154,7 @@ def test_any_engine_ends_as_one_record(record_of, clock, monkeypatch, tmp_path, 
     json.loads(text, parse_constant=pytest.fail)  # strict JSON
     assert record["outcome"] in POSSIBLE, record["reason"]
     assert printable(record["reason"]) == record["reason"]
-    if all(kind in HARMLESS for kind, *_ in plan):
+    if all(kind in HARMLESS and not isinstance(what, Odd) for kind, *_, what in plan):  # explain shows the schedule
         assert record["outcome"] == Outcome.OK
     assert bool(record["reason"]) == (record["outcome"] != Outcome.OK)
     if record["outcome"] == Outcome.OK:
