@@ -59,11 +59,11 @@ class OnyxSchedule:
     change_driven: bool = option(True, "propagate only what changed (CD), or everything (NCD)")
     fold: bool = option(True, "consecutive stages in one kernel")
     direction: Literal["push", "pull", "adaptive"] = option(
-        "pull", "push along out-edges or pull along in-edges (adaptive: not there yet)", planned=("adaptive",)
+        "pull", "push along out-edges or pull along in-edges (adaptive: planned)", planned=("adaptive",)
     )
     rebuild: int = option(64, "supersteps between rebuilding sums that round (change-driven push); 0: never")
     dense_share: float | None = option(
-        None, "share of arcs from which change-driven pull recomputes everything (None: 0.1 on the CPU, 0.01 on a GPU)"
+        None, "share of edges from which change-driven pull recomputes everything (None: 0.1 on the CPU, 0.01 on a GPU)"
     )
     pipeline: bool | None = option(None, "GPU: search for the next edges while computing (None: the default)")
     balance: str | None = option(None, "GPU: warp or edge (None: the default)")
@@ -82,7 +82,7 @@ class OnyxSchedule:
         if self.rebuild < 0:
             raise ScheduleError(f"rebuild={self.rebuild}: give a number of supersteps, or 0 for never")
         if self.dense_share is not None and not 0.0 <= self.dense_share <= 1.0:
-            raise ScheduleError(f"dense_share={self.dense_share}: a share of the arcs lies in 0..1")
+            raise ScheduleError(f"dense_share={self.dense_share}: a share of the edges lies in 0..1")
         for name, known in self.VALUES.items():
             if getattr(self, name) not in (None, *known):
                 raise ScheduleError(f"{name}={getattr(self, name)!r}: give one of {', '.join(map(str, known))}")
@@ -90,5 +90,5 @@ class OnyxSchedule:
     def refusal(self) -> str:
         """Return why no program runs under this schedule yet; empty if programs do."""
         if self.direction == "adaptive":
-            return "direction=adaptive: switching by itself is not there yet; give push or pull"
+            return "direction=adaptive: the engine cannot switch directions yet; give push or pull"
         return ""

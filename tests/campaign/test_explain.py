@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-ADAPTIVE = "direction=adaptive: switching by itself is not there yet; give push or pull"
+ADAPTIVE = "direction=adaptive: the engine cannot switch directions yet; give push or pull"
 REFUSED = f"{ADAPTIVE}; engine.direction=pull would run it"
 
 

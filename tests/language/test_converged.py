@@ -176,6 +176,16 @@ def test_an_answer_from_ten_times_the_tolerance_is_wrong(name):
     assert not compare(program, wrong, answer.values, answer.allowances).ok
 
 
+def test_a_run_may_stop_where_errors_change_their_sign():
+    """At some vertices of a grid, the reference is near the fixed point a few supersteps before a run stops."""
+    question = program, graph, features, inputs = posed(PageRank(), grid(rows=24, columns=24), 2)
+    answer = answer_for(question)
+    values, statistics = outputs(ReferenceRun(program, graph, features), inputs, program)
+    assert statistics.settled
+    found = compare(program, values, answer.values, answer.allowances)
+    assert found.ok, found.detail
+
+
 @pytest.mark.parametrize("supersteps", [5, 20, 60])
 @pytest.mark.parametrize("features", [2, 8])
 def test_messages_within_the_tolerance_need_not_be_stored(features, supersteps):
