@@ -95,9 +95,7 @@ def _carry_out(plan: Plan, todo: Sequence[Planned], launcher: Launcher | None, b
             except OSError as error:
                 raise unwritable(plan.output, error) from error
             if launcher is None:
-                for planned in todo:
-                    assignment = Assignment(planned.cell, plan.identity, planned.key, planned.folder, planned.known)
-                    _run(assignment, journal, fail_fast=plan.fail_fast)
+                _run_here(plan, todo, journal)
                 return 0
             jobs = [plan.job_overrides(planned, owner, str(journal.path)) for planned in todo]
             for start, part in _parts(jobs, batch):
@@ -107,6 +105,22 @@ def _carry_out(plan: Plan, todo: Sequence[Planned], launcher: Launcher | None, b
     except KeyboardInterrupt as interruption:
         return TERMINATED_STATUS if isinstance(interruption, Terminated) else INTERRUPTED_STATUS
     return 0
+
+
+def _run_here(plan: Plan, todo: Sequence[Planned], journal: Journal) -> None:
+    """Run every job, one after the other; then raise the first CampaignError of a job.
+
+    One record may not fit on a disk on which those of other cells do.
+    """
+    failed: CampaignError | None = None
+    for planned in todo:
+        assignment = Assignment(planned.cell, plan.identity, planned.key, planned.folder, planned.known)
+        try:
+            _run(assignment, journal, fail_fast=plan.fail_fast)
+        except CampaignError as error:
+            failed = failed or error
+    if failed is not None:
+        raise failed
 
 
 def _launch(launcher: Launcher, jobs: Sequence[Sequence[str]], first: int) -> Sequence[JobReturn]:
