@@ -10,10 +10,10 @@ from harness.api import (
 )
 from harness.api.cpu import (
     FIRST_EDGES,
-    Draft,
     Kernel,
     KernelBuilder,
     Lowered,
+    PlanDraft,
     composed_writes,
     every_vertex,
     flagged_batches,
@@ -87,7 +87,7 @@ COMMIT = """
 class GatherKernels:
     """Generate the kernels of a gather; for the fields see :class:`GatherPass`."""
 
-    draft: Draft
+    draft: PlanDraft
     group: FoldGroup
     doubled: tuple[str, ...]
     rotates: bool

@@ -20,9 +20,9 @@ from harness.api import (
 )
 from harness.api.cpu import (
     CpuPlan,
-    Draft,
     Lowered,
     Narrowing,
+    PlanDraft,
     lowered_program,
     plan_count,
     plan_graph,
@@ -47,7 +47,7 @@ def plan(
     )  # fmt: skip
     resolved = resolve(schedule, lowered.program, features, graph, device)
     assert resolved.dense_share is not None
-    draft, gathered = Draft(lowered), []
+    draft, gathered = PlanDraft(lowered), []
     for group in lowered.tracking.groups:
         if group.kind == "graph":
             for stage in group.stages:

@@ -13,9 +13,9 @@ from harness.api import (
     FoldGroup,
 )
 from harness.api.cpu import (
-    Draft,
     Holds,
     Lowered,
+    PlanDraft,
     Run,
     Step,
     Structure,
@@ -120,7 +120,7 @@ class Gather:
 
 
 # planning -------------------------------------------------------------------------------------------------------------
-def plan_gather(draft: Draft, group: FoldGroup, dense_share: float) -> None:
+def plan_gather(draft: PlanDraft, group: FoldGroup, dense_share: float) -> None:
     """Add the kernels and the pass of a group of edge reductions."""
     lowered, tracking = draft.lowered, draft.lowered.tracking
     name, sources = tracking.name(group), set(tracking.sources(group))

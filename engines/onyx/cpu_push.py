@@ -20,11 +20,11 @@ from harness.api import (
 from harness.api.cpu import (
     FIRST_EDGES,
     HUB_ARGUMENTS,
-    Draft,
     Hubs,
     Kernel,
     KernelBuilder,
     Owned,
+    PlanDraft,
     Run,
     SentEdges,
     Step,
@@ -158,7 +158,7 @@ class ChangeScatter(Scatter):
 
 
 # planning -------------------------------------------------------------------------------------------------------------
-def plan_scatter(draft: Draft, group: FoldGroup) -> None:
+def plan_scatter(draft: PlanDraft, group: FoldGroup) -> None:
     """Add the kernels and the pass of a group of edge reductions."""
     lowered, tracking = draft.lowered, draft.lowered.tracking
     name, stages = tracking.name(group), group.edge_stages
@@ -181,7 +181,7 @@ def plan_scatter(draft: Draft, group: FoldGroup) -> None:
     draft.passes.append(ScatterPass(name, accumulators, hubs, collecting, tuple(stale), edges, known))
 
 
-def _scatter(draft: Draft, group: FoldGroup, kernel_name: str, edges: SentEdges | None = None) -> Kernel:
+def _scatter(draft: PlanDraft, group: FoldGroup, kernel_name: str, edges: SentEdges | None = None) -> Kernel:
     """Build the kernel that sends the messages of all sources; with ``edges`` the changes of those of active
     sources."""
     lowered, tracking, name = draft.lowered, draft.lowered.tracking, draft.lowered.tracking.name(group)

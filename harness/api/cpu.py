@@ -14,7 +14,7 @@ from harness.lowering.cpu.kernels import Kernel, KernelBuilder
 from harness.lowering.cpu.lowered import Lowered, lowered_program
 from harness.lowering.cpu.partition import balanced_bounds, owned_edges, owner_bounds
 from harness.lowering.cpu.passes import plan_count, plan_graph, plan_vertices
-from harness.lowering.cpu.plan import CpuPlan, Draft, Narrowing
+from harness.lowering.cpu.plan import CpuPlan, Narrowing, PlanDraft
 from harness.lowering.cpu.run import Run, Step
 from harness.lowering.cpu.sent_edges import SentEdges, plan_sent_edges
 from harness.lowering.cpu.tables import Owned
@@ -25,11 +25,44 @@ from harness.lowering.refusals import unsupported
 from harness.lowering.tracking import composed_writes
 
 __all__ = [
-    "FIRST_EDGES", "HUB_ARGUMENTS", "CpuEngine", "CpuPlan", "Draft", "Holds", "HubRuns", "Hubs", "Kernel",
-    "KernelBuilder", "Lowered", "Narrowing", "Owned", "Run", "SentEdges", "Step", "Structure", "Table",
+    "FIRST_EDGES",
+    "HUB_ARGUMENTS",
+    "CpuEngine",
+    "CpuPlan",
+    "Holds",
+    "HubRuns",
+    "Hubs",
+    "Kernel",
+    "KernelBuilder",
+    "Lowered",
+    "Narrowing",
+    "Owned",
+    "PlanDraft",
+    "Run",
+    "SentEdges",
+    "Step",
+    "Structure",
+    "Table",
     "add_change_sums",
-    "balanced_bounds", "change_prefix", "composed_writes", "every_vertex", "fill_kernel", "flagged_batches",
-    "flagged_loop", "lowered_program", "owned_edges", "owner_bounds", "plan_count", "plan_graph", "plan_sent_edges",
-    "plan_update", "plan_vertices", "push_template", "raised", "recomputation_only", "sum_hubs_in_runs", "unsupported",
+    "balanced_bounds",
+    "change_prefix",
+    "composed_writes",
+    "every_vertex",
+    "fill_kernel",
+    "flagged_batches",
+    "flagged_loop",
+    "lowered_program",
+    "owned_edges",
+    "owner_bounds",
+    "plan_count",
+    "plan_graph",
+    "plan_sent_edges",
+    "plan_update",
+    "plan_vertices",
+    "push_template",
+    "raised",
+    "recomputation_only",
+    "sum_hubs_in_runs",
+    "unsupported",
     "write_back",
 ]  # fmt: skip

@@ -230,7 +230,7 @@ def check(seed, features, schedules):
             engine.close()
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.full) for seed in (4, 5))])
 def test_random_programs(seed):
     """Each of some programs under some of the schedules, with a number of features of its own."""
     check(seed, (1, 3, 4, 8)[seed % 4], SCHEDULES[seed % 3 :: 3])

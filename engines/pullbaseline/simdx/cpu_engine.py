@@ -31,11 +31,11 @@ from harness.api import (
 from harness.api.cpu import (
     CpuEngine,
     CpuPlan,
-    Draft,
     Holds,
     Kernel,
     KernelBuilder,
     Lowered,
+    PlanDraft,
     Run,
     Step,
     Structure,
@@ -96,7 +96,7 @@ def plan(
     if reason:
         return No(reason)
     lowered = Lowered.of(program, graph, features, device, unfolded, direction="pull")
-    draft = Draft(lowered)
+    draft = PlanDraft(lowered)
     lists = DegreeLists(schedule.warp_degree, schedule.block_degree, lowered.threads, lowered.alternates)
     for group in lowered.tracking.groups:
         stage = group.stages[0]
@@ -204,7 +204,7 @@ class PullPass:
         return step
 
 
-def plan_pull(draft: Draft, stage: EdgeReduce, lists: DegreeLists) -> None:
+def plan_pull(draft: PlanDraft, stage: EdgeReduce, lists: DegreeLists) -> None:
     """Add the kernels and the pass of one edge reduction."""
     for name in ("small", "middle"):
         draft.kernels.append(compute_kernel(draft, stage, name))
@@ -217,7 +217,7 @@ def plan_pull(draft: Draft, stage: EdgeReduce, lists: DegreeLists) -> None:
     draft.passes.append(PullPass(stage.name, lists))
 
 
-def _builder(draft: Draft, name: str, template: str, signature: list[tuple[str, str]]) -> KernelBuilder:
+def _builder(draft: PlanDraft, name: str, template: str, signature: list[tuple[str, str]]) -> KernelBuilder:
     builder = KernelBuilder(
         name, draft.lowered.program, draft.lowered.layout, template, [("bounds", "i64"), *signature], dynamic=True
     )
@@ -226,7 +226,7 @@ def _builder(draft: Draft, name: str, template: str, signature: list[tuple[str, 
     return builder
 
 
-def _reduce(draft: Draft, builder: KernelBuilder, stage: EdgeReduce, array: str, index: str) -> Kernel:
+def _reduce(draft: PlanDraft, builder: KernelBuilder, stage: EdgeReduce, array: str, index: str) -> Kernel:
     draft.bind_edges(builder, [stage], "csc")
     total = builder.start_accumulator("total", stage.message, stage.reducer, "vertex")
     builder.accumulate_in_runs(
@@ -236,7 +236,7 @@ def _reduce(draft: Draft, builder: KernelBuilder, stage: EdgeReduce, array: str,
     return builder.finish()
 
 
-def compute_kernel(draft: Draft, stage: EdgeReduce, name: str) -> Kernel:
+def compute_kernel(draft: PlanDraft, stage: EdgeReduce, name: str) -> Kernel:
     """Build the kernel that computes and combines for one vertex of a list at a time."""
     signature = [("vertices", "i64"), ("in_offsets", "offsets"), ("in_neighbours", draft.lowered.ids)]
     builder = _builder(draft, f"{stage.name}_{name}", OF_VERTEX, signature)
@@ -245,7 +245,7 @@ def compute_kernel(draft: Draft, stage: EdgeReduce, name: str) -> Kernel:
     return _reduce(draft, builder, stage, f"vertex_{stage.into}", "v")
 
 
-def piece_kernel(draft: Draft, stage: EdgeReduce) -> Kernel:
+def piece_kernel(draft: PlanDraft, stage: EdgeReduce) -> Kernel:
     """Build the kernel that computes and combines for one piece of a large vertex at a time."""
     signature = [
         ("piece_vertex", "i64"), ("piece_first", "i64"), ("piece_last", "i64"), ("in_neighbours", draft.lowered.ids)
@@ -255,7 +255,7 @@ def piece_kernel(draft: Draft, stage: EdgeReduce) -> Kernel:
     return _reduce(draft, builder, stage, f"reduced_{stage.into}", "i")
 
 
-def combine_kernel(draft: Draft, stage: EdgeReduce) -> Kernel:
+def combine_kernel(draft: PlanDraft, stage: EdgeReduce) -> Kernel:
     """Build the kernel that combines the pieces of every large vertex."""
     signature = [("vertices", "i64"), ("pieces_of", "i64")]
     builder = _builder(draft, f"{stage.name}_combine", COMBINE, signature)

@@ -30,7 +30,6 @@ from harness.api.cpu import (
     HUB_ARGUMENTS,
     CpuEngine,
     CpuPlan,
-    Draft,
     Holds,
     Hubs,
     Kernel,
@@ -38,6 +37,7 @@ from harness.api.cpu import (
     Lowered,
     Narrowing,
     Owned,
+    PlanDraft,
     Run,
     SentEdges,
     Step,
@@ -103,7 +103,7 @@ def plan(
     lowered = Lowered.of(
         program, graph, features, device, operators, direction="push", changes=True, rebuild=schedule.rebuild
     )
-    draft, advanced = Draft(lowered), []
+    draft, advanced = PlanDraft(lowered), []
     for group in lowered.tracking.groups:
         stage = group.stages[0]
         if isinstance(stage, GraphReduce):
@@ -168,7 +168,7 @@ class ComputePass:
         return step
 
 
-def plan_compute(draft: Draft, group: FoldGroup) -> None:
+def plan_compute(draft: PlanDraft, group: FoldGroup) -> None:
     """Add a kernel for every vertex step of a run; all of them process the frontier of dirty vertices."""
     lowered, tracking = draft.lowered, draft.lowered.tracking
     name = tracking.name(group)
@@ -250,7 +250,7 @@ class Advance:
         run.call(f"sent_{plan.name}", len(parts) - 1, bounds=parts)
 
 
-def plan_advance(draft: Draft, group: FoldGroup) -> None:
+def plan_advance(draft: PlanDraft, group: FoldGroup) -> None:
     """Add the kernels and the pass of one edge operator."""
     lowered, tracking = draft.lowered, draft.lowered.tracking
     (stage,) = group.edge_stages
@@ -268,7 +268,7 @@ def plan_advance(draft: Draft, group: FoldGroup) -> None:
     draft.passes.append(AdvancePass(stage.name, stage.into, edges, hubs, collecting, stale, counted))
 
 
-def advance_kernel(draft: Draft, group: FoldGroup, edges: SentEdges, *, changes: bool) -> Kernel:
+def advance_kernel(draft: PlanDraft, group: FoldGroup, edges: SentEdges, *, changes: bool) -> Kernel:
     """Build the kernel that sends whole messages, or their changes, from the frontier."""
     lowered, tracking = draft.lowered, draft.lowered.tracking
     (stage,) = group.edge_stages

@@ -32,12 +32,12 @@ from harness.api.cpu import (
     HUB_ARGUMENTS,
     CpuEngine,
     CpuPlan,
-    Draft,
     HubRuns,
     Hubs,
     Kernel,
     KernelBuilder,
     Lowered,
+    PlanDraft,
     Run,
     Step,
     Structure,
@@ -139,7 +139,7 @@ def plan(
     if reason:
         return No(reason)
     lowered = Lowered.of(program, graph, features, device, unfolded, direction="push")
-    draft, nodes = Draft(lowered), Nodes(lowered.threads, schedule.degree_bound)
+    draft, nodes = PlanDraft(lowered), Nodes(lowered.threads, schedule.degree_bound)
     for group in lowered.tracking.groups:
         stage = group.stages[0]
         if isinstance(stage, GraphReduce):
@@ -178,7 +178,7 @@ class PushPass:
         return step
 
 
-def plan_push(draft: Draft, group: FoldGroup, nodes: Nodes) -> None:
+def plan_push(draft: PlanDraft, group: FoldGroup, nodes: Nodes) -> None:
     """Add the kernels and the pass of one edge reduction."""
     (stage,) = group.edge_stages
     hubs = Hubs(draft.lowered.threads)
@@ -189,7 +189,7 @@ def plan_push(draft: Draft, group: FoldGroup, nodes: Nodes) -> None:
     draft.passes.append(PushPass(stage.name, stage.into, nodes, hubs))
 
 
-def push_kernel(draft: Draft, group: FoldGroup) -> Kernel:
+def push_kernel(draft: PlanDraft, group: FoldGroup) -> Kernel:
     """Build the kernel that sends the message of every edge of every virtual node."""
     lowered = draft.lowered
     (stage,) = group.edge_stages

@@ -18,7 +18,7 @@ from harness.lowering.cpu.buffers import Holds
 from harness.lowering.cpu.flags import every_vertex, flagged_loop
 from harness.lowering.cpu.kernels import Kernel, KernelBuilder
 from harness.lowering.cpu.lowered import Lowered
-from harness.lowering.cpu.plan import Draft
+from harness.lowering.cpu.plan import PlanDraft
 from harness.lowering.cpu.vertex_kernels import fill_kernel
 
 COLLECT = """
@@ -47,7 +47,7 @@ def _collects(lowered: Lowered, stage: EdgeReduce) -> bool:
     return stage.reducer == "sum" and lowered.accumulators.round
 
 
-def add_change_sums(draft: Draft, stages: Sequence[EdgeReduce]) -> tuple[str, ...]:
+def add_change_sums(draft: PlanDraft, stages: Sequence[EdgeReduce]) -> tuple[str, ...]:
     """Add the kernels that clear accumulators; return the kernels that add the sums of changes to accumulators.
 
     For each sum that rounds, also add the rows of changes, float32 in the layout of the accumulator, and the kernel

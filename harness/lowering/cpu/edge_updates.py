@@ -9,7 +9,7 @@ from harness.language.analysis import FoldGroup
 from harness.lowering.cpu.buffers import Holds, values_of
 from harness.lowering.cpu.edge_kernels import UpdateKernels
 from harness.lowering.cpu.frontier import count_kernel
-from harness.lowering.cpu.plan import Draft
+from harness.lowering.cpu.plan import PlanDraft
 from harness.lowering.cpu.run import Run, Step
 from harness.lowering.cpu.tables import Places, Reverse, SourceParts
 
@@ -74,7 +74,7 @@ class EdgeUpdatePass:
         return changes if self.change_driven else everything
 
 
-def plan_update(draft: Draft, group: FoldGroup) -> None:
+def plan_update(draft: PlanDraft, group: FoldGroup) -> None:
     """Add the kernels of an edge update, by row of sources."""
     lowered, tracking = draft.lowered, draft.lowered.tracking
     order: Literal["csc", "csr"] = "csc" if lowered.direction == "pull" else "csr"
@@ -105,7 +105,7 @@ def plan_update(draft: Draft, group: FoldGroup) -> None:
     )
 
 
-def _plan_changes(draft: Draft, group: FoldGroup, kernels: UpdateKernels) -> None:
+def _plan_changes(draft: PlanDraft, group: FoldGroup, kernels: UpdateKernels) -> None:
     lowered, tracking = draft.lowered, draft.lowered.tracking
     name = tracking.name(group)
     dirty = f"dirty_{name}"

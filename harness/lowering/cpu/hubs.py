@@ -23,7 +23,7 @@ from harness.lowering.cpu.buffers import Holds
 from harness.lowering.cpu.flags import every_vertex
 from harness.lowering.cpu.kernels import RUN, KernelBuilder
 from harness.lowering.cpu.partition import owner_bounds
-from harness.lowering.cpu.plan import Draft
+from harness.lowering.cpu.plan import PlanDraft
 from harness.lowering.cpu.tables import INT64
 from harness.lowering.graph_store import Array, Table
 
@@ -134,7 +134,7 @@ def hub_count(graph: GraphFacts) -> int:
 
 
 def sum_hubs_in_runs(
-    draft: Draft, builder: KernelBuilder, stages: Sequence[EdgeReduce], *, prefix: str = "vertex_"
+    draft: PlanDraft, builder: KernelBuilder, stages: Sequence[EdgeReduce], *, prefix: str = "vertex_"
 ) -> None:
     """Fill the blocks ``hold``, ``flush`` and ``join`` for the sums among ``stages``; add their arrays to the plan.
 

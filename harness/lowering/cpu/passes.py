@@ -11,7 +11,7 @@ from harness.language.program import GraphReduce, Reducer
 from harness.language.reference import segment_reduce
 from harness.lowering.cpu.buffers import Holds
 from harness.lowering.cpu.partition import part_count
-from harness.lowering.cpu.plan import Draft
+from harness.lowering.cpu.plan import PlanDraft
 from harness.lowering.cpu.run import Run, Step
 from harness.lowering.cpu.tables import SideParts
 from harness.lowering.cpu.vertex_kernels import graph_kernel, vertex_kernel
@@ -80,7 +80,7 @@ class CountMoved:
         return step
 
 
-def plan_vertices(draft: Draft, group: FoldGroup) -> None:
+def plan_vertices(draft: PlanDraft, group: FoldGroup) -> None:
     """Add a kernel for a group of vertex steps."""
     lowered = draft.lowered
     kernel = vertex_kernel(lowered.tracking, group, lowered.layout, feature_aware=lowered.feature_aware)
@@ -90,7 +90,7 @@ def plan_vertices(draft: Draft, group: FoldGroup) -> None:
     draft.passes.append(VertexPass(kernel.name))
 
 
-def plan_graph(draft: Draft, stage: GraphReduce) -> None:
+def plan_graph(draft: PlanDraft, stage: GraphReduce) -> None:
     """Add a kernel for a reduction over the graph. Under change tracking a new value makes its readers stale."""
     lowered, tracking, graph = draft.lowered, draft.lowered.tracking, draft.lowered.graph
     draft.kernels.append(graph_kernel(lowered.program, stage, lowered.layout, feature_aware=lowered.feature_aware))
@@ -104,6 +104,6 @@ def plan_graph(draft: Draft, stage: GraphReduce) -> None:
     draft.passes.append(GraphPass(stage.name, stage.into, stage.reducer, stride, whole, stale))
 
 
-def plan_count(draft: Draft, gathered: tuple[str, ...]) -> None:
+def plan_count(draft: PlanDraft, gathered: tuple[str, ...]) -> None:
     """Add the count of active sources at the end of a superstep."""
     draft.passes.append(CountMoved(draft.counted(gathered)))

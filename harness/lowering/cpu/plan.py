@@ -79,7 +79,7 @@ class CpuPlan:
         return "\n".join(lines) + f"\n\n{self.source}"
 
 
-class Draft:
+class PlanDraft:
     """A plan in progress, within one call of a planning function."""
 
     def __init__(self, lowered: Lowered) -> None:

@@ -9,7 +9,7 @@ from harness.language.analysis import FoldGroup
 from harness.lowering.cpu.buffers import Holds, values_of
 from harness.lowering.cpu.flags import flagged_loop
 from harness.lowering.cpu.kernels import Kernel, KernelBuilder
-from harness.lowering.cpu.plan import Draft
+from harness.lowering.cpu.plan import PlanDraft
 from harness.lowering.cpu.run import Run
 
 PROPAGATED = """
@@ -69,7 +69,7 @@ class SentEdges:
             arrays[f"sent_{self.group}_{name}"][:] = arrays[f"csr_{name}"]
 
 
-def plan_sent_edges(draft: Draft, group: FoldGroup) -> SentEdges:
+def plan_sent_edges(draft: PlanDraft, group: FoldGroup) -> SentEdges:
     """Add the arrays and the kernel that track the edges that a group reads."""
     lowered, name = draft.lowered, draft.lowered.tracking.name(group)
     pairs, edges = lowered.tracking.edges(group), lowered.graph.num_edges
@@ -85,7 +85,7 @@ def plan_sent_edges(draft: Draft, group: FoldGroup) -> SentEdges:
     return found
 
 
-def _kernel(draft: Draft, group: FoldGroup, sent: SentEdges, pairs: Sequence[tuple[str, str]]) -> Kernel:
+def _kernel(draft: PlanDraft, group: FoldGroup, sent: SentEdges, pairs: Sequence[tuple[str, str]]) -> Kernel:
     lowered, active = draft.lowered, f"active_{sent.group}"
     template = PROPAGATED.format(loop=flagged_loop("u", sent.rows, ROW.format(active=active, changed=sent.changed)))
     signature = [
