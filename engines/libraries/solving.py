@@ -50,7 +50,8 @@ class Solving:
             ways = ", ".join(("auto", *self.every_way))
             raise ScheduleError(f"way={schedule.way!r} is not known to {self.library}; give one of: {ways}")
         self._chosen: str | None = None
-        self._seconds: dict[str, float] = {}
+        self._seconds: dict[str, float] = {}  # of the ways among which one was chosen
+        self._failures: dict[str, str] = {}
         self._reader: Reader | None = None
 
     @abstractmethod
@@ -80,17 +81,17 @@ class Solving:
         self._solve = solvers[self._chosen]
 
     def _fastest(self, solvers: Mapping[str, Solver]) -> str:
-        """Return the way with the shortest run; a way that fails is left out unless all fail."""
+        """Return the way with the shortest run among those that do not fail; ``explain`` shows the others' reasons."""
+        self._seconds, self._failures = {}, {}
         if len(solvers) == 1:
             return next(iter(solvers))
-        failures = []
         for name, solve in solvers.items():
             try:
                 self._seconds[name] = _shortest(solve)
             except EngineFailure as failure:
-                failures.append(f"{name}: {failure}")
+                self._failures[name] = str(failure)
         if not self._seconds:
-            raise EngineFailure("; ".join(failures))
+            raise EngineFailure("; ".join(f"{name}: {reason}" for name, reason in self._failures.items()))
         return min(self._seconds, key=lambda name: self._seconds[name])
 
     def run(self, max_supersteps: int) -> RunStatistics:
@@ -114,11 +115,13 @@ class Solving:
         """Return the way and, if it was chosen by timing, the time of each."""
         timed = ", ".join(f"{name} {1e3 * seconds:.3g} ms" for name, seconds in self._seconds.items())
         lines = [schedule_text(self), f"{self.library}, the whole problem; ways: {', '.join(self.every_way)}"]
-        return "\n".join([*lines, *([f"timed on the first inputs: {timed}"] if timed else [])])
+        lines += [f"timed on the first inputs: {timed}"] if timed else []
+        lines += [f"way {name} failed: {reason}" for name, reason in self._failures.items()]
+        return "\n".join(lines)
 
     def close(self) -> None:
         """Release the answer and the choice."""
-        self._reader, self._chosen = None, None
+        self._reader, self._chosen, self._seconds, self._failures = None, None, {}, {}
         self.__dict__.pop("_solve", None)
         self.__dict__.pop("start", None)
 

@@ -303,9 +303,19 @@ def test_the_fastest_way_is_chosen_once_on_the_first_inputs(timed):
     assert engine.calls[3:] == ["1", "1"]
     assert engine.resolved_options() == {"way": "1"}
     assert "timed on the first inputs: 3 3e+03 ms, 1 1e+03 ms, 2 2e+03 ms" in engine.explain()
+    assert "way fails failed: it does not converge" in engine.explain()
     assert engine.values("level").tolist() == [[1.0], [1.0]]
     with pytest.raises(EngineFailure, match="no other property"):
         engine.values("nearest")
+
+
+def test_a_way_that_does_not_solve_other_inputs_is_not_chosen_for_them(timed, monkeypatch):
+    engine = timed()
+    engine.reset(Inputs())
+    assert engine.resolved_options() == {"way": "1"}
+    monkeypatch.setattr(engine, "solvers", lambda: {name: functools.partial(engine.solve, name) for name in ("3", "2")})
+    engine.reset(Inputs())
+    assert engine.resolved_options() == {"way": "2"}
 
 
 def test_a_given_way_is_taken_untimed(timed):
