@@ -31,9 +31,9 @@ class OnyxSweeper(BasicSweeper):
 
     def sweep(self, arguments: list[str]) -> None:
         """Run the sweep of a command line. Raises SystemExit if a cell failed."""
-        from harness.campaign.composition import Compositions
-        from harness.campaign.continuation import continued
+        from harness.campaign.config_cache import Compositions
         from harness.campaign.plan import plan_sweep
+        from harness.campaign.resume import continued
         from harness.campaign.sweep import run_plan
 
         assert self.config is not None

@@ -13,15 +13,15 @@ from harness.campaign.cell import Cell, Limits, Measure, field_defaults, label, 
 from harness.campaign.errors import CampaignError
 from harness.campaign.guarded_engine import GuardedEngine
 from harness.campaign.options import count
+from harness.campaign.preflight import device_refusal, memory_refusal, refusal, whole_run_refusal
 from harness.campaign.problem import Problem, inputs_of, read_only
-from harness.campaign.refusal import device_refusal, memory_refusal, refusal, whole_run_refusal
 from harness.campaign.resolution import Resolution, hint, resolve
 from harness.contract import Device, EngineSpec, No, Phases, RunStatistics, Unsupported, schedule_from_options
-from harness.device.finishing import finishing
 from harness.device.spinning import short_spins
+from harness.device.synchronizing import finishing
 from harness.language import MOST_FEATURES, Algorithm, Inputs, InvalidInput, Program, trace
 from harness.language.errors import authored
-from harness.language.start import check_inputs
+from harness.language.initial_state import check_inputs
 from harness.plugins import closest
 from onyx_harness.graphs import NamedGraph, as_graph
 from onyx_harness.requests import AlgorithmRequest, Variant, algorithm_request, device_of, engine_request, merged, plain

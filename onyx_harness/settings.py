@@ -18,12 +18,12 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from harness.atomic_write import write_whole
 from harness.campaign.cell import digest
 from harness.campaign.errors import CampaignError
 from harness.contract import AlgorithmSpec, Device, GraphSpec
 from harness.language.algorithm import Algorithm
 from harness.plain_text import one_line
-from harness.whole_files import write_whole
 from onyx_harness.graphs import as_graph
 from onyx_harness.kept import keep_graph
 from onyx_harness.requests import AlgorithmRequest, Variant, engine_request, graph_request, installed

@@ -38,20 +38,20 @@ ALLOWED: dict[str, set[str]] = {
         "harness.lowering", "harness.device", "harness.transactions",
     },
     "harness.transactions": {"numpy"},
-    "harness.whole_files": set(),
+    "harness.atomic_write": set(),
     "harness.cache": {"platformdirs"},
     "harness.graph": NUMERICAL | LIGHT_PARTS | {
-        "harness.hookspecs", "harness.cache", "harness.whole_files", "fast_matrix_market", "skimage", "sklearn",
+        "harness.hookspecs", "harness.cache", "harness.atomic_write", "fast_matrix_market", "skimage", "sklearn",
         "scgraph_data", "PIL", "pooch", "requests", "rich",  # downloads, with their progress
     },
     "harness.language": NUMERICAL | LIGHT_PARTS | {"harness.graph"},
     "harness.algorithms": NUMERICAL | LIGHT_PARTS | {"harness.language", "harness.graph", "harness.hookspecs", "PIL"},
     "harness.lowering": NUMERICAL | LIGHT_PARTS | {
         "harness.language", "harness.graph", "harness.device", "harness.transactions", "harness.cache",
-        "harness.whole_files", "numba", "llvmlite", "cupy", "cuda",
+        "harness.atomic_write", "numba", "llvmlite", "cupy", "cuda",
     },
     "harness.device": LIGHT_PARTS | {
-        "harness.graph", "harness.language", "harness.cache", "harness.whole_files", "numpy", "cupy", "cupy_backends",
+        "harness.graph", "harness.language", "harness.cache", "harness.atomic_write", "numpy", "cupy", "cupy_backends",
     },
     "harness.conformance": NUMERICAL | LIGHT_PARTS | {
         "harness.device", "harness.graph", "harness.language", "harness.plugins", "psutil", "pytest",
@@ -59,17 +59,17 @@ ALLOWED: dict[str, set[str]] = {
     "harness.campaign": NUMERICAL | LIGHT_PARTS | {
         "harness", "harness.cache", "harness.clock", "harness.device", "harness.graph", "harness.import_watch",
         "harness.language", "harness.plain_text", "harness.plugins", "harness.records", "harness.report",
-        "harness.transactions", "harness.whole_files", "hydra", "msgspec", "omegaconf", "psutil", "pynvml",
+        "harness.transactions", "harness.atomic_write", "hydra", "msgspec", "omegaconf", "psutil", "pynvml",
     },
-    "harness.records": {"harness.plain_text", "harness.whole_files", "msgspec", "duckdb"},
-    "harness.report": {"harness.records", "harness.whole_files", "rich", "jinja2", "matplotlib"},
+    "harness.records": {"harness.plain_text", "harness.atomic_write", "msgspec", "duckdb"},
+    "harness.report": {"harness.records", "harness.atomic_write", "rich", "jinja2", "matplotlib"},
     "harness.__main__": {"harness.campaign"},
     "harness": set(),
     # The Python API; graphs of other libraries are recognised without importing the libraries.
     "onyx_harness": NUMERICAL | LIGHT_PARTS | {
         "harness", "harness.api", "harness.cache", "harness.campaign", "harness.device", "harness.graph",
         "harness.language", "harness.plain_text", "harness.plugins", "harness.records", "harness.report",
-        "harness.whole_files", "matplotlib", "omegaconf", "pandas", "rich",
+        "harness.atomic_write", "matplotlib", "omegaconf", "pandas", "rich",
     },
     "hydra_plugins": {"harness.campaign", "hydra", "omegaconf"},
     "engines": NUMERICAL | {

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from harness.language.criterion import Criterion, Settling
     from harness.language.evaluation import Evaluator, concrete
     from harness.language.expressions import ELEMENTWISE, Expression, K, constant, read, substitute, walk
+    from harness.language.initial_state import initial_values
     from harness.language.program import (
         EdgeReduce,
         EdgeUpdate,
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
         reads,
     )
     from harness.language.reference import segment_reduce
-    from harness.language.start import initial_values
     from harness.lowering.cuda.layout import TeamShape
     from harness.lowering.log_products import products_as_sums
 
@@ -72,7 +72,7 @@ _HOME = {
     "harness.language.evaluation": "Evaluator concrete",
     "harness.language.expressions": "ELEMENTWISE Expression K constant read substitute walk",
     "harness.language.reference": "segment_reduce",
-    "harness.language.start": "initial_values",
+    "harness.language.initial_state": "initial_values",
     "harness.language.program": "EdgeReduce EdgeUpdate GraphReduce Property Stage VertexStep reads",
     "harness.lowering.log_products": "products_as_sums",
     "harness.lowering.cuda.layout": "TeamShape",

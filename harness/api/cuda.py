@@ -7,8 +7,18 @@ from harness.facts import Degrees
 from harness.graph import Adjacency
 from harness.language.analysis import Delta
 from harness.language.criterion import TEST_EVERY
+from harness.language.integer_ranges import whole_ranges
 from harness.language.program import IDENTITY
-from harness.language.whole_numbers import whole_ranges
+from harness.lowering.cuda.access_patterns import (
+    THREADS,
+    Mapped,
+    Work,
+    arc_range,
+    look_ups,
+    neighbours_of,
+    rows_of,
+    with_looked_up,
+)
 from harness.lowering.cuda.buffers import Buffer, exchanged, flips_of, table, work
 from harness.lowering.cuda.change_sums import collect_change
 from harness.lowering.cuda.code import Value
@@ -23,16 +33,6 @@ from harness.lowering.cuda.plan import Combined, CudaPlan, Thresholds
 from harness.lowering.cuda.ranges import Over, Pieces, Tables, Teams, by_side
 from harness.lowering.cuda.setting import LoweredProgram, Setting
 from harness.lowering.cuda.thread_planner import ThreadPlanner, combine_threads, thread_builder, thread_setting
-from harness.lowering.cuda.walks import (
-    THREADS,
-    Mapped,
-    Work,
-    arc_range,
-    look_ups,
-    neighbours_of,
-    rows_of,
-    with_looked_up,
-)
 from harness.lowering.cuda.write_back import cuda_write_back, frontier
 from harness.lowering.edge_order import constants_by_source
 from harness.lowering.kept_accumulators import KeptAccumulators

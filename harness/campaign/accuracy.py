@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from harness.campaign.cell import Cell, Measure
-    from harness.campaign.draft import Draft
+    from harness.campaign.child_report import ChildReport
     from harness.campaign.problem import Problem
     from harness.contract import Engine
     from harness.language import Inputs
@@ -88,19 +88,19 @@ def distance(problem: Problem, target: Answer, values: Mapping[str, NDArray[Any]
 
 def tell_accuracy(
     engine: Engine, cell: Cell, problem: Problem, target: Answer, values: Mapping[str, NDArray[Any]], timing: Timing,
-    draft: Draft, phases: Phases,
+    report: ChildReport, phases: Phases,
 ) -> list[Mark]:  # fmt: skip
     """Record the time to equal accuracy; return the caveats of its timing.
 
     ``values``, ``timing``: the answer at the engine's own stop, and the runs to it.
     """
-    draft.stage("accuracy")
-    with timed_turn(cell, draft, phases), phases("accuracy"):
+    report.stage("accuracy")
+    with timed_turn(cell, report, phases), phases("accuracy"):
         bystanders = Bystanders()
         at_stop = distance(problem, target, values)
         told, timed = accuracy_of(engine, problem, target, timing, at_stop, cell.measure)
         others = bystanders.cores()
-    draft.tell(accuracy=told)
+    report.tell(accuracy=told)
     return [] if timed is None else marks_of(timed, cell.measure, others, throttled=bystanders.throttled())
 
 

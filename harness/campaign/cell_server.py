@@ -37,9 +37,9 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 # Modules that cells import, in the order in which they import them.
 _MODULES = (
     "harness.campaign.child", "harness.campaign.problem", "harness.campaign.measurement",
-    "harness.campaign.accuracy", "harness.campaign.transitions", "harness.campaign.judgement",
-    "harness.campaign.scrutiny", "harness.campaign.lock", "harness.campaign.change", "harness.campaign.fingerprint",
-    "harness.campaign.refusal", "harness.campaign.resolution", "harness.campaign.solve_window",
+    "harness.campaign.accuracy", "harness.campaign.sampled_check", "harness.campaign.judgement",
+    "harness.campaign.scrutiny", "harness.campaign.lock", "harness.campaign.warm_cell", "harness.campaign.fingerprint",
+    "harness.campaign.preflight", "harness.campaign.resolution", "harness.campaign.solve_window",
     "harness.language.explain", "harness.transactions.profiler", "mmap", "platformdirs", "scipy.sparse",
     "scipy.sparse.csgraph", "numba",
 )  # fmt: skip

@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from harness.cache import CacheError
 from harness.campaign.cell import Cell, Warm, load
+from harness.campaign.child_report import STORE_STATUS, ChildReport, ReportDamaged, StoreError, keeping
 from harness.campaign.device_memory import device_memory
-from harness.campaign.draft import STORE_STATUS, Draft, DraftDamaged, StoreError, keeping
 from harness.campaign.errors import CampaignError
 from harness.campaign.guarded_engine import GuardedEngine
-from harness.campaign.reference_process import Referee
-from harness.campaign.refusal import (
+from harness.campaign.preflight import (
     device_refusal,
     memory_refusal,
     profiler_refusal,
@@ -31,10 +30,11 @@ from harness.campaign.refusal import (
     refusal,
     whole_run_refusal,
 )
+from harness.campaign.reference_process import Referee
 from harness.campaign.solved import Solved
 from harness.contract import EngineSpec, No, Phases, Unsupported, schedule_from_options
 from harness.device.errors import DeviceUnavailable
-from harness.device.finishing import finishing
+from harness.device.synchronizing import finishing
 from harness.plain_text import describe_error, message_of, print_traceback
 from harness.plugins import Registry, load_plugins
 from harness.records.outcome import Outcome
@@ -48,30 +48,30 @@ T = TypeVar("T")
 
 
 def main(arguments: list[str]) -> int:
-    """Run the cell of a request; its outcome is written to the draft, so the status is 0 unless the process dies."""
+    """Run the cell of a request; its outcome is written to the report, so the status is 0 unless the process dies."""
     request = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
     cell = Cell.from_plain(request["cell"])
     _limit_memory(cell, request["memory_bytes"])
     with Path(arguments[1]).open("ab", buffering=0) as file:
-        draft = Draft(file)
+        report = ChildReport(file)
         try:
-            run_cell(cell, draft, Path(request["folder"]), request["memory_bytes"])
+            run_cell(cell, report, Path(request["folder"]), request["memory_bytes"])
         except StoreError as error:
             print_traceback(error)
             return STORE_STATUS
     return 0
 
 
-def run_cell(cell: Cell, draft: Draft, folder: Path, memory_bytes: int) -> None:
-    """Run a cell, its artefacts in ``folder``; the draft receives the outcome. Raises StoreError when the disk is
+def run_cell(cell: Cell, report: ChildReport, folder: Path, memory_bytes: int) -> None:
+    """Run a cell, its artefacts in ``folder``; the report receives the outcome. Raises StoreError when the disk is
     full."""
     try:
-        with keeping(draft):
-            _run(cell, draft, folder, memory_bytes)
+        with keeping(report):
+            _run(cell, report, folder, memory_bytes)
     except MemoryError as error:
         print_traceback(error)
         message = message_of(error)
-        draft.end(Outcome.OUT_OF_MEMORY, f"memory ran out: {message}" if message else "memory ran out")
+        report.end(Outcome.OUT_OF_MEMORY, f"memory ran out: {message}" if message else "memory ran out")
 
 
 def _limit_memory(cell: Cell, memory_bytes: int) -> None:
@@ -80,78 +80,80 @@ def _limit_memory(cell: Cell, memory_bytes: int) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
 
 
-def _run(cell: Cell, draft: Draft, folder: Path, memory_bytes: int) -> None:
-    draft.stage("plugins")
-    registry = load_plugins(cell.block, importing=lambda name: draft.stage(f"import of plugin {name}"))
+def _run(cell: Cell, report: ChildReport, folder: Path, memory_bytes: int) -> None:
+    report.stage("plugins")
+    registry = load_plugins(cell.block, importing=lambda name: report.stage(f"import of plugin {name}"))
     spec = registry.engine(cell.engine)
     reason = refusal(spec, cell) or device_refusal(cell.device) or profiler_refusal(cell)
     if reason:
-        draft.end(Outcome.UNSUPPORTED, reason)
+        report.end(Outcome.UNSUPPORTED, reason)
         return
     phases = Phases()
     referee = Referee(cell)  # before an engine is imported, which may change the environment
-    problem = _problem(cell, registry, referee, draft, phases)
+    problem = _problem(cell, registry, referee, report, phases)
     if problem is None:
         return
     try:
-        _measure(spec, cell, problem, draft, phases, memory_bytes, folder)
+        _measure(spec, cell, problem, report, phases, memory_bytes, folder)
     except Unsupported as refused:
-        resolved = _resolved(spec, cell, problem, str(refused), draft, phases)
+        resolved = _resolved(spec, cell, problem, str(refused), report, phases)
         if resolved is not None:
-            _measure(spec, resolved, problem, draft, phases, memory_bytes, folder)
+            _measure(spec, resolved, problem, report, phases, memory_bytes, folder)
 
 
-def _resolved(spec: EngineSpec, cell: Cell, problem: Problem, reason: str, draft: Draft, phases: Phases) -> Cell | None:
+def _resolved(
+    spec: EngineSpec, cell: Cell, problem: Problem, reason: str, report: ChildReport, phases: Phases
+) -> Cell | None:
     """Return the cell under the nearest schedule that runs; None, with the outcome recorded, if there is none."""
     from harness.campaign.problem import identity
     from harness.campaign.resolution import hint, resolve
 
-    draft.stage("resolve the schedule")
+    report.stage("resolve the schedule")
     with phases("resolve"):
         found = resolve(spec, cell, problem, reason)
     if found is None:
-        draft.end(Outcome.UNSUPPORTED, reason + hint(spec, cell, problem))
+        report.end(Outcome.UNSUPPORTED, reason + hint(spec, cell, problem))
         return None
     resolved = replace(cell, schedule={**cell.schedule, **found.resolved})
-    draft.tell(resolution=found.plain(), schedule=resolved.schedule, identity=identity(problem.key, resolved))
+    report.tell(resolution=found.plain(), schedule=resolved.schedule, identity=identity(problem.key, resolved))
     return resolved
 
 
 def _measure(
-    spec: EngineSpec, cell: Cell, problem: Problem, draft: Draft, phases: Phases, memory_bytes: int, folder: Path
+    spec: EngineSpec, cell: Cell, problem: Problem, report: ChildReport, phases: Phases, memory_bytes: int, folder: Path
 ) -> None:
     """Run a problem and validate the answer. Raises Unsupported if the engine refuses it."""
     if cell.warm is not None:
-        changed = _changed(spec, cell, cell.warm, problem, draft, phases)
+        changed = _changed(spec, cell, cell.warm, problem, report, phases)
         if changed is None:
             return
         problem = changed
-    solved = _solve(spec, cell, problem, draft, phases, memory_bytes, folder)
+    solved = _solve(spec, cell, problem, report, phases, memory_bytes, folder)
     if solved is not None and cell.memory != "off":
-        _count_memory(spec, cell, problem, draft, phases, folder)
+        _count_memory(spec, cell, problem, report, phases, folder)
     if solved is not None:
         from harness.campaign.judgement import judge
 
-        _fitting(draft, lambda: judge(cell, problem, solved, draft, phases, folder))
+        _fitting(report, lambda: judge(cell, problem, solved, report, phases, folder))
 
 
-def _problem(cell: Cell, registry: Registry, referee: Referee, draft: Draft, phases: Phases) -> Problem | None:
+def _problem(cell: Cell, registry: Registry, referee: Referee, report: ChildReport, phases: Phases) -> Problem | None:
     """Return graph, program and inputs; None, with the outcome recorded, if they do not fit each other."""
     from harness.campaign.problem import set_problem
-    from harness.campaign.transitions import SAMPLED, not_sampled
+    from harness.campaign.sampled_check import SAMPLED, not_sampled
 
-    problem = _fitting(draft, lambda: set_problem(cell, registry, draft, phases))
+    problem = _fitting(report, lambda: set_problem(cell, registry, report, phases))
     if problem is None:
         return None
-    draft.tell(**problem.told, phases=phases.seconds)
+    report.tell(**problem.told, phases=phases.seconds)
     reason = not_sampled(problem) if cell.validate == SAMPLED else ""
     if reason:
-        draft.end(Outcome.INVALID_INPUT, f"validate={SAMPLED}: {reason}; give validate=true or false")
+        report.end(Outcome.INVALID_INPUT, f"validate={SAMPLED}: {reason}; give validate=true or false")
         return None
     return replace(problem, compute=referee)
 
 
-def _fitting(draft: Draft, work: Callable[[], T | None]) -> T | None:
+def _fitting(report: ChildReport, work: Callable[[], T | None]) -> T | None:
     """Return the result of ``work``; record an error of graph, program or inputs as the cell's outcome."""
     from harness.graph import GraphError
     from harness.language import InvalidInput, LanguageError
@@ -160,38 +162,38 @@ def _fitting(draft: Draft, work: Callable[[], T | None]) -> T | None:
         return work()
     except (GraphError, InvalidInput, LanguageError, CampaignError) as error:
         traceback.print_exc()
-        draft.end(Outcome.INVALID_INPUT, message_of(error))
+        report.end(Outcome.INVALID_INPUT, message_of(error))
         return None
 
 
 def _solve(
-    spec: EngineSpec, cell: Cell, problem: Problem, draft: Draft, phases: Phases, memory_bytes: int, folder: Path
+    spec: EngineSpec, cell: Cell, problem: Problem, report: ChildReport, phases: Phases, memory_bytes: int, folder: Path
 ) -> Solved | None:
     """Return the engine's answer; None, with the outcome recorded, if there is none or the cold run is wrong."""
     from harness.campaign.accuracy import target_of, tell_accuracy
-    from harness.campaign.change import compare_cold
-    from harness.campaign.transitions import sample_for
+    from harness.campaign.sampled_check import sample_for
+    from harness.campaign.warm_cell import compare_cold
 
-    sample = sample_for(cell, problem, draft, phases)
-    draft.stage("reference")
+    sample = sample_for(cell, problem, report, phases)
+    report.stage("reference")
     with phases("validate"):
         target = target_of(cell, problem)
-    draft.stage("engine")
+    report.stage("engine")
 
     def work(engine: GuardedEngine) -> Solved | None:
-        if not _admitted(engine, cell, problem, draft, memory_bytes, phases):
+        if not _admitted(engine, cell, problem, report, memory_bytes, phases):
             return None
-        solved = _values(engine, cell, problem, sample, draft, phases, folder)
+        solved = _values(engine, cell, problem, sample, report, phases, folder)
         if target is not None:
-            marks = tell_accuracy(engine, cell, problem, target, solved.values, solved.timing, draft, phases)
-            draft.tell(marks=list(dict.fromkeys([*solved.marks, *marks])))
+            marks = tell_accuracy(engine, cell, problem, target, solved.values, solved.timing, report, phases)
+            report.tell(marks=list(dict.fromkeys([*solved.marks, *marks])))
         return solved
 
-    solved = _with_engine(spec, cell, problem, draft, phases, work)
+    solved = _with_engine(spec, cell, problem, report, phases, work)
     if solved is None or solved.cold is None:
         return solved
     cold = solved.cold
-    right = _fitting(draft, lambda: compare_cold(cell, problem, cold, draft, settled=solved.settled))
+    right = _fitting(report, lambda: compare_cold(cell, problem, cold, report, settled=solved.settled))
     return solved if right else None
 
 
@@ -199,7 +201,7 @@ def _with_engine(
     spec: EngineSpec,
     cell: Cell,
     problem: Problem,
-    draft: Draft,
+    report: ChildReport,
     phases: Phases,
     work: Callable[[GuardedEngine], T | None],
 ) -> T | None:
@@ -213,7 +215,7 @@ def _with_engine(
     with phases("fingerprint"):
         before = Fingerprint(problem)
     try:
-        with engine_turn(cell, draft, phases), device_memory(cell, draft):
+        with engine_turn(cell, report, phases), device_memory(cell, report):
             made = load(spec.factory)(schedule_from_options(spec, cell.schedule))
             engine = GuardedEngine(finishing(made, cell.device))
             try:
@@ -228,15 +230,15 @@ def _with_engine(
         with phases("fingerprint"):
             before.check()
         return result
-    except (MemoryError, StoreError, DraftDamaged, CacheError, Unsupported):
+    except (MemoryError, StoreError, ReportDamaged, CacheError, Unsupported):
         raise
     except DeviceUnavailable as error:
-        draft.end(Outcome.UNSUPPORTED, message_of(error))
+        report.end(Outcome.UNSUPPORTED, message_of(error))
         return None
     except BaseException as error:  # noqa: BLE001  SystemExit and KeyboardInterrupt, too, are this cell's outcome
         print_traceback(error)
         outcome = Outcome.OUT_OF_MEMORY if ran_out_of_memory(error) else Outcome.ENGINE_ERROR
-        draft.end(outcome, describe_error(error))
+        report.end(outcome, describe_error(error))
         return None
 
 
@@ -249,106 +251,110 @@ def _close_failed(engine: Engine) -> None:
 
 
 def _changed(
-    spec: EngineSpec, cell: Cell, warm: Warm, problem: Problem, draft: Draft, phases: Phases
+    spec: EngineSpec, cell: Cell, warm: Warm, problem: Problem, report: ChildReport, phases: Phases
 ) -> Problem | None:
     """Return the problem on the changed graph, started from a run on the current one.
 
     None, with the outcome recorded, if there is none.
     """
-    from harness.campaign.change import changed_graph, changed_problem, run_before
+    from harness.campaign.warm_cell import changed_graph, changed_problem, run_before
 
     def work() -> Problem | None:
-        draft.stage("change the graph")
+        report.stage("change the graph")
         changed = changed_graph(problem, warm)
-        draft.stage("run before the change")
+        report.stage("run before the change")
         values = _with_engine(
-            spec, cell, problem, draft, phases, lambda engine: run_before(engine, cell, problem, draft, phases)
+            spec, cell, problem, report, phases, lambda engine: run_before(engine, cell, problem, report, phases)
         )
         return None if values is None else changed_problem(problem, warm, changed, values)
 
-    return _fitting(draft, work)
+    return _fitting(report, work)
 
 
-def _admitted(engine: Engine, cell: Cell, problem: Problem, draft: Draft, memory_bytes: int, phases: Phases) -> bool:
+def _admitted(
+    engine: Engine, cell: Cell, problem: Problem, report: ChildReport, memory_bytes: int, phases: Phases
+) -> bool:
     """Return whether the engine's memory fits; record the outcome if not. Raises Unsupported."""
     with phases("support"):  # may build the in-edges of the graph, from which facts are computed
         answer = engine.supports(problem.program, problem.graph, problem.features, cell.device)
     if isinstance(answer, No):
         raise Unsupported(answer.reason)
-    draft.tell(bytes_needed=answer.bytes_needed)
+    report.tell(bytes_needed=answer.bytes_needed)
     short = memory_refusal(answer.bytes_needed, cell.device, memory_bytes, cell.limits.device_bytes)
     if short:
-        draft.end(Outcome.OUT_OF_MEMORY, short)
+        report.end(Outcome.OUT_OF_MEMORY, short)
     return not short
 
 
 def _values(
-    engine: GuardedEngine, cell: Cell, problem: Problem, sample: Sample | None, draft: Draft, phases: Phases,
+    engine: GuardedEngine, cell: Cell, problem: Problem, sample: Sample | None, report: ChildReport, phases: Phases,
     folder: Path,
 ) -> Solved:  # fmt: skip
     """Run the engine and return its answer with the times."""
-    from harness.campaign.change import cold_run
     from harness.campaign.environment import Bystanders
     from harness.campaign.gpu import gpu_facts, gpu_marks
     from harness.campaign.lock import others_at_rest, timed_turn
     from harness.campaign.measurement import answer_of, marks_of, measure_engine
     from harness.campaign.plausibility import Witness
+    from harness.campaign.sampled_check import transitions
     from harness.campaign.scrutiny import gather
     from harness.campaign.solve_window import solve_window
-    from harness.campaign.transitions import transitions
+    from harness.campaign.warm_cell import cold_run
 
-    draft.stage("prepare")
+    report.stage("prepare")
     engine.prepare(problem.program, problem.graph, problem.features, cell.device, phases)
-    _tell_schedule(engine, problem, draft, folder)
-    with timed_turn(cell, draft, phases):
+    _tell_schedule(engine, problem, report, folder)
+    with timed_turn(cell, report, phases):
         bystanders = Bystanders()
-        cold = cold_run(engine, cell, problem, draft) if problem.start is not None else None
-        draft.stage("solve")
+        cold = cold_run(engine, cell, problem, report) if problem.start is not None else None
+        report.stage("solve")
         witness = Witness(engine, problem.wanted)
-        with solve_window(draft, folder):
+        with solve_window(report, folder):
             timing = measure_engine(
                 engine, problem.inputs, problem.max_supersteps, cell.measure, phases, problem.start, witness.look
             )
         late = witness.late(timing.interval.median)
         others = bystanders.cores()
         gpu = gpu_facts(cell.device.index, others_at_rest(cell.device)) if cell.device.kind == "cuda" else None
-        draft.stage("run for the check")
+        report.stage("run for the check")
         checked = transitions(engine, problem, sample, timing.statistics, phases) if sample else None
-        draft.stage("download")
+        report.stage("download")
         with phases("download"):
             values = checked.answer if checked else answer_of(engine, problem.wanted)
-        draft.stage("run on other inputs")
+        report.stage("run on other inputs")
         with phases("other_inputs"):
             evidence = gather(engine, cell, problem, timing, witness, late, sample)
-    _tell_schedule(engine, problem, draft, folder)  # again: some options are chosen by timing the first runs
+    _tell_schedule(engine, problem, report, folder)  # again: some options are chosen by timing the first runs
     settled = timing.statistics.settled
     told = settled if problem.program.control.settles else None  # a fixed number of supersteps does not settle
     marks = [*marks_of(timing, cell.measure, others, throttled=bystanders.throttled()), *gpu_marks(gpu)]
-    draft.tell(
+    report.tell(
         solve=timing.plain(), settled=told, supersteps=timing.supersteps(), others=others, gpu=gpu, marks=marks
     )  # fmt: skip
     steps = len(timing.statistics.supersteps) if engine.stepwise else None
     return Solved(values, settled, steps, checked, cold, timing, marks, sample, evidence)
 
 
-def _tell_schedule(engine: GuardedEngine, problem: Problem, draft: Draft, folder: Path) -> None:
+def _tell_schedule(engine: GuardedEngine, problem: Problem, report: ChildReport, folder: Path) -> None:
     """Record the resolved schedule, and write what the engine explains."""
     from harness.language.explain import explain_program
 
-    draft.tell(schedule=engine.resolved_options())
+    report.tell(schedule=engine.resolved_options())
     explanation = f"{explain_program(problem.program)}\n\n{engine.explain()}\n"
-    with keeping(draft):
+    with keeping(report):
         (folder / "explain.txt").write_text(explanation, encoding="utf-8")
 
 
-def _count_memory(spec: EngineSpec, cell: Cell, problem: Problem, draft: Draft, phases: Phases, folder: Path) -> None:
+def _count_memory(
+    spec: EngineSpec, cell: Cell, problem: Problem, report: ChildReport, phases: Phases, folder: Path
+) -> None:
     """Record the memory transactions of a superstep, or why there are none."""
-    from harness.campaign.transactions import memory_of
+    from harness.campaign.memory_counters import memory_of
 
-    draft.stage("memory")
-    with phases("memory"), keeping(draft):
-        told = memory_of(spec, cell, problem, draft, phases, folder)
-    draft.tell(memory=told)
+    report.stage("memory")
+    with phases("memory"), keeping(report):
+        told = memory_of(spec, cell, problem, report, phases, folder)
+    report.tell(memory=told)
 
 
 def _end_with(arguments: list[str]) -> NoReturn:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from harness.campaign.cell import Cell
-from harness.campaign.draft import Draft
+from harness.campaign.child_report import ChildReport
 
 
 @contextmanager
-def device_memory(cell: Cell, draft: Draft) -> Iterator[None]:
+def device_memory(cell: Cell, report: ChildReport) -> Iterator[None]:
     """Apply the cell's limit to the memory pool; record the peak, however the cell ends."""
     if cell.device.kind == "cpu":
         yield
@@ -21,4 +21,4 @@ def device_memory(cell: Cell, draft: Draft) -> Iterator[None]:
         try:
             yield
         finally:
-            draft.tell(gpu_peak_bytes=pool.peak)
+            report.tell(gpu_peak_bytes=pool.peak)

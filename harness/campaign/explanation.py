@@ -11,12 +11,12 @@ import hydra
 from hydra.errors import ConfigCompositionException
 
 from harness.campaign.cell import Cell, load, resolve_cell
-from harness.campaign.composition import plain
-from harness.campaign.draft import Draft
+from harness.campaign.child_report import ChildReport
+from harness.campaign.config_cache import plain
 from harness.campaign.errors import CampaignError
 from harness.campaign.guarded_engine import GuardedEngine, MalformedAnswer
+from harness.campaign.preflight import refusal
 from harness.campaign.problem import Problem, set_problem
-from harness.campaign.refusal import refusal
 from harness.campaign.resolution import hint, resolve
 from harness.contract import EngineSpec, No, Phases, schedule_from_options
 from harness.plugins import load_plugins
@@ -41,7 +41,7 @@ def explanation(overrides: Sequence[str]) -> str:
     settings = plain(config)
     registry = load_plugins(settings["plugins"]["block"])
     cell = resolve_cell(settings, registry)
-    problem = set_problem(cell, registry, Draft(io.BytesIO()), Phases())
+    problem = set_problem(cell, registry, ChildReport(io.BytesIO()), Phases())
     program = explain_program(problem.program)
     spec = registry.engine(cell.engine)
     refused = refusal(spec, cell)

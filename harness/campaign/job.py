@@ -14,7 +14,7 @@ from typing import Any
 
 from harness.cache import CacheError
 from harness.campaign.cell import Cell
-from harness.campaign.draft import DRAFT_FILE, STORE_STATUS, WAIT_STAGE, waited_s
+from harness.campaign.child_report import REPORT_FILE, STORE_STATUS, WAIT_STAGE, waited_s
 from harness.campaign.environment import environment, memory_total
 from harness.campaign.errors import CampaignError
 from harness.campaign.lock import file_lock
@@ -33,7 +33,7 @@ _GB = 1_000_000_000
 _MEMORY_SHARE = 0.8
 _ROOM_BYTES = 1_000_000  # a disk with less free space counts as full
 _TAIL_LINES, _TAIL_BYTES = 60, 4 * TEXT_LIMIT  # a character has at most 4 bytes
-# fields of a draft that are not fields of a record
+# fields of a report that are not fields of a record
 _BETWEEN_US = (SOLVE_WINDOW, "others", "gpu", "gpu_peak_bytes", "wait_began", "waited", "behind")
 _NONE = "none"  # the stamp of a missing record
 _EMPTY: dict[str, Any] = {
@@ -165,7 +165,7 @@ def _run_child(assignment: Assignment, work: WorkFolder) -> Ending:
     threads = str(cell.device.threads)
     return run_process(
         "harness.campaign.child",
-        [str(work.request.absolute()), str(work.draft.absolute())],
+        [str(work.request.absolute()), str(work.report.absolute())],
         output=work.output,
         # Libraries size their pools when they are loaded, so this must be set before the process starts.
         environment={
@@ -187,10 +187,13 @@ def memory_bytes(cell: Cell) -> int:
 
 
 def _concluded(fields: dict[str, Any], ending: Ending, assignment: Assignment, *, damaged: bool) -> dict[str, Any]:
-    """Return the draft's fields with the outcome. An outcome written by the child stands, however its process ended."""
+    """Return the report's fields with the outcome.
+
+    An outcome written by the child stands, however its process ended.
+    """
     limits, stage = assignment.cell.limits, fields.get("stage", "start")
     if damaged:
-        return _damaged(fields, f"damaged {DRAFT_FILE}, in which the cell reports its results")
+        return _damaged(fields, f"damaged {REPORT_FILE}, in which the cell reports its results")
     if "outcome" in fields:
         return fields
     if ending.limit is Outcome.TIMEOUT and stage == WAIT_STAGE:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from harness.cache import CacheError
 from harness.campaign.cell import Cell
-from harness.campaign.draft import Draft, DraftDamaged, StoreError, keeping
+from harness.campaign.child_report import ChildReport, ReportDamaged, StoreError, keeping
 from harness.campaign.guarded_engine import MalformedAnswer, checked_metrics
 from harness.campaign.problem import Problem
 from harness.campaign.scrutiny import scrutinize
@@ -23,40 +23,42 @@ if TYPE_CHECKING:
     from harness.campaign.solved import Solved
 
 
-def judge(cell: Cell, problem: Problem, solved: Solved, draft: Draft, phases: Phases, folder: Path) -> None:
-    """Validate and rate the values, and write the artefacts; the draft receives the outcome."""
+def judge(cell: Cell, problem: Problem, solved: Solved, report: ChildReport, phases: Phases, folder: Path) -> None:
+    """Validate and rate the values, and write the artefacts; the report receives the outcome."""
     values, settled = solved.values, solved.settled
-    draft.stage("validate")
+    report.stage("validate")
     with phases("validate"):
         outcome, reason, told = verdict(
             cell, problem, values, settled=settled, supersteps=solved.supersteps, checked=solved.checked
         )
         if outcome is Outcome.OK:
             outcome, reason = scrutinize(cell, problem, values, solved.evidence, solved.sample)
-    draft.tell(**told, phases=phases.seconds)
+    report.tell(**told, phases=phases.seconds)
     if (
         outcome is Outcome.OK and problem.start is None
     ):  # metrics use the given graph, so they do not apply to an answer after the change
-        draft.stage("rate")
-        fault = _rate(problem, values, draft, folder, settled=settled)
+        report.stage("rate")
+        fault = _rate(problem, values, report, folder, settled=settled)
         if fault:
             outcome, reason = Outcome.INVALID_INPUT, f"algorithm {cell.algorithm!r}: {fault}"
-    draft.end(outcome, reason)
+    report.end(outcome, reason)
 
 
-def _rate(problem: Problem, values: Mapping[str, NDArray[Any]], draft: Draft, folder: Path, *, settled: bool) -> str:
+def _rate(
+    problem: Problem, values: Mapping[str, NDArray[Any]], report: ChildReport, folder: Path, *, settled: bool
+) -> str:
     """Record the metrics of an answer and write its artefacts; return the error of the algorithm's own code, or ""."""
     try:
         rated = settled or not problem.algorithm.rated_when_settled
         metrics = checked_metrics(problem.algorithm.metrics(problem.given, values)) if rated else {}
-        with keeping(draft):
+        with keeping(report):
             problem.algorithm.artefacts(problem.given, values, folder)
-    except (MemoryError, StoreError, DraftDamaged, CacheError):
+    except (MemoryError, StoreError, ReportDamaged, CacheError):
         raise
     except MalformedAnswer as error:
         return message_of(error)
     except BaseException as error:  # noqa: BLE001  whatever an algorithm raises is this cell's outcome
         print_traceback(error)
         return describe_error(error)
-    draft.tell(metrics=metrics)
+    report.tell(metrics=metrics)
     return ""

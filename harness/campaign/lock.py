@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from pathlib import Path
 
 from harness.campaign.cell import Cell
-from harness.campaign.draft import Draft
+from harness.campaign.child_report import ChildReport
 from harness.campaign.gpu import gpu_uuid
 from harness.campaign.lock_folder import LOCKS_VARIABLE, LockError, lock_folder, open_lock
 from harness.contract import Device, Phases
@@ -96,28 +96,28 @@ def device_holder(device: Device) -> str:
 
 
 @contextmanager
-def turn(cell: Cell, draft: Draft, phases: Phases) -> Iterator[None]:
+def turn(cell: Cell, report: ChildReport, phases: Phases) -> Iterator[None]:
     """Hold the cell's device; record the wait and its time, which is a phase of its own."""
-    draft.waits(device_holder(cell.device))
+    report.waits(device_holder(cell.device))
     with ExitStack() as held:
         with phases("wait"):
             held.enter_context(device_lock(cell.device, cell.title, cell.limits.time_s))
-        draft.waited(phases.seconds["wait"])
+        report.waited(phases.seconds["wait"])
         yield
 
 
-def engine_turn(cell: Cell, draft: Draft, phases: Phases) -> AbstractContextManager[None]:
+def engine_turn(cell: Cell, report: ChildReport, phases: Phases) -> AbstractContextManager[None]:
     """Return the turn for all that an engine does; on a GPU only.
 
     Other processes would lack the memory that the engine takes, and would be disturbed by everything it does there. On
     the processor there is no such turn: engines are prepared side by side.
     """
-    return _turn_of_engine(cell, draft, phases) if _one_engine_at_a_time(cell) else nullcontext()
+    return _turn_of_engine(cell, report, phases) if _one_engine_at_a_time(cell) else nullcontext()
 
 
 @contextmanager
-def _turn_of_engine(cell: Cell, draft: Draft, phases: Phases) -> Iterator[None]:
-    with turn(cell, draft, phases):
+def _turn_of_engine(cell: Cell, report: ChildReport, phases: Phases) -> Iterator[None]:
+    with turn(cell, report, phases):
         try:
             yield
         finally:
@@ -125,9 +125,9 @@ def _turn_of_engine(cell: Cell, draft: Draft, phases: Phases) -> Iterator[None]:
                 rest(cell.device)
 
 
-def timed_turn(cell: Cell, draft: Draft, phases: Phases) -> AbstractContextManager[None]:
+def timed_turn(cell: Cell, report: ChildReport, phases: Phases) -> AbstractContextManager[None]:
     """Return the turn for warm-up and timed runs; nothing if the engine has its turn already."""
-    return nullcontext() if _one_engine_at_a_time(cell) else turn(cell, draft, phases)
+    return nullcontext() if _one_engine_at_a_time(cell) else turn(cell, report, phases)
 
 
 def _one_engine_at_a_time(cell: Cell) -> bool:

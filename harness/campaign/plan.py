@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from harness.campaign.cell import Cell, digest, resolve_cell
-from harness.campaign.continuation import SWEEP_FILE, described, lasting
 from harness.campaign.environment import environment_key
 from harness.campaign.errors import CampaignError
 from harness.campaign.job import WORK_FOLDER, stamp, unwritable
-from harness.campaign.leftovers import SWEEP_LOCK, clear_leftovers
 from harness.campaign.lock import file_lock
 from harness.campaign.lock_folder import LockError, lock_folder
 from harness.campaign.options import count, truth
+from harness.campaign.recovery import SWEEP_LOCK, clear_leftovers
+from harness.campaign.resume import SWEEP_FILE, described, lasting
 from harness.contract import GraphSpec
 from harness.graph.errors import GraphError
 from harness.graph.named import check_parameters

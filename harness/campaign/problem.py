@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from harness.campaign.cell import Cell, digest, load
-from harness.campaign.draft import Draft
+from harness.campaign.child_report import ChildReport
 from harness.campaign.sources import source_hash
 from harness.contract import Phases
 from harness.graph.adjacency import frozen
 from harness.graph.named import open_graph
 from harness.language import MOST_FEATURES, Algorithm, Inputs, InvalidInput, Program, trace
 from harness.language.errors import authored
-from harness.language.start import check_inputs
+from harness.language.initial_state import check_inputs
 from harness.language.warm import WarmStart, kept_properties
 from harness.plugins import Registry
 
@@ -60,19 +60,19 @@ class Problem:
         return tuple(dict.fromkeys((*self.program.outputs, *kept)))
 
 
-def set_problem(cell: Cell, registry: Registry, draft: Draft, phases: Phases) -> Problem:
+def set_problem(cell: Cell, registry: Registry, report: ChildReport, phases: Phases) -> Problem:
     """Open the graph, trace the algorithm and make its inputs, each in a phase of its own.
 
     Raises GraphError, InvalidInput or LanguageError if they are unavailable or do not fit each other.
     """
-    draft.stage("open graph")
+    report.stage("open graph")
     with phases("open"):
         given = open_graph(registry.graph(cell.graph), cell.graph_parameters)
-    draft.stage("trace")
+    report.stage("trace")
     algorithm: Algorithm = load(registry.algorithm(cell.algorithm).factory)(**cell.parameters)
     with phases("trace"):
         program = trace(algorithm)
-    draft.stage("inputs")
+    report.stage("inputs")
     with phases("inputs"):
         with authored(f"{algorithm.name}.prepare_graph", InvalidInput):
             graph = algorithm.prepare_graph(given)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from harness.cache import CacheError
 from harness.campaign.cell import Cell
-from harness.campaign.draft import Draft
+from harness.campaign.child_report import ChildReport
 from harness.campaign.errors import CampaignError
 from harness.campaign.supervisor import run_beside
 from harness.contract import Phases
@@ -99,12 +99,12 @@ def main() -> int:
 
 
 def _compute(cell: Cell, key: str, kind: Kind) -> None:
-    from harness.campaign.change import changed_graph, changed_key
     from harness.campaign.problem import set_problem
     from harness.campaign.reference import compute, compute_if_free
+    from harness.campaign.warm_cell import changed_graph, changed_key
 
     with Path(os.devnull).open("wb", buffering=0) as nowhere:
-        problem = set_problem(cell, load_plugins(cell.block), Draft(nowhere), Phases())
+        problem = set_problem(cell, load_plugins(cell.block), ChildReport(nowhere), Phases())
     if cell.warm is not None and key != problem.key:
         graph, inputs = changed_graph(problem, cell.warm)
         problem = replace(problem, graph=graph, inputs=inputs, key=changed_key(problem, cell.warm))

@@ -11,9 +11,9 @@ from harness.campaign.plausibility import Repetition, Witness, too_fast
 from harness.campaign.reference import varied_answer
 from harness.campaign.variation import CHECKED_SUPERSTEPS, Varied, varied_run
 from harness.campaign.verdict import verdict
+from harness.language.initial_state import Start
+from harness.language.monotone import OneWay, one_way
 from harness.language.residual import residual
-from harness.language.settling import OneWay, one_way
-from harness.language.start import Start
 from harness.language.validation import Comparison, compare
 from harness.records.outcome import Outcome
 

@@ -13,25 +13,25 @@ from pathlib import Path
 from typing import Any
 
 from harness import clock
-from harness.campaign.draft import Draft, keeping
+from harness.campaign.child_report import ChildReport, keeping
 
-FIELD = "solve_window"  # of a draft: seconds by the process's clock
+FIELD = "solve_window"  # of a report: seconds by the process's clock
 _BEGAN, _ENDED = ".solve-began", ".solve-ended"
 # Modification times have a granularity of up to 10 ms, and a busy system delays the code between the two clocks.
 _LEAST_S, _SHARE = 0.1, 0.05
 
 
 @contextmanager
-def solve_window(draft: Draft, folder: Path) -> Iterator[None]:
+def solve_window(report: ChildReport, folder: Path) -> Iterator[None]:
     """Mark the beginning and the end of the stage in ``folder``'s parent, and record its duration."""
-    with keeping(draft):
+    with keeping(report):
         (folder.parent / _BEGAN).touch()
     began = clock.perf_counter()
     yield
     seconds = clock.perf_counter() - began
-    with keeping(draft):
+    with keeping(report):
         (folder.parent / _ENDED).touch()
-    draft.tell(**{FIELD: seconds})
+    report.tell(**{FIELD: seconds})
 
 
 def system_offset() -> float:
@@ -42,8 +42,8 @@ def system_offset() -> float:
 def wrong_clock(fields: Mapping[str, Any], folder: Path, offset_before: float) -> str:
     """Return why the times of a cell are implausible; an empty text if they are plausible or cannot be compared.
 
-    ``fields``: those of the draft. ``folder``: the folder of the marks. ``offset_before``: :func:`system_offset` before
-    the cell's process began; if the time of day was set meanwhile, nothing is compared.
+    ``fields``: those of the report. ``folder``: the folder of the marks. ``offset_before``: :func:`system_offset`
+    before the cell's process began; if the time of day was set meanwhile, nothing is compared.
     """
     told, solve = fields.get(FIELD), fields.get("solve")
     if not isinstance(told, float) or not solve or abs(system_offset() - offset_before) > _LEAST_S / 2:

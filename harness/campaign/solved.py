@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from harness.campaign.change import ColdRun
     from harness.campaign.measurement import Timing
+    from harness.campaign.sampled_check import Checked
     from harness.campaign.scrutiny import Evidence
-    from harness.campaign.transitions import Checked
+    from harness.campaign.warm_cell import ColdRun
     from harness.language.sampled import Sample
     from harness.records import Mark
 

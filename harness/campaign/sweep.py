@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig
 
 from harness.campaign.cell import resolve_cell
-from harness.campaign.composition import plain
+from harness.campaign.config_cache import plain
+from harness.campaign.dry_run import forecast
 from harness.campaign.errors import CampaignError
-from harness.campaign.follow import Follower
-from harness.campaign.forecast import forecast
 from harness.campaign.job import WORK_FOLDER, Assignment, run_cell, unwritable
 from harness.campaign.journal import Journal
 from harness.campaign.lock import file_lock
 from harness.campaign.orphans import marking_children
-from harness.campaign.owner import end_with
+from harness.campaign.parent_watch import end_with
 from harness.campaign.plan import Plan, Planned, prepare_output, refuse_graphs
+from harness.campaign.progress_monitor import Follower
 from harness.plugins import load_plugins
 from harness.records import Record, merge_rounds, read_record
 from harness.records.outcome import Outcome

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from harness.campaign.cell import Cell
 from harness.campaign.problem import Problem
 from harness.campaign.reference import expected, library_answer
-from harness.campaign.transitions import Checked
+from harness.campaign.sampled_check import Checked
 from harness.language.algorithm import Answer
 from harness.language.residual import residual
 from harness.language.validation import Comparison, compare

@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from harness.campaign.draft import DRAFT_FILE, parse_draft
+from harness.campaign.child_report import REPORT_FILE, parse_report
 from harness.records import RECORD_FILE
 
 OUTPUT_FILE = "output.txt"
@@ -19,7 +19,7 @@ _OWN_FILES = (RECORD_FILE, OUTPUT_FILE)
 class WorkFolder:
     """A new folder at ``path``, replacing anything there.
 
-    ``made`` receives the cell's artefacts, ``request`` describes the run, ``draft`` and ``output`` receive its fields
+    ``made`` receives the cell's artefacts, ``request`` describes the run, ``report`` and ``output`` receive its fields
     and its printed output. The last two stay readable here if the engine removes or replaces them. Raises OSError if
     the folder cannot be written.
     """
@@ -27,16 +27,16 @@ class WorkFolder:
     def __init__(self, path: Path) -> None:
         discard(path)
         self.path = path
-        self.request, self.draft, self.output = path / "request.json", path / DRAFT_FILE, path / OUTPUT_FILE
+        self.request, self.report, self.output = path / "request.json", path / REPORT_FILE, path / OUTPUT_FILE
         self.made, self.aside = path / "made", path / "aside"
         self.made.mkdir(parents=True)
         self._folders = {folder: os.lstat(folder) for folder in (self.path, self.made)}
-        self._draft, self._output = self.draft.open("xb+"), self.output.open("xb+")
+        self._report, self._output = self.report.open("xb+"), self.output.open("xb+")
 
     def told(self) -> tuple[dict[str, Any], bool]:
-        """Return the fields that the cell has written, and whether its draft contains anything else."""
-        self._draft.seek(0)
-        return parse_draft(self._draft)
+        """Return the fields that the cell has written, and whether its report contains anything else."""
+        self._report.seek(0)
+        return parse_report(self._report)
 
     def printed(self, most_bytes: int) -> str:
         """Return the end of the cell's printed output."""
@@ -67,7 +67,7 @@ class WorkFolder:
 
     def close(self) -> None:
         """Delete the folder."""
-        self._draft.close()
+        self._report.close()
         self._output.close()
         discard(self.path)
 

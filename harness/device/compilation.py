@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness import cache
+from harness.atomic_write import write_whole
 from harness.device.errors import CompilationFailed
-from harness.whole_files import write_whole
 
 MADE_OF = "made of"
 # Division is accurate to 2 ulp (--prec-div=false): correctly rounded division takes several times the instructions.

@@ -25,12 +25,12 @@ from typing import Any
 
 import numpy as np
 
+from harness.atomic_write import write_whole
 from harness.cache import cache_folder, filling_cache
 from harness.graph.adjacency import Adjacency, Array, frozen
 from harness.graph.digest import array_digests, text_digest
 from harness.graph.errors import GraphError
 from harness.graph.graph import Graph
-from harness.whole_files import write_whole
 
 LAYOUT = 2  # incremented whenever the format of the folders changes
 logger = logging.getLogger(__name__)

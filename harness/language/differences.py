@@ -14,8 +14,8 @@ from harness.language.algorithm import Inputs
 from harness.language.analysis import mutable
 from harness.language.evaluation import Evaluator
 from harness.language.expressions import Expression
+from harness.language.initial_state import State, initial_values
 from harness.language.program import EdgeReduce, EdgeUpdate, Program, reads
-from harness.language.start import State, initial_values
 
 if TYPE_CHECKING:
     from harness.graph import Graph

@@ -11,8 +11,8 @@ from harness.language.analysis import (
     watched,
 )
 from harness.language.criterion import told
+from harness.language.pretty import format_expression
 from harness.language.program import EdgeReduce, Program, describe, reads
-from harness.language.spelling import format_expression
 
 
 def explain_program(program: Program) -> str:

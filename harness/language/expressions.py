@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NoReturn, TypeAlias
 
 from harness.language.errors import LanguageError, SourceLine, user_line
 from harness.language.numpy_calls import operator_of, plain_number, refusal
-from harness.language.spelling import format_expression
+from harness.language.pretty import format_expression
 
 
 class FeatureSymbol:

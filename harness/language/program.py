@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from harness.language.errors import SourceLine
 from harness.language.expressions import DType, Expression, Shape, walk
-from harness.language.spelling import format_expression
+from harness.language.pretty import format_expression
 
 Reducer: TypeAlias = Literal["sum", "prod", "min", "max"]
 REDUCERS: Final[tuple[Reducer, ...]] = ("sum", "prod", "min", "max")

@@ -20,6 +20,7 @@ from harness.language.arrays import NUMPY
 from harness.language.criterion import Criterion
 from harness.language.errors import InvalidInput, LanguageError
 from harness.language.evaluation import Evaluator, Read, Without, concrete
+from harness.language.initial_state import initial_values
 from harness.language.products import LogProduct
 from harness.language.program import (
     EdgeReduce,
@@ -32,7 +33,6 @@ from harness.language.program import (
     reads,
 )
 from harness.language.segments import segment_product, segment_reduce, segment_sums
-from harness.language.start import initial_values
 
 if TYPE_CHECKING:
     from harness.graph import Graph

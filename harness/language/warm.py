@@ -1,6 +1,7 @@
 """Warm starts: from the answer on one graph to a start on a changed graph, with the same fixed point as a cold start.
 
-The values to keep are derived from the program (:mod:`harness.language.settling`, :mod:`harness.language.reach`):
+The values to keep are derived from the program:
+:mod:`harness.language.monotone`, :mod:`harness.language.invalidation`.
 
 - A program that tightens (shortest paths, components) keeps all values if edges were added or give better values.
   Values that may depend on a removed or worsened edge are reset to the start, and so are values derived from them.
@@ -22,9 +23,9 @@ from numpy.typing import NDArray
 from harness.language.algorithm import FixedPoints, Inputs
 from harness.language.analysis import linear, source_properties
 from harness.language.differences import Differences, Posed, differ, in_any_feature
+from harness.language.invalidation import start_of, unreached, unsupported, worse_arcs
+from harness.language.monotone import OneWay, one_way, strictly_increasing
 from harness.language.program import EdgeReduce, EdgeUpdate, Program
-from harness.language.reach import start_of, unreached, unsupported, worse_arcs
-from harness.language.settling import OneWay, one_way, strictly_increasing
 
 if TYPE_CHECKING:
     from harness.graph import Graph

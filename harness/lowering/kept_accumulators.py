@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from harness.facts import GraphFacts
 from harness.language.analysis import Delta
+from harness.language.integer_ranges import Range, adds_exactly, whole_ranges
 from harness.language.program import Program
-from harness.language.whole_numbers import Range, adds_exactly, whole_ranges
 
 
 @dataclass(frozen=True)

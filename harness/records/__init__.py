@@ -1,9 +1,9 @@
 """Records of runs: their schema, their storage in a folder, and their evaluation."""
 
-from harness.records.mark import Mark
-from harness.records.rounds import machine_of, merge_rounds, superseded
+from harness.records.interleaved_rounds import machine_of, merge_rounds, superseded
 from harness.records.schema import SCHEMA_VERSION, NewerRecord, Record, RecordError, validate
 from harness.records.store import RECORD_FILE, read_record, read_records, write_json, write_record
+from harness.records.timing_caveat import Mark
 
 __all__ = [
     "RECORD_FILE",

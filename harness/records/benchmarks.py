@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.records.interleaved_rounds import machine_of, merge_rounds
 from harness.records.outcome import Outcome
-from harness.records.rounds import machine_of, merge_rounds
 from harness.records.schema import Record, RecordError
 from harness.records.store import read_records
 

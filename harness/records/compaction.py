@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.atomic_write import beside
 from harness.records.outcome import Outcome
 from harness.records.schema import Record
 from harness.records.store import read_record, record_files, strict_json
-from harness.whole_files import beside
 
 if TYPE_CHECKING:
     import duckdb

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.records.benchmarks import read_benchmarks
-from harness.records.mark import Mark
 from harness.records.schema import RecordError
 from harness.records.statistics import CONFIDENCE, FEWEST_SAMPLES, Interval, median_interval
+from harness.records.timing_caveat import Mark
 
 Verdict = Literal["slower", "faster", "no difference", "within the threshold", "cannot tell"]
 THRESHOLD = 0.05

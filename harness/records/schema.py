@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal, TypedDict, cast
 import msgspec
 from msgspec import Meta
 
-from harness.records.mark import Mark
 from harness.records.outcome import Outcome
 from harness.records.text import REASON_LIMIT
+from harness.records.timing_caveat import Mark
 
 # Incremented whenever a field is added, removed or changes its meaning; `harness.records.versions` then gets a step.
 SCHEMA_VERSION = 7

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.atomic_write import write_whole
 from harness.records.schema import NUMBER_FIELDS, NewerRecord, Record, RecordError, validate
 from harness.records.text import bounded
 from harness.records.versions import upgraded
-from harness.whole_files import write_whole
 
 RECORD_FILE = "record.json"
 _NOT_FINITE = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from harness.records.mark import Mark
 from harness.records.schema import SCHEMA_VERSION, NewerRecord, RecordError
 from harness.records.statistics import median_interval
+from harness.records.timing_caveat import Mark
 
 # Version 1 had no marks; its table put a star beside a time above this number of cores used by other work.
 _BUSY_CORES_OF_1 = 0.2

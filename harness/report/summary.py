@@ -10,6 +10,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from harness.atomic_write import write_whole
 from harness.records import Mark, Record
 from harness.records.outcome import Outcome
 from harness.report.comparison import accuracy_note, changed_graph_notes, confidence_note, group_of
@@ -21,7 +22,6 @@ from harness.report.progress import outcome_text
 from harness.report.series import engine_label
 from harness.report.table import UNSETTLED_NOTE, comparison_table, unsettled
 from harness.report.warm import NOTE, warm_rows, warm_table
-from harness.whole_files import write_whole
 
 _OUTPUT_LINES = 8
 LAYOUT_STEM = "layout"

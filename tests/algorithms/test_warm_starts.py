@@ -15,9 +15,9 @@ from harness.graph.changes import correspondence
 from harness.graph.formats.uai import MarkovNetwork
 from harness.graph.generators import grid, random_ratings, rmat
 from harness.language import InvalidInput, K, minimum, trace
+from harness.language.monotone import OneWay, one_way
 from harness.language.reference import ReferenceRun
 from harness.language.residual import residual
-from harness.language.settling import OneWay, one_way
 from harness.language.validation import compare
 from harness.language.warm import inputs_after, kept_properties, warm_start
 from tests.algorithms.multigraphs import multigraphs

@@ -25,8 +25,8 @@ from harness.device.compilation import compiled
 from harness.device.errors import CompilationFailed
 from harness.graph import Graph
 from harness.language import Algorithm, Inputs, Program, trace
+from harness.language.initial_state import Start
 from harness.language.program import EdgeReduce, EdgeUpdate, reads
-from harness.language.start import Start
 from harness.lowering.cuda.buffers import Holds
 from harness.lowering.cuda.layout import DeviceLayout
 from harness.lowering.cuda.modules import headers

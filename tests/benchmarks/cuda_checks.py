@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.campaign.transitions import Transition
+from harness.campaign.sampled_check import Transition
 from harness.graph import Graph
 from harness.graph.adjacency import Adjacency
 from harness.language import Algorithm, Inputs, trace

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.campaign.refusal import ran_out_of_memory
+from harness.campaign.preflight import ran_out_of_memory
 from harness.device.errors import CompilationFailed
 from harness.graph import Graph
 from harness.records.outcome import Outcome

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from engines.libraries import array_engine
 from engines.libraries.array_engine import ArrayEngine
 from harness.language import Inputs
+from harness.language.initial_state import Start
 from harness.language.program import Property
-from harness.language.start import Start
 from harness.lowering.cuda.layout import DeviceLayout
 from tests.benchmarks.cuda_shared import Array, Shared
 

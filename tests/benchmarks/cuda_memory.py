@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.campaign.cell import Cell, Limits, Measure, load
-from harness.campaign.profiled import PROFILER_LOG, counted
+from harness.campaign.ncu_child import PROFILER_LOG, counted
 from harness.contract import Device, No, schedule_from_options
 from harness.graph import Graph
 from harness.graph.named import open_graph

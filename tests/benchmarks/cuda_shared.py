@@ -24,8 +24,8 @@ from harness.contract import Engine
 from harness.graph import Graph
 from harness.graph.adjacency import Adjacency
 from harness.language import Algorithm, Inputs, Program
+from harness.language.initial_state import Start
 from harness.language.program import Property
-from harness.language.start import Start
 from harness.lowering.cuda import executor as cuda_executor
 from harness.lowering.cuda.buffers import Buffer
 from harness.lowering.cuda.engine import CudaEngine

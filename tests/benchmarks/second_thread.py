@@ -24,7 +24,7 @@ from harness.algorithms.sssp import SSSP
 from harness.campaign.environment import cpu_model
 from harness.contract import Engine
 from harness.graph import Graph, open_graph
-from harness.lowering.cpu.launch import launch
+from harness.lowering.cpu.parallel_for import launch
 from harness.lowering.cpu.partition import owner_bounds
 from tests.benchmarks.workloads import prepared
 

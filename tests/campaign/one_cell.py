@@ -15,7 +15,7 @@ import pytest
 
 from harness.campaign import child, job
 from harness.campaign.cell import resolve_cell
-from harness.campaign.draft import Draft
+from harness.campaign.child_report import ChildReport
 from harness.campaign.process import Ending
 from harness.campaign.work_folder import WorkFolder
 from harness.plugins import load_plugins
@@ -52,8 +52,8 @@ def record_of(monkeypatch, tmp_path):
         work = WorkFolder(tmp_path / f"work-{number}")
         module.Engine = engine
         cell = dataclasses.replace(known, **changes)
-        with work.draft.open("ab", buffering=0) as file:
-            child.run_cell(cell, Draft(file), work.made, _GIGABYTE)
+        with work.report.open("ab", buffering=0) as file:
+            child.run_cell(cell, ChildReport(file), work.made, _GIGABYTE)
         assignment = job.Assignment(cell, "sweep", "key", tmp_path / f"cell-{number}", "none")
         ending = Ending(0, None, 1.0, 0)
         fields, damaged = work.told()

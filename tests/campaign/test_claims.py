@@ -16,7 +16,7 @@ from harness.algorithms.manifold_ranking import ManifoldRanking
 from harness.algorithms.pagerank import PageRank
 from harness.algorithms.sssp import SSSP
 from harness.campaign.problem import Problem
-from harness.campaign.transitions import transitions
+from harness.campaign.sampled_check import transitions
 from harness.campaign.verdict import verdict
 from harness.contract import Device, Phases, RunStatistics
 from harness.graph import Graph

@@ -16,8 +16,8 @@ import pytest
 
 from harness.campaign import child, lock
 from harness.campaign.cell import resolve_cell
-from harness.campaign.draft import Draft, read_draft
-from harness.campaign.refusal import device_refusal, memory_refusal, ran_out_of_memory
+from harness.campaign.child_report import ChildReport, read_report
+from harness.campaign.preflight import device_refusal, memory_refusal, ran_out_of_memory
 from harness.contract import Device
 from harness.device import driver
 from harness.device.driver import CudaDevice, cuda_unavailable
@@ -101,9 +101,9 @@ def told(tmp_path, monkeypatch):
         monkeypatch.setattr(driver, "_library", lambda: library)
         device = {"kind": "cuda", "index": 0, "threads": 1}
         cell = resolve_cell(config(engine={"name": engine}, device=device), registry)
-        with (tmp_path / "draft").open("wb", buffering=0) as file:
-            child._run(cell, Draft(file), tmp_path, GIGABYTE)
-        return read_draft(tmp_path / "draft")
+        with (tmp_path / "report").open("wb", buffering=0) as file:
+            child._run(cell, ChildReport(file), tmp_path, GIGABYTE)
+        return read_report(tmp_path / "report")
 
     return run
 

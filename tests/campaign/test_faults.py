@@ -53,7 +53,7 @@ def test_engines_that_misbehave_beside_their_answer(command_here, tmp_path):
 
 WAYS = {  # of damaging a work folder -> the outcome, and what the reason says
     "record": ("engine_error", "the engine, or another plugin, left a record.json, a name reserved for the harness"),
-    "garbage": ("engine_error", "damaged draft.jsonl"),
+    "garbage": ("engine_error", "damaged report.jsonl"),
     "truncated": ("engine_error", "wrote an invalid record"),
     "fifo": ("ok", ""),
     "removed": ("engine_error", "removed or replaced its work folder"),

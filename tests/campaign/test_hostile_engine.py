@@ -13,7 +13,7 @@ import pytest
 from harness.cache import cache_folder
 from harness.campaign import child, job
 from harness.campaign.cell import Limits
-from harness.campaign.draft import Draft, parse_draft
+from harness.campaign.child_report import ChildReport, parse_report
 from harness.campaign.process import Ending
 from harness.records.outcome import Outcome
 from tests.campaign.one_cell import record_of  # noqa: F401  a fixture
@@ -170,11 +170,11 @@ def test_the_reason_of_a_timeout_names_the_plugin_whose_import_hangs(monkeypatch
 
     monkeypatch.setattr(child, "load_plugins", load_plugins)
     cell = SimpleNamespace(block=(), limits=Limits(time_s=7))
-    with (tmp_path / "draft.jsonl").open("w+b", buffering=0) as file:
+    with (tmp_path / "report.jsonl").open("w+b", buffering=0) as file:
         with pytest.raises(Hanging):
-            child.run_cell(cell, Draft(file), tmp_path, 0)
+            child.run_cell(cell, ChildReport(file), tmp_path, 0)
         file.seek(0)
-        fields, damaged = parse_draft(file)
+        fields, damaged = parse_report(file)
     killed = Ending(-9, Outcome.TIMEOUT, 7.0, 0)
     found = job._concluded(fields, killed, SimpleNamespace(cell=cell), damaged=damaged)
     assert found["outcome"] == "timeout"

@@ -13,8 +13,8 @@ import pytest
 
 from harness.campaign import orphans
 from harness.campaign.journal import Journal
-from harness.campaign.leftovers import clear_leftovers
 from harness.campaign.orphans import OWNER_VARIABLE, end_orphans, this_process
+from harness.campaign.recovery import clear_leftovers
 from tests.processes import gone, never_ending, vanishes
 
 SHARED = Path("/dev/shm")

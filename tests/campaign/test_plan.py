@@ -7,12 +7,12 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from harness.campaign import plan as plans
-from harness.campaign.continuation import SWEEP_FILE, continued, described
 from harness.campaign.errors import CampaignError
 from harness.campaign.expansion import linked_overrides, with_defaults
 from harness.campaign.job import WORK_FOLDER
-from harness.campaign.leftovers import SWEEP_LOCK
 from harness.campaign.plan import plan_sweep, prepare_output
+from harness.campaign.recovery import SWEEP_LOCK
+from harness.campaign.resume import SWEEP_FILE, continued, described
 from harness.plugins import load_plugins
 from tests.campaign.test_cell import config
 from tests.conftest import FAKES

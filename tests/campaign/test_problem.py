@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from harness.campaign import application
-from harness.campaign.draft import Draft
+from harness.campaign.child_report import ChildReport
 from harness.campaign.problem import set_problem
 from harness.contract import AlgorithmSpec, GraphSpec, Phases
 from harness.language import MOST_FEATURES, Algorithm, Inputs, InvalidInput, K, LanguageError
@@ -108,7 +108,7 @@ def posed(algorithm, features=3):
         graph="grid", graph_parameters={}, algorithm="mine", parameters={}, features=features, max_supersteps=None,
         engine="", schedule={}, device=SimpleNamespace(), sources="",
     )  # fmt: skip
-    return set_problem(cell, registry, Draft(io.BytesIO()), Phases())
+    return set_problem(cell, registry, ChildReport(io.BytesIO()), Phases())
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from harness.campaign import process
-from harness.campaign.draft import WAIT_STAGE, Draft, read_draft, waited_s
+from harness.campaign.child_report import WAIT_STAGE, ChildReport, read_report, waited_s
 from harness.campaign.environment import Bystanders
 from harness.campaign.lock import file_lock
 from harness.campaign.process import run_process
@@ -198,36 +198,36 @@ def test_time_that_is_forgiven_does_not_count(tmp_path, monkeypatch):
 
 
 def test_waiting_for_the_device_is_told_while_it_lasts_and_after(tmp_path):
-    path = tmp_path / "draft.jsonl"
+    path = tmp_path / "report.jsonl"
     with path.open("wb", buffering=0) as file:
-        draft = Draft(file)
-        assert waited_s(read_draft(path)) == 0.0
-        draft.stage("prepare")
+        report = ChildReport(file)
+        assert waited_s(read_report(path)) == 0.0
+        report.stage("prepare")
         for already, then in ((0.0, 2.5), (2.5, 4.0)):
-            draft.waits("process 1: another cell")
-            assert waited_s(read_draft(path)) > already
-            assert read_draft(path)["stage"] == WAIT_STAGE
-            draft.waited(then)
-            assert waited_s(read_draft(path)) == then
-            assert read_draft(path)["stage"] == "prepare"
+            report.waits("process 1: another cell")
+            assert waited_s(read_report(path)) > already
+            assert read_report(path)["stage"] == WAIT_STAGE
+            report.waited(then)
+            assert waited_s(read_report(path)) == then
+            assert read_report(path)["stage"] == "prepare"
 
 
 def test_a_draft_keeps_what_was_told_last_and_drops_a_line_cut_short(tmp_path):
-    path = tmp_path / "draft.jsonl"
+    path = tmp_path / "report.jsonl"
     with path.open("wb", buffering=0) as file:
-        draft = Draft(file)
-        draft.stage("prepare")
-        draft.tell(features=8)
-        draft.stage("solve")
-        draft.end(Outcome.WRONG, "off by one")
+        report = ChildReport(file)
+        report.stage("prepare")
+        report.tell(features=8)
+        report.stage("solve")
+        report.end(Outcome.WRONG, "off by one")
         file.write(b'{"outcome": "o')
-    assert read_draft(path) == {"stage": "solve", "features": 8, "outcome": "wrong", "reason": "off by one"}
+    assert read_report(path) == {"stage": "solve", "features": 8, "outcome": "wrong", "reason": "off by one"}
 
 
 def test_no_draft_is_an_empty_one(tmp_path, monkeypatch):
-    assert read_draft(tmp_path / "draft.jsonl") == {}
+    assert read_report(tmp_path / "report.jsonl") == {}
     monkeypatch.setattr(Path, "exists", lambda _: True)  # as a moment ago, when the cell had not ended
-    assert read_draft(tmp_path / "draft.jsonl") == {}
+    assert read_report(tmp_path / "report.jsonl") == {}
 
 
 def test_a_lock_is_held_by_one_process_at_a_time(tmp_path):

@@ -9,9 +9,9 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from harness.campaign import change, child, gpu, judgement, lock, transactions, transitions
+from harness.campaign import child, gpu, judgement, lock, memory_counters, sampled_check, warm_cell
 from harness.campaign.cell import resolve_cell
-from harness.campaign.draft import Draft, read_draft, waited_s
+from harness.campaign.child_report import ChildReport, read_report, waited_s
 from harness.contract import Phases
 from harness.device import driver
 from harness.device.driver import CudaDevice
@@ -65,17 +65,17 @@ def events(registry, monkeypatch):
     monkeypatch.setattr(child, "device_memory", lambda *_: nullcontext())
     monkeypatch.setattr(child, "finishing", lambda engine, _: engine)
     monkeypatch.setattr(gpu, "gpu_facts", lambda *_: None)
-    for module in (lock, transactions):
+    for module in (lock, memory_counters):
         monkeypatch.setattr(module, "turn", turn)
     monkeypatch.setattr(lock, "rest", lambda _: tell("rest"))
     monkeypatch.setattr(lock, "was_opened", lambda _: True)
     for name in ("prepare", "run", "values", "close"):
         note(onyx_fakes_engines.Right, name, name)
     note(child, "memory_refusal", "admitted")
-    note(change, "change_graph", "changed")
-    note(change, "warm_start", "start")
-    note(transitions, "sample_for", "sample")
-    for module in (judgement, change):
+    note(warm_cell, "change_graph", "changed")
+    note(warm_cell, "warm_start", "start")
+    note(sampled_check, "sample_for", "sample")
+    for module in (judgement, warm_cell):
         note(module, "verdict", "judged")
     return told
 
@@ -91,16 +91,16 @@ def registry(monkeypatch):
 
 @pytest.fixture
 def ran(registry, events, tmp_path, monkeypatch):
-    """Runs a cell in this process; its draft, and what happened."""
+    """Runs a cell in this process; its report, and what happened."""
     monkeypatch.setattr(child, "load_plugins", lambda *_, **__: registry)
 
     def run(kind, **changes):
         device = {"kind": kind, "index": 0, "threads": 1}
         cell = resolve_cell(config(engine__name=DEVICES[kind], device=device, **changes), registry)
         cell = dataclasses.replace(cell, measure=dataclasses.replace(cell.measure, repetitions=1, budget_s=0.0))
-        with (tmp_path / "draft").open("wb", buffering=0) as file:
-            child._run(cell, Draft(file), tmp_path, GIGABYTE)
-        return read_draft(tmp_path / "draft"), events
+        with (tmp_path / "report").open("wb", buffering=0) as file:
+            child._run(cell, ChildReport(file), tmp_path, GIGABYTE)
+        return read_report(tmp_path / "report"), events
 
     return run
 
@@ -164,7 +164,7 @@ def test_what_is_counted_has_a_turn_after_that_of_the_engine(ran, monkeypatch):
     def nothing(*_):
         raise ProfilerError("no counters here")
 
-    monkeypatch.setattr(transactions, "counted", nothing)
+    monkeypatch.setattr(memory_counters, "counted", nothing)
     told, events = ran("cuda", memory="counters")
     assert told["outcome"] == "ok", told["reason"]
     assert events.count("turn") == 2
@@ -172,12 +172,12 @@ def test_what_is_counted_has_a_turn_after_that_of_the_engine(ran, monkeypatch):
 
 def test_waits_add_up_and_what_was_done_goes_on(registry, tmp_path, monkeypatch):
     monkeypatch.setenv("ONYX_HARNESS_LOCKS", str(tmp_path / "locks"))
-    cell, path, phases = resolve_cell(config(), registry), tmp_path / "draft", Phases()
+    cell, path, phases = resolve_cell(config(), registry), tmp_path / "report", Phases()
     with path.open("wb", buffering=0) as file:
-        draft = Draft(file)
+        report = ChildReport(file)
         for stage in ("run before the change", "prepare"):
-            draft.stage(stage)
-            with lock.turn(cell, draft, phases):
-                told = read_draft(path)
+            report.stage(stage)
+            with lock.turn(cell, report, phases):
+                told = read_report(path)
                 assert told["stage"] == stage
                 assert waited_s(told) == phases.seconds["wait"] > 0

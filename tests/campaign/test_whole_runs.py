@@ -17,8 +17,8 @@ from engines.libraries.scipy_graph_engine import ScipyGraphEngine
 from harness.campaign import child, measurement
 from harness.campaign.accuracy import Distance, loosest_within
 from harness.campaign.cell import Warm, resolve_cell
-from harness.campaign.draft import Draft
-from harness.campaign.refusal import refusal
+from harness.campaign.child_report import ChildReport
+from harness.campaign.preflight import refusal
 from harness.campaign.work_folder import WorkFolder
 from harness.contract import RunStatistics, Unsupported
 from harness.plugins import load_plugins
@@ -51,8 +51,8 @@ def told_of(monkeypatch, tmp_path):
         cell = dataclasses.replace(resolve_cell(config, registry), **changes)
         registry.engines["krylov"] = dataclasses.replace(known, factory=f"{_MODULE}:Engine")
         work = WorkFolder(tmp_path / f"work-{len(list(tmp_path.iterdir()))}")
-        with work.draft.open("ab", buffering=0) as file:
-            child.run_cell(cell, Draft(file), work.made, 1 << 30)
+        with work.report.open("ab", buffering=0) as file:
+            child.run_cell(cell, ChildReport(file), work.made, 1 << 30)
         fields, damaged = work.told()
         work.close()
         assert not damaged

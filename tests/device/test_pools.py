@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.campaign.refusal import ran_out_of_memory
+from harness.campaign.preflight import ran_out_of_memory
 from harness.device.cuda import require_memory
 from harness.device.pools import Pool
 

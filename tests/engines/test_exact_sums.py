@@ -7,7 +7,7 @@ import functools
 import numpy as np
 import pytest
 
-from harness.language import where, whole_numbers
+from harness.language import integer_ranges, where
 from tests.engines.problems import prepared, problem, program
 from tests.engines.programs import inputs_for, traced
 
@@ -48,7 +48,7 @@ def test_a_core_takes_as_many_supersteps_as_in_full(strategy, graph_name):
 @pytest.mark.parametrize("strategy", PUSHED)
 def test_a_sum_beyond_what_float32_counts_is_confirmed(strategy, monkeypatch):
     graph, inputs = problem("kcore", "grid", 1)
-    monkeypatch.setattr(whole_numbers, "MOST", int(graph.in_degrees.max()) - 1)
+    monkeypatch.setattr(integer_ranges, "MOST", int(graph.in_degrees.max()) - 1)
     (full, wanted), (taken, alive) = in_full("grid"), settled(PUSHED[strategy], graph, inputs=inputs)
     assert len(taken.supersteps) == len(full.supersteps) + 1
     assert taken.supersteps[-1].edges == graph.num_edges

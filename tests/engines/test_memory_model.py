@@ -16,10 +16,10 @@ from harness.contract import Device, No, schedule_from_options
 from harness.graph import Graph
 from harness.graph.generators.rmat import rmat
 from harness.language import trace
-from harness.lowering.cuda import memory_model, walks
+from harness.lowering.cuda import access_patterns, memory_model
+from harness.lowering.cuda.access_patterns import MappingError
 from harness.lowering.cuda.modules import headers
 from harness.lowering.cuda.thread_planner import ThreadPlanner
-from harness.lowering.cuda.walks import MappingError
 from harness.plugins import load_plugins
 from harness.transactions import Atomics, Behaviour, Loads
 from tests.engines.cuda_schedules import plan_of
@@ -245,12 +245,12 @@ def test_a_mapping_that_is_out_of_date_is_refused():
     plan = plan_of(engine, PROPAGATION, ring(8), 8)
     kernel, declared = plan.kernels[0], engine.mappings()
     text = "\n".join(headers(plan.templates).values())
-    assert walks.mapping_of(kernel, declared, text)[0].walk.__name__ == "gather"
+    assert access_patterns.mapping_of(kernel, declared, text)[0].walk.__name__ == "gather"
     changed = text.replace("e += STRIDE * DEPTH", "e += STRIDE")
     with pytest.raises(MappingError, match="the line 'for \\(Arc e = begin.*gather"):
-        walks.mapping_of(kernel, declared, changed)
+        access_patterns.mapping_of(kernel, declared, changed)
     with pytest.raises(MappingError, match="no declared mapping describes"):
-        walks.mapping_of(dataclasses.replace(kernel, source="void other() {}"), declared, text)
+        access_patterns.mapping_of(dataclasses.replace(kernel, source="void other() {}"), declared, text)
 
 
 def test_an_engine_without_a_mapping_says_so():

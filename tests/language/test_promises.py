@@ -8,8 +8,8 @@ import pytest
 from harness.graph import Graph
 from harness.language import Algorithm, Inputs, K, LanguageError, ProgramBuilder, trace
 from harness.language.errors import InvalidInput
+from harness.language.initial_state import initial_values
 from harness.language.reference import ReferenceRun
-from harness.language.start import initial_values
 from harness.lowering.log_products import products_as_sums
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from harness.contract import schedule_from_options
-from harness.language import whole_numbers
+from harness.language import integer_ranges
 from harness.language.analysis import change_driven
 from harness.lowering.accumulators import separated
 from harness.lowering.kept_accumulators import KeptAccumulators
@@ -34,7 +34,7 @@ def test_extrema_and_sums_of_whole_numbers_are_never_built_anew(algorithm):
 
 @pytest.mark.parametrize(("most", "every"), [(MOST_NEIGHBOURS, 0), (MOST_NEIGHBOURS - 1, 64)])
 def test_a_vertex_of_more_neighbours_than_float32_counts_has_its_sum_built_anew(most, every, monkeypatch):
-    monkeypatch.setattr(whole_numbers, "MOST", most)
+    monkeypatch.setattr(integer_ranges, "MOST", most)
     assert kept("kcore").rebuild_every({}) == every
 
 

@@ -8,7 +8,7 @@ import pytest
 from numba import njit
 from numba.core.errors import TypingError
 
-from harness.lowering.cpu.launch import launch, launch_dynamic
+from harness.lowering.cpu.parallel_for import launch, launch_dynamic
 from harness.lowering.cpu.rows import atomic_add
 
 

@@ -12,7 +12,7 @@ from harness.lowering.cpu.modules import load_module
 
 SOURCE = """
 from numba import njit, float32, void
-from harness.lowering.cpu.launch import launch
+from harness.lowering.cpu.parallel_for import launch
 from harness.lowering.cpu.rows import row_ops, store
 
 load = row_ops(5).load

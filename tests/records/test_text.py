@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.campaign.draft import Draft, read_draft
+from harness.campaign.child_report import ChildReport, read_report
 from harness.records import RECORD_FILE, read_record, write_record
 from harness.records.outcome import Outcome
 from harness.records.text import REASON_LIMIT, TEXT_LIMIT, shortened
@@ -48,7 +48,7 @@ def test_the_page_of_an_old_record_with_a_long_reason_is_short(tmp_path):
 
 
 def test_a_child_tells_no_long_text(tmp_path):
-    with (tmp_path / "draft").open("wb", buffering=0) as file:
-        Draft(file).end(Outcome.ENGINE_ERROR, LONG)
-    assert (tmp_path / "draft").stat().st_size < 3_000
-    assert read_draft(tmp_path / "draft")["reason"].endswith(" [... 4,998,036 characters left out]")
+    with (tmp_path / "report").open("wb", buffering=0) as file:
+        ChildReport(file).end(Outcome.ENGINE_ERROR, LONG)
+    assert (tmp_path / "report").stat().st_size < 3_000
+    assert read_report(tmp_path / "report")["reason"].endswith(" [... 4,998,036 characters left out]")

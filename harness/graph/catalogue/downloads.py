@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from harness.atomic_write import write_whole
 from harness.cache import CacheError, cache_folder, filling_cache
 from harness.graph.errors import GraphError
-from harness.whole_files import write_whole
 
 MOST_MEMBERS = 1000
 CHUNK = 2**20

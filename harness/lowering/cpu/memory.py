@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from harness.graph import Graph
 from harness.language import Inputs, Program
+from harness.language.initial_state import Start
 from harness.language.program import Property
-from harness.language.start import Start
 from harness.lowering.cpu.buffers import Buffer, Holds
 from harness.lowering.cpu.flags import BLOCK, blocks_of, flag_arrays
 from harness.lowering.layout import Layout

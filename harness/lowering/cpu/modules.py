@@ -26,7 +26,7 @@ import llvmlite.binding
 import numba
 
 from harness import cache
-from harness.whole_files import write_whole
+from harness.atomic_write import write_whole
 
 HASH_LENGTH = 20  # hex digits: 80 bits
 

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from harness.contract import Device, Engine, EngineFailure, No, Phases, RunStatistics, Yes, options_of, schedule_text
 from harness.facts import DeviceFacts
 from harness.language import Inputs, Program
+from harness.lowering.cuda.access_patterns import Mapped, UndeclaredMapping
 from harness.lowering.cuda.executor import CudaExecutor
 from harness.lowering.cuda.memory_model import behaviour_of
 from harness.lowering.cuda.plan import CudaPlan
 from harness.lowering.cuda.ranges import Tables
-from harness.lowering.cuda.walks import Mapped, UndeclaredMapping
 
 if TYPE_CHECKING:
     from harness.facts import GraphFacts
@@ -46,7 +46,7 @@ class CudaEngine(Engine):
         return Tables()
 
     def mappings(self) -> Sequence[Mapped]:
-        """Return a mapping for every traversal (:mod:`harness.lowering.cuda.walks`)."""
+        """Return a mapping for every traversal (:mod:`harness.lowering.cuda.access_patterns`)."""
         return ()
 
     # without a device -------------------------------------------------------------------------------------------------

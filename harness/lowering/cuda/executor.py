@@ -17,11 +17,11 @@ from harness.lowering.cuda.launcher import Launcher
 from harness.lowering.cuda.launches import turned
 from harness.lowering.cuda.memory import DeviceMemory
 from harness.lowering.cuda.modules import MOST_GROUPS, compiled_module, headers
-from harness.lowering.cuda.pauses import Pauses
 from harness.lowering.cuda.plan import CudaPlan
 from harness.lowering.cuda.ranges import Tables
 from harness.lowering.cuda.run_start import start_fields
 from harness.lowering.cuda.run_state import Look, RunState
+from harness.lowering.cuda.tracking_policy import Pauses
 
 if TYPE_CHECKING:
     from harness.graph import Graph

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.language import Inputs
+from harness.language.initial_state import Start
 from harness.language.program import Property
-from harness.language.start import Start
 from harness.lowering.cuda.buffers import ORDERS, Buffer, Holds, Order
 from harness.lowering.cuda.names import parameter_names, propagated_tolerance
 from harness.lowering.edge_order import places

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.lowering.cuda.access_patterns import Mapped, MappingError, Work, mapping_of
 from harness.lowering.cuda.buffers import Holds
 from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.modules import headers
 from harness.lowering.cuda.plan import CudaPlan
 from harness.lowering.cuda.ranges import Tables
-from harness.lowering.cuda.walks import Mapped, MappingError, Work, mapping_of
 from harness.transactions import Atomics, Behaviour, KernelBehaviour, Lanes, Load, Step, atomics, loads
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.lowering.cuda.pauses import ENDLESS
 from harness.lowering.cuda.plan import CudaPlan
 from harness.lowering.cuda.run_state import RUN_FIELDS
+from harness.lowering.cuda.tracking_policy import ENDLESS
 
 if TYPE_CHECKING:
     from harness.graph import Graph

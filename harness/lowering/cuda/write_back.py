@@ -12,7 +12,7 @@ from harness.language.analysis import FoldGroup
 from harness.language.expressions import Expression
 from harness.lowering.cuda.code import Value
 from harness.lowering.cuda.kernels import CudaKernelBuilder
-from harness.lowering.cuda.spent import spent
+from harness.lowering.cuda.last_use import spent
 from harness.lowering.tracking import Tracking, composed_writes
 
 

@@ -7,8 +7,8 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness.atomic_write import write_whole
 from harness.records import Record
-from harness.whole_files import write_whole
 
 _HERE = Path(__file__).parent
 PAGE_FILE = "report.html"

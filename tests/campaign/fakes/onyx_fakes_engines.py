@@ -193,41 +193,41 @@ class Damaging(Right):
 
     def close(self):
         work = Path(sys.argv[1]).parent
-        self.way(work, work / "made", work / "draft.jsonl")
+        self.way(work, work / "made", work / "report.jsonl")
 
-    def record(self, work, made, draft):
+    def record(self, work, made, report):
         (made / "record.json").mkdir()
 
-    def garbage(self, work, made, draft):
-        with draft.open("ab") as file:
+    def garbage(self, work, made, report):
+        with report.open("ab") as file:
             file.write(b"\xff\x00 garbage\n[1]\n")
 
-    def truncated(self, work, made, draft):
-        os.truncate(draft, 0)
+    def truncated(self, work, made, report):
+        os.truncate(report, 0)
 
-    def fifo(self, work, made, draft):
-        draft.unlink()
-        os.mkfifo(draft)
+    def fifo(self, work, made, report):
+        report.unlink()
+        os.mkfifo(report)
 
-    def removed(self, work, made, draft):
+    def removed(self, work, made, report):
         print("on the way out", flush=True)
         shutil.rmtree(work)
 
-    def linked(self, work, made, draft):
+    def linked(self, work, made, report):
         shutil.rmtree(work)
         work.symlink_to(os.environ["FAKE_ELSEWHERE"])
 
-    def unmade(self, work, made, draft):
+    def unmade(self, work, made, report):
         shutil.rmtree(made)
 
-    def links(self, work, made, draft):
+    def links(self, work, made, report):
         (made / "link").symlink_to("/")
         (made / "closed").mkdir(0)
 
-    def closing(self, work, made, draft):
+    def closing(self, work, made, report):
         os.closerange(3, 100)
 
-    def full(self, work, made, draft):
+    def full(self, work, made, report):
         os._exit(74)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.campaign import application
-from harness.campaign.composition import Compositions, plain
+from harness.campaign.config_cache import Compositions, plain
 
 PRESETS = {
     "refers": "features: 3\nlimits: {time_s: '${_times.${graph.name}}'}\n_times: {grid: 1.0, rmat: 2.0}\n",

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 
-from harness.campaign.draft import DRAFT_FILE, WAIT_STAGE, read_draft, waited_s
+from harness.campaign.child_report import REPORT_FILE, WAIT_STAGE, read_report, waited_s
 from harness.campaign.job import work_folder
 from harness.campaign.journal import Journal
 from harness.campaign.plan import Planned
@@ -58,6 +58,6 @@ class Follower:
     def _tell_waits(self, running: Iterable[str]) -> None:
         """Show the cells that wait for their device, and who holds it."""
         for key in running:
-            told = read_draft(work_folder(self._cells[key].folder) / DRAFT_FILE)
+            told = read_report(work_folder(self._cells[key].folder) / REPORT_FILE)
             waits = told.get("stage") == WAIT_STAGE
             self._progress.waiting(key, waited_s(told) if waits else 0.0, str(told.get("behind", "")))

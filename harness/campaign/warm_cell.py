@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from harness.campaign.cell import Cell, Warm, digest
-from harness.campaign.draft import Draft
+from harness.campaign.child_report import ChildReport
 from harness.campaign.lock import timed_turn
 from harness.campaign.measurement import Timing, answer_of, measure_engine, reset
 from harness.campaign.problem import Problem, inputs_of, read_only
 from harness.campaign.verdict import verdict
 from harness.contract import Engine, No, Phases, Unsupported
 from harness.graph.changes import Change, change_graph
-from harness.language.settling import OneWay, one_way
+from harness.language.monotone import OneWay, one_way
 from harness.language.warm import inputs_after, kept_properties, warm_start
 from harness.records.outcome import Outcome
 
@@ -51,7 +51,7 @@ def changed_key(problem: Problem, warm: Warm) -> str:
     return digest([problem.key, warm.change, warm.kind, warm.seed])[:32]
 
 
-def run_before(engine: Engine, cell: Cell, problem: Problem, draft: Draft, phases: Phases) -> Values | None:
+def run_before(engine: Engine, cell: Cell, problem: Problem, report: ChildReport, phases: Phases) -> Values | None:
     """Return all state after a run on the current graph; None, with the outcome recorded, if it does not settle.
 
     Raises Unsupported.
@@ -60,11 +60,11 @@ def run_before(engine: Engine, cell: Cell, problem: Problem, draft: Draft, phase
     if isinstance(answer, No):
         raise Unsupported(answer.reason)
     engine.prepare(problem.program, problem.graph, problem.features, cell.device, Phases())
-    with timed_turn(cell, draft, phases):
+    with timed_turn(cell, report, phases):
         reset(engine, problem.inputs)
         settled = engine.run(problem.max_supersteps).settled
     if not settled:
-        draft.end(Outcome.INVALID_INPUT, not_settled("the run before the change", problem))
+        report.end(Outcome.INVALID_INPUT, not_settled("the run before the change", problem))
         return None
     return answer_of(engine, kept_properties(problem.program))
 
@@ -82,28 +82,28 @@ def changed_problem(problem: Problem, warm: Warm, changed: Posed, values: Values
     return replace(problem, graph=graph, inputs=inputs, key=key, start=start, by_residual=several)
 
 
-def cold_run(engine: Engine, cell: Cell, problem: Problem, draft: Draft) -> ColdRun:
+def cold_run(engine: Engine, cell: Cell, problem: Problem, report: ChildReport) -> ColdRun:
     """Time cold runs on the changed graph."""
-    draft.stage("cold run")
+    report.stage("cold run")
     timing = measure_engine(engine, problem.inputs, problem.max_supersteps, cell.measure, Phases())
     return ColdRun(timing, answer_of(engine, problem.wanted))
 
 
-def compare_cold(cell: Cell, problem: Problem, cold: ColdRun, draft: Draft, *, settled: bool) -> bool:
+def compare_cold(cell: Cell, problem: Problem, cold: ColdRun, report: ChildReport, *, settled: bool) -> bool:
     """Validate the cold run, and record the ``warm`` field; ``settled``: whether the warm run has settled.
 
     Return False, with the outcome recorded, if one of the two has not settled or the cold answer is wrong.
     """
-    draft.stage("validate the cold run")
+    report.stage("validate the cold run")
     for which, done in (("the cold run", cold.timing.statistics.settled), ("the warm run", settled)):
         if not done:
-            draft.end(Outcome.INVALID_INPUT, not_settled(which, problem))
+            report.end(Outcome.INVALID_INPUT, not_settled(which, problem))
             return False
     outcome, reason, told = verdict(
         cell, problem, cold.values, settled=True, supersteps=len(cold.timing.statistics.supersteps)
     )
     if outcome is not Outcome.OK:
-        draft.end(outcome, f"the cold run: {reason}")
+        report.end(outcome, f"the cold run: {reason}")
         return False
     warm, start = cell.warm, problem.start
     if warm is None or start is None:
@@ -113,7 +113,7 @@ def compare_cold(cell: Cell, problem: Problem, cold: ColdRun, draft: Draft, *, s
         "vertices_reset": start.vertices_reset, "arcs_examined": start.arcs_examined, "cold": cold.timing.plain(),
         "cold_supersteps": cold.timing.supersteps(), "cold_validation": told.get("validation"),
     }  # fmt: skip
-    draft.tell(warm=plain)
+    report.tell(warm=plain)
     return True
 
 

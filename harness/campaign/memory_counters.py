@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.campaign.cell import Cell, load
-from harness.campaign.draft import Draft
+from harness.campaign.child_report import ChildReport
 from harness.campaign.guarded_engine import GuardedEngine
 from harness.campaign.lock import turn
-from harness.campaign.profiled import counted
+from harness.campaign.ncu_child import counted
 from harness.contract import EngineSpec, No, Phases, schedule_from_options
 from harness.plain_text import describe_error, print_traceback
 from harness.transactions.profiler import ProfilerError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def memory_of(
-    spec: EngineSpec, cell: Cell, problem: Problem, draft: Draft, phases: Phases, folder: Path
+    spec: EngineSpec, cell: Cell, problem: Problem, report: ChildReport, phases: Phases, folder: Path
 ) -> dict[str, Any]:
     """Return the model's result and, if ``cell.memory`` requests them, the counters; missing ones with the reason."""
     reasons = []
@@ -31,7 +31,7 @@ def memory_of(
         reasons.append(f"no model: {found}")
     if cell.memory == "counters":
         try:
-            with turn(cell, draft, phases):
+            with turn(cell, report, phases):
                 counters = counted([cell], folder, cell.limits.time_s)[0].plain()
         except (ProfilerError, subprocess.TimeoutExpired) as error:
             print_traceback(error)

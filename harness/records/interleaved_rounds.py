@@ -7,10 +7,10 @@ import statistics
 from collections.abc import Sequence
 from typing import Any, cast
 
-from harness.records.mark import Mark
 from harness.records.outcome import Outcome
 from harness.records.schema import Accuracy, Record, Solve
 from harness.records.statistics import rounds_interval
+from harness.records.timing_caveat import Mark
 
 # Fields that must be equal before two times are compared or merged; load and commit may differ.
 _MACHINE = ("host", "system", "cpu", "cores", "python", "packages")

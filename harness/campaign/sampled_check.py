@@ -22,7 +22,7 @@ from harness.language.warm import kept_properties
 
 if TYPE_CHECKING:
     from harness.campaign.cell import Cell
-    from harness.campaign.draft import Draft
+    from harness.campaign.child_report import ChildReport
     from harness.campaign.problem import Problem
     from harness.contract import Engine, Phases, RunStatistics
 
@@ -92,11 +92,11 @@ def not_sampled(problem: Problem) -> str:
     return sampled.not_sampled(problem.program)
 
 
-def sample_for(cell: Cell, problem: Problem, draft: Draft, phases: Phases) -> Sample | None:
+def sample_for(cell: Cell, problem: Problem, report: ChildReport, phases: Phases) -> Sample | None:
     """Return the sample that a cell is checked on, the same for every engine; None without sampled validation."""
     if cell.validate != SAMPLED:
         return None
-    draft.stage("sample")
+    report.stage("sample")
     with phases("sample"):
         return Sample.draw(problem.program, problem.graph)
 

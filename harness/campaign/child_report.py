@@ -16,25 +16,25 @@ from harness.cache import CacheError
 from harness.records.outcome import Outcome
 from harness.records.text import bounded
 
-DRAFT_FILE = "draft.jsonl"
+REPORT_FILE = "report.jsonl"
 WAIT_STAGE = "wait"
-STORE_STATUS = 74  # of a process that could not write its draft: EX_IOERR of sysexits.h
+STORE_STATUS = 74  # of a process that could not write its report: EX_IOERR of sysexits.h
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
-_MOST_BYTES = 100_000_000  # of a draft; that of a million supersteps has 20 MB
+_MOST_BYTES = 100_000_000  # of a report; that of a million supersteps has 20 MB
 
 
 class StoreError(Exception):
     """A cell's results could not be stored; not a fault of the cell."""
 
 
-class DraftDamaged(Exception):
-    """The draft cannot be written any more, because the engine has closed it."""
+class ReportDamaged(Exception):
+    """The report cannot be written any more, because the engine has closed it."""
 
 
-class Draft:
+class ChildReport:
     """Writes fields of the future record sequentially; a field written again replaces the earlier one.
 
-    Raises StoreError when the disk is full, DraftDamaged when the file has been closed.
+    Raises StoreError when the disk is full, ReportDamaged when the file has been closed.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -50,7 +50,7 @@ class Draft:
         except OSError as error:
             if error.errno in _DISK_ERRORS:
                 raise StoreError(str(error)) from error
-            raise DraftDamaged(f"{error}: an engine or a library has closed a file that it did not open") from error
+            raise ReportDamaged(f"{error}: an engine or a library has closed a file that it did not open") from error
         if written != len(line):
             raise StoreError(f"only {written} of {len(line)} bytes were written: the disk is full")
 
@@ -73,7 +73,7 @@ class Draft:
 
 
 @contextmanager
-def keeping(draft: Draft) -> Iterator[None]:
+def keeping(report: ChildReport) -> Iterator[None]:
     """Turn errors of a full or unwritable disk or cache into a StoreError, and record them; not a fault of the cell.
 
     Any other OSError is passed on.
@@ -81,12 +81,12 @@ def keeping(draft: Draft) -> Iterator[None]:
     try:
         yield
     except CacheError as error:
-        draft.tell(cache_error=str(error))
+        report.tell(cache_error=str(error))
         raise StoreError(str(error)) from error
     except OSError as error:
         if error.errno not in _DISK_ERRORS:
             raise
-        draft.tell(store_error=str(error))
+        report.tell(store_error=str(error))
         raise StoreError(str(error)) from error
 
 
@@ -97,18 +97,18 @@ def waited_s(fields: Mapping[str, Any]) -> float:
     return seconds + time.monotonic() - began if isinstance(began, float) else seconds
 
 
-def read_draft(path: Path) -> dict[str, Any]:
+def read_report(path: Path) -> dict[str, Any]:
     """Return all fields written so far; none if there is no such file, or if it is not a regular file."""
     try:
         # An engine may put a pipe there, which must not block.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            return parse_draft(file)[0] if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else {}
+            return parse_report(file)[0] if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else {}
     except OSError:  # nothing has been written yet, or the cell has just ended and its folder is gone
         return {}
 
 
-def parse_draft(file: BinaryIO) -> tuple[dict[str, Any], bool]:
-    """Return the fields in a draft, and whether it has malformed lines.
+def parse_report(file: BinaryIO) -> tuple[dict[str, Any], bool]:
+    """Return the fields in a report, and whether it has malformed lines.
 
     A last line that a crash cut short is ignored.
     """

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.campaign.leftovers import clear_leftovers
 from harness.campaign.lock import file_lock
+from harness.campaign.recovery import clear_leftovers
 
 
 def test_what_nobody_is_at_is_cleared_away_and_a_record_put_aside_comes_back(tmp_path):

@@ -11,11 +11,11 @@ from harness.algorithms.kcore import KCore
 from harness.algorithms.pagerank import PageRank
 from harness.graph import Graph
 from harness.language import Inputs, K, absolute, exp, full, maximum, minimum, total, trace, where
-from harness.language import whole_numbers as numbers
+from harness.language import integer_ranges as numbers
 from harness.language.analysis import change_driven
 from harness.language.expressions import constant, parameter, read
+from harness.language.integer_ranges import MOST, adds_exactly, whole_range, whole_ranges
 from harness.language.reference import ReferenceRun
-from harness.language.whole_numbers import MOST, adds_exactly, whole_range, whole_ranges
 from tests.language.programs import program_of
 
 RANGES = {"x": (0, 1), "y": (-3, 5), "many": (0, MOST // 2), "vector": (2, 2)}

@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from harness.whole_files import write_whole
+from harness.atomic_write import write_whole
 
 
 @pytest.mark.parametrize("lasting", [False, True])

@@ -3,7 +3,7 @@
 Usage, in a generated module (a template; the kernel has any further arguments)::
 
     from numba import njit, int64, uint32, float32, void
-    from harness.lowering.cpu.launch import launch
+    from harness.lowering.cpu.parallel_for import launch
 
     @njit(nogil=True, error_model="numpy")
     def part(t, worker, bounds, offsets, neighbours, x, y):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.campaign.plan import Plan, Planned
-from harness.campaign.refusal import refusal
+from harness.campaign.preflight import refusal
 from harness.records import Record
 from harness.report.summary import Forecast
 

@@ -1,4 +1,4 @@
-"""The process under the profiler: ``python -m harness.campaign.profiled REQUEST``.
+"""The process under the profiler: ``python -m harness.campaign.ncu_child REQUEST``.
 
 REQUEST is a JSON file with a list of cells. For each, the profiler counts one superstep from the start, in which every
 vertex is active; a marker kernel separates it from the next.
@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.campaign.cell import Cell, digest, load
-from harness.campaign.draft import Draft
+from harness.campaign.child_report import ChildReport
 from harness.campaign.problem import Problem, set_problem
 from harness.contract import Phases, schedule_from_options
-from harness.device.counting import counted_run
+from harness.device.profiler_range import counted_run
 from harness.plugins import load_plugins
 from harness.transactions.profiler import BOUNDARY, profile
 
@@ -34,7 +34,7 @@ def counted(cells: Sequence[Cell], folder: Path, timeout_s: float | None = None)
     """
     request = folder / "profiled.json"
     request.write_text(json.dumps([cell.plain() for cell in cells]), encoding="utf-8")
-    command = [sys.executable, "-m", "harness.campaign.profiled", str(request)]
+    command = [sys.executable, "-m", "harness.campaign.ncu_child", str(request)]
     return profile(command, folder / PROFILER_LOG, timeout_s)
 
 
@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
         for cell in cells:
             asked = digest([cell.algorithm, cell.parameters, cell.graph, cell.graph_parameters, cell.features])
             if asked not in posed:
-                posed = {asked: set_problem(cell, load_plugins(cell.block), Draft(sink), Phases())}
+                posed = {asked: set_problem(cell, load_plugins(cell.block), ChildReport(sink), Phases())}
             _profiled(cell, posed[asked])
     return 0
 

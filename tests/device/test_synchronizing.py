@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness.contract import Device, Engine, No, RunStatistics
-from harness.device import finishing as module
-from harness.device.finishing import finishing
+from harness.device import synchronizing as module
+from harness.device.synchronizing import finishing
 
 
 class Eager(Engine):

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from harness.language.differences import Differences, Posed, in_any_feature
 from harness.language.expressions import K
+from harness.language.monotone import OneWay
 from harness.language.program import EdgeReduce
-from harness.language.settling import OneWay
 
 Array = NDArray[Any]
 ROUNDING = 1e-6  # relative: a value that a float32 engine copied from a message equals the float64 message up to this

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.campaign.cell import resolve_cell
-from harness.campaign.refusal import profiler_refusal
+from harness.campaign.preflight import profiler_refusal
 from harness.plugins import load_plugins
 from harness.records import read_records
 from tests.campaign.test_cell import config
