@@ -118,7 +118,8 @@ class RunStatistics:
 class Engine(ABC):
     """One way to run programs.
 
-    The harness calls, in order: ``supports``, ``prepare``, any number of ``reset`` / ``run`` / ``values``, ``close``.
+    The harness calls, in order: ``supports``, ``build``, ``prepare``, any number of ``reset`` / ``run`` / ``values``,
+    ``close``. On a GPU it holds the device from ``prepare`` on; other cells use it until then.
     An engine raises MemoryError when host or device memory is exhausted.
 
     ``deterministic``: equal inputs give bitwise equal values in every run and in every engine prepared in the same way
@@ -141,9 +142,18 @@ class Engine(ABC):
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
         """Return whether this schedule can run the program. An engine never falls back silently."""
 
+    def build(  # noqa: B027  optional
+        self, program: Program, graph: Graph, features: int, device: Device, phases: Phases
+    ) -> None:
+        """Transform, lower and compile what :meth:`prepare` needs, without using the device.
+
+        The harness calls it before :meth:`prepare`, with the same arguments, while other cells use the device. Other
+        callers may omit it. The default does nothing: ``prepare`` does everything.
+        """
+
     @abstractmethod
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
-        """Transform, lower, compile and upload, each inside ``with phases(...)``.
+        """Transform, lower, compile and upload, each inside ``with phases(...)``, as far as :meth:`build` has not.
 
         The harness refuses the names of phases that it times itself, such as "inputs" or "warm_up".
         """
@@ -159,7 +169,8 @@ class Engine(ABC):
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
         """Set every property to its initial value; ``state`` holds values of a previous run for a warm start.
 
-        Inputs are immutable: if the previous reset received the same object, an engine may skip its upload.
+        Inputs are immutable: an engine may skip the upload of inputs, or of single arrays of inputs, that are the same
+        objects as in the previous reset.
         """
 
     def narrow(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:  # noqa: B027  optional
@@ -181,6 +192,14 @@ class Engine(ABC):
     @abstractmethod
     def values(self, name: str) -> NDArray[np.generic]:
         """Return a property: float32[V], [V, k] or [V, k, k]; for edges [E, ...], in CSR order."""
+
+    def rows(self, name: str, index: NDArray[np.integer[Any]]) -> NDArray[np.generic]:
+        """Return some rows of a property of vertices or edges: ``values(name)[index]``.
+
+        An engine whose values are on a device overrides this, so that only these rows are transferred.
+        """
+        found: NDArray[np.generic] = self.values(name)[index]
+        return found
 
     def explain(self) -> str:
         """Describe the schedule and the code generated for it."""

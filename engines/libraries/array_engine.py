@@ -29,22 +29,25 @@ from harness.api import (
     No,
     Phases,
     Program,
+    Property,
     RunStatistics,
     Superstep,
     Yes,
     concrete,
-    initial_values,
     mutable,
     reads,
     schedule_text,
     watched,
 )
+from harness.api.library import Start, places
 
 
 class ArrayEngine(ArrayStages, Engine):
     """Runs every superstep over all vertices (of a side); a subclass chooses the library."""
 
     run_length: int | None = RUN
+    _inputs: Inputs | None = None  # those of the previous reset
+    _given: dict[str, Array]  # the arrays of inputs, by property
 
     # the library ----------------------------------------------------------------------------------------------------
     @abstractmethod
@@ -118,6 +121,7 @@ class ArrayEngine(ArrayStages, Engine):
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Upload the structure of the matrices, which is the graph's own CSC; nothing is compiled."""
         self.graph, self.features = graph, features
+        self._inputs, self._given = None, {}
         self._watched = [name for _, name in watched(program)]
         self._criterion = Criterion.of(program)
         with phases("load"):
@@ -159,16 +163,51 @@ class ArrayEngine(ArrayStages, Engine):
         return Pattern.of(columns, offsets.astype(self.index), width, self.arrays, self.csr, self.run_length)
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
-        """Reset all properties to their initial state and build the matrices from the inputs."""
+        """Reset all properties to their initial state and build the matrices from the inputs.
+
+        Arrays of inputs that were given to the previous reset stay as they are: no stage writes them.
+        """
         self._parameters = dict(self.program.parameters) | dict(inputs.parameters)
-        start = initial_values(self.program, self.graph, self.features, inputs, state or {}, self.dtype)
-        self._value = {name: self.arrays.upload(self._in_order(name, value)) for name, value in start.items()}
+        start = Start(self.program, self.graph, self.features, inputs, state or {})
+        properties = self.program.properties
+        self._value = {name: self._initial(prop, start) for name, prop in properties.items()}
+        self._inputs = inputs
         self._matrices = {name: self._filled(product) for name, product in self.products.items()}
         self._superstep, self._active, self._settled = 0, self.graph.num_vertices, False
 
+    def _initial(self, prop: Property, start: Start) -> Array:
+        """Return a property at the start of a run; stages replace arrays and never write to them."""
+        given = prop.name in start.state
+        if prop.role in ("state", "temporary") and not given:
+            if isinstance(prop.start, str):
+                return self._initial(self.program.properties[prop.start], start)
+            return self._filled_with(prop)
+        if given or not self._kept(prop, start.inputs):
+            values = self._in_order(prop.name, start.of(prop))
+            made = self.arrays.upload(values.astype(np.bool_ if prop.dtype == "bool" else self.dtype, copy=False))
+            if given:
+                return made
+            self._given[prop.name] = made
+        return self._given[prop.name]
+
+    def _filled_with(self, prop: Property) -> Array:
+        """Return a property that starts from a constant, or a temporary, which is NaN until it is written."""
+        count = {"vertex": self.graph.num_vertices, "edge": self.graph.num_edges, "graph": 1}[prop.place]
+        blank = False if prop.dtype == "bool" else np.nan
+        value = np.array(blank if prop.start is None else prop.start, np.bool_ if prop.dtype == "bool" else self.dtype)
+        shape = (count, *concrete(prop.shape, self.features))
+        return self.arrays.copy(self.arrays.broadcast(self.arrays.constant(value), shape))
+
+    def _kept(self, prop: Property, inputs: Inputs) -> bool:
+        """Return whether the array of an input is that of the previous reset, and is there."""
+        before = self._inputs
+        if before is None or prop.name not in self._given:
+            return False
+        return before.properties.get(prop.name) is inputs.properties.get(prop.name)
+
     def _in_order(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
         """Return edge properties reordered from CSR to CSC; other properties unchanged."""
-        return values[self.graph.in_edge_ids] if self.program.properties[name].place == "edge" else values
+        return self.graph.in_csc_order(values) if self.program.properties[name].place == "edge" else values
 
     def _filled(self, product: Product) -> list[Matrix]:
         """Return the matrices of a product, one for each side."""
@@ -226,6 +265,12 @@ class ArrayEngine(ArrayStages, Engine):
         result[self.graph.in_edge_ids] = values
         return result
 
+    def rows(self, name: str, index: NDArray[np.integer[Any]]) -> NDArray[np.generic]:
+        """Return some rows of a property in float32; only these are downloaded."""
+        edge = self.program.properties[name].place == "edge"
+        chosen = places(self.graph)[index] if edge else index
+        return self.arrays.download(self._value[name][self.arrays.upload(chosen.astype(np.int64))])
+
     def explain(self) -> str:
         """Return the implementation of each stage as text."""
         lines = [type(self).__name__, schedule_text(self)]
@@ -234,7 +279,7 @@ class ArrayEngine(ArrayStages, Engine):
 
     def close(self) -> None:
         """Release all arrays."""
-        self._value, self._matrices, self._patterns = {}, {}, []
+        self._value, self._given, self._matrices, self._patterns = {}, {}, {}, []
         self.__dict__.pop("in_sources", None)
         self.__dict__.pop("in_destinations", None)
         self.__dict__.pop("edge_ids", None)

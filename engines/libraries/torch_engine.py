@@ -209,6 +209,11 @@ class TorchEngine(ArrayEngine):
         with inference():
             return super().values(name)
 
+    def rows(self, name: str, index: NDArray[np.integer[Any]]) -> NDArray[Any]:
+        """Return some rows of a property in float32."""
+        with inference():
+            return super().rows(name, index)
+
     def gather(self, values: Tensor, index: Tensor) -> Tensor:
         """Return the rows with the given numbers."""
         return values.index_select(0, index) if self.on_cpu else gathered_wide(values, index)

@@ -124,7 +124,7 @@ def _measure(
 ) -> None:
     """Run a problem and validate the answer. Raises Unsupported if the engine refuses it."""
     if cell.warm is not None:
-        changed = _changed(spec, cell, cell.warm, problem, report, phases)
+        changed = _changed(spec, cell, cell.warm, problem, report, phases, memory_bytes)
         if changed is None:
             return
         problem = changed
@@ -181,15 +181,13 @@ def _solve(
     report.stage("engine")
 
     def work(engine: GuardedEngine) -> Solved | None:
-        if not _admitted(engine, cell, problem, report, memory_bytes, phases):
-            return None
         solved = _values(engine, cell, problem, sample, report, phases, folder)
         if target is not None:
             marks = tell_accuracy(engine, cell, problem, target, solved.values, solved.timing, report, phases)
             report.tell(marks=list(dict.fromkeys([*solved.marks, *marks])))
         return solved
 
-    solved = _with_engine(spec, cell, problem, report, phases, work)
+    solved = _with_engine(spec, cell, problem, report, phases, memory_bytes, work)
     if solved is None or solved.cold is None:
         return solved
     cold = solved.cold
@@ -203,26 +201,31 @@ def _with_engine(
     problem: Problem,
     report: ChildReport,
     phases: Phases,
+    memory_bytes: int,
     work: Callable[[GuardedEngine], T | None],
 ) -> T | None:
     """Run ``work`` with the cell's engine, close the engine, and return the result.
 
-    None, with the outcome recorded, if the engine raises an error or writes to the arrays of the problem.
+    What needs no device is done before the engine's turn there: imports, admission, compiling. None, with the outcome
+    recorded, if the engine is not admitted, raises an error or writes to the arrays of the problem.
     """
     from harness.campaign.fingerprint import Fingerprint
     from harness.campaign.lock import engine_turn
 
     with phases("fingerprint"):
         before = Fingerprint(problem)
+    result: T | None = None
     try:
-        with engine_turn(cell, report, phases), device_memory(cell, report):
-            made = load(spec.factory)(schedule_from_options(spec, cell.schedule))
-            engine = GuardedEngine(finishing(made, cell.device))
+        made = load(spec.factory)(schedule_from_options(spec, cell.schedule))
+        engine = GuardedEngine(finishing(made, cell.device))
+        with contextlib.ExitStack() as turn:
             try:
-                reason = whole_run_refusal(engine, cell, problem)
-                if reason:
-                    raise Unsupported(reason)
-                result = work(engine)
+                if _admitted(engine, cell, problem, report, memory_bytes, phases):
+                    report.stage("build")
+                    engine.build(problem.program, problem.graph, problem.features, cell.device, phases)
+                    turn.enter_context(engine_turn(cell, report, phases))
+                    turn.enter_context(device_memory(cell, report))
+                    result = work(engine)
             except BaseException:
                 _close_failed(engine)
                 raise
@@ -251,7 +254,7 @@ def _close_failed(engine: Engine) -> None:
 
 
 def _changed(
-    spec: EngineSpec, cell: Cell, warm: Warm, problem: Problem, report: ChildReport, phases: Phases
+    spec: EngineSpec, cell: Cell, warm: Warm, problem: Problem, report: ChildReport, phases: Phases, memory_bytes: int
 ) -> Problem | None:
     """Return the problem on the changed graph, started from a run on the current one.
 
@@ -264,8 +267,9 @@ def _changed(
         changed = changed_graph(problem, warm)
         report.stage("run before the change")
         values = _with_engine(
-            spec, cell, problem, report, phases, lambda engine: run_before(engine, cell, problem, report, phases)
-        )
+            spec, cell, problem, report, phases, memory_bytes,
+            lambda engine: run_before(engine, cell, problem, report, phases),
+        )  # fmt: skip
         return None if values is None else changed_problem(problem, warm, changed, values)
 
     return _fitting(report, work)
@@ -275,6 +279,9 @@ def _admitted(
     engine: Engine, cell: Cell, problem: Problem, report: ChildReport, memory_bytes: int, phases: Phases
 ) -> bool:
     """Return whether the engine's memory fits; record the outcome if not. Raises Unsupported."""
+    reason = whole_run_refusal(engine, cell, problem)
+    if reason:
+        raise Unsupported(reason)
     with phases("support"):  # may build the in-edges of the graph, from which facts are computed
         answer = engine.supports(problem.program, problem.graph, problem.features, cell.device)
     if isinstance(answer, No):

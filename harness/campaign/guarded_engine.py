@@ -91,13 +91,18 @@ class GuardedEngine(Engine):
             return No(_text("supports(): No.reason", answer.reason))
         raise malformed("supports()", answer, "a Yes or a No")
 
+    def build(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
+        """Build what the engine can without the device, with separate phases, as :meth:`prepare`."""
+        own = Phases()
+        self._engine.build(program, graph, features, device, own)
+        _add(phases, own)
+
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Prepare the engine with separate phases; add them to ``phases`` once they are checked."""
         self._problem = program, graph, features
         own = Phases()
         self._engine.prepare(program, graph, features, device, own)
-        for name, seconds in checked_phases(own).items():
-            phases.seconds[name] = phases.seconds.get(name, 0.0) + seconds
+        _add(phases, own)
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
         """Reset the engine."""
@@ -120,8 +125,14 @@ class GuardedEngine(Engine):
 
     def values(self, name: str) -> NDArray[Any]:
         """Return the engine's array as a plain array of the dtype and the shape that the program declares."""
-        value: object = self._engine.values(name)
-        field = f"values({name!r})"
+        return self._checked_array(f"values({name!r})", name, self._engine.values(name), None)
+
+    def rows(self, name: str, index: NDArray[np.integer[Any]]) -> NDArray[Any]:
+        """Return some rows of the engine's array, checked as by :meth:`values`."""
+        return self._checked_array(f"rows({name!r})", name, self._engine.rows(name, index), len(index))
+
+    def _checked_array(self, field: str, name: str, value: object, rows: int | None) -> NDArray[Any]:
+        """Return an array of the engine as a plain array; ``rows``: how many were requested, None: all."""
         if not isinstance(value, np.ndarray):
             raise malformed(field, value, "a NumPy array")
         found: NDArray[Any] = np.asarray(value)  # a masked array or a matrix would bring its own comparison rules
@@ -131,6 +142,7 @@ class GuardedEngine(Engine):
         declared = program.properties[name]
         dtype = np.dtype(np.bool_ if declared.dtype == "bool" else np.float32)
         count = {"vertex": (graph.num_vertices,), "edge": (graph.num_edges,)}.get(declared.place, ())
+        count = count if rows is None else (rows,)
         shape = (*count, *concrete(declared.shape, features))
         if found.dtype != dtype or found.shape != shape:
             met = f"an array of dtype {found.dtype} and shape {found.shape}"
@@ -176,6 +188,12 @@ class GuardedEngine(Engine):
     def _checked_statistics(self, statistics: object, max_supersteps: int) -> RunStatistics:
         fixed = self._problem is not None and not self._problem[0].control.settles
         return checked_statistics(statistics, max_supersteps, fixed=fixed, stepwise=self.stepwise)
+
+
+def _add(phases: Phases, own: Phases) -> None:
+    """Add the phases of an engine, once they are checked."""
+    for name, seconds in checked_phases(own).items():
+        phases.seconds[name] = phases.seconds.get(name, 0.0) + seconds
 
 
 def checked_statistics(

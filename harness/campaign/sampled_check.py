@@ -116,8 +116,11 @@ def transitions(engine: Engine, problem: Problem, sample: Sample, statistics: Ru
 def _transitions(engine: Engine, problem: Problem, sample: Sample, supersteps: int) -> tuple[Transition, ...]:
 
     def results() -> Values:
-        found = answer_of(engine, problem.program.outputs)
-        return {name: sample.results_of(name, values) for name, values in found.items()}
+        return {name: engine.rows(name, sample.results(name)) for name in problem.program.outputs}
+
+    def part(name: str) -> NDArray[Any]:
+        rows = sample.part(name)
+        return engine.values(name) if rows is None else engine.rows(name, rows)
 
     reset(engine, problem.inputs)
     engine.run(1)
@@ -125,9 +128,9 @@ def _transitions(engine: Engine, problem: Problem, sample: Sample, supersteps: i
     if supersteps > 1:
         if supersteps > 2:
             engine.run(supersteps - 2)
-        state = answer_of(engine, kept_properties(problem.program))
-        before = {name: sample.part_of(name, values) for name, values in state.items()}
-        whole = {name: np.array(values) for name, values in state.items()} if sample.reduces else None
+        kept = kept_properties(problem.program)
+        before = {name: np.array(part(name)) for name in kept}
+        whole = {name: np.array(engine.values(name)) for name in kept} if sample.reduces else None
         engine.run(1)
         found.append(Transition(supersteps, before, results(), whole))
     return tuple(found)

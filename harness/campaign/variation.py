@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from harness.campaign.measurement import answer_of
 from harness.campaign.plausibility import implausible
 from harness.campaign.problem import read_only
+from harness.graph.adjacency import frozen
 from harness.language.algorithm import Inputs
 from harness.language.warm import kept_properties
 
@@ -49,7 +51,7 @@ class Varied:
 
 
 def varied_inputs(program: Program, graph: Graph, inputs: Inputs, attempt: int = 0) -> Inputs:
-    """Return inputs of the same shapes with other contents, as new read-only arrays.
+    """Return inputs of the same shapes with other contents: new read-only arrays for what differs.
 
     The rows of vertex inputs are rotated among the vertices (of each side of a bipartite graph), all by the same
     amount, so that every row stays valid. If that changes nothing, the rows of edge inputs are rotated; if that changes
@@ -63,7 +65,8 @@ def varied_inputs(program: Program, graph: Graph, inputs: Inputs, attempt: int =
             for name, array in inputs.properties.items()
         }
         if any(not np.array_equal(made[name], array) for name, array in inputs.properties.items()):
-            return read_only(Inputs(made, inputs.parameters))
+            changed = {name: frozen(made[name]) for name in made if made[name] is not inputs.properties[name]}
+            return Inputs(MappingProxyType({**inputs.properties, **changed}), inputs.parameters)
     share = 1 - _STEP * (attempt + 1)
     return read_only(Inputs(inputs.properties, {name: value * share for name, value in inputs.parameters.items()}))
 

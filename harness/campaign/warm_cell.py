@@ -15,7 +15,7 @@ from harness.campaign.lock import timed_turn
 from harness.campaign.measurement import Timing, answer_of, measure_engine, reset
 from harness.campaign.problem import Problem, inputs_of, read_only
 from harness.campaign.verdict import verdict
-from harness.contract import Engine, No, Phases, Unsupported
+from harness.contract import Engine, Phases
 from harness.graph.changes import Change, change_graph
 from harness.language.monotone import OneWay, one_way
 from harness.language.warm import inputs_after, kept_properties, warm_start
@@ -52,13 +52,7 @@ def changed_key(problem: Problem, warm: Warm) -> str:
 
 
 def run_before(engine: Engine, cell: Cell, problem: Problem, report: ChildReport, phases: Phases) -> Values | None:
-    """Return all state after a run on the current graph; None, with the outcome recorded, if it does not settle.
-
-    Raises Unsupported.
-    """
-    answer = engine.supports(problem.program, problem.graph, problem.features, cell.device)
-    if isinstance(answer, No):
-        raise Unsupported(answer.reason)
+    """Return all state after a run on the current graph; None, with the outcome recorded, if it does not settle."""
     engine.prepare(problem.program, problem.graph, problem.features, cell.device, Phases())
     with timed_turn(cell, report, phases):
         reset(engine, problem.inputs)

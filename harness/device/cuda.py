@@ -5,12 +5,29 @@ from __future__ import annotations
 import gc
 from typing import Any
 
-from harness.device.driver import cuda_unavailable, newest_cuda
+from harness.device.driver import cuda_unavailable, describe, newest_cuda
 from harness.device.errors import DeviceUnavailable
 
 
 def open_device(index: int) -> Any:
     """Make device ``index`` the current one and return its CuPy object. Raises DeviceUnavailable with the cause."""
+    _require_device(index)
+    import cupy
+
+    device = cupy.cuda.Device(index)
+    device.use()
+    _OPENED.add(index)
+    return device
+
+
+def architecture(index: int) -> str:
+    """Return the architecture to compile for, such as sm_90; no context is created. Raises DeviceUnavailable."""
+    _require_device(index)
+    return "sm_" + describe(index).compute_capability.replace(".", "")
+
+
+def _require_device(index: int) -> None:
+    """Raise DeviceUnavailable unless device ``index`` exists and its driver fits CuPy."""
     reason = cuda_unavailable(index)
     if reason:
         raise DeviceUnavailable(reason)
@@ -22,10 +39,6 @@ def open_device(index: int) -> Any:
             f"the NVIDIA driver is for CUDA {known}, and the CuPy installed for CUDA {made_for}; update the driver, or "
             f"install CuPy for CUDA {known}"
         )
-    device = cupy.cuda.Device(index)
-    device.use()
-    _OPENED.add(index)
-    return device
 
 
 _OPENED: set[int] = set()

@@ -32,6 +32,10 @@ class Finishing(Engine):
         """Return the engine's answer."""
         return self._engine.supports(program, graph, features, device)
 
+    def build(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
+        """Build what the engine can without the device."""
+        self._engine.build(program, graph, features, device, phases)
+
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Prepare the engine and wait for its uploads."""
         self._engine.prepare(program, graph, features, device, phases)
@@ -56,6 +60,10 @@ class Finishing(Engine):
     def values(self, name: str) -> NDArray[Any]:
         """Return the engine's values of a property."""
         return self._engine.values(name)
+
+    def rows(self, name: str, index: NDArray[np.integer[Any]]) -> NDArray[Any]:
+        """Return some rows of the engine's values of a property."""
+        return self._engine.rows(name, index)
 
     def explain(self) -> str:
         """Return the engine's description."""

@@ -208,18 +208,23 @@ class Sample:
 
     def part_of(self, name: str, values: NDArray[np.generic]) -> Array:
         """Return the subgraph's part of the values of a property."""
-        match self.program.properties[name].place:
-            case "vertex":
-                return np.asarray(values[self.near])
-            case "edge":
-                return np.asarray(values[self.arcs])
-        return np.asarray(values)
+        rows = self.part(name)
+        return np.asarray(values if rows is None else values[rows])
+
+    def part(self, name: str) -> Array | None:
+        """Return the rows of a property in the subgraph, by their numbers in the whole graph; None for a property of
+        the graph.
+        """
+        return {"vertex": self.near, "edge": self.arcs}.get(self.program.properties[name].place)
 
     def results_of(self, name: str, values: NDArray[np.generic]) -> Array:
         """Return the sample's part of the values of an output: at its vertices, or on their in-edges."""
-        if self.program.properties[name].place == "edge":
-            return np.asarray(values[self.arcs[self._entering()]])
-        return np.asarray(values[self.vertices])
+        return np.asarray(values[self.results(name)])
+
+    def results(self, name: str) -> Array:
+        """Return the rows of an output that belong to the sample, by their numbers in the whole graph."""
+        edge = self.program.properties[name].place == "edge"
+        return self.arcs[self._entering()] if edge else self.vertices
 
     def _entering(self) -> Array:
         return np.flatnonzero(np.isin(self.graph.csr.neighbours, self.rows))

@@ -9,7 +9,6 @@ import sys
 from contextlib import nullcontext
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -137,11 +136,10 @@ def shows_what_does_not_compile(reason, stage):
 @pytest.mark.skipif(sys.platform != "linux", reason="the compiler for CUDA is installed on Linux alone")
 def test_a_kernel_that_does_not_compile_ends_a_cell(told, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
-    chosen = SimpleNamespace(compute_capability="90")
-    monkeypatch.setattr("harness.lowering.cuda.executor.open_device", lambda _: chosen)
+    monkeypatch.setattr("harness.lowering.cuda.executor.architecture", lambda _: "sm_90")
     ended = told("fake_uncompiled", FakeDriver())
     assert ended["outcome"] == "engine_error"
-    assert ended["stage"] == "prepare"
+    assert ended["stage"] == "build"
     shows_what_does_not_compile(ended["reason"], "gather")
     assert ended["reason"] in capsys.readouterr().err
 

@@ -69,7 +69,7 @@ def events(registry, monkeypatch):
         monkeypatch.setattr(module, "turn", turn)
     monkeypatch.setattr(lock, "rest", lambda _: tell("rest"))
     monkeypatch.setattr(lock, "was_opened", lambda _: True)
-    for name in ("prepare", "run", "values", "close"):
+    for name in ("build", "prepare", "run", "values", "close"):
         note(onyx_fakes_engines.Right, name, name)
     note(child, "memory_refusal", "admitted")
     note(warm_cell, "change_graph", "changed")
@@ -105,11 +105,11 @@ def ran(registry, events, tmp_path, monkeypatch):
     return run
 
 
-def test_on_a_gpu_an_engine_has_its_turn_from_admission_to_its_end(ran):
+def test_on_a_gpu_an_engine_is_built_before_its_turn(ran):
     told, events = ran("cuda")
     assert told["outcome"] == "ok", told["reason"]
     timed = [*TIMED_RUNS, *RUNS_ON_OTHER_INPUTS]
-    assert events == ["sample", "turn", "admitted", "prepare", *timed, "close", "rest", "over", "judged"]
+    assert events == ["sample", "admitted", "build", "turn", "prepare", *timed, "close", "rest", "over", "judged"]
 
 
 def test_what_never_opened_a_gpu_does_not_rest_there(ran, monkeypatch):
@@ -122,14 +122,14 @@ def test_on_the_processor_engines_are_prepared_without_a_turn(ran):
     told, events = ran("cpu")
     assert told["outcome"] == "ok", told["reason"]
     timed = [*TIMED_RUNS, *RUNS_ON_OTHER_INPUTS]
-    assert events == ["sample", "admitted", "prepare", "turn", *timed, "over", "close", "judged"]
+    assert events == ["sample", "admitted", "build", "prepare", "turn", *timed, "over", "close", "judged"]
 
 
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
-        ("cuda", ["turn", "admitted", "prepare", "close", "rest", "over"]),
-        ("cpu", ["admitted", "prepare", "turn", "over", "close"]),
+        ("cuda", ["admitted", "build", "turn", "prepare", "close", "rest", "over"]),
+        ("cpu", ["admitted", "build", "prepare", "turn", "over", "close"]),
     ],
 )
 def test_an_engine_that_fails_gives_its_turn_back(ran, kind, expected, monkeypatch):
@@ -142,12 +142,22 @@ def test_an_engine_that_fails_gives_its_turn_back(ran, kind, expected, monkeypat
     assert events == ["sample", *expected]
 
 
+def test_an_engine_that_cannot_be_built_takes_no_turn(ran, monkeypatch):
+    def fails(*_):
+        raise RuntimeError
+
+    monkeypatch.setattr("onyx_fakes_engines.Right.build", fails)
+    told, events = ran("cuda")
+    assert (told["outcome"], told["stage"]) == ("engine_error", "build")
+    assert events == ["sample", "admitted", "close"]
+
+
 def test_the_run_before_a_change_has_a_turn_of_its_own(ran):
     asked = {"algorithm": {"name": "bfs"}, "graph": {"name": "fake_path", "vertices": 12}, "warm": WARM}
     told, events = ran("cuda", **asked)
     assert told["outcome"] == "ok", told["reason"]
-    before = ["turn", "prepare", "run", "values", "close", "rest", "over"]
-    timed = ["turn", "admitted", "prepare", *TIMED_RUNS, *TIMED_RUNS, "close", "rest", "over"]
+    before = ["admitted", "build", "turn", "prepare", "run", "values", "close", "rest", "over"]
+    timed = ["admitted", "build", "turn", "prepare", *TIMED_RUNS, *TIMED_RUNS, "close", "rest", "over"]
     assert events == ["changed", *before, "start", "sample", *timed, "judged"]
 
 
@@ -155,8 +165,8 @@ def test_the_run_before_a_change_is_alone_on_the_processor_while_it_runs(ran):
     asked = {"algorithm": {"name": "bfs"}, "graph": {"name": "fake_path", "vertices": 12}, "warm": WARM}
     told, events = ran("cpu", **asked)
     assert told["outcome"] == "ok", told["reason"]
-    before = ["prepare", "turn", "run", "over", "values", "close"]
-    timed = ["admitted", "prepare", "turn", *TIMED_RUNS, *TIMED_RUNS, "over", "close"]
+    before = ["admitted", "build", "prepare", "turn", "run", "over", "values", "close"]
+    timed = ["admitted", "build", "prepare", "turn", *TIMED_RUNS, *TIMED_RUNS, "over", "close"]
     assert events == ["changed", *before, "start", "sample", *timed, "judged"]
 
 

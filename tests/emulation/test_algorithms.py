@@ -63,6 +63,36 @@ def test_algorithms(name, schedule, features, emulated):
     assert taken.settled == expected.settled or name not in EXACT
 
 
+@pytest.mark.parametrize(("schedule", "features"), [("pull", 3), ("push", 5)])
+def test_rows_of_edges_and_vertices(schedule, features, emulated):
+    graph = rmat(scale=5, edge_factor=6, seed=4, symmetric=True)
+    program = trace(algorithms()["belief_propagation"])
+    engine = prepared(schedule, program, graph, features, emulated)
+    engine.reset(random_network(graph, features))
+    engine.run(2)
+    for name in ("belief", "msg"):
+        whole = engine.values(name)
+        index = np.random.default_rng(1).integers(0, len(whole), 40)
+        np.testing.assert_array_equal(engine.rows(name, index), whole[index])
+
+
+@pytest.mark.parametrize("schedule", ["pull", "push"])
+def test_an_edge_input_of_several_numbers_is_exchanged(schedule, emulated):
+    algorithm, graph, k = algorithms()["multimodal"], rmat(scale=5, edge_factor=6, seed=4), 3
+    program = trace(algorithm)
+    inputs = algorithm.inputs(graph, k)
+    engine = prepared(schedule, program, graph, k, emulated)
+    other = {"affinity": np.roll(inputs.properties["affinity"], 1, axis=0)}
+    for given in (inputs, Inputs({**inputs.properties, **other}, inputs.parameters), inputs):
+        run = ReferenceRun(program, graph, k)
+        run.reset(given)
+        engine.reset(given)
+        run.run(3)
+        engine.run(3)
+        found = compare(program, {"mmode": engine.values("mmode")}, {"mmode": run.values("mmode")})
+        assert found.ok, found.detail
+
+
 @pytest.mark.parametrize(
     ("schedule", "vertices", "features"),
     [("tigr", 2300, 1), ("tigr", 4097, 1), ("tigr", 1100, 2), ("gunrock", 2100, 1), ("gunrock-merge-path", 1300, 2)],

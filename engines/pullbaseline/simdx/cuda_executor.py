@@ -44,7 +44,7 @@ class SimdxExecutor(CudaExecutor):
 
     # fused kernels ----------------------------------------------------------------------------------------------------
     def load(self, index: int) -> None:
-        """Compile and load the kernels, and find the blocks of fused ones. Raises EngineFailure if too few are
+        """Load the kernels, and find the blocks of fused ones. Raises EngineFailure if too few are
         resident."""
         super().load(index)
         for kernel in self.plan.kernels if self.fused else ():

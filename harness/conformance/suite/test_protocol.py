@@ -91,6 +91,34 @@ def test_a_run_stops_at_its_limit(subject: Subject, asked: Question) -> None:
             right_after(asked, outputs(asked.program, engine), supersteps)
 
 
+def test_rows_are_those_of_the_whole_property(subject: Subject, asked: Question) -> None:
+    """``rows`` returns ``values(name)[index]``, for any rows in any order."""
+    random = np.random.default_rng(3)
+    with subject.prepared(asked.program, asked.graph, asked.features) as engine:
+        engine.reset(asked.inputs)
+        engine.run(steps_of(subject, asked))
+        for name in asked.program.outputs:
+            whole = engine.values(name)
+            index = random.integers(0, len(whole), 2 * len(whole)) if len(whole) else np.empty(0, np.int64)
+            assert engine.rows(name, index).tobytes() == whole[index].tobytes(), name
+
+
+def test_a_single_array_of_the_inputs_is_exchanged(subject: Subject, asked: Question) -> None:
+    """A reset may receive the arrays of the previous one and one new array."""
+    rolled = other_inputs(asked).properties
+    if not rolled:
+        pytest.skip("the program has no arrays as inputs")
+    steps = steps_of(subject, asked)
+    with subject.prepared(asked.program, asked.graph, asked.features) as engine:
+        engine.reset(asked.inputs)
+        engine.run(steps)
+        for name in rolled:
+            inputs = Inputs({**asked.inputs.properties, name: rolled[name]}, asked.inputs.parameters)
+            engine.reset(inputs)
+            engine.run(steps)
+            right_after(asked, outputs(asked.program, engine), steps, inputs)
+
+
 def test_a_run_continues_from_its_state(subject: Subject, asked: Question) -> None:
     """``run`` continues from the current state."""
     needs_steps(subject)

@@ -35,6 +35,7 @@ class CudaEngine(Engine):
     executor_type: ClassVar[type[CudaExecutor]] = CudaExecutor
     planned: CudaPlan
     _executor: CudaExecutor | None = None
+    _built = False  # for the next :meth:`prepare`
 
     # for subclasses ---------------------------------------------------------------------------------------------------
     @abstractmethod
@@ -91,16 +92,28 @@ class CudaEngine(Engine):
             return No(str(error))
 
     # on a device ------------------------------------------------------------------------------------------------------
-    def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
-        """Plan, compile, upload. Raises DeviceUnavailable, CompilationFailed, MemoryError, EngineFailure."""
+    def build(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
+        """Plan, compute the tables of the graph, compile. Raises DeviceUnavailable, CompilationFailed, EngineFailure.
+
+        No context is created on the device.
+        """
         with phases("lower"):
             self.generate(program, graph, features, device)
         with phases("transform"):
             self._executor = self.executor_type(self.planned, graph, self.tables_of(self.planned, graph))
         with phases("compile"):
-            self._executor.load(device.index)
+            self._executor.compile(device.index)
+        self._built = True
+
+    def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
+        """Build, load the kernels, upload. Raises DeviceUnavailable, CompilationFailed, MemoryError, EngineFailure."""
+        if not self._built:
+            self.build(program, graph, features, device, phases)
+        self._built = False
+        with phases("load"):
+            self.executor.load(device.index)
         with phases("upload"):
-            self._executor.allocate()
+            self.executor.allocate()
 
     @property
     def executor(self) -> CudaExecutor:
@@ -119,6 +132,10 @@ class CudaEngine(Engine):
     def values(self, name: str) -> NDArray[np.generic]:
         """Return a property without padding."""
         return self.executor.values(name)
+
+    def rows(self, name: str, index: NDArray[np.integer[Any]]) -> NDArray[np.generic]:
+        """Return some rows of a property without padding; only these are downloaded."""
+        return self.executor.values(name, index)
 
     def close(self) -> None:
         """Release the device's memory."""

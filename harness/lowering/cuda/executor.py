@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.contract import RunStatistics, Superstep
-from harness.device.cuda import allow_shared_memory, open_device, require_memory
+from harness.device.compilation import Compiled
+from harness.device.cuda import allow_shared_memory, architecture, open_device, require_memory
 from harness.language import Inputs
 from harness.language.program import IDENTITY
 from harness.lowering.cuda.buffers import Buffer, Holds
@@ -34,8 +35,8 @@ USUAL_SUPERSTEPS = 1024  # the number of records allocated; more are allocated f
 
 
 class CudaExecutor:
-    """Run a plan on a device: :meth:`load` its kernels, :meth:`allocate` its buffers, then :meth:`reset` and
-    :meth:`run`.
+    """Run a plan on a device: :meth:`compile` and :meth:`load` its kernels, :meth:`allocate` its buffers, then
+    :meth:`reset` and :meth:`run`.
 
     ``tables``: what its kernels take that is computed from the graph once. ``done``, ``settled``: of the present run.
     ``pauses``: set if tracking may pause.
@@ -45,6 +46,7 @@ class CudaExecutor:
     memory: DeviceMemory | None = None
     launcher: Launcher | None = None
     pauses: Pauses | None = None
+    _compiled: Compiled | None = None
     done = 0
     settled = False
 
@@ -52,15 +54,22 @@ class CudaExecutor:
         self.plan, self.graph, self.tables = plan, graph, tables
         self.ranges = plan.work_ranges(graph, tables)
 
+    def compile(self, index: int) -> None:
+        """Compile the plan's module for a device, without a context on it.
+
+        Raises DeviceUnavailable, CompilationFailed.
+        """
+        plan = self.plan
+        self._compiled = compiled_module(plan.source, headers(plan.templates), architecture(index), plan.program)
+
     def load(self, index: int) -> None:
-        """Compile the plan's module for a device, and load it. Raises DeviceUnavailable, CompilationFailed."""
+        """Load the module that :meth:`compile` made. Raises DeviceUnavailable."""
         import cupy
 
+        assert self._compiled is not None, "compile() comes first"
         device, plan = open_device(index), self.plan
-        architecture = f"sm_{device.compute_capability}"
-        compiled = compiled_module(plan.source, headers(plan.templates), architecture, plan.program)
         module = cupy.cuda.function.Module()
-        module.load(compiled.code)
+        module.load(self._compiled.code)
         self.attributes: Mapping[str, int] = device.attributes
         names = ("end_of_superstep", *(kernel.name for kernel in plan.kernels))
         self.functions = {name: module.get_function(name) for name in names}
@@ -199,14 +208,15 @@ class CudaExecutor:
         """Return the statistics of a superstep from its record."""
         return Superstep(active, edges, "dense" if dense else self.plan.direction)
 
-    def values(self, name: str) -> NDArray[np.generic]:
-        """Return a property without padding."""
+    def values(self, name: str, index: NDArray[np.integer[Any]] | None = None) -> NDArray[np.generic]:
+        """Return a property without padding, or some rows of it."""
         assert self.memory is not None, "allocate() comes first"
         plan = self.plan
         swapped = turned(plan.launches) if self.done % 2 else set()
         counted = [buffer for buffer in plan.buffers if buffer.flips]
         swapped |= {buffer.name for buffer in counted if int(self.arrays[buffer.flips][0]) % 2}
-        return self.memory.values(name, {array: plan.twins[array] for array in swapped})
+        array_of = {array: plan.twins[array] for array in swapped}
+        return self.memory.values(name, array_of) if index is None else self.memory.rows(name, array_of, index)
 
     def close(self) -> None:
         """Release the device's memory, also after a failure."""

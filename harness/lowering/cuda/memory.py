@@ -71,12 +71,12 @@ class DeviceMemory:
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]]) -> None:
         """Set parameters, inputs and state, and the buffers that begin with a number.
 
-        Raises InvalidInput for a missing or misshapen input. No kernel writes an input, so the inputs of the previous
-        reset stay on the device.
+        Raises InvalidInput for a missing or misshapen input. No kernel writes an input, so arrays that the previous
+        reset was given, too, stay on the device.
         """
         self._set_parameters(inputs)
         start = Start(self.program, self.graph, self.layout.features, inputs, state)
-        kept, self._inputs = self._inputs is inputs, None
+        before, self._inputs = self._inputs, None
         changing = []
         for buffer in self.plan.buffers:
             if buffer.holds is not Holds.PROPERTY:
@@ -84,7 +84,7 @@ class DeviceMemory:
             prop = self.program.properties[buffer.of]
             if prop.role in ("state", "temporary"):
                 changing.append((buffer, prop))
-            elif not kept:
+            elif before is None or before.properties.get(prop.name) is not inputs.properties.get(prop.name):
                 self._give(buffer, prop, start)
         for buffer, prop in changing:
             if prop.name in state:
@@ -109,11 +109,27 @@ class DeviceMemory:
     def _give(self, buffer: Buffer, prop: Property, start: Start) -> None:
         """Set a property to its value on the host."""
         given = start.of(prop)
+        if buffer.order is Order.CSC and given is not self.graph.weights:  # whose CSC order is known
+            self._give_reordered(buffer, prop, given)
+            return
         values = self.graph.in_csc_order(given) if buffer.order is Order.CSC else given
         values = values.astype(buffer.kind, copy=False)
         padded = values.size != len(values) * buffer.stride
         flat = self.layout.pack(values, prop.shape) if padded else np.ascontiguousarray(values).ravel()
         self._upload(buffer.name, flat)
+
+    def _give_reordered(self, buffer: Buffer, prop: Property, given: Array) -> None:
+        """Set an edge property to values in CSR order, which are brought to CSC order on the device.
+
+        On the host this takes longer than the upload.
+        """
+        array, dims = self._array(buffer), self.layout.dims(prop.shape)
+        if buffer.stride != int(np.prod(dims)):
+            array[: buffer.length].fill(0)  # the padding of rows
+        inner = (*dims[:-1], self.layout.row_stride(dims[-1])) if dims else ()
+        rows = array[: buffer.length].reshape(len(given), *inner)[..., : dims[-1] if dims else None]
+        uploaded = self.cupy.asarray(np.ascontiguousarray(given, buffer.kind))
+        rows[...] = uploaded[self.cupy.asarray(self.graph.in_edge_ids)]
 
     def _copy(self, buffer: Buffer, prop: Property) -> bool:
         """Set a property to the input from which it starts, if that is on the device."""
@@ -143,13 +159,25 @@ class DeviceMemory:
 
     def values(self, name: str, array_of: Mapping[str, str]) -> Array:
         """Return a property as ``[V, ...]``, or ``[E, ...]`` in CSR order; ``array_of``: its array if it is doubled."""
-        prop = self.program.properties[name]
-        order = next(one for one in ORDERS[prop.place] if one.array(name) in self.arrays)
-        key = order.array(name)
-        flat = self.arrays[array_of.get(key, key)][: self.plan.named[key].length].get()
-        ordered = self.layout.unpack(flat, prop.shape)
+        flat, order = self._lying(name, array_of)
+        ordered = self.layout.unpack(flat.get(), self.program.properties[name].shape)
         if order is not Order.CSC:
             return ordered
         result = np.empty_like(ordered)
         result[self.graph.csc.edge_ids] = ordered
         return result
+
+    def rows(self, name: str, array_of: Mapping[str, str], index: Array) -> Array:
+        """Return some rows of :meth:`values`, selected on the device."""
+        prop = self.program.properties[name]
+        flat, order = self._lying(name, array_of)
+        chosen = places(self.graph)[index] if order is Order.CSC else index
+        stride = self.layout.stride(prop.shape)
+        found = flat.reshape(len(flat) // stride, stride)[self.cupy.asarray(chosen.astype(np.int64))]
+        return self.layout.unpack(found.get().ravel(), prop.shape)
+
+    def _lying(self, name: str, array_of: Mapping[str, str]) -> tuple[Any, Order]:
+        """Return the padded array of a property on the device, flat, and its order."""
+        order = next(one for one in ORDERS[self.program.properties[name].place] if one.array(name) in self.arrays)
+        key = order.array(name)
+        return self.arrays[array_of.get(key, key)][: self.plan.named[key].length], order
