@@ -9,7 +9,7 @@ import numpy as np
 from engines.onyx.cuda_plan import plan
 from engines.onyx.policy import DEFAULT
 from harness.api import DeviceFacts
-from harness.api.cuda import CUDA, CudaEngine, Pieces, Tables, by_side
+from harness.api.cuda import CUDA, CudaEngine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engines.onyx.schedule import OnyxSchedule
-    from harness.api import Graph, GraphFacts, No, Program
+    from harness.api import GraphFacts, No, Program
     from harness.api.cuda import CudaPlan, Mapped
 
 
@@ -30,15 +30,6 @@ class OnyxCudaEngine(CudaEngine):
     def plan(self, program: Program, graph: GraphFacts, features: int, device: DeviceFacts = CUDA) -> CudaPlan | No:
         """Return the plan of a program, or why it cannot run."""
         return plan(program, self.schedule, graph, features, device, self.policy)
-
-    def tables_of(self, plan: CudaPlan, graph: Graph) -> Tables:
-        """Return the hub vertices, which blocks own, sorted, uint32; nothing if there are none."""
-        found = {launch.over for launch in plan.launches if isinstance(launch.over, Pieces)}
-        if not found:
-            return Tables()
-        (pieces,) = found
-        hubs = np.flatnonzero(graph.in_degrees >= pieces.degree).astype(np.uint32)
-        return Tables({"hubs": hubs}, {"hubs": by_side(hubs, plan.sides)})
 
     def mappings(self) -> Sequence[Mapped]:
         """Return the access patterns of the traversals in the templates."""

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Literal
 
 from engines.onyx.cuda_choices import doubled_vertices, setting_of, thresholds_of
 from engines.onyx.cuda_edge_changes import EdgeChanges, doubled_edges, order_of
+from engines.onyx.cuda_hubs import Hubs
 from engines.onyx.cuda_pull import PullKernels
 from engines.onyx.cuda_push import PushKernels
 from engines.onyx.cuda_rolled import last_reader, reduces_alone, update_and_reduce
 from engines.onyx.policy import DEFAULT, Policy, teams_of_vertex
 from engines.onyx.resolve import resolve, sums_matrices
 from harness.api import EdgeReduce, EdgeUpdate, FoldGroup, GraphReduce, No, change_driven
-from harness.api.cuda import LoweredProgram, Over, Pieces, PlanDraft, Teams, refusal, table, work
+from harness.api.cuda import LoweredProgram, Over, PlanDraft, Teams, refusal, table, work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -174,8 +175,9 @@ class OnyxPlanner:
         hub = self.hub if self.facts.max_in_degree >= self.hub and self._joins(group) else 0
         if hub:
             kernel = kernels.gather_hubs(group, doubled, dirty_only=dirty_only)
-            self.draft.add(kernel, Pieces("hubs", hub), self.setting.block, most="some")
-            self.draft.own(table("hubs", self.facts.in_degrees.between(hub)))
+            hubs = Hubs(hub, self.setting.sides)
+            self.draft.add(kernel, hubs, self.setting.block, most="some")
+            self.draft.own(table("hubs", self.facts.in_degrees.between(hub), hubs))
         self._add_gather(kernels, kernels.gather(group, share, doubled, hub=hub, dirty_only=dirty_only), share, swaps)
 
     @property

@@ -22,15 +22,17 @@ from harness.lowering.cuda.access_patterns import (
 from harness.lowering.cuda.buffers import Buffer, exchanged, flips_of, table, work
 from harness.lowering.cuda.change_sums import collect_change
 from harness.lowering.cuda.code import Value
+from harness.lowering.cuda.device_store import DeviceStore
 from harness.lowering.cuda.draft import PlanDraft, refusal
 from harness.lowering.cuda.engine import CUDA, CudaEngine
 from harness.lowering.cuda.executor import CudaExecutor
 from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder
 from harness.lowering.cuda.launches import Launch, named_apart, turned
 from harness.lowering.cuda.layout import DeviceLayout, PanelLayout, TeamShape
+from harness.lowering.cuda.loop import CudaRun, Loop, queue_ahead
 from harness.lowering.cuda.movement import Measuring
 from harness.lowering.cuda.plan import Combined, CudaPlan, Thresholds
-from harness.lowering.cuda.ranges import Over, Pieces, Tables, Teams, by_side
+from harness.lowering.cuda.ranges import Bounds, Listed, Over, Pieces, Teams, by_side
 from harness.lowering.cuda.setting import LoweredProgram, Setting
 from harness.lowering.cuda.thread_planner import ThreadPlanner, combine_threads, thread_builder, thread_setting
 from harness.lowering.cuda.write_back import cuda_write_back, frontier
@@ -40,12 +42,12 @@ from harness.lowering.tracking import Tracking, composed_writes, live_after
 from harness.transactions import Behaviour, Lanes, Load, Step, repeated
 
 __all__ = [
-    "CUDA", "IDENTITY", "TEST_EVERY", "THREADS", "Adjacency", "Behaviour", "Buffer", "Combined", "CudaEngine",
-    "CudaExecutor", "CudaKernel", "CudaKernelBuilder", "CudaPlan", "Degrees", "Delta", "DeviceLayout",
-    "KeptAccumulators", "Lanes", "Launch", "Load", "LoweredProgram", "Mapped", "Measuring", "Over", "PanelLayout",
-    "Pieces", "PlanDraft", "Setting", "Step", "Tables", "TeamShape", "Teams", "ThreadPlanner", "Thresholds",
-    "Tracking", "Value", "Work", "arc_range", "blocks_of_multiprocessor", "by_side", "collect_change",
-    "combine_threads", "composed_writes", "constants_by_source", "cuda_write_back", "exchanged", "flips_of",
-    "frontier", "live_after", "look_ups", "named_apart", "neighbours_of", "refusal", "registers_of", "repeated",
+    "CUDA", "IDENTITY", "TEST_EVERY", "THREADS", "Adjacency", "Behaviour", "Bounds", "Buffer", "Combined", "CudaEngine",
+    "CudaExecutor", "CudaKernel", "CudaKernelBuilder", "CudaPlan", "CudaRun", "Degrees", "Delta", "DeviceLayout",
+    "DeviceStore", "KeptAccumulators", "Lanes", "Launch", "Listed", "Load", "Loop", "LoweredProgram", "Mapped",
+    "Measuring", "Over", "PanelLayout", "Pieces", "PlanDraft", "Setting", "Step", "TeamShape", "Teams", "ThreadPlanner",
+    "Thresholds", "Tracking", "Value", "Work", "arc_range", "blocks_of_multiprocessor", "by_side", "collect_change",
+    "combine_threads", "composed_writes", "constants_by_source", "cuda_write_back", "exchanged", "flips_of", "frontier",
+    "live_after", "look_ups", "named_apart", "neighbours_of", "queue_ahead", "refusal", "registers_of", "repeated",
     "rows_of", "table", "thread_builder", "thread_setting", "turned", "whole_ranges", "with_looked_up", "work",
 ]  # fmt: skip

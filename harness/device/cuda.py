@@ -76,6 +76,13 @@ def blocks_of_multiprocessor(function: Any, threads: int, shared: int = 0) -> in
     return int(driver.occupancyMaxActiveBlocksPerMultiprocessor(function.ptr, threads, shared))
 
 
+def free_memory() -> None:
+    """Return the unused blocks of CuPy's pool on the current device to the driver."""
+    import cupy
+
+    cupy.get_default_memory_pool().free_all_blocks()
+
+
 def require_memory(needed: int) -> None:
     """Raise MemoryError if ``needed`` bytes exceed what the current device has free or the limit of CuPy's pool allows.
 

@@ -1,10 +1,16 @@
-"""The arrays of a graph on a device, shared by all executors that run on it, and the place where they are."""
+"""The arrays of a graph on a device, shared by all executors that run on it, and the place where they are.
+
+This module has the store of the CPU, whose arrays are those of the graph itself;
+:mod:`harness.lowering.cuda.device_store` has the one of CUDA devices.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
+from weakref import WeakValueDictionary
 
 from numpy.typing import NDArray
 
@@ -16,7 +22,7 @@ Made = TypeVar("Made")
 
 
 class Place(Enum):
-    """Where the arrays of a graph are while a program runs.
+    """Where the arrays of a graph with an element for every edge are while a program runs.
 
     *resident*: in the memory of the device. The others are planned: *mapped* and *managed* memory of the host, arrays
     *streamed* to the device in windows, and arrays *sharded* over several devices.
@@ -37,12 +43,20 @@ class Structure(Enum):
     OUT_OFFSETS = "out_offsets"
     OUT_NEIGHBOURS = "out_neighbours"
 
+    @property
+    def of_edges(self) -> bool:
+        """Whether the array has an element for every edge."""
+        return self in (Structure.IN_NEIGHBOURS, Structure.OUT_NEIGHBOURS)
+
 
 class Table(ABC, Generic[Made]):
     """Something computed from a graph's arrays once.
 
     A table is a frozen description without arrays, so that a plan can contain it. Equal tables give equal results.
+    ``of_edges``: its arrays have an element for every edge.
     """
+
+    of_edges: ClassVar[bool] = False
 
     @abstractmethod
     def of(self, graph: Graph) -> Made:
@@ -58,16 +72,37 @@ class Table(ABC, Generic[Made]):
 
 
 class GraphStore:
-    """One graph in the memory of the host: its structure, and the tables computed from it. Executors share a store.
+    """One graph on one device: its structure, and the tables computed from it. Executors share a store.
 
-    Raises NotImplementedError for a place other than *resident*.
+    ``device``: the index of the device among those of its kind. Raises NotImplementedError for a place that is not
+    built.
     """
 
-    def __init__(self, graph: Graph, place: Place = Place.RESIDENT) -> None:
-        if place is not Place.RESIDENT:
-            raise NotImplementedError(f"place={place.value} is planned; graphs are resident: give place=resident")
-        self.graph, self.place = graph, place
+    _stores: ClassVar[WeakValueDictionary[tuple[type, int, Place, int], GraphStore]] = WeakValueDictionary()
+
+    def __init__(self, graph: Graph, place: Place = Place.RESIDENT, device: int = 0) -> None:
+        built = [one.value for one in Place if one in self.places()]
+        if place.value not in built:
+            raise NotImplementedError(f"place={place.value} is planned; give one that is built: {', '.join(built)}")
+        self.graph, self.place, self.device = graph, place, device
         self._tables: dict[Table[Any], Any] = {}
+
+    @classmethod
+    def of(cls, graph: Graph, place: Place = Place.RESIDENT, device: int = 0) -> Self:
+        """Return the store of a graph on a device: the one that some executor still uses, or a new one.
+
+        A store and its arrays exist as long as something refers to it. Raises NotImplementedError as the class does.
+        """
+        key = (cls, id(graph), place, device)  # a store refers to its graph, so no other graph has this id meanwhile
+        found = cls._stores.get(key)
+        if not isinstance(found, cls):
+            found = cls._stores[key] = cls(graph, place, device)
+        return found
+
+    @classmethod
+    def places(cls) -> Collection[Place]:
+        """Return the places that are built."""
+        return (Place.RESIDENT,)
 
     def structure(self, part: Structure) -> Array:
         """Return an array of CSR or CSC: offsets int64[V + 1], or neighbours [E]."""

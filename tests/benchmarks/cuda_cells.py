@@ -93,17 +93,16 @@ def _fill(memory: Any, inputs: Inputs) -> None:
     """What ``DeviceMemory.reset`` sets, with random values in (0.1, 1.1), on the device."""
     program, graph, layout, cupy = memory.program, memory.graph, memory.layout, memory.cupy
     values = dict(program.parameters) | dict(inputs.parameters)
-    _array(memory, "parameters", max(1, len(program.parameters)), np.float32)
-    if program.parameters:
+    if program.parameters and "parameters" in memory.plan.named:
         numbers = np.array([values[name] for name in program.parameters], np.float32)
-        memory.arrays["parameters"][: len(numbers)].set(numbers)
+        memory.array(memory.plan.named["parameters"])[: len(numbers)].set(numbers)
     for buffer in memory.plan.buffers:
         if buffer.start is not None:
             memory.arrays[buffer.name].fill(buffer.start)
         if buffer.holds is not Holds.PROPERTY:
             continue
         prop, kind, size = program.properties[buffer.of], buffer.kind, buffer.length
-        array = _array(memory, buffer.name, size, kind)
+        array = memory.array(buffer)
         if prop.role == "builtin":
             start = np.asarray(Start(program, graph, layout.features, inputs, {}).of(prop))
             array[:size].set(start.astype(np.float32).ravel())
@@ -112,10 +111,6 @@ def _fill(memory: Any, inputs: Inputs) -> None:
             last = min(size, first + CHUNK)
             drawn = cupy.random.random(last - first, dtype=cupy.float32)
             array[first:last] = drawn < 0.1 if kind is np.bool_ else drawn + np.float32(0.1)
-
-
-def _array(memory: Any, name: str, size: int, kind: type) -> Any:
-    return memory.arrays[name] if name in memory.arrays else memory.empty(name, size, kind)
 
 
 def release(engines: Sequence[Any]) -> None:

@@ -128,7 +128,7 @@ def check(engine: CudaEngine, algorithm: Algorithm, wanted: NDArray[np.float64])
     error = np.abs(values - wanted) / wanted
     at, bound = int(error.argmax()), trace(algorithm).bound
     told = f"relative error {error[at]:.1e} (90 %: {np.quantile(error, 0.9):.1e}), sum {values.sum():.7f}"
-    where = f"beyond {bound:.1e} at a vertex of {engine.executor.graph.in_degrees[at]} in-arcs"
+    where = f"beyond {bound:.1e} at a vertex of {engine.executor.store.graph.in_degrees[at]} in-arcs"
     return told if error[at] <= bound else f"WRONG, {where}: {told}"
 
 

@@ -28,11 +28,11 @@ from harness.language.initial_state import Start
 from harness.language.program import Property
 from harness.lowering.cuda import executor as cuda_executor
 from harness.lowering.cuda.buffers import Buffer
+from harness.lowering.cuda.device_store import DeviceStore
+from harness.lowering.cuda.edge_places import SLACK
 from harness.lowering.cuda.engine import CudaEngine
 from harness.lowering.cuda.layout import DeviceLayout
-from harness.lowering.cuda.memory import SLACK, DeviceMemory
-from harness.lowering.cuda.plan import CudaPlan
-from harness.lowering.cuda.ranges import Tables
+from harness.lowering.cuda.memory import DeviceMemory
 
 Array = Any  # of the device
 
@@ -99,11 +99,12 @@ class Shared:
     """The inputs of a program on the device, packed as kernels take them, each from when it is first asked for.
 
     ``graph``: as prepared by the algorithm; ``inputs``: arrays of the host or the device, edges in CSR order.
+    ``store``: engines that are prepared on the graph share it while this exists.
     """
 
     def __init__(self, program: Program, graph: DeviceGraph, inputs: Inputs, features: int) -> None:
         self.program, self.graph, self.inputs, self.features = program, graph, inputs, features
-        self.layout = DeviceLayout(features)
+        self.layout, self.store = DeviceLayout(features), DeviceStore.of(graph)
         self._given: dict[str, Array] = {}
         self._packed: dict[str, Array] = {}
 
@@ -201,7 +202,7 @@ class SharedMemory(DeviceMemory):
             super()._give(buffer, prop, start)
             return
         assert buffer.order is not None
-        source, array = self.program.properties[prop.start], self._array(buffer)
+        source, array = self.program.properties[prop.start], self.array(buffer)
         array[: buffer.length] = self.shared.packed(buffer.order.array(source.name), source)[: buffer.length]
 
     def values(self, name: str, array_of: Mapping[str, str]) -> Any:
@@ -210,24 +211,6 @@ class SharedMemory(DeviceMemory):
         order = prop.place if prop.place != "edge" else "csr" if f"csr_{name}" in self.arrays else "csc"
         key = f"{order}_{name}"
         return unpadded(self.arrays[array_of.get(key, key)], prop, self.graph, self.layout), order
-
-
-class OfGraph(CudaEngine):
-    """To be mixed into an engine that generates kernels: what it makes of a graph once, which no kernel writes, is kept
-    with the graph for the next of its kind that goes over the same."""
-
-    def tables_of(self, plan: CudaPlan, graph: Graph) -> Tables:
-        import cupy
-
-        assert isinstance(graph, DeviceGraph)
-        gone_over = frozenset(launch.over for launch in plan.launches)
-        kept = graph.kept
-        key = (type(self).__name__, self.schedule, gone_over, plan.sides)
-        if key not in kept:
-            found = super().tables_of(plan, graph)
-            kept[key] = Tables({name: cupy.asarray(table) for name, table in found.arrays.items()}, found.pieces)
-        tables: Tables = kept[key]
-        return tables
 
 
 # reading what an engine has -------------------------------------------------------------------------------------------
@@ -264,7 +247,7 @@ def part_of(engine: Engine, name: str, near: NDArray[Any], arcs: NDArray[Any]) -
         case "csr":
             return taken(rows, arcs)
         case "csc":  # the places of paired arcs in the one order are the permutation that undoes itself
-            graph = engine.executor.graph if isinstance(engine, CudaEngine) else engine.graph
+            graph = engine.executor.store.graph if isinstance(engine, CudaEngine) else engine.graph
             return taken(rows, graph.in_edge_ids[arcs])
     return taken(rows, None)
 

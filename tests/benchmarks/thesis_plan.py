@@ -16,7 +16,7 @@ from harness.language import Algorithm
 from harness.lowering.cuda.engine import CudaEngine
 from harness.plugins import Registry, load_plugins
 from tests.benchmarks.cuda_libraries import OfLibrary
-from tests.benchmarks.cuda_shared import OfGraph, Shared
+from tests.benchmarks.cuda_shared import Shared
 from tests.engines.cuda_schedules import loaded
 
 MESHES = {"delaunay_16m": 1 << 24}  # points, as conf/graph has it
@@ -25,7 +25,7 @@ ORDER = ("LP", "MML", "MMR", "BP", "ALS")  # of measuring: what takes longest co
 
 @cache
 def _sharing(made: type) -> type:
-    return type(made.__name__, (OfGraph if issubclass(made, CudaEngine) else OfLibrary, made), {})
+    return made if issubclass(made, CudaEngine) else type(made.__name__, (OfLibrary, made), {})
 
 
 @dataclass(frozen=True)

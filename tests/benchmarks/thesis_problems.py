@@ -15,6 +15,7 @@ from harness.graph import Graph
 from harness.language import Algorithm, Inputs, Program, trace
 from harness.language.reference import reads_reverse
 from harness.language.sampled import Sample, not_sampled, of_all_degrees
+from harness.lowering.cuda.device_store import DeviceStore
 from tests.benchmarks.cuda_cells import Cell, Unsupported, compile_ahead, release
 from tests.benchmarks.cuda_checks import CLASS_ARCS, EACH, Checker, Verdict
 from tests.benchmarks.cuda_shared import DeviceGraph, Shared, posed, taken
@@ -38,6 +39,7 @@ class Bench:
     end: float
     pending: list[tuple[Entry, Future[Verdict]]] = field(default_factory=list)
     graph: DeviceGraph | None = None
+    store: DeviceStore | None = None  # of the graph; engines share it
     vertices: NDArray[Any] | None = None
     samples: dict[bool, Sample] = field(default_factory=dict)
     ahead: dict[tuple[str, int], Future[list[Path]]] = field(default_factory=dict)
@@ -53,6 +55,7 @@ class Bench:
         }
         self.vertices = of_all_degrees(graph, EACH, class_arcs=CLASS_ARCS)
         self.graph = DeviceGraph(graph)
+        self.store = DeviceStore.of(self.graph)
         self.samples = {}
 
     def sample(self, program: Program) -> Sample:
@@ -65,7 +68,7 @@ class Bench:
 
     def done_with_graph(self) -> None:
         """Give its memory back."""
-        self.graph, self.samples = None, {}
+        self.graph, self.store, self.samples = None, None, {}
         release([])
 
     def settle(self, until: float | None = None) -> None:

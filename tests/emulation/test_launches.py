@@ -11,6 +11,7 @@ from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from harness.lowering.cuda import executor as cuda
 from harness.lowering.cuda.launcher import Launcher
+from harness.lowering.cuda.loop import LOOK_EVERY
 from tests.emulation.arrays import Stream
 from tests.engines.cuda_schedules import cuda_engine
 from tests.engines.programs import arcs_and_loops, inputs_for, program_named, two_sides
@@ -65,7 +66,7 @@ def test_little_is_queued_behind_the_end_of_a_short_run(emulated, monkeypatch):
     engine.reset(algorithm.inputs(graph, 1))
     done = engine.run(1000)
     assert done.settled
-    assert len(done.supersteps) < cuda.LOOK_EVERY, "no short run"
+    assert len(done.supersteps) < LOOK_EVERY, "no short run"
     assert queued == list(range(len(done.supersteps) + 1))
     assert np.all(engine.values("alive") <= 1)
 

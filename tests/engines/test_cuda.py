@@ -212,7 +212,8 @@ def check_hub_of_matrices(schedule, features, device):
     assert isinstance(hubs, Pieces)
     assert others is Over.VERTICES
     assert gathered_over == [hubs, others] * (1 + plan.tracking.pauses)
-    assert list(engine.tables_of(plan, graph).arrays["hubs"]) == [0]
+    assert plan.tables == (hubs,)
+    assert list(hubs.of(graph).arrays["hubs"]) == [0]
     inputs = algorithm.inputs(graph, features)
     check_every_superstep(schedule, program, graph, inputs, features, device, 2)
 

@@ -19,34 +19,33 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="the compiler for CUD
 
 
 def lowered(schedule, graph, algorithm="label_propagation"):
-    engine = cuda_engine(schedule)
-    plan = plan_of(engine, program(algorithm), graph, 4)
-    return plan, engine.tables_of(plan, graph)
+    plan = plan_of(cuda_engine(schedule), program(algorithm), graph, 4)
+    return plan, {name: array for one in plan.tables for name, array in one.of(graph).arrays.items()}
 
 
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("schedule", ["tigr", "tigr-short"])
 def test_virtual_nodes_have_every_edge_once_and_few_each(schedule, name):
     graph, bound = small(name), SCHEDULES[schedule][1].get("degree_bound", 8)
-    _, tables = lowered(schedule, graph)
+    plan, arrays = lowered(schedule, graph)
     met = []
-    arrays = (tables.arrays[name].tolist() for name in ("node_source", "node_part"))
-    for source, part in zip(*arrays, strict=True):
+    nodes = (arrays[name].tolist() for name in ("node_source", "node_part"))
+    for source, part in zip(*nodes, strict=True):
         first, last = graph.csr.offsets[source : source + 2].tolist()
         edges = range(first + part, last, -(-(last - first) // bound))
         assert 1 <= len(edges) <= bound
         met += edges
     assert sorted(met) == list(range(graph.num_edges))
-    assert tables.pieces["nodes"] == [(0, len(tables.arrays["node_source"]))]
+    assert [one.of(graph).sides for one in plan.tables] == [[(0, len(arrays["node_source"]))]]
 
 
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("schedule", ["simdx", "simdx-lists"])
 def test_lists_have_every_vertex_once_by_in_degree(schedule, name):
     graph = small(name)
-    plan, tables = lowered(schedule, graph)
-    degrees = {listed: graph.in_degrees[tables.arrays[f"{listed}_vertices"]] for listed in ("small", "middle", "large")}
-    met = np.concatenate([tables.arrays[f"{listed}_vertices"] for listed in degrees])
+    plan, arrays = lowered(schedule, graph)
+    degrees = {listed: graph.in_degrees[arrays[f"{listed}_vertices"]] for listed in ("small", "middle", "large")}
+    met = np.concatenate([arrays[f"{listed}_vertices"] for listed in degrees])
     assert sorted(met.tolist()) == list(range(graph.num_vertices))
     warp, block = plan.schedule.warp_degree, plan.schedule.block_degree
     assert (degrees["small"] < warp).all()
@@ -58,12 +57,11 @@ def test_lists_have_every_vertex_once_by_in_degree(schedule, name):
 def test_sides_take_turns(schedule):
     """The vertices or virtual nodes of each side are a piece of their own, and together all of them."""
     graph = two_sides()
-    engine = cuda_engine(schedule)
-    plan = plan_of(engine, program_named("sides"), graph, 4)
-    for name, (one, other) in engine.tables_of(plan, graph).pieces.items():
-        low, high = sorted((one, other))
-        assert low[0] == 0, name
-        assert low[1] == high[0], name
+    plan = plan_of(cuda_engine(schedule), program_named("sides"), graph, 4)
+    for table in plan.tables:
+        low, high = sorted(table.of(graph).sides)
+        assert low[0] == 0, table
+        assert low[1] == high[0], table
 
 
 @pytest.mark.parametrize("schedule", ["gunrock", "gunrock-merge-path"])

@@ -138,11 +138,16 @@ def poison_free_memory(engine):
     del made
 
 
+def is_of_graph(plan, name):
+    """Whether an array is part of the graph or of a table."""
+    return name in plan.named and plan.named[name].source is not None
+
+
 def poison(engine):
     """What a run has left on the device is no number any more; tables stay, and what is no property or sum."""
     chosen = engine.prepared if isinstance(engine, PerDevice) else None
     for name, array in chosen.executor.arrays.items() if chosen else ():
-        if array.dtype == np.float32 and name not in chosen.executor.tables.arrays:
+        if array.dtype == np.float32 and not is_of_graph(chosen.planned, name):
             array.fill(np.nan)
 
 

@@ -20,6 +20,7 @@ from harness.lowering.cuda import access_patterns, memory_model
 from harness.lowering.cuda.access_patterns import MappingError
 from harness.lowering.cuda.modules import headers
 from harness.lowering.cuda.thread_planner import ThreadPlanner
+from harness.lowering.graph_store import GraphStore
 from harness.plugins import load_plugins
 from harness.transactions import Atomics, Behaviour, Loads
 from tests.engines.cuda_schedules import plan_of
@@ -95,9 +96,10 @@ def test_a_side_without_hubs_launches_nothing_for_them():
         )  # fmt: skip
         engine = engine_of("onyx", **PULL, balance="warp").on(Device("cuda"))
         plan = plan_of(engine, trace(ALS()), graph, 4)
-        tables = engine.tables_of(plan, graph)
-        found = memory_model.behaviour_of(plan, graph, engine.mappings(), tables).kernels
-        assert [*tables.arrays["hubs"]] == [299 if swapped else 0]
+        store = GraphStore(graph)
+        found = memory_model.behaviour_of(plan, store, engine.mappings()).kernels
+        (hubs,) = plan.tables
+        assert [*store.table(hubs).arrays["hubs"]] == [299 if swapped else 0]
         assert any(name.endswith("_hubs") for name in found) is not swapped
         assert plan.named["hubs"].nbytes == 4
 

@@ -25,7 +25,7 @@ from harness.facts import Degrees
 from harness.graph import Graph
 from harness.graph.generators import grid, random_ratings, rmat
 from harness.lowering.accumulators import separated
-from harness.lowering.cuda.ranges import Tables
+from harness.lowering.cuda.device_store import DeviceStore
 from harness.lowering.log_products import products_as_sums
 from tests.engines.covering import covering
 from tests.engines.cuda_modules import DECLARED, VARIANTS, algorithms, pairs, problem, registry
@@ -202,7 +202,7 @@ def test_the_blocks_of_fused_kernels_are_known_once_they_are_loaded():
     engine.generate(program("bfs"), small("rmat"), 1, Device("cuda"))
     assert "resident_blocks" not in engine.resolved_options()
     assert "resident_blocks: as many as the device holds" in engine.explain()
-    loaded = engine.prepared._executor = SimdxExecutor(engine.prepared.planned, small("rmat"), Tables())
+    loaded = engine.prepared._executor = SimdxExecutor(engine.prepared.planned, DeviceStore(small("rmat")))
     loaded.blocks_of = {"fused_push": 132, "fused_pull": 264}
     assert engine.resolved_options()["resident_blocks"] == [132, 264]
     loaded.blocks_of = {"fused_push": 132, "fused_pull": 132}

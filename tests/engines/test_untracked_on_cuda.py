@@ -235,7 +235,7 @@ def test_pauses_that_nothing_suggested_at_first(schedule, device):
     found = check(engine, program_, graph, inputs, 1, 90)
     assert not any(found[:43])
     assert sum(found[43:90]) > 30
-    assert engine.executor.pauses.both
+    assert engine.executor.run_in_progress.pauses.both
     for steps in (90, 17):  # at once, and by looks between
         engine.reset(inputs)
         taken = []

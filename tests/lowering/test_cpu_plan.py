@@ -173,6 +173,15 @@ def test_executors_on_one_store_share_its_tables():
     assert store.structure(Structure.OUT_NEIGHBOURS) is small("hub").csr.neighbours
 
 
+@pytest.mark.usefixtures("uncompiled")
+def test_engines_on_one_graph_share_its_store():
+    graph, _ = problem("pagerank", "scattered", 4)
+    engines = [engine_of_the_cpu(name, {}) for name in ("onyx", "gunrock")]
+    for engine in engines:
+        engine.prepare(program("pagerank"), graph, 4, Device(threads=2), Phases())
+    assert engines[0].executor.store is engines[1].executor.store
+
+
 @pytest.mark.parametrize("place", [place for place in Place if place is not Place.RESIDENT])
 def test_places_that_are_not_built_are_refused_by_name(place):
     with pytest.raises(NotImplementedError, match=f"place={place.value}"):

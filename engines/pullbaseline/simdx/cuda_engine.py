@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from engines.pullbaseline.simdx.activity import activity
 from engines.pullbaseline.simdx.cuda_executor import SimdxExecutor
 from engines.pullbaseline.simdx.cuda_plan import is_fused, plan
-from engines.pullbaseline.simdx.task_run import by_degree
-from engines.pullbaseline.simdx.tasks import SIZES
-from harness.api.cuda import CUDA, CudaEngine, Tables, by_side
+from harness.api.cuda import CUDA, CudaEngine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from engines.pullbaseline.schedules import SimdxSchedule
-    from harness.api import DeviceFacts, Graph, GraphFacts, No, Program
+    from harness.api import DeviceFacts, GraphFacts, No, Program
     from harness.api.cuda import CudaPlan, Mapped
 
 
@@ -39,13 +35,6 @@ class SimdxCudaEngine(CudaEngine):
     def blocks_of(self) -> Mapping[str, int]:
         """The number of blocks that each fused kernel is launched with; empty until they are loaded."""
         return self._executor.blocks_of if isinstance(self._executor, SimdxExecutor) else {}
-
-    def tables_of(self, plan: CudaPlan, graph: Graph) -> Tables:
-        """Return the vertices of each list by in-degree, sorted (uint32)."""
-        masks = zip(SIZES, by_degree(graph.in_degrees, self.schedule), strict=True)
-        lists = {size: np.flatnonzero(mask).astype(np.uint32) for size, mask in masks}
-        pieces = {size: by_side(listed, plan.sides) for size, listed in lists.items()}
-        return Tables({f"{size}_vertices": listed for size, listed in lists.items()}, pieces)
 
     def mappings(self) -> Sequence[Mapped]:
         """Return the access patterns of the traversals here and of those shared by thread engines."""

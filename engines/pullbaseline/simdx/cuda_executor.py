@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from engines.pullbaseline.simdx.activity import IDENTITY, activity
 from engines.pullbaseline.simdx.cuda_plan import block_buffers, is_fused
+from engines.pullbaseline.simdx.loops import AlternatingLoop, FusedLoop
 from engines.pullbaseline.simdx.residency import Residency, residency_of
 from engines.pullbaseline.simdx.task_run import start_tasks
 from engines.pullbaseline.simdx.tasks import FAILED
 from harness.api import EngineFailure, GraphReduce, RunStatistics, Superstep
-from harness.api.cuda import CudaExecutor
+from harness.api.cuda import CudaExecutor, queue_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,10 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engines.pullbaseline.schedules import SimdxSchedule
-    from harness.api import Graph, Inputs
-    from harness.api.cuda import Buffer, CudaPlan, Tables
-
-TURNS = 2  # times that the fused kernels are queued before the host tests whether the run has ended
+    from harness.api import Inputs
+    from harness.api.cuda import Buffer, CudaPlan, DeviceStore, Loop
 
 
 class SimdxExecutor(CudaExecutor):
@@ -34,19 +33,22 @@ class SimdxExecutor(CudaExecutor):
     with. ``filters``: of every superstep of a run.
     """
 
-    def __init__(self, plan: CudaPlan, graph: Graph, tables: Tables) -> None:
-        super().__init__(plan, graph, tables)
+    def __init__(self, plan: CudaPlan, store: DeviceStore) -> None:
         self.schedule: SimdxSchedule = plan.schedule
         self.active, self.fused = activity(plan.program), is_fused(plan.schedule)
         self.resident: dict[str, Residency] = {}
         self.blocks_of: dict[str, int] = {}
+        loop: Loop = queue_ahead
+        if self.fused:
+            loop = (FusedLoop if isinstance(self.active, str) else AlternatingLoop)(self.blocks_of)
+        super().__init__(plan, store, loop)
         self.filters: list[str] = []
 
     # fused kernels ----------------------------------------------------------------------------------------------------
-    def load(self, index: int) -> None:
+    def load(self) -> None:
         """Load the kernels, and find the blocks of fused ones. Raises EngineFailure if too few are
         resident."""
-        super().load(index)
+        super().load()
         for kernel in self.plan.kernels if self.fused else ():
             found = residency_of(self.functions[kernel.name], self.attributes, self.plan.threads)
             self.resident[kernel.name] = found
@@ -70,14 +72,6 @@ class SimdxExecutor(CudaExecutor):
         sized = block_buffers(self.plan.schedule, max(self.blocks_of.values()))
         return ({**self.plan.named, **{buffer.name: buffer for buffer in sized}}).values()
 
-    def _launch_together(self, past: Any, names: Iterable[str]) -> None:
-        """Queue fused kernels in order. The driver refuses a kernel whose blocks are not all resident at once."""
-        arrays = {**self.arrays, "run": self.state.array, "past": past}
-        arguments = {kernel.name: tuple(arrays[name] for name in kernel.arguments) for kernel in self.plan.kernels}
-        for name in names:
-            grid, block = (self.blocks_of[name],), (self.plan.threads,)
-            self.functions[name](grid, block, arguments[name], enable_cooperative_groups=True)
-
     # running ----------------------------------------------------------------------------------------------------------
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]]) -> None:
         """Reset all properties to their initial state, and list the active vertices.
@@ -89,7 +83,7 @@ class SimdxExecutor(CudaExecutor):
 
         if not isinstance(self.active, str):
             self.filters = []  # for figs. 7 and 11
-            active = start_tasks(self.active, self.plan, self.graph, self.tables, self.arrays)
+            active = start_tasks(self.active, self.plan, self.store, self.arrays)
             self.state.note(active=active)
             cupy.cuda.Device().synchronize()
         elif self.plan.combined:
@@ -113,35 +107,12 @@ class SimdxExecutor(CudaExecutor):
         """
         statistics = super().run(max_supersteps)
         if self.schedule.filter == "online" and int(self.arrays["tasks"][FAILED]):
+            done = self.run_in_progress.done
             raise EngineFailure(
-                f"a bin of {self.plan.schedule.bin_size} vertices overflowed in superstep {self.done}, and the "
+                f"a bin of {self.plan.schedule.bin_size} vertices overflowed in superstep {done}, and the "
                 "online filter is the only one; give filter=jit, or a larger bin_size"
             )
         return statistics
-
-    def queue(self, first: int, wanted: int, past: Any) -> None:
-        """Queue supersteps.
-
-        A fused bulk-synchronous program runs all of them in one launch. Fused kernels of a program with active vertices
-        are queued alternately; a kernel ends at once if the direction is not its own.
-        """
-        if not self.fused:
-            super().queue(first, wanted, past)
-        elif isinstance(self.active, str):
-            self._launch_together(past, self.blocks_of)
-        else:
-            self._queue_alternately(wanted, past)
-
-    def _queue_alternately(self, wanted: int, past: Any) -> None:
-        done = -1
-        while True:
-            self._launch_together(past, TURNS * list(self.blocks_of))
-            found = self.state.fields()
-            if found["settled"] or found["superstep"] >= wanted:
-                return
-            if found["superstep"] == done:
-                raise EngineFailure(f"the fused kernels stand still at superstep {done}; run with fusion=none")
-            done = found["superstep"]
 
     def superstep_of(self, active: int, edges: int, dense: int) -> Superstep:
         """Return the superstep's statistics with the direction; ``dense`` also encodes the filter (see

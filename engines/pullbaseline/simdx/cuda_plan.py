@@ -8,10 +8,12 @@ barrier. For other programs, which are bulk-synchronous (BSP), SIMD-X pulls alon
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from engines.pullbaseline.schedules import SimdxSchedule
 from engines.pullbaseline.simdx.activity import Activity, activity
@@ -22,6 +24,7 @@ from engines.pullbaseline.simdx.tasks import SIZES, WORDS, WORKERS, TaskFunction
 from harness.api import No
 from harness.api.cuda import (
     Combined,
+    Listed,
     LoweredProgram,
     Measuring,
     Over,
@@ -29,6 +32,7 @@ from harness.api.cuda import (
     PlanDraft,
     ThreadPlanner,
     Thresholds,
+    by_side,
     combine_threads,
     named_apart,
     refusal,
@@ -43,10 +47,12 @@ if TYPE_CHECKING:
     from harness.api import (
         DeviceFacts,
         EdgeReduce,
+        Graph,
         GraphFacts,
         Program,
     )
     from harness.api.cuda import (
+        Bounds,
         Buffer,
         CudaPlan,
         Degrees,
@@ -77,6 +83,41 @@ COMPUTE = """
 LANES = {"Thread": 1, "Warp": 32}
 
 
+@dataclass(frozen=True)
+class DegreeList(Pieces):
+    """The vertices of a list by in-degree, sorted, uint32. ``size``: of :data:`SIZES`. ``least``, ``most``: the degrees
+    of the list; ``most`` None: no limit. ``sides``: of vertices that supersteps update.
+    """
+
+    size: str
+    least: int
+    most: int | None
+    sides: tuple[Bounds, ...]
+
+    def of(self, graph: Graph) -> Listed:
+        """Return the list."""
+        degrees = graph.in_degrees
+        fits = degrees >= self.least if self.most is None else (degrees >= self.least) & (degrees <= self.most)
+        listed = np.flatnonzero(fits).astype(np.uint32)
+        return Listed({f"{self.size}_vertices": listed}, by_side(listed, self.sides))
+
+    def nbytes(self, graph: GraphFacts) -> int:
+        """Return the bytes of the list."""
+        return 4 * graph.in_degrees.between(self.least, self.most)
+
+
+def lists_by_degree(schedule: SimdxSchedule, sides: tuple[Bounds, ...]) -> tuple[DegreeList, ...]:
+    """Return the small, the middle and the large list."""
+    warp, block = schedule.warp_degree, schedule.block_degree
+    limits = (0, warp - 1), (warp, block), (block + 1, None)
+    return tuple(DegreeList(size, *degrees, sides) for size, degrees in zip(SIZES, limits, strict=True))
+
+
+def _list_buffers(setting: Setting, schedule: SimdxSchedule) -> list[Buffer]:
+    lists = lists_by_degree(schedule, setting.sides)
+    return [table(f"{one.size}_vertices", one.nbytes(setting.facts) // 4, one) for one in lists]
+
+
 def plan(
     program: Program, schedule: SimdxSchedule, facts: GraphFacts, features: int, device: DeviceFacts
 ) -> CudaPlan | No:
@@ -89,14 +130,12 @@ def plan(
     if isinstance(active, str):
         lowered = replace(lowered, program=made_at_sources(lowered.program))
     resolved = resolve(schedule, lowered.program, features)
-    listed = zip(SIZES, _listed(facts.in_degrees, schedule), strict=True)
-    tables = [table(f"{size}_vertices", count) for size, count in listed]
     if isinstance(active, str):
         draft = _bulk(lowered, resolved, facts, features)
-        draft.own(*tables)
+        draft.own(*_list_buffers(draft.setting, resolved))
         return draft.finish(resolved, FOLDER)
     draft = _tasks(lowered, active, resolved, facts, features)
-    draft.own(*tables)
+    draft.own(*_list_buffers(draft.setting, resolved))
     assert resolved.pull_share is not None
     return draft.finish(resolved, FOLDER, Thresholds(dense=resolved.pull_share), change_driven=True)
 
@@ -167,7 +206,7 @@ def block_buffers(schedule: SimdxSchedule, blocks: int) -> tuple[Buffer, ...]:
 def _bulk(lowered: LoweredProgram, schedule: SimdxSchedule, facts: GraphFacts, features: int) -> PlanDraft:
     """Return the draft of the steps of a superstep; if fused, of the kernel that runs all of them."""
     block = THREADS if is_fused(schedule) else 0
-    planner = BulkPlanner(thread_setting(lowered, facts, features, "pull", block=block))
+    planner = BulkPlanner(thread_setting(lowered, facts, features, "pull", block=block), schedule)
     planner.plan_stages()
     draft = planner.draft
     if is_fused(schedule):
@@ -194,6 +233,10 @@ class BulkPlanner(ThreadPlanner):
 
     most_ahead = 1
 
+    def __init__(self, setting: Setting, schedule: SimdxSchedule) -> None:
+        super().__init__(setting)
+        self.lists = {one.size: one for one in lists_by_degree(schedule, setting.sides)}
+
     def plan_reduction(self, stage: EdgeReduce) -> None:
         """Add compute and combine for each list."""
         for size, worker in WORKERS.items():
@@ -211,4 +254,4 @@ class BulkPlanner(ThreadPlanner):
             builder.accumulate(total, stage.message, stage.reducer, "edge")
             combine_threads(builder, total, stage.message, stage.reducer, "combine", f"{worker}::combined")
             builder.store(f"vertex_{stage.into}", "v", stage.message, total, "store")
-            self.draft.add(builder.finish(), Pieces(size), LANES.get(worker, self.setting.block))
+            self.draft.add(builder.finish(), self.lists[size], LANES.get(worker, self.setting.block))

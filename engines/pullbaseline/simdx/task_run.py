@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from engines.pullbaseline.simdx.cuda_plan import lists_by_degree
 from engines.pullbaseline.simdx.tasks import ARCS, PULLED, SIZES, VERTICES, VOTES, WORDS
 
 if TYPE_CHECKING:
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
 
     from engines.pullbaseline.schedules import SimdxSchedule
     from engines.pullbaseline.simdx.activity import Activity
-    from harness.api import Graph
-    from harness.api.cuda import CudaPlan, Tables
+    from harness.api.cuda import CudaPlan, DeviceStore
 
 
 def by_degree(degrees: NDArray[Any], schedule: SimdxSchedule) -> tuple[NDArray[np.bool_], ...]:
@@ -26,13 +26,14 @@ def by_degree(degrees: NDArray[Any], schedule: SimdxSchedule) -> tuple[NDArray[n
     return degrees < warp, (degrees >= warp) & (degrees <= block), (degrees >= warp) & (degrees > block)
 
 
-def start_tasks(active: Activity, plan: CudaPlan, graph: Graph, tables: Tables, arrays: Mapping[str, Any]) -> int:
+def start_tasks(active: Activity, plan: CudaPlan, store: DeviceStore, arrays: Mapping[str, Any]) -> int:
     """List the vertices that are active at the start; return their number.
 
     Vertices whose metadata are not the identity are active. Nothing is sent yet.
     """
     import cupy
 
+    graph = store.graph
     vertices, metadata = graph.num_vertices, plan.named[f"vertex_{active.metadata}"]
     shape = plan.program.properties[active.metadata].shape
     width = plan.layout.dims(shape)[-1] if shape else 1
@@ -41,11 +42,12 @@ def start_tasks(active: Activity, plan: CudaPlan, graph: Graph, tables: Tables, 
     listed = (heard.any(axis=1) if active.quiet else cupy.ones(vertices, np.bool_)).get()
     words = np.zeros(WORDS, np.int64)
     degrees = graph.out_degrees
+    lists = lists_by_degree(plan.schedule, plan.sides)
     for number, mask in enumerate(by_degree(degrees, plan.schedule)):
         found = np.flatnonzero(mask & listed).astype(np.uint32)
         arrays[f"{SIZES[number]}_active"][: len(found)].set(found)
         words[number] = len(found)
-        words[PULLED + number] = tables.pieces[SIZES[number]][0][1]
+        words[PULLED + number] = store.table(lists[number]).sides[0][1]
     words[len(SIZES)] = int(degrees[listed].sum())
     words[VOTES] = active.votes and vertices > 0 and _alike(start, heard)
     words[VERTICES], words[ARCS] = vertices, graph.num_edges

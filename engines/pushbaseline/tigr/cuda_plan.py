@@ -8,8 +8,11 @@ traversals, every virtual node tests whether its vertex has moved before it proc
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from harness.api import (
     EdgeReduce,
@@ -21,6 +24,7 @@ from harness.api import (
 )
 from harness.api.cuda import (
     IDENTITY,
+    Listed,
     LoweredProgram,
     Over,
     Pieces,
@@ -32,8 +36,8 @@ from harness.api.cuda import (
 
 if TYPE_CHECKING:
     from engines.pushbaseline.schedules import TigrSchedule
-    from harness.api import DeviceFacts, GraphFacts, Program
-    from harness.api.cuda import CudaPlan, Setting
+    from harness.api import DeviceFacts, Graph, GraphFacts, Program
+    from harness.api.cuda import Bounds, CudaPlan, Setting
 
 # Every virtual node has at least one edge. In a loop that may have none, the source values of the messages would be
 # loaded after the bounds of the edges are known, and not together with them.
@@ -53,6 +57,31 @@ PUSH = """
 FOLDER = Path(__file__).parent
 
 
+@dataclass(frozen=True)
+class VirtualNodes(Pieces):
+    """The source of every virtual node, and the number of its part of the source's edges (both uint32).
+
+    ``bound``: edges of a virtual node, at most. ``sides``: of vertices that supersteps update.
+    """
+
+    bound: int
+    sides: tuple[Bounds, ...]
+
+    def of(self, graph: Graph) -> Listed:
+        """Return the virtual nodes in the order of their sources; those of a side push to its vertices."""
+        parts = -(-graph.out_degrees // self.bound)
+        ends = np.concatenate([[0], np.cumsum(parts)])
+        heard = [self.sides[(side + 1) % len(self.sides)] for side in range(len(self.sides))]
+        bounds = [(int(ends[first]), int(ends[last])) for first, last in heard]
+        source = np.repeat(np.arange(len(parts), dtype=np.uint32), parts)
+        part = (np.arange(len(source)) - np.repeat(ends[:-1], parts)).astype(np.uint32)
+        return Listed({"node_source": source, "node_part": part}, bounds)
+
+    def nbytes(self, graph: GraphFacts) -> int:
+        """Return the bytes of both arrays."""
+        return 2 * 4 * graph.out_degrees.pieces(self.bound)
+
+
 def plan(
     program: Program, schedule: TigrSchedule, facts: GraphFacts, features: int, device: DeviceFacts
 ) -> CudaPlan | No:
@@ -61,12 +90,12 @@ def plan(
     reason = refused(lowered.program, schedule, facts, features)
     if reason:
         return No(reason)
-    nodes = facts.out_degrees.pieces(schedule.degree_bound)
     setting = thread_setting(lowered, facts, features, "push", groups=_groups(lowered.program))
-    planner = TigrPlanner(setting, schedule.degree_bound)
+    nodes = VirtualNodes(schedule.degree_bound, setting.sides)
+    planner = TigrPlanner(setting, nodes)
     planner.plan_stages()
     for name in ("node_source", "node_part"):
-        planner.draft.own(table(name, nodes))
+        planner.draft.own(table(name, facts.out_degrees.pieces(schedule.degree_bound), nodes))
     return planner.draft.finish(schedule, FOLDER)
 
 
@@ -90,13 +119,13 @@ def _groups(program: Program) -> tuple[FoldGroup, ...]:
 
 
 class TigrPlanner(ThreadPlanner):
-    """Clear, push and step in the order of the stages. ``bound``: the maximum number of edges of a virtual node."""
+    """Clear, push and step in the order of the stages. ``nodes``: the virtual nodes that push."""
 
     scratch = "shared"
 
-    def __init__(self, setting: Setting, bound: int) -> None:
+    def __init__(self, setting: Setting, nodes: VirtualNodes) -> None:
         super().__init__(setting)
-        self.bound = bound
+        self.nodes = nodes
         forms = change_driven(self.program)
         self.extrema = set() if isinstance(forms, str) else {f.reduction.name for f in forms if f.kind == "monotone"}
         self.reductions = [stage for stage in self.program.stages if isinstance(stage, EdgeReduce)]
@@ -125,7 +154,7 @@ class TigrPlanner(ThreadPlanner):
             ("first", "Id"), ("last", "Id"), ("node_source", "ids"), ("node_part", "ids"), ("out_offsets", "arcs"),
             ("out_neighbours", "ids"),
         ]  # fmt: skip
-        builder = self.builder(stage.name, PUSH.format(bound=self.bound), signature)
+        builder = self.builder(stage.name, PUSH.format(bound=self.nodes.bound), signature)
         builder.bind("src", "source", "u")
         builder.bind_scalar("src", "out_degree", "source", "float(out_offsets[u + 1] - out_offsets[u])")
         builder.bind_edge(stage, "edge", "csr")
@@ -140,7 +169,7 @@ class TigrPlanner(ThreadPlanner):
             self.draft.begin_with(f"vertex_{stage.into}", IDENTITY[stage.reducer])
         else:
             self.draft.add(self.clear_kernel(stage), Over.VERTICES, 1)
-        self.draft.add(builder.finish(), Pieces("nodes"), 1)
+        self.draft.add(builder.finish(), self.nodes, 1)
 
     def plan_vertices(self, group: FoldGroup) -> None:
         """Add the kernel that applies a group's steps to all vertices, and clears the sums that are dead after them."""

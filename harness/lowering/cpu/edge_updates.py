@@ -11,7 +11,8 @@ from harness.lowering.cpu.edge_kernels import UpdateKernels
 from harness.lowering.cpu.frontier import count_kernel
 from harness.lowering.cpu.plan import PlanDraft
 from harness.lowering.cpu.run import Run, Step
-from harness.lowering.cpu.tables import Places, Reverse, SourceParts
+from harness.lowering.cpu.tables import SourceParts
+from harness.lowering.edge_tables import Places, Reverse
 
 DENSE_SHARE = 0.6  # of the edges; from this share on, one pass over all is cheaper than a pass and copying what moved
 

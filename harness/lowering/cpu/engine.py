@@ -55,7 +55,7 @@ class CpuEngine(Engine):
             self.generate(program, graph, features, device)
         assert self.planned is not None
         numba.set_num_threads(self.planned.rules.threads)
-        self._executor = CpuExecutor(self.planned, GraphStore(graph), phases)
+        self._executor = CpuExecutor(self.planned, GraphStore.of(graph), phases)
 
     @property
     def executor(self) -> CpuExecutor:

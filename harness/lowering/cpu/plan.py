@@ -19,7 +19,8 @@ from harness.lowering.cpu.lowered import Lowered
 from harness.lowering.cpu.module_source import module_source
 from harness.lowering.cpu.partition import most_parts
 from harness.lowering.cpu.run import Pass, RunRules
-from harness.lowering.cpu.tables import Reverse, SideParts, SourceParts
+from harness.lowering.cpu.tables import SideParts, SourceParts
+from harness.lowering.edge_tables import Reverse
 from harness.lowering.graph_store import Table
 from harness.lowering.layout import Layout
 

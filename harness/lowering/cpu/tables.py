@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from harness.facts import GraphFacts
 from harness.graph import Graph
 from harness.lowering.cpu.partition import balanced_bounds, most_parts, owned_edges, owner_bounds
-from harness.lowering.edge_order import places
 from harness.lowering.graph_store import Array, Table
 
 INT64 = 8  # bytes
@@ -70,37 +69,3 @@ class Owned(Table[NDArray[np.int64]]):
     def named(self, made: NDArray[np.int64]) -> dict[str, Array]:
         """Return the cuts as kernels take them."""
         return {"owned": made}
-
-
-@dataclass(frozen=True)
-class Reverse(Table[Array]):
-    """The position of each edge's reverse, [E]; the same in CSR and CSC (:attr:`Graph.reverse_edges`)."""
-
-    def of(self, graph: Graph) -> Array:
-        """Return the graph's own array."""
-        return graph.in_edge_ids
-
-    def nbytes(self, graph: GraphFacts) -> int:
-        """Return 0: the array is part of the CSC."""
-        return 0
-
-    def named(self, made: Array) -> dict[str, Array]:
-        """Return the positions as kernels take them."""
-        return {"reverse": made}
-
-
-@dataclass(frozen=True)
-class Places(Table[Array]):
-    """The position in the CSC of each edge of the CSR, [E]."""
-
-    def of(self, graph: Graph) -> Array:
-        """Return the positions; the graph's own array if all edges pair."""
-        return places(graph)
-
-    def nbytes(self, graph: GraphFacts) -> int:
-        """Return the bytes of the positions."""
-        return 0 if graph.paired else graph.num_edges * (4 if graph.num_edges <= 1 << 32 else 8)
-
-    def named(self, made: Array) -> dict[str, Array]:
-        """Return the positions as kernels take them."""
-        return {"places": made}

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+
+from harness.language.analysis import mutable
+from harness.lowering.edge_tables import Places, Reverse, Rows
+from harness.lowering.graph_store import Structure, Table
 
 if TYPE_CHECKING:
     from harness.facts import GraphFacts
@@ -59,6 +63,9 @@ class Order(Enum):
 ORDERS = {"vertex": (Order.VERTEX,), "edge": (Order.CSR, Order.CSC), "graph": (Order.GRAPH,)}
 
 
+Source: TypeAlias = Structure | Table[Any]
+
+
 @dataclass(frozen=True)
 class Buffer:
     """An array on a device, under the name by which kernels take it: ``rows`` rows of ``stride`` values.
@@ -66,7 +73,9 @@ class Buffer:
     ``of``: the property, group, graph value or array that it belongs to. ``order``: of a property. ``twin``: the name
     of the buffer with which it swaps; empty if there is none. ``flips``: the name of the buffer that counts these
     swaps, if the device decides when to swap. ``start``: the number with which every run fills it; None: a run begins
-    with the values of a property, or with undetermined values.
+    with the values of a property, or with undetermined values. ``source``: the part of the graph, or the table, whose
+    array the store of the graph has; None: every executor has an array of its own. ``of_edges``: it has a row for every
+    edge, and no kernel writes it.
     """
 
     name: str
@@ -80,6 +89,8 @@ class Buffer:
     flips: str = ""
     start: float | None = None
     kept: bool = False
+    source: Source | None = None
+    of_edges: bool = False
 
     @property
     def length(self) -> int:
@@ -102,9 +113,9 @@ def work(name: str, length: int, dtype: str = "float32", *, start: float | None 
     return Buffer(name, Holds.WORK, dtype=dtype, rows=length, start=start, kept=True)
 
 
-def table(name: str, length: int) -> Buffer:
-    """Return the buffer of an engine's table, uint32."""
-    return Buffer(name, Holds.TABLE, dtype="uint32", rows=length, kept=True)
+def table(name: str, length: int, source: Table[Any]) -> Buffer:
+    """Return the buffer of an array of an engine's table, uint32."""
+    return Buffer(name, Holds.TABLE, dtype="uint32", rows=length, kept=True, source=source, of_edges=source.of_edges)
 
 
 def second(array: str) -> str:
@@ -129,7 +140,7 @@ def exchanged(name: str, swapped: Iterable[str], twins: Mapping[str, str]) -> st
     return twin if twin and not {name, twin}.isdisjoint(swapped) else name
 
 
-def of_property(prop: Property, order: Order, facts: GraphFacts, layout: DeviceLayout) -> Buffer:
+def of_property(program: Program, prop: Property, order: Order, facts: GraphFacts, layout: DeviceLayout) -> Buffer:
     """Return the buffer of a property in an order.
 
     State of vertices and of the graph is kept. A temporary that stays within kernels has no array.
@@ -138,18 +149,23 @@ def of_property(prop: Property, order: Order, facts: GraphFacts, layout: DeviceL
     rows = {"vertex": facts.num_vertices, "edge": facts.num_edges, "graph": 1}[prop.place]
     dtype = "bool" if prop.dtype == "bool" else "float32"
     stride = layout.stride(prop.shape)
-    return Buffer(order.array(prop.name), Holds.PROPERTY, prop.name, dtype, rows, stride, order, kept=kept)
+    given = prop.place == "edge" and not mutable(program, prop.name)
+    return Buffer(
+        order.array(prop.name), Holds.PROPERTY, prop.name, dtype, rows, stride, order, kept=kept, of_edges=given
+    )  # fmt: skip
 
 
 def of_structure(facts: GraphFacts, *, many_edges: bool) -> Iterator[Buffer]:
     """Yield the arrays of a graph that kernels may take."""
-    for side in ("in", "out"):
-        arc = "int64" if many_edges else "uint32"
-        yield Buffer(f"{side}_offsets", Holds.STRUCTURE, dtype=arc, rows=facts.num_vertices + 1)
-        yield Buffer(f"{side}_neighbours", Holds.STRUCTURE, dtype="uint32", rows=facts.num_edges)
-        yield Buffer(f"{side}_rows", Holds.STRUCTURE, dtype="uint32", rows=facts.num_edges)
-    for name in ("reverse", "places"):
-        yield Buffer(name, Holds.STRUCTURE, dtype="uint32", rows=facts.num_edges)
+    sources: dict[str, Source] = {part.value: part for part in Structure}
+    sources |= {"in_rows": Rows(incoming=True), "out_rows": Rows(incoming=False)}
+    sources |= {"reverse": Reverse(), "places": Places()}
+    for name, source in sources.items():
+        if source.of_edges:
+            yield Buffer(name, Holds.STRUCTURE, "", "uint32", facts.num_edges, source=source, of_edges=True)
+        else:
+            position = "int64" if many_edges else "uint32"
+            yield Buffer(name, Holds.STRUCTURE, "", position, facts.num_vertices + 1, source=source)
 
 
 def of_tracking(tracking: Tracking, facts: GraphFacts, layout: DeviceLayout) -> Iterator[Buffer]:
@@ -174,7 +190,7 @@ def _sent(tracking: Tracking, group: FoldGroup, facts: GraphFacts, layout: Devic
         return
     for kept in dict.fromkeys((*tracking.sent(group), *(name for _, name in tracking.edges(group)))):
         prop = tracking.program.properties[kept]
-        like = of_property(prop, ORDERS[prop.place][0], facts, layout)
+        like = of_property(tracking.program, prop, ORDERS[prop.place][0], facts, layout)
         name = tracking.name(group)
         always = prop.place == "vertex"
         yield Buffer(f"sent_{name}_{kept}", Holds.SENT, name, like.dtype, like.rows, like.stride, kept=always)
@@ -184,4 +200,4 @@ def of_program(program: Program, facts: GraphFacts, layout: DeviceLayout) -> Ite
     """Yield the arrays of a program's properties, in each order in which kernels may store them."""
     for prop in program.properties.values():
         for order in ORDERS[prop.place]:
-            yield of_property(prop, order, facts, layout)
+            yield of_property(program, prop, order, facts, layout)

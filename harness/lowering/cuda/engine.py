@@ -10,13 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.contract import Device, Engine, EngineFailure, No, Phases, RunStatistics, Yes, options_of, schedule_text
+from harness.device.cuda import free_memory
 from harness.facts import DeviceFacts
 from harness.language import Inputs, Program
 from harness.lowering.cuda.access_patterns import Mapped, UndeclaredMapping
+from harness.lowering.cuda.device_store import DeviceStore
 from harness.lowering.cuda.executor import CudaExecutor
 from harness.lowering.cuda.memory_model import behaviour_of
 from harness.lowering.cuda.plan import CudaPlan
-from harness.lowering.cuda.ranges import Tables
+from harness.lowering.graph_store import GraphStore
 
 if TYPE_CHECKING:
     from harness.facts import GraphFacts
@@ -41,10 +43,6 @@ class CudaEngine(Engine):
     @abstractmethod
     def plan(self, program: Program, graph: GraphFacts, features: int, device: DeviceFacts = CUDA) -> CudaPlan | No:
         """Return the plan of a program, or why it cannot run; it depends on the schedule and the arguments only."""
-
-    def tables_of(self, plan: CudaPlan, graph: Graph) -> Tables:
-        """Return what a plan's kernels take that is computed from the graph once."""
-        return Tables()
 
     def mappings(self) -> Sequence[Mapped]:
         """Return a mapping for every traversal (:mod:`harness.lowering.cuda.access_patterns`)."""
@@ -87,7 +85,7 @@ class CudaEngine(Engine):
         if isinstance(plan, No):
             return plan
         try:
-            return behaviour_of(plan, graph, self.mappings(), self.tables_of(plan, graph))
+            return behaviour_of(plan, GraphStore(graph), self.mappings())
         except UndeclaredMapping as error:
             return No(str(error))
 
@@ -100,9 +98,9 @@ class CudaEngine(Engine):
         with phases("lower"):
             self.generate(program, graph, features, device)
         with phases("transform"):
-            self._executor = self.executor_type(self.planned, graph, self.tables_of(self.planned, graph))
+            self._executor = self.executor_type(self.planned, DeviceStore.of(graph, device=device.index))
         with phases("compile"):
-            self._executor.compile(device.index)
+            self._executor.compile()
         self._built = True
 
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
@@ -111,7 +109,7 @@ class CudaEngine(Engine):
             self.build(program, graph, features, device, phases)
         self._built = False
         with phases("load"):
-            self.executor.load(device.index)
+            self.executor.load()
         with phases("upload"):
             self.executor.allocate()
 
@@ -138,6 +136,12 @@ class CudaEngine(Engine):
         return self.executor.values(name, index)
 
     def close(self) -> None:
-        """Release the device's memory."""
-        if self._executor is not None:
-            self._executor.close()
+        """Release the device's memory, except for what executors of other engines share."""
+        executor, self._executor, self._built = self._executor, None, False
+        if executor is None:
+            return
+        executor.close()
+        allocated = executor.memory is not None
+        del executor  # with it the store, unless other executors use it
+        if allocated:
+            free_memory()

@@ -1,4 +1,4 @@
-"""The execution of a plan on a CUDA device: its kernels and arrays there, and the run loop."""
+"""The execution of a plan on a CUDA device: its kernels, its arrays and its runs."""
 
 from __future__ import annotations
 
@@ -14,60 +14,57 @@ from harness.device.cuda import allow_shared_memory, architecture, open_device, 
 from harness.language import Inputs
 from harness.language.program import IDENTITY
 from harness.lowering.cuda.buffers import Buffer, Holds
+from harness.lowering.cuda.device_store import DeviceStore
 from harness.lowering.cuda.launcher import Launcher
 from harness.lowering.cuda.launches import turned
+from harness.lowering.cuda.loop import CudaRun, Loop, queue_ahead
 from harness.lowering.cuda.memory import DeviceMemory
 from harness.lowering.cuda.modules import MOST_GROUPS, compiled_module, headers
 from harness.lowering.cuda.plan import CudaPlan
-from harness.lowering.cuda.ranges import Tables
 from harness.lowering.cuda.run_start import start_fields
-from harness.lowering.cuda.run_state import Look, RunState
+from harness.lowering.cuda.run_state import RunState
 from harness.lowering.cuda.tracking_policy import Pauses
 
 if TYPE_CHECKING:
-    from harness.graph import Graph
     from harness.language.analysis import FoldGroup
 
-# Supersteps queued between two tests of whether the run has settled, after the first ones, each of which is tested:
-# supersteps queued behind the end of a short run would take as long as the run.
-LOOK_EVERY = 8
 USUAL_SUPERSTEPS = 1024  # the number of records allocated; more are allocated for a run that may have more supersteps
 
 
 class CudaExecutor:
-    """Run a plan on a device: :meth:`compile` and :meth:`load` its kernels, :meth:`allocate` its buffers, then
-    :meth:`reset` and :meth:`run`.
+    """Run a plan on the device of a store: :meth:`compile` and :meth:`load` its kernels, :meth:`allocate` its buffers,
+    then :meth:`reset` and :meth:`run`.
 
-    ``tables``: what its kernels take that is computed from the graph once. ``done``, ``settled``: of the present run.
-    ``pauses``: set if tracking may pause.
+    ``loop``: the order in which supersteps are queued. ``current``: the run, once buffers are allocated.
     """
 
     functions: dict[str, Any]
     memory: DeviceMemory | None = None
-    launcher: Launcher | None = None
-    pauses: Pauses | None = None
     _compiled: Compiled | None = None
-    done = 0
-    settled = False
+    current: CudaRun | None = None
 
-    def __init__(self, plan: CudaPlan, graph: Graph, tables: Tables) -> None:
-        self.plan, self.graph, self.tables = plan, graph, tables
-        self.ranges = plan.work_ranges(graph, tables)
+    def __init__(self, plan: CudaPlan, store: DeviceStore, loop: Loop = queue_ahead) -> None:
+        self.plan, self.store, self.loop = plan, store, loop
+        self.ranges = plan.work_ranges(store)
+        for table in plan.tables:
+            store.table(table)
 
-    def compile(self, index: int) -> None:
-        """Compile the plan's module for a device, without a context on it.
+    def compile(self) -> None:
+        """Compile the plan's module for the device, without a context on it.
 
         Raises DeviceUnavailable, CompilationFailed.
         """
         plan = self.plan
-        self._compiled = compiled_module(plan.source, headers(plan.templates), architecture(index), plan.program)
+        self._compiled = compiled_module(
+            plan.source, headers(plan.templates), architecture(self.store.device), plan.program
+        )
 
-    def load(self, index: int) -> None:
+    def load(self) -> None:
         """Load the module that :meth:`compile` made. Raises DeviceUnavailable."""
         import cupy
 
         assert self._compiled is not None, "compile() comes first"
-        device, plan = open_device(index), self.plan
+        device, plan = open_device(self.store.device), self.plan
         module = cupy.cuda.function.Module()
         module.load(self._compiled.code)
         self.attributes: Mapping[str, int] = device.attributes
@@ -83,19 +80,32 @@ class CudaExecutor:
         return self.plan.buffers
 
     def allocate(self) -> None:
-        """Allocate the buffers, and upload the graph and the tables. Raises MemoryError."""
+        """Allocate the buffers; what the store lacks of the graph and of tables is uploaded. Raises MemoryError."""
         import cupy
 
-        require_memory(self.plan.bytes_needed)
-        self.memory = DeviceMemory(self.plan, self.graph)
-        self.memory.allocate(self.buffers(), self.tables.arrays)
+        require_memory(self.store.device_bytes(self.plan.buffers))
+        self.memory = DeviceMemory(self.plan, self.store)
+        self.memory.allocate(self.buffers())
         self.state = RunState()
         multiprocessors = int(self.attributes["MultiProcessorCount"])
-        self.launcher = Launcher(
-            self.plan, self.ranges, self.functions, self.memory.arrays, self.state.array, multiprocessors
-        )
-        self.past = cupy.zeros((USUAL_SUPERSTEPS, 3), np.int64)
+        launcher = Launcher(
+            self.plan, self.ranges, self.functions, self.memory.arrays, self.state.array, multiprocessors,
+            self.store.edges,
+        )  # fmt: skip
         self.stream = cupy.cuda.Stream(non_blocking=True)
+        past = cupy.zeros((USUAL_SUPERSTEPS, 3), np.int64)
+        self.current = CudaRun(launcher, self.state, self.stream, past)
+
+    @property
+    def run_in_progress(self) -> CudaRun:
+        """The run that :meth:`reset` began."""
+        assert self.current is not None, "allocate() comes first"
+        return self.current
+
+    @property
+    def settled(self) -> bool:
+        """Whether the present run has settled."""
+        return self.run_in_progress.settled
 
     @property
     def arrays(self) -> dict[str, Any]:
@@ -108,6 +118,7 @@ class CudaExecutor:
         import cupy
 
         assert self.memory is not None, "allocate() comes first"
+        run = self.run_in_progress
         self.memory.reset(inputs, state)
         tracking, sides = self.plan.tracking, len(self.plan.sides)
         for group in tracking.propagating() if tracking.change_driven else ():
@@ -115,10 +126,10 @@ class CudaExecutor:
                 self._all_propagated(group)
         # at first all sources are active, of each side if sides alternate
         frontier = np.zeros((MOST_GROUPS, 2), np.int64)
-        frontier[:, :sides] = self.graph.num_edges + 1
-        self.pauses = Pauses(self.state, self.plan.thresholds.patience, begin=True) if tracking.pauses else None
-        self.state.set(frontier, **start_fields(self.plan, self.graph, state))
-        self.done, self.settled = 0, False
+        frontier[:, :sides] = self.store.graph.num_edges + 1
+        run.pauses = Pauses(self.state, self.plan.thresholds.patience, begin=True) if tracking.pauses else None
+        self.state.set(frontier, **start_fields(self.plan, self.store.graph, state))
+        run.done, run.settled = 0, False
         cupy.cuda.Device().synchronize()
 
     def _all_propagated(self, group: FoldGroup) -> None:
@@ -134,7 +145,7 @@ class CudaExecutor:
         Only ``stale`` vertices are dirty and only ``senders`` active; everything has been propagated, nothing reduced
         yet.
         """
-        arrays, plan = self.arrays, self.plan
+        arrays, plan, run = self.arrays, self.plan, self.run_in_progress
         for buffer in plan.buffers:
             if buffer.holds is Holds.DIRTY:
                 arrays[buffer.name][: len(stale)].set(stale)
@@ -146,63 +157,44 @@ class CudaExecutor:
             for stage in group.edge_stages:
                 if f"vertex_{stage.into}" in arrays:
                     arrays[f"vertex_{stage.into}"].fill(IDENTITY[stage.reducer])
-            frontier[number, : len(plan.sides)] = int(np.diff(self.graph.csr.offsets)[senders].sum())
-        if self.pauses:  # few vertices are active
-            self.pauses = Pauses(self.state, plan.thresholds.patience, begin=False)
+            frontier[number, : len(plan.sides)] = int(np.diff(self.store.graph.csr.offsets)[senders].sum())
+        if run.pauses:  # few vertices are active
+            run.pauses = Pauses(self.state, plan.thresholds.patience, begin=False)
         active = int(np.count_nonzero(stale | senders))
         self.state.set(frontier, active=active, rebuilding=0, may_pause=0)
 
     def run(self, max_supersteps: int) -> RunStatistics:
         """Run until settled or for ``max_supersteps`` more supersteps.
 
-        Supersteps are queued ahead. The device decides whether the run has settled; the host reads this without waiting
-        for the latest supersteps.
+        The loop queues supersteps ahead, and the device decides whether the run has settled.
         """
-        statistics = RunStatistics(settled=self.settled)
-        if self.settled or max_supersteps < 1:
+        run = self.run_in_progress
+        statistics = RunStatistics(settled=run.settled)
+        if run.settled or max_supersteps < 1:
             return statistics
-        first, wanted = self.done, self.done + max_supersteps
+        first, wanted = run.done, run.done + max_supersteps
         with self.stream:
-            past = self._past(max_supersteps)
+            self._extend_past(max_supersteps)
             self.state.note(limit=wanted, first=first)
-            self.queue(first, wanted, past)
+            self.loop(run, first, wanted)
             self.stream.synchronize()
             found = self.state.fields()
-            if self.pauses:
-                self.pauses.heard(found, found["superstep"])
+            if run.pauses:
+                run.pauses.heard(found, found["superstep"])
                 self.stream.synchronize()  # before other code writes to the state
-        self.done, self.settled = found["superstep"], bool(found["settled"])
-        taken = past[: self.done - first].get()
+        run.done, run.settled = found["superstep"], bool(found["settled"])
+        taken = run.past[: run.done - first].get()
         statistics.supersteps = [self.superstep_of(*map(int, one)) for one in taken]
-        statistics.settled = self.settled
+        statistics.settled = run.settled
         return statistics
 
-    def _past(self, supersteps: int) -> Any:
-        """Return an array for the records of this many supersteps: always the same array while it is large enough."""
+    def _extend_past(self, supersteps: int) -> None:
+        """Replace the array of records if it is too short for this many supersteps."""
         import cupy
 
-        if len(self.past) < supersteps:
-            self.past = cupy.zeros((supersteps, 3), np.int64)
-        return self.past
-
-    def queue(self, first: int, wanted: int, past: Any) -> None:
-        """Queue supersteps ``first`` to ``wanted - 1``, which are recorded in ``past``.
-
-        Once the run has settled, the remaining ones may be omitted.
-        """
-        assert self.launcher is not None, "allocate() comes first"
-        looks: list[Look] = []
-        for superstep in range(first, wanted):
-            self.launcher.superstep(superstep, past, tracked=self.pauses is not None and not self.pauses.both)
-            queued = superstep - first + 1
-            if superstep + 1 < wanted and (queued < LOOK_EVERY or queued % LOOK_EVERY == 0):
-                looks.append(self.state.look())
-                if len(looks) > 1:
-                    news = looks.pop(0).fields()
-                    if news["settled"]:
-                        return
-                    if self.pauses:
-                        self.pauses.heard(news, superstep + 1)
+        run = self.run_in_progress
+        if len(run.past) < supersteps:
+            run.past = cupy.zeros((supersteps, 3), np.int64)
 
     def superstep_of(self, active: int, edges: int, dense: int) -> Superstep:
         """Return the statistics of a superstep from its record."""
@@ -212,17 +204,16 @@ class CudaExecutor:
         """Return a property without padding, or some rows of it."""
         assert self.memory is not None, "allocate() comes first"
         plan = self.plan
-        swapped = turned(plan.launches) if self.done % 2 else set()
+        swapped = turned(plan.launches) if self.run_in_progress.done % 2 else set()
         counted = [buffer for buffer in plan.buffers if buffer.flips]
         swapped |= {buffer.name for buffer in counted if int(self.arrays[buffer.flips][0]) % 2}
         array_of = {array: plan.twins[array] for array in swapped}
         return self.memory.values(name, array_of) if index is None else self.memory.rows(name, array_of, index)
 
     def close(self) -> None:
-        """Release the device's memory, also after a failure."""
-        if self.launcher is not None:
-            self.launcher.forget()
+        """Release the arrays of the executor, also after a failure. Those of the store live as long as the store."""
+        if self.current is not None:
+            self.current.launcher.forget()
+            self.current.past = None
         if self.memory is not None:
-            self.past = None
             self.memory.arrays.clear()
-            self.memory.cupy.get_default_memory_pool().free_all_blocks()

@@ -1,8 +1,8 @@
-"""The arrays of one run on a device: the buffers of a plan, allocated and set to the start of a run."""
+"""The arrays of one executor on a device: the buffers of a plan, set to the start of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,61 +12,37 @@ from harness.language import Inputs
 from harness.language.initial_state import Start
 from harness.language.program import Property
 from harness.lowering.cuda.buffers import ORDERS, Buffer, Holds, Order
+from harness.lowering.cuda.device_store import DeviceStore
 from harness.lowering.cuda.names import parameter_names, propagated_tolerance
 from harness.lowering.edge_order import places
 
 if TYPE_CHECKING:
-    from harness.graph import Graph
     from harness.lowering.cuda.plan import CudaPlan
 
 Array = NDArray[Any]
-SLACK = 512  # bytes after the last row, which a lane without a feature may read
 
 
 class DeviceMemory:
-    """Allocate the buffers of a plan, and set them to the start of a run; ``arrays``: those allocated, by name."""
+    """The arrays of a plan, by name in ``arrays``: the store's of graph and tables, and new ones for the rest."""
 
-    def __init__(self, plan: CudaPlan, graph: Graph) -> None:
+    def __init__(self, plan: CudaPlan, store: DeviceStore) -> None:
         import cupy
 
-        self.cupy, self.plan, self.graph = cupy, plan, graph
+        self.cupy, self.plan, self.store, self.graph = cupy, plan, store, store.graph
         self.program, self.layout = plan.program, plan.layout
         self.arrays: dict[str, Any] = {}
         self._inputs: Inputs | None = None  # the inputs that are on the device
 
-    def allocate(self, buffers: Iterable[Buffer], tables: Mapping[str, Array]) -> None:
-        """Upload the graph and ``tables``, and allocate the other buffers, except for those of properties and
-        parameters, which :meth:`reset` allocates."""
-        structure = self._structure()
+    def allocate(self, buffers: Iterable[Buffer]) -> None:
+        """Get the arrays of ``buffers``, except for those of properties and parameters, which :meth:`reset` allocates.
+
+        Raises MemoryError.
+        """
         for buffer in buffers:
-            match buffer.holds:
-                case Holds.STRUCTURE:
-                    self.arrays[buffer.name] = self.cupy.asarray(structure[buffer.name]())
-                case Holds.TABLE:
-                    self.arrays[buffer.name] = self.cupy.asarray(tables[buffer.name])
-                case Holds.PROPERTY | Holds.PARAMETERS:
-                    pass
-                case _:
-                    self.empty(buffer.name, buffer.length, buffer.kind)
-
-    def _structure(self) -> dict[str, Callable[[], Array]]:
-        graph, arc = self.graph, self.plan.edge_position
-        return {
-            "in_offsets": lambda: graph.csc.offsets.astype(arc),
-            "in_neighbours": lambda: graph.csc.neighbours.astype(np.uint32, copy=False),
-            "in_rows": lambda: graph.csc.row_of_arc.astype(np.uint32, copy=False),
-            "out_offsets": lambda: graph.csr.offsets.astype(arc),
-            "out_neighbours": lambda: graph.csr.neighbours.astype(np.uint32, copy=False),
-            "out_rows": lambda: graph.csr.row_of_arc.astype(np.uint32, copy=False),
-            "reverse": lambda: graph.in_edge_ids.astype(np.uint32, copy=False),
-            "places": lambda: places(graph).astype(np.uint32, copy=False),
-        }
-
-    def empty(self, name: str, values: int, dtype: type[np.generic] = np.float32) -> Any:
-        """Return a new array under a name, filled with NaN, or 0 if it is not of float32."""
-        array = self.cupy.full(values + SLACK // np.dtype(dtype).itemsize, np.nan if dtype is np.float32 else 0, dtype)
-        self.arrays[name] = array
-        return array
+            if buffer.source is not None:
+                self.arrays[buffer.name] = self.store.array(buffer)
+            elif buffer.holds not in (Holds.PROPERTY, Holds.PARAMETERS):
+                self.arrays[buffer.name] = self.store.empty(buffer)
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]]) -> None:
         """Set parameters, inputs and state, and the buffers that begin with a number.
@@ -104,26 +80,28 @@ class DeviceMemory:
             tolerance = values[self.program.control.tolerance]
             values[propagated_tolerance(self.program)] = self.plan.tracking.propagated_share * tolerance
         numbers = [values[name] for name in parameter_names(self.program)] or [0.0]
-        self._upload("parameters", np.array(numbers, np.float32))
+        if "parameters" in self.plan.named:
+            self.array(self.plan.named["parameters"])[: len(numbers)].set(np.array(numbers, np.float32))
 
     def _give(self, buffer: Buffer, prop: Property, start: Start) -> None:
         """Set a property to its value on the host."""
         given = start.of(prop)
-        if buffer.order is Order.CSC and given is not self.graph.weights:  # whose CSC order is known
+        known = given is self.graph.weights  # in CSC order, too
+        if buffer.order is Order.CSC and not known and (self.store.edges.writable or not buffer.of_edges):
             self._give_reordered(buffer, prop, given)
             return
         values = self.graph.in_csc_order(given) if buffer.order is Order.CSC else given
         values = values.astype(buffer.kind, copy=False)
         padded = values.size != len(values) * buffer.stride
         flat = self.layout.pack(values, prop.shape) if padded else np.ascontiguousarray(values).ravel()
-        self._upload(buffer.name, flat)
+        self.array(buffer)[: len(flat)].set(flat)
 
     def _give_reordered(self, buffer: Buffer, prop: Property, given: Array) -> None:
         """Set an edge property to values in CSR order, which are brought to CSC order on the device.
 
         On the host this takes longer than the upload.
         """
-        array, dims = self._array(buffer), self.layout.dims(prop.shape)
+        array, dims = self.array(buffer), self.layout.dims(prop.shape)
         if buffer.stride != int(np.prod(dims)):
             array[: buffer.length].fill(0)  # the padding of rows
         inner = (*dims[:-1], self.layout.row_stride(dims[-1])) if dims else ()
@@ -138,24 +116,20 @@ class DeviceMemory:
         source = self.arrays.get(buffer.order.array(given.name)) if given.role == "input" else None
         if source is None:
             return False
-        array = self._array(buffer)
+        array = self.array(buffer)
         array[: buffer.length] = source[: buffer.length]
         return True
 
     def _fill(self, buffer: Buffer, prop: Property) -> None:
         """Set all of a property to its constant, or a temporary to NaN, on the device."""
         blank = False if buffer.dtype == "bool" else np.nan
-        self._array(buffer).fill(blank if prop.start is None else prop.start)
+        self.array(buffer).fill(blank if prop.start is None else prop.start)
 
-    def _array(self, buffer: Buffer) -> Any:
-        array = self.arrays.get(buffer.name)
-        return self.empty(buffer.name, buffer.length, buffer.kind) if array is None else array
-
-    def _upload(self, name: str, values: Array) -> None:
-        array = self.arrays.get(name)
-        if array is None:
-            array = self.empty(name, len(values), values.dtype.type)
-        array[: len(values)].set(values)
+    def array(self, buffer: Buffer) -> Any:
+        """Return the array of a property or of parameters, allocated at the first request. Raises MemoryError."""
+        if buffer.name not in self.arrays:
+            self.arrays[buffer.name] = self.store.empty(buffer)
+        return self.arrays[buffer.name]
 
     def values(self, name: str, array_of: Mapping[str, str]) -> Array:
         """Return a property as ``[V, ...]``, or ``[E, ...]`` in CSR order; ``array_of``: its array if it is doubled."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +13,8 @@ from harness.lowering.cuda.buffers import Holds
 from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.modules import headers
 from harness.lowering.cuda.plan import CudaPlan
-from harness.lowering.cuda.ranges import Tables
+from harness.lowering.graph_store import GraphStore
 from harness.transactions import Atomics, Behaviour, KernelBehaviour, Lanes, Load, Step, atomics, loads
-
-if TYPE_CHECKING:
-    from harness.graph import Graph
 
 ARCS = 1 << 19  # approximate number sampled in every kernel
 # Of an H100, if no device reports its own. They limit the number of blocks; as many may run at once as threads allow
@@ -40,14 +36,14 @@ _CONDITIONS: tuple[tuple[str, bool, set[str]], ...] = (
 _COUNT = 8  # bytes of such a field
 
 
-def behaviour_of(plan: CudaPlan, graph: Graph, declared: Sequence[Mapped], tables: Tables) -> Behaviour:
+def behaviour_of(plan: CudaPlan, store: GraphStore, declared: Sequence[Mapped]) -> Behaviour:
     """Return the loads and atomic operations of a superstep over everything.
 
-    ``declared``: the engine's mappings. ``tables``: what its kernels take that is computed from the graph. Counts that
-    depend on values assume that everything moves: a comparison ends at the first feature, and conditional reads are
-    made. Raises MappingError.
+    ``store``: of the graph. ``declared``: the engine's mappings. Counts that depend on values assume that everything
+    moves: a comparison ends at the first feature, and conditional reads are made. Raises MappingError.
     """
-    ranges = plan.work_ranges(graph, tables)
+    ranges, graph = plan.work_ranges(store), store.graph
+    tables = {name: array for one in plan.tables for name, array in one.named(store.table(one)).items()}
     text = "\n".join(headers(plan.templates).values())
     kernels: dict[str, KernelBehaviour] = {}
     looked = whole = 0.0
@@ -59,7 +55,7 @@ def behaviour_of(plan: CudaPlan, graph: Graph, declared: Sequence[Mapped], table
         first, last = ranges.bounds(launch.over, 0)
         blocks = launch.blocks_over(last - first, plan.threads, MULTIPROCESSORS, THREADS_AT_ONCE // plan.threads)
         work = Work(
-            kernel, graph, plan.team, plan.threads, blocks, first, last, captured, tables.arrays,
+            kernel, graph, plan.team, plan.threads, blocks, first, last, captured, tables,
             np.dtype(plan.edge_position).itemsize, ARCS, _arguments(plan, kernel),
         )  # fmt: skip
         idle, counted = _entered(work, untracked=plan.tracking.pauses and plan.thresholds.begins_untracked)

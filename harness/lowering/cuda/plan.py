@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,17 +14,15 @@ from harness.contract import Direction
 from harness.facts import GraphFacts
 from harness.language.criterion import Criterion
 from harness.language.program import Program
-from harness.lowering.cuda.buffers import Buffer
+from harness.lowering.cuda.buffers import Buffer, Holds
 from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.launches import Launch
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape
 from harness.lowering.cuda.movement import Measuring
-from harness.lowering.cuda.ranges import Bounds, Tables, WorkRanges
+from harness.lowering.cuda.ranges import Bounds, WorkRanges
+from harness.lowering.graph_store import GraphStore, Structure, Table
 from harness.lowering.kept_accumulators import KeptAccumulators
 from harness.lowering.tracking import Tracking
-
-if TYPE_CHECKING:
-    from harness.graph import Graph
 
 
 @dataclass(frozen=True)
@@ -128,9 +126,15 @@ class CudaPlan:
         """Return the shared memory that a launch of a kernel requests, in bytes."""
         return shared_bytes(self.team, kernel.tile_floats, self.threads) + 4 * kernel.thread_floats * self.threads
 
-    def work_ranges(self, graph: Graph, tables: Tables) -> WorkRanges:
-        """Return the bounds of the launches' work on a graph, given the engine's tables of it."""
-        return WorkRanges(graph, self.sides, tables.pieces, self.threads // 32 * self.team.teams)
+    @cached_property
+    def tables(self) -> tuple[Table[Any], ...]:
+        """The engine's tables, each once."""
+        sources = [buffer.source for buffer in self.buffers if buffer.holds is Holds.TABLE]
+        return tuple(dict.fromkeys(one for one in sources if one is not None and not isinstance(one, Structure)))
+
+    def work_ranges(self, store: GraphStore) -> WorkRanges:
+        """Return the bounds of the launches' work on the graph of a store."""
+        return WorkRanges(store, self.sides, self.threads // 32 * self.team.teams)
 
 
 def shared_bytes(team: TeamShape, floats: int, block: int) -> int:

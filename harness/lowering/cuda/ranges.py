@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from harness.graph import Graph
+from harness.lowering.graph_store import Array, GraphStore, Table
 
 Bounds: TypeAlias = tuple[int, int]  # first, last + 1
 
@@ -40,28 +39,24 @@ class Teams:
 
 
 @dataclass(frozen=True)
-class Pieces:
-    """Pieces of work that an engine lists in its :class:`Tables` under this name; a side may have none.
-
-    ``degree``: they belong to vertices of at least this degree.
+class Listed:
+    """Pieces of work on one graph. ``arrays``: by the names of kernel arguments. ``sides``: the bounds of every side's
+    pieces.
     """
 
-    of: str
-    degree: int = 0
+    arrays: Mapping[str, NDArray[Any]]
+    sides: Sequence[Bounds]
+
+
+class Pieces(Table[Listed]):
+    """Pieces of work that an engine lists in a table; a side may have none."""
+
+    def named(self, made: Listed) -> dict[str, Array]:
+        """Return the arrays as kernels take them."""
+        return dict(made.arrays)
 
 
 Range: TypeAlias = Over | Teams | Pieces
-
-
-@dataclass(frozen=True)
-class Tables:
-    """Arrays that an engine computes from a graph once, by the names of kernel arguments.
-
-    ``pieces``: for each name of :class:`Pieces`, the bounds of every side's pieces.
-    """
-
-    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    pieces: Mapping[str, Sequence[Bounds]] = field(default_factory=dict)
 
 
 def by_side(vertices: NDArray[np.unsignedinteger[Any]], sides: Sequence[Bounds]) -> list[Bounds]:
@@ -71,11 +66,10 @@ def by_side(vertices: NDArray[np.unsignedinteger[Any]], sides: Sequence[Bounds])
 
 @dataclass(frozen=True)
 class WorkRanges:
-    """The bounds of ranges on one graph. ``sides``: of vertices. ``teams``: teams of a block."""
+    """The bounds of ranges on the graph of a store. ``sides``: of vertices. ``teams``: teams of a block."""
 
-    graph: Graph
+    store: GraphStore
     sides: Sequence[Bounds]
-    pieces: Mapping[str, Sequence[Bounds]]
     teams: int
 
     def bounds(self, over: Range, side: int) -> Bounds:
@@ -83,8 +77,9 @@ class WorkRanges:
         match over:
             case Teams(blocks):
                 return 0, blocks * self.teams
-            case Pieces(of=of):
-                return self.pieces[of][side]
+            case Pieces():
+                return self.store.table(over).sides[side]
+        graph = self.store.graph
         vertices, sources = self.sides[side], self.sides[(side + 1) % len(self.sides)]
         match over:
             case Over.VERTICES:
@@ -92,13 +87,13 @@ class WorkRanges:
             case Over.SOURCES:
                 return sources
             case Over.IN_EDGES:
-                return self._edges(self.graph.csc.offsets, vertices)
+                return self._edges(graph.csc.offsets, vertices)
             case Over.OUT_EDGES:
-                return self._edges(self.graph.csr.offsets, sources)
+                return self._edges(graph.csr.offsets, sources)
             case Over.ALL_EDGES:
-                return 0, self.graph.num_edges
+                return 0, graph.num_edges
             case Over.ALL_VERTICES:
-                return 0, self.graph.num_vertices
+                return 0, graph.num_vertices
 
     @staticmethod
     def _edges(offsets: NDArray[np.int64], vertices: Bounds) -> Bounds:
@@ -106,4 +101,4 @@ class WorkRanges:
 
     def has_work(self, over: Range, side: int) -> bool:
         """Return whether a launch is made for a side: all are, except for pieces of which the side has none."""
-        return not isinstance(over, Pieces) or bool(range(*self.pieces[over.of][side]))
+        return not isinstance(over, Pieces) or bool(range(*self.bounds(over, side)))

@@ -1,0 +1,66 @@
+"""The arrays of a graph on a CUDA device."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from harness.graph import Graph
+from harness.lowering.cuda.buffers import Buffer
+from harness.lowering.cuda.edge_places import PLACES, filled
+from harness.lowering.graph_store import Array, GraphStore, Place, Structure
+
+
+class DeviceStore(GraphStore):
+    """One graph on one CUDA device, which must be the current one whenever an array is requested.
+
+    The store owns the arrays of the graph and of tables; kernels read them. It also makes the arrays that executors
+    write, so that all arrays with a row for every edge are in one place.
+    """
+
+    def __init__(self, graph: Graph, place: Place = Place.RESIDENT, device: int = 0) -> None:
+        super().__init__(graph, place, device)
+        self.edges = PLACES[place]()
+        self._arrays: dict[tuple[object, str, str], Any] = {}
+
+    @classmethod
+    def places(cls) -> Collection[Place]:
+        """Return the places that are built."""
+        return PLACES
+
+    def array(self, buffer: Buffer) -> Any:
+        """Return the array of the graph or of a table that a buffer describes, uploaded at the first request.
+
+        Raises MemoryError.
+        """
+        key = (buffer.source, buffer.name, buffer.dtype)
+        if key not in self._arrays:
+            values = self._values(buffer).astype(buffer.kind, copy=False)
+            self._arrays[key] = self.edges.upload(values) if buffer.of_edges else _uploaded(values)
+        return self._arrays[key]
+
+    def empty(self, buffer: Buffer) -> Any:
+        """Return a new array for a buffer: NaN, or 0 if it is not of float32. Raises MemoryError."""
+        make = self.edges.empty if buffer.of_edges else filled
+        return make(buffer.length, buffer.kind)
+
+    def device_bytes(self, buffers: Iterable[Buffer]) -> int:
+        """Return the bytes that the arrays of some buffers take in the device's memory beyond what the store has."""
+        new = [one for one in buffers if (one.source, one.name, one.dtype) not in self._arrays]
+        of_edges = self.edges.device_bytes(buffer for buffer in new if buffer.of_edges)
+        return of_edges + sum(buffer.nbytes for buffer in new if not buffer.of_edges)
+
+    def _values(self, buffer: Buffer) -> Array:
+        source = buffer.source
+        assert source is not None, f"{buffer.name} holds nothing of the graph"
+        if isinstance(source, Structure):
+            return self.structure(source)
+        # Tables that only kernels read are not kept on the host.
+        made = self._tables[source] if source in self._tables else source.of(self.graph)
+        return source.named(made)[buffer.name]
+
+
+def _uploaded(values: Array) -> Any:
+    import cupy
+
+    return cupy.asarray(values)

@@ -1,0 +1,80 @@
+"""Places of the arrays with a row for every edge: the memory that holds them, and how calls reach it.
+
+Kernels read these arrays and never write them: neighbours, rows, positions of other edges, given properties of edges.
+All other arrays are in the memory of the device. To build another place, add a subclass of :class:`EdgePlace` to
+:data:`PLACES`: executors, launcher and loops use the place that their store has.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from harness.lowering.cuda.buffers import Buffer
+from harness.lowering.cuda.calls import Call, Replay, recorded
+from harness.lowering.graph_store import Array, Place
+
+SLACK = 512  # bytes after the last row, which a lane without a feature may read
+
+
+class EdgePlace(ABC):
+    """A place of arrays with a row for every edge.
+
+    ``writable``: CuPy's own kernels can write the arrays of :meth:`empty`, to reorder given values on the device.
+    Otherwise values are reordered on the host.
+    """
+
+    writable: ClassVar[bool] = True
+
+    @abstractmethod
+    def upload(self, values: Array) -> Any:
+        """Return an array with these values as kernels take it. Raises MemoryError."""
+
+    @abstractmethod
+    def empty(self, length: int, dtype: type[np.generic]) -> Any:
+        """Return an array for values that are set later, with :data:`SLACK` behind it. Raises MemoryError.
+
+        The array has the slices and the ``set`` of a CuPy array.
+        """
+
+    @abstractmethod
+    def device_bytes(self, buffers: Iterable[Buffer]) -> int:
+        """Return the bytes that new arrays of some buffers take in the memory of the device."""
+
+    def replay(self, calls: Sequence[Call]) -> Replay:
+        """Prepare the calls of a superstep, in order. By default they are recorded as a CUDA graph.
+
+        A place whose arrays change between calls returns calls of parts of the work instead (:meth:`Call.between`).
+        """
+        return recorded(calls)
+
+
+class ResidentEdges(EdgePlace):
+    """The memory of the device."""
+
+    def upload(self, values: Array) -> Any:
+        """Return a copy in the memory of the device; values that are there already are not copied."""
+        import cupy
+
+        return cupy.asarray(values)
+
+    def empty(self, length: int, dtype: type[np.generic]) -> Any:
+        """Return an array filled with NaN, or with 0 if it is not of float32."""
+        return filled(length, dtype)
+
+    def device_bytes(self, buffers: Iterable[Buffer]) -> int:
+        """Return the bytes of the buffers."""
+        return sum(buffer.nbytes for buffer in buffers)
+
+
+def filled(length: int, dtype: type[np.generic]) -> Any:
+    """Return an array in the memory of the device with :data:`SLACK`, filled with NaN, or with 0 if not of float32."""
+    import cupy
+
+    return cupy.full(length + SLACK // np.dtype(dtype).itemsize, np.nan if dtype is np.float32 else 0, dtype)
+
+
+PLACES: Mapping[Place, type[EdgePlace]] = {Place.RESIDENT: ResidentEdges}

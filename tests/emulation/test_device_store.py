@@ -1,0 +1,177 @@
+"""The store of a graph on a CUDA device: shared by executors, with places and loops that can be replaced."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import weakref
+
+import pytest
+
+from harness.language.reference import ReferenceRun
+from harness.language.validation import compare
+from harness.lowering.cuda import executor as cuda
+from harness.lowering.cuda.calls import Sequential
+from harness.lowering.cuda.device_store import DeviceStore
+from harness.lowering.cuda.edge_places import PLACES, ResidentEdges
+from harness.lowering.cuda.ranges import Over
+from harness.lowering.graph_store import Place
+from tests.engines.cuda_schedules import cuda_engine, plan_of
+from tests.engines.programs import arcs_and_loops, inputs_for, program_named
+from tests.engines.test_cuda import prepared
+
+SUPERSTEPS, FEATURES = 4, 3
+
+
+def checked(run, program, graph, inputs):
+    """Hold what a run has left against the reference."""
+    reference = ReferenceRun(program, graph, FEATURES)
+    reference.reset(inputs)
+    reference.run(SUPERSTEPS)
+    wanted = {name: reference.values(name) for name in program.outputs}
+    found = compare(program, {name: run.values(name) for name in wanted}, wanted)
+    assert found.ok, found.detail
+
+
+def test_executors_on_one_graph_share_its_arrays(emulated):
+    program, graph = program_named("own_aggregate"), arcs_and_loops()
+    inputs = inputs_for(program, graph, FEATURES)
+    one, other = (prepared(schedule, program, graph, FEATURES, emulated) for schedule in ("pull", "pull-unfolded"))
+    assert one.executor.store is other.executor.store
+    shared = {name for name, array in one.executor.arrays.items() if array is other.executor.arrays.get(name)}
+    assert shared == {buffer.name for buffer in one.planned.buffers if buffer.source is not None}
+    assert {"in_offsets", "in_neighbours"} <= shared
+    for engine in (one, other):
+        engine.reset(inputs)
+    one.run(SUPERSTEPS)
+    one.close()
+    other.run(SUPERSTEPS)
+    checked(other, program, graph, inputs)
+
+
+def test_the_arrays_of_a_graph_live_as_long_as_executors_use_them(emulated):
+    program, graph = program_named("own_aggregate"), arcs_and_loops()
+    one, other = (prepared(schedule, program, graph, FEATURES, emulated) for schedule in ("tigr", "tigr-short"))
+    store, array = (weakref.ref(part) for part in (one.executor.store, one.executor.arrays["out_neighbours"]))
+    gc.disable()  # nothing is left for a collection
+    try:
+        one.close()
+        assert store() is other.executor.store
+        other.close()
+        assert (store(), array()) == (None, None)
+    finally:
+        gc.enable()
+
+
+def test_stores_differ_by_graph_and_device():
+    graph, other = arcs_and_loops(), arcs_and_loops.__wrapped__()
+    stores = [DeviceStore.of(graph), DeviceStore.of(graph, device=1), DeviceStore.of(other)]
+    assert len({id(store) for store in stores}) == 3
+    assert DeviceStore.of(graph) is stores[0]
+
+
+def test_memory_is_required_only_for_what_the_store_lacks(emulated, monkeypatch):
+    required = []
+    monkeypatch.setattr(cuda, "require_memory", required.append)
+    program, graph = program_named("own_aggregate"), arcs_and_loops()
+    engines = [prepared(schedule, program, graph, FEATURES, emulated) for schedule in ("pull", "pull")]
+    plan = engines[0].planned
+    of_graph = sum(buffer.nbytes for buffer in plan.buffers if buffer.source is not None)
+    assert of_graph >= 4 * graph.num_edges
+    assert required == [plan.bytes_needed, plan.bytes_needed - of_graph]
+    for engine in engines:
+        engine.close()
+
+
+@pytest.mark.parametrize("place", [place for place in Place if place is not Place.RESIDENT])
+def test_places_that_are_not_built_are_refused_by_name(place):
+    with pytest.raises(NotImplementedError, match=f"place={place.value} is planned; give one that is built: resident"):
+        DeviceStore(arcs_and_loops(), place)
+
+
+# what a place and a loop may replace ----------------------------------------------------------------------------------
+class InWindows(ResidentEdges):
+    """Arrays in a memory of their own; launches over vertices run window by window and are not recorded."""
+
+    writable = False
+
+    def __init__(self):
+        self.uploaded, self.made, self.windows = [], [], 0
+
+    def upload(self, values):
+        self.uploaded.append(super().upload(values))
+        return self.uploaded[-1]
+
+    def empty(self, length, dtype):
+        self.made.append(super().empty(length, dtype))
+        return self.made[-1]
+
+    def device_bytes(self, buffers):
+        return 0
+
+    def replay(self, calls):
+        return Sequential([part for call in calls for part in self.cut(call)])
+
+    def cut(self, call):
+        takes = any(array is value for array in (*self.uploaded, *self.made) for value in call.arguments.values())
+        if not takes or call.launch.over is not Over.VERTICES:
+            return [call]
+        first, last = call.bounds
+        ends = [*range(first, last, 7), last]
+        self.windows += len(ends) - 1
+        return [call.between(*bounds) for bounds in itertools.pairwise(ends)]
+
+
+def made(plan, store, **options):
+    """An executor that is ready for a reset."""
+    executor = cuda.CudaExecutor(plan, store, **options)
+    executor.compile()
+    executor.load()
+    executor.allocate()
+    return executor
+
+
+@pytest.mark.parametrize(
+    ("schedule", "name", "edge_arrays"),
+    [("pull", "aggregate_rewritten", {"csc_weight"}), ("pull-loops", "several_reductions", {"csc_weight", "csc_kind"})],
+)
+def test_a_place_is_added_without_a_change_of_executors(schedule, name, edge_arrays, emulated, monkeypatch):
+    monkeypatch.setitem(PLACES, Place.STREAMED, InWindows)
+    required = []
+    monkeypatch.setattr(cuda, "require_memory", required.append)
+    program, graph = program_named(name), arcs_and_loops()
+    inputs, plan = inputs_for(program, graph, FEATURES), plan_of(cuda_engine(schedule), program, graph, FEATURES)
+    store = DeviceStore(graph, Place.STREAMED)
+    executor = made(plan, store)
+    executor.reset(inputs, {})
+    executor.run(SUPERSTEPS)
+    checked(executor, program, graph, inputs)
+    placed = {
+        name
+        for name, array in executor.arrays.items()
+        if any(array is one for one in (*store.edges.uploaded, *store.edges.made))
+    }
+    assert placed == {buffer.name for buffer in plan.buffers if buffer.of_edges}
+    assert placed == {"in_neighbours", *edge_arrays}
+    assert store.edges.windows > SUPERSTEPS
+    assert required == [sum(buffer.nbytes for buffer in plan.buffers if not buffer.of_edges)]
+
+
+def test_another_loop_of_supersteps_can_take_the_place_of_the_usual_one(emulated):
+    """One superstep after the other, each waited for; between two of them there may be an exchange."""
+    queued = []
+
+    def step_by_step(run, first, wanted):
+        for number in range(first, wanted):
+            run.superstep(number)
+            run.stream.synchronize()
+            queued.append(run.state.fields()["superstep"])
+
+    program, graph = program_named("own_aggregate"), arcs_and_loops()
+    inputs, plan = inputs_for(program, graph, FEATURES), plan_of(cuda_engine("pull"), program, graph, FEATURES)
+    executor = made(plan, DeviceStore(graph), loop=step_by_step)
+    executor.reset(inputs, {})
+    assert len(executor.run(SUPERSTEPS - 1).supersteps) == SUPERSTEPS - 1
+    executor.run(1)
+    assert queued == list(range(1, SUPERSTEPS + 1))
+    checked(executor, program, graph, inputs)
