@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.campaign.environment import Bystanders
 from harness.campaign.lock import timed_turn
-from harness.campaign.measurement import Timing, answer_of, marks_of, measure_engine, reset
+from harness.campaign.measurement import Timing, answer_of, marks_of, measure_engine, reset, spare_cores
 from harness.campaign.reference import converged
 from harness.contract import Phases
 from harness.language.validation import compare
@@ -101,7 +101,10 @@ def tell_accuracy(
         told, timed = accuracy_of(engine, problem, target, timing, at_stop, cell.measure)
         others = bystanders.cores()
     report.tell(accuracy=told)
-    return [] if timed is None else marks_of(timed, cell.measure, others, throttled=bystanders.throttled())
+    if timed is None:
+        return []
+    spare = spare_cores(cell.device)
+    return marks_of(timed, cell.measure, others, spare_cores=spare, throttled=bystanders.throttled())
 
 
 def accuracy_of(

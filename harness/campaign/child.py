@@ -301,7 +301,7 @@ def _values(
     from harness.campaign.environment import Bystanders
     from harness.campaign.gpu import gpu_facts, gpu_marks
     from harness.campaign.lock import others_at_rest, timed_turn
-    from harness.campaign.measurement import answer_of, marks_of, measure_engine
+    from harness.campaign.measurement import answer_of, marks_of, measure_engine, spare_cores
     from harness.campaign.plausibility import Witness
     from harness.campaign.sampled_check import transitions
     from harness.campaign.scrutiny import gather
@@ -334,7 +334,10 @@ def _values(
     _tell_schedule(engine, problem, report, folder)  # again: some options are chosen by timing the first runs
     settled = timing.statistics.settled
     told = settled if problem.program.control.settles else None  # a fixed number of supersteps does not settle
-    marks = [*marks_of(timing, cell.measure, others, throttled=bystanders.throttled()), *gpu_marks(gpu)]
+    caveats = marks_of(
+        timing, cell.measure, others, spare_cores=spare_cores(cell.device), throttled=bystanders.throttled()
+    )
+    marks = [*caveats, *gpu_marks(gpu)]
     report.tell(
         solve=timing.plain(), settled=told, supersteps=timing.supersteps(), others=others, gpu=gpu, marks=marks
     )  # fmt: skip

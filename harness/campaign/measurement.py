@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from harness import clock
 from harness.campaign.cell import Measure
 from harness.campaign.guarded_engine import guarded
-from harness.contract import Engine, Phases, RunStatistics
+from harness.contract import Device, Engine, Phases, RunStatistics
 from harness.records import Mark
 from harness.records.statistics import FEWEST_SAMPLES, Interval, median_interval, trend
 
@@ -26,6 +27,7 @@ _MOST_SAMPLES = 1000
 _WARM_UP_STEPS = 4
 # Below this, a disturbance cannot be distinguished from the system's own work and the granularity of its clock.
 _DISTURBING_CORES = 0.2
+_CORES_OF_A_GPU = 2  # one launches kernels, one serves the driver
 
 Stop = Literal["precise", "budget", "count"]
 
@@ -87,10 +89,12 @@ def measure_engine(
     gc.disable()
     try:
         while stopped is None:
-            reset(engine, inputs, start)
+            with phases("reset"):
+                reset(engine, inputs, start)
             seconds, statistics = checked.timed_run(max_supersteps)
             samples.append(seconds)
-            look(statistics)
+            with phases("read"):
+                look(statistics)
             stopped = _enough(samples, measure, look=len(samples) >= next_look)
             if len(samples) >= next_look:
                 next_look = int(len(samples) * _GROWTH)
@@ -99,13 +103,15 @@ def measure_engine(
     return Timing(samples, median_interval(samples), stopped, statistics)
 
 
-def marks_of(timing: Timing, measure: Measure, other_cores: float, *, throttled: bool = False) -> list[Mark]:
+def marks_of(
+    timing: Timing, measure: Measure, other_cores: float, *, spare_cores: int = 0, throttled: bool = False
+) -> list[Mark]:
     """Return the caveats of the times.
 
-    ``other_cores``: how many cores other processes kept busy meanwhile. ``throttled``: whether a CPU quota was
-    exhausted.
+    ``other_cores``: how many cores other processes kept busy meanwhile. ``spare_cores``: how many of them the run does
+    not need (:func:`spare_cores`). ``throttled``: whether a CPU quota was exhausted.
     """
-    marks = [Mark.BUSY] if other_cores > _DISTURBING_CORES else []
+    marks = [Mark.BUSY] if other_cores > spare_cores + _DISTURBING_CORES else []
     if throttled:
         marks.append(Mark.THROTTLED)
     if timing.interval.width > measure.width:
@@ -113,6 +119,11 @@ def marks_of(timing: Timing, measure: Measure, other_cores: float, *, throttled:
     if abs(trend(timing.samples)) > measure.width:
         marks.append(Mark.DRIFTING)
     return marks
+
+
+def spare_cores(device: Device) -> int:
+    """Return how many cores a run on the device leaves to other processes: on a GPU all usable ones but two."""
+    return 0 if device.kind == "cpu" else max(0, len(os.sched_getaffinity(0)) - _CORES_OF_A_GPU)
 
 
 def answer_of(engine: Engine, names: Iterable[str]) -> dict[str, NDArray[Any]]:

@@ -7,6 +7,7 @@ much longer for new inputs than for the timed ones.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.campaign.measurement import answer_of
-from harness.campaign.plausibility import implausible
+from harness.campaign.plausibility import LEAST_S, implausible
 from harness.campaign.problem import read_only
 from harness.graph.adjacency import frozen
 from harness.language.algorithm import Inputs
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
 # Supersteps after which the answer is checked; by then both sides of a bipartite graph have been updated.
 CHECKED_SUPERSTEPS = 2
-# Timed supersteps.
-_TIMED_SUPERSTEPS = 16
+# Timed supersteps: 16, or fewer if they already take much longer than what counts as implausible.
+_TIMED_SUPERSTEPS, _TIMED_S = 16, 25 * LEAST_S
 # A slow run is repeated on yet other inputs: a pause of the system does not occur every time.
 _ATTEMPTS = 5
 _STEP = 1 / 64
@@ -81,7 +82,7 @@ def varied_run(
     engine: GuardedEngine, program: Program, graph: Graph, inputs: Inputs, max_supersteps: int, timing: Timing,
     checked: int = CHECKED_SUPERSTEPS,
 ) -> Varied:  # fmt: skip
-    """Run on other inputs: ``checked`` supersteps for their answer, then up to 16 for the time.
+    """Run on other inputs: ``checked`` supersteps for their answer, in total up to 16 for the time.
 
     The time is implausible if, in each of five runs on different inputs, it is much longer than the timed runs' share
     for the same number of supersteps and edges. An engine that is not stepwise solves the whole problem each time.
@@ -98,7 +99,7 @@ def varied_run(
             answer = {name: np.array(value) for name, value in answer_of(engine, names).items()}
             first = Varied(given, steps if engine.stepwise else None, answer, "")
         visited, arcs = list(statistics.supersteps), statistics.edges
-        rest = min(max_supersteps, _TIMED_SUPERSTEPS) - steps
+        rest = min(max_supersteps, _timed_supersteps(timing)) - steps
         if rest > 0 and not statistics.settled:
             more, statistics = engine.timed_run(rest)
             seconds, arcs = seconds + more, arcs + statistics.edges
@@ -108,6 +109,12 @@ def varied_run(
             return first
     assert first is not None
     return Varied(first.inputs, first.supersteps, first.values, slow)
+
+
+def _timed_supersteps(timing: Timing) -> int:
+    """Return how many supersteps on other inputs are timed: as many as take ``_TIMED_S``, at most 16."""
+    superstep_s = timing.interval.median / max(1, len(timing.statistics.supersteps))
+    return _TIMED_SUPERSTEPS if superstep_s <= 0 else min(_TIMED_SUPERSTEPS, math.ceil(_TIMED_S / superstep_s))
 
 
 def _slow(seconds: float, supersteps: int | None, arcs: int, timing: Timing) -> str:

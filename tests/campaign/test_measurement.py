@@ -6,8 +6,8 @@ import random
 import pytest
 
 from harness.campaign.cell import Measure
-from harness.campaign.measurement import Timing, marks_of, measure_engine
-from harness.contract import Engine, Phases, RunStatistics, Superstep, Yes
+from harness.campaign.measurement import Timing, marks_of, measure_engine, spare_cores
+from harness.contract import Device, Engine, Phases, RunStatistics, Superstep, Yes
 from harness.records.statistics import median_interval
 
 
@@ -145,3 +145,11 @@ def test_by_default_every_cell_gets_enough_samples_for_a_verdict():
 def test_what_speaks_against_the_times_is_marked(samples, other_cores, marks):
     timing = Timing(samples, median_interval(samples), "budget", RunStatistics(True))
     assert marks_of(timing, Measure(width=0.05), other_cores) == marks
+
+
+def test_a_run_on_a_gpu_needs_two_cores(monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(16)))
+    timing = Timing([1.0] * 12, median_interval([1.0] * 12), "budget", RunStatistics(True))
+    spare = spare_cores(Device("cuda"))
+    assert [marks_of(timing, Measure(), others, spare_cores=spare) for others in (14.0, 14.5)] == [[], ["busy"]]
+    assert spare_cores(Device("cpu", threads=1)) == 0

@@ -7,14 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.algorithms.label_propagation import LabelPropagation
 from harness.algorithms.pagerank import PageRank
 from harness.campaign.cell import Measure
+from harness.campaign.measurement import Timing
 from harness.campaign.plausibility import too_fast
 from harness.campaign.solve_window import wrong_clock
-from harness.campaign.variation import varied_inputs
-from harness.contract import Device, RunStatistics, Superstep
+from harness.campaign.variation import varied_inputs, varied_run
+from harness.contract import Device, Phases, RunStatistics, Superstep
 from harness.graph import Graph
 from harness.language import Inputs, trace
+from harness.records.statistics import median_interval
 from tests.campaign.one_cell import record_of  # noqa: F401  a fixture
 from tests.campaign.test_guarded_engine import Right
 
@@ -216,6 +219,35 @@ def test_other_inputs_have_the_same_shapes_and_other_contents(vertices, features
     if bipartite:
         assert np.array_equal(found[0], start[0])
     assert not np.array_equal(found, start) or other.parameters["damping"] < 0.85
+
+
+def test_other_inputs_keep_the_arrays_that_do_not_differ():
+    graph = Graph.from_edges([0, 1], [1, 0], weights=[1.0, 2.0], name="pair")
+    seed, known = np.array([[1.0], [2.0]], np.float32), np.array([True, True])
+    given = Inputs({"seed": seed, "labelled": known, "weight": np.ones(2, np.float32)}, {})
+    found = varied_inputs(trace(LabelPropagation()), graph, given).properties
+    assert found["weight"] is given.properties["weight"]
+    assert not found["seed"].flags.writeable
+
+
+@pytest.mark.parametrize(("superstep_s", "runs"), [(0.001, [2, 14]), (0.01, [2, 3]), (1.0, [2])])
+def test_fewer_supersteps_on_other_inputs_are_timed_if_they_are_long(superstep_s, runs):
+    taken = []
+
+    class Steady(Right):
+        def timed_run(self, max_supersteps):
+            taken.append(max_supersteps)
+            return superstep_s * max_supersteps, RunStatistics(False, [Superstep(2, 2, "pull")] * max_supersteps)
+
+    program, graph = trace(PageRank()), Graph.from_edges([0, 1], [1, 0], name="pair")
+    given = Inputs({"teleport": np.array([[1.0], [2.0]], np.float32)}, {"damping": 0.85})
+    engine = Steady(None)
+    engine.prepare(program, graph, 1, Device("cpu", threads=1), Phases())
+    samples = [20 * superstep_s] * 7
+    statistics = RunStatistics(False, [Superstep(2, 2, "pull")] * 20)
+    timing = Timing(samples, median_interval(samples), "count", statistics)
+    assert varied_run(engine, program, graph, given, 20, timing).slow == ""
+    assert taken == runs
 
 
 @pytest.fixture
