@@ -137,10 +137,10 @@ def plan_gather(draft: PlanDraft, group: FoldGroup, dense_share: float) -> None:
         draft.like(f"next_{prop}", Holds.SECOND, prop)
     draft.kernels.append(kernels.gather(name, dirty_only=False))
     if lowered.change_driven:
-        draft.flags(f"dirty_{name}", Holds.STALE, name, True)
-        draft.flags("fresh", Holds.FLAGS, name, False)
+        draft.flags(f"dirty_{name}", Holds.DIRTY, name, True)
+        draft.flags("fresh", Holds.FRESH, name, False)
         if kernels.keeps:
-            draft.flags(f"marked_{name}", Holds.STALE, name, True)
+            draft.flags(f"marked_{name}", Holds.DIRTY, name, True)
             draft.array(f"kept_{name}", Holds.KEPT, name, "bool", lowered.graph.num_vertices)
         reached = ("dirty", "marked") if kernels.keeps else ("dirty",)
         draft.frontier(group, marks={"out": [f"{kind}_{name}" for kind in reached]})

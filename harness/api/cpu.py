@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from harness.language.analysis import recomputation_only
+from harness.lowering.buffers import Holds
 from harness.lowering.cpu.batches import FIRST_EDGES, flagged_batches
-from harness.lowering.cpu.buffers import Holds
 from harness.lowering.cpu.change_sums import add_change_sums, change_prefix
 from harness.lowering.cpu.edge_updates import plan_update
 from harness.lowering.cpu.engine import CpuEngine

@@ -19,7 +19,7 @@ from harness.lowering.cuda.access_patterns import (
     rows_of,
     with_looked_up,
 )
-from harness.lowering.cuda.buffers import Buffer, exchanged, flips_of, table, work
+from harness.lowering.cuda.buffers import CudaBuffer, exchanged, flips_of, table, work
 from harness.lowering.cuda.change_sums import collect_change
 from harness.lowering.cuda.code import Value
 from harness.lowering.cuda.device_store import DeviceStore
@@ -42,12 +42,13 @@ from harness.lowering.tracking import Tracking, composed_writes, live_after
 from harness.transactions import Behaviour, Lanes, Load, Step, repeated
 
 __all__ = [
-    "CUDA", "IDENTITY", "TEST_EVERY", "THREADS", "Adjacency", "Behaviour", "Bounds", "Buffer", "Combined", "CudaEngine",
-    "CudaExecutor", "CudaKernel", "CudaKernelBuilder", "CudaPlan", "CudaRun", "Degrees", "Delta", "DeviceLayout",
-    "DeviceStore", "KeptAccumulators", "Lanes", "Launch", "Listed", "Load", "Loop", "LoweredProgram", "Mapped",
-    "Measuring", "Over", "PanelLayout", "Pieces", "PlanDraft", "Setting", "Step", "TeamShape", "Teams", "ThreadPlanner",
-    "Thresholds", "Tracking", "Value", "Work", "arc_range", "blocks_of_multiprocessor", "by_side", "collect_change",
-    "combine_threads", "composed_writes", "constants_by_source", "cuda_write_back", "exchanged", "flips_of", "frontier",
-    "live_after", "look_ups", "named_apart", "neighbours_of", "queue_ahead", "refusal", "registers_of", "repeated",
-    "rows_of", "table", "thread_builder", "thread_setting", "turned", "whole_ranges", "with_looked_up", "work",
+    "CUDA", "IDENTITY", "TEST_EVERY", "THREADS", "Adjacency", "Behaviour", "Bounds", "Combined", "CudaBuffer",
+    "CudaEngine", "CudaExecutor", "CudaKernel", "CudaKernelBuilder", "CudaPlan", "CudaRun", "Degrees", "Delta",
+    "DeviceLayout", "DeviceStore", "KeptAccumulators", "Lanes", "Launch", "Listed", "Load", "Loop", "LoweredProgram",
+    "Mapped", "Measuring", "Over", "PanelLayout", "Pieces", "PlanDraft", "Setting", "Step", "TeamShape", "Teams",
+    "ThreadPlanner", "Thresholds", "Tracking", "Value", "Work", "arc_range", "blocks_of_multiprocessor", "by_side",
+    "collect_change", "combine_threads", "composed_writes", "constants_by_source", "cuda_write_back", "exchanged",
+    "flips_of", "frontier", "live_after", "look_ups", "named_apart", "neighbours_of", "queue_ahead", "refusal",
+    "registers_of", "repeated", "rows_of", "table", "thread_builder", "thread_setting", "turned", "whole_ranges",
+    "with_looked_up", "work",
 ]  # fmt: skip

@@ -27,7 +27,7 @@ from harness.graph import Graph
 from harness.language import Algorithm, Inputs, Program, trace
 from harness.language.initial_state import Start
 from harness.language.program import EdgeReduce, EdgeUpdate, reads
-from harness.lowering.cuda.buffers import Holds
+from harness.lowering.buffers import Holds
 from harness.lowering.cuda.layout import DeviceLayout
 from harness.lowering.cuda.modules import headers
 

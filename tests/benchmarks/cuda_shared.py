@@ -27,7 +27,7 @@ from harness.language import Algorithm, Inputs, Program
 from harness.language.initial_state import Start
 from harness.language.program import Property
 from harness.lowering.cuda import executor as cuda_executor
-from harness.lowering.cuda.buffers import Buffer
+from harness.lowering.cuda.buffers import CudaBuffer
 from harness.lowering.cuda.device_store import DeviceStore
 from harness.lowering.cuda.edge_places import SLACK
 from harness.lowering.cuda.engine import CudaEngine
@@ -194,7 +194,7 @@ class SharedMemory(DeviceMemory):
         super().__init__(*arguments)
         self.shared = shared
 
-    def _give(self, buffer: Buffer, prop: Property, start: Start) -> None:
+    def _give(self, buffer: CudaBuffer, prop: Property, start: Start) -> None:
         if prop.role == "input" and prop.place != "graph":
             self.arrays[buffer.name] = self.shared.packed(buffer.name, prop)
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.lowering.cuda.buffers import Holds
+from harness.lowering.buffers import Holds
 from harness.lowering.refusals import unsupported
 from tests.engines.cuda_schedules import plan_of
 from tests.engines.implementation_choices import PAGE, TITLES, Choices, choices_of, engines, page

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from harness.conformance.matrix import schedules
 from harness.contract import Device, No, Phases, RunStatistics, Superstep, Yes
 from harness.facts import Degrees, DeviceFacts, GraphFacts
+from harness.lowering.buffers import Holds
 from harness.lowering.cpu import executor, movement
-from harness.lowering.cpu.buffers import Holds
 from harness.lowering.cpu.flags import blocks_of
 from harness.lowering.cpu.tables import Owned
 from harness.lowering.graph_store import GraphStore, Place, Structure
@@ -123,7 +123,7 @@ def test_a_plan_counts_the_bytes_of_an_executor(strategy, algorithm, graph_name)
     engine.reset(inputs)
     memory, plan = engine.executor.memory, engine.planned
     named = [buffer.name for buffer in plan.buffers]
-    named += [blocks_of(buffer.name) for buffer in plan.buffers if buffer.holds.two_levels]
+    named += [blocks_of(buffer.name) for buffer in plan.buffers if buffer.two_levels]
     buffers = sum(memory.arrays[name].nbytes for name in named)
     tables = sum(table.nbytes(graph.facts) for table in plan.tables)
     assert answer.bytes_needed == buffers + tables
@@ -155,8 +155,8 @@ def test_a_reset_clears_the_flags_of_the_previous_run():
     engine = engine_of_the_cpu("onyx", {})
     engine.prepare(program("pagerank"), graph, 4, Device(threads=1), Phases())
     memory = engine.executor.memory
-    flags = list(memory.holding(Holds.STALE, Holds.ACTIVE, Holds.FLAGS))
-    assert {flag.holds for flag in flags} == {Holds.STALE, Holds.ACTIVE, Holds.FLAGS}
+    flags = [buffer for buffer in memory.buffers if buffer.two_levels]
+    assert {flag.holds for flag in flags} == {Holds.DIRTY, Holds.ACTIVE, Holds.FRESH}
     for flag in flags:
         memory.set_flags(flag.name, not flag.start)
     engine.reset(inputs)

@@ -13,7 +13,8 @@ import pytest
 
 from harness.contract import No
 from harness.facts import GraphFacts
-from harness.lowering.cuda.buffers import Holds, work
+from harness.lowering.buffers import Holds
+from harness.lowering.cuda.buffers import work
 from harness.lowering.cuda.draft import PlanDraft
 from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.plan import CudaPlan

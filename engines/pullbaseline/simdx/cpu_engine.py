@@ -212,7 +212,7 @@ def plan_pull(draft: PlanDraft, stage: EdgeReduce, lists: DegreeLists) -> None:
     draft.kernels.append(combine_kernel(draft, stage))
     lowered = draft.lowered
     length = lists.pieces(lowered.graph) * lowered.layout.stride(stage.message.shape)
-    draft.array(f"reduced_{stage.into}", Holds.PARTIAL, stage.into, "float32", max(1, length))
+    draft.array(f"reduced_{stage.into}", Holds.WORK, stage.into, "float32", max(1, length))
     draft.table(lists)
     draft.passes.append(PullPass(stage.name, lists))
 

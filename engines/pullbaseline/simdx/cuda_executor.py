@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from engines.pullbaseline.schedules import SimdxSchedule
     from harness.api import Inputs
-    from harness.api.cuda import Buffer, CudaPlan, DeviceStore, Loop
+    from harness.api.cuda import CudaBuffer, CudaPlan, DeviceStore, Loop
 
 
 class SimdxExecutor(CudaExecutor):
@@ -65,7 +65,7 @@ class SimdxExecutor(CudaExecutor):
         ]
         return min(slots, default=None)
 
-    def buffers(self) -> Iterable[Buffer]:
+    def buffers(self) -> Iterable[CudaBuffer]:
         """Return the buffers of the plan, with bins for the threads of the blocks that are launched."""
         if not self.fused or isinstance(self.active, str):
             return self.plan.buffers

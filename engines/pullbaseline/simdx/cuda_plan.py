@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     )
     from harness.api.cuda import (
         Bounds,
-        Buffer,
+        CudaBuffer,
         CudaPlan,
         Degrees,
         Setting,
@@ -113,7 +113,7 @@ def lists_by_degree(schedule: SimdxSchedule, sides: tuple[Bounds, ...]) -> tuple
     return tuple(DegreeList(size, *degrees, sides) for size, degrees in zip(SIZES, limits, strict=True))
 
 
-def _list_buffers(setting: Setting, schedule: SimdxSchedule) -> list[Buffer]:
+def _list_buffers(setting: Setting, schedule: SimdxSchedule) -> list[CudaBuffer]:
     lists = lists_by_degree(schedule, setting.sides)
     return [table(f"{one.size}_vertices", one.nbytes(setting.facts) // 4, one) for one in lists]
 
@@ -164,7 +164,7 @@ def _listed(degrees: Degrees, schedule: SimdxSchedule) -> tuple[int, int, int]:
     return degrees.between(0, warp - 1), degrees.between(warp, block), degrees.between(block + 1)
 
 
-def _lock(schedule: SimdxSchedule) -> tuple[Buffer, ...]:
+def _lock(schedule: SimdxSchedule) -> tuple[CudaBuffer, ...]:
     """Return the counts of the barriers: two per fused kernel, ``LOCK`` words apart."""
     return (work("lock", 2 * 2 * LOCK, "uint64"),) if is_fused(schedule) else ()
 
@@ -193,7 +193,7 @@ def _tasks(
     return draft
 
 
-def block_buffers(schedule: SimdxSchedule, blocks: int) -> tuple[Buffer, ...]:
+def block_buffers(schedule: SimdxSchedule, blocks: int) -> tuple[CudaBuffer, ...]:
     """Return the bins of the threads of ``blocks`` blocks, and what their warps find."""
     bins = (schedule.bin_size or 0) * blocks * THREADS
     return (

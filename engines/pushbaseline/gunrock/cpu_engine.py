@@ -172,7 +172,7 @@ def plan_compute(draft: PlanDraft, group: FoldGroup) -> None:
     """Add a kernel for every vertex step of a run; all of them process the frontier of dirty vertices."""
     lowered, tracking = draft.lowered, draft.lowered.tracking
     name = tracking.name(group)
-    draft.flags(f"dirty_{name}", Holds.STALE, name, True)
+    draft.flags(f"dirty_{name}", Holds.DIRTY, name, True)
     for step in group.vertex_steps:
         signature = [("bounds", "i64"), ("frontier", "i64")]
         builder = KernelBuilder(step.name, lowered.program, lowered.layout, COMPUTE, signature)

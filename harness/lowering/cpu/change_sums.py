@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.language.program import EdgeReduce
-from harness.lowering.cpu.buffers import Holds
+from harness.lowering.buffers import Holds
 from harness.lowering.cpu.flags import every_vertex, flagged_loop
 from harness.lowering.cpu.kernels import Kernel, KernelBuilder
 from harness.lowering.cpu.lowered import Lowered
@@ -60,7 +60,7 @@ def add_change_sums(draft: PlanDraft, stages: Sequence[EdgeReduce]) -> tuple[str
         if _collects(lowered, stage):
             stride = lowered.layout.stride(stage.message.shape)
             length = lowered.graph.num_vertices * stride
-            draft.array(f"change_{stage.into}", Holds.CHANGES, stage.into, "float32", length)
+            draft.array(f"change_{stage.into}", Holds.WORK, stage.into, "float32", length)
             draft.kernels.append(_collect_kernel(lowered, stage, stride))
             collecting.append(draft.kernels[-1].name)
     return tuple(collecting)

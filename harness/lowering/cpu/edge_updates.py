@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.language.analysis import FoldGroup
-from harness.lowering.cpu.buffers import Holds, values_of
+from harness.lowering.buffers import Holds, Order
+from harness.lowering.cpu.buffers import CpuBuffer
 from harness.lowering.cpu.edge_kernels import UpdateKernels
 from harness.lowering.cpu.frontier import count_kernel
 from harness.lowering.cpu.plan import PlanDraft
@@ -83,8 +84,8 @@ def plan_update(draft: PlanDraft, group: FoldGroup) -> None:
     name, stage = tracking.name(group), kernels.stage
     prop, edges = lowered.program.properties[stage.updates], lowered.graph.num_edges
     current, spare = f"{order}_{stage.updates}", f"next_{order}_{stage.updates}"
-    draft.buffer(values_of(current, Holds(order), prop, edges, lowered.layout))
-    draft.buffer(values_of(spare, Holds.SECOND, prop, edges, lowered.layout))
+    draft.buffer(CpuBuffer.of_property(prop, Order(order), lowered.graph, lowered.layout))
+    draft.buffer(CpuBuffer.of_values(spare, Holds.SECOND, prop, edges, lowered.layout))
     draft.table(Reverse())
     draft.table(SourceParts(lowered.threads))
     if order == "csc":
@@ -110,14 +111,14 @@ def _plan_changes(draft: PlanDraft, group: FoldGroup, kernels: UpdateKernels) ->
     lowered, tracking = draft.lowered, draft.lowered.tracking
     name = tracking.name(group)
     dirty = f"dirty_{name}"
-    draft.flags(dirty, Holds.STALE, name, True)
+    draft.flags(dirty, Holds.DIRTY, name, True)
     if kernels.reads_itself:
-        draft.flags(f"next_{dirty}", Holds.FLAGS, name, False)
+        draft.flags(f"next_{dirty}", Holds.SECOND, name, False)
     marks = {"own": [dirty]} | ({"in": [dirty]} if tracking.destinations(group) else {})
     draft.frontier(group, marks=marks)
     draft.kernels.append(count_kernel(tracking, group, lowered.layout, flag="dirty"))
     draft.kernels.append(kernels.changes())
     if kernels.reads_reverse:
-        draft.flags("fresh", Holds.FLAGS, name, False)
-        draft.array(f"far_{name}", Holds.MARKS, name, "bool", lowered.graph.num_edges)
+        draft.flags("fresh", Holds.FRESH, name, False)
+        draft.array(f"far_{name}", Holds.FAR, name, "bool", lowered.graph.num_edges)
         draft.kernels.append(kernels.commit())

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from harness.facts import GraphFacts
 from harness.graph import Graph
 from harness.language.program import EdgeReduce
+from harness.lowering.buffers import Holds
 from harness.lowering.cpu.batches import flagged_batches
-from harness.lowering.cpu.buffers import Holds
 from harness.lowering.cpu.flags import every_vertex
 from harness.lowering.cpu.kernels import RUN, KernelBuilder
 from harness.lowering.cpu.partition import owner_bounds
@@ -146,7 +146,7 @@ def sum_hubs_in_runs(
         into, message, array = stage.into, stage.message, f"{prefix}{stage.into}"
         floats = hub_count(draft.lowered.graph) * builder.layout.stride(message.shape)
         for kind in ("held", "runs"):
-            draft.array(f"{kind}_{into}", Holds.PARTIAL, into, "float32", floats)
+            draft.array(f"{kind}_{into}", Holds.WORK, into, "float32", floats)
         zero = builder.start_accumulator(f"{into}_zero", message, "sum", "part")
         for space, block, index, kept_in in (
             ("whole", "hold", "hub", prefix), ("run", "flush", "hub", prefix),

@@ -2,7 +2,7 @@
 
 Vertex properties are ``vertex_<name>``. Edge properties are ``csr_<name>`` or ``csc_<name>``, in the order of the
 traversal that reads them. Values of the graph are ``graph_<name>``. What else an array holds is known from its
-:class:`~harness.lowering.cpu.buffers.Buffer`.
+:class:`~harness.lowering.cpu.buffers.CpuBuffer`.
 """
 
 from __future__ import annotations
@@ -17,30 +17,35 @@ from harness.graph import Graph
 from harness.language import Inputs, Program
 from harness.language.initial_state import Start
 from harness.language.program import Property
-from harness.lowering.cpu.buffers import Buffer, Holds
+from harness.lowering.buffers import ORDERS, Holds, Order
+from harness.lowering.cpu.buffers import CpuBuffer
 from harness.lowering.cpu.flags import BLOCK, blocks_of, flag_arrays
 from harness.lowering.layout import Layout
 
 Array = NDArray[Any]
-CURRENT = (Holds.VERTEX, Holds.GRAPH, Holds.CSR, Holds.CSC)  # values of properties, which a reset computes
 
 
 class Memory:
     """The arrays of a plan's buffers. ``structure``: arrays of the graph, and tables computed from it, by name."""
 
     def __init__(
-        self, program: Program, graph: Graph, layout: Layout, buffers: Sequence[Buffer], structure: Mapping[str, Array]
+        self,
+        program: Program,
+        graph: Graph,
+        layout: Layout,
+        buffers: Sequence[CpuBuffer],
+        structure: Mapping[str, Array],
     ) -> None:
         self.program, self.graph, self.layout, self.buffers = program, graph, layout, buffers
         self.arrays: dict[str, Array] = dict(structure)
         for buffer in buffers:
-            if buffer.holds.two_levels:
+            if buffer.two_levels:
                 levels = flag_arrays(buffer.length, bool(buffer.start))
                 self.arrays[buffer.name], self.arrays[blocks_of(buffer.name)] = levels
-            elif buffer.holds not in CURRENT:
+            elif buffer.holds is not Holds.PROPERTY:  # those are made by a reset
                 self.arrays[buffer.name] = buffer.allocated()
 
-    def holding(self, *kinds: Holds) -> Iterator[Buffer]:
+    def holding(self, *kinds: Holds) -> Iterator[CpuBuffer]:
         """Yield the buffers that hold one of ``kinds``."""
         return (buffer for buffer in self.buffers if buffer.holds in kinds)
 
@@ -77,9 +82,9 @@ class Memory:
             if buffer.start is not None:
                 self._begin(buffer, buffer.start)
 
-    def _begin(self, buffer: Buffer, value: bool) -> None:
+    def _begin(self, buffer: CpuBuffer, value: float) -> None:
         self.arrays[buffer.name][:] = value
-        if buffer.holds.two_levels:
+        if buffer.two_levels:
             self.arrays[blocks_of(buffer.name)][:] = value
 
     def values(self, name: str) -> Array:
@@ -104,10 +109,11 @@ class Memory:
 
     def _reset_edges(self, start: Start) -> None:
         """Set the edge properties in every order that kernels read."""
-        for name in dict.fromkeys(buffer.of for buffer in self.holding(Holds.CSR, Holds.CSC)):
+        edges = [buffer for buffer in self.holding(Holds.PROPERTY) if buffer.order in ORDERS["edge"]]
+        for name in dict.fromkeys(buffer.of for buffer in edges):
             prop = self.program.properties[name]
             values = start.of(prop)
-            for buffer in self.holding(Holds.CSR, Holds.CSC):
+            for buffer in edges:
                 if buffer.of == name:
-                    ordered = values if buffer.holds is Holds.CSR else self.graph.in_csc_order(values)
+                    ordered = values if buffer.order is Order.CSR else self.graph.in_csc_order(values)
                     self._set(buffer.name, ordered, prop)

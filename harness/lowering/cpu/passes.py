@@ -9,7 +9,7 @@ import numpy as np
 from harness.language.analysis import FoldGroup
 from harness.language.program import GraphReduce, Reducer
 from harness.language.reference import segment_reduce
-from harness.lowering.cpu.buffers import Holds
+from harness.lowering.buffers import Holds
 from harness.lowering.cpu.partition import part_count
 from harness.lowering.cpu.plan import PlanDraft
 from harness.lowering.cpu.run import Run, Step
@@ -86,7 +86,7 @@ def plan_vertices(draft: PlanDraft, group: FoldGroup) -> None:
     kernel = vertex_kernel(lowered.tracking, group, lowered.layout, feature_aware=lowered.feature_aware)
     draft.kernels.append(kernel)
     if lowered.change_driven:
-        draft.flags(f"dirty_{kernel.name}", Holds.STALE, kernel.name, True)
+        draft.flags(f"dirty_{kernel.name}", Holds.DIRTY, kernel.name, True)
     draft.passes.append(VertexPass(kernel.name))
 
 
@@ -96,7 +96,7 @@ def plan_graph(draft: PlanDraft, stage: GraphReduce) -> None:
     draft.kernels.append(graph_kernel(lowered.program, stage, lowered.layout, feature_aware=lowered.feature_aware))
     stride = lowered.layout.stride(stage.value.shape)
     parts = part_count(graph.num_vertices, graph.num_edges, lowered.threads)
-    draft.array(f"partial_{stage.name}", Holds.PARTIAL, stage.into, "float32", parts * stride)
+    draft.array(f"partial_{stage.name}", Holds.WORK, stage.into, "float32", parts * stride)
     whole = SideParts(lowered.threads, alternate=False)
     draft.table(whole)
     readers = [g for g in tracking.groups if g.kind != "graph" and stage.into in tracking.of_graph(g)]

@@ -11,8 +11,9 @@ from harness.language import Program
 from harness.language.analysis import FoldGroup
 from harness.language.criterion import Criterion
 from harness.language.program import Stage, reads
+from harness.lowering.buffers import ORDERS, Holds
 from harness.lowering.cpu.active_sources import Frontier
-from harness.lowering.cpu.buffers import Buffer, DType, Holds, values_of
+from harness.lowering.cpu.buffers import CpuBuffer
 from harness.lowering.cpu.frontier import count_kernel, propagated_kernel
 from harness.lowering.cpu.kernels import Kernel, KernelBuilder
 from harness.lowering.cpu.lowered import Lowered
@@ -54,7 +55,7 @@ class CpuPlan:
     rules: RunRules
     criterion: Criterion | None
     kernels: tuple[Kernel, ...]
-    buffers: tuple[Buffer, ...]
+    buffers: tuple[CpuBuffer, ...]
     tables: tuple[Table[Any], ...]
     passes: tuple[Pass, ...]
     narrowing: Narrowing | None
@@ -88,28 +89,28 @@ class PlanDraft:
         self.kernels: list[Kernel] = []
         self.passes: list[Pass] = []
         self.sides = SideParts(lowered.threads, lowered.alternates)
-        self._buffers: dict[str, Buffer] = {}
+        self._buffers: dict[str, CpuBuffer] = {}
         self._tables: dict[Table[Any], None] = {self.sides: None}
         self._frontiers: list[Frontier] = []
 
     # parts --------------------------------------------------------------------------------------------------------
-    def buffer(self, buffer: Buffer) -> Buffer:
+    def buffer(self, buffer: CpuBuffer) -> CpuBuffer:
         """Add a buffer; one of the same name is replaced."""
         self._buffers[buffer.name] = buffer
         return buffer
 
     def flags(self, name: str, holds: Holds, of: str, start: bool) -> None:
         """Add two-level flags of the vertices."""
-        self.buffer(Buffer(name, holds, of, "bool", self.lowered.graph.num_vertices, start))
+        self.buffer(CpuBuffer(name, holds, of, "bool", self.lowered.graph.num_vertices, start=start, two_levels=True))
 
     def like(self, name: str, holds: Holds, prop: str) -> None:
         """Add a buffer in the layout of a vertex property."""
         chosen, layout = self.lowered.program.properties[prop], self.lowered.layout
-        self.buffer(values_of(name, holds, chosen, self.lowered.graph.num_vertices, layout))
+        self.buffer(CpuBuffer.of_values(name, holds, chosen, self.lowered.graph.num_vertices, layout))
 
-    def array(self, name: str, holds: Holds, of: str, dtype: DType, length: int) -> None:
+    def array(self, name: str, holds: Holds, of: str, dtype: str, length: int) -> None:
         """Add a buffer whose elements have no value of their own when a run begins."""
-        self.buffer(Buffer(name, holds, of, dtype, length))
+        self.buffer(CpuBuffer(name, holds, of, dtype, length))
 
     def table(self, table: Table[Any]) -> None:
         """Add a table computed from the graph."""
@@ -192,15 +193,11 @@ class PlanDraft:
 
     def _add_properties(self) -> None:
         """Add the current values of every property; of an edge property in the orders that kernels read."""
-        graph, layout = self.lowered.graph, self.lowered.layout
-        rows = {"vertex": graph.num_vertices, "graph": 1, "edge": graph.num_edges}
         taken = {name for kernel in self.kernels for name in kernel.arguments}
         for prop in self.lowered.program.properties.values():
-            orders = {"vertex": (Holds.VERTEX,), "graph": (Holds.GRAPH,), "edge": (Holds.CSR, Holds.CSC)}[prop.place]
-            for holds in orders:
-                name = f"{holds.value}_{prop.name}"
-                if prop.place != "edge" or name in taken:
-                    self.buffer(values_of(name, holds, prop, rows[prop.place], layout))
+            for order in ORDERS[prop.place]:
+                if prop.place != "edge" or order.array(prop.name) in taken:
+                    self.buffer(CpuBuffer.of_property(prop, order, self.lowered.graph, self.lowered.layout))
 
     def _add_work(self) -> None:
         """Add what kernels need besides values: scratch, counts by part, parameters, values before a measurement."""
@@ -210,6 +207,6 @@ class PlanDraft:
         self.array("scratch", Holds.WORK, "", "float32", max(1, threads * floats))
         for name, values in {"counts": 2, "watched": 1, "pairs": 2}.items():
             self.array(name, Holds.WORK, "", "int64", values * most_parts(threads))
-        self.array("parameters", Holds.WORK, "", "float32", max(1, len(self.lowered.program.parameters)))
+        self.array("parameters", Holds.PARAMETERS, "", "float32", max(1, len(self.lowered.program.parameters)))
         for name in self.lowered.criterion.properties if self.lowered.criterion else ():
-            self.like(f"before_{name}", Holds.BEFORE, name)
+            self.like(f"before_{name}", Holds.WORK, name)

@@ -13,8 +13,8 @@ from harness.contract import Direction
 from harness.facts import GraphFacts
 from harness.language import Inputs
 from harness.language.program import IDENTITY, Reducer
+from harness.lowering.buffers import Holds
 from harness.lowering.cpu.active_sources import ActiveSources, Frontier
-from harness.lowering.cpu.buffers import Holds
 from harness.lowering.cpu.calls import Calls
 from harness.lowering.cpu.memory import Memory
 from harness.lowering.cpu.tables import SideParts
@@ -96,7 +96,7 @@ class Run:
         """Begin a run with only ``stale`` vertices stale and only ``senders`` active, and with nothing reduced yet."""
         self.narrowed, self.active = True, int(np.count_nonzero(stale | senders))
         memory = self.memory
-        for buffer in memory.holding(Holds.STALE):
+        for buffer in memory.holding(Holds.DIRTY):
             memory.set_flags(buffer.name, stale)
         for buffer in memory.holding(Holds.KEPT):
             memory.arrays[buffer.name][:] = False

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.language.analysis import FoldGroup
-from harness.lowering.cpu.buffers import Holds, values_of
+from harness.lowering.buffers import Holds
+from harness.lowering.cpu.buffers import CpuBuffer
 from harness.lowering.cpu.flags import flagged_loop
 from harness.lowering.cpu.kernels import Kernel, KernelBuilder
 from harness.lowering.cpu.plan import PlanDraft
@@ -76,11 +77,11 @@ def plan_sent_edges(draft: PlanDraft, group: FoldGroup) -> SentEdges:
     found = SentEdges(name, tuple(dict.fromkeys(prop for _, prop in pairs)))
     if not pairs:
         return found
-    draft.array(found.changed, Holds.MARKS, name, "bool", edges)
-    draft.flags(found.rows, Holds.FLAGS, name, False)
+    draft.array(found.changed, Holds.MOVED, name, "bool", edges)
+    draft.flags(found.rows, Holds.ROWS, name, False)
     for prop in found.reads:
         chosen = lowered.program.properties[prop]
-        draft.buffer(values_of(f"sent_{name}_{prop}", Holds.SENT, chosen, edges, lowered.layout))
+        draft.buffer(CpuBuffer.of_values(f"sent_{name}_{prop}", Holds.SENT, chosen, edges, lowered.layout))
     draft.kernels.append(_kernel(draft, group, found, pairs))
     return found
 

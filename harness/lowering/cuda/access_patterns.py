@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.lowering.cuda.buffers import Holds
+from harness.lowering.buffers import Holds
 from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.layout import TeamShape
 from harness.lowering.edge_order import places

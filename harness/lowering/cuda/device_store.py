@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from harness.graph import Graph
-from harness.lowering.cuda.buffers import Buffer
+from harness.lowering.cuda.buffers import CudaBuffer
 from harness.lowering.cuda.edge_places import PLACES, filled
 from harness.lowering.graph_store import Array, GraphStore, Place, Structure
 
@@ -28,7 +28,7 @@ class DeviceStore(GraphStore):
         """Return the places that are built."""
         return PLACES
 
-    def array(self, buffer: Buffer) -> Any:
+    def array(self, buffer: CudaBuffer) -> Any:
         """Return the array of the graph or of a table that a buffer describes, uploaded at the first request.
 
         Raises MemoryError.
@@ -39,18 +39,18 @@ class DeviceStore(GraphStore):
             self._arrays[key] = self.edges.upload(values) if buffer.of_edges else _uploaded(values)
         return self._arrays[key]
 
-    def empty(self, buffer: Buffer) -> Any:
+    def empty(self, buffer: CudaBuffer) -> Any:
         """Return a new array for a buffer: NaN, or 0 if it is not of float32. Raises MemoryError."""
         make = self.edges.empty if buffer.of_edges else filled
         return make(buffer.length, buffer.kind)
 
-    def device_bytes(self, buffers: Iterable[Buffer]) -> int:
+    def device_bytes(self, buffers: Iterable[CudaBuffer]) -> int:
         """Return the bytes that the arrays of some buffers take in the device's memory beyond what the store has."""
         new = [one for one in buffers if (one.source, one.name, one.dtype) not in self._arrays]
         of_edges = self.edges.device_bytes(buffer for buffer in new if buffer.of_edges)
         return of_edges + sum(buffer.nbytes for buffer in new if not buffer.of_edges)
 
-    def _values(self, buffer: Buffer) -> Array:
+    def _values(self, buffer: CudaBuffer) -> Array:
         source = buffer.source
         assert source is not None, f"{buffer.name} holds nothing of the graph"
         if isinstance(source, Structure):

@@ -10,14 +10,8 @@ from typing import Any
 from harness.contract import No
 from harness.facts import GraphFacts
 from harness.language.program import Program
-from harness.lowering.cuda.buffers import (
-    Buffer,
-    Holds,
-    of_program,
-    of_structure,
-    of_tracking,
-    second,
-)
+from harness.lowering.buffers import Holds, second
+from harness.lowering.cuda.buffers import CudaBuffer, of_program, of_structure, of_tracking
 from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.launches import Launch, Most, named_apart
 from harness.lowering.cuda.modules import MOST_GROUPS, headers, module_source
@@ -44,7 +38,7 @@ class PlanDraft:
         self.most: Most = "some"
         self.launches: list[Launch] = []
         self.combined: Combined | None = None
-        self._owned: dict[str, Buffer] = {}
+        self._owned: dict[str, CudaBuffer] = {}
         self._doubled: set[str] = set()
         self._starts: dict[str, float] = {}
 
@@ -56,7 +50,7 @@ class PlanDraft:
         lanes = self.setting.team.lanes if lanes is None else lanes
         self.launches.append(Launch(kernel, over, lanes, swaps, blocks, most or self.most))
 
-    def own(self, *buffers: Buffer) -> None:
+    def own(self, *buffers: CudaBuffer) -> None:
         """Add buffers that are allocated even if no kernel takes them."""
         self._owned |= {buffer.name: buffer for buffer in buffers}
 
@@ -150,7 +144,7 @@ class PlanDraft:
             block //= 2
         return block
 
-    def _refusal(self, kernels: Sequence[CudaKernel], buffers: Sequence[Buffer]) -> str:
+    def _refusal(self, kernels: Sequence[CudaKernel], buffers: Sequence[CudaBuffer]) -> str:
         tracking, team, floats = self.setting.tracking, self.setting.team, _tile_floats(kernels)
         tracked = len(tracking.propagating()) if tracking.change_driven else 0
         if tracked > MOST_GROUPS:
@@ -164,9 +158,9 @@ class PlanDraft:
         return ""
 
     # buffers ----------------------------------------------------------------------------------------------------------
-    def _buffers(self, kernels: Sequence[CudaKernel], launches: Sequence[Launch]) -> tuple[Buffer, ...]:
+    def _buffers(self, kernels: Sequence[CudaKernel], launches: Sequence[Launch]) -> tuple[CudaBuffer, ...]:
         """Return the buffers that kernels take, those that swap with them, and those that are kept."""
-        known: dict[str, Buffer] = {}
+        known: dict[str, CudaBuffer] = {}
         for buffer in self._known():
             if known.setdefault(buffer.name, buffer) != buffer:
                 raise ValueError(f"two buffers of program {self.setting.program.name!r} are named {buffer.name!r}")
@@ -183,19 +177,19 @@ class PlanDraft:
         there = {buffer.name for buffer in found}
         return tuple(one if one.twin in there else replace(one, twin="", flips="") for one in found)
 
-    def _known(self) -> Iterator[Buffer]:
+    def _known(self) -> Iterator[CudaBuffer]:
         """Yield every buffer that a kernel of this draft may take."""
         setting, layout, facts = self.setting, self.setting.layout, self.setting.facts
-        yield Buffer("parameters", Holds.PARAMETERS, rows=max(1, len(parameter_names(setting.program))))
+        yield CudaBuffer("parameters", Holds.PARAMETERS, rows=max(1, len(parameter_names(setting.program))))
         yield from of_structure(facts, many_edges=setting.many_edges)
         yield from of_tracking(setting.tracking, facts, layout)
         for array, flips in setting.flipped.items():
-            yield Buffer(flips, Holds.FLIPS, array, "int64", start=0)
+            yield CudaBuffer(flips, Holds.FLIPS, array, "int64", start=0)
         for one in of_program(setting.program, facts, layout):
             other, flips = second(one.name), setting.flipped.get(one.name, "")
             yield replace(one, twin=other, flips=flips, start=self._starts.get(one.name))
             if one.name in self._doubled:
-                yield Buffer(
+                yield CudaBuffer(
                     other, Holds.SECOND, one.name, one.dtype, one.rows, one.stride, twin=one.name, kept=True
                 )  # fmt: skip
         yield from self._owned.values()

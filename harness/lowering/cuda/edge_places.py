@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness.lowering.cuda.buffers import Buffer
+from harness.lowering.cuda.buffers import CudaBuffer
 from harness.lowering.cuda.calls import Call, Replay, recorded
 from harness.lowering.graph_store import Array, Place
 
@@ -41,7 +41,7 @@ class EdgePlace(ABC):
         """
 
     @abstractmethod
-    def device_bytes(self, buffers: Iterable[Buffer]) -> int:
+    def device_bytes(self, buffers: Iterable[CudaBuffer]) -> int:
         """Return the bytes that new arrays of some buffers take in the memory of the device."""
 
     def replay(self, calls: Sequence[Call]) -> Replay:
@@ -65,7 +65,7 @@ class ResidentEdges(EdgePlace):
         """Return an array filled with NaN, or with 0 if it is not of float32."""
         return filled(length, dtype)
 
-    def device_bytes(self, buffers: Iterable[Buffer]) -> int:
+    def device_bytes(self, buffers: Iterable[CudaBuffer]) -> int:
         """Return the bytes of the buffers."""
         return sum(buffer.nbytes for buffer in buffers)
 

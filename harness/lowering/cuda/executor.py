@@ -13,7 +13,8 @@ from harness.device.compilation import Compiled
 from harness.device.cuda import allow_shared_memory, architecture, open_device, require_memory
 from harness.language import Inputs
 from harness.language.program import IDENTITY
-from harness.lowering.cuda.buffers import Buffer, Holds
+from harness.lowering.buffers import Holds
+from harness.lowering.cuda.buffers import CudaBuffer
 from harness.lowering.cuda.device_store import DeviceStore
 from harness.lowering.cuda.launcher import Launcher
 from harness.lowering.cuda.launches import turned
@@ -75,7 +76,7 @@ class CudaExecutor:
             if needed:  # together with what the kernel declares this may exceed the default 48 KiB
                 allow_shared_memory(self.functions[kernel.name], needed)
 
-    def buffers(self) -> Iterable[Buffer]:
+    def buffers(self) -> Iterable[CudaBuffer]:
         """Return the buffers to allocate, after kernels are loaded; by default those of the plan."""
         return self.plan.buffers
 

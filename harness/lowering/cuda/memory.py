@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from harness.language import Inputs
 from harness.language.initial_state import Start
 from harness.language.program import Property
-from harness.lowering.cuda.buffers import ORDERS, Buffer, Holds, Order
+from harness.lowering.buffers import ORDERS, Holds, Order
+from harness.lowering.cuda.buffers import CudaBuffer
 from harness.lowering.cuda.device_store import DeviceStore
 from harness.lowering.cuda.names import parameter_names, propagated_tolerance
 from harness.lowering.edge_order import places
@@ -33,7 +34,7 @@ class DeviceMemory:
         self.arrays: dict[str, Any] = {}
         self._inputs: Inputs | None = None  # the inputs that are on the device
 
-    def allocate(self, buffers: Iterable[Buffer]) -> None:
+    def allocate(self, buffers: Iterable[CudaBuffer]) -> None:
         """Get the arrays of ``buffers``, except for those of properties and parameters, which :meth:`reset` allocates.
 
         Raises MemoryError.
@@ -83,7 +84,7 @@ class DeviceMemory:
         if "parameters" in self.plan.named:
             self.array(self.plan.named["parameters"])[: len(numbers)].set(np.array(numbers, np.float32))
 
-    def _give(self, buffer: Buffer, prop: Property, start: Start) -> None:
+    def _give(self, buffer: CudaBuffer, prop: Property, start: Start) -> None:
         """Set a property to its value on the host."""
         given = start.of(prop)
         known = given is self.graph.weights  # in CSC order, too
@@ -96,7 +97,7 @@ class DeviceMemory:
         flat = self.layout.pack(values, prop.shape) if padded else np.ascontiguousarray(values).ravel()
         self.array(buffer)[: len(flat)].set(flat)
 
-    def _give_reordered(self, buffer: Buffer, prop: Property, given: Array) -> None:
+    def _give_reordered(self, buffer: CudaBuffer, prop: Property, given: Array) -> None:
         """Set an edge property to values in CSR order, which are brought to CSC order on the device.
 
         On the host this takes longer than the upload.
@@ -109,7 +110,7 @@ class DeviceMemory:
         uploaded = self.cupy.asarray(np.ascontiguousarray(given, buffer.kind))
         rows[...] = uploaded[self.cupy.asarray(self.graph.in_edge_ids)]
 
-    def _copy(self, buffer: Buffer, prop: Property) -> bool:
+    def _copy(self, buffer: CudaBuffer, prop: Property) -> bool:
         """Set a property to the input from which it starts, if that is on the device."""
         given = self.program.properties[str(prop.start)]
         assert buffer.order is not None
@@ -120,12 +121,12 @@ class DeviceMemory:
         array[: buffer.length] = source[: buffer.length]
         return True
 
-    def _fill(self, buffer: Buffer, prop: Property) -> None:
+    def _fill(self, buffer: CudaBuffer, prop: Property) -> None:
         """Set all of a property to its constant, or a temporary to NaN, on the device."""
         blank = False if buffer.dtype == "bool" else np.nan
         self.array(buffer).fill(blank if prop.start is None else prop.start)
 
-    def array(self, buffer: Buffer) -> Any:
+    def array(self, buffer: CudaBuffer) -> Any:
         """Return the array of a property or of parameters, allocated at the first request. Raises MemoryError."""
         if buffer.name not in self.arrays:
             self.arrays[buffer.name] = self.store.empty(buffer)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.lowering.buffers import Holds
 from harness.lowering.cuda.access_patterns import Mapped, MappingError, Work, mapping_of
-from harness.lowering.cuda.buffers import Holds
 from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.modules import headers
 from harness.lowering.cuda.plan import CudaPlan

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from harness.language.criterion import Criterion
 from harness.language.program import Program
-from harness.lowering.cuda.buffers import Buffer, work
+from harness.lowering.cuda.buffers import CudaBuffer, work
 from harness.lowering.cuda.kernels import TYPES, CudaKernel
 from harness.lowering.cuda.launches import Launch
 from harness.lowering.cuda.layout import DeviceLayout
@@ -49,7 +49,7 @@ class Measuring:
 
     ahead: tuple[Launch, ...] = ()
     behind: tuple[Launch, ...] = ()
-    buffers: tuple[Buffer, ...] = ()
+    buffers: tuple[CudaBuffer, ...] = ()
 
     @property
     def launches(self) -> tuple[Launch, ...]:
@@ -65,7 +65,7 @@ def measuring(
     ``flipped``: the arrays with two buffers, by the name of the count of their swaps.
     """
     ahead, behind, tests, founds = [], [], [], []
-    buffers: list[Buffer] = []
+    buffers: list[CudaBuffer] = []
     norm = "Norm::SUM" if criterion.norm == "sum" else "Norm::RELATIVE" if criterion.relative else "Norm::ABSOLUTE"
     tolerance = f"parameters[{list(program.parameters).index(criterion.tolerance)}]"
     blocks = max(1, min(BLOCKS, -(-num_vertices // ROWS)))

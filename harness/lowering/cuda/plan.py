@@ -14,7 +14,8 @@ from harness.contract import Direction
 from harness.facts import GraphFacts
 from harness.language.criterion import Criterion
 from harness.language.program import Program
-from harness.lowering.cuda.buffers import Buffer, Holds
+from harness.lowering.buffers import Holds
+from harness.lowering.cuda.buffers import CudaBuffer
 from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.launches import Launch
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape
@@ -74,7 +75,7 @@ class CudaPlan:
     launches: tuple[Launch, ...]
     measuring: Measuring
     combined: Combined | None
-    buffers: tuple[Buffer, ...]
+    buffers: tuple[CudaBuffer, ...]
     sides: tuple[Bounds, ...]
     many_edges: bool
     thresholds: Thresholds
@@ -92,7 +93,7 @@ class CudaPlan:
         return tuple({launch.kernel.name: launch.kernel for launch in launches}.values())
 
     @cached_property
-    def named(self) -> Mapping[str, Buffer]:
+    def named(self) -> Mapping[str, CudaBuffer]:
         """The buffers by name."""
         return {buffer.name: buffer for buffer in self.buffers}
 
