@@ -10,9 +10,9 @@ from harness.api import (
 )
 from harness.api.cpu import (
     FIRST_EDGES,
+    CpuSetting,
     Kernel,
     KernelBuilder,
-    Lowered,
     PlanDraft,
     composed_writes,
     every_vertex,
@@ -94,28 +94,28 @@ class GatherKernels:
     keeps: bool
 
     @property
-    def lowered(self) -> Lowered:
-        """The lowered program."""
-        return self.draft.lowered
+    def setting(self) -> CpuSetting:
+        """What all kernels of the plan share."""
+        return self.draft.setting
 
     @property
     def name(self) -> str:
         """The name of the group."""
-        return self.lowered.tracking.name(self.group)
+        return self.setting.tracking.name(self.group)
 
     def gather(self, kernel_name: str, *, dirty_only: bool) -> Kernel:
         """Build the kernel that gathers into all vertices, or the dirty ones."""
-        lowered, tracking = self.lowered, self.lowered.tracking
-        program, live = lowered.program, tracking.live(self.group.stages)
+        setting, tracking = self.setting, self.setting.tracking
+        program, live = setting.program, tracking.live(self.group.stages)
         signature = [
-            ("bounds", "i64"), ("counts", "i64"), ("in_offsets", "offsets"), ("in_neighbours", lowered.ids)
+            ("bounds", "i64"), ("counts", "i64"), ("in_offsets", "offsets"), ("in_neighbours", setting.ids)
         ]  # fmt: skip
         loop, dirty = every_vertex("v", VERTEX), f"dirty_{self.name}"
         if dirty_only:
             loop = flagged_batches("v", dirty, self._dirty_vertex(), [text.format(edges=FIRST_EDGES) for text in AHEAD])
         builder = KernelBuilder(
-            kernel_name, program, lowered.layout, GATHER.format(loop=loop), signature,
-            feature_aware=lowered.feature_aware, dynamic=True,
+            kernel_name, program, setting.layout, GATHER.format(loop=loop), signature,
+            feature_aware=setting.feature_aware, dynamic=True,
         )  # fmt: skip
         if dirty_only:
             builder.flags(dirty)
@@ -179,9 +179,9 @@ class GatherKernels:
 
     def commit(self) -> Kernel:
         """Build the kernel that copies fresh rows from the second buffer."""
-        lowered = self.lowered
+        setting = self.setting
         template = COMMIT.format(loop=flagged_loop("v", "fresh", "@vertex"))
-        builder = KernelBuilder(f"{self.name}_commit", lowered.program, lowered.layout, template, [("bounds", "i64")])
+        builder = KernelBuilder(f"{self.name}_commit", setting.program, setting.layout, template, [("bounds", "i64")])
         builder.flags("fresh")
         builder.bind("next", "vertex", "v", "next_")
         for name in self.doubled:

@@ -20,10 +20,10 @@ from harness.api import (
 )
 from harness.api.cpu import (
     CpuPlan,
-    Lowered,
+    CpuSetting,
+    LoweredProgram,
     Narrowing,
     PlanDraft,
-    lowered_program,
     plan_count,
     plan_graph,
     plan_update,
@@ -39,16 +39,16 @@ def plan(
     reason = refusal(program, schedule, graph, features)
     if reason:
         return No(reason)
-    lowered = Lowered.of(
+    setting = CpuSetting.of(
         program, graph, features, device,
         lambda it: fold_groups(it, schedule.direction) if schedule.fold else unfolded(it),
         direction=schedule.direction, feature_aware=schedule.feature_aware, changes=schedule.change_driven,
         rebuild=schedule.rebuild,
     )  # fmt: skip
-    resolved = resolve(schedule, lowered.program, features, graph, device)
+    resolved = resolve(schedule, setting.program, features, graph, device)
     assert resolved.dense_share is not None
-    draft, gathered = PlanDraft(lowered), []
-    for group in lowered.tracking.groups:
+    draft, gathered = PlanDraft(setting), []
+    for group in setting.tracking.groups:
         if group.kind == "graph":
             for stage in group.stages:
                 assert isinstance(stage, GraphReduce)
@@ -58,7 +58,7 @@ def plan(
         elif group.kind == "update":
             plan_update(draft, group)
         else:
-            gathered.append(lowered.tracking.name(group))
+            gathered.append(setting.tracking.name(group))
             if schedule.direction == "pull":
                 plan_gather(draft, group, resolved.dense_share)
             else:
@@ -66,13 +66,13 @@ def plan(
     if schedule.change_driven:
         plan_count(draft, tuple(gathered))
     return draft.finish(
-        "OnyxCpuEngine", resolved, narrowing=narrowing(lowered, resolved), missed=missed(lowered, schedule)
+        "OnyxCpuEngine", resolved, narrowing=narrowing(setting, resolved), missed=missed(setting, schedule)
     )
 
 
 def refusal(program: Program, schedule: OnyxSchedule, graph: GraphFacts, features: int) -> str:
     """Return why this schedule cannot run the program; empty if it can."""
-    lowered = lowered_program(program)
+    lowered = LoweredProgram.of(program).program
     reason = schedule.refusal() or unsupported(
         lowered, graph, features, change_driven=schedule.change_driven, tracks_edges=True
     )
@@ -87,7 +87,7 @@ def refusal(program: Program, schedule: OnyxSchedule, graph: GraphFacts, feature
     return ""
 
 
-def narrowing(lowered: Lowered, schedule: OnyxSchedule) -> Narrowing | None:
+def narrowing(setting: CpuSetting, schedule: OnyxSchedule) -> Narrowing | None:
     """Return how a run may begin with the stale vertices; None if it begins with all.
 
     A pull recomputes only these vertices, if they have few in-edges and no stage needs the results of a reduction at
@@ -97,19 +97,19 @@ def narrowing(lowered: Lowered, schedule: OnyxSchedule) -> Narrowing | None:
     if not schedule.change_driven:
         return None
     if schedule.direction == "push":
-        return Narrowing(senders=True) if lowered.accumulators.extrema else None
-    tracking = lowered.tracking
+        return Narrowing(senders=True) if setting.accumulators.extrema else None
+    tracking = setting.tracking
     between = {name for group in tracking.groups for name in tracking.live(group.stages)}
-    properties = [lowered.program.properties[name] for name in between]
+    properties = [setting.program.properties[name] for name in between]
     if any(prop.role == "temporary" and prop.place == "vertex" for prop in properties):
         return None
     assert schedule.dense_share is not None
-    return Narrowing(senders=False, most_edges=schedule.dense_share * lowered.graph.num_edges)
+    return Narrowing(senders=False, most_edges=schedule.dense_share * setting.facts.num_edges)
 
 
-def missed(lowered: Lowered, schedule: OnyxSchedule) -> list[str]:
+def missed(setting: CpuSetting, schedule: OnyxSchedule) -> list[str]:
     """Return what is not folded, not tracked or not vectorised here, and why."""
-    reasons, tracking = [], lowered.tracking
+    reasons, tracking = [], setting.tracking
     if not schedule.feature_aware:
         reasons.append("rows as vector values: feature_aware is off")
     if not schedule.fold:
@@ -119,7 +119,7 @@ def missed(lowered: Lowered, schedule: OnyxSchedule) -> list[str]:
     for before, after in pairwise(tracking.groups if schedule.fold else ()):
         names = f"{tracking.name(before)} with {tracking.name(after)}"
         reasons.append(f"folding {names}: one needs what the other makes of all vertices or edges")
-    forms = change_driven(lowered.program)
+    forms = change_driven(setting.program)
     if not schedule.change_driven:
         reasons.append("propagating changes only: change_driven is off")
     elif isinstance(forms, str):

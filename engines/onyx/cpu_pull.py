@@ -13,8 +13,8 @@ from harness.api import (
     FoldGroup,
 )
 from harness.api.cpu import (
+    CpuSetting,
     Holds,
-    Lowered,
     PlanDraft,
     Run,
     Step,
@@ -122,26 +122,26 @@ class Gather:
 # planning -------------------------------------------------------------------------------------------------------------
 def plan_gather(draft: PlanDraft, group: FoldGroup, dense_share: float) -> None:
     """Add the kernels and the pass of a group of edge reductions."""
-    lowered, tracking = draft.lowered, draft.lowered.tracking
+    setting, tracking = draft.setting, draft.setting.tracking
     name, sources = tracking.name(group), set(tracking.sources(group))
     written = {name for step in group.vertex_steps for name in step.writes} & tracking.live(group.stages)
     # alternating sides never read their own writes
-    doubled = () if lowered.program.control.alternate else tuple(sorted(written & sources))
+    doubled = () if setting.program.control.alternate else tuple(sorted(written & sources))
     others = [other for other in tracking.groups if other is not group]
     unwritten = not any(sources & set(stage.writes) for other in others for stage in other.stages)
     kernels = GatherKernels(
         draft, group, doubled,
-        rotates=unwritten and bool(sources) and sources <= set(doubled), keeps=_keeps(lowered, group),
+        rotates=unwritten and bool(sources) and sources <= set(doubled), keeps=_keeps(setting, group),
     )  # fmt: skip
     for prop in doubled:
         draft.like(f"next_{prop}", Holds.SECOND, prop)
     draft.kernels.append(kernels.gather(name, dirty_only=False))
-    if lowered.change_driven:
+    if setting.change_driven:
         draft.flags(f"dirty_{name}", Holds.DIRTY, name, True)
         draft.flags("fresh", Holds.FRESH, name, False)
         if kernels.keeps:
             draft.flags(f"marked_{name}", Holds.DIRTY, name, True)
-            draft.array(f"kept_{name}", Holds.KEPT, name, "bool", lowered.graph.num_vertices)
+            draft.array(f"kept_{name}", Holds.KEPT, name, "bool", setting.facts.num_vertices)
         reached = ("dirty", "marked") if kernels.keeps else ("dirty",)
         draft.frontier(group, marks={"out": [f"{kind}_{name}" for kind in reached]})
         draft.kernels.append(kernels.gather(f"{name}_dirty", dirty_only=True))
@@ -153,7 +153,7 @@ def plan_gather(draft: PlanDraft, group: FoldGroup, dense_share: float) -> None:
             len(group.edge_stages),
             doubled,
             tracking.sent(group),
-            lowered.change_driven,
+            setting.change_driven,
             alone,
             kernels.rotates,
             kernels.keeps,
@@ -162,11 +162,11 @@ def plan_gather(draft: PlanDraft, group: FoldGroup, dense_share: float) -> None:
     )
 
 
-def _keeps(lowered: Lowered, group: FoldGroup) -> bool:
+def _keeps(setting: CpuSetting, group: FoldGroup) -> bool:
     """Return whether gathers of dirty vertices keep their reductions; full gathers skip the writes."""
-    tracking = lowered.tracking
+    tracking = setting.tracking
     unbounded = [name for name in tracking.own(group) if not tracking.bounds_only(group, name)]
     steps_alone = unbounded or tracking.of_graph(group)
     small = all(len(stage.message.shape) < 2 for stage in group.edge_stages)
-    of_sources = not any(recomputation_only(lowered.program, stage) for stage in group.edge_stages)
-    return bool(lowered.change_driven and group.vertex_steps and steps_alone and small and of_sources)
+    of_sources = not any(recomputation_only(setting.program, stage) for stage in group.edge_stages)
+    return bool(setting.change_driven and group.vertex_steps and steps_alone and small and of_sources)

@@ -160,23 +160,23 @@ class ChangeScatter(Scatter):
 # planning -------------------------------------------------------------------------------------------------------------
 def plan_scatter(draft: PlanDraft, group: FoldGroup) -> None:
     """Add the kernels and the pass of a group of edge reductions."""
-    lowered, tracking = draft.lowered, draft.lowered.tracking
+    setting, tracking = draft.setting, draft.setting.tracking
     name, stages = tracking.name(group), group.edge_stages
-    hubs = Hubs(lowered.threads)
-    draft.table(Owned(lowered.threads))
+    hubs = Hubs(setting.threads)
+    draft.table(Owned(setting.threads))
     draft.table(hubs)
     draft.kernels.append(_scatter(draft, group, name))
     collecting = add_change_sums(draft, stages)
     accumulators = tuple(stage.into for stage in stages)
-    if not lowered.change_driven:
+    if not setting.change_driven:
         draft.passes.append(ScatterPass(name, accumulators, hubs))
         return
     edges = plan_sent_edges(draft, group)
     visits = edges.rows if edges.reads else ""
-    draft.frontier(group, visits=visits, arcs=not lowered.accumulators.extrema)
+    draft.frontier(group, visits=visits, arcs=not setting.accumulators.extrema)
     draft.kernels.append(_scatter(draft, group, f"{name}_changes", edges))
     stale = [f"dirty_{tracking.name(reader)}" for into in accumulators for reader in tracking.stale_groups(into)]
-    single = sum(bool(other.edge_stages) for other in tracking.groups) == 1 and not lowered.alternates
+    single = sum(bool(other.edge_stages) for other in tracking.groups) == 1 and not setting.alternates
     known = single and not tracking.moved_before(group)
     draft.passes.append(ScatterPass(name, accumulators, hubs, collecting, tuple(stale), edges, known))
 
@@ -184,8 +184,8 @@ def plan_scatter(draft: PlanDraft, group: FoldGroup) -> None:
 def _scatter(draft: PlanDraft, group: FoldGroup, kernel_name: str, edges: SentEdges | None = None) -> Kernel:
     """Build the kernel that sends the messages of all sources; with ``edges`` the changes of those of active
     sources."""
-    lowered, tracking, name = draft.lowered, draft.lowered.tracking, draft.lowered.tracking.name(group)
-    signature = [*HUB_ARGUMENTS, ("owned", "i64"), ("out_offsets", "offsets"), ("out_neighbours", lowered.ids)]
+    setting, tracking, name = draft.setting, draft.setting.tracking, draft.setting.tracking.name(group)
+    signature = [*HUB_ARGUMENTS, ("owned", "i64"), ("out_offsets", "offsets"), ("out_neighbours", setting.ids)]
     test = arc = flags = count = ""
     active = f"active_{name}"
     if edges and edges.reads:
@@ -200,7 +200,7 @@ def _scatter(draft: PlanDraft, group: FoldGroup, kernel_name: str, edges: SentEd
         template += COUNTED
         signature.append(("counts", "i64"))
     builder = KernelBuilder(
-        kernel_name, lowered.program, lowered.layout, template, signature, feature_aware=lowered.feature_aware
+        kernel_name, setting.program, setting.layout, template, signature, feature_aware=setting.feature_aware
     )
     builder.blocks["part"].line("cuts = len(hub_bounds)")
     if flags:
@@ -210,12 +210,12 @@ def _scatter(draft: PlanDraft, group: FoldGroup, kernel_name: str, edges: SentEd
     builder.bind("sent", "source", "u", f"sent_{name}_")
     draft.bind_edges(builder, group.edge_stages, "csr", name)
     builder.bind("dst", "edge", "v")
-    messages = {form.reduction.name: form.message for form in lowered.forms}
+    messages = {form.reduction.name: form.message for form in setting.forms}
     for stage in group.edge_stages:
         message = messages[stage.name] if edges else stage.message
         readers = tracking.stale_groups(stage.into) if edges else ()
         marks = [f"dirty_{tracking.name(reader)}" for reader in readers]
-        prefix = change_prefix(lowered, stage) if edges else "vertex_"
+        prefix = change_prefix(setting, stage) if edges else "vertex_"
         builder.push(stage, message, "edge", marks, prefix=prefix)
         if edges:
             _ask_ahead(builder, prefix, stage.into, message, marks)

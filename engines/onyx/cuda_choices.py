@@ -10,7 +10,7 @@ from engines.onyx.cuda_panels import panel_of
 from engines.onyx.cuda_rolled import rolled
 from engines.onyx.policy import small_degrees, untracked_share
 from harness.api import TeamShape, fold_groups, unfolded
-from harness.api.cuda import DeviceLayout, KeptAccumulators, Setting, Thresholds, flips_of
+from harness.api.cuda import CudaSetting, DeviceLayout, KeptAccumulators, Thresholds, flips_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ def setting_of(
     features: int,
     forms: Sequence[Delta],
     policy: Policy,
-) -> tuple[Setting, Choices]:
+) -> tuple[CudaSetting, Choices]:
     """Return what all kernels share, and the choices. ``schedule``: resolved. ``forms``: of a push of changes."""
     assert schedule.block_size is not None
     program, direction = lowered.program, schedule.direction
@@ -43,9 +43,10 @@ def setting_of(
     # once if at all
     pauses = schedule.change_driven and (direction == "pull" or bool(kept.rebuild and kept.whole is None))
     tracking = lowered.tracking(groups, change_driven=schedule.change_driven, pauses=pauses)
-    setting = Setting(
-        lowered, facts, DeviceLayout(features), team, tracking, direction, schedule.feature_aware, schedule.block_size,
-        _flipped(tracking, direction), kept,
+    setting = CudaSetting(
+        lowered=lowered, facts=facts, layout=DeviceLayout(features), team=team, tracking=tracking, direction=direction,
+        feature_aware=schedule.feature_aware, block=schedule.block_size, flipped=_flipped(tracking, direction),
+        accumulators=kept,
     )  # fmt: skip
     return setting, choices
 
@@ -89,7 +90,7 @@ def doubled_vertices(tracking: Tracking, group: FoldGroup) -> tuple[str, ...]:
     return tuple(sorted(written & set(tracking.sources(group))))
 
 
-def thresholds_of(setting: Setting, schedule: OnyxSchedule, policy: Policy) -> Thresholds:
+def thresholds_of(setting: CudaSetting, schedule: OnyxSchedule, policy: Policy) -> Thresholds:
     """Return when a run changes how it works. ``schedule``: resolved."""
     assert schedule.dense_share is not None
     tracking = setting.tracking

@@ -14,7 +14,7 @@ from harness.api.cuda import CudaKernelBuilder, PanelLayout, cuda_write_back
 
 if TYPE_CHECKING:
     from engines.onyx.policy import Policy
-    from harness.api.cuda import CudaKernel, Setting
+    from harness.api.cuda import CudaKernel, CudaSetting
 
 LINE = 32  # floats of a cache line
 EVERY = "Every()"
@@ -45,7 +45,7 @@ class Kernels:
     ``untracked``: build those for the untracked supersteps of a change-driven plan, which use full propagation.
     """
 
-    def __init__(self, setting: Setting, choices: Choices, *, untracked: bool = False) -> None:
+    def __init__(self, setting: CudaSetting, choices: Choices, *, untracked: bool = False) -> None:
         self.setting, self.program, self.layout = setting, setting.program, setting.layout
         self.choices = choices
         self.untracked, pauses = untracked, setting.tracking.pauses

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from engines.onyx.cuda_kernels import Choices, Kernels
     from engines.onyx.schedule import OnyxSchedule
     from harness.api import DeviceFacts, Expression, GraphFacts, Program
-    from harness.api.cuda import CudaKernel, CudaPlan, Setting
+    from harness.api.cuda import CudaKernel, CudaPlan, CudaSetting
 
 FOLDER = Path(__file__).parent
 
@@ -34,7 +34,7 @@ def plan(
     policy: Policy = DEFAULT,
 ) -> CudaPlan | No:  # fmt: skip
     """Return the plan of a program on a CUDA device, or why it cannot run."""
-    lowered = LoweredProgram.of(program)
+    lowered = LoweredProgram.of(program, masked=True)
     reason = refused(lowered.program, schedule, facts, features)
     if reason:
         return No(reason)
@@ -65,7 +65,7 @@ class OnyxPlanner:
     ``messages``: what a push of changes sends, by the name of the reduction.
     """
 
-    def __init__(self, setting: Setting, choices: Choices, messages: Mapping[str, Expression]) -> None:
+    def __init__(self, setting: CudaSetting, choices: Choices, messages: Mapping[str, Expression]) -> None:
         self.setting, self.choices, self.messages = setting, choices, messages
         self.policy, self.facts, self.layout = choices.policy, setting.facts, setting.layout
         self.team, self.tracking = setting.team, setting.tracking

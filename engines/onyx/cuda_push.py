@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
     from engines.onyx.cuda_kernels import Choices
     from harness.api import EdgeReduce, Expression, FoldGroup
-    from harness.api.cuda import CudaKernel, Setting
+    from harness.api.cuda import CudaKernel, CudaSetting
 
 
 class PushKernels(Kernels):
     """Builds the kernels of a plan that pushes; ``sent_edges``: for reductions that read changing edges."""
 
-    def __init__(self, setting: Setting, choices: Choices, *, untracked: bool = False) -> None:
+    def __init__(self, setting: CudaSetting, choices: Choices, *, untracked: bool = False) -> None:
         super().__init__(setting, choices, untracked=untracked)
         self.sent_edges = SentEdges(self)
 

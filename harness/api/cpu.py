@@ -11,17 +11,18 @@ from harness.lowering.cpu.engine import CpuEngine
 from harness.lowering.cpu.flags import every_vertex, flagged_loop, raised
 from harness.lowering.cpu.hubs import HUB_ARGUMENTS, HubRuns, Hubs, push_template, sum_hubs_in_runs
 from harness.lowering.cpu.kernels import Kernel, KernelBuilder
-from harness.lowering.cpu.lowered import Lowered, lowered_program
 from harness.lowering.cpu.partition import balanced_bounds, owned_edges, owner_bounds
 from harness.lowering.cpu.passes import plan_count, plan_graph, plan_vertices
 from harness.lowering.cpu.plan import CpuPlan, Narrowing, PlanDraft
 from harness.lowering.cpu.run import Run, Step
 from harness.lowering.cpu.sent_edges import SentEdges, plan_sent_edges
+from harness.lowering.cpu.setting import CpuSetting
 from harness.lowering.cpu.tables import Owned
 from harness.lowering.cpu.vertex_kernels import fill_kernel
 from harness.lowering.cpu.write_back import write_back
 from harness.lowering.graph_store import Structure, Table
 from harness.lowering.refusals import unsupported
+from harness.lowering.setting import LoweredProgram
 from harness.lowering.tracking import composed_writes
 
 __all__ = [
@@ -29,12 +30,13 @@ __all__ = [
     "HUB_ARGUMENTS",
     "CpuEngine",
     "CpuPlan",
+    "CpuSetting",
     "Holds",
     "HubRuns",
     "Hubs",
     "Kernel",
     "KernelBuilder",
-    "Lowered",
+    "LoweredProgram",
     "Narrowing",
     "Owned",
     "PlanDraft",
@@ -51,7 +53,6 @@ __all__ = [
     "fill_kernel",
     "flagged_batches",
     "flagged_loop",
-    "lowered_program",
     "owned_edges",
     "owner_bounds",
     "plan_count",

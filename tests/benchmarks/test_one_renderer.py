@@ -42,7 +42,7 @@ def test_the_kernel_agrees_with_the_reference(case, tmp_path):
         (folder := tmp_path / name).mkdir()
         superstep.load(compiled(superstep.rendered.source, folder, command))()
         values = superstep.result()
-        verdict = compare(superstep.lowered.program, {superstep.written: values}, {superstep.written: expected})
+        verdict = compare(superstep.setting.program, {superstep.written: values}, {superstep.written: expected})
         assert verdict.ok, f"{name}: {verdict.detail}"
         assert error(values, expected) < 1e-5
 

@@ -21,7 +21,7 @@ from harness.graph.generators import random_ratings, rmat
 from harness.language import Program, trace
 from harness.lowering.cuda.engine import CudaEngine
 from harness.lowering.cuda.modules import headers
-from harness.lowering.cuda.setting import LoweredProgram
+from harness.lowering.setting import LoweredProgram
 from harness.plugins import Registry, load_plugins
 
 Schedule = tuple[tuple[str, Any], ...]  # options by name, in the order of their declaration
@@ -147,7 +147,7 @@ def module_of(engine: CudaEngine, program: Program, facts: GraphFacts, features:
 def accepted(declared: Declared, algorithm: str) -> list[Schedule]:
     """The schedules under which an engine runs an algorithm, while its matrices fit."""
     program, graph = problem(algorithm)
-    lowered, facts = LoweredProgram.of(program).program, graph.facts
+    lowered, facts = LoweredProgram.of(program, masked=True).program, graph.facts
     planning = importlib.import_module(declared.planning)
     made = ((options, registry().engine(declared.engine).schedule(**dict(options))) for options in declared.schedules())
     return [options for options, schedule in made if not planning.refused(lowered, schedule, facts, FEATURES[0])]

@@ -19,8 +19,8 @@ from harness.lowering.cuda.draft import PlanDraft
 from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.plan import CudaPlan
 from harness.lowering.cuda.ranges import Over
-from harness.lowering.cuda.setting import LoweredProgram
 from harness.lowering.cuda.thread_planner import thread_setting
+from harness.lowering.setting import LoweredProgram
 from tests.engines.covering import covering
 from tests.engines.cuda_modules import DECLARED, algorithms, pairs, problem
 from tests.engines.cuda_schedules import cuda_engine, plan_of
@@ -94,7 +94,7 @@ def test_support_needs_what_the_buffers_take(monkeypatch):
 
 
 def drafted():
-    lowered = LoweredProgram.of(program("pagerank"))
+    lowered = LoweredProgram.of(program("pagerank"), masked=True)
     return PlanDraft(thread_setting(lowered, small("rmat").facts, 4, "pull"))
 
 

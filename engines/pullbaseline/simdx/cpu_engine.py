@@ -31,16 +31,16 @@ from harness.api import (
 from harness.api.cpu import (
     CpuEngine,
     CpuPlan,
+    CpuSetting,
     Holds,
     Kernel,
     KernelBuilder,
-    Lowered,
+    LoweredProgram,
     PlanDraft,
     Run,
     Step,
     Structure,
     Table,
-    lowered_program,
     plan_graph,
     plan_update,
     plan_vertices,
@@ -92,13 +92,13 @@ def plan(
     for name in SimdxSchedule.GPU_ONLY:
         if getattr(schedule, name) is not None:
             return No(f"schedule option {name} has no meaning on the CPU; leave it unset")
-    reason = unsupported(lowered_program(program), graph, features, change_driven=False, tracks_edges=True)
+    reason = unsupported(LoweredProgram.of(program).program, graph, features, change_driven=False, tracks_edges=True)
     if reason:
         return No(reason)
-    lowered = Lowered.of(program, graph, features, device, unfolded, direction="pull")
-    draft = PlanDraft(lowered)
-    lists = DegreeLists(schedule.warp_degree, schedule.block_degree, lowered.threads, lowered.alternates)
-    for group in lowered.tracking.groups:
+    setting = CpuSetting.of(program, graph, features, device, unfolded, direction="pull")
+    draft = PlanDraft(setting)
+    lists = DegreeLists(schedule.warp_degree, schedule.block_degree, setting.threads, setting.alternates)
+    for group in setting.tracking.groups:
         stage = group.stages[0]
         if isinstance(stage, GraphReduce):
             plan_graph(draft, stage)
@@ -210,8 +210,8 @@ def plan_pull(draft: PlanDraft, stage: EdgeReduce, lists: DegreeLists) -> None:
         draft.kernels.append(compute_kernel(draft, stage, name))
     draft.kernels.append(piece_kernel(draft, stage))
     draft.kernels.append(combine_kernel(draft, stage))
-    lowered = draft.lowered
-    length = lists.pieces(lowered.graph) * lowered.layout.stride(stage.message.shape)
+    setting = draft.setting
+    length = lists.pieces(setting.facts) * setting.layout.stride(stage.message.shape)
     draft.array(f"reduced_{stage.into}", Holds.WORK, stage.into, "float32", max(1, length))
     draft.table(lists)
     draft.passes.append(PullPass(stage.name, lists))
@@ -219,7 +219,7 @@ def plan_pull(draft: PlanDraft, stage: EdgeReduce, lists: DegreeLists) -> None:
 
 def _builder(draft: PlanDraft, name: str, template: str, signature: list[tuple[str, str]]) -> KernelBuilder:
     builder = KernelBuilder(
-        name, draft.lowered.program, draft.lowered.layout, template, [("bounds", "i64"), *signature], dynamic=True
+        name, draft.setting.program, draft.setting.layout, template, [("bounds", "i64"), *signature], dynamic=True
     )
     builder.bind("src", "edge", "u")
     builder.bind("dst", "vertex", "v")
@@ -238,7 +238,7 @@ def _reduce(draft: PlanDraft, builder: KernelBuilder, stage: EdgeReduce, array: 
 
 def compute_kernel(draft: PlanDraft, stage: EdgeReduce, name: str) -> Kernel:
     """Build the kernel that computes and combines for one vertex of a list at a time."""
-    signature = [("vertices", "i64"), ("in_offsets", "offsets"), ("in_neighbours", draft.lowered.ids)]
+    signature = [("vertices", "i64"), ("in_offsets", "offsets"), ("in_neighbours", draft.setting.ids)]
     builder = _builder(draft, f"{stage.name}_{name}", OF_VERTEX, signature)
     if name == "middle":
         builder.prefetch_sources([stage], "in_neighbours", PREFETCH_DISTANCE)
@@ -248,7 +248,7 @@ def compute_kernel(draft: PlanDraft, stage: EdgeReduce, name: str) -> Kernel:
 def piece_kernel(draft: PlanDraft, stage: EdgeReduce) -> Kernel:
     """Build the kernel that computes and combines for one piece of a large vertex at a time."""
     signature = [
-        ("piece_vertex", "i64"), ("piece_first", "i64"), ("piece_last", "i64"), ("in_neighbours", draft.lowered.ids)
+        ("piece_vertex", "i64"), ("piece_first", "i64"), ("piece_last", "i64"), ("in_neighbours", draft.setting.ids)
     ]  # fmt: skip
     builder = _builder(draft, f"{stage.name}_pieces", OF_PIECE, signature)
     builder.prefetch_sources([stage], "in_neighbours", PREFETCH_DISTANCE)

@@ -55,8 +55,8 @@ if TYPE_CHECKING:
         Bounds,
         CudaBuffer,
         CudaPlan,
+        CudaSetting,
         Degrees,
-        Setting,
     )
 
 THREADS = 512  # of a block: a global barrier waits for half as many blocks as with 256
@@ -113,7 +113,7 @@ def lists_by_degree(schedule: SimdxSchedule, sides: tuple[Bounds, ...]) -> tuple
     return tuple(DegreeList(size, *degrees, sides) for size, degrees in zip(SIZES, limits, strict=True))
 
 
-def _list_buffers(setting: Setting, schedule: SimdxSchedule) -> list[CudaBuffer]:
+def _list_buffers(setting: CudaSetting, schedule: SimdxSchedule) -> list[CudaBuffer]:
     lists = lists_by_degree(schedule, setting.sides)
     return [table(f"{one.size}_vertices", one.nbytes(setting.facts) // 4, one) for one in lists]
 
@@ -122,7 +122,7 @@ def plan(
     program: Program, schedule: SimdxSchedule, facts: GraphFacts, features: int, device: DeviceFacts
 ) -> CudaPlan | No:
     """Return the plan of a program on a CUDA device, or why it cannot run."""
-    lowered = LoweredProgram.of(program)
+    lowered = LoweredProgram.of(program, masked=True)
     reason = refused(lowered.program, schedule, facts, features)
     if reason:
         return No(reason)
@@ -215,7 +215,7 @@ def _bulk(lowered: LoweredProgram, schedule: SimdxSchedule, facts: GraphFacts, f
     return draft
 
 
-def _fuse(draft: PlanDraft, setting: Setting) -> None:
+def _fuse(draft: PlanDraft, setting: CudaSetting) -> None:
     """Replace the launches of a draft, and those that measure movement, by one kernel."""
     measured, count = draft.measuring(), len(draft.launches)
     named = tuple(named_apart([*draft.launches, *measured.launches]))
@@ -233,7 +233,7 @@ class BulkPlanner(ThreadPlanner):
 
     most_ahead = 1
 
-    def __init__(self, setting: Setting, schedule: SimdxSchedule) -> None:
+    def __init__(self, setting: CudaSetting, schedule: SimdxSchedule) -> None:
         super().__init__(setting)
         self.lists = {one.size: one for one in lists_by_degree(schedule, setting.sides)}
 

@@ -30,11 +30,12 @@ from harness.api.cpu import (
     HUB_ARGUMENTS,
     CpuEngine,
     CpuPlan,
+    CpuSetting,
     Holds,
     Hubs,
     Kernel,
     KernelBuilder,
-    Lowered,
+    LoweredProgram,
     Narrowing,
     Owned,
     PlanDraft,
@@ -45,7 +46,6 @@ from harness.api.cpu import (
     add_change_sums,
     balanced_bounds,
     change_prefix,
-    lowered_program,
     plan_count,
     plan_graph,
     plan_sent_edges,
@@ -100,11 +100,11 @@ def plan(
     reason = refusal(program, schedule, graph, features)
     if reason:
         return No(reason)
-    lowered = Lowered.of(
+    setting = CpuSetting.of(
         program, graph, features, device, operators, direction="push", changes=True, rebuild=schedule.rebuild
     )
-    draft, advanced = PlanDraft(lowered), []
-    for group in lowered.tracking.groups:
+    draft, advanced = PlanDraft(setting), []
+    for group in setting.tracking.groups:
         stage = group.stages[0]
         if isinstance(stage, GraphReduce):
             plan_graph(draft, stage)
@@ -113,17 +113,17 @@ def plan(
         elif group.kind == "update":
             plan_update(draft, group)
         else:
-            advanced.append(lowered.tracking.name(group))
+            advanced.append(setting.tracking.name(group))
             plan_advance(draft, group)
     plan_count(draft, tuple(advanced))
     # begins with the frontier of the senders; kept sums must first be built from all vertices
-    narrowing = Narrowing(senders=True) if lowered.accumulators.extrema else None
+    narrowing = Narrowing(senders=True) if setting.accumulators.extrema else None
     return draft.finish("GunrockCpuEngine", resolve(schedule, device), narrowing=narrowing)
 
 
 def refusal(program: Program, schedule: GunrockSchedule, graph: GraphFacts, features: int) -> str:
     """Return why this schedule cannot run the program; empty if it can."""
-    lowered = lowered_program(program)
+    lowered = LoweredProgram.of(program).program
     reason = unsupported(lowered, graph, features, change_driven=True, tracks_edges=True)
     if reason:
         return reason
@@ -170,12 +170,12 @@ class ComputePass:
 
 def plan_compute(draft: PlanDraft, group: FoldGroup) -> None:
     """Add a kernel for every vertex step of a run; all of them process the frontier of dirty vertices."""
-    lowered, tracking = draft.lowered, draft.lowered.tracking
+    setting, tracking = draft.setting, draft.setting.tracking
     name = tracking.name(group)
     draft.flags(f"dirty_{name}", Holds.DIRTY, name, True)
     for step in group.vertex_steps:
         signature = [("bounds", "i64"), ("frontier", "i64")]
-        builder = KernelBuilder(step.name, lowered.program, lowered.layout, COMPUTE, signature)
+        builder = KernelBuilder(step.name, setting.program, setting.layout, COMPUTE, signature)
         builder.bind("v", "vertex", "v")
         live = tracking.live([step])
         writes = [(written, value) for written, value in step.values if written in live]
@@ -252,10 +252,10 @@ class Advance:
 
 def plan_advance(draft: PlanDraft, group: FoldGroup) -> None:
     """Add the kernels and the pass of one edge operator."""
-    lowered, tracking = draft.lowered, draft.lowered.tracking
+    setting, tracking = draft.setting, draft.setting.tracking
     (stage,) = group.edge_stages
-    hubs = Hubs(lowered.threads)
-    draft.table(Owned(lowered.threads))
+    hubs = Hubs(setting.threads)
+    draft.table(Owned(setting.threads))
     draft.table(hubs)
     collecting = add_change_sums(draft, [stage])
     draft.frontier(group)
@@ -263,19 +263,19 @@ def plan_advance(draft: PlanDraft, group: FoldGroup) -> None:
     for changes in (False, True):
         draft.kernels.append(advance_kernel(draft, group, edges, changes=changes))
     stale = tuple(f"dirty_{tracking.name(reader)}" for reader in tracking.stale_groups(stage.into))
-    single = sum(bool(other.edge_stages) for other in tracking.groups) == 1 and not lowered.alternates
+    single = sum(bool(other.edge_stages) for other in tracking.groups) == 1 and not setting.alternates
     counted = single and not tracking.moved_before(group)
     draft.passes.append(AdvancePass(stage.name, stage.into, edges, hubs, collecting, stale, counted))
 
 
 def advance_kernel(draft: PlanDraft, group: FoldGroup, edges: SentEdges, *, changes: bool) -> Kernel:
     """Build the kernel that sends whole messages, or their changes, from the frontier."""
-    lowered, tracking = draft.lowered, draft.lowered.tracking
+    setting, tracking = draft.setting, draft.setting.tracking
     (stage,) = group.edge_stages
     name = f"{stage.name}_changes" if changes else stage.name
     signature = [
         *HUB_ARGUMENTS, ("frontier", "i64"), ("owned", "i64"), ("out_offsets", "offsets"),
-        ("out_neighbours", lowered.ids),
+        ("out_neighbours", setting.ids),
     ]  # fmt: skip
     arc = ""
     if changes and edges.reads:
@@ -283,15 +283,15 @@ def advance_kernel(draft: PlanDraft, group: FoldGroup, edges: SentEdges, *, chan
         signature += [(active, "flag"), (changed, "flag")]
         arc = MOVED.format(active=active, changed=changed)
     template = push_template("i", ADVANCE.format(arc=arc))
-    builder = KernelBuilder(name, lowered.program, lowered.layout, template, signature)
+    builder = KernelBuilder(name, setting.program, setting.layout, template, signature)
     builder.blocks["part"].line("cuts = len(hub_bounds)")
     builder.bind("src", "source", "u")
     builder.bind("sent", "source", "u", f"sent_{stage.name}_")
     draft.bind_edges(builder, [stage], "csr", stage.name)
     builder.bind("dst", "edge", "v")
-    messages = {form.reduction.name: form.message for form in lowered.forms}
+    messages = {form.reduction.name: form.message for form in setting.forms}
     readers = tracking.stale_groups(stage.into) if changes else ()
-    prefix = change_prefix(lowered, stage) if changes else "vertex_"
+    prefix = change_prefix(setting, stage) if changes else "vertex_"
     marks = [f"dirty_{tracking.name(reader)}" for reader in readers]
     builder.push(stage, messages[stage.name] if changes else stage.message, "edge", marks, prefix=prefix)
     sum_hubs_in_runs(draft, builder, [stage], prefix=prefix)

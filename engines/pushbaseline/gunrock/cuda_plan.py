@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from engines.pushbaseline.schedules import GunrockSchedule
     from harness.api import DeviceFacts, EdgeReduce, FoldGroup, GraphFacts, Program
-    from harness.api.cuda import CudaKernel, CudaKernelBuilder, CudaPlan, Delta, Setting
+    from harness.api.cuda import CudaKernel, CudaKernelBuilder, CudaPlan, CudaSetting, Delta
 
 BLOCKS = 2048  # of kernels over frontiers, whose sizes only the device knows: about twice what an H100 holds at once
 BALANCE = {"block": "BlockMapped", "merge_path": "MergePath"}
@@ -145,7 +145,7 @@ def plan(
     program: Program, schedule: GunrockSchedule, facts: GraphFacts, features: int, device: DeviceFacts
 ) -> CudaPlan | No:
     """Return the plan of a program on a CUDA device, or why it cannot run."""
-    lowered = LoweredProgram.of(program)
+    lowered = LoweredProgram.of(program, masked=True)
     reason = refused(lowered.program, schedule, facts, features)
     if reason:
         return No(reason)
@@ -172,7 +172,7 @@ class GunrockPlanner(ThreadPlanner):
     ``forms``: the change-driven forms of the reductions. ``balance``: the C++ type that divides an advance.
     """
 
-    def __init__(self, setting: Setting, forms: Sequence[Delta], balance: str) -> None:
+    def __init__(self, setting: CudaSetting, forms: Sequence[Delta], balance: str) -> None:
         super().__init__(setting)
         self.balance = balance
         self.deltas = {form.reduction.name: form for form in forms}

@@ -32,18 +32,18 @@ from harness.api.cpu import (
     HUB_ARGUMENTS,
     CpuEngine,
     CpuPlan,
+    CpuSetting,
     HubRuns,
     Hubs,
     Kernel,
     KernelBuilder,
-    Lowered,
+    LoweredProgram,
     PlanDraft,
     Run,
     Step,
     Structure,
     Table,
     fill_kernel,
-    lowered_program,
     owned_edges,
     owner_bounds,
     plan_graph,
@@ -135,12 +135,12 @@ def plan(
     program: Program, schedule: TigrSchedule, graph: GraphFacts, features: int, device: DeviceFacts
 ) -> CpuPlan | No:
     """Plan clear, push and step in the order of the stages; No with the reason if a program cannot run."""
-    reason = unsupported(lowered_program(program), graph, features, change_driven=False, tracks_edges=True)
+    reason = unsupported(LoweredProgram.of(program).program, graph, features, change_driven=False, tracks_edges=True)
     if reason:
         return No(reason)
-    lowered = Lowered.of(program, graph, features, device, unfolded, direction="push")
-    draft, nodes = PlanDraft(lowered), Nodes(lowered.threads, schedule.degree_bound)
-    for group in lowered.tracking.groups:
+    setting = CpuSetting.of(program, graph, features, device, unfolded, direction="push")
+    draft, nodes = PlanDraft(setting), Nodes(setting.threads, schedule.degree_bound)
+    for group in setting.tracking.groups:
         stage = group.stages[0]
         if isinstance(stage, GraphReduce):
             plan_graph(draft, stage)
@@ -181,23 +181,23 @@ class PushPass:
 def plan_push(draft: PlanDraft, group: FoldGroup, nodes: Nodes) -> None:
     """Add the kernels and the pass of one edge reduction."""
     (stage,) = group.edge_stages
-    hubs = Hubs(draft.lowered.threads)
+    hubs = Hubs(draft.setting.threads)
     draft.table(nodes)
     draft.table(hubs)
-    draft.kernels.append(fill_kernel(draft.lowered.program, stage, draft.lowered.layout))
+    draft.kernels.append(fill_kernel(draft.setting.program, stage, draft.setting.layout))
     draft.kernels.append(push_kernel(draft, group))
     draft.passes.append(PushPass(stage.name, stage.into, nodes, hubs))
 
 
 def push_kernel(draft: PlanDraft, group: FoldGroup) -> Kernel:
     """Build the kernel that sends the message of every edge of every virtual node."""
-    lowered = draft.lowered
+    setting = draft.setting
     (stage,) = group.edge_stages
     signature = [
         *HUB_ARGUMENTS, ("node_source", "i64"), ("node_first", "i64"), ("node_degree", "i64"),
-        ("out_neighbours", lowered.ids),
+        ("out_neighbours", setting.ids),
     ]  # fmt: skip
-    builder = KernelBuilder(stage.name, lowered.program, lowered.layout, push_template("n", PUSH), signature)
+    builder = KernelBuilder(stage.name, setting.program, setting.layout, push_template("n", PUSH), signature)
     builder.bind("src", "source", "u")
     draft.bind_edges(builder, [stage], "csr")
     builder.bind("dst", "edge", "v")

@@ -37,7 +37,7 @@ from harness.api.cuda import (
 if TYPE_CHECKING:
     from engines.pushbaseline.schedules import TigrSchedule
     from harness.api import DeviceFacts, Graph, GraphFacts, Program
-    from harness.api.cuda import Bounds, CudaPlan, Setting
+    from harness.api.cuda import Bounds, CudaPlan, CudaSetting
 
 # Every virtual node has at least one edge. In a loop that may have none, the source values of the messages would be
 # loaded after the bounds of the edges are known, and not together with them.
@@ -86,7 +86,7 @@ def plan(
     program: Program, schedule: TigrSchedule, facts: GraphFacts, features: int, device: DeviceFacts
 ) -> CudaPlan | No:
     """Return the plan of a program on a CUDA device, or why it cannot run."""
-    lowered = LoweredProgram.of(program)
+    lowered = LoweredProgram.of(program, masked=True)
     reason = refused(lowered.program, schedule, facts, features)
     if reason:
         return No(reason)
@@ -123,7 +123,7 @@ class TigrPlanner(ThreadPlanner):
 
     scratch = "shared"
 
-    def __init__(self, setting: Setting, nodes: VirtualNodes) -> None:
+    def __init__(self, setting: CudaSetting, nodes: VirtualNodes) -> None:
         super().__init__(setting)
         self.nodes = nodes
         forms = change_driven(self.program)

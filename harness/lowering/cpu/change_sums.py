@@ -17,8 +17,8 @@ from harness.language.program import EdgeReduce
 from harness.lowering.buffers import Holds
 from harness.lowering.cpu.flags import every_vertex, flagged_loop
 from harness.lowering.cpu.kernels import Kernel, KernelBuilder
-from harness.lowering.cpu.lowered import Lowered
 from harness.lowering.cpu.plan import PlanDraft
+from harness.lowering.cpu.setting import CpuSetting
 from harness.lowering.cpu.vertex_kernels import fill_kernel
 
 COLLECT = """
@@ -35,16 +35,16 @@ for i in range(v * {stride}, (v + 1) * {stride}):
 """
 
 
-def change_prefix(lowered: Lowered, stage: EdgeReduce) -> str:
+def change_prefix(setting: CpuSetting, stage: EdgeReduce) -> str:
     """Return the prefix of the array into which changes of a reduction are pushed.
 
     It is ``change_``, or ``vertex_`` (the accumulator itself) if the reduction does not round.
     """
-    return "change_" if _collects(lowered, stage) else "vertex_"
+    return "change_" if _collects(setting, stage) else "vertex_"
 
 
-def _collects(lowered: Lowered, stage: EdgeReduce) -> bool:
-    return stage.reducer == "sum" and lowered.accumulators.round
+def _collects(setting: CpuSetting, stage: EdgeReduce) -> bool:
+    return stage.reducer == "sum" and setting.accumulators.round
 
 
 def add_change_sums(draft: PlanDraft, stages: Sequence[EdgeReduce]) -> tuple[str, ...]:
@@ -53,27 +53,27 @@ def add_change_sums(draft: PlanDraft, stages: Sequence[EdgeReduce]) -> tuple[str
     For each sum that rounds, also add the rows of changes, float32 in the layout of the accumulator, and the kernel
     that adds them to the accumulator at every vertex that a change has reached.
     """
-    lowered, collecting = draft.lowered, []
+    setting, collecting = draft.setting, []
     for stage in stages:
-        prefixes = ("vertex_", change_prefix(lowered, stage))
-        draft.kernels.append(fill_kernel(lowered.program, stage, lowered.layout, prefixes=prefixes))
-        if _collects(lowered, stage):
-            stride = lowered.layout.stride(stage.message.shape)
-            length = lowered.graph.num_vertices * stride
+        prefixes = ("vertex_", change_prefix(setting, stage))
+        draft.kernels.append(fill_kernel(setting.program, stage, setting.layout, prefixes=prefixes))
+        if _collects(setting, stage):
+            stride = setting.layout.stride(stage.message.shape)
+            length = setting.facts.num_vertices * stride
             draft.array(f"change_{stage.into}", Holds.WORK, stage.into, "float32", length)
-            draft.kernels.append(_collect_kernel(lowered, stage, stride))
+            draft.kernels.append(_collect_kernel(setting, stage, stride))
             collecting.append(draft.kernels[-1].name)
     return tuple(collecting)
 
 
-def _collect_kernel(lowered: Lowered, stage: EdgeReduce, stride: int) -> Kernel:
-    tracking = lowered.tracking
+def _collect_kernel(setting: CpuSetting, stage: EdgeReduce, stride: int) -> Kernel:
+    tracking = setting.tracking
     body = ADD.format(whole=f"vertex_{stage.into}", change=f"change_{stage.into}", stride=stride)
     reached = [f"dirty_{tracking.name(reader)}" for reader in tracking.stale_groups(stage.into)]
     loop = flagged_loop("v", reached[0], body, take=False) if reached else every_vertex("v", body)
     signature = [("bounds", "i64"), (f"vertex_{stage.into}", "f32"), (f"change_{stage.into}", "f32")]
     name, template = f"collect_{stage.into}", COLLECT.format(loop=loop)
-    builder = KernelBuilder(name, lowered.program, lowered.layout, template, signature)
+    builder = KernelBuilder(name, setting.program, setting.layout, template, signature)
     if reached:
         builder.flags(reached[0])
     return builder.finish()

@@ -78,20 +78,20 @@ class EdgeUpdatePass:
 
 def plan_update(draft: PlanDraft, group: FoldGroup) -> None:
     """Add the kernels of an edge update, by row of sources."""
-    lowered, tracking = draft.lowered, draft.lowered.tracking
-    order: Literal["csc", "csr"] = "csc" if lowered.direction == "pull" else "csr"
-    kernels = UpdateKernels(tracking, group, lowered.layout, order, lowered.ids, feature_aware=lowered.feature_aware)
+    setting, tracking = draft.setting, draft.setting.tracking
+    order: Literal["csc", "csr"] = "csc" if setting.direction == "pull" else "csr"
+    kernels = UpdateKernels(tracking, group, setting.layout, order, setting.ids, feature_aware=setting.feature_aware)
     name, stage = tracking.name(group), kernels.stage
-    prop, edges = lowered.program.properties[stage.updates], lowered.graph.num_edges
+    prop, edges = setting.program.properties[stage.updates], setting.facts.num_edges
     current, spare = f"{order}_{stage.updates}", f"next_{order}_{stage.updates}"
-    draft.buffer(CpuBuffer.of_property(prop, Order(order), lowered.graph, lowered.layout))
-    draft.buffer(CpuBuffer.of_values(spare, Holds.SECOND, prop, edges, lowered.layout))
+    draft.buffer(CpuBuffer.of_property(prop, Order(order), setting.facts, setting.layout))
+    draft.buffer(CpuBuffer.of_values(spare, Holds.SECOND, prop, edges, setting.layout))
     draft.table(Reverse())
-    draft.table(SourceParts(lowered.threads))
+    draft.table(SourceParts(setting.threads))
     if order == "csc":
         draft.table(Places())
     draft.kernels.append(kernels.everything())
-    if lowered.change_driven:
+    if setting.change_driven:
         _plan_changes(draft, group, kernels)
     draft.passes.append(
         EdgeUpdatePass(
@@ -99,7 +99,7 @@ def plan_update(draft: PlanDraft, group: FoldGroup) -> None:
             current,
             spare,
             edges,
-            lowered.change_driven,
+            setting.change_driven,
             bool(tracking.sources(group)),
             kernels.reads_reverse,
             kernels.reads_itself,
@@ -108,7 +108,7 @@ def plan_update(draft: PlanDraft, group: FoldGroup) -> None:
 
 
 def _plan_changes(draft: PlanDraft, group: FoldGroup, kernels: UpdateKernels) -> None:
-    lowered, tracking = draft.lowered, draft.lowered.tracking
+    setting, tracking = draft.setting, draft.setting.tracking
     name = tracking.name(group)
     dirty = f"dirty_{name}"
     draft.flags(dirty, Holds.DIRTY, name, True)
@@ -116,9 +116,9 @@ def _plan_changes(draft: PlanDraft, group: FoldGroup, kernels: UpdateKernels) ->
         draft.flags(f"next_{dirty}", Holds.SECOND, name, False)
     marks = {"own": [dirty]} | ({"in": [dirty]} if tracking.destinations(group) else {})
     draft.frontier(group, marks=marks)
-    draft.kernels.append(count_kernel(tracking, group, lowered.layout, flag="dirty"))
+    draft.kernels.append(count_kernel(tracking, group, setting.layout, flag="dirty"))
     draft.kernels.append(kernels.changes())
     if kernels.reads_reverse:
         draft.flags("fresh", Holds.FRESH, name, False)
-        draft.array(f"far_{name}", Holds.FAR, name, "bool", lowered.graph.num_edges)
+        draft.array(f"far_{name}", Holds.FAR, name, "bool", setting.facts.num_edges)
         draft.kernels.append(kernels.commit())

@@ -144,7 +144,7 @@ def sum_hubs_in_runs(
         if stage.reducer != "sum":
             continue
         into, message, array = stage.into, stage.message, f"{prefix}{stage.into}"
-        floats = hub_count(draft.lowered.graph) * builder.layout.stride(message.shape)
+        floats = hub_count(draft.setting.facts) * builder.layout.stride(message.shape)
         for kind in ("held", "runs"):
             draft.array(f"{kind}_{into}", Holds.WORK, into, "float32", floats)
         zero = builder.start_accumulator(f"{into}_zero", message, "sum", "part")

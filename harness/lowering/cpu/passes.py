@@ -82,25 +82,25 @@ class CountMoved:
 
 def plan_vertices(draft: PlanDraft, group: FoldGroup) -> None:
     """Add a kernel for a group of vertex steps."""
-    lowered = draft.lowered
-    kernel = vertex_kernel(lowered.tracking, group, lowered.layout, feature_aware=lowered.feature_aware)
+    setting = draft.setting
+    kernel = vertex_kernel(setting.tracking, group, setting.layout, feature_aware=setting.feature_aware)
     draft.kernels.append(kernel)
-    if lowered.change_driven:
+    if setting.change_driven:
         draft.flags(f"dirty_{kernel.name}", Holds.DIRTY, kernel.name, True)
     draft.passes.append(VertexPass(kernel.name))
 
 
 def plan_graph(draft: PlanDraft, stage: GraphReduce) -> None:
     """Add a kernel for a reduction over the graph. Under change tracking a new value makes its readers stale."""
-    lowered, tracking, graph = draft.lowered, draft.lowered.tracking, draft.lowered.graph
-    draft.kernels.append(graph_kernel(lowered.program, stage, lowered.layout, feature_aware=lowered.feature_aware))
-    stride = lowered.layout.stride(stage.value.shape)
-    parts = part_count(graph.num_vertices, graph.num_edges, lowered.threads)
+    setting, tracking, graph = draft.setting, draft.setting.tracking, draft.setting.facts
+    draft.kernels.append(graph_kernel(setting.program, stage, setting.layout, feature_aware=setting.feature_aware))
+    stride = setting.layout.stride(stage.value.shape)
+    parts = part_count(graph.num_vertices, graph.num_edges, setting.threads)
     draft.array(f"partial_{stage.name}", Holds.WORK, stage.into, "float32", parts * stride)
-    whole = SideParts(lowered.threads, alternate=False)
+    whole = SideParts(setting.threads, alternate=False)
     draft.table(whole)
     readers = [g for g in tracking.groups if g.kind != "graph" and stage.into in tracking.of_graph(g)]
-    stale = tuple(f"dirty_{tracking.name(reader)}" for reader in readers) if lowered.change_driven else ()
+    stale = tuple(f"dirty_{tracking.name(reader)}" for reader in readers) if setting.change_driven else ()
     draft.passes.append(GraphPass(stage.name, stage.into, stage.reducer, stride, whole, stale))
 
 

@@ -16,10 +16,10 @@ from harness.lowering.cpu.active_sources import Frontier
 from harness.lowering.cpu.buffers import CpuBuffer
 from harness.lowering.cpu.frontier import count_kernel, propagated_kernel
 from harness.lowering.cpu.kernels import Kernel, KernelBuilder
-from harness.lowering.cpu.lowered import Lowered
 from harness.lowering.cpu.module_source import module_source
 from harness.lowering.cpu.partition import most_parts
 from harness.lowering.cpu.run import Pass, RunRules
+from harness.lowering.cpu.setting import CpuSetting
 from harness.lowering.cpu.tables import SideParts, SourceParts
 from harness.lowering.edge_tables import Reverse
 from harness.lowering.graph_store import Table
@@ -84,11 +84,11 @@ class CpuPlan:
 class PlanDraft:
     """A plan in progress, within one call of a planning function."""
 
-    def __init__(self, lowered: Lowered) -> None:
-        self.lowered = lowered
+    def __init__(self, setting: CpuSetting) -> None:
+        self.setting = setting
         self.kernels: list[Kernel] = []
         self.passes: list[Pass] = []
-        self.sides = SideParts(lowered.threads, lowered.alternates)
+        self.sides = SideParts(setting.threads, setting.alternates)
         self._buffers: dict[str, CpuBuffer] = {}
         self._tables: dict[Table[Any], None] = {self.sides: None}
         self._frontiers: list[Frontier] = []
@@ -101,12 +101,12 @@ class PlanDraft:
 
     def flags(self, name: str, holds: Holds, of: str, start: bool) -> None:
         """Add two-level flags of the vertices."""
-        self.buffer(CpuBuffer(name, holds, of, "bool", self.lowered.graph.num_vertices, start=start, two_levels=True))
+        self.buffer(CpuBuffer(name, holds, of, "bool", self.setting.facts.num_vertices, start=start, two_levels=True))
 
     def like(self, name: str, holds: Holds, prop: str) -> None:
         """Add a buffer in the layout of a vertex property."""
-        chosen, layout = self.lowered.program.properties[prop], self.lowered.layout
-        self.buffer(CpuBuffer.of_values(name, holds, chosen, self.lowered.graph.num_vertices, layout))
+        chosen, layout = self.setting.program.properties[prop], self.setting.layout
+        self.buffer(CpuBuffer.of_values(name, holds, chosen, self.setting.facts.num_vertices, layout))
 
     def array(self, name: str, holds: Holds, of: str, dtype: str, length: int) -> None:
         """Add a buffer whose elements have no value of their own when a run begins."""
@@ -125,17 +125,17 @@ class PlanDraft:
         arcs: bool = True,
     ) -> Frontier:
         """Add the arrays and kernels that track the sources of a group (:mod:`.frontier`)."""
-        lowered, tracking = self.lowered, self.lowered.tracking
+        setting, tracking = self.setting, self.setting.tracking
         name = tracking.name(group)
         self.flags(f"active_{name}", Holds.ACTIVE, name, False)
         frontier = Frontier(name, bool(group.edge_stages), tracking.sent(group), tracking.moved_before(group))
         for source in frontier.sent:
             self.like(f"sent_{name}_{source}", Holds.SENT, source)
-        self.kernels.append(count_kernel(tracking, group, lowered.layout, visits=visits, arcs=arcs))
+        self.kernels.append(count_kernel(tracking, group, setting.layout, visits=visits, arcs=arcs))
         self.kernels.append(
             propagated_kernel(
-                tracking, group, lowered.layout,
-                ids=lowered.ids, marks=marks or {}, feature_aware=lowered.feature_aware,
+                tracking, group, setting.layout,
+                ids=setting.ids, marks=marks or {}, feature_aware=setting.feature_aware,
             )
         )  # fmt: skip
         self._frontiers.append(frontier)
@@ -162,7 +162,7 @@ class PlanDraft:
         builder.bind("sent_edge", "edge", "e", f"sent_{sent_to}_")
         if any(space == "reverse" for stage in stages for space, _ in reads(stage)):
             self.table(Reverse())
-            back = f"at({builder.argument('reverse', self.lowered.ids)}, e)"
+            back = f"at({builder.argument('reverse', self.setting.ids)}, e)"
             builder.bind("reverse", "edge", back, f"{order}_")
             builder.bind("sent_reverse", "edge", back, f"sent_{sent_to}_")
 
@@ -171,21 +171,21 @@ class PlanDraft:
         self, title: str, schedule: Any, *, narrowing: Narrowing | None = None, missed: Sequence[str] = ()
     ) -> CpuPlan | No:
         """Return the plan; No if two stages lead to kernels of the same name."""
-        lowered, names = self.lowered, [kernel.name for kernel in self.kernels]
+        setting, names = self.setting, [kernel.name for kernel in self.kernels]
         twice = next((name for i, name in enumerate(names) if name in names[:i]), "")
         if twice:
-            return No(f"{lowered.program.name}: two kernels are called {twice!r}; rename a stage")
+            return No(f"{setting.program.name}: two kernels are called {twice!r}; rename a stage")
         self._add_properties()
         self._add_work()
-        tracking = lowered.tracking
+        tracking = setting.tracking
         rules = RunRules(
-            lowered.graph, lowered.threads, self.sides, lowered.direction, lowered.change_driven,
-            lowered.program.control.settles, lowered.accumulators,
+            setting.facts, setting.threads, self.sides, setting.direction, setting.change_driven,
+            setting.program.control.settles, setting.accumulators,
             tuple((stage.into, stage.reducer) for group in tracking.groups for stage in group.edge_stages),
             tuple(self._frontiers),
         )  # fmt: skip
         return CpuPlan(
-            title, schedule, lowered.program, lowered.program.fingerprint, lowered.layout, rules, lowered.criterion,
+            title, schedule, setting.program, setting.program.fingerprint, setting.layout, rules, setting.measured,
             tuple(self.kernels), tuple(self._buffers.values()), tuple(self._tables), tuple(self.passes), narrowing,
             tuple((tracking.name(group), tuple(stage.name for stage in group.stages)) for group in tracking.groups),
             tuple(missed),
@@ -194,19 +194,19 @@ class PlanDraft:
     def _add_properties(self) -> None:
         """Add the current values of every property; of an edge property in the orders that kernels read."""
         taken = {name for kernel in self.kernels for name in kernel.arguments}
-        for prop in self.lowered.program.properties.values():
+        for prop in self.setting.program.properties.values():
             for order in ORDERS[prop.place]:
                 if prop.place != "edge" or order.array(prop.name) in taken:
-                    self.buffer(CpuBuffer.of_property(prop, order, self.lowered.graph, self.lowered.layout))
+                    self.buffer(CpuBuffer.of_property(prop, order, self.setting.facts, self.setting.layout))
 
     def _add_work(self) -> None:
         """Add what kernels need besides values: scratch, counts by part, parameters, values before a measurement."""
-        threads = self.lowered.threads
+        threads = self.setting.threads
         floats = max((kernel.scratch_floats for kernel in self.kernels), default=0)
         self.table(SourceParts(threads))
         self.array("scratch", Holds.WORK, "", "float32", max(1, threads * floats))
         for name, values in {"counts": 2, "watched": 1, "pairs": 2}.items():
             self.array(name, Holds.WORK, "", "int64", values * most_parts(threads))
-        self.array("parameters", Holds.PARAMETERS, "", "float32", max(1, len(self.lowered.program.parameters)))
-        for name in self.lowered.criterion.properties if self.lowered.criterion else ():
+        self.array("parameters", Holds.PARAMETERS, "", "float32", max(1, len(self.setting.program.parameters)))
+        for name in self.setting.measured.properties if self.setting.measured else ():
             self.like(f"before_{name}", Holds.WORK, name)

@@ -72,34 +72,34 @@ class SentEdges:
 
 def plan_sent_edges(draft: PlanDraft, group: FoldGroup) -> SentEdges:
     """Add the arrays and the kernel that track the edges that a group reads."""
-    lowered, name = draft.lowered, draft.lowered.tracking.name(group)
-    pairs, edges = lowered.tracking.edges(group), lowered.graph.num_edges
+    setting, name = draft.setting, draft.setting.tracking.name(group)
+    pairs, edges = setting.tracking.edges(group), setting.facts.num_edges
     found = SentEdges(name, tuple(dict.fromkeys(prop for _, prop in pairs)))
     if not pairs:
         return found
     draft.array(found.changed, Holds.MOVED, name, "bool", edges)
     draft.flags(found.rows, Holds.ROWS, name, False)
     for prop in found.reads:
-        chosen = lowered.program.properties[prop]
-        draft.buffer(CpuBuffer.of_values(f"sent_{name}_{prop}", Holds.SENT, chosen, edges, lowered.layout))
+        chosen = setting.program.properties[prop]
+        draft.buffer(CpuBuffer.of_values(f"sent_{name}_{prop}", Holds.SENT, chosen, edges, setting.layout))
     draft.kernels.append(_kernel(draft, group, found, pairs))
     return found
 
 
 def _kernel(draft: PlanDraft, group: FoldGroup, sent: SentEdges, pairs: Sequence[tuple[str, str]]) -> Kernel:
-    lowered, active = draft.lowered, f"active_{sent.group}"
+    setting, active = draft.setting, f"active_{sent.group}"
     template = PROPAGATED.format(loop=flagged_loop("u", sent.rows, ROW.format(active=active, changed=sent.changed)))
     signature = [
         ("bounds", "i64"), ("counts", "i64"), ("out_offsets", "offsets"), (active, "flag"), (sent.changed, "flag")
     ]  # fmt: skip
     builder = KernelBuilder(
-        f"sent_edges_{sent.group}", lowered.program, lowered.layout, template, signature,
-        feature_aware=lowered.feature_aware,
+        f"sent_edges_{sent.group}", setting.program, setting.layout, template, signature,
+        feature_aware=setting.feature_aware,
     )  # fmt: skip
     builder.flags(sent.rows)
     draft.bind_edges(builder, group.edge_stages, "csr")
     for space, name in pairs:
         node = builder.reading(space, name)
-        index = "e" if space == "edge" else f"at({builder.argument('reverse', lowered.ids)}, e)"
+        index = "e" if space == "edge" else f"at({builder.argument('reverse', setting.ids)}, e)"
         builder.store(f"sent_{sent.group}_{name}", index, node, builder.lower(node), "edge")
     return builder.finish()

@@ -19,7 +19,7 @@ from harness.lowering.cuda.movement import Measuring, measuring
 from harness.lowering.cuda.names import parameter_names
 from harness.lowering.cuda.plan import Combined, CudaPlan, Thresholds, shared_bytes
 from harness.lowering.cuda.ranges import Range
-from harness.lowering.cuda.setting import Setting
+from harness.lowering.cuda.setting import CudaSetting
 from harness.lowering.refusals import unsupported
 
 MOST_SHARED = 220 * 1024  # bytes of shared memory that a block may have on sm_80 and later, minus what kernels declare
@@ -33,7 +33,7 @@ class PlanDraft:
     It lives within one call of an engine's plan function. ``most``: the default limit on the blocks of a launch.
     """
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: CudaSetting) -> None:
         self.setting = setting
         self.most: Most = "some"
         self.launches: list[Launch] = []
@@ -69,13 +69,9 @@ class PlanDraft:
         self._starts[array] = value
 
     def measuring(self) -> Measuring:
-        """Return the launches that measure movement, and add their buffers.
-
-        In the norm *max*, if every vertex is recomputed in every superstep, it is enough to count the vertices that
-        moved by more than the tolerance.
-        """
-        setting, criterion = self.setting, self.setting.lowered.criterion
-        if criterion is None or not (setting.tracking.change_driven or criterion.norm == "sum"):
+        """Return the launches that measure movement, and add their buffers."""
+        setting, criterion = self.setting, self.setting.measured
+        if criterion is None:
             return Measuring()
         made = measuring(criterion, setting.program, setting.layout, setting.facts.num_vertices, setting.flipped)
         self.own(*made.buffers)

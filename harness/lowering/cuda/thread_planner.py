@@ -22,9 +22,10 @@ from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder, Scratch
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape
 from harness.lowering.cuda.mapping import OPERATION
 from harness.lowering.cuda.ranges import Over
-from harness.lowering.cuda.setting import LoweredProgram, Setting
+from harness.lowering.cuda.setting import CudaSetting
 from harness.lowering.cuda.write_back import cuda_write_back
 from harness.lowering.kept_accumulators import KeptAccumulators
+from harness.lowering.setting import LoweredProgram
 from harness.lowering.tracking import composed_writes
 
 BLOCK = 256  # threads
@@ -89,21 +90,22 @@ def thread_setting(
     lowered: LoweredProgram, facts: GraphFacts, features: int, direction: Direction, *,
     groups: Sequence[FoldGroup] | None = None, change_driven: bool = False, block: int = 0,
     accumulators: KeptAccumulators | None = None,
-) -> Setting:  # fmt: skip
+) -> CudaSetting:  # fmt: skip
     """Return the setting of kernels whose threads walk features.
 
     ``groups``: the stages of each kernel, by default one. ``block``: threads of a block; 0: the default.
     """
     groups = unfolded(lowered.program) if groups is None else groups
-    return Setting(
-        lowered, facts, DeviceLayout(features), TeamShape.for_program(lowered.program, features, feature_aware=False),
-        lowered.tracking(groups, change_driven=change_driven), direction, feature_aware=False, block=block or BLOCK,
-        accumulators=accumulators or KeptAccumulators(),
+    return CudaSetting(
+        lowered=lowered, facts=facts, layout=DeviceLayout(features),
+        team=TeamShape.for_program(lowered.program, features, feature_aware=False),
+        tracking=lowered.tracking(groups, change_driven=change_driven), direction=direction, feature_aware=False,
+        block=block or BLOCK, accumulators=accumulators or KeptAccumulators(),
     )  # fmt: skip
 
 
 def thread_builder(
-    setting: Setting, name: str, template: str, signature: Sequence[tuple[str, str]], scratch: Scratch = "global"
+    setting: CudaSetting, name: str, template: str, signature: Sequence[tuple[str, str]], scratch: Scratch = "global"
 ) -> CudaKernelBuilder:
     """Return a builder for a kernel whose threads walk the features."""
     return CudaKernelBuilder(
@@ -122,7 +124,7 @@ class ThreadPlanner(ABC):
     scratch: Scratch = "global"
     most_ahead = 4
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: CudaSetting) -> None:
         self.setting, self.draft = setting, PlanDraft(setting)
         self.program, self.layout, self.tracking = setting.program, setting.layout, setting.tracking
 

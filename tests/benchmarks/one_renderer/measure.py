@@ -22,11 +22,11 @@ def operations(superstep: Superstep) -> int:
 
     A normalisation of n features counts 2 n, a solution of n unknowns n^3 / 3 + 2 n^2.
     """
-    lowered, group = superstep.lowered, superstep.group
+    setting, group = superstep.setting, superstep.group
     messages = [stage.message for stage in group.edge_stages]
-    writes = [value for _, value in composed_writes(lowered.program, group, lowered.tracking.live(group.stages))]
-    count = partial(_of_tree, lambda node: math.prod(lowered.layout.dims(node.shape)))
-    reductions = sum(math.prod(lowered.layout.dims(message.shape)) for message in messages)
+    writes = [value for _, value in composed_writes(setting.program, group, setting.tracking.live(group.stages))]
+    count = partial(_of_tree, lambda node: math.prod(setting.layout.dims(node.shape)))
+    reductions = sum(math.prod(setting.layout.dims(message.shape)) for message in messages)
     return superstep.graph.num_edges * (count(messages) + reductions) + superstep.graph.num_vertices * count(writes)
 
 

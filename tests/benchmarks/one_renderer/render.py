@@ -12,7 +12,7 @@ from engines.onyx.cpu_gather import PREFETCH_DISTANCE
 from harness.language.analysis import FoldGroup
 from harness.language.program import EdgeReduce, reads
 from harness.lowering.cpu.kernels import RUN
-from harness.lowering.cpu.lowered import Lowered
+from harness.lowering.cpu.setting import CpuSetting
 from harness.lowering.cuda.code import Value
 from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape
@@ -70,12 +70,12 @@ class Rendered:
         return f'#define LANES {self.lanes}\n#include "vectors.hpp"\n\n{self.kernel.source}'
 
 
-def rendered(lowered: Lowered, group: FoldGroup) -> Rendered:
+def rendered(setting: CpuSetting, group: FoldGroup) -> Rendered:
     """Return the full gather of a group of edge reductions; the number of features is a power of two."""
-    tracking, features = lowered.tracking, lowered.layout.features
+    tracking, features = setting.tracking, setting.layout.features
     lanes = min(VECTOR, features)
     builder = VectorKernelBuilder(
-        tracking.name(group), lowered.program, HostLayout(features), TeamShape(lanes, 1), GATHER, SIGNATURE,
+        tracking.name(group), setting.program, HostLayout(features), TeamShape(lanes, 1), GATHER, SIGNATURE,
         feature_aware=True,
     )  # fmt: skip
     builder.bind("src", "visit", "u")

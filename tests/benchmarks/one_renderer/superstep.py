@@ -21,7 +21,7 @@ from harness.language import Algorithm, trace
 from harness.language.analysis import fold_groups
 from harness.language.reference import ReferenceRun
 from harness.lowering.cpu.executor import CpuExecutor
-from harness.lowering.cpu.lowered import Lowered
+from harness.lowering.cpu.setting import CpuSetting
 from tests.benchmarks.one_renderer.render import rendered
 from tests.benchmarks.workloads import prepared
 
@@ -61,14 +61,14 @@ class Superstep:
     def __init__(self, algorithm: Algorithm, graph: Graph, features: int) -> None:
         graph = algorithm.prepare_graph(graph)
         self.algorithm, self.graph, self.features = algorithm, graph, features
-        self.lowered = Lowered.of(
+        self.setting = CpuSetting.of(
             trace(algorithm), graph.facts, features, DeviceFacts("cpu", 1), lambda it: fold_groups(it, "pull"),
             direction="pull",
         )  # fmt: skip
-        (self.group,) = (group for group in self.lowered.tracking.groups if group.edge_stages)
-        (self.written,) = self.lowered.program.outputs
-        self.name = self.lowered.tracking.name(self.group)
-        self.rendered = rendered(self.lowered, self.group)
+        (self.group,) = (group for group in self.setting.tracking.groups if group.edge_stages)
+        (self.written,) = self.setting.program.outputs
+        self.name = self.setting.tracking.name(self.group)
+        self.rendered = rendered(self.setting, self.group)
         engine = prepared("onyx", algorithm, graph, features, 1, direction="pull", change_driven=False)
         self.executor: CpuExecutor = engine.prepared.executor  # type: ignore[attr-defined]
         self.executor.run(BEFORE)
@@ -96,8 +96,8 @@ class Superstep:
     def result(self) -> NDArray[np.generic]:
         """Return what the last kernel wrote, and overwrite it with NaN."""
         array = self.executor.memory.arrays[f"next_{self.written}"]
-        shape = self.lowered.program.properties[self.written].shape
-        values = self.lowered.layout.unpack(array, shape)
+        shape = self.setting.program.properties[self.written].shape
+        values = self.setting.layout.unpack(array, shape)
         array[:] = np.nan
         return values
 
