@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 from pathlib import Path
@@ -53,6 +54,26 @@ def test_a_pipe_in_the_place_of_a_lock_is_refused(tmp_path):
     os.mkfifo(tmp_path / "a.lock")
     with pytest.raises(LockError, match="is not a file; remove it"), file_lock(tmp_path / "a.lock"):
         pass
+
+
+def test_a_lock_that_was_removed_while_a_process_waited_is_taken_on_the_new_file(tmp_path, monkeypatch):
+    """The previous holder removes the file, and another process makes a new one, before the wait ends."""
+    path, waits, flock = tmp_path / "a.lock", [], fcntl.flock
+
+    def replaced(handle: int, kind: int) -> None:
+        if not waits:
+            path.rename(tmp_path / "removed")
+            path.touch()
+        waits.append(kind)
+        flock(handle, kind)
+
+    monkeypatch.setattr(fcntl, "flock", replaced)
+    with file_lock(path, keep=False) as handle:
+        assert os.path.samestat(os.fstat(handle), path.stat())
+        with pytest.raises(BlockingIOError), file_lock(path, wait=False):
+            pass
+    assert len(waits) == 3
+    assert not path.exists()
 
 
 def test_a_folder_that_is_a_link_is_refused(folder, tmp_path):

@@ -115,6 +115,23 @@ def test_other_inputs_give_other_answers(engine):
         assert not np.array_equal(outputs_of(made, program(algorithm))["rank"], before["rank"])
 
 
+def test_a_run_does_not_convert_the_result(monkeypatch):
+    """The conversion of a library's own result is like the download of other engines: not part of the solve time."""
+    graph, inputs = problem("components", "grid", 1)
+    conversions = []
+
+    def solve():
+        return lambda: conversions.append("converted") or np.ones(graph.num_vertices)
+
+    monkeypatch.setattr(SOLVERS["scipy_graph"], "solvers", lambda self: {"components": solve, "dijkstra": solve})
+    made = prepared("scipy_graph", {"way": "auto"}, program("components"), graph, 1)
+    made.reset(inputs)
+    made.run(1)
+    assert not conversions
+    assert (made.values(made.result) == 1.0).all()
+    assert conversions == ["converted"]
+
+
 def start_of(algorithm):
     return {"pagerank": "teleport", "components": "own"}[algorithm]
 
