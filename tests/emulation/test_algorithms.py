@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from engines.onyx.cuda_rolled import FIRST_ALONE
+from engines.pullbaseline.simdx import cuda_plan as simdx
 from engines.pushbaseline.gunrock import cuda_plan as gunrock
+from harness.algorithms.bfs import BFS
 from harness.algorithms.pagerank import PageRank
 from harness.contract import No, Phases
 from harness.graph import Graph
@@ -15,7 +17,8 @@ from harness.language import Inputs, trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from harness.lowering.cuda import launches
-from tests.engines.cuda_schedules import cuda_engine
+from tests.emulation.device import THREADS
+from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
 from tests.engines.programs import inputs_for
 from tests.engines.test_cuda import (
     ALGORITHM_SCHEDULES,
@@ -113,6 +116,26 @@ def test_vertices_that_a_thread_reads_ahead(schedule, vertices, features, emulat
         one.run(3)
     found = compare(program, {"rank": engine.values("rank")}, {"rank": run.values("rank")})
     assert found.ok, found.detail
+
+
+def test_the_ballot_filter_of_many_blocks(emulated, monkeypatch):
+    """Each vertex is listed once, after those of all earlier blocks, also if there are more blocks than lanes."""
+    blocks = 64
+    graph = rmat(scale=12, edge_factor=4, seed=2)
+    assert graph.num_vertices == THREADS * blocks  # one run of 32 for each warp
+    monkeypatch.setattr(simdx, "BLOCKS", blocks)
+    monkeypatch.setitem(SCHEDULES, "ballot", ("simdx", {"filter": "ballot", "fusion": "none"}))
+    algorithm = BFS()
+    program, inputs = trace(algorithm), algorithm.inputs(graph, 1)
+    engine, run = prepared("ballot", program, graph, 1, emulated), ReferenceRun(program, graph, 1)
+    for one in (engine, run):
+        one.reset(inputs)
+    taken = engine.run(100)
+    run.run(100)
+    level = run.values("level")
+    assert np.array_equal(engine.values("level"), level)
+    assert [step.active for step in taken.supersteps] == np.bincount(level[np.isfinite(level)].astype(int)).tolist()
+    engine.close()
 
 
 @pytest.mark.parametrize(("schedule", "features"), [("pull", 66), ("pull", 2), ("changes-pull", 66)])
