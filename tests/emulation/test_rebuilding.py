@@ -11,9 +11,9 @@ from harness.graph.generators import grid
 from harness.language import Inputs
 from harness.language.criterion import PROPAGATED_SHARE
 from harness.language.reference import ReferenceRun
+from tests.engines import small_changes
 from tests.engines.cuda_schedules import SCHEDULES
 from tests.engines.problems import program
-from tests.engines.programs import traced
 from tests.engines.test_cuda import prepared
 
 REBUILDING = {
@@ -75,40 +75,22 @@ def test_a_core_takes_as_many_supersteps_as_in_full(name, schedule, emulated):
     engine.close()
 
 
-def creeping(p, self):
-    """Values that grow, some of them by less than the tolerance."""
-    p.vertex("pace")
-    p.vertex("x", start=0.0)
-    p.vertex("y", start=0.0)
-
-    @p.over_edges(into="heard", reduce="sum")
-    def spread(src):
-        return src.x
-
-    @p.over_vertices
-    def step(v):
-        return {"y": v.heard, "x": v.x + v.pace}
-
-    p.until_settled(self.tolerance, at_most=50)
-    p.output("y", bound=1e-5)
-
-
-EVERY, UNSENT = 3, 0.5  # supersteps between building anew; by how much a source may differ from what it has sent
+EVERY = 3  # supersteps between building anew
 
 
 @pytest.mark.parametrize(("pace", "movers"), [(0.3, "half"), (0.3, "all"), (0.6, "all")])
 def test_after_building_anew_sources_have_sent_what_they_are(pace, movers, schedule, emulated, monkeypatch):
     kind, options = SCHEDULES[schedule]
     monkeypatch.setitem(SCHEDULES, schedule, (kind, {**options, "rebuild": EVERY}))
-    program_, graph = traced(creeping, "creeping", tolerance_value=UNSENT / PROPAGATED_SHARE), grid(rows=6, columns=7)
+    program_, graph = small_changes.creeping_program(), grid(rows=6, columns=7)
     paces = np.full(graph.num_vertices, pace, np.float32)
     paces[: graph.num_vertices // 2 if movers == "half" else 0] = 0.0
-    paces[0] = 2 * UNSENT / PROPAGATED_SHARE  # which moves by more than the tolerance: the run goes on
+    paces[0] = 2 * small_changes.UNSENT / PROPAGATED_SHARE  # which moves by more than the tolerance: the run goes on
     engine = prepared(schedule, program_, graph, 1, emulated)
     engine.reset(Inputs({"pace": paces}, dict(program_.parameters)))
     x, sent, dense, far = np.zeros(graph.num_vertices), np.zeros(graph.num_vertices), [], []
     for superstep in range(10):
-        active = np.abs(x - sent) > UNSENT
+        active = np.abs(x - sent) > small_changes.UNSENT
         dense.append(nearly_all(graph, active))
         anew = superstep % EVERY == 0 or dense[-1]
         sent = np.where(active | anew, x, sent)

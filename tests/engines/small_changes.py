@@ -1,4 +1,7 @@
-"""Changes so small beside the sum that they correct that float32 loses them all, unless what is lost is kept."""
+"""Changes so small beside the sum that they correct that float32 loses them all, unless what is lost is kept.
+
+Also values that change by less than the tolerance in every superstep.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import numpy as np
 
 from harness.graph import Graph
 from harness.language import Inputs, K
+from harness.language.criterion import PROPAGATED_SHARE
 from tests.engines.programs import traced
 
 GIANTS = (2.0**20, np.inf)  # units in the last place of the first: 1/8
@@ -58,3 +62,29 @@ def check(engine, giant):
         with np.errstate(invalid="ignore"):
             near = np.abs(found - wanted) <= 1 / 16
         assert np.all((found == wanted) | near), f"after {superstep}: {found}, {wanted}"
+
+
+UNSENT = 0.5  # by how much a source of `creeping` may differ from what it has sent
+
+
+def creeping(p, self):
+    """Values that grow, some of them by less than the tolerance."""
+    p.vertex("pace")
+    p.vertex("x", start=0.0)
+    p.vertex("y", start=0.0)
+
+    @p.over_edges(into="heard", reduce="sum")
+    def spread(src):
+        return src.x
+
+    @p.over_vertices
+    def step(v):
+        return {"y": v.heard, "x": v.x + v.pace}
+
+    p.until_settled(self.tolerance, at_most=50)
+    p.output("y", bound=1e-5)
+
+
+def creeping_program():
+    """The program of `creeping`."""
+    return traced(creeping, "creeping", tolerance_value=UNSENT / PROPAGATED_SHARE)

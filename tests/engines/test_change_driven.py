@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 from harness.contract import Device, No, Yes
+from harness.graph import Graph
 from harness.language import Inputs, where
 from harness.language.analysis import change_driven
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from harness.lowering.accumulators import separated
 from harness.lowering.log_products import products_as_sums
+from tests.engines import small_changes
 from tests.engines.problems import (
     ALGORITHMS,
     CHANGE_DRIVEN,
@@ -228,6 +230,24 @@ def test_pull_changes_of_every_kind(name, dense_share):
         wanted = {output: run.values(output) for output in program_.outputs}
         found = compare(program_, outputs_of(engine, program_), wanted)
         assert found.ok, f"after superstep {superstep}: {found.detail}"
+
+
+@pytest.mark.parametrize("strategy", ["pull-sparse", "push"])
+def test_many_small_movements_are_propagated(strategy):
+    """Movement is measured from the value that was sent last, so many small steps add up."""
+    program_, vertices = small_changes.creeping_program(), np.arange(200)
+    graph = Graph.from_edges(vertices, np.roll(vertices, -1), name="ring")
+    engine = prepared(*CHANGE_DRIVEN[strategy], program_, graph, 1)
+    pace = np.full(len(vertices), 0.75 * small_changes.UNSENT, np.float32)
+    pace[0] = 9 * small_changes.UNSENT  # beyond the tolerance: the run goes on
+    engine.reset(Inputs({"pace": pace}, dict(program_.parameters)))
+    lags = []
+    for superstep in range(12):
+        engine.run(1)
+        lags.append(superstep * pace - np.roll(engine.values("y"), -1))
+    assert np.max(lags) == 0.75 * small_changes.UNSENT  # twice as much is sent
+    assert np.min(lags) == 0.0
+    engine.close()
 
 
 def back_to_zero(p, self):
