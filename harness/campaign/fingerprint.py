@@ -20,11 +20,14 @@ class InputsChanged(RuntimeError):
 
 
 class Fingerprint:
-    """The digests of the arrays of a problem, taken before an engine is imported."""
+    """The digests of the arrays of a problem, taken before an engine is imported.
+
+    Arrays that are mapped from the cache are left out: a write to one of them ends the process by SIGSEGV.
+    """
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
-        self._arrays = _arrays(problem)
+        self._arrays = {name: array for name, array in _arrays(problem).items() if not _mapped(array)}
         self._digests = array_digests(self._arrays)
         self._parameters = dict(problem.inputs.parameters)
 
@@ -63,3 +66,12 @@ def _arrays_of_graph(graph: Graph) -> dict[str, NDArray[np.generic]]:
     if graph.__dict__.get("in_weights") is not None:
         found["graph csc.weights"] = graph.__dict__["in_weights"]
     return found
+
+
+def _mapped(array: object) -> bool:
+    """Return whether an array is a view of a file that is mapped for reading only."""
+    while array is not None:
+        if isinstance(array, np.memmap):
+            return array.mode == "r"
+        array = array.obj if isinstance(array, memoryview) else getattr(array, "base", None)
+    return False

@@ -12,6 +12,7 @@ import numpy as np
 
 from harness.campaign.cell import Cell, digest, load
 from harness.campaign.child_report import ChildReport
+from harness.campaign.inputs_cache import inputs_for
 from harness.campaign.sources import source_hash
 from harness.contract import Phases
 from harness.graph.adjacency import frozen
@@ -60,8 +61,10 @@ class Problem:
         return tuple(dict.fromkeys((*self.program.outputs, *kept)))
 
 
-def set_problem(cell: Cell, registry: Registry, report: ChildReport, phases: Phases) -> Problem:
+def set_problem(cell: Cell, registry: Registry, report: ChildReport, phases: Phases, *, anew: bool = False) -> Problem:
     """Open the graph, trace the algorithm and make its inputs, each in a phase of its own.
+
+    ``anew``: make the inputs, even if they are in the cache.
 
     Raises GraphError, InvalidInput or LanguageError if they are unavailable or do not fit each other.
     """
@@ -77,11 +80,16 @@ def set_problem(cell: Cell, registry: Registry, report: ChildReport, phases: Pha
         with authored(f"{algorithm.name}.prepare_graph", InvalidInput):
             graph = algorithm.prepare_graph(given)
         features = _features(cell, algorithm, graph)
-        inputs = read_only(inputs_of(algorithm, program, graph, features))
+        # A prepared graph is a function of the given one and the algorithm, so the hash of the given one suffices. The
+        # code is that of the algorithm and the language, the same for every engine.
+        maker = [cell.algorithm, cell.parameters, source_hash([registry.algorithm(cell.algorithm).factory])]
+        asked = [maker, given.content_hash, features]
+
+        def make() -> Inputs:
+            return read_only(inputs_of(algorithm, program, graph, features))
+
+        inputs = make() if anew else inputs_for(asked, make)
     max_supersteps = cell.max_supersteps or program.max_supersteps
-    # A prepared graph is a function of the given one and the algorithm, so the hash of the given one suffices. The code
-    # is that of the algorithm and the language, the same for every engine.
-    maker = [cell.algorithm, cell.parameters, source_hash([registry.algorithm(cell.algorithm).factory])]
     parts = [program.fingerprint, given.content_hash, maker, features, hash_inputs(inputs), max_supersteps]
     key = digest(parts)[:32]
     told = {

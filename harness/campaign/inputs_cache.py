@@ -1,0 +1,133 @@
+"""Inputs on disk, for the other cells of a problem: inputs that take long to make are made once and then mapped.
+
+    CACHE/inputs/KEY/   inputs.json, with a digest of each array and of itself, and one .npy file per array
+
+Inputs are a function of the algorithm with its parameters, of its source, of the graph and of k; together these are the
+key. The process that computes a reference makes the inputs anew, so that inputs that differ each time are noticed.
+Folders are written under temporary names and renamed. Nothing is unpickled. Everything may be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.cache import cache_folder, filling_cache
+from harness.campaign.cell import digest
+from harness.graph.adjacency import frozen
+from harness.graph.digest import array_digests, text_digest
+from harness.language import Inputs
+
+LAYOUT = 1  # incremented whenever the format of the folders changes
+LEAST_S = 0.5  # inputs that are made faster are not stored: reading and checking them takes about as long
+MOST_BYTES = 20_000_000_000  # of all folders; the least recently used ones are removed
+MOST_SHARE = 0.25  # of the free space of the disk, for new inputs
+_HEAD = "inputs.json"
+logger = logging.getLogger(__name__)
+
+
+def inputs_for(key_parts: Sequence[object], make: Callable[[], Inputs]) -> Inputs:
+    """Return the inputs with the key ``key_parts``, mapped from the cache; else those that ``make`` returns, stored if
+    that takes long.
+
+    Raises CacheError if the cache cannot be written. A damaged folder is made again, with a warning in the log.
+    """
+    folder = cache_folder() / "inputs" / digest([LAYOUT, np.__version__, *key_parts])[:32]
+    found = _known(folder)
+    if found is not None:
+        return found
+    with filling_cache():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock = folder.with_suffix(".lock").open("a")
+    with lock:  # other processes that need the same inputs wait, then find them
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        found = _known(folder)
+        if found is not None:
+            return found
+        began = time.perf_counter()
+        inputs = make()
+        if time.perf_counter() - began < LEAST_S or not _storable(inputs, folder.parent):
+            return inputs
+        with filling_cache():
+            _store(inputs, folder)
+            _remove_old(folder.parent, folder)
+        return _known(folder) or inputs
+
+
+def _known(folder: Path) -> Inputs | None:
+    """Return the inputs in a folder, or None if it is missing or damaged."""
+    if not (folder / _HEAD).is_file():
+        return None
+    try:
+        inputs = _opened(folder)
+        os.utime(folder)  # the time of the last use
+        return inputs
+    except FileNotFoundError:
+        return None  # removed by another process
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        logger.warning("%s: the cached inputs cannot be opened (%s); making them again", folder, error)
+        return None
+
+
+def _opened(folder: Path) -> Inputs:
+    head = json.loads((folder / _HEAD).read_text(encoding="utf-8"))
+    if head.pop("digest") != text_digest(head):
+        raise ValueError(f"{folder / _HEAD} has changed since it was written")
+    arrays = {name: np.load(folder / file["file"], mmap_mode="r") for name, file in head["arrays"].items()}
+    for name, found in array_digests(arrays).items():
+        if found != head["arrays"][name]["digest"]:
+            raise ValueError(f"{folder / head['arrays'][name]['file']} ({name}) has changed since it was written")
+    properties: dict[str, NDArray[Any]] = {name: frozen(array) for name, array in arrays.items()}
+    return Inputs(MappingProxyType(properties), MappingProxyType(head["parameters"]))
+
+
+def _storable(inputs: Inputs, folder: Path) -> bool:
+    """Return whether parameters keep their values in JSON, and the arrays fit the cache."""
+    size = sum(np.asarray(array).nbytes for array in inputs.properties.values())
+    if size > min(MOST_BYTES, MOST_SHARE * shutil.disk_usage(folder).free):
+        return False
+    plain = dict(inputs.parameters)
+    return all(isinstance(value, (bool, int, float)) for value in plain.values()) and json.loads(_text(plain)) == plain
+
+
+def _text(data: object) -> str:
+    return json.dumps(data, sort_keys=True)
+
+
+def _store(inputs: Inputs, folder: Path) -> None:
+    temporary = Path(tempfile.mkdtemp(prefix="writing-", dir=folder.parent))
+    try:
+        arrays = {name: np.asarray(array) for name, array in inputs.properties.items()}
+        digests = array_digests(arrays)
+        files = {}
+        for number, (name, array) in enumerate(arrays.items()):
+            np.save(temporary / f"{number}.npy", array, allow_pickle=False)
+            files[name] = {"file": f"{number}.npy", "digest": digests[name]}
+        head: dict[str, Any] = {"layout": LAYOUT, "parameters": dict(inputs.parameters), "arrays": files}
+        (temporary / _HEAD).write_text(_text(head | {"digest": text_digest(head)}), encoding="utf-8")
+        shutil.rmtree(folder, ignore_errors=True)  # a damaged one
+        temporary.rename(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _remove_old(parent: Path, kept: Path) -> None:
+    """Remove the least recently used folders beyond ``MOST_BYTES``; processes that have mapped them keep the data."""
+    found = [(one.stat().st_mtime, one) for one in parent.iterdir() if (one / _HEAD).is_file()]
+    total = 0
+    for _, folder in sorted(found, key=lambda entry: (entry[1] == kept, entry[0]), reverse=True):
+        total += sum(file.stat().st_size for file in folder.iterdir())
+        if total > MOST_BYTES and folder != kept:
+            shutil.rmtree(folder, ignore_errors=True)

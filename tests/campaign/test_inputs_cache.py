@@ -1,0 +1,109 @@
+"""Inputs that take long to make are made once for all cells of a problem, and checked whenever they are opened."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.campaign import inputs_cache
+from harness.campaign.fingerprint import Fingerprint
+from harness.campaign.inputs_cache import inputs_for
+from harness.language import Inputs
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    """Makes inputs, and counts how often."""
+    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
+    monkeypatch.setattr(inputs_cache, "LEAST_S", 0.0)
+    calls = []
+
+    def make():
+        calls.append(1)
+        arrays = {"seed": np.arange(12, dtype=np.float32).reshape(4, 3), "known": np.array([True, False, True, False])}
+        return Inputs(arrays, {"alpha": 0.1, "clamp": True})
+
+    return make, calls
+
+
+def folders(tmp_path):
+    return sorted(path for path in (tmp_path / "inputs").iterdir() if path.is_dir())
+
+
+def test_inputs_are_made_once_and_mapped(made, tmp_path):
+    make, calls = made
+    first, second = inputs_for(["a problem"], make), inputs_for(["a problem"], make)
+    assert len(calls) == 1
+    for found in (first, second):
+        assert dict(found.parameters) == {"alpha": 0.1, "clamp": True}
+        for name, array in make().properties.items():
+            np.testing.assert_array_equal(found.properties[name], array, strict=True)
+            assert not found.properties[name].flags.writeable
+
+
+def test_other_problems_have_other_inputs(made, tmp_path):
+    make, calls = made
+    inputs_for(["a problem"], make)
+    inputs_for(["another problem"], make)
+    assert (len(calls), len(folders(tmp_path))) == (2, 2)
+
+
+def test_quickly_made_inputs_are_not_stored(made, tmp_path, monkeypatch):
+    make, calls = made
+    monkeypatch.setattr(inputs_cache, "LEAST_S", 60.0)
+    inputs_for(["a problem"], make)
+    inputs_for(["a problem"], make)
+    assert (len(calls), folders(tmp_path)) == (2, [])
+
+
+@pytest.mark.parametrize("file", ["0.npy", "inputs.json"])
+def test_damaged_inputs_are_made_again(made, tmp_path, file, caplog):
+    make, _ = made
+    inputs_for(["a problem"], make)
+    (folder,) = folders(tmp_path)
+    damaged = bytearray((folder / file).read_bytes())
+    damaged[-2] ^= 1
+    (folder / file).write_bytes(damaged)
+    found = inputs_for(["a problem"], make)
+    np.testing.assert_array_equal(found.properties["seed"], make().properties["seed"])
+    assert "making them again" in caplog.text
+    caplog.clear()
+    inputs_for(["a problem"], make)
+    assert caplog.text == ""
+
+
+def test_the_least_recently_used_inputs_are_removed(made, tmp_path, monkeypatch):
+    make, _ = made
+    inputs_for(["old"], make)
+    (old,) = folders(tmp_path)
+    monkeypatch.setattr(inputs_cache, "MOST_BYTES", 1)
+    kept = inputs_for(["another"], make)  # too large to be stored
+    assert folders(tmp_path) == [old]
+    monkeypatch.setattr(inputs_cache, "MOST_BYTES", 1 + sum(file.stat().st_size for file in old.iterdir()))
+    inputs_for(["new"], make)
+    assert len(folders(tmp_path)) == 1
+    assert folders(tmp_path) != [old]
+    np.testing.assert_array_equal(kept.properties["seed"], make().properties["seed"])
+
+
+def test_parameters_that_json_changes_are_not_stored(tmp_path, made):
+    _, calls = made
+
+    def make():
+        calls.append(1)
+        return Inputs({}, {"alpha": np.float32(0.1)})
+
+    inputs_for(["a problem"], make)
+    inputs_for(["a problem"], make)
+    assert len(calls) == 2
+
+
+def test_mapped_arrays_need_no_fingerprint(made):
+    from types import SimpleNamespace
+
+    make, _ = made
+    empty = SimpleNamespace(arrays=lambda: iter(()))
+    problem = SimpleNamespace(inputs=inputs_for(["a problem"], make), graph=empty, start=None)
+    assert Fingerprint(problem)._arrays == {}
+    problem.inputs = make()
+    assert sorted(Fingerprint(problem)._arrays) == ["input known", "input seed"]
