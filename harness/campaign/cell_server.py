@@ -38,10 +38,10 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _MODULES = (
     "harness.campaign.child", "harness.campaign.problem", "harness.campaign.measurement",
     "harness.campaign.accuracy", "harness.campaign.sampled_check", "harness.campaign.judgement",
-    "harness.campaign.scrutiny", "harness.campaign.lock", "harness.campaign.warm_cell", "harness.campaign.fingerprint",
-    "harness.campaign.preflight", "harness.campaign.inputs_cache", "harness.campaign.resolution",
-    "harness.campaign.solve_window", "harness.language.explain", "harness.transactions.profiler", "mmap", "platformdirs", "scipy.sparse",
-    "scipy.sparse.csgraph", "numba",
+    "harness.campaign.scrutiny", "harness.campaign.lock", "harness.campaign.warm_cell",
+    "harness.campaign.fingerprint", "harness.campaign.preflight", "harness.campaign.inputs_cache",
+    "harness.campaign.resolution", "harness.campaign.solve_window", "harness.language.explain",
+    "harness.transactions.profiler", "mmap", "platformdirs", "scipy.sparse", "scipy.sparse.csgraph", "numba",
 )  # fmt: skip
 _FOR_ENGINES = ("harness.api", "harness.api.cpu", "harness.api.library")  # some export lazily
 # None of them calls the driver.

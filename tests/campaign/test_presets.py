@@ -25,10 +25,18 @@ PAPERS = {  # a preset: its algorithms
     "simdx_lists": {"pagerank", "bfs", "sssp", "kcore", "label_propagation"},
     "simdx_filters": {"bfs", "sssp", "kcore", "components"},
     "simdx_fusion": {"pagerank", "bfs", "sssp", "kcore", "components"},
+    "onyx_directions": {"label_propagation", "manifold_ranking"},
+    "onyx_folding": FIVE - {"als"},
+    "onyx_tracking": {"pagerank", "bfs", "sssp", "kcore", "components", "label_propagation"},
+    "onyx_features": FIVE - {"als"} | {"pagerank", "bfs", "sssp"},
+    "cusparse": {"label_propagation"},
 }
-FEWER_GRAPHS = {"figure_7_3": 2, "simdx_lists": 4, "simdx_filters": 4, "simdx_fusion": 4}
+FEWER_GRAPHS = {
+    "figure_7_3": 2, "simdx_lists": 4, "simdx_filters": 4, "simdx_fusion": 4, "onyx_directions": 2, "onyx_folding": 2,
+    "onyx_tracking": 2, "onyx_features": 1, "cusparse": 2,
+}  # fmt: skip
 GRAPHS_OF_THE_THESIS = 8  # of all others
-GPU_ALONE = ("simdx_filters", "simdx_fusion")
+GPU_ALONE = ("simdx_filters", "simdx_fusion", "onyx_directions", "cusparse")
 NETWORK = """MARKOV
 3
 2 2 3
@@ -67,7 +75,7 @@ def test_a_preset_composes(plan, name):
 def test_a_preset_of_a_paper_has_a_column_for_every_cell(plan, name, algorithms):
     # Composing takes long, so each is asked for a part of its product.
     features = ["features=4,128"] if name == "figure_7_3" else []
-    one = "bfs" if name in GPU_ALONE else "thesis_lp"
+    one = {"onyx_tracking": "pagerank"}.get(name, "bfs" if name.startswith("simdx_f") else "thesis_lp")
     small = plan(f"+experiment={name}", "graph=small_road", *features)
     full, generated = (
         plan(f"+experiment={name}", f"scale={scale}", f"algorithm={one}", *features) for scale in ("full", "stand_ins")
