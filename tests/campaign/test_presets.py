@@ -37,6 +37,12 @@ FEWER_GRAPHS = {
 }  # fmt: skip
 GRAPHS_OF_THE_THESIS = 8  # of all others
 GPU_ALONE = ("simdx_filters", "simdx_fusion", "onyx_directions", "cusparse")
+OTHERS = {  # a preset: its device, and how many cells it has with all engines installed
+    "originals": ("cuda", 16),
+    "memory_counters": ("cuda", 27),
+    "onyx_warm": ("cpu", 10),
+    "cpu_peers": ("cpu", 70),
+}
 NETWORK = """MARKOV
 3
 2 2 3
@@ -92,6 +98,16 @@ def test_a_preset_of_a_paper_has_a_column_for_every_cell(plan, name, algorithms)
         assert len(graphs) == FEWER_GRAPHS.get(name, GRAPHS_OF_THE_THESIS)
 
 
+@pytest.mark.parametrize(("name", "device", "cells"), [(name, *told) for name, told in OTHERS.items()])
+def test_a_preset_of_a_page_has_a_column_for_every_cell(plan, name, device, cells):
+    found = plan(f"+experiment={name}")
+    assert {planned.cell.device.kind for planned in found.cells} == {device}
+    assert len(found.cells) == cells
+    if found.layout is not None:
+        columns = [found.layout.column_of({"config": planned.cell.plain()}) for planned in found.cells]
+        assert set(columns) == set(found.layout.columns)
+
+
 def test_a_layout_that_cannot_be_meant_is_told_before_anything_runs(command_here):
     finished = command_here("+experiment=figure_7_4", "layout.first=Nobody")
     assert finished.returncode == 2
@@ -132,7 +148,7 @@ def test_a_preset_that_compares_times_has_enough_samples_for_a_verdict(name):
 
 
 def test_no_preset_is_left_out_here():
-    assert sorted([*TASKS, *PAPERS]) == PRESETS
+    assert sorted([*TASKS, *PAPERS, *OTHERS]) == PRESETS
 
 
 def test_the_readme_lists_every_preset():
