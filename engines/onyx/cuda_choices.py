@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engines.onyx.cuda_edge_changes import doubled_edges
 from engines.onyx.cuda_kernels import Choices
 from engines.onyx.cuda_panels import panel_of
 from engines.onyx.cuda_rolled import rolled
-from engines.onyx.policy import small_degrees, untracked_share
+from engines.onyx.policy import small_degrees
 from harness.api import TeamShape, fold_groups, unfolded
 from harness.api.cuda import CudaSetting, DeviceLayout, KeptAccumulators, Thresholds, flips_of
 
@@ -42,13 +43,13 @@ def setting_of(
     # it never pauses in a push whose sums are never rebuilt, or are exact: integers move only a few times, and all at
     # once if at all
     pauses = schedule.change_driven and (direction == "pull" or bool(kept.rebuild and kept.whole is None))
-    tracking = lowered.tracking(groups, change_driven=schedule.change_driven, pauses=pauses)
+    tracking = lowered.tracking(groups, change_driven=schedule.change_driven)
     setting = CudaSetting(
         lowered=lowered, facts=facts, layout=DeviceLayout(features), team=team, tracking=tracking, direction=direction,
         feature_aware=schedule.feature_aware, block=schedule.block_size, flipped=_flipped(tracking, direction),
         accumulators=kept,
     )  # fmt: skip
-    return setting, choices
+    return setting, replace(choices, pauses=pauses)
 
 
 def _choices(
@@ -64,7 +65,7 @@ def _choices(
     if panel:
         fused, team = None, TeamShape.of(panel, aware, team.width)
     tiles, pipeline = schedule.balance == "edge", bool(schedule.pipeline)
-    return Choices(tiles, pipeline, fused, panel, small_degrees(facts, policy), policy), team
+    return Choices(tiles, pipeline, fused, panel, small_degrees(facts, policy), policy, pauses=False), team
 
 
 def _flipped(tracking: Tracking, direction: Direction) -> dict[str, str]:
@@ -90,25 +91,7 @@ def doubled_vertices(tracking: Tracking, group: FoldGroup) -> tuple[str, ...]:
     return tuple(sorted(written & set(tracking.sources(group))))
 
 
-def thresholds_of(setting: CudaSetting, schedule: OnyxSchedule, policy: Policy) -> Thresholds:
+def thresholds_of(schedule: OnyxSchedule) -> Thresholds:
     """Return when a run changes how it works. ``schedule``: resolved."""
     assert schedule.dense_share is not None
-    tracking = setting.tracking
-    if not tracking.pauses:
-        return Thresholds(dense=schedule.dense_share, rebuild=REBUILD_SHARE)
-    changing = edges_change(tracking)
-    share = untracked_share(
-        setting.facts, policy, pulls=setting.direction == "pull", dense_share=schedule.dense_share,
-        edges_change=changing,
-    )  # fmt: skip
-    reducers = {stage.reducer for group in tracking.groups for stage in group.edge_stages}
-    patience = policy.patience if reducers & {"sum", "prod"} else policy.patience_with_extrema
-    return Thresholds(
-        dense=schedule.dense_share, rebuild=REBUILD_SHARE, untracked=share, patience=patience,
-        begins_untracked=changing,
-    )  # fmt: skip
-
-
-def edges_change(tracking: Tracking) -> bool:
-    """Return whether any stage reads edges that change. From a cold start all of them change for a while."""
-    return any(tracking.edges(group) for group in tracking.propagating())
+    return Thresholds(dense=schedule.dense_share, rebuild=REBUILD_SHARE)

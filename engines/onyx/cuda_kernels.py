@@ -29,6 +29,7 @@ class Choices:
     ``tiles``: edges are balanced, not vertices. ``pipeline``: edges are fetched ahead. ``rolled``: the edge update and
     the reductions of the next superstep that share a pass. ``panel``: features of a pass over segments; 0: all.
     ``small_degrees``: all vertices have few edges, in similar numbers. ``policy``: the constants of all choices.
+    ``pauses``: tracking pauses while nearly everything moves.
     """
 
     tiles: bool
@@ -37,6 +38,7 @@ class Choices:
     panel: int
     small_degrees: bool
     policy: Policy
+    pauses: bool
 
 
 class Kernels:
@@ -48,12 +50,11 @@ class Kernels:
     def __init__(self, setting: CudaSetting, choices: Choices, *, untracked: bool = False) -> None:
         self.setting, self.program, self.layout = setting, setting.program, setting.layout
         self.choices = choices
-        self.untracked, pauses = untracked, setting.tracking.pauses
-        full = replace(setting.tracking, change_driven=False, pauses=False)
-        self.tracking = full if untracked else setting.tracking
+        self.untracked, self.pauses = untracked, choices.pauses and not untracked
+        self.tracking = replace(setting.tracking, change_driven=False) if untracked else setting.tracking
         self.rolled = None if self.tracking.change_driven else choices.rolled
-        self.idle = "!run->untracked" if untracked else "run->untracked" if pauses else ""
-        self.or_resuming = " || run->resuming" if pauses else ""
+        self.idle = "!run->untracked" if untracked else "run->untracked" if self.pauses else ""
+        self.or_resuming = " || run->resuming" if choices.pauses else ""
         self.pipeline, self.tiles = choices.pipeline, choices.tiles
 
     def builder(
@@ -116,7 +117,7 @@ class Kernels:
             return EVERY, []
         dirty = f"dirty_{self.tracking.name(group)}"
         values = [f"changed_{name}" for name in self.tracking.of_graph(group)]
-        dense = "dense || " if group.edge_stages else "resuming || " if self.tracking.pauses else ""
+        dense = "dense || " if group.edge_stages else "resuming || " if self.pauses else ""
         tests = [f"{dense}{dirty}[v]", *(f"{value}[0]" for value in values)]
         signature = [(name, "flag") for name in (dirty, *values)]
         return f"[&](Id v) {{ return {' || '.join(tests)}; }}", signature
@@ -142,7 +143,7 @@ class Kernels:
         name = self.tracking.name(group)
         wanted, flags = self.wanted(group)
         builder = self.builder(name, templates.VERTEX.replace("WANTED", wanted), [*RANGE, *flags])
-        if flags and self.tracking.pauses:
+        if flags and self.pauses:
             builder.root.line("const bool resuming = run->resuming;")
         builder.bind("v", "vertex", "v")
         for step in group.vertex_steps:

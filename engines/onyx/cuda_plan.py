@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from engines.onyx.cuda_choices import doubled_vertices, setting_of, thresholds_of
 from engines.onyx.cuda_edge_changes import EdgeChanges, doubled_edges, order_of
 from engines.onyx.cuda_hubs import Hubs
+from engines.onyx.cuda_pauses import pausing_of
 from engines.onyx.cuda_pull import PullKernels
 from engines.onyx.cuda_push import PushKernels
 from engines.onyx.cuda_rolled import last_reader, reduces_alone, update_and_reduce
@@ -44,7 +45,8 @@ def plan(
     setting, choices = setting_of(lowered, resolved, facts, features, forms, policy)
     planner = OnyxPlanner(setting, choices, {form.reduction.name: form.message for form in forms})
     planner.plan_stages()
-    return planner.draft.finish(resolved, FOLDER, thresholds_of(setting, resolved, policy))
+    pausing = pausing_of(setting, resolved, policy) if choices.pauses else None
+    return planner.draft.finish(resolved, FOLDER, thresholds_of(resolved), tracking_policy=pausing)
 
 
 def refused(program: Program, schedule: OnyxSchedule, facts: GraphFacts, features: int) -> str:
@@ -79,7 +81,7 @@ class OnyxPlanner:
         """
         made = PushKernels if self.setting.direction == "push" else PullKernels
         kernels = made(self.setting, self.choices)
-        untracked = made(self.setting, self.choices, untracked=True) if self.tracking.pauses else None
+        untracked = made(self.setting, self.choices, untracked=True) if self.choices.pauses else None
         for group in self.tracking.groups:
             if group.kind == "graph":
                 self._plan_reductions(kernels, group)
@@ -112,7 +114,7 @@ class OnyxPlanner:
     def _plan_scatter(self, kernels: PushKernels, group: FoldGroup) -> None:
         over, lanes = (Over.OUT_EDGES, self.team.lanes) if kernels.tiles else (Over.SOURCES, 1)
         tracked = kernels.tracking.change_driven
-        either = self.tracking.pauses and not self.tracking.edges(group)  # nothing stores what edges have sent
+        either = self.choices.pauses and not self.tracking.edges(group)  # nothing stores what edges have sent
         if either and kernels.untracked:
             return
         rebuilding = " || !run->rebuilding" if tracked else ""

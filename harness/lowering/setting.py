@@ -41,13 +41,11 @@ class LoweredProgram:
         lowered = separated(products_as_sums(program, masked=masked))
         return cls(lowered, watched(program), factors(program), Criterion.of(program), propagated_share(program))
 
-    def tracking(
-        self, groups: Sequence[FoldGroup], *, change_driven: bool, keeps_sent: bool = True, pauses: bool = False
-    ) -> Tracking:
+    def tracking(self, groups: Sequence[FoldGroup], *, change_driven: bool, keeps_sent: bool = True) -> Tracking:
         """Return the readers of each property, given the stages of each kernel."""
         return Tracking(
             self.program, tuple(groups), change_driven, self.watches, self.factors,
-            keeps_sent=keeps_sent, propagated_share=self.propagated_share, pauses=pauses,
+            keeps_sent=keeps_sent, propagated_share=self.propagated_share,
         )  # fmt: skip
 
 

@@ -46,7 +46,6 @@ class Tracking:
     factors: frozenset[str] = frozenset()  # edge properties that are factors of the program's products
     keeps_sent: bool = True  # False: any change is propagated to reductions, and sent values are not read
     propagated_share: float = 1.0  # of the tolerance, by which a vertex may differ from what was sent
-    pauses: bool = False  # if nearly everything moves, supersteps go untracked, by separate kernels
 
     @staticmethod
     def name(group: FoldGroup) -> str:

@@ -70,6 +70,11 @@ def drives_changes(engine: CudaEngine) -> bool:
     return isinstance(engine, GunrockCudaEngine) or bool(getattr(engine.schedule, "change_driven", False))
 
 
+def begins_untracked(plan: CudaPlan) -> bool:
+    """Whether cold runs of a plan begin without tracking."""
+    return plan.tracking_policy is not None and plan.tracking_policy.begins_untracked
+
+
 def loaded(factory: str) -> Any:
     """What ``"package.module:Class"`` names."""
     module, _, attribute = factory.partition(":")

@@ -17,7 +17,7 @@ from tests.algorithms.networks import forest, grid_network, network_hub
 from tests.engines.changing_edges import check_every_superstep, check_that_little_is_visited, lone_evidence, posed
 from tests.engines.cuda_modules import Module, module_of
 from tests.engines.cuda_resources import resources
-from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
+from tests.engines.cuda_schedules import SCHEDULES, begins_untracked, cuda_engine
 from tests.engines.edge_programs import EDGE_PROGRAMS
 from tests.engines.programs import inputs_for, traced
 
@@ -133,7 +133,7 @@ def test_what_has_settled_is_visited_no_more_and_the_answer_is_within_the_bound(
 def test_evidence_that_wakes_nobody_costs_nothing(schedule, device):
     program, graph, inputs, k = lone_evidence()
     engine = prepared(schedule, program, graph, k, device)
-    untracked = engine.planned.thresholds.begins_untracked  # such a run takes three supersteps to see how little moves
+    untracked = begins_untracked(engine.planned)  # such a run takes three supersteps to see how little moves
     check_that_little_is_visited(engine, program, graph, inputs, k, supersteps=30, first=3 + untracked)
 
 

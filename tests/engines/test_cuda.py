@@ -211,7 +211,7 @@ def check_hub_of_matrices(schedule, features, device):
     hubs, others = gathered_over[:2]
     assert isinstance(hubs, Pieces)
     assert others is Over.VERTICES
-    assert gathered_over == [hubs, others] * (1 + plan.tracking.pauses)
+    assert gathered_over == [hubs, others] * (1 + (plan.tracking_policy is not None))
     assert plan.tables == (hubs,)
     assert list(hubs.of(graph).arrays["hubs"]) == [0]
     inputs = algorithm.inputs(graph, features)

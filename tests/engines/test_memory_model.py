@@ -185,7 +185,7 @@ def test_a_run_that_begins_without_tracking_loads_what_full_propagation_does():
 
 def test_under_change_tracking_edges_of_dirty_rows_are_counted_and_buffers_change_places(monkeypatch):
     # tracked from the first superstep on
-    monkeypatch.setattr("engines.onyx.cuda_choices.edges_change", lambda _: False)
+    monkeypatch.setattr("engines.onyx.cuda_pauses.edges_change", lambda _: False)
     graph = BeliefPropagation().prepare_graph(ring(64))
     program = trace(BeliefPropagation())
     kernels = behaviour("onyx", graph, 4, program=program, direction="push", balance="warp").kernels

@@ -13,7 +13,7 @@ from harness.language import Inputs, where
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from tests.engines.changing_edges import check_every_superstep
-from tests.engines.cuda_schedules import SCHEDULES
+from tests.engines.cuda_schedules import SCHEDULES, begins_untracked
 from tests.engines.edge_programs import EDGE_PROGRAMS
 from tests.engines.problems import outputs_of, problem, program
 from tests.engines.programs import PROGRAMS, graph_for, inputs_for, program_named, traced, two_sides
@@ -44,7 +44,7 @@ def _schedules(monkeypatch):
 
 def whenever_anything_moves(monkeypatch):
     """Tracking pauses then."""
-    monkeypatch.setattr("engines.onyx.cuda_choices.untracked_share", lambda *_, **__: 1e-9)
+    monkeypatch.setattr("engines.onyx.cuda_pauses.untracked_share", lambda *_, **__: 1e-9)
 
 
 def check(engine, program_, graph, inputs, features, supersteps):
@@ -80,7 +80,7 @@ def test_operations(schedule, name, features, device, monkeypatch):
     engine = prepared(schedule, program_, graph, features, device)
     inputs = inputs_for(program_, graph, features, seed=features)
     found = check(engine, program_, graph, inputs, features, BOTH)
-    if schedule in PUSHED and engine.planned.tracking.pauses and not any(found) and not program_.control.alternate:
+    if schedule in PUSHED and engine.planned.tracking_policy and not any(found) and not program_.control.alternate:
         # no source moved in two supersteps, one after another
         engine.reset(inputs)
         moved = [step.active > 0 for step in engine.run(BOTH).supersteps[1:]]
@@ -110,7 +110,7 @@ def test_an_update_reduces_for_the_next_superstep(case, features, tracked_first,
     """Stretches without tracking, in each of which only the first superstep reduces by itself."""
     whenever_anything_moves(monkeypatch)
     if tracked_first:
-        monkeypatch.setattr("engines.onyx.cuda_choices.edges_change", lambda _: False)
+        monkeypatch.setattr("engines.onyx.cuda_pauses.edges_change", lambda _: False)
     build, make, names = EDGE_PROGRAMS[case]
     program_, graph = traced(build, build.__name__), make()
     engine = prepared("pausing-pull-edges", program_, graph, features, device)
@@ -123,7 +123,7 @@ def test_an_update_reduces_for_the_next_superstep(case, features, tracked_first,
     for _ in range(34):
         untracked.append(bool(engine.executor.state.fields()["untracked"]))
         engine.run(1)
-    assert engine.planned.thresholds.begins_untracked != tracked_first
+    assert begins_untracked(engine.planned) != tracked_first
     begun = sum(now and not before for before, now in pairwise([False, *untracked]))
     assert begun >= 1 + tracked_first, untracked
     assert sum(untracked) > SHORT + begun
@@ -150,8 +150,8 @@ def test_algorithms(schedule, name, device, monkeypatch):
     sides = 2 if program_.control.alternate else 1
     found = check(engine, program_, graph, inputs, k, 16)
     wanted = [False] * 2 * sides + [True] * SHORT * sides + [False] * 2 * sides + [True] * 16
-    assert engine.planned.thresholds.begins_untracked == (name == "belief_propagation")
-    assert found == ([True] * 16 if engine.planned.thresholds.begins_untracked else wanted)[: len(found)]
+    assert begins_untracked(engine.planned) == (name == "belief_propagation")
+    assert found == ([True] * 16 if begins_untracked(engine.planned) else wanted)[: len(found)]
     assert any(found)
     engine.close()
 
@@ -235,7 +235,7 @@ def test_pauses_that_nothing_suggested_at_first(schedule, device):
     found = check(engine, program_, graph, inputs, 1, 90)
     assert not any(found[:43])
     assert sum(found[43:90]) > 30
-    assert engine.executor.run_in_progress.pauses.both
+    assert not engine.executor.run_in_progress.observer.tracked
     for steps in (90, 17):  # at once, and by looks between
         engine.reset(inputs)
         taken = []

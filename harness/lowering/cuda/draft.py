@@ -20,6 +20,7 @@ from harness.lowering.cuda.names import parameter_names
 from harness.lowering.cuda.plan import Combined, CudaPlan, Thresholds, shared_bytes
 from harness.lowering.cuda.ranges import Range
 from harness.lowering.cuda.setting import CudaSetting
+from harness.lowering.cuda.tracking_policy import TrackingPolicy
 from harness.lowering.refusals import unsupported
 
 MOST_SHARED = 220 * 1024  # bytes of shared memory that a block may have on sm_80 and later, minus what kernels declare
@@ -78,12 +79,14 @@ class PlanDraft:
         return made
 
     def finish(
-        self, schedule: Any, templates: Path, thresholds: Thresholds | None = None, *, change_driven: bool | None = None
-    ) -> CudaPlan | No:
+        self, schedule: Any, templates: Path, thresholds: Thresholds | None = None, *,
+        change_driven: bool | None = None, tracking_policy: TrackingPolicy | None = None,
+    ) -> CudaPlan | No:  # fmt: skip
         """Return the plan, or why the program does not fit a device.
 
         ``schedule``: with every option filled in. ``templates``: the folder of the engine's headers.
-        ``change_driven``: whether runs propagate changes; by default whether these are tracked.
+        ``change_driven``: whether runs propagate changes; by default whether these are tracked. ``tracking_policy``:
+        when they are tracked; None: always.
         """
         setting = self.setting
         launches, measured = self._named_apart(Measuring() if self.combined else self.measuring())
@@ -111,6 +114,7 @@ class PlanDraft:
             sides=setting.sides,
             many_edges=setting.many_edges,
             thresholds=thresholds or Thresholds(),
+            tracking_policy=tracking_policy,
             accumulators=setting.accumulators,
             criterion=setting.lowered.criterion,
             templates=templates,

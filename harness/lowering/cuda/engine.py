@@ -67,10 +67,8 @@ class CudaEngine(Engine):
         lanes = f"teams of {plan.team.lanes} lanes, {plan.team.width} features at once"
         lines = [schedule_text(self, f", {lanes}, {plan.threads} threads a block")]
         lines += [f"kernel {stages[0]}: {', '.join(stages)}" for stages in plan.groups]
-        if plan.tracking.pauses:
-            lines.append(
-                "tracking pauses while nearly everything moves: kernels *_untracked take the place of the others"
-            )
+        if plan.tracking_policy:
+            lines.append(plan.tracking_policy.explanation)
         return "\n".join(lines) + f"\n\n{plan.source}"
 
     def resolved_options(self) -> Mapping[str, Any]:

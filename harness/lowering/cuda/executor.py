@@ -24,7 +24,6 @@ from harness.lowering.cuda.modules import MOST_GROUPS, compiled_module, headers
 from harness.lowering.cuda.plan import CudaPlan
 from harness.lowering.cuda.run_start import start_fields
 from harness.lowering.cuda.run_state import RunState
-from harness.lowering.cuda.tracking_policy import Pauses
 
 if TYPE_CHECKING:
     from harness.language.analysis import FoldGroup
@@ -128,7 +127,8 @@ class CudaExecutor:
         # at first all sources are active, of each side if sides alternate
         frontier = np.zeros((MOST_GROUPS, 2), np.int64)
         frontier[:, :sides] = self.store.graph.num_edges + 1
-        run.pauses = Pauses(self.state, self.plan.thresholds.patience, begin=True) if tracking.pauses else None
+        policy = self.plan.tracking_policy
+        run.observer = policy.observer(self.state, everything=True) if policy else None
         self.state.set(frontier, **start_fields(self.plan, self.store.graph, state))
         run.done, run.settled = 0, False
         cupy.cuda.Device().synchronize()
@@ -159,8 +159,8 @@ class CudaExecutor:
                 if f"vertex_{stage.into}" in arrays:
                     arrays[f"vertex_{stage.into}"].fill(IDENTITY[stage.reducer])
             frontier[number, : len(plan.sides)] = int(np.diff(self.store.graph.csr.offsets)[senders].sum())
-        if run.pauses:  # few vertices are active
-            run.pauses = Pauses(self.state, plan.thresholds.patience, begin=False)
+        if plan.tracking_policy:
+            run.observer = plan.tracking_policy.observer(self.state, everything=False)
         active = int(np.count_nonzero(stale | senders))
         self.state.set(frontier, active=active, rebuilding=0, may_pause=0)
 
@@ -180,8 +180,8 @@ class CudaExecutor:
             self.loop(run, first, wanted)
             self.stream.synchronize()
             found = self.state.fields()
-            if run.pauses:
-                run.pauses.heard(found, found["superstep"])
+            if run.observer:
+                run.observer.heard(found, found["superstep"])
                 self.stream.synchronize()  # before other code writes to the state
         run.done, run.settled = found["superstep"], bool(found["settled"])
         taken = run.past[: run.done - first].get()

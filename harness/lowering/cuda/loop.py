@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from harness.lowering.cuda.launcher import Launcher
 from harness.lowering.cuda.run_state import Look, RunState
-from harness.lowering.cuda.tracking_policy import Pauses
+from harness.lowering.cuda.tracking_policy import Observer
 
 # Supersteps queued between two tests of whether the run has settled, after the first ones, each of which is tested:
 # supersteps queued behind the end of a short run would take as long as the run.
@@ -19,20 +19,20 @@ class CudaRun:
     """A run in progress on a device.
 
     ``stream``: on which a loop queues. ``past``: int64[supersteps, 3], in which the device records supersteps.
-    ``pauses``: set if tracking may pause. ``done``: supersteps.
+    ``observer``: of the plan's tracking policy. ``done``: supersteps.
     """
 
     launcher: Launcher
     state: RunState
     stream: Any
     past: Any
-    pauses: Pauses | None = None
+    observer: Observer | None = None
     done: int = 0
     settled: bool = False
 
     def superstep(self, number: int) -> None:
         """Queue superstep ``number``."""
-        self.launcher.superstep(number, self.past, tracked=self.pauses is not None and not self.pauses.both)
+        self.launcher.superstep(number, self.past, tracked=self.observer is not None and self.observer.tracked)
 
 
 class Loop(Protocol):
@@ -57,5 +57,5 @@ def queue_ahead(run: CudaRun, first: int, wanted: int) -> None:
                 news = looks.pop(0).fields()
                 if news["settled"]:
                     return
-                if run.pauses:
-                    run.pauses.heard(news, superstep + 1)
+                if run.observer:
+                    run.observer.heard(news, superstep + 1)

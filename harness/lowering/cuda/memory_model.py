@@ -58,7 +58,8 @@ def behaviour_of(plan: CudaPlan, store: GraphStore, declared: Sequence[Mapped]) 
             kernel, graph, plan.team, plan.threads, blocks, first, last, captured, tables,
             np.dtype(plan.edge_position).itemsize, ARCS, _arguments(plan, kernel),
         )  # fmt: skip
-        idle, counted = _entered(work, untracked=plan.tracking.pauses and plan.thresholds.begins_untracked)
+        untracked = plan.tracking_policy is not None and plan.tracking_policy.begins_untracked
+        idle, counted = _entered(work, untracked=untracked)
         if not idle:
             counted = sum((_of_step(step, work) for step in mapped.walk(work)), counted)
             counted += _around(work)

@@ -21,6 +21,7 @@ from harness.lowering.cuda.launches import Launch
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape
 from harness.lowering.cuda.movement import Measuring
 from harness.lowering.cuda.ranges import Bounds, WorkRanges
+from harness.lowering.cuda.tracking_policy import TrackingPolicy
 from harness.lowering.graph_store import GraphStore, Structure, Table
 from harness.lowering.kept_accumulators import KeptAccumulators
 from harness.lowering.tracking import Tracking
@@ -31,17 +32,12 @@ class Thresholds:
     """When a run changes how it works. Shares are of the edges.
 
     ``dense``: share from which a frontier processes everything. ``rows``: share from which an edge update processes all
-    of them. ``rebuild``: share from which rebuilding kept sums is no more work than updating them. ``untracked``: share
-    from which tracking changes costs more than it saves, for ``patience`` consecutive supersteps; 0: it never does.
-    ``begins_untracked``: of a run from a cold start, in which nearly everything moves at first.
+    of them. ``rebuild``: share from which rebuilding kept sums is no more work than updating them.
     """
 
     dense: float = 0.0
     rows: float = 0.5
     rebuild: float = 0.0
-    untracked: float = 0.0
-    patience: int = 0
-    begins_untracked: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,7 +54,8 @@ class CudaPlan:
 
     ``schedule``: with every option filled in. ``fingerprint``: of the lowered program. ``groups``: the names of the
     stages of each kernel. ``launches``: of a superstep, in order. ``measuring``: launches that measure movement.
-    ``combined``: the work of a kernel that runs whole supersteps. ``buffers``: sorted by name. ``templates``: the
+    ``combined``: the work of a kernel that runs whole supersteps. ``tracking_policy``: when a change-driven run tracks
+    changes; None: always. ``buffers``: sorted by name. ``templates``: the
     folder of the headers that ``source`` includes. ``threads``: of a block. Plans that compare equal run equally;
     ``program`` and ``tracking``, which have no equality, are determined by the other fields.
     """
@@ -79,6 +76,7 @@ class CudaPlan:
     sides: tuple[Bounds, ...]
     many_edges: bool
     thresholds: Thresholds
+    tracking_policy: TrackingPolicy | None
     accumulators: KeptAccumulators
     criterion: Criterion | None
     templates: Path

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from harness.lowering.cuda.plan import CudaPlan
 from harness.lowering.cuda.run_state import RUN_FIELDS
-from harness.lowering.cuda.tracking_policy import ENDLESS
 
 if TYPE_CHECKING:
     from harness.graph import Graph
@@ -26,44 +25,12 @@ def start_fields(plan: CudaPlan, graph: Graph, state: Mapping[str, NDArray[np.ge
     start["dense_arcs"] = int(thresholds.dense * edges)
     start["dense_rows"] = int(max(thresholds.dense, thresholds.rows) * edges)
     start["rebuild_arcs"] = int(thresholds.rebuild * edges / sides) if plan.accumulators.rebuild else 0
-    if plan.tracking.pauses:
-        start |= _pauses(plan, graph)
-        if thresholds.begins_untracked and not state:
-            start |= _first_stretch(plan, graph)
+    if plan.tracking_policy:
+        visited = _edges(plan, graph, 0), _edges(plan, graph, -1)
+        start |= plan.tracking_policy.start_fields(edges, visited, cold=not state)
     if not plan.change_driven:
         start |= {"always": _edges(plan, graph, 0), "always_odd": _edges(plan, graph, -1)}
     return start
-
-
-def _pauses(plan: CudaPlan, graph: Graph) -> dict[str, int]:
-    """Return the fields that decide when supersteps go untracked.
-
-    They are limits on the edges of sources that moved, over all reductions and sides, and the number of edges that
-    an untracked superstep visits.
-    """
-    tracking, thresholds = plan.tracking, plan.thresholds
-    groups = tracking.propagating()
-    reducing = [number for number, group in enumerate(groups) if group.edge_stages]
-    at_once = [number for number in reducing if tracking.hears_at_once(groups[number])]
-    return {
-        "untracked_arcs": max(1, int(thresholds.untracked * graph.num_edges * len(reducing))),
-        "reductions": sum(1 << number for number in reducing),
-        "at_once": sum(1 << number for number in at_once),
-        "may_pause": 1,
-        "patience": thresholds.patience,
-        "full": _edges(plan, graph, 0),
-        "full_odd": _edges(plan, graph, -1),
-    }
-
-
-def _first_stretch(plan: CudaPlan, graph: Graph) -> dict[str, int]:
-    """Return the fields of a run that begins without tracking.
-
-    What moves is compared with the number of all edges, because each of them may move.
-    """
-    edges = graph.num_edges
-    reducing = sum(bool(group.edge_stages) for group in plan.tracking.propagating())
-    return {"untracked": ENDLESS, "stretch": ENDLESS, "entered": reducing * edges, "usual": edges}
 
 
 def _edges(plan: CudaPlan, graph: Graph, side: int) -> int:

@@ -1,46 +1,51 @@
-"""Select which halves of a superstep the host queues if tracking may pause: see ``pauses.cuh``.
+"""Policies that decide, superstep by superstep, whether a run tracks changes.
 
-The device decides when tracking pauses, superstep by superstep, and kernels of the inactive half do nothing. Even so,
-each takes the time of a launch. While nothing suggests a pause, the device may not begin one, and only the tracked
-half is queued.
+The device applies a policy by the fields of the run that the policy sets at the start (``pauses.cuh``): in a superstep,
+either the launches that track do nothing or those that do not. Even so, each takes the time of a launch, so an observer
+on the host decides which of them are queued.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
-if TYPE_CHECKING:
-    from harness.lowering.cuda.run_state import RunState
-
-TRIAL = 8  # supersteps in which a pause may begin, before it is forbidden because nothing suggests one
-ENDLESS = 1 << 40  # turns of a stretch without tracking that ends only by what moves
+from harness.lowering.cuda.run_state import RunState
 
 
-class Pauses:
-    """The pauses that the host allows, and the halves that it queues.
+class Observer(Protocol):
+    """The part of a policy on the host, in one run.
 
-    ``begin``: pauses are allowed at the start, where all sources are active.
+    ``tracked``: the next supersteps certainly track changes, so that untracked launches need not be queued.
     """
 
-    def __init__(self, state: RunState, patience: int, *, begin: bool) -> None:
-        self.state, self.patience = state, patience
-        self.allowed = self.both = begin
-        self.since = 0
+    tracked: bool
 
     def heard(self, news: Mapping[str, int], queued: int) -> None:
-        """Update what is allowed, given the state of the run after some of the ``queued`` supersteps."""
-        paused = news["untracked"] or news["resuming"]
-        if self.allowed:
-            if not paused and news["crowded"] == 0 and news["superstep"] - self.since >= TRIAL:
-                self._allow(False, queued)
-        elif self.both:
-            if not paused and news["superstep"] > self.since:  # after a superstep in which no pause could begin
-                self.both = False
-        elif news["crowded"] >= self.patience:
-            self._allow(True, queued)
-            self.both = True
+        """Take note of the state of the run after some of the ``queued`` supersteps."""
 
-    def _allow(self, allowed: bool, queued: int) -> None:
-        self.state.note(may_pause=int(allowed))
-        self.allowed, self.since = allowed, queued
+
+@dataclass(frozen=True)
+class TrackingPolicy(ABC):
+    """A policy of a plan: a frozen value.
+
+    ``begins_untracked``: the first supersteps of a cold start do not track changes. ``explanation``: one line that
+    describes the policy.
+    """
+
+    begins_untracked: bool
+    explanation: ClassVar[str]
+
+    @abstractmethod
+    def start_fields(self, edges: int, visited: tuple[int, int], *, cold: bool) -> dict[str, int]:
+        """Return fields of the state of a run at its start.
+
+        ``edges``: of the graph. ``visited``: those that an untracked superstep of the first and of the last side
+        visits. ``cold``: the run does not begin from a given state.
+        """
+
+    @abstractmethod
+    def observer(self, state: RunState, *, everything: bool) -> Observer:
+        """Return the host's part for a run; ``everything``: all sources are active at the start."""
