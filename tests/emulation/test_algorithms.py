@@ -79,9 +79,12 @@ def test_rows_of_edges_and_vertices(schedule, features, emulated):
         np.testing.assert_array_equal(engine.rows(name, index), whole[index])
 
 
+@pytest.mark.parametrize("symmetric", [True, False])
 @pytest.mark.parametrize("schedule", ["pull", "push"])
-def test_an_edge_input_of_several_numbers_is_exchanged(schedule, emulated):
-    algorithm, graph, k = algorithms()["multimodal"], rmat(scale=5, edge_factor=6, seed=4), 3
+def test_an_edge_input_of_several_numbers_is_exchanged(schedule, symmetric, emulated, monkeypatch):
+    monkeypatch.setattr("harness.lowering.cuda.memory.EDGES_AT_ONCE", 50)
+    algorithm, k = algorithms()["multimodal"], 3
+    graph = rmat(scale=5, edge_factor=6, seed=4, symmetric=symmetric)
     program = trace(algorithm)
     inputs = algorithm.inputs(graph, k)
     engine = prepared(schedule, program, graph, k, emulated)

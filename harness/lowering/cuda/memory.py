@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
+EDGES_AT_ONCE = 1 << 24  # whose values are reordered on the device at once, from temporary arrays
+
 
 class DeviceMemory:
     """The arrays of a plan, by name in ``arrays``: the store's of graph and tables, and new ones for the rest."""
@@ -88,7 +90,8 @@ class DeviceMemory:
         """Set a property to its value on the host."""
         given = start.of(prop)
         known = given is self.graph.weights  # in CSC order, too
-        if buffer.order is Order.CSC and not known and (self.store.edges.writable or not buffer.of_edges):
+        writable = self.store.edges.writable or not buffer.of_edges
+        if buffer.order is Order.CSC and self.graph.has_reverse_edges and writable and not known:
             self._give_reordered(buffer, prop, given)
             return
         values = self.graph.in_csc_order(given) if buffer.order is Order.CSC else given
@@ -98,7 +101,7 @@ class DeviceMemory:
         self.array(buffer)[: len(flat)].set(flat)
 
     def _give_reordered(self, buffer: CudaBuffer, prop: Property, given: Array) -> None:
-        """Set an edge property to values in CSR order, which are brought to CSC order on the device.
+        """Set an edge property to values in CSR order; the device brings them to CSC order. All edges pair.
 
         On the host this takes longer than the upload.
         """
@@ -107,8 +110,11 @@ class DeviceMemory:
             array[: buffer.length].fill(0)  # the padding of rows
         inner = (*dims[:-1], self.layout.row_stride(dims[-1])) if dims else ()
         rows = array[: buffer.length].reshape(len(given), *inner)[..., : dims[-1] if dims else None]
-        uploaded = self.cupy.asarray(np.ascontiguousarray(given, buffer.kind))
-        rows[...] = uploaded[self.cupy.asarray(self.graph.in_edge_ids)]
+        in_csc = places(self.graph)
+        for first in range(0, len(given), EDGES_AT_ONCE):
+            part = slice(first, first + EDGES_AT_ONCE)
+            values = self.cupy.asarray(np.ascontiguousarray(given[part], buffer.kind))
+            rows[self.cupy.asarray(in_csc[part].astype(np.int64))] = values
 
     def _copy(self, buffer: CudaBuffer, prop: Property) -> bool:
         """Set a property to the input from which it starts, if that is on the device."""
