@@ -1,6 +1,6 @@
 """Every kernel compiles without a device, and takes no more of one than the checked-in table says.
 
-By default a kernel of every row of the tables is compiled at one k, the others are by turns; ``-m full``: everything.
+By default the modules of a covering choice of the tables' cells are compiled (see :func:`shown`); ``-m full``: all.
 """
 
 from __future__ import annotations
@@ -44,21 +44,41 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the compiler fo
 MEND = "; where that is meant, renew the table with python -m tests.engines.cuda_resources"
 
 
-def modules():
-    """A parameter for every row and column of the tables; one column in turn is not marked as full."""
-    for engine in DECLARED:
-        rows = list(dict.fromkeys((algorithm, schedule) for algorithm, schedule, _ in recorded(engine)))
-        for i, (algorithm, schedule) in enumerate(rows):
-            for column, (features, chip) in COLUMNS.items():
-                first = rows.index(next(row for row in rows if row[0] == algorithm)) == i
-                today = features == FEATURES[i % len(FEATURES)] if chip == "sm_90" else first
-                marks = () if today else (pytest.mark.full,)
-                yield pytest.param(
-                    engine, algorithm, schedule, column, marks=marks, id=f"{engine}-{algorithm}-{column}-{schedule}"
-                )
+CELLS = [
+    (engine, algorithm, schedule, column)
+    for engine in DECLARED
+    for algorithm, schedule in dict.fromkeys((algorithm, schedule) for algorithm, schedule, _ in recorded(engine))
+    for column in COLUMNS
+]
 
 
-@pytest.mark.parametrize(("engine", "algorithm", "schedule", "column"), list(modules()))
+def shown(cell):
+    """Every engine meets every algorithm and column, and every pair of its options; so do algorithms and columns."""
+    engine, algorithm, schedule, column = cell
+    options = {(engine, *pair) for pair in pairs(tuple(schedule.split()))}
+    return options | {(engine, algorithm), (engine, column), (algorithm, column)}
+
+
+CHOSEN = covering(CELLS, shown)
+
+
+def test_the_choice_leaves_no_engine_algorithm_column_or_pair_of_options_out():
+    assert {cell[:2] for cell in CHOSEN} == {cell[:2] for cell in CELLS}
+    assert {(cell[0], cell[3]) for cell in CHOSEN} == {(cell[0], cell[3]) for cell in CELLS}
+    assert {(cell[1], cell[3]) for cell in CHOSEN} == {(cell[1], cell[3]) for cell in CELLS}
+    assert set().union(*map(shown, CHOSEN)) == set().union(*map(shown, CELLS))
+
+
+def parameters():
+    """All cells; those that are not chosen are marked as full."""
+    today = set(CHOSEN)
+    for cell in CELLS:
+        engine, algorithm, schedule, column = cell
+        marks = () if cell in today else (pytest.mark.full,)
+        yield pytest.param(*cell, marks=marks, id=f"{engine}-{algorithm}-{column}-{schedule}")
+
+
+@pytest.mark.parametrize(("engine", "algorithm", "schedule", "column"), list(parameters()))
 def test_kernels_take_what_the_table_says(engine, algorithm, schedule, column):
     declared, (features, chip) = DECLARED[engine], COLUMNS[column]
     table = {
