@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -18,6 +20,7 @@ from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from harness.lowering.cuda import launches
 from tests.emulation.device import THREADS
+from tests.engines.covering import covering
 from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
 from tests.engines.programs import inputs_for
 from tests.engines.test_cuda import (
@@ -32,22 +35,29 @@ from tests.engines.test_cuda_rolled import Passing
 
 EXACT = ("bfs", "sssp", "components", "kcore")  # the others may settle a superstep apart
 FEATURES = (1, 3, 8, 33)
-TODAY = {
+TODAY = (
     ("belief_propagation", "pull-edges", 8), ("belief_propagation", "push", 3), ("label_propagation", "pull", 33),
     ("label_propagation", "changes-push-edges", 8), ("pagerank", "tigr", 1), ("pagerank", "gunrock", 1),
     ("bfs", "simdx", 1), ("bfs", "gunrock-merge-path", 3), ("kcore", "changes-pull-edges", 1),
     ("kcore", "simdx-lists", 1), ("als", "pull", 3), ("als", "push-loops", 3),
-}  # fmt: skip
+)  # fmt: skip
+
+
+def of_pairs(row):
+    """All pairs of an algorithm, a schedule and a number of features."""
+    return itertools.combinations(enumerate(row), 2)
+
+
+AT_LENGTH = [
+    row
+    for row in covering(list(itertools.product(algorithms(), ALGORITHM_SCHEDULES, FEATURES)), of_pairs)
+    if row not in TODAY
+]
 
 
 @pytest.mark.parametrize(
     ("name", "schedule", "features"),
-    [
-        pytest.param(name, schedule, k, marks=() if (name, schedule, k) in TODAY else (pytest.mark.full,))
-        for name in algorithms()
-        for schedule in ALGORITHM_SCHEDULES
-        for k in FEATURES
-    ],
+    [pytest.param(*row, marks=() if row in TODAY else (pytest.mark.full,)) for row in [*TODAY, *AT_LENGTH]],
 )
 def test_algorithms(name, schedule, features, emulated):
     algorithm = algorithms()[name]

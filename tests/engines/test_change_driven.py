@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 
 import numpy as np
@@ -17,6 +18,7 @@ from harness.language.validation import compare
 from harness.lowering.accumulators import separated
 from harness.lowering.log_products import products_as_sums
 from tests.engines import small_changes
+from tests.engines.covering import covering
 from tests.engines.problems import (
     ALGORITHMS,
     CHANGE_DRIVEN,
@@ -114,11 +116,16 @@ def test_equals_full_after_every_superstep(strategy, algorithm):
     check_every_superstep(strategy, algorithm, one_number(CHANGE_DRIVEN[strategy][0], algorithm))
 
 
+def of_pairs(row):
+    """All pairs of a strategy, an algorithm, a number of features and a number of threads."""
+    return itertools.combinations(enumerate(row), 2)
+
+
+AT_LENGTH = covering(list(itertools.product(CHANGE_DRIVEN, ALGORITHMS, (1, 3, 4, 7, 8, 32, 33), (1, 2))), of_pairs)
+
+
 @pytest.mark.full
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("features", [1, 3, 4, 7, 8, 32, 33])
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("strategy", CHANGE_DRIVEN)
+@pytest.mark.parametrize(("strategy", "algorithm", "features", "threads"), AT_LENGTH)
 def test_equals_full_after_every_superstep_at_length(strategy, algorithm, features, threads):
     check_every_superstep(strategy, algorithm, features, threads)
 

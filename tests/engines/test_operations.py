@@ -129,8 +129,21 @@ def test_operations(schedule, name, features):
     check(schedule, name, features)
 
 
+MORE_FEATURES = (*FEATURES, 17, 33)
+# Every pair of a schedule and a program, each for one k by turns: 1,600 distinct kernels. For every k there were 5,900.
+AT_LENGTH = [
+    (schedule, name, MORE_FEATURES[(list(SCHEDULES).index(schedule) + list(PROGRAMS).index(name)) % 6])
+    for schedule, name in TAKEN
+]
+
+
+def test_at_length_every_schedule_and_every_program_meets_every_number_of_features():
+    assert [row[:2] for row in AT_LENGTH] == TAKEN
+    assert {(schedule, k) for schedule, _, k in AT_LENGTH} == set(itertools.product(SCHEDULES, MORE_FEATURES))
+    assert {(name, k) for _, name, k in AT_LENGTH} == set(itertools.product(PROGRAMS, MORE_FEATURES))
+
+
 @pytest.mark.full
-@pytest.mark.parametrize("features", [1, 3, 4, 8, 17, 33])
-@pytest.mark.parametrize(("schedule", "name"), TAKEN)
+@pytest.mark.parametrize(("schedule", "name", "features"), AT_LENGTH)
 def test_all_operations(schedule, name, features):
     check(schedule, name, features)

@@ -237,7 +237,7 @@ def test_random_programs(seed):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("features", [1, 3, 4, 8])
 @pytest.mark.parametrize("seed", range(100, 160))
-def test_many_random_programs(seed, features):
-    check(seed, features, SCHEDULES)
+def test_many_random_programs(seed):
+    """Different programs find more than more schedules and numbers of features for the same ones."""
+    check(seed, (1, 3, 4, 8)[seed % 4], SCHEDULES[seed % 3 :: 3])
