@@ -1,8 +1,8 @@
 """Onyx on CUDA: edge updates under change tracking, over the rows of sources in which one of their inputs has moved.
 
 An update proceeds by source, regardless of the order in which edge values are stored: properties of the source are read
-consecutively, and the unit that becomes dirty is a row. A value that moves by no more than the tolerance is kept (see
-``harness.lowering.tracking``). Values are written in place if only the edge itself reads its old one.
+consecutively, and the unit that becomes dirty is a row. A value that moves by at most a quarter of the tolerance is
+kept (see ``harness.lowering.tracking``). Values are written in place if only the edge itself reads its old one.
 
 If an update reads old values from the reverse edges, there is a second buffer. A superstep over all rows writes every
 value into it, and the two buffers are swapped. A superstep over dirty rows writes the values that move, which the
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 
 from engines.onyx import cuda_templates as templates
 from harness.api import EdgeUpdate
-from harness.api.cuda import Over, constants_by_source, frontier
+from harness.api.cuda import PROPAGATED_SHARE, Over, constants_by_source, frontier
 
 if TYPE_CHECKING:
     from engines.onyx.cuda_kernels import Kernels
@@ -180,15 +180,23 @@ class EdgeChanges:
         moved = builder.moved("edge", self.stage.updates, new, "visit")
         count = builder.counter("moved", "&run->moved")
         builder.blocks["visit"].line(f"if (team.leads() && {moved}) ++{count};")
-        if self.stage.updates not in self.tracking.factors or moved == "true":
+        control = self.tracking.program.control
+        if self.stage.updates in self.tracking.factors and moved != "true":
+            margin, relative = self._share_of_tolerance(builder), True
+        elif control.tolerance is not None and moved != "true":
+            margin, relative = builder.tolerance(propagated=True), control.relative
+        else:
             return moved
         node = builder.reading("edge", self.stage.updates)
-        share = self._share_of_tolerance(builder)
-        beyond = builder.mapping.differs(node, new, builder.blocks["visit"], share, relative=True)
+        beyond = builder.mapping.differs(node, new, builder.blocks["visit"], margin, relative)
         return builder.blocks["visit"].declare("bool", builder.mapping.fresh("far"), f"{moved} || {beyond}")
 
     def _share_of_tolerance(self, builder: CudaKernelBuilder) -> str:
-        """Return a variable: the tolerance divided by the number of factors of the products that contain an edge."""
+        """Return a variable: the propagated tolerance over the number of factors of the products with an edge.
+
+        It is computed from the tolerance, which is in a register already: reading the propagated tolerance too made
+        kernels spill.
+        """
         offsets = builder.argument("in_offsets", "arcs")
         readers = self.tracking.edge_readers(self.stage.updates)
         reverse = any(reader.edge_stages and "reverse" in spaces for reader, spaces in readers)
@@ -196,7 +204,9 @@ class EdgeChanges:
         for vertex in ("v", "u")[: 1 + reverse]:
             count = f"fmaxf({count}, float({offsets}[{vertex} + 1] - {offsets}[{vertex}]))"
         name = builder.mapping.fresh("margin")
-        return builder.blocks["visit"].declare("float", name, f"{builder.tolerance()} / {count}")
+        return builder.blocks["visit"].declare(
+            "float", name, f"{builder.tolerance()} / ({1 / PROPAGATED_SHARE}f * {count})"
+        )
 
     def _tell(self, builder: CudaKernelBuilder) -> None:
         """Set the flags of the readers of an edge that moves.

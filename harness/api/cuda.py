@@ -6,7 +6,7 @@ from harness.device.cuda import blocks_of_multiprocessor, registers_of
 from harness.facts import Degrees
 from harness.graph import Adjacency
 from harness.language.analysis import Delta
-from harness.language.criterion import TEST_EVERY
+from harness.language.criterion import PROPAGATED_SHARE, TEST_EVERY
 from harness.language.integer_ranges import whole_ranges
 from harness.language.program import IDENTITY
 from harness.lowering.cuda.access_patterns import (
@@ -45,13 +45,13 @@ from harness.lowering.tracking import Tracking, composed_writes, live_after
 from harness.transactions import Behaviour, Lanes, Load, Step, repeated
 
 __all__ = [
-    "CUDA", "IDENTITY", "TEST_EVERY", "THREADS", "Adjacency", "Behaviour", "Bounds", "Combined", "CudaBuffer",
-    "CudaEngine", "CudaExecutor", "CudaKernel", "CudaKernelBuilder", "CudaPlan", "CudaRun", "CudaSetting", "Degrees",
-    "Delta", "DeviceLayout", "DeviceStore", "KeptAccumulators", "Lanes", "Launch", "Listed", "Load", "Loop",
-    "LoweredProgram", "Mapped", "Measuring", "Over", "PanelLayout", "Pieces", "PlanDraft", "RunState", "Step",
-    "TeamShape", "Teams", "ThreadPlanner", "Thresholds", "Tracking", "TrackingPolicy", "Value", "Work", "arc_range",
-    "blocks_of_multiprocessor", "by_side", "collect_change", "combine_threads", "composed_writes",
-    "constants_by_source", "cuda_write_back", "exchanged", "flips_of", "frontier", "live_after", "look_ups",
-    "named_apart", "neighbours_of", "queue_ahead", "refusal", "registers_of", "repeated", "rows_of", "table",
-    "thread_builder", "thread_setting", "turned", "whole_ranges", "with_looked_up", "work",
+    "CUDA", "IDENTITY", "PROPAGATED_SHARE", "TEST_EVERY", "THREADS", "Adjacency", "Behaviour", "Bounds", "Combined",
+    "CudaBuffer", "CudaEngine", "CudaExecutor", "CudaKernel", "CudaKernelBuilder", "CudaPlan", "CudaRun",
+    "CudaSetting", "Degrees", "Delta", "DeviceLayout", "DeviceStore", "KeptAccumulators", "Lanes", "Launch",
+    "Listed", "Load", "Loop", "LoweredProgram", "Mapped", "Measuring", "Over", "PanelLayout", "Pieces", "PlanDraft",
+    "RunState", "Step", "TeamShape", "Teams", "ThreadPlanner", "Thresholds", "Tracking", "TrackingPolicy", "Value",
+    "Work", "arc_range", "blocks_of_multiprocessor", "by_side", "collect_change", "combine_threads",
+    "composed_writes", "constants_by_source", "cuda_write_back", "exchanged", "flips_of", "frontier", "live_after",
+    "look_ups", "named_apart", "neighbours_of", "queue_ahead", "refusal", "registers_of", "repeated", "rows_of",
+    "table", "thread_builder", "thread_setting", "turned", "whole_ranges", "with_looked_up", "work",
 ]  # fmt: skip

@@ -19,7 +19,8 @@ messages would be as large as the movement to be measured.
 
 Programs whose edge stages read changing edges have no measured criterion, since comparing all edges costs as much as
 updating them. For these an engine counts, in the kernel that writes an edge, whether the edge moved by more than the
-tolerance.
+tolerance. A change-driven engine does not store a new value of an edge that is within a quarter of the tolerance of the
+stored one; if the edge is one of n factors of a product, within an n-th of that, relative to the new value.
 """
 
 from __future__ import annotations
@@ -159,8 +160,8 @@ def told(program: Program) -> str:
 
 
 def propagated_share(program: Program) -> float:
-    """Return the largest allowed difference between a value and its last propagated value, as a share of the
-    tolerance."""
+    """Return the largest allowed difference between a vertex's value and its last propagated value, as a share of the
+    tolerance. That of edges is always :data:`PROPAGATED_SHARE`."""
     return PROPAGATED_SHARE if Criterion.of(program) else 1.0
 
 

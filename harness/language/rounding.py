@@ -8,14 +8,19 @@ is pairwise or in float64: (32 + log2 V) u. A linear system is solved with a com
 (sec. 10.1).
 
 A source may lag by a share of the tolerance, since change-driven schedules send only larger changes. So may a property
-of an edge. If it is one of the n factors of a product, it may lag by 1/n of the tolerance, relative to its value. The
-lags of all edges of a vertex have the same sign, like the terms of its sums, so half of this bound is injected as well.
+of an edge. If it is one of the n factors of a product, it may lag by 1/n of that share, relative to its value. In real
+runs the factors of a vertex do lag together and by nearly as much. Therefore the full lag is injected into factors, and
+half of it into other properties of edges, since the response is doubled.
 
 A run injects all of these errors at their full size, each with the same sign at every vertex and in every superstep.
 Therefore they accumulate along paths and around cycles instead of cancelling. The sign is random per operation, since
 equal errors of dividend and divisor cancel. The first two features have opposite signs and the others random ones,
 since equal errors of all features cancel where rows are normalised. With ``apart``, every vertex has a random sign for
 its sums.
+
+The lag of a factor acts through differences between features. Where few features of a product are large, these may have
+the same random sign. Programs with factors that change are therefore also run with the signs of every ``bit`` of the
+features' indices: any two features have opposite signs in one of these runs.
 """
 
 from __future__ import annotations
@@ -30,7 +35,7 @@ from numpy.typing import NDArray
 
 from harness.language.algorithm import Inputs
 from harness.language.analysis import factors
-from harness.language.criterion import propagated_share
+from harness.language.criterion import PROPAGATED_SHARE, propagated_share
 from harness.language.evaluation import Evaluator, Read, Without
 from harness.language.expressions import Expression
 from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, Program
@@ -109,15 +114,25 @@ class RoundedEvaluator(Evaluator):
 class RoundedRun(ReferenceRun):
     """A reference run with the errors of this module.
 
-    ``lag``: the share of the program's tolerance by which sources may lag (None: the largest share that engines may
-    leave unsent). ``apart``: every vertex has its own random sign for its sums over in-edges.
+    ``lag``: the share of the program's tolerance by which sources and edges may lag (None: the largest shares that
+    engines may leave unsent). ``apart``: every vertex has its own random sign for its sums over in-edges. ``bit``: the
+    bit of a feature's index that gives the sign of its factors' lag (None: random signs).
     """
 
     def __init__(
-        self, program: Program, graph: Graph, features: int, *, lag: float | None = None, apart: bool = False
+        self,
+        program: Program,
+        graph: Graph,
+        features: int,
+        *,
+        lag: float | None = None,
+        apart: bool = False,
+        bit: int | None = None,
     ) -> None:
         super().__init__(program, graph, features)
         self._share = propagated_share(program) if lag is None else lag
+        self._edge_share = PROPAGATED_SHARE if lag is None else lag
+        self._bit = bit
         self._factors = factors(program)
         self._roundings = (np.asarray(graph.in_degrees, np.float64) - 1) / 2
         if apart:
@@ -127,7 +142,7 @@ class RoundedRun(ReferenceRun):
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
         """Set every property to its start, or to ``state``; the lag follows from the tolerance in the inputs."""
         tolerance, self._lag_relative = stopping(self.program, inputs)
-        self._lag = self._share * tolerance
+        self._lag, self._edge_lag = self._share * tolerance, self._edge_share * tolerance
         self._sent_values: dict[str, tuple[Array, Array]] = {}
         super().reset(inputs, state)
 
@@ -151,12 +166,19 @@ class RoundedRun(ReferenceRun):
         super()._update_edges(stage)
         name = stage.updates
         if name not in self._factors:
-            self._value[name] = self._lagging(name, self._value[name], self._lag / 2)
-        elif self._lag:
+            self._value[name] = self._lagging(name, self._value[name], self._edge_lag / 2)
+        elif self._edge_lag:
             value, count = self._value[name], np.empty(self.graph.num_edges)
             count[self._arc] = np.maximum(self.graph.in_degrees, 1)[self._destinations]
-            lag = (self._lag / 2 / count).reshape(-1, *(1 for _ in value.shape[1:])) * np.abs(value)
-            self._value[name] = off(value, signs(name, value), lag)
+            lag = (self._edge_lag / count).reshape(-1, *(1 for _ in value.shape[1:])) * np.abs(value)
+            self._value[name] = off(value, self._factor_signs(name, value), lag)
+
+    def _factor_signs(self, name: str, values: Array) -> Array:
+        """Return the signs of the lag of factors ``[1, ...]``: random ones, or a bit of the feature's index."""
+        if self._bit is None or values.ndim == 1:
+            return signs(name, values)
+        features = np.arange(values.shape[1]).reshape(1, -1, *(1 for _ in values.shape[2:]))
+        return np.where(features >> self._bit & 1, 1.0, -1.0)
 
     def _received(self, stage: EdgeReduce, messages: Array, arcs: slice) -> Array:
         if stage.reducer not in ("sum", "prod"):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.language.analysis import FoldGroup
+from harness.language.criterion import PROPAGATED_SHARE
 from harness.language.program import EdgeUpdate, reads
 from harness.lowering.cpu.code import Block
 from harness.lowering.cpu.flags import every_vertex, flagged_loop, raised
@@ -170,12 +171,16 @@ class UpdateKernels:
         far = builder.mapping.fresh("far")
         body.line(f"{far} = {builder.differs(old, new, 'edge', tolerance=builder.tolerance())}")
         body.line(f"moved += int64({far})")
-        if stage.updates in self.tracking.factors and tracked:
-            margin = self._share_of_tolerance(builder)
-            body.line(f"{far} = {far} or {builder.differs(old, new, 'edge', tolerance=margin, relative=True)}")
         if not tracked:
             builder.store(target, "own", value, new, "edge")
             return
+        margin, relative = None, None
+        if stage.updates in self.tracking.factors:
+            margin, relative = self._share_of_tolerance(builder), True
+        elif self.tracking.program.control.tolerance is not None:
+            margin = builder.tolerance(PROPAGATED_SHARE)
+        if margin is not None:
+            body.line(f"{far} = {far} or {builder.differs(old, new, 'edge', tolerance=margin, relative=relative)}")
         if not keep and self.reads_reverse:
             body.line(f"{builder.argument(f'far_{stage.name}', 'flag')}[e] = {far}")
         body.line(f"if {far}:")
@@ -187,8 +192,9 @@ class UpdateKernels:
             body.line("else:").inner(still.lines)
 
     def _share_of_tolerance(self, builder: KernelBuilder) -> str:
-        """Declare the tolerance divided by the number of factors of the products that contain an edge; return the
-        variable.
+        """Declare the propagated tolerance divided by the number of factors of the products that contain an edge.
+
+        Return the variable.
         """
         margin, offsets = builder.mapping.fresh("margin"), builder.argument("in_offsets", "offsets")
         reverse = any(
@@ -196,7 +202,9 @@ class UpdateKernels:
             for reader, spaces in self.tracking.edge_readers(self.stage.updates)
         )
         counts = [f"at({offsets}, {x} + 1) - at({offsets}, {x})" for x in ("v", "u")[: 1 + reverse]]
-        builder.blocks["edge"].line(f"{margin} = {builder.tolerance()} / float32(max(1, {', '.join(counts)}))")
+        builder.blocks["edge"].line(
+            f"{margin} = {builder.tolerance(PROPAGATED_SHARE)} / float32(max(1, {', '.join(counts)}))"
+        )
         return margin
 
     def _flags(self, builder: KernelBuilder) -> list[str]:

@@ -224,8 +224,10 @@ class CudaKernelBuilder:
 
     def tolerance(self, *, propagated: bool = False) -> str:
         """Return the program's tolerance, or the share of it that is ``propagated``; 0 if it has none."""
-        name = propagated_tolerance(self.program) if propagated else self.program.control.tolerance
-        return "0.0f" if name is None else self.mapping.lower(parameter(name, "float")).text
+        name = self.program.control.tolerance
+        if name is None:
+            return "0.0f"
+        return self.mapping.lower(parameter(propagated_tolerance(self.program) if propagated else name, "float")).text
 
     def counter(self, name: str, target: str) -> str:
         """Declare a variable of every thread, whose sum over all threads is added to ``target`` at the end."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.language import Inputs
+from harness.language.criterion import PROPAGATED_SHARE
 from harness.language.initial_state import Start
 from harness.language.program import Property
 from harness.lowering.buffers import ORDERS, Holds, Order
@@ -81,7 +82,7 @@ class DeviceMemory:
         values = dict(self.program.parameters) | dict(inputs.parameters)
         if self.program.control.tolerance is not None:
             tolerance = values[self.program.control.tolerance]
-            values[propagated_tolerance(self.program)] = self.plan.tracking.propagated_share * tolerance
+            values[propagated_tolerance(self.program)] = PROPAGATED_SHARE * tolerance
         numbers = [values[name] for name in parameter_names(self.program)] or [0.0]
         if "parameters" in self.plan.named:
             self.array(self.plan.named["parameters"])[: len(numbers)].set(np.array(numbers, np.float32))
