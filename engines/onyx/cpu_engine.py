@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engines.onyx import cpu_plan
+from engines.onyx.policy import DEFAULT
 from engines.onyx.schedule import OnyxSchedule
 from harness.api import (
     DeviceFacts,
@@ -21,7 +22,8 @@ class OnyxCpuEngine(CpuEngine):
     option."""
 
     schedule: OnyxSchedule
+    policy = DEFAULT
 
     def plan(self, program: Program, graph: GraphFacts, features: int, device: DeviceFacts) -> CpuPlan | No:
         """Return the plan of the schedule (:func:`engines.onyx.cpu_plan.plan`)."""
-        return cpu_plan.plan(program, self.schedule, graph, features, device)
+        return cpu_plan.plan(program, self.schedule, graph, features, device, self.runs, self.policy)

@@ -22,8 +22,6 @@ from harness.api.cpu import (
     write_back,
 )
 
-PREFETCH_DISTANCE = 32  # edges; R-MAT scale 18, one core: 1.06x at k = 8, 1.15x at k = 32 and 100, against none
-
 GATHER = """
     @part
     moved = 0
@@ -85,11 +83,15 @@ COMMIT = """
 
 @dataclass(frozen=True)
 class GatherKernels:
-    """Generate the kernels of a gather; for the fields see :class:`GatherPass`."""
+    """Generate the kernels of a gather; for the fields see :class:`GatherPass`.
+
+    ``prefetched``: edges between the edge that is processed and that whose source's row is prefetched.
+    """
 
     draft: PlanDraft
     group: FoldGroup
     doubled: tuple[str, ...]
+    prefetched: int
     rotates: bool
     keeps: bool
 
@@ -127,7 +129,7 @@ class GatherKernels:
         builder.bind("dst", "vertex", "v")
         builder.bind("v", "after", "v")
         last = "stop - 1" if dirty_only else "last"  # the next edges belong to a later vertex, or do not exist
-        builder.prefetch_sources(self.group.edge_stages, "in_neighbours", PREFETCH_DISTANCE, last=last)
+        builder.prefetch_sources(self.group.edge_stages, "in_neighbours", self.prefetched, last=last)
         reduced = []
         for stage in self.group.edge_stages:
             variable = f"{stage.into}_total"

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from engines.onyx.cpu_pull import plan_gather
 from engines.onyx.cpu_push import plan_scatter
+from engines.onyx.policy import DEFAULT, Policy
 from engines.onyx.resolve import resolve
 from engines.onyx.schedule import OnyxSchedule
 from harness.api import (
@@ -20,6 +21,7 @@ from harness.api import (
 )
 from harness.api.cpu import (
     CpuPlan,
+    CpuPolicy,
     CpuSetting,
     LoweredProgram,
     Narrowing,
@@ -33,9 +35,13 @@ from harness.api.cpu import (
 
 
 def plan(
-    program: Program, schedule: OnyxSchedule, graph: GraphFacts, features: int, device: DeviceFacts
-) -> CpuPlan | No:
-    """Return the plan of a traced program, or the reason why the schedule cannot run it."""
+    program: Program, schedule: OnyxSchedule, graph: GraphFacts, features: int, device: DeviceFacts,
+    runs: CpuPolicy, policy: Policy = DEFAULT,
+) -> CpuPlan | No:  # fmt: skip
+    """Return the plan of a traced program, or the reason why the schedule cannot run it.
+
+    ``runs``, ``policy``: the constants of runs, and of the choices made before.
+    """
     reason = refusal(program, schedule, graph, features)
     if reason:
         return No(reason)
@@ -43,9 +49,9 @@ def plan(
         program, graph, features, device,
         lambda it: fold_groups(it, schedule.direction) if schedule.fold else unfolded(it),
         direction=schedule.direction, feature_aware=schedule.feature_aware, changes=schedule.change_driven,
-        rebuild=schedule.rebuild,
+        rebuild=schedule.rebuild, policy=runs,
     )  # fmt: skip
-    resolved = resolve(schedule, setting.program, features, graph, device)
+    resolved = resolve(schedule, setting.program, features, graph, device, policy)
     assert resolved.dense_share is not None
     draft, gathered = PlanDraft(setting), []
     for group in setting.tracking.groups:
@@ -60,7 +66,7 @@ def plan(
         else:
             gathered.append(setting.tracking.name(group))
             if schedule.direction == "pull":
-                plan_gather(draft, group, resolved.dense_share)
+                plan_gather(draft, group, resolved.dense_share, policy.prefetched_edges)
             else:
                 plan_scatter(draft, group)
     if schedule.change_driven:

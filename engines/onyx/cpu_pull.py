@@ -120,7 +120,7 @@ class Gather:
 
 
 # planning -------------------------------------------------------------------------------------------------------------
-def plan_gather(draft: PlanDraft, group: FoldGroup, dense_share: float) -> None:
+def plan_gather(draft: PlanDraft, group: FoldGroup, dense_share: float, prefetched: int) -> None:
     """Add the kernels and the pass of a group of edge reductions."""
     setting, tracking = draft.setting, draft.setting.tracking
     name, sources = tracking.name(group), set(tracking.sources(group))
@@ -130,7 +130,7 @@ def plan_gather(draft: PlanDraft, group: FoldGroup, dense_share: float) -> None:
     others = [other for other in tracking.groups if other is not group]
     unwritten = not any(sources & set(stage.writes) for other in others for stage in other.stages)
     kernels = GatherKernels(
-        draft, group, doubled,
+        draft, group, doubled, prefetched,
         rotates=unwritten and bool(sources) and sources <= set(doubled), keeps=_keeps(setting, group),
     )  # fmt: skip
     for prop in doubled:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from harness.api import Direction, FoldGroup, GraphFacts
     from harness.api.cuda import Delta, LoweredProgram, Tracking
 
-REBUILD_SHARE = 0.9  # whole messages then cost no more than changes, for which two values are read
-
 
 def setting_of(
     lowered: LoweredProgram,
@@ -91,7 +89,7 @@ def doubled_vertices(tracking: Tracking, group: FoldGroup) -> tuple[str, ...]:
     return tuple(sorted(written & set(tracking.sources(group))))
 
 
-def thresholds_of(schedule: OnyxSchedule) -> Thresholds:
+def thresholds_of(schedule: OnyxSchedule, policy: Policy) -> Thresholds:
     """Return when a run changes how it works. ``schedule``: resolved."""
     assert schedule.dense_share is not None
-    return Thresholds(dense=schedule.dense_share, rebuild=REBUILD_SHARE)
+    return Thresholds(dense=schedule.dense_share, rebuild=policy.rebuild_share)

@@ -46,7 +46,7 @@ def plan(
     planner = OnyxPlanner(setting, choices, {form.reduction.name: form.message for form in forms})
     planner.plan_stages()
     pausing = pausing_of(setting, resolved, policy) if choices.pauses else None
-    return planner.draft.finish(resolved, FOLDER, thresholds_of(resolved), tracking_policy=pausing)
+    return planner.draft.finish(resolved, FOLDER, thresholds_of(resolved, policy), tracking_policy=pausing)
 
 
 def refused(program: Program, schedule: OnyxSchedule, facts: GraphFacts, features: int) -> str:

@@ -14,6 +14,7 @@ from harness.lowering.cpu.kernels import Kernel, KernelBuilder
 from harness.lowering.cpu.partition import balanced_bounds, owned_edges, owner_bounds
 from harness.lowering.cpu.passes import plan_count, plan_graph, plan_vertices
 from harness.lowering.cpu.plan import CpuPlan, Narrowing, PlanDraft
+from harness.lowering.cpu.policy import CpuPolicy
 from harness.lowering.cpu.run import Run, Step
 from harness.lowering.cpu.sent_edges import SentEdges, plan_sent_edges
 from harness.lowering.cpu.setting import CpuSetting
@@ -30,6 +31,7 @@ __all__ = [
     "HUB_ARGUMENTS",
     "CpuEngine",
     "CpuPlan",
+    "CpuPolicy",
     "CpuSetting",
     "Holds",
     "HubRuns",

@@ -18,6 +18,7 @@ from harness.facts import Degrees, DeviceFacts, GraphFacts
 from harness.lowering.buffers import Holds
 from harness.lowering.cpu import executor, movement
 from harness.lowering.cpu.flags import blocks_of
+from harness.lowering.cpu.policy import CpuPolicy
 from harness.lowering.cpu.tables import Owned
 from harness.lowering.graph_store import GraphStore, Place, Structure
 from harness.per_device import PerDevice
@@ -89,6 +90,17 @@ def test_planning_twice_gives_equal_plans_and_changes_nothing_else(name, schedul
         again = dataclasses.replace(first, schedule=None)
         assert again != first
         assert planned(*schedule, name, graph, features, threads + 1) != first
+
+
+@pytest.mark.parametrize("name", ["onyx", "gunrock"])
+def test_change_driven_plans_receive_the_constants_of_runs(name):
+    engine, usual = engine_of_the_cpu(name, {}), planned(name, {}, "pagerank")
+    assert usual.rules.policy == CpuPolicy()
+    engine.runs = CpuPolicy(few=0, rebuild_share=0.5)
+    other = engine.plan(program("pagerank"), EVERY_EDGE_PAIRS, 3, DeviceFacts("cpu", 2))
+    assert other.rules.policy == engine.runs
+    assert other != usual
+    assert other.source == usual.source
 
 
 @pytest.mark.parametrize("name", GENERATING)

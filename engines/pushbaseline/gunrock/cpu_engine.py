@@ -30,6 +30,7 @@ from harness.api.cpu import (
     HUB_ARGUMENTS,
     CpuEngine,
     CpuPlan,
+    CpuPolicy,
     CpuSetting,
     Holds,
     Hubs,
@@ -89,20 +90,22 @@ class GunrockCpuEngine(CpuEngine):
 
     def plan(self, program: Program, graph: GraphFacts, features: int, device: DeviceFacts) -> CpuPlan | No:
         """Return the plan of the schedule (:func:`plan`)."""
-        return plan(program, self.schedule, graph, features, device)
+        return plan(program, self.schedule, graph, features, device, self.runs)
 
 
 # planning -------------------------------------------------------------------------------------------------------------
 def plan(
-    program: Program, schedule: GunrockSchedule, graph: GraphFacts, features: int, device: DeviceFacts
-) -> CpuPlan | No:
+    program: Program, schedule: GunrockSchedule, graph: GraphFacts, features: int, device: DeviceFacts,
+    runs: CpuPolicy,
+) -> CpuPlan | No:  # fmt: skip
     """Plan advance, filter and compute in the order of the stages; No with the reason if a program cannot run."""
     reason = refusal(program, schedule, graph, features)
     if reason:
         return No(reason)
     setting = CpuSetting.of(
-        program, graph, features, device, operators, direction="push", changes=True, rebuild=schedule.rebuild
-    )
+        program, graph, features, device, operators, direction="push", changes=True, rebuild=schedule.rebuild,
+        policy=runs,
+    )  # fmt: skip
     draft, advanced = PlanDraft(setting), []
     for group in setting.tracking.groups:
         stage = group.stages[0]

@@ -15,8 +15,6 @@ from harness.lowering.cpu.run import Run, Step
 from harness.lowering.cpu.tables import SourceParts
 from harness.lowering.edge_tables import Places, Reverse
 
-DENSE_SHARE = 0.6  # of the edges; from this share on, one pass over all is cheaper than a pass and copying what moved
-
 
 @dataclass(frozen=True)
 class EdgeUpdatePass:
@@ -62,7 +60,7 @@ class EdgeUpdatePass:
             elif self.reads_sources:
                 run.active_sources.mark(self.name)
             _, arcs = run.active_sources.count(self.name, flag="dirty")
-            if arcs > DENSE_SHARE * self.num_edges:
+            if arcs > run.rules.policy.update_share * self.num_edges:
                 everything()
                 memory.set_flags(dirty, False)
             elif arcs:

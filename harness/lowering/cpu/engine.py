@@ -16,13 +16,18 @@ from harness.graph import Graph
 from harness.language import Inputs, Program
 from harness.lowering.cpu.executor import CpuExecutor
 from harness.lowering.cpu.plan import CpuPlan
+from harness.lowering.cpu.policy import DEFAULT, CpuPolicy
 from harness.lowering.graph_store import GraphStore
 
 
 class CpuEngine(Engine):
-    """A schedule on the CPU. A subclass defines :meth:`plan`, a pure function of facts."""
+    """A schedule on the CPU. A subclass defines :meth:`plan`, a pure function of facts.
+
+    ``runs``: the constants by which change-driven runs choose how to work; plans receive them.
+    """
 
     deterministic = True  # parts and their order depend only on the number of threads; there are no atomic operations
+    runs: CpuPolicy = DEFAULT
     planned: CpuPlan | None = None
     _executor: CpuExecutor | None = None
 

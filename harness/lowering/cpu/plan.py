@@ -182,7 +182,7 @@ class PlanDraft:
             setting.facts, setting.threads, self.sides, setting.direction, setting.change_driven,
             setting.program.control.settles, setting.accumulators,
             tuple((stage.into, stage.reducer) for group in tracking.groups for stage in group.edge_stages),
-            tuple(self._frontiers),
+            tuple(self._frontiers), setting.policy,
         )  # fmt: skip
         return CpuPlan(
             title, schedule, setting.program, setting.program.fingerprint, setting.layout, rules, setting.measured,

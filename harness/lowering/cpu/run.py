@@ -17,16 +17,12 @@ from harness.lowering.buffers import Holds
 from harness.lowering.cpu.active_sources import ActiveSources, Frontier
 from harness.lowering.cpu.calls import Calls
 from harness.lowering.cpu.memory import Memory
+from harness.lowering.cpu.policy import CpuPolicy
 from harness.lowering.cpu.tables import SideParts
 from harness.lowering.graph_store import GraphStore
 from harness.lowering.kept_accumulators import KeptAccumulators
 
 Step = Callable[[], None]
-# Of the edges. Whole messages are then no more work than changes, whose sums round as much: ranks on email-Enron were
-# off by 2.3e-5 in supersteps in which 0.98 of the edges were active.
-REBUILD_SHARE = 0.9
-# Active sources plus their edges, at most: a second thread starts in 3 us; the first processes some 100 in that time.
-FEW = 4096
 
 
 @dataclass(frozen=True)
@@ -47,6 +43,7 @@ class RunRules:
     accumulators: KeptAccumulators
     reductions: tuple[tuple[str, Reducer], ...]
     frontiers: tuple[Frontier, ...]
+    policy: CpuPolicy
 
 
 class Run:
@@ -107,7 +104,7 @@ class Run:
     def begin_superstep(self) -> None:
         """Set the counts of a superstep to zero; few active sources are processed by one thread."""
         self.edges, self.moved, self.taken = 0, 0, self.rules.direction
-        few = self.rules.change_driven and self.active * self.dearest < FEW
+        few = self.rules.change_driven and self.active * self.dearest < self.rules.policy.few
         self.workers = 1 if few else self.threads
 
     def end_superstep(self) -> None:
@@ -140,7 +137,7 @@ class Run:
         """Return whether this superstep rebuilds kept accumulators from all messages.
 
         It does so in the first superstep (of each side) unless the run was narrowed, every ``rebuild_every``
-        supersteps, to confirm that the run has settled, and while active sources have at least ``REBUILD_SHARE`` of the
+        supersteps, to confirm that the run has settled, and while active sources have at least ``rebuild_share`` of the
         edges.
         """
         turn = self.superstep_index // len(self.sides)
@@ -151,7 +148,7 @@ class Run:
 
     def _nearly_all_active(self) -> bool:
         most = self.active_sources.most_edges()
-        return most >= REBUILD_SHARE * self.rules.graph.num_edges / len(self.sides)
+        return most >= self.rules.policy.rebuild_share * self.rules.graph.num_edges / len(self.sides)
 
 
 class Pass(Protocol):

@@ -10,6 +10,7 @@ from harness.facts import DeviceFacts, GraphFacts
 from harness.graph.adjacency import id_dtype
 from harness.language import Program
 from harness.language.analysis import Delta, FoldGroup, change_driven
+from harness.lowering.cpu.policy import DEFAULT, CpuPolicy
 from harness.lowering.kept_accumulators import KeptAccumulators
 from harness.lowering.layout import Layout
 from harness.lowering.setting import LoweredProgram, Setting
@@ -19,11 +20,13 @@ from harness.lowering.setting import LoweredProgram, Setting
 class CpuSetting(Setting):
     """What all kernels of a plan share on the CPU.
 
-    ``forms``: the change-driven forms of the reductions; empty unless changes are pushed.
+    ``forms``: the change-driven forms of the reductions; empty unless changes are pushed. ``policy``: the constants of
+    runs.
     """
 
     threads: int
     forms: tuple[Delta, ...]
+    policy: CpuPolicy = DEFAULT
 
     @classmethod
     def of(
@@ -38,11 +41,12 @@ class CpuSetting(Setting):
         feature_aware: bool = True,
         changes: bool = False,
         rebuild: int = 0,
+        policy: CpuPolicy = DEFAULT,
     ) -> CpuSetting:
         """Lower a traced program.
 
         ``groups``: returns the stages of each kernel. ``changes``: only changes are propagated. ``rebuild``: supersteps
-        between rebuilds of accumulators that a push of changes keeps.
+        between rebuilds of accumulators that a push of changes keeps. ``policy``: the constants of runs.
         """
         lowered = LoweredProgram.of(program)
         found = change_driven(lowered.program) if changes and direction == "push" else ()
@@ -54,6 +58,7 @@ class CpuSetting(Setting):
             lowered=lowered, facts=graph, layout=Layout(features), direction=direction, feature_aware=feature_aware,
             tracking=lowered.tracking(groups(lowered.program), change_driven=changes, keeps_sent=keeps_sent),
             accumulators=kept or KeptAccumulators(), threads=device.threads, forms=forms,
+            policy=policy,
         )  # fmt: skip
 
     @property

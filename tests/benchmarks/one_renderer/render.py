@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engines.onyx.cpu_gather import PREFETCH_DISTANCE
+from engines.onyx.policy import DEFAULT
 from harness.language.analysis import FoldGroup
 from harness.language.program import EdgeReduce, reads
 from harness.lowering.cpu.kernels import RUN
@@ -105,7 +105,8 @@ def _carry(builder: CudaKernelBuilder, total: str) -> None:
 
 def _prefetch(builder: CudaKernelBuilder, stages: tuple[EdgeReduce, ...]) -> None:
     """Prefetch the rows of a later source, as the CPU kernels do."""
-    ahead = f"in_neighbours[e + {PREFETCH_DISTANCE} < edges ? e + {PREFETCH_DISTANCE} : edges - 1]"
+    distance = DEFAULT.prefetched_edges
+    ahead = f"in_neighbours[e + {distance} < edges ? e + {distance} : edges - 1]"
     for name in dict.fromkeys(name for stage in stages for space, name in reads(stage) if space == "src"):
         shape = builder.program.properties[name].shape
         if len(shape) == 1:
