@@ -105,6 +105,7 @@ class Shared:
     def __init__(self, program: Program, graph: DeviceGraph, inputs: Inputs, features: int) -> None:
         self.program, self.graph, self.inputs, self.features = program, graph, inputs, features
         self.layout, self.store = DeviceLayout(features), DeviceStore.of(graph)
+        self.store.attach()  # its arrays remain when an engine is closed
         self._given: dict[str, Array] = {}
         self._packed: dict[str, Array] = {}
 

@@ -56,6 +56,7 @@ class Bench:
         self.vertices = of_all_degrees(graph, EACH, class_arcs=CLASS_ARCS)
         self.graph = DeviceGraph(graph)
         self.store = DeviceStore.of(self.graph)
+        self.store.attach()  # its arrays remain when an engine is closed
         self.samples = {}
 
     def sample(self, program: Program) -> Sample:

@@ -8,6 +8,7 @@ import weakref
 
 import pytest
 
+from harness.contract import Phases
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from harness.lowering.cuda import executor as cuda
@@ -47,6 +48,8 @@ def test_executors_on_one_graph_share_its_arrays(emulated):
     one.close()
     other.run(SUPERSTEPS)
     checked(other, program, graph, inputs)
+    third = prepared("pull", program, graph, FEATURES, emulated)
+    assert third.executor.arrays["in_neighbours"] is other.executor.arrays["in_neighbours"]
 
 
 def test_the_arrays_of_a_graph_live_as_long_as_executors_use_them(emulated):
@@ -61,6 +64,27 @@ def test_the_arrays_of_a_graph_live_as_long_as_executors_use_them(emulated):
         assert (store(), array()) == (None, None)
     finally:
         gc.enable()
+
+
+def test_an_engine_that_got_no_memory_releases_what_it_uploaded(emulated, monkeypatch):
+    program, graph = program_named("own_aggregate"), arcs_and_loops()
+    uploaded, array = [], DeviceStore.array
+
+    def full(store, buffer):
+        if len(uploaded) == 2:
+            raise MemoryError("the device is full")
+        found = array(store, buffer)
+        uploaded.append(weakref.ref(found))
+        return found
+
+    monkeypatch.setattr(DeviceStore, "array", full)
+    engine = cuda_engine("tigr")
+    with pytest.raises(MemoryError, match="full") as failed:
+        engine.prepare(program, graph, FEATURES, emulated, Phases())
+    assert all(one() is not None for one in uploaded)
+    engine.close()
+    assert [one() for one in uploaded] == [None, None], "although the error refers to the executor"
+    assert failed.tb is not None
 
 
 def test_stores_differ_by_graph_and_device():

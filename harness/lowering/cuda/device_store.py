@@ -15,18 +15,30 @@ class DeviceStore(GraphStore):
     """One graph on one CUDA device, which must be the current one whenever an array is requested.
 
     The store owns the arrays of the graph and of tables; kernels read them. It also makes the arrays that executors
-    write, so that all arrays with a row for every edge are in one place.
+    write, so that all arrays with a row for every edge are in one place. Its own arrays are released when the last user
+    detaches.
     """
 
     def __init__(self, graph: Graph, place: Place = Place.RESIDENT, device: int = 0) -> None:
         super().__init__(graph, place, device)
         self.edges = PLACES[place]()
         self._arrays: dict[tuple[object, str, str], Any] = {}
+        self._users = 0
 
     @classmethod
     def places(cls) -> Collection[Place]:
         """Return the places that are built."""
         return PLACES
+
+    def attach(self) -> None:
+        """Register a user of the arrays."""
+        self._users += 1
+
+    def detach(self) -> None:
+        """Remove a user; without users the arrays are released, whoever still refers to the store."""
+        self._users -= 1
+        if not self._users:
+            self._arrays.clear()
 
     def array(self, buffer: CudaBuffer) -> Any:
         """Return the array of the graph or of a table that a buffer describes, uploaded at the first request.

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.contract import Device, Engine, EngineFailure, No, Phases, RunStatistics, Yes, options_of, schedule_text
-from harness.device.cuda import free_memory
 from harness.facts import DeviceFacts
 from harness.language import Inputs, Program
 from harness.lowering.cuda.access_patterns import Mapped, UndeclaredMapping
@@ -136,10 +135,5 @@ class CudaEngine(Engine):
     def close(self) -> None:
         """Release the device's memory, except for what executors of other engines share."""
         executor, self._executor, self._built = self._executor, None, False
-        if executor is None:
-            return
-        executor.close()
-        allocated = executor.memory is not None
-        del executor  # with it the store, unless other executors use it
-        if allocated:
-            free_memory()
+        if executor is not None:
+            executor.close()

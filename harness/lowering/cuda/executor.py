@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from harness.contract import RunStatistics, Superstep
 from harness.device.compilation import Compiled
-from harness.device.cuda import allow_shared_memory, architecture, open_device, require_memory
+from harness.device.cuda import allow_shared_memory, architecture, free_memory, open_device, require_memory
 from harness.language import Inputs
 from harness.language.program import IDENTITY
 from harness.lowering.buffers import Holds
@@ -85,6 +85,7 @@ class CudaExecutor:
 
         require_memory(self.store.device_bytes(self.plan.buffers))
         self.memory = DeviceMemory(self.plan, self.store)
+        self.store.attach()
         self.memory.allocate(self.buffers())
         self.state = RunState()
         multiprocessors = int(self.attributes["MultiProcessorCount"])
@@ -212,9 +213,12 @@ class CudaExecutor:
         return self.memory.values(name, array_of) if index is None else self.memory.rows(name, array_of, index)
 
     def close(self) -> None:
-        """Release the arrays of the executor, also after a failure. Those of the store live as long as the store."""
+        """Release the arrays of the executor, and those of the store unless others use them; also after a failure."""
         if self.current is not None:
             self.current.launcher.forget()
             self.current.past = None
         if self.memory is not None:
             self.memory.arrays.clear()
+            self.memory = None
+            self.store.detach()
+            free_memory()
