@@ -31,24 +31,32 @@ def road():
     return grid(rows=9, columns=9)
 
 
-def prepared(strategy, program, features, graph=None):
+def generated(strategy, program, features, graph=None):
+    """The plan of a program: nothing is compiled."""
     name, options = STRATEGIES[strategy]
-    return of_the_cpu(name, options, program, graph or road(), features)
+    return generated_by(name, options, program, graph or road(), features).planned
 
 
-def of_the_cpu(name, options, program, graph, features):
-    """The engine that generates code, prepared: behind one that runs on several devices, that of the CPU."""
+def generated_by(name, options, program, graph, features):
+    """The engine of the CPU behind one that runs on several devices; it has a plan, but nothing compiled."""
     engine = new_engine(name, options)
-    engine.prepare(program, graph, features, Device(threads=1), Phases())
+    engine.generate(program, graph, features, Device(threads=1))
+    return engine.prepared if isinstance(engine, PerDevice) else engine
+
+
+def prepared(strategy, program, features):
+    """The engine of the CPU, compiled."""
+    engine = new_engine(*STRATEGIES[strategy])
+    engine.prepare(program, road(), features, Device(threads=1), Phases())
     return engine.prepared if isinstance(engine, PerDevice) else engine
 
 
 @pytest.mark.parametrize(("strategy", "features"), FEATURE_AWARE_KERNELS)
 def test_no_kernel_gathers_features_of_many_edges(strategy, features, tmp_path):
     """LLVM must not vectorise over edges: that would be a gather instruction (on x86)."""
-    engine = prepared(strategy, trace(LabelPropagation()), features)
+    planned = generated(strategy, trace(LabelPropagation()), features)
     edge_kernels = [
-        kernel for kernel in engine.planned.kernels if "neighbours" in kernel.source and "src_lp" in kernel.source
+        kernel for kernel in planned.kernels if "neighbours" in kernel.source and "src_lp" in kernel.source
     ]
     # compiled anew, in a module of another title: Numba does not show the assembly of what comes from its cache
     module = modules.load_module(
@@ -66,23 +74,23 @@ def test_no_kernel_gathers_features_of_many_edges(strategy, features, tmp_path):
 @pytest.mark.parametrize("strategy", GENERATED)
 def test_source_is_deterministic_and_valid(strategy):
     sources = [
-        prepared(strategy, trace(PageRank()), 4, graph).planned.source for graph in (road(), road(), arcs_and_loops())
+        generated(strategy, trace(PageRank()), 4, graph).source for graph in (road(), road(), arcs_and_loops())
     ]
     assert sources[0] == sources[1] == sources[2], "the graph does not shape the source"
     ast.parse(sources[0])
-    assert prepared(strategy, trace(PageRank()), 5).planned.source != sources[0]
+    assert generated(strategy, trace(PageRank()), 5).source != sources[0]
 
 
 @pytest.mark.parametrize("strategy", GENERATED)
 def test_source_is_readable(strategy):
     """Stages, properties and parameters keep their names."""
-    engine = prepared(strategy, trace(LabelPropagation()), 4)
+    planned = generated(strategy, trace(LabelPropagation()), 4)
     for word in ("spread", "vertex_lp", "vertex_seed", "weight", "alpha", "clamp", "labelled"):
-        assert word in engine.planned.source, word
+        assert word in planned.source, word
     assert (
         max(
             len(line)
-            for line in engine.planned.source.splitlines()
+            for line in planned.source.splitlines()
             if not line.startswith(("def ", "@njit", "    return "))
         )
         < 400
@@ -107,20 +115,20 @@ def test_parameters_do_not_recompile(strategy):
 
 
 def test_scratch_of_workers_does_not_overlap():
-    engine = prepared("pull-all", program_named("solves"), 4, arcs_and_loops())
-    needed = max(kernel.scratch_floats for kernel in engine.planned.kernels)
+    planned = generated("pull-all", program_named("solves"), 4, arcs_and_loops())
+    needed = max(kernel.scratch_floats for kernel in planned.kernels)
     assert needed > 0
     assert needed % 16 == 0, "every worker starts on a cache line"
-    for kernel in engine.planned.kernels:
+    for kernel in planned.kernels:
         starts = [int(number) for number in re.findall(r"scratch_start \+ (\d+)", kernel.source)]
         assert all(start < kernel.scratch_floats for start in starts)
-    assert f"worker * {needed}" in engine.planned.source
+    assert f"worker * {needed}" in planned.source
 
 
 def test_every_operand_is_computed_in_its_own_scope():
     """What only the source of an edge decides is computed before the loop over its edges."""
-    engine = prepared("push-all", trace(PageRank()), 4)
-    (kernel,) = [k for k in engine.planned.kernels if k.name == "share"]
+    planned = generated("push-all", trace(PageRank()), 4)
+    (kernel,) = [k for k in planned.kernels if k.name == "share"]
     before, loop = kernel.source.split("for e in range(first, stop):")
     assert "vertex_out_degree" in before.split('"""')[-1]
     assert "/" in before
@@ -212,7 +220,7 @@ def test_layout_of_a_program_with_matrices():
 def test_options_that_do_not_shape_code_do_not_recompile(name, one, other):
     sources = []
     for options in (one, other):
-        engine = of_the_cpu(name, options, trace(PageRank()), road(), 4)
+        engine = generated_by(name, options, trace(PageRank()), road(), 4)
         sources.append(engine.planned.source)
         for option, value in options.items():
             assert f"{option}={value!r}" in engine.explain()
