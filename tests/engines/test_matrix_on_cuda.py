@@ -22,6 +22,7 @@ from harness.conformance.page import page
 from harness.contract import Device, No, Phases, Yes
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
+from harness.lowering.buffers import Holds
 from harness.per_device import PerDevice
 from harness.plugins import Registry
 from tests.engines.fresh import SEED, drawn_problem
@@ -143,11 +144,22 @@ def is_of_graph(plan, name):
     return name in plan.named and plan.named[name].source is not None
 
 
+def is_input(engine, name):
+    """Return whether an array holds an input of the program."""
+    buffer = engine.planned.named.get(name)
+    if buffer is None or buffer.holds is not Holds.PROPERTY:
+        return False
+    return engine.executor.memory.program.properties[buffer.of].role == "input"
+
+
 def poison(engine):
-    """What a run has left on the device is no number any more; tables stay, and what is no property or sum."""
+    """Overwrite the floats that a run has left on the device with NaN.
+
+    Tables stay; so do inputs, which a reset need not upload again.
+    """
     chosen = engine.prepared if isinstance(engine, PerDevice) else None
     for name, array in chosen.executor.arrays.items() if chosen else ():
-        if array.dtype == np.float32 and not is_of_graph(chosen.planned, name):
+        if array.dtype == np.float32 and not is_of_graph(chosen.planned, name) and not is_input(chosen, name):
             array.fill(np.nan)
 
 

@@ -55,9 +55,7 @@ def prepared(strategy, program, features):
 def test_no_kernel_gathers_features_of_many_edges(strategy, features, tmp_path):
     """LLVM must not vectorise over edges: that would be a gather instruction (on x86)."""
     planned = generated(strategy, trace(LabelPropagation()), features)
-    edge_kernels = [
-        kernel for kernel in planned.kernels if "neighbours" in kernel.source and "src_lp" in kernel.source
-    ]
+    edge_kernels = [kernel for kernel in planned.kernels if "neighbours" in kernel.source and "src_lp" in kernel.source]
     # compiled anew, in a module of another title: Numba does not show the assembly of what comes from its cache
     module = modules.load_module(
         module_source(f"fresh, {tmp_path}", [kernel.source for kernel in edge_kernels]), "fresh"
@@ -73,9 +71,7 @@ def test_no_kernel_gathers_features_of_many_edges(strategy, features, tmp_path):
 
 @pytest.mark.parametrize("strategy", GENERATED)
 def test_source_is_deterministic_and_valid(strategy):
-    sources = [
-        generated(strategy, trace(PageRank()), 4, graph).source for graph in (road(), road(), arcs_and_loops())
-    ]
+    sources = [generated(strategy, trace(PageRank()), 4, graph).source for graph in (road(), road(), arcs_and_loops())]
     assert sources[0] == sources[1] == sources[2], "the graph does not shape the source"
     ast.parse(sources[0])
     assert generated(strategy, trace(PageRank()), 5).source != sources[0]
@@ -88,11 +84,7 @@ def test_source_is_readable(strategy):
     for word in ("spread", "vertex_lp", "vertex_seed", "weight", "alpha", "clamp", "labelled"):
         assert word in planned.source, word
     assert (
-        max(
-            len(line)
-            for line in planned.source.splitlines()
-            if not line.startswith(("def ", "@njit", "    return "))
-        )
+        max(len(line) for line in planned.source.splitlines() if not line.startswith(("def ", "@njit", "    return ")))
         < 400
     )
 
