@@ -324,7 +324,9 @@ def _values(
         others = bystanders.cores()
         gpu = gpu_facts(cell.device.index, others_at_rest(cell.device)) if cell.device.kind == "cuda" else None
         report.stage("run for the check")
-        checked = transitions(engine, problem, sample, timing.statistics, phases) if sample else None
+        checked = None
+        if sample is not None:
+            checked = transitions(engine, problem, sample, timing.statistics, phases, witness.latest)
         report.stage("download")
         with phases("download"):
             values = checked.answer if checked else answer_of(engine, problem.wanted)

@@ -47,6 +47,7 @@ class Repetition:
 class Witness:
     """Reads the answer after every timed run: ``witness.look(statistics)``.
 
+    ``latest``: the answer of the latest timed run, if it was read; it may share memory with the engine.
     ``reads``: the duration of each reading in seconds. ``differing``: answers that differ from the first in any bit, at
     most two; engines need not be deterministic, so these are validated like the last one.
     """
@@ -55,15 +56,18 @@ class Witness:
     names: Sequence[str]
     reads: list[float] = field(default_factory=list)
     differing: list[Repetition] = field(default_factory=list)
+    latest: dict[str, NDArray[Any]] | None = None
     _first: dict[str, NDArray[Any]] | None = None
     _large: bool = False
 
     def look(self, statistics: RunStatistics) -> None:
         """Read the answer of the latest timed run; store it if it differs from that of the first run."""
+        self.latest = None
         if self._large and len(self.reads) >= 2:
             return
         values, seconds = self._read()
         self.reads.append(seconds)
+        self.latest = values
         if self._first is None:
             self._large = sum(array.nbytes for array in values.values()) > _MOST_BYTES
             self._first = {} if self._large else {name: np.array(array) for name, array in values.items()}

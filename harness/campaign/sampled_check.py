@@ -47,14 +47,15 @@ class Transition:
 class Checked:
     """Checked supersteps of a run, on a sample.
 
-    ``answer``: the outputs of the timed run, on the whole graph. ``final``: all of its state, if it claims to be
-    settled.
+    ``answer``: the outputs of the timed run, on the whole graph. ``final``: the sample's part of its state, if it
+    claims to be settled. ``whole``: all of that state, if the check of the final state needs it.
     """
 
     sample: Sample
     transitions: tuple[Transition, ...]
     answer: Values
     final: Values | None = None
+    whole: Values | None = None
 
     def worst(self, problem: Problem) -> tuple[Comparison, str]:
         """Return the worst comparison of the supersteps, and a description of the method."""
@@ -83,8 +84,9 @@ class Checked:
 
     def _rest(self, problem: Problem, final: Values) -> Comparison:
         """Compare the final state with the next superstep."""
-        reduced = self.sample.reduced(problem.graph, problem.inputs, problem.features, final)
-        return self.sample.rests(problem.inputs, problem.features, final, reduced=reduced)
+        whole = self.whole or {}
+        reduced = self.sample.reduced(problem.graph, problem.inputs, problem.features, whole)
+        return self.sample.rests(problem.inputs, problem.features, final, whole=whole, reduced=reduced)
 
 
 def not_sampled(problem: Problem) -> str:
@@ -101,26 +103,46 @@ def sample_for(cell: Cell, problem: Problem, report: ChildReport, phases: Phases
         return Sample.draw(problem.program, problem.graph)
 
 
-def transitions(engine: Engine, problem: Problem, sample: Sample, statistics: RunStatistics, phases: Phases) -> Checked:
-    """Store the final state of a run that claims to be settled; then repeat its supersteps, and store the first and
-    last, if the engine is stepwise."""
+def transitions(
+    engine: Engine,
+    problem: Problem,
+    sample: Sample,
+    statistics: RunStatistics,
+    phases: Phases,
+    answer: Values | None = None,
+) -> Checked:
+    """Check the supersteps of the timed run on a sample.
+
+    Store the final state if the run claims to be settled. Then repeat its supersteps, and store the first and last, if
+    the engine is stepwise. ``answer``: the timed run's, if it has been read; it may share memory with the engine.
+    """
     with phases("check"):
-        names = kept_properties(problem.program) if statistics.settled else ()
-        state = answer_of(engine, dict.fromkeys((*problem.wanted, *names)))
-        answer = {name: np.array(state[name]) for name in problem.wanted}
-        final = {name: np.array(state[name]) for name in names} if statistics.settled else None
+        answer = {name: np.array(one) for name, one in (answer or answer_of(engine, problem.wanted)).items()}
+        final, whole = None, None
+        if statistics.settled:
+            names = kept_properties(problem.program)
+            if sample.rests_by_whole:
+                whole = {name: np.array(one) for name, one in answer_of(engine, names).items()}
+                final = {name: sample.part_of(name, one) for name, one in whole.items()}
+            else:
+                final = {
+                    name: sample.part_of(name, answer[name]) if name in answer else _part(engine, sample, name)
+                    for name in names
+                }
         found = _transitions(engine, problem, sample, len(statistics.supersteps)) if engine.stepwise else ()
-        return Checked(sample, found, answer, final)
+        return Checked(sample, found, answer, final, whole)
+
+
+def _part(engine: Engine, sample: Sample, name: str) -> NDArray[Any]:
+    """Return a copy of the sample's part of a property."""
+    rows = sample.part(name)
+    return np.array(engine.values(name) if rows is None else engine.rows(name, rows))
 
 
 def _transitions(engine: Engine, problem: Problem, sample: Sample, supersteps: int) -> tuple[Transition, ...]:
 
     def results() -> Values:
         return {name: engine.rows(name, sample.results(name)) for name in problem.program.outputs}
-
-    def part(name: str) -> NDArray[Any]:
-        rows = sample.part(name)
-        return engine.values(name) if rows is None else engine.rows(name, rows)
 
     reset(engine, problem.inputs)
     engine.run(1)
@@ -129,7 +151,7 @@ def _transitions(engine: Engine, problem: Problem, sample: Sample, supersteps: i
         if supersteps > 2:
             engine.run(supersteps - 2)
         kept = kept_properties(problem.program)
-        before = {name: np.array(part(name)) for name in kept}
+        before = {name: _part(engine, sample, name) for name in kept}
         whole = {name: np.array(engine.values(name)) for name in kept} if sample.reduces else None
         engine.run(1)
         found.append(Transition(supersteps, before, results(), whole))

@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.campaign.plausibility import Repetition, Witness, too_fast
 from harness.campaign.reference import varied_answer
-from harness.campaign.variation import CHECKED_SUPERSTEPS, Varied, varied_run
+from harness.campaign.variation import Varied, varied_run
 from harness.campaign.verdict import verdict
 from harness.language.initial_state import Start
 from harness.language.monotone import OneWay, one_way
@@ -49,9 +49,8 @@ def gather(
     """Run on other inputs and check the times. The engine is prepared; its answer has been read."""
     varied = None
     if problem.start is None:
-        checked = 1 if sample is not None else CHECKED_SUPERSTEPS
         varied = varied_run(
-            engine, problem.program, problem.graph, problem.inputs, problem.max_supersteps, timing, checked
+            engine, problem.program, problem.graph, problem.inputs, problem.max_supersteps, timing, sample
         )
     fast = too_fast(min(timing.samples), timing.statistics.edges, cell.device)
     reasons = [late, fast, varied.slow if varied is not None else ""]
@@ -97,9 +96,8 @@ def _varied(problem: Problem, varied: Varied, sample: Sample | None) -> str:
         answer = varied_answer(problem)
         found = compare(problem.program, varied.values, answer.values)
     else:
-        after = {name: sample.results_of(name, values) for name, values in varied.values.items()}
         reduced = sample.reduced(problem.graph, varied.inputs, problem.features, None)
-        found = sample.compared(varied.inputs, problem.features, None, after, reduced=reduced)
+        found = sample.compared(varied.inputs, problem.features, None, varied.values, reduced=reduced)
     if found.ok:
         return ""
     when = "at the end" if varied.supersteps is None else f"after {varied.supersteps} supersteps"
@@ -123,4 +121,5 @@ def settled_on(problem: Problem, varied: Varied, sample: Sample | None) -> Compa
     if sample is None:
         return residual(program, graph, features, varied.inputs, state)
     reduced = sample.reduced(graph, varied.inputs, features, state)
-    return sample.rests(varied.inputs, features, state, reduced=reduced)
+    part = {name: sample.part_of(name, values) for name, values in state.items()}
+    return sample.rests(varied.inputs, features, part, whole=state, reduced=reduced)

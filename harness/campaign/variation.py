@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from harness.campaign.measurement import Timing
     from harness.graph import Graph
     from harness.language import Program
+    from harness.language.sampled import Sample
 
 # Supersteps after which the answer is checked; by then both sides of a bipartite graph have been updated.
 CHECKED_SUPERSTEPS = 2
@@ -42,6 +43,7 @@ _STEP = 1 / 64
 class Varied:
     """The answer after ``supersteps`` supersteps on other inputs; ``slow``: why the times are implausible, or "".
 
+    ``values``: with sampled validation, those of the sample.
     ``supersteps`` None: the settled answer, with all state, of an engine that counts no supersteps.
     """
 
@@ -80,13 +82,16 @@ def _rotated(array: NDArray[Any], bounds: tuple[int, ...], by: int) -> NDArray[A
 
 def varied_run(
     engine: GuardedEngine, program: Program, graph: Graph, inputs: Inputs, max_supersteps: int, timing: Timing,
-    checked: int = CHECKED_SUPERSTEPS,
+    sample: Sample | None = None,
 ) -> Varied:  # fmt: skip
-    """Run on other inputs: ``checked`` supersteps for their answer, in total up to 16 for the time.
+    """Run on other inputs: some supersteps for their answer, in total up to 16 for the time.
+
+    With a ``sample``, the answer of a stepwise engine is that after one superstep, at the sample only.
 
     The time is implausible if, in each of five runs on different inputs, it is much longer than the timed runs' share
     for the same number of supersteps and edges. An engine that is not stepwise solves the whole problem each time.
     """
+    checked = CHECKED_SUPERSTEPS if sample is None else 1
     names = program.outputs if engine.stepwise else tuple(dict.fromkeys((*program.outputs, *kept_properties(program))))
     first: Varied | None = None
     slow = ""
@@ -96,7 +101,11 @@ def varied_run(
         steps = min(checked, max_supersteps) if engine.stepwise else max_supersteps
         seconds, statistics = engine.timed_run(steps)
         if first is None:
-            answer = {name: np.array(value) for name, value in answer_of(engine, names).items()}
+            if sample is not None and engine.stepwise:
+                read = {name: engine.rows(name, sample.results(name)) for name in names}
+            else:
+                read = answer_of(engine, names)
+            answer = {name: np.array(value) for name, value in read.items()}
             first = Varied(given, steps if engine.stepwise else None, answer, "")
         visited, arcs = list(statistics.supersteps), statistics.edges
         rest = min(max_supersteps, _timed_supersteps(timing)) - steps

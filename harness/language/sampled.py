@@ -234,6 +234,11 @@ class Sample:
         """Whether the program has whole-graph reductions."""
         return any(isinstance(stage, GraphReduce) for stage in self.program.stages)
 
+    @property
+    def rests_by_whole(self) -> bool:
+        """Whether :meth:`rests` needs the state of the whole graph."""
+        return self.reduces or self.program.control.norm == "sum"
+
     def reduced(self, graph: Graph, inputs: Inputs, features: int, before: Values | None) -> dict[str, Array]:
         """Compute the whole-graph reductions of one superstep on the whole ``graph``, by name, in float64.
 
@@ -267,15 +272,17 @@ class Sample:
         allowances = {name: Allowance(entries) for name, entries in response.items()}
         return compare(self.program, after, exact, allowances)
 
-    def rests(self, inputs: Inputs, features: int, whole: Values, *, reduced: Values = NOTHING) -> Comparison:
-        """Compare the final state of a settled run on the ``whole`` graph with one more superstep.
+    def rests(
+        self, inputs: Inputs, features: int, state: Values, *, whole: Values = NOTHING, reduced: Values = NOTHING
+    ) -> Comparison:
+        """Compare the final state of a settled run with one more superstep.
 
-        ``reduced``: the whole-graph reductions of that superstep. State may move by the program's tolerance plus the
-        effect of rounding and of unsent values in one superstep.
+        ``state``: :meth:`part_of` the final state. ``whole``: all of it, only if :attr:`rests_by_whole`. ``reduced``:
+        the whole-graph reductions of that superstep. State may move by the program's tolerance plus the effect of
+        rounding and of unsent values in one superstep.
         """
         given = {name: self.part_of(name, values) for name, values in inputs.properties.items()}
         part = Inputs(given, inputs.parameters)
-        state = {name: self.part_of(name, values) for name, values in whole.items()}
         lost = _lost(self.program)
         names = tuple(
             prop.name
@@ -284,7 +291,8 @@ class Sample:
         )
         after, response = self._superstep(part, features, state, reduced, names)
         before = {name: self._at_sample(name, state[name]) for name in names}
-        sums = {name: np.abs(np.asarray(whole[name], np.float64)).sum(axis=0) for name in names}
+        by_sum = names if self.program.control.norm == "sum" else ()
+        sums = {name: np.abs(np.asarray(whole[name], np.float64)).sum(axis=0) for name in by_sum}
         return at_rest(self.program, inputs, before, after, response, Share(self.weights, sums))
 
     def _superstep(
