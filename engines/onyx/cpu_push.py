@@ -30,7 +30,6 @@ from harness.api.cpu import (
     Step,
     Structure,
     add_change_sums,
-    balanced_bounds,
     change_prefix,
     plan_sent_edges,
     push_template,
@@ -105,7 +104,7 @@ class Scatter:
         self.offsets = run.store.structure(Structure.OUT_OFFSETS)
         ends = [(int(side[0]), int(side[-1])) for side in (*run.sides[1:], run.sides[0])]
         hubs = run.store.table(plan.hubs)
-        self.source_bounds = [balanced_bounds(self.offsets, first, last, run.threads) for first, last in ends]
+        self.source_bounds = [run.rules.partition.bounds(self.offsets, first, last) for first, last in ends]
         self.runs: list[Mapping[str, NDArray[np.int64]]] = [hubs.between(first, last) for first, last in ends]
 
     @property

@@ -11,7 +11,7 @@ from harness.lowering.cpu.engine import CpuEngine
 from harness.lowering.cpu.flags import every_vertex, flagged_loop, raised
 from harness.lowering.cpu.hubs import HUB_ARGUMENTS, HubRuns, Hubs, push_template, sum_hubs_in_runs
 from harness.lowering.cpu.kernels import Kernel, KernelBuilder
-from harness.lowering.cpu.partition import balanced_bounds, owned_edges, owner_bounds
+from harness.lowering.cpu.partition import owned_edges, owner_bounds
 from harness.lowering.cpu.passes import plan_count, plan_graph, plan_vertices
 from harness.lowering.cpu.plan import CpuPlan, Narrowing, PlanDraft
 from harness.lowering.cpu.policy import CpuPolicy
@@ -48,7 +48,6 @@ __all__ = [
     "Structure",
     "Table",
     "add_change_sums",
-    "balanced_bounds",
     "change_prefix",
     "composed_writes",
     "every_vertex",

@@ -16,7 +16,6 @@ from harness.algorithms.kcore import KCore
 from harness.graph import Graph
 from harness.language import trace
 from harness.language.reference import ReferenceRun
-from harness.lowering.cpu import partition
 from harness.lowering.cpu.engine import CpuEngine
 from harness.lowering.cpu.policy import CpuPolicy
 from tests.engines.problems import CHANGE_DRIVEN, prepared
@@ -76,8 +75,7 @@ def job(algorithm, graph_name):
 @pytest.fixture
 def small_parts(monkeypatch):
     """Parts of a few vertices, cut anywhere, and as many threads as there are, however little there is to do."""
-    monkeypatch.setattr(partition, "SMALLEST_PART", 16)
-    monkeypatch.setattr(CpuEngine, "runs", CpuPolicy(few=0))
+    monkeypatch.setattr(CpuEngine, "runs", CpuPolicy(few=0, smallest_part=16))
 
 
 def by_turns():

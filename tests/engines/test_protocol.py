@@ -12,6 +12,8 @@ from harness.contract import Device, No, Phases, RunStatistics
 from harness.language import Inputs
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
+from harness.lowering.cpu.engine import CpuEngine
+from harness.lowering.cpu.policy import CpuPolicy
 from tests.engines.problems import (
     LIBRARIES,
     STRATEGIES,
@@ -117,8 +119,7 @@ def test_explain_names_schedule_and_stages(case):
 @pytest.mark.parametrize("parts", [1, 64])
 def test_more_parts_than_threads(strategy, parts, monkeypatch):
     """Parts of a few vertices: many for two threads."""
-    monkeypatch.setattr("harness.lowering.cpu.partition.SMALLEST_PART", 4096 // parts)
-    monkeypatch.setattr("harness.lowering.cpu.partition.PARTS_PER_THREAD", parts)
+    monkeypatch.setattr(CpuEngine, "runs", CpuPolicy(smallest_part=4096 // parts, parts_per_thread=parts))
     for algorithm, graph_name in (("pagerank", "scattered"), ("als", "ratings")):
         engine, inputs, graph = engine_for(strategy, algorithm, graph_name)
         engine.reset(inputs)

@@ -19,7 +19,7 @@ from harness.lowering.buffers import Holds
 from harness.lowering.cpu import executor, movement
 from harness.lowering.cpu.flags import blocks_of
 from harness.lowering.cpu.policy import CpuPolicy
-from harness.lowering.cpu.tables import Owned
+from harness.lowering.cpu.tables import Owned, SideParts, SourceParts
 from harness.lowering.graph_store import GraphStore, Place, Structure
 from harness.per_device import PerDevice
 from tests.engines.edge_programs import EDGE_PROGRAMS
@@ -92,14 +92,16 @@ def test_planning_twice_gives_equal_plans_and_changes_nothing_else(name, schedul
         assert planned(*schedule, name, graph, features, threads + 1) != first
 
 
-@pytest.mark.parametrize("name", ["onyx", "gunrock"])
-def test_change_driven_plans_receive_the_constants_of_runs(name):
+@pytest.mark.parametrize("name", GENERATING)
+def test_plans_receive_the_constants_of_runs(name):
     engine, usual = engine_of_the_cpu(name, {}), planned(name, {}, "pagerank")
     assert usual.rules.policy == CpuPolicy()
-    engine.runs = CpuPolicy(few=0, rebuild_share=0.5)
+    engine.runs = CpuPolicy(few=0, rebuild_share=0.5, smallest_part=16)
     other = engine.plan(program("pagerank"), EVERY_EDGE_PAIRS, 3, DeviceFacts("cpu", 2))
     assert other.rules.policy == engine.runs
     assert other != usual
+    parts = [{table for table in plan.tables if isinstance(table, (SideParts, SourceParts))} for plan in (usual, other)]
+    assert parts[0].isdisjoint(parts[1]), "a store that both share gives each its own parts"
     assert other.source == usual.source
 
 

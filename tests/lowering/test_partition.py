@@ -6,8 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.graph.generators import rmat
-from harness.lowering.cpu import partition
-from harness.lowering.cpu.partition import VERTEX_COST, balanced_bounds, owned_edges, owner_bounds
+from harness.lowering.cpu.partition import VERTEX_COST, Partition, owned_edges, owner_bounds
+from harness.lowering.cpu.policy import DEFAULT
+
+
+def partition(threads):
+    """The usual cut for a number of threads."""
+    return Partition(threads, DEFAULT.parts_per_thread, DEFAULT.smallest_part)
 
 
 def offsets_of(degrees):
@@ -31,7 +36,7 @@ def test_bounds_cover_every_vertex_once(degrees, data):
     first = data.draw(st.integers(0, len(degrees)))
     last = data.draw(st.integers(first, len(degrees)))
     threads = data.draw(st.integers(1, 5))
-    bounds = balanced_bounds(offsets_of(degrees), first, last, threads)
+    bounds = partition(threads).bounds(offsets_of(degrees), first, last)
     assert bounds.dtype == np.int64
     assert bounds[0] == first
     assert bounds[-1] == last
@@ -44,17 +49,17 @@ def test_parts_are_balanced(threads, seed):
     """No part is dearer than its share and one vertex."""
     degrees = np.random.default_rng(seed).integers(0, 40, 4000)
     offsets = offsets_of(degrees)
-    bounds = balanced_bounds(offsets, 0, len(degrees), threads)
+    bounds = partition(threads).bounds(offsets, 0, len(degrees))
     parts = len(bounds) - 1
-    assert threads <= parts <= threads * partition.PARTS_PER_THREAD
+    assert threads <= parts <= threads * DEFAULT.parts_per_thread
     cost = np.diff(offsets[bounds]) + VERTEX_COST * np.diff(bounds)
     share = (offsets[-1] + VERTEX_COST * len(degrees)) / parts
     assert cost.max() <= share + 2 * (degrees.max() + VERTEX_COST)
 
 
 def test_a_small_graph_is_one_part():
-    assert balanced_bounds(offsets_of([3] * 20), 0, 20, 8).tolist() == [0, 20]
-    assert balanced_bounds(offsets_of([]), 0, 0, 8).tolist() == [0, 0]
+    assert partition(8).bounds(offsets_of([3] * 20), 0, 20).tolist() == [0, 20]
+    assert partition(8).bounds(offsets_of([]), 0, 0).tolist() == [0, 0]
 
 
 @given(st.lists(st.integers(0, 400), max_size=400), st.integers(1, 5))

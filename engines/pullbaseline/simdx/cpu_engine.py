@@ -31,6 +31,7 @@ from harness.api import (
 from harness.api.cpu import (
     CpuEngine,
     CpuPlan,
+    CpuPolicy,
     CpuSetting,
     Holds,
     Kernel,
@@ -82,12 +83,13 @@ class SimdxCpuEngine(CpuEngine):
 
     def plan(self, program: Program, graph: GraphFacts, features: int, device: DeviceFacts) -> CpuPlan | No:
         """Return the plan of the schedule (:func:`plan`)."""
-        return plan(program, self.schedule, graph, features, device)
+        return plan(program, self.schedule, graph, features, device, self.runs)
 
 
 def plan(
-    program: Program, schedule: SimdxSchedule, graph: GraphFacts, features: int, device: DeviceFacts
-) -> CpuPlan | No:
+    program: Program, schedule: SimdxSchedule, graph: GraphFacts, features: int, device: DeviceFacts,
+    runs: CpuPolicy,
+) -> CpuPlan | No:  # fmt: skip
     """Plan compute and combine, then the vertex steps; No with the reason if a program cannot run."""
     for name in SimdxSchedule.GPU_ONLY:
         if getattr(schedule, name) is not None:
@@ -95,7 +97,7 @@ def plan(
     reason = unsupported(LoweredProgram.of(program).program, graph, features, change_driven=False, tracks_edges=True)
     if reason:
         return No(reason)
-    setting = CpuSetting.of(program, graph, features, device, unfolded, direction="pull")
+    setting = CpuSetting.of(program, graph, features, device, unfolded, direction="pull", policy=runs)
     draft = PlanDraft(setting)
     lists = DegreeLists(schedule.warp_degree, schedule.block_degree, setting.threads, setting.alternates)
     for group in setting.tracking.groups:

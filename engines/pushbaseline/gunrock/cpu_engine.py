@@ -45,7 +45,6 @@ from harness.api.cpu import (
     Step,
     Structure,
     add_change_sums,
-    balanced_bounds,
     change_prefix,
     plan_count,
     plan_graph,
@@ -249,7 +248,7 @@ class Advance:
         else:
             run.edges += int(np.diff(offsets[first : last + 1])[active].sum())
         run.edges += edges.propagated(run)
-        parts = balanced_bounds(offsets, first, last, run.threads)
+        parts = run.rules.partition.bounds(offsets, first, last)
         run.call(f"sent_{plan.name}", len(parts) - 1, bounds=parts)
 
 

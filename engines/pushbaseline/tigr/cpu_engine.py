@@ -32,6 +32,7 @@ from harness.api.cpu import (
     HUB_ARGUMENTS,
     CpuEngine,
     CpuPlan,
+    CpuPolicy,
     CpuSetting,
     HubRuns,
     Hubs,
@@ -128,17 +129,18 @@ class TigrCpuEngine(CpuEngine):
 
     def plan(self, program: Program, graph: GraphFacts, features: int, device: DeviceFacts) -> CpuPlan | No:
         """Return the plan of the schedule (:func:`plan`)."""
-        return plan(program, self.schedule, graph, features, device)
+        return plan(program, self.schedule, graph, features, device, self.runs)
 
 
 def plan(
-    program: Program, schedule: TigrSchedule, graph: GraphFacts, features: int, device: DeviceFacts
-) -> CpuPlan | No:
+    program: Program, schedule: TigrSchedule, graph: GraphFacts, features: int, device: DeviceFacts,
+    runs: CpuPolicy,
+) -> CpuPlan | No:  # fmt: skip
     """Plan clear, push and step in the order of the stages; No with the reason if a program cannot run."""
     reason = unsupported(LoweredProgram.of(program).program, graph, features, change_driven=False, tracks_edges=True)
     if reason:
         return No(reason)
-    setting = CpuSetting.of(program, graph, features, device, unfolded, direction="push")
+    setting = CpuSetting.of(program, graph, features, device, unfolded, direction="push", policy=runs)
     draft, nodes = PlanDraft(setting), Nodes(setting.threads, schedule.degree_bound)
     for group in setting.tracking.groups:
         stage = group.stages[0]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from harness.facts import GraphFacts
 from harness.lowering.cpu.calls import Calls
 from harness.lowering.cpu.memory import Memory
+from harness.lowering.cpu.partition import Partition
 from harness.lowering.cpu.tables import SourceParts
 from harness.lowering.graph_store import GraphStore
 
@@ -45,11 +46,11 @@ class ActiveSources:
         store: GraphStore,
         memory: Memory,
         call: Calls,
-        threads: int,
+        partition: Partition,
     ) -> None:
         self.frontiers = {frontier.group: frontier for frontier in frontiers}
         self.num_vertices, self.memory, self.call = graph.num_vertices, memory, call
-        self.bounds = store.table(SourceParts(threads))
+        self.bounds = store.table(SourceParts(partition))
         self.arcs: dict[str, int] = {}
         self.counted: dict[str, tuple[int, int]] = {}
 

@@ -85,7 +85,7 @@ def plan_update(draft: PlanDraft, group: FoldGroup) -> None:
     draft.buffer(CpuBuffer.of_property(prop, Order(order), setting.facts, setting.layout))
     draft.buffer(CpuBuffer.of_values(spare, Holds.SECOND, prop, edges, setting.layout))
     draft.table(Reverse())
-    draft.table(SourceParts(setting.threads))
+    draft.table(SourceParts(setting.partition))
     if order == "csc":
         draft.table(Places())
     draft.kernels.append(kernels.everything())

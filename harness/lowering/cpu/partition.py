@@ -3,6 +3,7 @@
 # mypy: allow-untyped-decorators
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,29 +12,37 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 VERTEX_COST = 2  # a vertex costs about as much as this many edges (k = 8, one core)
-PARTS_PER_THREAD = 16
-SMALLEST_PART = 2048  # edges plus vertices; in smaller parts, launching costs more than balancing saves
 
 
-def most_parts(threads: int) -> int:
-    """Return the largest number of parts of a kernel."""
-    return max(1, threads * PARTS_PER_THREAD)
+@dataclass(frozen=True)
+class Partition:
+    """The cut of vertices into parts of about equal edges, for a number of threads.
 
-
-def part_count(vertices: int, edges: int, threads: int) -> int:
-    """Return the number of parts into which vertices with ``edges`` edges are cut."""
-    return min(most_parts(threads), max(1, (edges + VERTEX_COST * vertices) // SMALLEST_PART))
-
-
-def balanced_bounds(offsets: Array, first: int, last: int, threads: int) -> NDArray[np.int64]:
-    """Return bounds that cut ``first..last`` into parts of about equal edges: int64[parts + 1].
-
-    A vertex is never divided.
+    ``parts_per_thread``: at most. ``smallest_part``: edges plus vertices, of several parts.
     """
-    cost = offsets[first : last + 1] - offsets[first] + VERTEX_COST * np.arange(last - first + 1)
-    parts = part_count(last - first, int(offsets[last] - offsets[first]), threads)
-    cuts = np.searchsorted(cost, np.linspace(0, cost[-1], parts + 1)[1:-1])
-    return np.concatenate([[first], first + cuts, [last]]).astype(np.int64)
+
+    threads: int
+    parts_per_thread: int
+    smallest_part: int
+
+    @property
+    def most(self) -> int:
+        """The largest number of parts of a kernel."""
+        return max(1, self.threads * self.parts_per_thread)
+
+    def count(self, vertices: int, edges: int) -> int:
+        """Return the number of parts into which vertices with ``edges`` edges are cut."""
+        return min(self.most, max(1, (edges + VERTEX_COST * vertices) // self.smallest_part))
+
+    def bounds(self, offsets: Array, first: int, last: int) -> NDArray[np.int64]:
+        """Return bounds that cut ``first..last`` into parts of about equal edges: int64[parts + 1].
+
+        A vertex is never divided.
+        """
+        cost = offsets[first : last + 1] - offsets[first] + VERTEX_COST * np.arange(last - first + 1)
+        parts = self.count(last - first, int(offsets[last] - offsets[first]))
+        cuts = np.searchsorted(cost, np.linspace(0, cost[-1], parts + 1)[1:-1])
+        return np.concatenate([[first], first + cuts, [last]]).astype(np.int64)
 
 
 def owner_bounds(in_offsets: Array, owners: int) -> NDArray[np.int64]:

@@ -10,7 +10,6 @@ from harness.language.analysis import FoldGroup
 from harness.language.program import GraphReduce, Reducer
 from harness.language.reference import segment_reduce
 from harness.lowering.buffers import Holds
-from harness.lowering.cpu.partition import part_count
 from harness.lowering.cpu.plan import PlanDraft
 from harness.lowering.cpu.run import Run, Step
 from harness.lowering.cpu.tables import SideParts
@@ -95,9 +94,9 @@ def plan_graph(draft: PlanDraft, stage: GraphReduce) -> None:
     setting, tracking, graph = draft.setting, draft.setting.tracking, draft.setting.facts
     draft.kernels.append(graph_kernel(setting.program, stage, setting.layout, feature_aware=setting.feature_aware))
     stride = setting.layout.stride(stage.value.shape)
-    parts = part_count(graph.num_vertices, graph.num_edges, setting.threads)
+    parts = setting.partition.count(graph.num_vertices, graph.num_edges)
     draft.array(f"partial_{stage.name}", Holds.WORK, stage.into, "float32", parts * stride)
-    whole = SideParts(setting.threads, alternate=False)
+    whole = SideParts(setting.partition, alternate=False)
     draft.table(whole)
     readers = [g for g in tracking.groups if g.kind != "graph" and stage.into in tracking.of_graph(g)]
     stale = tuple(f"dirty_{tracking.name(reader)}" for reader in readers) if setting.change_driven else ()

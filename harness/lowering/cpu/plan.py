@@ -17,7 +17,6 @@ from harness.lowering.cpu.buffers import CpuBuffer
 from harness.lowering.cpu.frontier import count_kernel, propagated_kernel
 from harness.lowering.cpu.kernels import Kernel, KernelBuilder
 from harness.lowering.cpu.module_source import module_source
-from harness.lowering.cpu.partition import most_parts
 from harness.lowering.cpu.run import Pass, RunRules
 from harness.lowering.cpu.setting import CpuSetting
 from harness.lowering.cpu.tables import SideParts, SourceParts
@@ -88,7 +87,7 @@ class PlanDraft:
         self.setting = setting
         self.kernels: list[Kernel] = []
         self.passes: list[Pass] = []
-        self.sides = SideParts(setting.threads, setting.alternates)
+        self.sides = SideParts(setting.partition, setting.alternates)
         self._buffers: dict[str, CpuBuffer] = {}
         self._tables: dict[Table[Any], None] = {self.sides: None}
         self._frontiers: list[Frontier] = []
@@ -179,7 +178,7 @@ class PlanDraft:
         self._add_work()
         tracking = setting.tracking
         rules = RunRules(
-            setting.facts, setting.threads, self.sides, setting.direction, setting.change_driven,
+            setting.facts, setting.threads, setting.partition, self.sides, setting.direction, setting.change_driven,
             setting.program.control.settles, setting.accumulators,
             tuple((stage.into, stage.reducer) for group in tracking.groups for stage in group.edge_stages),
             tuple(self._frontiers), setting.policy,
@@ -203,10 +202,10 @@ class PlanDraft:
         """Add what kernels need besides values: scratch, counts by part, parameters, values before a measurement."""
         threads = self.setting.threads
         floats = max((kernel.scratch_floats for kernel in self.kernels), default=0)
-        self.table(SourceParts(threads))
+        self.table(SourceParts(self.setting.partition))
         self.array("scratch", Holds.WORK, "", "float32", max(1, threads * floats))
         for name, values in {"counts": 2, "watched": 1, "pairs": 2}.items():
-            self.array(name, Holds.WORK, "", "int64", values * most_parts(threads))
+            self.array(name, Holds.WORK, "", "int64", values * self.setting.partition.most)
         self.array("parameters", Holds.PARAMETERS, "", "float32", max(1, len(self.setting.program.parameters)))
         for name in self.setting.measured.properties if self.setting.measured else ():
             self.like(f"before_{name}", Holds.WORK, name)

@@ -17,6 +17,7 @@ from harness.lowering.buffers import Holds
 from harness.lowering.cpu.active_sources import ActiveSources, Frontier
 from harness.lowering.cpu.calls import Calls
 from harness.lowering.cpu.memory import Memory
+from harness.lowering.cpu.partition import Partition
 from harness.lowering.cpu.policy import CpuPolicy
 from harness.lowering.cpu.tables import SideParts
 from harness.lowering.graph_store import GraphStore
@@ -36,6 +37,7 @@ class RunRules:
 
     graph: GraphFacts
     threads: int
+    partition: Partition
     sides: SideParts
     direction: Direction
     change_driven: bool
@@ -59,7 +61,7 @@ class Run:
         self.sides = store.table(rules.sides)
         self.threads = rules.threads
         self.dearest = 2 + rules.graph.out_degrees.largest
-        self.active_sources = ActiveSources(rules.frontiers, rules.graph, store, memory, call, rules.threads)
+        self.active_sources = ActiveSources(rules.frontiers, rules.graph, store, memory, call, rules.partition)
         self.rebuild_every = 0  # supersteps between rebuilds of kept accumulators; 0: they are never rebuilt
         self.superstep_index = self.active = self.edges = self.moved = 0
         self.taken: Direction = rules.direction

@@ -10,6 +10,7 @@ from harness.facts import DeviceFacts, GraphFacts
 from harness.graph.adjacency import id_dtype
 from harness.language import Program
 from harness.language.analysis import Delta, FoldGroup, change_driven
+from harness.lowering.cpu.partition import Partition
 from harness.lowering.cpu.policy import DEFAULT, CpuPolicy
 from harness.lowering.kept_accumulators import KeptAccumulators
 from harness.lowering.layout import Layout
@@ -60,6 +61,11 @@ class CpuSetting(Setting):
             accumulators=kept or KeptAccumulators(), threads=device.threads, forms=forms,
             policy=policy,
         )  # fmt: skip
+
+    @property
+    def partition(self) -> Partition:
+        """The cut of vertices into parts."""
+        return Partition(self.threads, self.policy.parts_per_thread, self.policy.smallest_part)
 
     @property
     def ids(self) -> str:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from harness.facts import GraphFacts
 from harness.graph import Graph
-from harness.lowering.cpu.partition import balanced_bounds, most_parts, owned_edges, owner_bounds
+from harness.lowering.cpu.partition import Partition, owned_edges, owner_bounds
 from harness.lowering.graph_store import Array, Table
 
 INT64 = 8  # bytes
@@ -19,36 +19,36 @@ INT64 = 8  # bytes
 class SideParts(Table[tuple[NDArray[np.int64], ...]]):
     """Bounds of parts of about equal in-edges, for each side that a superstep updates: int64[parts + 1]."""
 
-    threads: int
+    partition: Partition
     alternate: bool
 
     def of(self, graph: Graph) -> tuple[NDArray[np.int64], ...]:
         """Return the bounds of the left and of the right side, or of all vertices."""
         offsets, count = graph.csc.offsets, graph.num_vertices
         if not self.alternate or graph.bipartite is None:
-            return (balanced_bounds(offsets, 0, count, self.threads),)
+            return (self.partition.bounds(offsets, 0, count),)
         left = graph.bipartite[0]
         ends = ((0, left), (left, count))
-        return tuple(balanced_bounds(offsets, first, last, self.threads) for first, last in ends)
+        return tuple(self.partition.bounds(offsets, first, last) for first, last in ends)
 
     def nbytes(self, graph: GraphFacts) -> int:
         """Return the bytes of the bounds, at most."""
-        return (2 if self.alternate else 1) * INT64 * (most_parts(self.threads) + 1)
+        return (2 if self.alternate else 1) * INT64 * (self.partition.most + 1)
 
 
 @dataclass(frozen=True)
 class SourceParts(Table[NDArray[np.int64]]):
     """Bounds of parts of all vertices of about equal out-edges: int64[parts + 1]."""
 
-    threads: int
+    partition: Partition
 
     def of(self, graph: Graph) -> NDArray[np.int64]:
         """Return the bounds."""
-        return balanced_bounds(graph.csr.offsets, 0, graph.num_vertices, self.threads)
+        return self.partition.bounds(graph.csr.offsets, 0, graph.num_vertices)
 
     def nbytes(self, graph: GraphFacts) -> int:
         """Return the bytes of the bounds, at most."""
-        return INT64 * (most_parts(self.threads) + 1)
+        return INT64 * (self.partition.most + 1)
 
 
 @dataclass(frozen=True)
