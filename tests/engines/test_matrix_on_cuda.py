@@ -145,11 +145,11 @@ def is_of_graph(plan, name):
 
 
 def is_input(engine, name):
-    """Return whether an array holds an input of the program."""
+    """Return whether an array holds what is given: an input, or a property of the graph such as a degree."""
     buffer = engine.planned.named.get(name)
     if buffer is None or buffer.holds is not Holds.PROPERTY:
         return False
-    return engine.executor.memory.program.properties[buffer.of].role == "input"
+    return engine.executor.memory.program.properties[buffer.of].role in ("input", "builtin")
 
 
 def poison(engine):
