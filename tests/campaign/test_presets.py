@@ -41,7 +41,7 @@ OTHERS = {  # a preset: its device, and how many cells it has with all engines i
     "originals": ("cuda", 16),
     "memory_counters": ("cuda", 27),
     "onyx_warm": ("cpu", 10),
-    "cpu_peers": ("cpu", 84),
+    "cpu_peers": ("cpu", 70),
 }
 NETWORK = """MARKOV
 3
