@@ -30,17 +30,17 @@ class Policy:
     prefetched_edges: int = 32
 
     # Owners of vertices. In-edges, per team that would own a vertex, from which a block owns it: for rows, for matrices
-    # (64 to 512 on R-MAT graphs of the sizes of social networks: docs/onyx-on-cuda.md, H200, 22 November 2026).
+    # (64 to 512 compared on R-MAT graphs of the sizes of social networks, k = 4, H200, 22 November 2026: the fastest).
     hub_edges: tuple[int, int] = (256, 64)
     edges_of_team: int = 8  # in-edges, on average, for each team that shares a vertex
     most_joined: int = 64  # floats of a lane that the teams of a vertex combine, at most
     # Bytes of a vertex's neighbours from which a launch is not limited to the resident blocks. Label propagation,
     # Delaunay graph of 2 M vertices, limited and not: 0.168 and 0.178 ms at k = 16, 0.304 and 0.288 ms at k = 32
-    # (docs/onyx-on-cuda.md, H200, 22 November 2026). The break-even point was not searched for.
+    # (H200, 22 November 2026). The break-even point was not searched for.
     long_gather: int = 640
     # Consecutive vertices of an owner whose rows take a whole warp. One aggregation, grid of 24 M vertices, k = 128:
-    # 14.1 ms in waves of blocks that each sweep the graph, 8.70 ms with this number (docs/onyx-on-cuda.md, H100, 22
-    # November 2026). Other numbers are not on record.
+    # 14.1 ms in waves of blocks that each sweep the graph, 8.70 ms with this number (H100, 22 November 2026). Other
+    # numbers are not on record.
     rounds: int = 4
 
     # Tiles of edges.
@@ -50,9 +50,10 @@ class Policy:
     fetched_slots: int = 32  # floats of rows that a lane holds for edges fetched ahead
     blocks_of_reduction: int = 16  # of a reduction over the graph; one team combines their partial values
 
-    # Shares of the edges from which tracking costs more than it saves. docs/onyx-on-cuda.md compares runs with and
-    # without pauses (H200, 22 and 23 November 2026); other shares are not on record. In a push it is few_edges_share +
-    # many_edges_share / (1 + vertices per edge / half_way).
+    # Shares of the edges from which tracking costs more than it saves. With pauses, change-driven runs from cold starts
+    # were 0.72 to 1.10 times as fast as full propagation, without pauses 0.48 to 0.99 (H200, 22 and 23 November 2026);
+    # other shares are not on record. In a push it is few_edges_share + many_edges_share / (1 + vertices per edge /
+    # half_way).
     few_edges_share: float = 0.55
     many_edges_share: float = 0.4
     half_way: float = 0.05

@@ -48,7 +48,7 @@ def compact(folder: Path) -> Path:
     written, QueryError if DuckDB is not installed.
     """
     target = folder / PARQUET_FILE
-    with _engine().connect() as database:
+    with duckdb_module().connect() as database:
         _gather(database, folder)
         _write(database, target)
     return target
@@ -60,7 +60,7 @@ def query(folder: Path, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     Raises QueryError for SQL that DuckDB refuses, with DuckDB's message, which names the closest column. If the folder
     is writable, the Parquet file is updated, so that the next query reads fewer records.
     """
-    engine = _engine()
+    engine = duckdb_module()
     with engine.connect() as database:
         _gather(database, folder)
         with contextlib.suppress(OSError):
@@ -75,7 +75,8 @@ def query(folder: Path, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
             raise QueryError(str(error)) from error
 
 
-def _engine() -> Any:
+def duckdb_module() -> Any:
+    """Return the module ``duckdb``. Raises QueryError, with the remedy, if it is not installed."""
     try:
         import duckdb
     except ImportError as error:
@@ -100,7 +101,7 @@ def _readable(database: duckdb.DuckDBPyConnection, target: Path) -> bool:
         return False
     try:
         found = database.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(target)]).fetchall()
-    except _engine().Error:
+    except duckdb_module().Error:
         return False
     return [row[0] for row in found] == list(COLUMNS)
 
@@ -134,7 +135,7 @@ def _write(database: duckdb.DuckDBPyConnection, target: Path) -> None:
         made = str(temporary).replace("'", "''")
         database.execute(f"COPY (SELECT * FROM rows ORDER BY file) TO '{made}' (FORMAT parquet, COMPRESSION zstd)")
         temporary.replace(target)
-    except _engine().IOException as error:
+    except duckdb_module().IOException as error:
         raise OSError(f"{target} cannot be written ({error})") from error
     finally:
         temporary.unlink(missing_ok=True)

@@ -78,13 +78,21 @@ def read_record(path: Path) -> Record:
     Raises RecordError, naming the file, if it is not a record or cannot be read; FileNotFoundError if it is missing.
     """
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        return validate(upgraded(bounded({**data, **{name: _numbers(data.get(name)) for name in NUMBER_FIELDS}})))
+        return record_of(path, path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecordError(f"{path}: {error}; delete the file or move it away") from error
+
+
+def record_of(path: Path, text: str) -> Record:
+    """Return the record in a JSON text, upgraded. Raises RecordError, naming the file ``path``, if it is invalid."""
+    try:
+        data = json.loads(text)
+        return validate(upgraded(bounded({**data, **{name: _numbers(data.get(name)) for name in NUMBER_FIELDS}})))
     except NewerRecord as error:
         raise NewerRecord(f"{path}: {error}") from error
-    except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
         raise RecordError(f"{path}: {error}; delete the file or move it away") from error
 
 

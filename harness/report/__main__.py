@@ -1,4 +1,4 @@
-"""``python -m harness.report``: write the page, the figures and the layout of recorded results."""
+"""``python -m harness.report``: write the page, figures and layout of recorded results; publish them in the docs."""
 
 from __future__ import annotations
 
@@ -42,6 +42,11 @@ def _parser() -> argparse.ArgumentParser:
     layout = commands.add_parser("layout", help="write the paper's table or figure of a preset's sweep")
     layout.add_argument("folder", type=Path, metavar="FOLDER", help="the folder of one sweep")
     layout.set_defaults(command=_layout)
+    publish = commands.add_parser("publish", help="render published records into the pages of the documentation")
+    told = "first replace the published records of the sweeps below this folder"
+    publish.add_argument("folders", type=Path, metavar="FOLDER", nargs="*", help=told)
+    publish.add_argument("--docs", type=Path, default=Path("docs"), help="the folder of the pages (default: docs)")
+    publish.set_defaults(command=_publish)
     return parser
 
 
@@ -81,6 +86,15 @@ def _layout(options: argparse.Namespace) -> int:
     if results.layout is None:
         raise NothingFound(f"{options.folder} holds no sweep with a layout; name the folder of one that has it")
     show_layout(merge_rounds(results.records), results.layout, options.folder)
+    return 0
+
+
+def _publish(options: argparse.Namespace) -> int:
+    from harness.report.publication import publish, render_pages
+
+    written = [path for folder in options.folders for path in publish(folder, options.docs)]
+    for path in [*written, *render_pages(options.docs)]:
+        _say(str(path))
     return 0
 
 

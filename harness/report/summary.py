@@ -41,7 +41,7 @@ def show_sweep(
         show_table(out, comparison_table(records, baseline, width))
     for note in changed_graph_notes(records):
         out.print(literal(f"! {note}"))
-    for note in _mark_notes(records):
+    for note in mark_notes(records):
         out.print(Text(f"* {note}"))
     for told in filter(None, (accuracy_note(records), confidence_note(records))):
         out.print(Text(told))
@@ -92,7 +92,7 @@ def show_layout(records: Sequence[Record], layout: Layout, folder: Path) -> None
     of_memory = layout.kind == "memory"
     table = memory_table(layout, records) if of_memory else layout_table(layout, records)
     title = literal(layout.title)
-    lines = memory_legend(layout, records) if of_memory else [*legend(layout, records), *_mark_notes(records)]
+    lines = memory_legend(layout, records) if of_memory else [*legend(layout, records), *mark_notes(records)]
     lines += changed_graph_notes(records)
     told = Text("\n").join(map(Text, lines))
     shown = Group(title, table, *([told] if told else []))
@@ -119,7 +119,7 @@ def show_page(records: Sequence[Record], cells: int, baseline: str | None, folde
     console().print(literal(told))
 
 
-def _mark_notes(records: Sequence[Record]) -> list[str]:
+def mark_notes(records: Sequence[Record]) -> list[str]:
     """Return a note for each mark, with the number of times that have it."""
     timed = [record for record in records if record["outcome"] == Outcome.OK]
     marked = {mark: sum(mark in record["marks"] for record in timed) for mark in Mark}

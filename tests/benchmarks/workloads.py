@@ -48,54 +48,6 @@ class Aggregation(Algorithm):
         return Inputs({"start": draws}, self.parameter_values())
 
 
-class PageRankOfOriginals(PageRank):
-    """PageRank as Gunrock, Tigr and SIMD-X compute it: the rank of vertices without out-edges leaks, and nobody looks
-    whether ranks still move."""
-
-    name: ClassVar[str] = "pagerank_of_originals"
-
-    supersteps: int = 20
-
-    def build(self, p: ProgramBuilder) -> None:
-        p.vertex("teleport", K)
-        p.vertex("rank", K, start="teleport")
-
-        @p.over_edges(into="aggr", reduce="sum")
-        def share(src: Reader) -> Expression:
-            return src.rank / src.out_degree
-
-        @p.over_vertices
-        def rank(v: Reader) -> dict[str, Expression]:
-            return {"rank": (1 - self.alpha) * v.teleport + self.alpha * v.aggr}
-
-        p.repeat(self.supersteps)
-        p.output("rank", bound=2e-5)  # a hub of 63,443 in-edges, summed atomically in float32: 1.2e-5
-
-
-class SparseProduct(Algorithm):
-    """A sparse matrix times dense features, as libraries have it: every superstep is ``y(v) = sum of w(u, v) x(u)``."""
-
-    name: ClassVar[str] = "sparse_product"
-
-    supersteps: int = 1000
-
-    def build(self, p: ProgramBuilder) -> None:
-        p.edge("weight")
-        p.vertex("x", K)
-        p.vertex("y", K, start=0.0)
-
-        @p.over_edges(into="y", reduce="sum")
-        def gather(src: Reader, edge: Reader) -> Expression:
-            return edge.weight * src.x
-
-        p.repeat(self.supersteps)
-        p.output("y", bound=1e-4)
-
-    def inputs(self, graph: Graph, features: int) -> Inputs:
-        draws = np.random.default_rng(0).random((graph.num_vertices, features), np.float32)
-        return Inputs({"x": draws}, self.parameter_values())
-
-
 @cache
 def rmat(scale: int = 18) -> Graph:
     """The R-MAT graph of the figures: 2^scale vertices, edge factor 16, random weights."""

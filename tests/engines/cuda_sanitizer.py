@@ -28,7 +28,6 @@ FAMILIES = (  # a file of tests, a pattern for the names of some, how many of th
     ("tests/engines/test_changing_edges_on_cuda.py", r"", 6),
     ("tests/engines/test_untracked_on_cuda.py", r"test_(programs|algorithms|an_update)", 10),
     ("tests/engines/test_solved_in_place.py", r"", 3),
-    ("tests/benchmarks/test_hand_written.py", r"", 3),
 )
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider")
 FOUND = 77  # what the sanitizer ends with where it has found something

@@ -1,0 +1,166 @@
+"""Tables of published sweeps in the pages of the documentation.
+
+A page marks the place of a sweep's tables with two comments, ``<!-- sweep: NAME -->`` and ``<!-- end of sweep -->``.
+Everything in between is rendered from ``figures/NAME.parquet`` beside the page; without that file there are no figures.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from harness.atomic_write import write_whole
+from harness.records import Record, merge_rounds
+from harness.records.outcome import Outcome
+from harness.records.published import PublishedSweep, read_published, write_published
+from harness.records.store import files_below
+from harness.report.comparison import changed_graph_notes
+from harness.report.failures import Failure, failures
+from harness.report.layout import Layout, layout_table, legend
+from harness.report.markdown import escaped, markdown_rows, markdown_table
+from harness.report.memory import memory_legend, memory_table
+from harness.report.results import SWEEP_FILE, NothingFound, read_results
+from harness.report.summary import mark_notes
+from harness.report.table import comparison_table
+from harness.report.warm import NOTE, warm_rows, warm_table
+
+FIGURES = "figures"
+_PLACE = re.compile(r"(?P<begin><!-- sweep: (?P<name>[\w.-]+) -->\n).*?(?P<end><!-- end of sweep -->)", re.DOTALL)
+_UNPUBLISHED = "*No records of this sweep are published.*"
+_NAMED = 3  # algorithms and engines of a failure
+
+
+def publish(folder: Path, docs: Path) -> list[Path]:
+    """Write every sweep below ``folder`` to ``docs/figures/SWEEP.parquet``; return the files.
+
+    Raises NothingFound if there is no sweep, RecordError if a record cannot be read, QueryError without DuckDB.
+    """
+    found = files_below(folder, SWEEP_FILE)
+    if not found:
+        raise NothingFound(f"{folder} has no sweep; name a folder written by onyx-harness (results, or one sweep)")
+    (docs / FIGURES).mkdir(exist_ok=True)
+    written = []
+    for description in found:
+        results = read_results(description.parent)
+        told = json.loads(description.read_text(encoding="utf-8"))
+        layout = results.layout.plain() if results.layout else None
+        command = _command([cell["overrides"] for cell in told["cells"]])
+        path = docs / FIGURES / f"{told['sweep']}.parquet"
+        write_published(
+            path, PublishedSweep(told["sweep"], command, results.cells, results.baseline, layout, results.records)
+        )
+        written.append(path)
+    return written
+
+
+def render_pages(docs: Path) -> list[Path]:
+    """Render the published sweeps into the pages of the folder ``docs``; return the pages that changed."""
+    changed = []
+    for page in sorted(docs.glob("*.md")):
+        before = page.read_text(encoding="utf-8")
+        after = rendered(before, docs / FIGURES)
+        if after != before:
+            write_whole(page, after)
+            changed.append(page)
+    return changed
+
+
+def rendered(page: str, figures: Path) -> str:
+    """Return the text of a page with the tables of the published sweeps that it names."""
+
+    def tables(place: re.Match[str]) -> str:
+        path = figures / f"{place['name']}.parquet"
+        told = _tables(read_published(path)) if path.is_file() else _UNPUBLISHED
+        return f"{place['begin']}\n{told}\n\n{place['end']}"
+
+    return _PLACE.sub(tables, page)
+
+
+def named_sweeps(page: str) -> list[str]:
+    """Return the names of the sweeps whose tables a page shows."""
+    return [place["name"] for place in _PLACE.finditer(page)]
+
+
+def _command(cells: Sequence[Sequence[str]]) -> str:
+    """Return the command of the overrides that all cells of a sweep share."""
+    shared = [line for line in cells[0] if all(line in cell for cell in cells)]
+    return " ".join(["onyx-harness", *sorted(shared, key=lambda line: not line.startswith("+experiment="))])
+
+
+def _tables(sweep: PublishedSweep) -> str:
+    records = merge_rounds(sweep.records)
+    layout = Layout.from_plain(sweep.layout) if sweep.layout else None
+    parts = [f"**{escaped(layout.title)}**"] if layout else []
+    warm = warm_rows(records)
+    if layout and layout.kind == "memory":
+        parts.append(markdown_table(memory_table(layout, records)))
+        notes = memory_legend(layout, records)
+    elif layout:
+        parts.append(markdown_table(layout_table(layout, records)))
+        notes = [*legend(layout, records), *mark_notes(records)]
+    else:
+        parts.append(markdown_table(warm_table(warm) if warm else comparison_table(records, sweep.baseline)))
+        notes = [*([NOTE] if warm else []), *mark_notes(records)]
+    notes += changed_graph_notes(records)
+    told = [f"- {escaped(note)}" for note in notes] + [_failure(failure) for failure in failures(records)]
+    return "\n\n".join([*parts, *(["\n".join(told)] if told else []), _provenance(sweep, records)])
+
+
+def _failure(failure: Failure) -> str:
+    """Return a line with the outcome, its reason, the first algorithms and engines, and the number of cells."""
+    configs = [record["config"] for record in failure.records]
+    kinds = list(dict.fromkeys(f"{config['algorithm']} by {config['engine']}" for config in configs))
+    named = ", ".join(kinds[:_NAMED]) + (", ..." if len(kinds) > _NAMED else "")
+    cells = f"{len(configs)} {'cell' if len(configs) == 1 else 'cells'}"
+    return f"- {failure.outcome}: {escaped(failure.reason)} ({escaped(named)}; {cells})"
+
+
+def _provenance(sweep: PublishedSweep, records: Sequence[Record]) -> str:
+    """Return a table of the command, the machines, dates, commits and versions that the records name."""
+    outcomes = Counter(record["outcome"] for record in records)
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
+    begun = sorted(record["started"] for record in sweep.records)
+    environments = [record["environment"] for record in sweep.records if record["environment"]]
+    versions = {
+        f"{name} {version}"
+        for one in environments
+        for name, version in {"Python": one["python"], "onyx-harness": one["harness"], **one["packages"]}.items()
+    }
+    rows = [
+        ("command", f"`{sweep.command}`"),
+        ("device", _every(map(_device, sweep.records))),
+        ("date", " to ".join(begun[end][:16].replace("T", " ") for end in (0, -1)) + " UTC"),
+        ("commit", _every(str(one["commit"]) for one in environments)),
+        ("versions", escaped(", ".join(sorted(versions, key=str.lower)))),
+        ("graphs", _every(map(_graph, records))),
+        ("cells", f"{sweep.cells}, of which {counts}{_missing(sweep.cells - len(records))}"),
+    ]
+    return markdown_rows([("measurement", ""), ("---", "---"), *rows])
+
+
+def _missing(cells: int) -> str:
+    return f", {cells} not run" if cells else ""
+
+
+def _every(texts: Iterable[str]) -> str:
+    return escaped("; ".join(sorted({text for text in texts if text})))
+
+
+def _graph(record: Record) -> str:
+    """Return the name and the size of a record's graph; empty if it was not opened."""
+    graph = record["graph"]
+    return f"{graph['name']}: {graph['vertices']:,} vertices, {graph['edges']:,} edges" if graph else ""
+
+
+def _device(record: Record) -> str:
+    """Return the device of a record that was measured, with its driver; empty if it was not."""
+    environment = record["environment"]
+    if record["outcome"] != Outcome.OK or not environment:
+        return ""
+    gpu = environment.get("gpu")
+    if gpu:
+        return f"{gpu['name']}, driver {gpu['driver']}, CUDA {gpu['cuda']}"
+    return f"{environment['cpu']}, {environment['threads']} of {environment['cores']} cores"
