@@ -22,12 +22,13 @@ class InputsChanged(RuntimeError):
 class Fingerprint:
     """The digests of the arrays of a problem, taken before an engine is imported.
 
-    Arrays that are mapped from the cache are left out: a write to one of them ends the process by SIGSEGV.
+    Inputs that are mapped from the cache are left out: a write to one of them ends the process by SIGSEGV, and a write
+    to their file is found when another cell opens it.
     """
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
-        self._arrays = {name: array for name, array in _arrays(problem).items() if not _mapped(array)}
+        self._arrays = _arrays(problem)
         self._digests = array_digests(self._arrays)
         self._parameters = dict(problem.inputs.parameters)
 
@@ -48,7 +49,8 @@ class Fingerprint:
 
 def _arrays(problem: Problem) -> dict[str, NDArray[np.generic]]:
     """Return the arrays of a problem by a readable name, each once."""
-    found = {f"input {name}": np.asarray(array) for name, array in problem.inputs.properties.items()}
+    inputs = problem.inputs.properties
+    found = {f"input {name}": np.asarray(array) for name, array in inputs.items() if not _mapped(array)}
     if problem.start is not None:
         found |= {f"state {name}": np.asarray(array) for name, array in problem.start.state.items()}
     found |= _arrays_of_graph(problem.graph)

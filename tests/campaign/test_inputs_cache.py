@@ -98,7 +98,7 @@ def test_parameters_that_json_changes_are_not_stored(tmp_path, made):
     assert len(calls) == 2
 
 
-def test_mapped_arrays_need_no_fingerprint(made):
+def test_mapped_inputs_need_no_fingerprint(made):
     from types import SimpleNamespace
 
     make, _ = made
