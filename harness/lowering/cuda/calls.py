@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
 from harness.lowering.cuda.launches import Launch
@@ -56,18 +56,6 @@ class Replay(Protocol):
 
     def launch(self) -> None:
         """Queue all calls in order on the current stream."""
-
-
-@dataclass(frozen=True)
-class Sequential:
-    """Calls that are started one by one."""
-
-    calls: Sequence[Call] = field(default_factory=tuple)
-
-    def launch(self) -> None:
-        """Start all calls in order."""
-        for call in self.calls:
-            call.start()
 
 
 def recorded(calls: Sequence[Call]) -> Replay:

@@ -104,11 +104,6 @@ class CudaExecutor:
         return self.current
 
     @property
-    def settled(self) -> bool:
-        """Whether the present run has settled."""
-        return self.run_in_progress.settled
-
-    @property
     def arrays(self) -> dict[str, Any]:
         """The arrays on the device by name."""
         assert self.memory is not None, "allocate() comes first"
