@@ -15,11 +15,12 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from harness.atomic_write import write_whole
 from harness.device.compilation import cache_folder
 from tests.emulation.arrays import DeviceArray, Stream
 
 COMPILER = "g++"
-OPTIONS = ("-std=c++17", "-O0", "-w", "-shared", "-fPIC", "-fvisibility=hidden", "-U_FORTIFY_SOURCE")
+OPTIONS = ("-std=c++17", "-O0", "-w", "-fPIC", "-fvisibility=hidden", "-U_FORTIFY_SOURCE")
 BUILT_INS = Path(__file__).with_name("cuda_on_cpu.h")
 KERNEL = re.compile(r'^extern "C" __global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\((.*)\)$', re.MULTILINE)
 DYNAMIC_SHARED = re.compile(r"extern __shared__ (\w+) (\w+)\[\];")
@@ -91,22 +92,45 @@ class Module:
 
 def library(source: str, headers: Mapping[str, str]) -> Path:
     """A module as a library for the CPU, from disk where it has been compiled before. Raises EmulationError."""
-    text = _whole(source, headers)
-    digest = hashlib.sha256(repr((_version(), OPTIONS, text)).encode()).hexdigest()[:32]
-    made = cache_folder().with_name("emulated") / f"{digest}.so"
-    if made.exists():
-        return made
-    made.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=made.parent) as folder:
-        written, fresh = Path(folder) / "module.cpp", Path(folder) / "module.so"
-        written.write_text(text, encoding="utf-8")
-        done = subprocess.run(
-            [COMPILER, *OPTIONS, str(written), "-o", str(fresh)], capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            raise EmulationError(f"{COMPILER} does not compile a generated module:\n{done.stderr[:4000]}")
-        os.replace(fresh, made)
+    text = _with_entries(source, headers)
+    made = _folder() / f"{_digest(BUILT_INS.read_text(encoding='utf-8'), text)}.so"
+    if not made.exists():
+        _compile(text, "module.cpp", made, "-shared", "-include", str(_built_ins()))
     return made
+
+
+def _built_ins() -> Path:
+    """Return a copy of the built-ins with a precompiled one beside it, which saves a quarter of each compilation."""
+    text = BUILT_INS.read_text(encoding="utf-8")
+    header = _folder() / _digest(text) / BUILT_INS.name
+    precompiled = header.with_name(f"{header.name}.gch")
+    if not precompiled.exists():
+        header.parent.mkdir(exist_ok=True)
+        write_whole(header, text)
+        _compile(text, header.name, precompiled, "-x", "c++-header")
+    return header
+
+
+def _compile(text: str, name: str, made: Path, *options: str) -> None:
+    """Compile a text, written to a file of this name, to ``made``, atomically. Raises EmulationError."""
+    with tempfile.TemporaryDirectory(dir=_folder()) as folder:
+        written, fresh = Path(folder) / name, Path(folder) / made.name
+        written.write_text(text, encoding="utf-8")
+        command = [COMPILER, *OPTIONS, *options, str(written), "-o", str(fresh)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise EmulationError(f"{COMPILER} does not compile {name}:\n{done.stderr[:4000]}")
+        os.replace(fresh, made)
+
+
+def _folder() -> Path:
+    folder = cache_folder().with_name("emulated")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256(repr((_version(), OPTIONS, texts)).encode()).hexdigest()[:32]
 
 
 @cache
@@ -114,15 +138,15 @@ def _version() -> str:
     return subprocess.run([COMPILER, "--version"], capture_output=True, text=True, check=True).stdout
 
 
-def _whole(source: str, headers: Mapping[str, str]) -> str:
-    """The built-ins, the source with what it includes, and an entry for every kernel."""
+def _with_entries(source: str, headers: Mapping[str, str]) -> str:
+    """Return the source with the headers that it includes, and an entry for every kernel."""
     body = _with_includes(source, headers, set())
     body = DYNAMIC_SHARED.sub(r"\1* const \2 = reinterpret_cast<\1*>(emulated::dynamic_shared);", body)
     entries = []
     for name, parameters in KERNEL.findall(body):  # types tell a kernel from a template of its name
         types = ", ".join(parameter.rpartition(" ")[0] for parameter in parameters.split(", "))
         entries.append(ENTRY.format(name=name, types=types))
-    return "\n".join([BUILT_INS.read_text(encoding="utf-8"), body, *entries])
+    return "\n".join([body, *entries])
 
 
 def _with_includes(text: str, headers: Mapping[str, str], met: set[str]) -> str:

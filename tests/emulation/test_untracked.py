@@ -9,7 +9,7 @@ import pytest
 from tests.engines import test_untracked_on_cuda as on_cuda
 from tests.engines.test_untracked_on_cuda import _schedules  # noqa: F401  a fixture
 
-EVERY = 7  # of the cases, one is not marked as full
+EVERY = 11  # of the cases, one is not marked as full
 
 
 def by_turns(rows):

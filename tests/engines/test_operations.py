@@ -104,7 +104,9 @@ def turns():
                     yield schedule, name, FEATURES[(number + turn) % len(FEATURES)]
 
 
-CHOSEN = covering(list(turns()), shown)
+# These schedules compile 8 to 10 kernels for a program, the others but push 1 to 6: of equal choices they come last.
+MANY_KERNELS = ("pull-unfolded", "push-loops", "gunrock", "simdx")
+CHOSEN = covering(sorted(turns(), key=lambda row: row[0] in MANY_KERNELS), shown)
 
 
 def test_every_schedule_and_every_program_meets_every_number_of_features():
