@@ -85,9 +85,14 @@ def named_sweeps(page: str) -> list[str]:
 
 
 def _command(cells: Sequence[Sequence[str]]) -> str:
-    """Return the command of the overrides that all cells of a sweep share."""
+    """Return the command of a sweep: the overrides of all cells, and without a preset all values of the others."""
     shared = [line for line in cells[0] if all(line in cell for cell in cells)]
-    return " ".join(["onyx-harness", *sorted(shared, key=lambda line: not line.startswith("+experiment="))])
+    presets = [line for line in shared if line.startswith("+experiment=")]
+    swept: dict[str, dict[str, None]] = {}
+    for key, _, value in (line.partition("=") for cell in cells for line in cell if line not in shared and not presets):
+        swept.setdefault(key, {})[value] = None
+    lists = [f"{key}={','.join(values)}" for key, values in swept.items()]
+    return " ".join(["onyx-harness", *presets, *(line for line in shared if line not in presets), *lists])
 
 
 def _tables(sweep: PublishedSweep) -> str:

@@ -17,6 +17,7 @@ LAYOUT = {
     "title": "Fast | slow", "kind": "table", "first": None, "names": {},
     "columns": {"Fast": {"engine": "fast"}, "Slow": {"engine": "slow"}},
 }  # fmt: skip
+CELLS = {"a": "fast", "b": "slow", "c": "slow", "d": "fast"}
 GPU = {"name": "A GPU", "driver": "580.1", "cuda": "13.0"}
 FACTS = {"python": "3.12.3", "harness": "0.1.0", "packages": {"numpy": "2.5.2"}, "commit": "c0ffee"}
 
@@ -41,7 +42,8 @@ def sweep(tmp_path):
     for name, made in cells.items():
         write_record(tmp_path / "results" / "demo" / name, made)
     listed = [
-        {"cell": name, "overrides": ["device=cuda", "+experiment=demo", f"engine={name}"]} for name in (*cells, "d")
+        {"cell": name, "overrides": ["device=cuda", "+experiment=demo", f"engine={engine}"]}
+        for name, engine in CELLS.items()
     ]
     told = {"sweep": "demo", "baseline": "fast", "layout": LAYOUT, "cells": listed}
     write_json(tmp_path / "results" / "demo" / "sweep.json", told)
@@ -84,6 +86,17 @@ def test_rendering_twice_changes_nothing_and_a_new_record_does(sweep, capsys):
     write_record(sweep / "results" / "demo" / "d", cell("fast", "line", 0.5))
     main([*command, str(sweep / "results")])
     assert "| | line | 500 ms | unsupported |" in (sweep / "docs" / "page.md").read_text()
+
+
+def test_a_sweep_without_preset_and_layout_shows_its_whole_command_and_the_comparison(sweep):
+    description = sweep / "results" / "demo" / "sweep.json"
+    cells = [{"cell": name, "overrides": ["features=8", f"engine={engine}"]} for name, engine in CELLS.items()]
+    write_json(description, {"sweep": "demo", "baseline": "fast", "layout": None, "cells": cells})
+    assert main(["publish", str(sweep / "results"), "--docs", str(sweep / "docs")]) == 0
+    page = (sweep / "docs" / "page.md").read_text()
+    assert "| command | `onyx-harness features=8 engine=fast,slow` |" in page
+    assert "speed-up over fast |" in page
+    assert "| ring<br>1,000 vertices<br>20 k edges | flood | 8 | fast on cuda | ok | 1 ms |" in page
 
 
 def test_records_are_published_unchanged(sweep):
