@@ -213,13 +213,12 @@ class Engine(ABC):
         """
         return options_of(getattr(self, "schedule", None))
 
-    def memory_model(self, program: Program, graph: Graph, features: int) -> Behaviour | No:
-        """Count global loads and atomic operations of one superstep in which every vertex is active.
+    def memory_model(self, program: Program, graph: Graph, features: int, inputs: Inputs) -> Behaviour | No:
+        """Count global loads and atomic operations of the first superstep of a run, in which every vertex is active.
 
-        The count follows the schedule's mapping of lanes to addresses on a GPU, on a sample of the graph. It needs
-        neither a device nor a prior ``prepare``.
+        The count is that of a GPU, and an estimate. It needs neither a GPU nor a prior ``prepare``.
         """
-        return No("the engine declares no mapping of lanes to addresses")
+        return No("the engine has no kernels whose accesses can be counted")
 
     @abstractmethod
     def close(self) -> None:

@@ -85,11 +85,11 @@ class PerDevice(Engine):
         """Return the options that the engine of the device resolved."""
         return self.prepared.resolved_options()
 
-    def memory_model(self, program: Program, graph: Graph, features: int) -> Behaviour | No:
+    def memory_model(self, program: Program, graph: Graph, features: int, inputs: Inputs) -> Behaviour | No:
         """Return the memory model of the CUDA engine, for a run on any device."""
         if "cuda" not in self.engines:
-            return super().memory_model(program, graph, features)
-        return self.on(Device("cuda")).memory_model(program, graph, features)
+            return super().memory_model(program, graph, features, inputs)
+        return self.on(Device("cuda")).memory_model(program, graph, features, inputs)
 
     def close(self) -> None:
         """Close every engine that was created."""

@@ -46,8 +46,10 @@ ALLOWED: dict[str, set[str]] = {
     },
     "harness.language": NUMERICAL | LIGHT_PARTS | {"harness.graph"},
     "harness.algorithms": NUMERICAL | LIGHT_PARTS | {"harness.language", "harness.graph", "harness.hookspecs", "PIL"},
+    "harness.emulation": LIGHT_PARTS | {"harness.device", "harness.atomic_write", "numpy"},
     "harness.lowering": NUMERICAL | LIGHT_PARTS | {
-        "harness.language", "harness.graph", "harness.device", "harness.transactions", "harness.cache",
+        "harness.language", "harness.graph", "harness.device", "harness.emulation", "harness.transactions",
+        "harness.cache",
         "harness.atomic_write", "numba", "llvmlite", "cupy", "cuda",
     },
     "harness.device": LIGHT_PARTS | {

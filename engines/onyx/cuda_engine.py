@@ -12,13 +12,11 @@ from harness.api import DeviceFacts
 from harness.api.cuda import CUDA, CudaEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from engines.onyx.schedule import OnyxSchedule
     from harness.api import GraphFacts, No, Program
-    from harness.api.cuda import CudaPlan, Mapped
+    from harness.api.cuda import CudaPlan
 
 
 class OnyxCudaEngine(CudaEngine):
@@ -30,12 +28,6 @@ class OnyxCudaEngine(CudaEngine):
     def plan(self, program: Program, graph: GraphFacts, features: int, device: DeviceFacts = CUDA) -> CudaPlan | No:
         """Return the plan of a program, or why it cannot run."""
         return plan(program, self.schedule, graph, features, device, self.policy)
-
-    def mappings(self) -> Sequence[Mapped]:
-        """Return the access patterns of the traversals in the templates."""
-        from engines.onyx.cuda_walks import MAPPINGS
-
-        return MAPPINGS
 
     def narrow(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
         """Begin with the stale vertices.

@@ -91,15 +91,14 @@ def update_and_reduce(
 def _reduce_row(builder: CudaKernelBuilder, stage: EdgeReduce, total: Value, *, counts: bool) -> None:
     """Reduce a team's part of a row into memory after its last edge.
 
-    A reduction that ``counts`` is mostly 0 and then does not access memory; how often depends on the values.
+    A reduction that ``counts`` is mostly 0 and then does not access memory.
     """
     array, node, at = f"vertex_{stage.into}", builder.reading("v", stage.into), builder.blocks["store"]
     if not counts:
         builder.reduce_into(array, "v", node, stage.reducer, "store")
         return
     at.line(f"if (some(team, {total.text})) {{")
-    with builder.mapping.unnoted():
-        builder.reduce_into(array, "v", node, stage.reducer, "store")
+    builder.reduce_into(array, "v", node, stage.reducer, "store")
     at.line("}")
 
 

@@ -1,24 +1,13 @@
-"""The parts that engines on CUDA devices are made of: planning, kernels, launches, buffers, the memory model."""
+"""The parts that engines on CUDA devices are made of: planning, kernels, launches, buffers."""
 
 from __future__ import annotations
 
 from harness.device.cuda import blocks_of_multiprocessor, registers_of
 from harness.facts import Degrees
-from harness.graph import Adjacency
 from harness.language.analysis import Delta
 from harness.language.criterion import PROPAGATED_SHARE, TEST_EVERY
 from harness.language.integer_ranges import whole_ranges
 from harness.language.program import IDENTITY
-from harness.lowering.cuda.access_patterns import (
-    THREADS,
-    Mapped,
-    Work,
-    arc_range,
-    look_ups,
-    neighbours_of,
-    rows_of,
-    with_looked_up,
-)
 from harness.lowering.cuda.buffers import CudaBuffer, exchanged, flips_of, table, work
 from harness.lowering.cuda.change_sums import collect_change
 from harness.lowering.cuda.code import Value
@@ -42,16 +31,14 @@ from harness.lowering.edge_order import constants_by_source
 from harness.lowering.kept_accumulators import KeptAccumulators
 from harness.lowering.setting import LoweredProgram
 from harness.lowering.tracking import Tracking, composed_writes, live_after
-from harness.transactions import Behaviour, Lanes, Load, Step, repeated
 
 __all__ = [
-    "CUDA", "IDENTITY", "PROPAGATED_SHARE", "TEST_EVERY", "THREADS", "Adjacency", "Behaviour", "Bounds", "Combined",
-    "CudaBuffer", "CudaEngine", "CudaExecutor", "CudaKernel", "CudaKernelBuilder", "CudaPlan", "CudaRun",
-    "CudaSetting", "Degrees", "Delta", "DeviceLayout", "DeviceStore", "KeptAccumulators", "Lanes", "Launch",
-    "Listed", "Load", "Loop", "LoweredProgram", "Mapped", "Measuring", "Over", "PanelLayout", "Pieces", "PlanDraft",
-    "RunState", "Step", "TeamShape", "Teams", "ThreadPlanner", "Thresholds", "Tracking", "TrackingPolicy", "Value",
-    "Work", "arc_range", "blocks_of_multiprocessor", "by_side", "collect_change", "combine_threads",
+    "CUDA", "IDENTITY", "PROPAGATED_SHARE", "TEST_EVERY", "Bounds", "Combined", "CudaBuffer", "CudaEngine",
+    "CudaExecutor", "CudaKernel", "CudaKernelBuilder", "CudaPlan", "CudaRun", "CudaSetting", "Degrees", "Delta",
+    "DeviceLayout", "DeviceStore", "KeptAccumulators", "Launch", "Listed", "Loop", "LoweredProgram", "Measuring",
+    "Over", "PanelLayout", "Pieces", "PlanDraft", "RunState", "TeamShape", "Teams", "ThreadPlanner", "Thresholds",
+    "Tracking", "TrackingPolicy", "Value", "blocks_of_multiprocessor", "by_side", "collect_change", "combine_threads",
     "composed_writes", "constants_by_source", "cuda_write_back", "exchanged", "flips_of", "frontier", "live_after",
-    "look_ups", "named_apart", "neighbours_of", "queue_ahead", "refusal", "registers_of", "repeated", "rows_of",
-    "table", "thread_builder", "thread_setting", "turned", "whole_ranges", "with_looked_up", "work",
+    "named_apart", "queue_ahead", "refusal", "registers_of", "table", "thread_builder", "thread_setting", "turned",
+    "whole_ranges", "work",
 ]  # fmt: skip

@@ -170,9 +170,9 @@ class GuardedEngine(Engine):
         known = [item.name for item in dataclasses.fields(schedule)] if dataclasses.is_dataclass(schedule) else []
         return {name: _option(name, value, known) for name, value in answer.items()}
 
-    def memory_model(self, program: Program, graph: Graph, features: int) -> Behaviour | No:
+    def memory_model(self, program: Program, graph: Graph, features: int, inputs: Inputs) -> Behaviour | No:
         """Return a Behaviour of finite numbers or a No with a reason."""
-        answer: object = self._engine.memory_model(program, graph, features)
+        answer: object = self._engine.memory_model(program, graph, features, inputs)
         if isinstance(answer, No):
             return No(_text("memory_model(): No.reason", answer.reason))
         if not isinstance(answer, Behaviour):

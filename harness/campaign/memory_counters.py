@@ -44,7 +44,7 @@ def _modelled(spec: EngineSpec, cell: Cell, problem: Problem) -> dict[str, Any] 
     try:
         engine = GuardedEngine(load(spec.factory)(schedule_from_options(spec, cell.schedule)))
         try:
-            found = engine.memory_model(problem.program, problem.graph, problem.features)
+            found = engine.memory_model(problem.program, problem.graph, problem.features, problem.inputs)
         finally:
             engine.close()
     except MemoryError:

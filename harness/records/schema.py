@@ -167,12 +167,12 @@ class Counted(KernelMemory):
     """Counts of one superstep in which every vertex is active: the sum over all kernels, and each kernel."""
 
     source: Annotated[str, Meta(description="method of counting")]
-    share: Annotated[float, Meta(description="share of the work that was sampled")]
+    share: Annotated[float, Meta(description="share of the blocks that were counted")]
     kernels: dict[str, KernelMemory]
 
 
 class Memory(TypedDict):
-    """Memory transactions on a GPU: modelled from the schedule's mapping of lanes to addresses, and counted."""
+    """Memory transactions on a GPU: modelled by running the kernels on the CPU, and counted by the hardware."""
 
     model: Counted | None
     counters: Counted | None

@@ -74,8 +74,7 @@ class KernelBehaviour:
 class Behaviour:
     """Memory counts of a superstep in which every vertex is active, by kernel in launch order.
 
-    ``source``: the method of counting. ``share``: the fraction of warps that the model sampled (of blocks, where the
-    warps of a block cooperate); it does not account for sampled iterations of long loops. It is 1 for counters.
+    ``source``: the method of counting. ``share``: the fraction of blocks that the model counted; 1 for counters.
     """
 
     source: str

@@ -161,7 +161,7 @@ def test_a_patched_clock_does_not_change_the_times(record_of, monkeypatch):  # n
 
 
 def modelled(answer):
-    def memory_model(self, program, graph, features):
+    def memory_model(self, program, graph, features, inputs):
         if isinstance(answer, BaseException):
             raise answer
         return answer

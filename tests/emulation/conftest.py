@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness.contract import Device
-from tests.emulation.device import emulate, unavailable
+from harness.emulation.compiler import unavailable
+from tests.emulation.device import emulate
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import shutil
 import sys
 from collections.abc import Mapping
 from types import SimpleNamespace
@@ -14,8 +13,8 @@ from engines.onyx.cuda_engine import OnyxCudaEngine
 from engines.onyx.policy import Policy
 from harness.contract import Device
 from harness.device.compilation import Compiled
-from tests.emulation.arrays import cupy_of
-from tests.emulation.compiler import COMPILER, Module, library
+from harness.emulation.arrays import cupy_of
+from harness.emulation.compiler import Module, library
 from tests.engines.cuda_schedules import SCHEDULES
 
 # The device is small, and takes its work in small pieces, so that the loops over pieces turn on small graphs as well.
@@ -31,13 +30,6 @@ SIZES = {
     "engines.pullbaseline.simdx.cuda_plan.BLOCKS": 3,
     "engines.pullbaseline.simdx.cuda_plan.THREADS": THREADS,
 }
-
-
-def unavailable() -> str:
-    """Why kernels cannot be emulated here; empty where they can."""
-    if not sys.platform.startswith("linux"):
-        return "kernels are emulated on Linux alone"
-    return "" if shutil.which(COMPILER) else f"kernels are emulated with {COMPILER}, which is not installed"
 
 
 def emulate(monkeypatch: pytest.MonkeyPatch) -> Device:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.emulation.arrays import allocated
-from tests.emulation.compiler import Module, library
-from tests.emulation.device import unavailable
+from harness.emulation.arrays import allocated
+from harness.emulation.compiler import Module, library, unavailable
 from tests.engines.device_functions import BLOCK, SOURCE, arguments, check, headers_of_teams
 
 pytestmark = pytest.mark.skipif(bool(unavailable()), reason=unavailable())

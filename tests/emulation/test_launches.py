@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from harness.contract import Phases
+from harness.emulation.arrays import Stream
 from harness.language import trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from harness.lowering.cuda import executor as cuda
 from harness.lowering.cuda.launcher import Launcher
 from harness.lowering.cuda.loop import LOOK_EVERY
-from tests.emulation.arrays import Stream
 from tests.engines.cuda_schedules import cuda_engine
 from tests.engines.programs import arcs_and_loops, inputs_for, program_named, two_sides
 from tests.engines.test_cuda import algorithms, prepared

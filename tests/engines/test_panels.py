@@ -57,12 +57,12 @@ def test_products_are_taken_whole():
 
 
 def test_a_model_counts_every_panel():
-    """Twice the loads of rows of half the length, but for what vertices do."""
-    program, graph = trace(LabelPropagation(seeds="random")), rmat(scale=8, edge_factor=16, seed=2)
+    """Rows of twice the length take twice the loads, except for what vertices do."""
+    algorithm, graph = LabelPropagation(seeds="random"), rmat(scale=8, edge_factor=16, seed=2)
     loaded = {}
     for features in (64, 128):
         engine = cuda_engine("pull-edges")
-        found = engine.memory_model(program, graph, features)
+        found = engine.memory_model(trace(algorithm), graph, features, algorithm.inputs(graph, features))
         assert isinstance(found, Behaviour)
         loaded[features] = found.kernels["spread"].loads
     assert loaded[128].sectors == pytest.approx(2 * loaded[64].sectors, rel=0.02)

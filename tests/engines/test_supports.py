@@ -210,10 +210,10 @@ def test_options_of_gpus_are_refused_by_name(option, value, direction):
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
 def test_a_direction_that_switches_by_itself_is_refused_by_name(kind):
     reason = "direction=adaptive: the engine cannot switch directions yet; give push or pull"
-    (graph, _), device = problem("pagerank", "grid", 1), Device(kind, threads=1)
+    (graph, inputs), device = problem("pagerank", "grid", 1), Device(kind, threads=1)
     engine = new_engine("onyx", {"direction": "adaptive", "balance": "edge"})
     assert engine.supports(program("pagerank"), graph, 1, device) == No(reason)
-    assert engine.memory_model(program("pagerank"), graph, 1) == No(reason)
+    assert engine.memory_model(program("pagerank"), graph, 1, inputs) == No(reason)
     with pytest.raises(EngineFailure, match="adaptive"):  # and no other direction is taken instead
         engine.generate(program("pagerank"), graph, 1, device)
 

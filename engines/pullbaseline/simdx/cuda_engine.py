@@ -10,11 +10,11 @@ from engines.pullbaseline.simdx.cuda_plan import is_fused, plan
 from harness.api.cuda import CUDA, CudaEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from engines.pullbaseline.schedules import SimdxSchedule
     from harness.api import DeviceFacts, GraphFacts, No, Program
-    from harness.api.cuda import CudaPlan, Mapped
+    from harness.api.cuda import CudaPlan
 
 
 class SimdxCudaEngine(CudaEngine):
@@ -35,12 +35,6 @@ class SimdxCudaEngine(CudaEngine):
     def blocks_of(self) -> Mapping[str, int]:
         """The number of blocks that each fused kernel is launched with; empty until they are loaded."""
         return self._executor.blocks_of if isinstance(self._executor, SimdxExecutor) else {}
-
-    def mappings(self) -> Sequence[Mapped]:
-        """Return the access patterns of the traversals here and of those shared by thread engines."""
-        from engines.pullbaseline.simdx.cuda_walks import MAPPINGS
-
-        return MAPPINGS
 
     def explain(self) -> str:
         """Explain the engine, with the reason if a program has no active vertices, and the blocks of fused kernels."""

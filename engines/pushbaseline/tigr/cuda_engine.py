@@ -9,11 +9,9 @@ from harness.api import DeviceFacts
 from harness.api.cuda import CUDA, CudaEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from engines.pushbaseline.schedules import TigrSchedule
     from harness.api import GraphFacts, No, Program
-    from harness.api.cuda import CudaPlan, Mapped
+    from harness.api.cuda import CudaPlan
 
 
 class TigrCudaEngine(CudaEngine):
@@ -24,9 +22,3 @@ class TigrCudaEngine(CudaEngine):
     def plan(self, program: Program, graph: GraphFacts, features: int, device: DeviceFacts = CUDA) -> CudaPlan | No:
         """Return the plan of a program, or why it cannot run."""
         return plan(program, self.schedule, graph, features, device)
-
-    def mappings(self) -> Sequence[Mapped]:
-        """Return the access patterns of the traversals here and of those shared by thread engines."""
-        from engines.pushbaseline.tigr.cuda_walks import MAPPINGS
-
-        return MAPPINGS

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from harness.language.expressions import ELEMENTWISE, Expression
-from harness.lowering.cuda.accesses import UNROLLED, Access, Accesses, How, Kind
 from harness.lowering.cuda.code import Block, Value
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape
 from harness.lowering.log_products import POSITIVE, SELDOM
@@ -25,6 +23,7 @@ FUNCTION = {
 }  # fmt: skip
 INLINE = frozenset(ELEMENTWISE) | {"without"}
 LARGEST_TREE = 40  # operations written out in one loop
+UNROLLED = 16  # features of a walked row that a compiler keeps in registers (UNROLL of teams.cuh)
 LONG = ("log",)  # operations of so many instructions that a row of their results is kept for later readers
 
 
@@ -87,10 +86,7 @@ class Elements(ABC):
         self.parameters, self.feature_aware, self.computed, self.holds = parameters, feature_aware, computed, holds
         self.spent: frozenset[tuple[str, str]] = frozenset()  # accumulators that only one solution reads and overwrites
         self.tile_floats = 0
-        self.accesses = Accesses()
-        self._loop: tuple[str, int] | None = None  # the block of the loop under construction, and its number
-        self._loops = 0
-        self._notes = True
+        self.read_by_all: set[str] = set()  # arrays of which all lanes of a team read the same value
         self._names = 0
         self._homes: dict[str, Block] = {}
         self._trees: dict[str, int] = {}
@@ -132,43 +128,9 @@ class Elements(ABC):
         start = f"{array} + {offset(index, stride)}" if index != "0" else array
         return f"{start} + panel" if node.shape and self.layout.panels > 1 else start
 
-    # accesses ---------------------------------------------------------------------------------------------------------
-    def note_read(self, node: Expression, how: How, used: Block | None = None) -> None:
-        """Record that a property is read from its array.
-
-        It is read element by element in the loop under construction, or where it is known; or in the block ``used``,
-        unless it stays in registers.
-        """
-        place = self.locate(*node.attribute)
-        if place.value is None and self._notes:
-            home = self.home(node) if used is None or self.stays(node) else used
-            inside = how == "elements" and self._loop is not None and not self.stays(node)
-            block, loop = self._loop if inside and self._loop else (home.name, 0)
-            size = 1 if node.dtype == "bool" else 4
-            self.accesses.note(self.access("load", place.array, place.index, node, block, how, size), loop, node.key)
-
     def stays(self, node: Expression) -> bool:
         """Return whether a row is short enough to be read before all loops and to stay in registers."""
         return int(np.prod(self.layout.dims(node.shape))) <= UNROLLED
-
-    def note_first(self, node: Expression) -> None:
-        """Record that the first feature of a row is read from its array, where it is known."""
-        place = self.locate(*node.attribute)
-        size = 1 if node.dtype == "bool" else 4
-        block, stride = self.home(node).name, self.layout.stride(node.shape)
-        first = Access("load", place.array, place.index, block, "first", stride=stride, size=size)
-        self.accesses.note(first, 0, node.key)
-
-    def access(
-        self, kind: Kind, array: str, index: str, node: Expression, block: str, how: How, size: int = 4
-    ) -> Access:
-        """Return an access to a value shaped like ``node``."""
-        dims = self.layout.dims(node.shape)
-        rows, length = (1, *dims)[-2:] if dims else (1, 1)
-        return Access(
-            kind, array, index, block, how, length, rows, self.layout.stride(node.shape),
-            self.layout.row_stride(length), size,
-        )  # fmt: skip
 
     # elements ---------------------------------------------------------------------------------------------------------
     def element(self, node: Expression, walk: Walk) -> str:
@@ -177,8 +139,6 @@ class Elements(ABC):
             return self.lower(node).text
         found = self.home(node).find(node.key)
         if found is not None:
-            if node.op == "read" and found.kind in ("walked", "tile"):
-                self.note_read(node, "elements")
             return found.element(walk.slot, walk.row)
         match node.op:
             case "where" if node.attribute == SELDOM:
@@ -198,15 +158,7 @@ class Elements(ABC):
         """Return one of two elements; values that only the first needs are read only if it is chosen."""
         condition, rare, usual = node.args
         chosen, otherwise = self.element(condition, walk), self.element(usual, walk)
-        with self.unnoted():
-            return f"({chosen} ? {self.element(rare, walk)} : {otherwise})"
-
-    @contextmanager
-    def unnoted(self) -> Iterator[None]:
-        """Suspend the recording of accesses for conditional reads, whose frequency depends on values."""
-        self._notes, before = False, self._notes
-        yield
-        self._notes = before
+        return f"({chosen} ? {self.element(rare, walk)} : {otherwise})"
 
     def _picked(self, row: Value, walk: Walk) -> str:
         if row.kind == "walked":
@@ -272,10 +224,7 @@ class Elements(ABC):
         """Write ``body`` for every element of ``node`` that a lane holds. ``tile``: rows need not be unrolled."""
         dims = self.layout.dims(node.shape)
         walk = Walk("f") if len(dims) == 1 else Walk("f", "i")
-        self._loops += 1
-        outer, self._loop = self._loop, (block.name, self._loops)
         text = body(walk)
-        self._loop = outer
         if len(dims) == 1:
             block.line(f"FEATURES(f, {dims[0]}) {text}")
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 from harness.contract import Device, Engine, EngineFailure, No, Phases, RunStatistics, Yes, options_of, schedule_text
 from harness.facts import DeviceFacts
 from harness.language import Inputs, Program
-from harness.lowering.cuda.access_patterns import Mapped, UndeclaredMapping
 from harness.lowering.cuda.device_store import DeviceStore
 from harness.lowering.cuda.executor import CudaExecutor
-from harness.lowering.cuda.memory_model import behaviour_of
+from harness.lowering.cuda.memory_model import behaviour_of, countable
 from harness.lowering.cuda.plan import CudaPlan
-from harness.lowering.graph_store import GraphStore
 
 if TYPE_CHECKING:
     from harness.facts import GraphFacts
@@ -42,10 +40,6 @@ class CudaEngine(Engine):
     @abstractmethod
     def plan(self, program: Program, graph: GraphFacts, features: int, device: DeviceFacts = CUDA) -> CudaPlan | No:
         """Return the plan of a program, or why it cannot run; it depends on the schedule and the arguments only."""
-
-    def mappings(self) -> Sequence[Mapped]:
-        """Return a mapping for every traversal (:mod:`harness.lowering.cuda.access_patterns`)."""
-        return ()
 
     # without a device -------------------------------------------------------------------------------------------------
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
@@ -74,17 +68,16 @@ class CudaEngine(Engine):
         """Return the options under which the program was planned."""
         return options_of(self.planned.schedule)
 
-    def memory_model(self, program: Program, graph: Graph, features: int) -> Behaviour | No:
-        """Return the memory transactions of a superstep over everything, counted on a sample of the graph by the
-        mappings.
-        """
+    def memory_model(self, program: Program, graph: Graph, features: int, inputs: Inputs) -> Behaviour | No:
+        """Return the memory transactions of the first superstep, counted on the emulated device."""
         plan = self.plan(program, graph.facts, features)
-        if isinstance(plan, No):
-            return plan
+        steps = plan if isinstance(plan, No) else countable(plan)
+        if isinstance(steps, No):
+            return steps
         try:
-            return behaviour_of(plan, GraphStore(graph), self.mappings())
-        except UndeclaredMapping as error:
-            return No(str(error))
+            return behaviour_of(self.executor_type(steps, DeviceStore(graph)), inputs)
+        except MemoryError as error:
+            return No(f"the memory model runs kernels in the memory of the host: {error}")
 
     # on a device ------------------------------------------------------------------------------------------------------
     def build(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from harness.language.expressions import Expression, walk
-from harness.lowering.cuda.accesses import Access
 from harness.lowering.cuda.code import Block, Value
 from harness.lowering.cuda.elements import INLINE, Elements, Walk, literal, scalar_operation
 
@@ -41,13 +40,12 @@ class Lowering(Elements):
                 return Value("scalar", literal(node.attribute))
             case "param":
                 at = f"parameters[{self.parameters.index(node.attribute)}]"
-                self.accesses.note(Access("load", "parameters", "0", home.name))
                 text = at if node.dtype == "float" else f"{at} != 0.0f"
             case "read":
                 place = self.locate(*node.attribute)
                 if place.value is not None:
                     return place.value
-                self.note_read(node, "all")
+                self.read_by_all.add(place.array)
                 text = f"{place.array}[{place.index}]"
             case op if op in INLINE:
                 text = scalar_operation(node, [self.lower(arg).text for arg in node.args])
@@ -105,7 +103,6 @@ class Lowering(Elements):
                 return Value("row", home.declare(kind, name, f"normalized_{node.attribute}(team, {argument})"), length)
             case "matmul" | "max_product":
                 function = "max_times" if node.op == "max_product" else "times"
-                self._note_matrices(node)
                 left, right = (
                     self.materialised(arg) if len(arg.shape) == 1 else self.lower(arg).text for arg in node.args
                 )
@@ -151,7 +148,7 @@ class Lowering(Elements):
             home.line(f"if ({test}) {text} = load<{length}, {stride}>(team, {start});")
             return Value("row", text, length)
         inner = Block(f"{home.name} seldom", parent=home)
-        with self.unnoted(), self._read_in(inner, chosen):
+        with self._read_in(inner, chosen):
             self.prepare(chosen)
             self.loop(node, inner, lambda walk: f"{text}[{walk.slot}] = {self.element(chosen, walk)};")
         home.line(f"if ({test}) {{")
@@ -188,7 +185,6 @@ class Lowering(Elements):
         if self._lies(node):
             flag = "const bool*" if node.dtype == "bool" else "const float*"
             return Value("walked", home.declare(flag, name, start), length)
-        self.note_read(node, "chunks")
         return Value("row", home.declare(kind, name, f"load<{length}, {stride}>(team, {start})"), length)
 
     def materialised(self, node: Expression) -> str:
@@ -200,7 +196,6 @@ class Lowering(Elements):
         found = home.find(key)
         if found is None:
             stride = self.layout.stride(node.shape)
-            self.note_read(node, "chunks")
             text = home.declare(
                 f"Row<{value.length}>", self.fresh("loaded"), f"load<{value.length}, {stride}>(team, {value.text})"
             )
@@ -217,13 +212,6 @@ class Lowering(Elements):
         return value
 
     # matrices ---------------------------------------------------------------------------------------------------------
-    def _note_matrices(self, node: Expression) -> None:
-        """Record that a function reads matrix arguments from memory; whole rows of one that multiplies a row."""
-        for arg in node.args:
-            if arg.op == "read" and len(arg.shape) == 2:
-                wide = self.feature_aware and arg is node.args[-1] and len(node.shape) == 1
-                self.note_read(arg, "chunks" if wide else "elements", self.home(node))
-
     def in_registers(self, rows: int, length: int) -> bool:
         """Return whether a matrix is small enough for registers."""
         return self.feature_aware and rows * self.team.slots(length) <= MOST_REGISTERS
@@ -260,7 +248,6 @@ class Lowering(Elements):
                 home.line(f"transpose(team, {source.text}, {target.text});")
                 return target
             case "matmul":
-                self._note_matrices(node)
                 left, right = (self.lower(arg).text for arg in node.args)
                 target = self.room(node, home, name)
                 home.line(f"multiply(team, {left}, {right}, {target.text});")

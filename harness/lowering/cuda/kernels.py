@@ -16,7 +16,6 @@ from typing import Literal, TypeAlias
 
 from harness.language.expressions import Expression, parameter, read
 from harness.language.program import Program, Reducer, Stage, reads
-from harness.lowering.cuda.accesses import Access
 from harness.lowering.cuda.code import Value
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape
 from harness.lowering.cuda.mapping import Location, Mapping
@@ -48,8 +47,7 @@ class CudaKernel:
     """A kernel's source, its arguments by the names under which the engine keeps them, and the floats of shared memory
     that each team needs.
 
-    ``unless``: the condition under which it does nothing. ``accesses``: what its generated statements read and write.
-    ``counters``: the number of counts that each of its blocks adds to those of the run.
+    ``unless``: the condition under which it does nothing.
     """
 
     name: str
@@ -57,8 +55,6 @@ class CudaKernel:
     arguments: tuple[str, ...]
     tile_floats: int
     unless: str = ""
-    accesses: tuple[Access, ...] = ()
-    counters: int = 0
     thread_floats: int = 0  # of shared memory that each thread needs for itself
     panels: int = 1  # passes over its work, each with other features (:class:`PanelLayout`)
 
@@ -264,14 +260,9 @@ class CudaKernelBuilder:
             ]
         )
         return CudaKernel(
-            self.name, in_ascii(source), tuple(types), self.mapping.tile_floats, unless, self._accesses(),
-            len(self._counters), self._stride() if self._shares_scratch() else 0, self.layout.panels,
+            self.name, in_ascii(source), tuple(types), self.mapping.tile_floats, unless,
+            self._stride() if self._shares_scratch() else 0, self.layout.panels,
         )  # fmt: skip
-
-    def _accesses(self) -> tuple[Access, ...]:
-        # A team's shuffles also separate two reads of what the kernel writes: a compiler keeps both.
-        written = {name for name, kind in self._types.items() if kind in ("f32", "flag")}
-        return self.mapping.accesses.made(written if self.team.lanes > 1 else ())
 
     def _shares_scratch(self) -> bool:
         """Return whether matrices of single threads are in shared memory."""

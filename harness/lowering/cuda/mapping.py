@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from harness.language.expressions import Expression
 from harness.language.program import IDENTITY, Reducer
-from harness.lowering.cuda.accesses import How
 from harness.lowering.cuda.code import Block, Value
 from harness.lowering.cuda.elements import Location, Walk, literal
 from harness.lowering.cuda.expressions import Lowering
@@ -56,12 +55,6 @@ class Mapping(Lowering):
         another.
         """
         operation, start = OPERATION[reducer], self.start(array, index, message)
-        at_once = self.feature_aware and reducer == "sum"
-        how: How = "leader" if not message.shape else "chunks" if at_once else "elements"
-        if self._notes:
-            self.accesses.note(self.access("reduce", array, index, message, block.name, how))
-            if reducer != "sum":  # first test whether there is anything to do
-                self.accesses.note(self.access("load", array, index, message, block.name, how))
         if taken:
             assert reducer != "sum", "a sum takes every message"
             assert not self.feature_aware, "the lanes of a team would have to agree"
@@ -127,17 +120,12 @@ class Mapping(Lowering):
     def store(self, array: str, index: str, node: Expression, value: Value, block: Block) -> None:
         """Write a value to ``array`` at ``index``."""
         start, dims = self.start(array, index, node), self.layout.dims(node.shape)
-        size = 1 if node.dtype == "bool" else 4
-        how: How = "chunks" if dims else "leader"
-        self.accesses.note(self.access("store", array, index, node, block.name, how, size))
         if value.kind == "scalar":
-            if self.team.lanes > 1 and self.accesses.read_by_all(array):
+            if self.team.lanes > 1 and array in self.read_by_all:
                 block.line("team.sync();  // a lane may have yet to read what the leader is about to write")
             block.line(f"if (team.leads()) {array}[{index}] = {value.text};")
             return
         stride = self.layout.row_stride(dims[-1])
-        if value.kind == "walked":
-            self.note_read(node, "chunks")
         if value.kind in ("row", "walked"):
             text = value.text if value.kind == "row" else f"load<{value.length}, {stride}>(team, {value.text})"
             block.line(f"store<{dims[0]}, {stride}>(team, {start}, {text});")
@@ -158,8 +146,6 @@ class Mapping(Lowering):
         name = self.fresh("moved" if tolerance else "changed")
         if new.kind == "scalar":
             return block.declare("bool", name, one(before.text, new.text))
-        if before.kind == "walked":  # movement mostly shows in the first feature, and the loop ends there
-            self.note_first(old)
         text, test = block.declare("bool", name, "false", constant=False), one(before.element("f"), new.element("f"))
         if not self.feature_aware:
             block.line(f"FEATURES(f, {new.length}) {text} = {text} || {test};")

@@ -1,137 +1,127 @@
-"""Memory transactions of a plan: its kernels' accesses, by the lanes of its traversals, on a sample of the graph."""
+"""Memory transactions of a plan: its kernels run on the emulated device, which counts their requests."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.lowering.buffers import Holds
-from harness.lowering.cuda.access_patterns import Mapped, MappingError, Work, mapping_of
+from harness.contract import No
+from harness.emulation.compiler import KERNEL, OLDEST, unavailable
+from harness.emulation.counting import BlockCounts, CountingModule
+from harness.emulation.device import ATTRIBUTES, emulated_cupy
+from harness.language import Inputs
 from harness.lowering.cuda.kernels import CudaKernel
-from harness.lowering.cuda.modules import headers
-from harness.lowering.cuda.plan import CudaPlan
-from harness.lowering.graph_store import GraphStore
-from harness.transactions import Atomics, Behaviour, KernelBehaviour, Lanes, Load, Step, atomics, loads
+from harness.lowering.cuda.modules import headers, module_source
+from harness.lowering.cuda.movement import Measuring
+from harness.lowering.cuda.ranges import Over
+from harness.transactions import Atomics, Behaviour, KernelBehaviour, Loads
+from harness.transactions.sampling import SampledKernel, estimated
 
-ARCS = 1 << 19  # approximate number sampled in every kernel
-# Of an H100, if no device reports its own. They limit the number of blocks; as many may run at once as threads allow
-# (registers and shared memory may allow fewer).
-MULTIPROCESSORS, THREADS_AT_ONCE = 132, 2048
-# Conditions on the state of a run, their values in a superstep over everything, the first one, and the fields of
-# ``Run`` that they read.
-UNTRACKED = r"run->untracked"  # true while a run begins without tracking
-_CONDITIONS: tuple[tuple[str, bool, set[str]], ...] = (
-    (r"run->over\(\)", False, {"settled", "superstep", "limit"}),
-    (r"run->rebuilding", True, {"rebuilding"}),
-    (UNTRACKED, False, {"untracked"}),
-    (r"run->untracked != run->stretch", False, {"untracked", "stretch"}),
-    (r"run->resuming", False, {"resuming"}),
-    (r"run->sparse\(\d+\)", False, {"superstep", "frontier", "dense_arcs"}),
-    (r"run->sparse_rows\(\d+\)", False, {"superstep", "frontier", "dense_rows"}),
-    (r"run->superstep", True, {"superstep"}),  # of work that only the first one does
-)
-_COUNT = 8  # bytes of such a field
+if TYPE_CHECKING:
+    from harness.lowering.cuda.calls import Call
+    from harness.lowering.cuda.executor import CudaExecutor
+    from harness.lowering.cuda.plan import CudaPlan
+
+ACCESSES = 5 << 20  # of lanes, counted in every kernel; it takes about 0.3 s
+REST = 1 << 26  # accesses that the other blocks of a kernel may have to run as well; it takes about 0.3 s
+LISTS = {"Id*", "Arc*", "unsigned long long*"}  # parameters through which kernels pass lists of work to others
 
 
-def behaviour_of(plan: CudaPlan, store: GraphStore, declared: Sequence[Mapped]) -> Behaviour:
-    """Return the loads and atomic operations of a superstep over everything.
+def countable(plan: CudaPlan) -> CudaPlan | No:
+    """Return the plan whose launches are counted, or why they cannot be.
 
-    ``store``: of the graph. ``declared``: the engine's mappings. Counts that depend on values assume that everything
-    moves: a comparison ends at the first feature, and conditional reads are made. Raises MappingError.
+    Work that one kernel combines is launched step by step.
     """
-    ranges, graph = plan.work_ranges(store), store.graph
-    tables = {name: array for one in plan.tables for name, array in one.named(store.table(one)).items()}
-    text = "\n".join(headers(plan.templates).values())
+    reason = unavailable(OLDEST)
+    if reason:
+        return No(f"the memory model runs kernels on the CPU: {reason}")
+    launches = plan.modelled
+    whole = [launch.kernel.name for launch in launches if "past" in launch.kernel.arguments]
+    if whole:
+        return No(
+            f"the memory model runs the blocks of a kernel one after another; those of {whole[0]}, which runs whole "
+            "supersteps, wait for each other"
+        )
+    kernels = list({launch.kernel.name: launch.kernel for launch in launches}.values())
+    source = module_source(
+        f"{plan.program.name}, counted", kernels, plan.team, plan.threads, many_arcs=plan.many_edges,
+        included=headers(plan.templates),
+    )  # fmt: skip
+    return replace(plan, launches=launches, measuring=Measuring(), combined=None, source=source)
+
+
+def behaviour_of(executor: CudaExecutor, inputs: Inputs) -> Behaviour:
+    """Return the loads and atomic operations of the first superstep, in which everything is active.
+
+    ``executor``: of a plan that is :func:`countable`, not loaded yet. Raises EmulationError, MemoryError.
+    """
+    plan = executor.plan
+    module = CountingModule.of(plan.source, headers(plan.templates))
+    executor.functions = {name: module.get_function(name) for name in ("end_of_superstep", *_names(plan))}
+    executor.attributes = ATTRIBUTES
+    with emulated_cupy(CountingModule):
+        try:
+            executor.allocate()
+            executor.reset(inputs, {})
+            run = executor.run_in_progress
+            executor.state.note(limit=1)
+            calls = run.launcher.calls(0, run.past)[:-1]  # without the end of the superstep
+            found = [_sampled(executor, call) for call in calls]
+        finally:
+            executor.close()
+    edges = {"in_neighbours": Over.IN_EDGES, "out_neighbours": Over.OUT_EDGES}
+    elements = {name: int(np.diff(executor.ranges.bounds(over, 0))[0]) for name, over in edges.items()}
     kernels: dict[str, KernelBehaviour] = {}
-    looked = whole = 0.0
-    for launch in plan.modelled:
-        if not ranges.has_work(launch.over, 0):
-            continue
-        kernel = launch.kernel
-        mapped, captured = mapping_of(kernel, declared, text)
-        first, last = ranges.bounds(launch.over, 0)
-        blocks = launch.blocks_over(last - first, plan.threads, MULTIPROCESSORS, THREADS_AT_ONCE // plan.threads)
-        work = Work(
-            kernel, graph, plan.team, plan.threads, blocks, first, last, captured, tables,
-            np.dtype(plan.edge_position).itemsize, ARCS, _arguments(plan, kernel),
-        )  # fmt: skip
-        untracked = plan.tracking_policy is not None and plan.tracking_policy.begins_untracked
-        idle, counted = _entered(work, untracked=untracked)
-        if not idle:
-            counted = sum((_of_step(step, work) for step in mapped.walk(work)), counted)
-            counted += _around(work)
-        counted = counted.times(kernel.panels)  # panels start on sectors, so their counts are equal
-        kernels[kernel.name] = kernels.get(kernel.name, KernelBehaviour()) + counted
-        looked, whole = looked + work.looked, whole + work.whole
-    return Behaviour("model", kernels, looked / whole if whole else 1.0)
+    for one, total in zip(found, estimated(found, elements), strict=True):
+        counted = KernelBehaviour(Loads(*total[:3].tolist()), Atomics(*total[3:].tolist()))
+        kernels[one.name] = kernels.get(one.name, KernelBehaviour()) + counted
+    taken, whole = sum(len(one.covered) for one in found), sum(one.blocks for one in found)
+    return Behaviour("model", kernels, taken / whole if whole else 1.0)
 
 
-def _arguments(plan: CudaPlan, kernel: CudaKernel) -> dict[str, Holds]:
-    """Return what the arrays hold that a kernel takes, by the names of its arguments."""
-    names = {name: plan.parities.get(name, name) for name in kernel.arguments}
-    return {name: plan.named[array].holds for name, array in names.items() if array in plan.named}
+def _names(plan: CudaPlan) -> list[str]:
+    return [kernel.name for kernel in plan.kernels]
 
 
-def _of_step(step: Step, work: Work) -> KernelBehaviour:
-    counted = KernelBehaviour()
-    lanes = step.lanes
-    if not len(lanes.weights):
-        return counted
-    for load in step.loads:
-        counted += KernelBehaviour(loads=loads(_addresses(lanes, load), lanes.active, load.size, lanes.weights))
-    for operation in step.atomics:
-        counted += KernelBehaviour(atomics=atomics(_addresses(lanes, operation), lanes.active, lanes.weights))
-    for access in work.kernel.accesses:
-        if access.block in step.blocks and access.kind in step.kinds:
-            counted += access.behaviour(lanes, work.team)
-    return counted
+def _sampled(executor: CudaExecutor, call: Call) -> SampledKernel:
+    """Run and count a sample of the blocks of a launch.
+
+    The other blocks run uncounted if that takes little, and if vertices are listed as work for other kernels. Otherwise
+    the rows that a kernel reduces over edges are unknown: they become NaN, which every comparison finds to have moved.
+    """
+    assert call.launch is not None, "a launch of the plan"
+    kernel, arguments = call.launch.kernel, call.arguments
+    types = _parameters(kernel)
+    array = next((name for name in ("in_neighbours", "out_neighbours") if name in arguments), "")
+    listing = not array and not LISTS.isdisjoint(types.values())
+    found: BlockCounts = call.function.counted(
+        call.grid, call.threads, tuple(arguments.values()), call.shared, budget=ACCESSES,
+        rest=math.inf if listing else REST, covered=arguments.get(array),
+    )  # fmt: skip
+    if array and not found.whole:
+        for name, kind in types.items():
+            if kind == "float*":
+                _forget(executor, name, arguments[name])
+    return SampledKernel(kernel.name, found.blocks, found.quantities, found.covered, array)
 
 
-def _addresses(lanes: Lanes, element: Load) -> NDArray[np.int64]:
-    return lanes[element.index] * element.size
+def _forget(executor: CudaExecutor, name: str, values: NDArray[np.float32]) -> None:
+    """Make the rows of an array unknown; those of vertices without in-edges, which nothing is reduced into, stay."""
+    plan, graph = executor.plan, executor.store.graph
+    buffer = plan.named[plan.parities.get(name, name)]
+    if buffer.rows == graph.num_vertices:
+        values[: buffer.length].reshape(buffer.rows, buffer.stride)[graph.in_degrees > 0] = np.nan
+    else:
+        values.fill(np.nan)
 
 
-def _entered(work: Work, *, untracked: bool) -> tuple[bool, KernelBehaviour]:
-    """Return whether a kernel is idle in a superstep over everything, and what its threads read to decide that."""
-    fields: set[str] = set()
-    idle = False
-    for term in work.kernel.unless.split("||"):
-        value, looked = _condition(work.kernel, term.strip(), untracked=untracked)
-        fields |= looked
-        if value:
-            idle = True
-            break
-    if not idle:
-        fields |= {field for pattern, _, looked in _CONDITIONS if _met(pattern, work.kernel) for field in looked}
-        fields |= {name for name, holds in work.holds.items() if holds is Holds.FLIPS}  # to select the buffer
-    lanes = work.everyone()
-    address = np.zeros(lanes.active.shape, np.int64)
-    counted = loads(address, lanes.active, _COUNT, lanes.weights).times(len(fields))
-    return idle, KernelBehaviour(loads=counted)
-
-
-def _met(pattern: str, kernel: CudaKernel) -> bool:
-    """Return whether a kernel's statements test a condition; one after "or" is not tested, because all is active."""
-    return re.search(rf"(?<!\|\| ){pattern}", kernel.source) is not None
-
-
-def _condition(kernel: CudaKernel, term: str, *, untracked: bool) -> tuple[bool, set[str]]:
-    for pattern, usual, fields in _CONDITIONS:
-        if re.fullmatch(f"!?{pattern}", term):
-            value = untracked if pattern == UNTRACKED else usual
-            return value != term.startswith("!"), fields
-    raise MappingError(f"kernel {kernel.name!r} does nothing if {term!r}, a condition of which the model knows nothing")
-
-
-def _around(work: Work) -> KernelBehaviour:
-    """Return what every thread does once, around the traversal, and the counts of every block that had work."""
-    own = [access for access in work.kernel.accesses if access.block == "kernel" and access.kind == "load"]
-    counted = sum((access.behaviour(work.everyone(), work.team) for access in own), KernelBehaviour())
-    counts = min(work.blocks, work.busy_blocks) * work.kernel.counters
-    return counted + KernelBehaviour(atomics=Atomics(counts, counts, counts))
-
-
-__all__ = ["ARCS", "MULTIPROCESSORS", "behaviour_of"]
+def _parameters(kernel: CudaKernel) -> dict[str, str]:
+    """Return the types of a kernel's parameters, by name."""
+    match = KERNEL.search(kernel.source)
+    assert match is not None, f"kernel {kernel.name} has no signature"
+    pairs = (parameter.rpartition(" ") for parameter in match[2].split(", "))
+    return {name: kind for kind, _, name in pairs}

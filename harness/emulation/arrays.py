@@ -1,9 +1,10 @@
-"""What stands in for CuPy on a machine without a GPU: NumPy's arrays, of which those that kernels take are guarded."""
+"""Arrays of the emulated device, and the substitute for CuPy that allocates them."""
 
 from __future__ import annotations
 
 import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,30 +15,30 @@ POISON = 0xA5
 
 
 class DeviceArray(np.ndarray[Any, Any]):
-    """An array of the emulated device. One that was allocated has guards around it; its views have none."""
+    """An array of the emulated device: with guards around it if it was allocated, without if it is a view."""
 
     room: NDArray[np.uint8] | None = None
 
     def set(self, values: NDArray[Any]) -> None:
-        """Take values of the host."""
+        """Copy values from the host."""
         self[...] = values
 
     def get(self, out: NDArray[Any] | None = None, blocking: bool = True) -> NDArray[Any]:
-        """The values, for the host."""
+        """Return a copy of the values, or copy them to ``out``."""
         if out is None:
             return np.array(self)
         out[...] = self
         return out
 
     def unharmed(self) -> bool:
-        """Whether nothing was written beside it."""
+        """Return whether the guards are intact."""
         if self.room is None:
             return True
         return bool((self.room[:GUARD] == POISON).all() and (self.room[GUARD + self.nbytes :] == POISON).all())
 
 
-def allocated(values: Any, dtype: DTypeLike = None) -> DeviceArray:
-    """A guarded copy, on an address that a device's allocator could give."""
+def allocated(values: Any, dtype: DTypeLike | None = None) -> DeviceArray:
+    """Return a guarded copy, aligned as a device's allocator aligns arrays."""
     given = np.ascontiguousarray(values, dtype)
     room = np.full(given.nbytes + 3 * GUARD, POISON, np.uint8)
     room = room[-room.ctypes.data % GUARD :][: given.nbytes + 2 * GUARD]
@@ -48,7 +49,7 @@ def allocated(values: Any, dtype: DTypeLike = None) -> DeviceArray:
 
 
 class Quiet:
-    """A stream, an event, a device or a memory pool, none of which has anything to do where a launch is a call."""
+    """A stream, an event, a device or a memory pool, which do nothing where a launch is a call."""
 
     def __init__(self, *_: object, **__: object) -> None:
         pass
@@ -60,46 +61,63 @@ class Quiet:
         pass
 
     def synchronize(self) -> None:
-        """All is done."""
+        """Return at once."""
 
-    record = free_all_blocks = synchronize
+    record = free_all_blocks = use = synchronize
+
+
+class Pool(Quiet):
+    """The memory pool: NumPy allocates."""
+
+    def free_bytes(self) -> int:
+        """Return 0: nothing is pooled."""
+        return 0
+
+    used_bytes = get_limit = free_bytes
+
+
+def memory_info() -> tuple[int, int]:
+    """Return the available and the total memory of the host in bytes."""
+    fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines())
+    available, total = (1024 * int(fields[name].split()[0]) for name in ("MemAvailable", "MemTotal"))
+    return available, total
 
 
 class Graph:
-    """What was launched while a stream was captured."""
+    """The launches recorded while a stream was captured."""
 
     def __init__(self, launches: list[Callable[[], None]]) -> None:
         self._launches = launches
 
     def launch(self) -> None:
-        """All of it, in order."""
+        """Run the launches in order."""
         for one in self._launches:
             one()
 
 
 class Stream(Quiet):
-    """A stream, of which launches are calls, but for those that are captured."""
+    """A stream; launches run at once, except for captured ones."""
 
     captured: ClassVar[list[Callable[[], None]] | None] = None
 
     def begin_capture(self) -> None:
-        """Launches are kept and not carried out."""
+        """Record launches instead of running them."""
         assert Stream.captured is None, "a stream is captured already"
         Stream.captured = []
 
     def end_capture(self) -> Graph:
-        """What has been kept since."""
+        """Return the launches recorded since :meth:`begin_capture`."""
         assert Stream.captured is not None, "no stream is captured"
         launches, Stream.captured = Stream.captured, None
         return Graph(launches)
 
 
 def cupy_of(module: type) -> types.ModuleType:
-    """The module ``cupy``, as far as engines that generate kernels use it; ``module`` loads compiled ones."""
+    """Return a substitute for the module ``cupy``, as far as engines use it; ``module`` loads compiled kernels."""
     cupy = types.ModuleType("cupy")
     cuda = types.SimpleNamespace(
         Stream=Stream, Event=Quiet, Device=Quiet, alloc_pinned_memory=bytearray, get_current_stream=Stream,
-        function=types.SimpleNamespace(Module=module),
+        function=types.SimpleNamespace(Module=module), runtime=types.SimpleNamespace(memGetInfo=memory_info),
     )  # fmt: skip
     made = {
         "asarray": allocated,
@@ -107,7 +125,7 @@ def cupy_of(module: type) -> types.ModuleType:
         "zeros": lambda shape, dtype: allocated(np.zeros(shape, dtype)),
         "ones": lambda shape, dtype: allocated(np.ones(shape, dtype)),
         "where": np.where,
-        "get_default_memory_pool": Quiet,
+        "get_default_memory_pool": Pool,
         "cuda": cuda,
     }
     vars(cupy).update(made)
