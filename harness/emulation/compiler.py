@@ -34,6 +34,7 @@ COUNTING = (
     "-fsanitize=thread", "--param=tsan-distinguish-volatile=1", "-fsanitize-coverage=trace-pc",
     *(("-mno-red-zone",) if platform.machine() == "x86_64" else ()),  # statements in assembly language call functions
 )  # fmt: skip
+RACING = (*PLAIN, "-DRACES", "-fsanitize=thread", "--param=tsan-distinguish-volatile=1")
 KERNEL = re.compile(r'^extern "C" __global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\((.*)\)$', re.MULTILINE)
 DYNAMIC_SHARED = re.compile(r"extern __shared__ (\w+) (\w+)\[\];")
 UNROLL = re.compile(r'_Pragma\("unroll ?([^"]*)"\)')
@@ -127,15 +128,17 @@ class Module:
         return Kernel(name, getattr(self.library, f"launch_{name}"))
 
 
-def library(source: str, headers: Mapping[str, str], *, counting: bool = False) -> Path:
+def library(source: str, headers: Mapping[str, str], *, counting: bool = False, racing: bool = False) -> Path:
     """Compile a module to a library for the CPU, or return the one compiled before.
 
     ``headers``: the text of every file that ``source`` can include, by name. ``counting``: launches count the requests
-    to memory. Raises EmulationError.
+    to memory. ``racing``: the library finds races in a launch between ``begin_launch`` and ``end_launch`` (races.h).
+    Raises EmulationError.
     """
-    text, options = _with_entries(source, headers, counting=counting), COUNTING if counting else PLAIN
+    text = _with_entries(source, headers, counting=counting)
+    options = COUNTING if counting else RACING if racing else PLAIN
     built_ins = _text("cuda_on_cpu.h")
-    runtime = _runtime((*RUNTIME, "-DCOUNTING") if counting else RUNTIME)
+    runtime = _runtime((*RUNTIME, *(option for option in options if option.startswith("-D"))))
     made = _folder() / f"{_digest(options, built_ins, runtime.name, text)}.so"
     if not made.exists():
         _compile(text, "module.cpp", made, options, "-include", str(_built_ins(built_ins, options)), runtime=runtime)
@@ -144,7 +147,9 @@ def library(source: str, headers: Mapping[str, str], *, counting: bool = False) 
 
 def _runtime(options: Sequence[str]) -> Path:
     """Return the object of the runtime."""
-    text = _text("runtime.cpp").replace('#include "counting.h"', _text("counting.h"))
+    text = _text("runtime.cpp")
+    for header in ("counting.h", "races.h"):
+        text = text.replace(f'#include "{header}"', _text(header))
     made = _folder() / f"{_digest(options, text)}.o"
     if not made.exists():
         _compile(text, "runtime.cpp", made, options, "-c")

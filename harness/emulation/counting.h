@@ -59,6 +59,7 @@ static uint64_t accesses_of_block, accesses_of_launch;
 static bool cut, recording;
 
 static bool block_is_cut() { return cut; }
+static void completes(const Barrier&) {}
 
 static void begin_block()
 {

@@ -2,12 +2,13 @@
 //
 // A thread of a block is a fiber, which runs until it waits for others: at a barrier of the block, or where the lanes that a
 // mask names exchange values. Memory is as the order of the fibers has it: ascending and descending numbers alternately. A
-// race is found only if one of these orders gives a wrong result; weak memory is not emulated.
+// race is found only if one of these orders gives a wrong result, or with RACES; weak memory is not emulated.
 //
 // A launch fails if threads wait for each other forever, if a lane uses a mask that it is not in, if a kernel writes behind
 // its dynamic shared memory, or if an argument has another size than its parameter.
 //
-// With COUNTING, a launch runs a sample of the blocks and counts their accesses (counting.h).
+// With COUNTING, a launch runs a sample of the blocks and counts their accesses (counting.h). With RACES, a launch
+// fails if accesses of threads are not ordered (races.h).
 #include <csetjmp>
 #include <cstddef>
 #include <cstring>
@@ -39,6 +40,7 @@ struct Fiber {
 
 Index thread_index, block_index, grid_size;
 alignas(64) unsigned char dynamic_shared[MOST_SHARED + GUARD];
+static unsigned char stacks[MOST_THREADS][STACK];
 static int threads;
 static Fiber fibers[MOST_THREADS];
 static jmp_buf scheduler;
@@ -60,9 +62,12 @@ static void (*body)();
 
 #ifdef COUNTING
 #include "counting.h"
+#elif defined RACES
+#include "races.h"
 #else
 namespace emulated {
 static void begin_block() {}
+static void completes(const Barrier&) {}
 static void lanes_meet(int) {}
 static bool block_is_cut() { return false; }
 }
@@ -76,6 +81,7 @@ static void arrive(Barrier& barrier, unsigned all)
 {
     ++arrivals;
     if (++barrier.arrived == all) {
+        completes(barrier);
         if (&barrier == &of_block)
             for (int warp = 0; 32 * warp < threads; ++warp) lanes_meet(warp);
         else if (all == 32) lanes_meet(thread_index.x / 32);
@@ -134,7 +140,6 @@ static void resume(int number)
 
 static void prepare(int number)
 {
-    static unsigned char stacks[MOST_THREADS][STACK];
     Fiber& fiber = fibers[number];
     const bool ready = fiber.waiting_for_work;
     fiber.done = fiber.waiting_for_work = false;

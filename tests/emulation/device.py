@@ -15,6 +15,7 @@ from harness.contract import Device
 from harness.device.compilation import Compiled
 from harness.emulation.arrays import cupy_of
 from harness.emulation.compiler import Module, library
+from tests.emulation.racing import RacingModule
 from tests.engines.cuda_schedules import SCHEDULES
 
 # The device is small, and takes its work in small pieces, so that the loops over pieces turn on small graphs as well.
@@ -32,13 +33,13 @@ SIZES = {
 }
 
 
-def emulate(monkeypatch: pytest.MonkeyPatch) -> Device:
-    """Have CUDA engines compile for, and run on, the emulated device."""
+def emulate(monkeypatch: pytest.MonkeyPatch, *, racing: bool = False) -> Device:
+    """Have CUDA engines compile for, and run on, the emulated device; ``racing``: launches fail if threads race."""
 
     def compiled_module(source: str, headers: Mapping[str, str], *_: object) -> Compiled:
-        return Compiled(str(library(source, headers)).encode(), "")
+        return Compiled(str(library(source, headers, racing=racing)).encode(), "")
 
-    cupy = cupy_of(Module)
+    cupy = cupy_of(RacingModule if racing else Module)
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     executor = importlib.import_module("harness.lowering.cuda.executor")
     opened = SimpleNamespace(attributes=ATTRIBUTES)
