@@ -17,10 +17,8 @@ from types import ModuleType
 from harness.lowering.cpu import module_source, modules
 
 MODULES_OF_A_PROCESS = 200
-# Numba allocates many objects that live on: with Python's default thresholds, collecting garbage took 17 % of the time.
 _LOOP = """
-import gc, json, sys
-gc.set_threshold(100_000, 50, 100)
+import json, sys
 from harness.lowering.cpu.modules import load_module
 for line in sys.stdin:
     try:

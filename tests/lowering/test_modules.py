@@ -1,5 +1,6 @@
 """Generated modules: one file for each content, machine code shared between processes."""
 
+import gc
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -124,3 +125,17 @@ def test_source_and_machine_code_that_cannot_be_kept_are_the_caches_fault(folder
     refused = "raise OSError(28, 'No space left on device')\n"  # as Numba does while it keeps what it has compiled
     with pytest.raises(CacheError, match=r"cannot be written \(\[Errno 28\] No space left on device\)"):
         load_module(refused, "plain")
+
+
+def test_garbage_is_collected_rarely_while_a_module_is_compiled_only():
+    before = gc.get_threshold()
+    try:
+        gc.set_threshold(700, 10, 10)
+        module = load_module("import gc\nfound = gc.get_threshold()\n", "collecting")
+        assert module.found[0] > 10_000
+        assert gc.get_threshold() == (700, 10, 10)
+        with pytest.raises(ZeroDivisionError):
+            load_module("1 / 0", "failing")
+        assert gc.get_threshold() == (700, 10, 10)
+    finally:
+        gc.set_threshold(*before)
