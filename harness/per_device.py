@@ -44,6 +44,10 @@ class PerDevice(Engine):
             return No(f"this engine has no {device.kind} code; it runs on: {', '.join(self.engines)}")
         return self.on(device).supports(program, graph, features, device)
 
+    def build(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
+        """Build what the engine of the device can without it."""
+        self.on(device).build(program, graph, features, device, phases)
+
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Prepare the engine of the device; later calls go to that engine."""
         self._prepared = self.on(device)
@@ -76,6 +80,10 @@ class PerDevice(Engine):
     def values(self, name: str) -> NDArray[np.generic]:
         """Return the values of a property."""
         return self.prepared.values(name)
+
+    def rows(self, name: str, index: NDArray[np.integer[Any]]) -> NDArray[np.generic]:
+        """Return some rows of a property."""
+        return self.prepared.rows(name, index)
 
     def explain(self) -> str:
         """Describe the schedule and the generated code of the prepared engine."""

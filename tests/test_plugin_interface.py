@@ -10,6 +10,10 @@ import pytest
 
 from harness import api
 from harness.api import cpu, cuda
+from harness.campaign.guarded_engine import GuardedEngine
+from harness.contract import Engine
+from harness.device.synchronizing import Finishing
+from harness.per_device import PerDevice
 
 CONSTANTS = {"ELEMENTWISE", "K"}
 TYPE_ALIASES = {"Direction", "Stage"}
@@ -32,6 +36,16 @@ def test_every_class_and_function_of_the_interface_is_documented(name):
     assert inspect.isroutine(value) or inspect.isclass(value) or name == "hookimpl"
     assert value.__doc__
     assert not value.__doc__.startswith(generated)
+
+
+@pytest.mark.parametrize("wrapper", [PerDevice, Finishing, GuardedEngine])
+def test_wrappers_of_engines_forward_every_method(wrapper):
+    """A method that is not forwarded falls back to its default without notice."""
+    methods = [name for name, _ in inspect.getmembers(Engine, inspect.isfunction) if not name.startswith("_")]
+    if wrapper is Finishing:
+        methods.remove("memory_model")  # is asked of the engine itself, since it needs no device
+    assert {"build", "rows"} < set(methods)
+    assert [name for name in methods if getattr(wrapper, name) is getattr(Engine, name)] == []
 
 
 @pytest.mark.parametrize("toolkit", [cpu, cuda], ids=["cpu", "cuda"])

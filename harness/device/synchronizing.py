@@ -41,6 +41,10 @@ class Finishing(Engine):
         self._engine.prepare(program, graph, features, device, phases)
         synchronize(self._index)
 
+    def generate(self, program: Program, graph: Graph, features: int, device: Device) -> None:
+        """Generate what the engine's description needs."""
+        self._engine.generate(program, graph, features, device)
+
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
         """Reset the engine and wait, so that no part of the reset runs inside a timed run."""
         self._engine.reset(inputs, state)

@@ -9,6 +9,7 @@ import weakref
 import pytest
 
 from harness.contract import Phases
+from harness.graph.generators import grid
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from harness.lowering.cuda import executor as cuda
@@ -63,6 +64,19 @@ def test_the_arrays_of_a_graph_live_as_long_as_executors_use_them(emulated):
         assert (store(), array()) == (None, None)
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("other", [grid(rows=4, columns=6), None], ids=["graph", "features"])
+def test_what_was_built_for_another_problem_is_not_prepared(emulated, other):
+    program, graph = program_named("own_aggregate"), arcs_and_loops()
+    engine = cuda_engine("pull")
+    built = (graph, FEATURES + 1) if other is None else (other, FEATURES)
+    engine.build(program, *built, emulated, Phases())
+    engine.prepare(program, graph, FEATURES, emulated, Phases())
+    inputs = inputs_for(program, graph, FEATURES)
+    engine.reset(inputs)
+    engine.run(SUPERSTEPS)
+    checked(engine, program, graph, inputs)
 
 
 def test_an_engine_that_got_no_memory_releases_what_it_uploaded(emulated, monkeypatch):

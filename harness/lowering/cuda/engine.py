@@ -34,7 +34,7 @@ class CudaEngine(Engine):
     executor_type: ClassVar[type[CudaExecutor]] = CudaExecutor
     planned: CudaPlan
     _executor: CudaExecutor | None = None
-    _built = False  # for the next :meth:`prepare`
+    _built: tuple[Program, Graph, int, Device] | None = None  # for the next :meth:`prepare`
 
     # for subclasses ---------------------------------------------------------------------------------------------------
     @abstractmethod
@@ -91,13 +91,15 @@ class CudaEngine(Engine):
             self._executor = self.executor_type(self.planned, DeviceStore.of(graph, device=device.index))
         with phases("compile"):
             self._executor.compile()
-        self._built = True
+        self._built = program, graph, features, device
 
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Build, load the kernels, upload. Raises DeviceUnavailable, CompilationFailed, MemoryError, EngineFailure."""
-        if not self._built:
+        built, self._built = self._built, None
+        same = built is not None and built[0] is program and built[1] is graph and built[2:] == (features, device)
+        if not same:
             self.build(program, graph, features, device, phases)
-        self._built = False
+            self._built = None
         with phases("load"):
             self.executor.load()
         with phases("upload"):
@@ -127,6 +129,6 @@ class CudaEngine(Engine):
 
     def close(self) -> None:
         """Release the device's memory, except for what executors of other engines share."""
-        executor, self._executor, self._built = self._executor, None, False
+        executor, self._executor, self._built = self._executor, None, None
         if executor is not None:
             executor.close()
