@@ -31,6 +31,15 @@ extern "C" __global__ void __launch_bounds__(BLOCK) total(unsigned long long* su
     __syncthreads();
     if (threadIdx.x == 0) atomicAdd(sum + (atomicInc(ticket, gridDim.x - 1) == gridDim.x - 1), of_block);
 }
+extern "C" __global__ void __launch_bounds__(BLOCK) each_atomic(unsigned* at)
+{
+    const unsigned one = 1 + threadIdx.x;
+    at[5 + threadIdx.x] = atomicExch(at, one);
+    atomicMin(at + 1, one);
+    atomicMax(at + 2, one);
+    atomicAdd(at + 3, one);
+    atomicInc(at + 4, 6);
+}
 extern "C" __global__ void __launch_bounds__(BLOCK) strangers()
 {
     __syncwarp(0xfu);
@@ -95,6 +104,13 @@ def test_blocks_add_up_and_the_last_one_knows():
     launch("total", sums, ticket, blocks=5)
     assert sums.tolist() == [4 * 2016, 2016]
     assert ticket.tolist() == [0]
+
+
+def test_every_atomic_operation_stores_its_result():
+    at = allocated(np.array([0, 100, 0, 0, 5] + [0] * 64, np.uint32))
+    launch("each_atomic", at)
+    assert sorted([at[0], *at[5:]]) == list(range(65))  # each value was exchanged once
+    assert at[1:5].tolist() == [1, 64, 64 * 65 // 2, (5 + 64) % 7]
 
 
 @pytest.mark.parametrize(
