@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.sparse import linalg
 
 from engines.libraries.affine import not_affine, state_of
+from engines.libraries.library_engine import MARGIN
 from engines.libraries.schedules import ScipySchedule
 from engines.libraries.scipy_engine import ScipyEngine
 from engines.libraries.solving import Array, Reader, Solver, Solving
@@ -34,7 +35,6 @@ from harness.api import (
     Yes,
 )
 
-MARGIN = 0.1  # of the tolerance: the errors of a solver are at other vertices than those of supersteps
 TIGHTER, TIGHTEST = 0.1, 1e-15  # relative tolerances of the solvers
 MOST_ITERATIONS = 500
 SYMMETRIC = 1e-12  # relative; weights are of float32, but the same both ways

@@ -17,6 +17,7 @@ from harness.algorithms.recognition import recognised
 from harness.conformance.subject import load
 from harness.contract import Device, Engine, EngineFailure, No, Phases, ScheduleError, Unsupported, Yes
 from harness.graph import Graph
+from harness.graph.generators import grid
 from harness.language import Inputs, K, minimum, trace
 from harness.language.converged import expected_answer, fixed_point
 from harness.language.validation import compare
@@ -251,6 +252,18 @@ def test_a_warm_state_is_unsupported(engine):
     made = prepared(engine, {}, program(algorithm), graph, 2)
     with pytest.raises(Unsupported, match="own start"):
         made.reset(inputs, {output: np.ones((graph.num_vertices, 2), np.float32)})
+
+
+@pytest.mark.parametrize("way", ["bicgstab", "cgs", "gmres", "tfqmr"])
+def test_no_vertex_is_beyond_its_bound_where_a_solver_concentrates_its_errors(way):
+    algorithm, graph, features = PageRank(), grid(rows=50, columns=50), 8
+    traced_program, inputs = trace(algorithm), algorithm.inputs(graph, features)
+    made = prepared("krylov", {"way": way}, traced_program, graph, features)
+    made.reset(inputs)
+    made.run(1)
+    expected = expected_answer(traced_program, graph, features, inputs, traced_program.max_supersteps)
+    found = compare(traced_program, outputs_of(made, traced_program), expected.values, expected.allowances)
+    assert found.ok, found.detail
 
 
 def test_a_solver_that_does_not_get_there_fails_and_says_what_to_do():
