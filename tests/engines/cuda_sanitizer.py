@@ -2,7 +2,7 @@
 
 Tests that are marked ``gpu`` run under its tools memcheck (accesses out of bounds, or misaligned) and racecheck
 (races in shared memory): a program under every schedule of every engine that generates kernels, and some of the tests
-of hubs, of panels, of SIMD-X's lists, of changing edges, of matrices, of systems and of the kernels written by hand.
+of hubs, of panels, of SIMD-X's lists, of changing edges, of untracked supersteps and of systems.
 Both take many times as long as the tests themselves, so they run side by side in several processes.
 ``--tool racecheck`` for one tool, ``--only test_hubs`` for tests of such names, ``--processes 2``. The exit status is 1
 where a tool reports something, a test fails or none was run.
