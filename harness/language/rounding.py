@@ -114,8 +114,8 @@ class RoundedEvaluator(Evaluator):
 class RoundedRun(ReferenceRun):
     """A reference run with the errors of this module.
 
-    ``lag``: the share of the program's tolerance by which sources and edges may lag (None: the largest shares that
-    engines may leave unsent). ``apart``: every vertex has its own random sign for its sums over in-edges. ``bit``: the
+    ``lag``: the share of the program's tolerance by which sources may lag (None: the largest share that engines may
+    leave unsent). ``apart``: every vertex has its own random sign for its sums over in-edges. ``bit``: the
     bit of a feature's index that gives the sign of its factors' lag (None: random signs).
     """
 
@@ -131,7 +131,6 @@ class RoundedRun(ReferenceRun):
     ) -> None:
         super().__init__(program, graph, features)
         self._share = propagated_share(program) if lag is None else lag
-        self._edge_share = PROPAGATED_SHARE if lag is None else lag
         self._bit = bit
         self._factors = factors(program)
         self._roundings = (np.asarray(graph.in_degrees, np.float64) - 1) / 2
@@ -142,7 +141,7 @@ class RoundedRun(ReferenceRun):
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
         """Set every property to its start, or to ``state``; the lag follows from the tolerance in the inputs."""
         tolerance, self._lag_relative = stopping(self.program, inputs)
-        self._lag, self._edge_lag = self._share * tolerance, self._edge_share * tolerance
+        self._lag, self._edge_lag = self._share * tolerance, PROPAGATED_SHARE * tolerance
         self._sent_values: dict[str, tuple[Array, Array]] = {}
         super().reset(inputs, state)
 

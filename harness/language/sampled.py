@@ -28,7 +28,7 @@ Array = NDArray[Any]
 Values = Mapping[str, Array]
 NOTHING: Values = {}
 _OF_THE_GRAPH = ("num_vertices", "num_edges")
-EACH, CLASS_ARCS = 256, 1 << 16
+EACH, CLASS_ARCS = 256, 1 << 18
 
 
 def not_sampled(program: Program) -> str:

@@ -198,8 +198,9 @@ def test_a_run_may_stop_where_errors_change_their_sign():
      (lambda: rmat(scale=9, symmetric=True), 4), (lambda: rmat(scale=9, symmetric=True), 8)],
     ids=["grid-2", "grid-8", "hubs-4", "hubs-8"],
 )  # fmt: skip
-def test_messages_within_the_tolerance_need_not_be_stored(make, features, supersteps):
-    algorithm = BeliefPropagation(vertices="drawn", smoothness=0.5, tolerance=1e-4, supersteps=supersteps)
+@pytest.mark.parametrize("options", [{}, {"smoothness": 0.5, "tolerance": 1e-4}], ids=["default", "thesis"])
+def test_messages_within_the_tolerance_need_not_be_stored(make, features, supersteps, options):
+    algorithm = BeliefPropagation(vertices="drawn", supersteps=supersteps, **options)
     question = program, graph, _, inputs = posed(algorithm, make(), features)
     answer = answer_for(question)
     values, _ = outputs(LaggingRun(program, graph, features), inputs, program)
