@@ -53,10 +53,10 @@ class Float32Run(ReferenceRun):
 
 
 class LaggingRun(ReferenceRun):
-    """Stores a message when one of its entries has moved by more than its share of the tolerance of the product.
+    """Stores messages as change-driven engines do.
 
-    The rule of change-driven engines: at least the tolerance, or a quarter of it divided by the number of factors,
-    relative to the message.
+    A message is stored if an entry has moved by more than the tolerance, or, relative to its new value, by more than a
+    quarter of the tolerance divided by the number of factors.
     """
 
     def _update_edges(self, stage):
