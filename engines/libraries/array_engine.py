@@ -149,11 +149,11 @@ class ArrayEngine(ArrayStages, Engine):
         csc = self.graph.csc
         # Edge properties are stored in CSC order, so that in-edges are read without an index.
         self.in_sources = self.arrays.upload(csc.neighbours.astype(self.index))
-        self.in_destinations = self.arrays.upload(csc.row_of_arc.astype(self.index))
+        self.in_destinations = self.arrays.upload(csc.row_of_edge.astype(self.index))
         self.edge_ids = self.arrays.upload(self.graph.in_edge_ids.astype(self.index))
         columns = csc.neighbours.astype(self.index)
         self._patterns = (
-            [self.pattern(columns[side.arcs], side.offsets, self.graph.num_vertices) for side in self.sides]
+            [self.pattern(columns[side.edges], side.offsets, self.graph.num_vertices) for side in self.sides]
             if self.products
             else []
         )
@@ -214,7 +214,7 @@ class ArrayEngine(ArrayStages, Engine):
         coefficient = self.edge_evaluator(slice(0, self.graph.num_edges))(product.coefficient)
         coefficient = self.arrays.broadcast(coefficient, (self.graph.num_edges,))
         parts = zip(self.sides, self._patterns, strict=True)
-        return [pattern.matrix(coefficient[side.arcs]) for side, pattern in parts]
+        return [pattern.matrix(coefficient[side.edges]) for side, pattern in parts]
 
     def run(self, max_supersteps: int) -> RunStatistics:
         """Run until settled or for ``max_supersteps`` more supersteps."""

@@ -31,12 +31,12 @@ Array = Any  # of the library
 class Side:
     """The vertices that a superstep updates, and their in-edges (in CSC order).
 
-    Supersteps update the sides in turn. ``vertices`` and ``arcs`` are ranges; ``offsets`` are the CSC offsets of these
+    Supersteps update the sides in turn. ``vertices`` and ``edges`` are ranges; ``offsets`` are the CSC offsets of these
     vertices, relative to the first of these edges.
     """
 
     vertices: slice
-    arcs: slice
+    edges: slice
     offsets: NDArray[Any]
 
 
@@ -115,7 +115,7 @@ class ArrayStages:
 
         return Evaluator(read, self._parameters, self.features, self.dtype, without, self.arrays)
 
-    def edge_evaluator(self, arcs: slice) -> Evaluator:
+    def edge_evaluator(self, edges: slice) -> Evaluator:
         """Return an evaluator of functions of an edge over a range of edges in CSC order."""
         ends = {"src": self.in_sources, "dst": self.in_destinations, "reverse": self.edge_ids}
 
@@ -123,9 +123,9 @@ class ArrayStages:
             if space == "graph":
                 return self._value[name]
             if space == "edge":
-                return self._value[name][arcs]
+                return self._value[name][edges]
             # The reverse of the j-th edge of the CSC is the j-th of the CSR, which is edge edge_ids[j] of the CSC.
-            return self.gather(self._value[name], ends[space][arcs])
+            return self.gather(self._value[name], ends[space][edges])
 
         def without(space: str, name: str, factor: Array) -> Array:  # of a sum
             return read(space, name) - factor
@@ -144,7 +144,7 @@ class ArrayStages:
         if len(self.sides) > 1:
             total = self._replaced(self._value[stage.into], side.vertices, total)
         self._value[stage.into] = total
-        return side.arcs.stop - side.arcs.start
+        return side.edges.stop - side.edges.start
 
     def _multiplied(self, stage: EdgeReduce, at: int) -> Array:
         dense = self.vertex_evaluator()(self.products[stage.name].dense)

@@ -56,6 +56,8 @@ def block_structure(
     degrees = np.repeat(np.diff(offsets), entries)
     ends = np.cumsum(degrees, dtype=np.int64)
     entry = np.repeat(np.tile(np.arange(entries), len(offsets) - 1), degrees)
-    arc = np.arange(len(entry)) + np.repeat(np.repeat(offsets[:-1].astype(np.int64), entries) - ends + degrees, degrees)
-    wide = columns[arc].astype(np.int64)
-    return wide if outer else wide * entries + entry, np.concatenate([[0], ends]), arc * entries + entry
+    edge = np.arange(len(entry)) + np.repeat(
+        np.repeat(offsets[:-1].astype(np.int64), entries) - ends + degrees, degrees
+    )
+    wide = columns[edge].astype(np.int64)
+    return wide if outer else wide * entries + entry, np.concatenate([[0], ends]), edge * entries + entry

@@ -69,7 +69,7 @@ class CusparseEngine(ArrayEngine):
                 widths = [self.width(product) for product in self.products.values()]
                 csc = graph.csc
                 for at, side in enumerate(self.sides):
-                    columns = csc.neighbours[side.arcs].astype(self.index)
+                    columns = csc.neighbours[side.edges].astype(self.index)
                     self._patterns[at] = self._fastest(columns, side.offsets, self._patterns[at], widths)
 
     def width(self, product: Product) -> int:

@@ -26,7 +26,7 @@ class IgraphEngine(LibraryEngine):
 
     def convert(self, graph: Graph, kind: str) -> None:
         """Make igraph's graph, undirected with each edge once where the problem asks for it."""
-        ends = np.stack([graph.csr.row_of_arc, graph.csr.neighbours], axis=1).astype(np.int64)
+        ends = np.stack([graph.csr.row_of_edge, graph.csr.neighbours], axis=1).astype(np.int64)
         directed = kind in (*SOURCED, "pagerank")
         kept = ends if directed else ends[ends[:, 0] <= ends[:, 1]]
         self.network = self.igraph.Graph(n=graph.num_vertices, edges=kept, directed=directed)

@@ -178,7 +178,7 @@ def _simple(graph: Graph, kind: str) -> bool:
     """Return whether cores are defined on the graph: no edge twice and no loop; components take any."""
     if kind != "kcore":
         return True
-    source, destination = graph.csr.row_of_arc, graph.csr.neighbours
+    source, destination = graph.csr.row_of_edge, graph.csr.neighbours
     parallel = (source[1:] == source[:-1]) & (destination[1:] == destination[:-1])  # rows are sorted
     return not parallel.any() and not (source == destination).any()
 
@@ -193,7 +193,7 @@ def matrix_of(graph: Graph, kind: str) -> Any:
     """Return SciPy's CSR matrix of out-edges, float64, every edge once: the least length, or how many there are."""
     from scipy.sparse import csr_matrix
 
-    source, destination = graph.csr.row_of_arc.astype(np.int64), graph.csr.neighbours.astype(np.int64)
+    source, destination = graph.csr.row_of_edge.astype(np.int64), graph.csr.neighbours.astype(np.int64)
     first = np.ones(graph.num_edges, np.bool_)
     first[1:] = (source[1:] != source[:-1]) | (destination[1:] != destination[:-1])
     places = np.flatnonzero(first)

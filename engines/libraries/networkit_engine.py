@@ -36,12 +36,12 @@ class NetworkitEngine(LibraryEngine):
 
     def convert(self, graph: Graph, kind: str) -> None:
         """Make NetworKit's graph, undirected with each edge once where the problem asks for it."""
-        source, destination = graph.csr.row_of_arc.astype(np.int64), graph.csr.neighbours.astype(np.int64)
+        source, destination = graph.csr.row_of_edge.astype(np.int64), graph.csr.neighbours.astype(np.int64)
         undirected = kind in UNDIRECTED
         kept = source <= destination if undirected else np.ones(len(source), np.bool_)
-        arcs = (lengths(graph)[kept], (source[kept], destination[kept]))
+        edges = (lengths(graph)[kept], (source[kept], destination[kept]))
         self.network = self.nk.GraphFromCoo(
-            arcs, n=graph.num_vertices, weighted=kind == "sssp", directed=not undirected
+            edges, n=graph.num_vertices, weighted=kind == "sssp", directed=not undirected
         )
 
     def sources_in_parallel(self, case: Case) -> Reader:

@@ -58,7 +58,7 @@ class ScipyEngine(ArrayEngine):
         wide = np.int64 if max(width, self.graph.num_edges * entries) >= 2**31 else np.int32
         made = []
         for side in self.sides:
-            sources = self.graph.csc.neighbours[side.arcs]
+            sources = self.graph.csc.neighbours[side.edges]
             columns, offsets, order = block_structure(sources, side.offsets, entries, found.outer)
             parts = columns.astype(wide), offsets.astype(wide)
             made.append((Pattern.of(*parts, width, self.arrays, self.csr, RUN), order))
@@ -72,8 +72,8 @@ class ScipyEngine(ArrayEngine):
     def _valued(self, name: str, found: Blocks) -> list[Matrix]:
         made = []
         for side, (pattern, order) in zip(self.sides, self._structures[name], strict=True):
-            coefficient = self.edge_evaluator(side.arcs)(found.coefficient)
-            shape = (side.arcs.stop - side.arcs.start, _entries(found, self.features))
+            coefficient = self.edge_evaluator(side.edges)(found.coefficient)
+            shape = (side.edges.stop - side.edges.start, _entries(found, self.features))
             made.append(pattern.matrix(np.broadcast_to(coefficient, shape).reshape(-1)[order]))
         return made
 

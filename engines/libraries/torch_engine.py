@@ -148,7 +148,7 @@ class TorchEngine(ArrayEngine):
         if not graph.has_reverse_edges:
             for stage in program.stages:
                 if any(space == "reverse" for space, _ in reads(stage)):
-                    return No(f"{stage.name} reads reverse edges, and some arcs of the graph have none")
+                    return No(f"{stage.name} reads reverse edges, but some edges of the graph have none")
         return super().supports(program, graph, features, device)
 
     def bytes_needed(self, program: Program, graph: Graph, features: int) -> int:
@@ -221,8 +221,8 @@ class TorchEngine(ArrayEngine):
     def reduced(self, stage: EdgeReduce, at: int) -> Tensor:
         """Return the messages of the side's in-edges, reduced by destination."""
         side = self.sides[at]
-        messages = self.edge_evaluator(side.arcs)(stage.message)
-        count = side.arcs.stop - side.arcs.start
+        messages = self.edge_evaluator(side.edges)(stage.message)
+        count = side.edges.stop - side.edges.start
         shape = messages.shape[1:]
         rows = messages.expand(count, *shape).reshape(count, int(np.prod(shape, dtype=int)))
         if not self.on_cpu and self._most_in_edges <= SHORT:

@@ -3,8 +3,8 @@
 
 #include "edgemap.cuh"
 
-// Mark the destinations of active sources; returns the arcs that this lane has followed.
-__device__ inline Count mark(const Arc* offsets, const Id* neighbours, Id first, Id last, const bool* active, bool* dirty)
+// Mark the destinations of active sources; returns the edges that this lane has followed.
+__device__ inline Count mark(const EdgeId* offsets, const Id* neighbours, Id first, Id last, const bool* active, bool* dirty)
 {
     Count followed = 0;
     per_edge<true>(offsets, neighbours, first, last, [&](Id u) { return active[u]; },
@@ -18,7 +18,7 @@ __device__ inline Count mark(const Arc* offsets, const Id* neighbours, Id first,
 
 // edgemap for those edges of wanted vertices that are `listed` themselves.
 template <bool PIPELINE, int DEPTH, class Wanted, class Listed, class Fetch, class Visit>
-__device__ inline void edgemap_listed(const Team& team, const Arc* offsets, const Id* neighbours, Id first, Id last,
+__device__ inline void edgemap_listed(const Team& team, const EdgeId* offsets, const Id* neighbours, Id first, Id last,
                                       Wanted wanted, Listed listed, Fetch fetch, Visit visit)
 {
     per_edge<PIPELINE>(offsets, neighbours, first, last, wanted, [&](const Edge& mine, int count) {
@@ -28,7 +28,7 @@ __device__ inline void edgemap_listed(const Team& team, const Arc* offsets, cons
 }
 
 // The edges in the lists of dirty vertices, as far as this thread has counted them; the next superstep's flags are blank.
-__device__ inline Count count_edges(const Arc* offsets, Id first, Id last, const bool* dirty, bool* next)
+__device__ inline Count count_edges(const EdgeId* offsets, Id first, Id last, const bool* dirty, bool* next)
 {
     Count edges = 0;
     for (Id u = first + 32 * warp_of_grid() + lane_id(); u < last; u += 32 * warps_of_grid()) {

@@ -25,10 +25,10 @@ from harness.api.cpu import (
 GATHER = """
     @part
     moved = 0
-    arcs = 0
+    edges = 0
     {loop}
     counts[2 * t] = moved
-    counts[2 * t + 1] = arcs
+    counts[2 * t + 1] = edges
 """
 
 VERTEX = """
@@ -57,7 +57,7 @@ prefetch(in_offsets, v)
 """,
     """
 prefetch(in_neighbours, at(in_offsets, v))
-@arcs
+@edges
 """,
     """
 first = at(in_offsets, v)
@@ -66,9 +66,9 @@ for e in range(first, min(at(in_offsets, v + 1), first + {edges})):
     @ends
 """,
 )
-ALL_ARCS = "stop = at(in_offsets, v + 1)"
+ALL_EDGES = "stop = at(in_offsets, v + 1)"
 
-ALL_OR_NO_ARCS = """
+ALL_OR_NO_EDGES = """
 gathers = {marked}[v] or not {kept}[v]
 {marked}[v] = False
 {kept}[v] = True
@@ -167,16 +167,16 @@ class GatherKernels:
             if space == "src":
                 builder.prefetch("src", name, "ends", "end")
             elif space == "edge":
-                builder.prefetch("edge", name, "arcs", "at(in_offsets, v)")
+                builder.prefetch("edge", name, "edges", "at(in_offsets, v)")
             elif space in ("dst", "v") and name not in made:
                 builder.prefetch("dst", name, "rows", "v")
 
     def _dirty_vertex(self) -> str:
         """Return the body of a gather for a dirty vertex; if reductions are kept, it visits edges only if a source
         moved."""
-        stop = ALL_ARCS
+        stop = ALL_EDGES
         if self.keeps:
-            stop = ALL_OR_NO_ARCS.strip("\n").format(marked=f"marked_{self.name}", kept=f"kept_{self.name}")
+            stop = ALL_OR_NO_EDGES.strip("\n").format(marked=f"marked_{self.name}", kept=f"kept_{self.name}")
         return DIRTY_VERTEX.format(fresh=raised("fresh", "v") if self.doubled else "", stop=stop)
 
     def commit(self) -> Kernel:

@@ -76,8 +76,8 @@ class Gather:
         if not plan.change_driven:
             run.moved += int(counts[:, 0].sum())
         elif rotates:
-            active, arcs = counts.sum(axis=0)
-            run.active_sources.counted[plan.name] = (int(active), int(arcs))
+            active, edges = counts.sum(axis=0)
+            run.active_sources.counted[plan.name] = (int(active), int(edges))
 
     def changes(self) -> None:
         """Gather into the destinations of sources that moved, or into all if that is cheaper."""
@@ -86,13 +86,13 @@ class Gather:
             self._all_changed()  # nothing has been propagated yet
             return
         sources = run.active_sources
-        arcs = sources.arcs[plan.name] if plan.alone else sources.count(plan.name)[1]
+        edges = sources.edges[plan.name] if plan.alone else sources.count(plan.name)[1]
         # recomputing everything discards the reductions kept by gathers of dirty vertices: that takes twice the edges
         share = plan.dense_share * (2 if run.recomputed_some else 1)
-        if arcs > share * self.num_edges:
+        if edges > share * self.num_edges:
             self._all_changed()
         else:
-            self._some_changed(arcs)
+            self._some_changed(edges)
 
     def _all_changed(self) -> None:
         plan, run, bounds = self.plan, self.run, self.run.bounds
@@ -107,7 +107,7 @@ class Gather:
         run.active_sources.all_propagated(plan.name, but=plan.doubled if plan.rotates else ())
         self.everything()
 
-    def _some_changed(self, arcs: int) -> None:
+    def _some_changed(self, edges: int) -> None:
         plan, run = self.plan, self.run
         run.recomputed_some = True
         run.active_sources.mark(plan.name)
@@ -116,7 +116,7 @@ class Gather:
         visited = int(run.memory.arrays["counts"][: 2 * parts : 2].sum())
         if plan.doubled:
             run.call(f"{plan.name}_commit", parts, bounds=bounds)
-        run.edges += arcs + visited * plan.reductions
+        run.edges += edges + visited * plan.reductions
 
 
 # planning -------------------------------------------------------------------------------------------------------------

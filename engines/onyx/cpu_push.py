@@ -45,7 +45,7 @@ if first == stop:
 {count}
 @source
 for e in range(first, stop):
-    {arc}
+    {edge}
     v = at(out_neighbours, e)
     @edge
 """
@@ -57,7 +57,7 @@ prefetch(owned, u * cuts + t)
     """
 first = at(owned, u * cuts + t)
 prefetch(out_neighbours, first)
-@arcs
+@edges
 """,
     """
 first = at(owned, u * cuts + t)
@@ -67,8 +67,8 @@ for e in range(first, min(at(owned, u * cuts + t + 1), first + {edges})):
 """,
 )
 ACTIVE = "active = at({active}, u)"
-COUNT = "arcs += stop - first"
-COUNTED = "    counts[t] = arcs\n"
+COUNT = "edges += stop - first"
+COUNTED = "    counts[t] = edges\n"
 MOVED = """if not active and not at({changed}, e):
         continue"""
 
@@ -151,9 +151,9 @@ class ChangeScatter(Scatter):
         self.send(f"{plan.name}_changes")
         for kernel in plan.collecting:
             run.call(kernel, len(run.bounds) - 1, bounds=run.bounds)
-        arcs = int(run.memory.arrays["counts"][: run.threads].sum()) + self.sent_edges.propagated(run)
+        edges = int(run.memory.arrays["counts"][: run.threads].sum()) + self.sent_edges.propagated(run)
         run.call(f"sent_{plan.name}", len(bounds) - 1, bounds=bounds)
-        run.edges += arcs * len(plan.accumulators)
+        run.edges += edges * len(plan.accumulators)
 
 
 # planning -------------------------------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def plan_scatter(draft: PlanDraft, group: FoldGroup) -> None:
         return
     edges = plan_sent_edges(draft, group)
     visits = edges.rows if edges.reads else ""
-    draft.frontier(group, visits=visits, arcs=not setting.accumulators.extrema)
+    draft.frontier(group, visits=visits, edges=not setting.accumulators.extrema)
     draft.kernels.append(_scatter(draft, group, f"{name}_changes", edges))
     stale = [f"dirty_{tracking.name(reader)}" for into in accumulators for reader in tracking.stale_groups(into)]
     single = sum(bool(other.edge_stages) for other in tracking.groups) == 1 and not setting.alternates
@@ -185,16 +185,16 @@ def _scatter(draft: PlanDraft, group: FoldGroup, kernel_name: str, edges: SentEd
     sources."""
     setting, tracking, name = draft.setting, draft.setting.tracking, draft.setting.tracking.name(group)
     signature = [*HUB_ARGUMENTS, ("owned", "i64"), ("out_offsets", "offsets"), ("out_neighbours", setting.ids)]
-    test = arc = flags = count = ""
+    test = edge = flags = count = ""
     active = f"active_{name}"
     if edges and edges.reads:
         flags, changed = edges.rows, edges.changed  # includes the rows of active sources
-        test, arc, count = ACTIVE.format(active=active), MOVED.format(changed=changed), f"if active:\n    {COUNT}"
+        test, edge, count = ACTIVE.format(active=active), MOVED.format(changed=changed), f"if active:\n    {COUNT}"
         signature += [(active, "flag"), (changed, "flag")]
     elif edges:
         flags, count = active, COUNT
     ahead = [text.format(edges=FIRST_EDGES) for text in AHEAD]
-    template = push_template("u", SCATTER.format(test=test, count=count, arc=arc), flags=flags, ahead=ahead)
+    template = push_template("u", SCATTER.format(test=test, count=count, edge=edge), flags=flags, ahead=ahead)
     if edges:
         template += COUNTED
         signature.append(("counts", "i64"))
@@ -204,7 +204,7 @@ def _scatter(draft: PlanDraft, group: FoldGroup, kernel_name: str, edges: SentEd
     builder.blocks["part"].line("cuts = len(hub_bounds)")
     if flags:
         builder.flags(flags)
-        builder.blocks["part"].line("arcs = 0")
+        builder.blocks["part"].line("edges = 0")
     builder.bind("src", "source", "u")
     builder.bind("sent", "source", "u", f"sent_{name}_")
     draft.bind_edges(builder, group.edge_stages, "csr", name)
@@ -228,7 +228,7 @@ def _ask_ahead(builder: KernelBuilder, prefix: str, into: str, message: Expressi
         if space in ("src", "sent"):
             builder.prefetch(space, name, "rows", "u")
         elif space in ("edge", "sent_edge"):
-            builder.prefetch(space, name, "arcs", "first")
+            builder.prefetch(space, name, "edges", "first")
         elif space == "dst":
             builder.prefetch(space, name, "ends", "end")
     builder.bind("into", "edge", "v", prefix)

@@ -76,7 +76,7 @@ class EdgeChanges:
         if self.tracking.destinations(self.group):
             mark = f"if (run->sparse_rows({self.number})) "
             mark += f"mark(in_offsets, in_neighbours, first, last, active_{self.name}, {self.dirty});"
-            signature = [("in_offsets", "arcs"), ("in_neighbours", "ids"), *signature]
+            signature = [("in_offsets", "offsets"), ("in_neighbours", "ids"), *signature]
         names = {"active": f"active_{self.name}", "dirty": self.dirty, "resuming": self.kernels.or_resuming}
         template = templates.MARK_ROWS.format(mark=mark, **names)
         builder = self.kernels.builder(f"mark_{self.name}", template, signature)
@@ -90,7 +90,7 @@ class EdgeChanges:
 
         If a graph value that the update reads has changed, the count is set above the limit of sparse supersteps.
         """
-        signature = [("out_offsets", "arcs"), *templates.RANGE]
+        signature = [("out_offsets", "offsets"), *templates.RANGE]
         template = templates.COUNT_ROWS.format(dirty=self.dirty)
         builder = self.kernels.builder(f"count_{self.name}", template, signature)
         builder.argument(self.dirty, "flag")
@@ -123,7 +123,7 @@ class EdgeChanges:
         """Build the kernel of the new values of the edges of dirty rows, or of all edges if the dirty rows have most of
         them."""
         test = f"dense || {self.dirty}[u]"
-        wanted, listed = f"[&](Id u) {{ return {test}; }}", f"[&](Id u, Arc) {{ return {test}; }}" if tiles else ""
+        wanted, listed = f"[&](Id u) {{ return {test}; }}", f"[&](Id u, EdgeId) {{ return {test}; }}" if tiles else ""
         builder = self._edges(self.name, self.kernels.depth_of_update(self.stage), wanted, listed, tiles=tiles)
         builder.root.line(f"const bool dense = !run->sparse_rows({self.number});")
         builder.comment("visit", self.stage)
@@ -159,7 +159,7 @@ class EdgeChanges:
         """Copy the values that moved from the second buffer, or swap the buffers if it holds everything."""
         flips, far = f"flips_{self.array}", f"far_{self.name}"
         wanted = f"[&](Id u) {{ return {self.dirty}[u]; }}"
-        listed = f"[&](Id u, Arc e) {{ return {self.dirty}[u] && {far}[e]; }}"
+        listed = f"[&](Id u, EdgeId e) {{ return {self.dirty}[u] && {far}[e]; }}"
         builder = self._edges(f"commit_{self.name}", 1, wanted, listed, tiles=tiles, either=True)
         builder.argument(flips, "counts")
         builder.argument(far, "flag")
@@ -197,7 +197,7 @@ class EdgeChanges:
         It is computed from the tolerance, which is in a register already: reading the propagated tolerance too made
         kernels spill.
         """
-        offsets = builder.argument("in_offsets", "arcs")
+        offsets = builder.argument("in_offsets", "offsets")
         readers = self.tracking.edge_readers(self.stage.updates)
         reverse = any(reader.edge_stages and "reverse" in spaces for reader, spaces in readers)
         count = "1.0f"
@@ -226,6 +226,6 @@ class EdgeChanges:
                 if self.order == "csc":
                     body.line(f"{builder.argument(f'dirty_{name}', 'flag')}[{destination}] = true;")
                 else:
-                    arc = "e" if space == "edge" else f"{builder.argument('reverse', 'ids')}[e]"
-                    body.line(f"{builder.argument(f'moved_{name}', 'flag')}[{arc}] = true;")
+                    edge = "e" if space == "edge" else f"{builder.argument('reverse', 'ids')}[e]"
+                    body.line(f"{builder.argument(f'moved_{name}', 'flag')}[{edge}] = true;")
                     body.line(f"{builder.argument(f'rows_{name}', 'flag')}[{source}] = true;")

@@ -177,7 +177,7 @@ class Kernels:
         if dense:
             builder.blocks["vertex"].line(f"if (team.leads()) {builder.argument(dense, 'flag')}[v] = false;")
         if run:
-            offsets = builder.argument("in_offsets", "arcs")
+            offsets = builder.argument("in_offsets", "offsets")
             anew = "true" if dense else "run->superstep < run->sides"
             kept = f"needs_no_clearing<{run}>({offsets}, v, {offsets}[first], {anew})"
             builder.blocks["vertex"].line(f"if ({kept}) return;")
@@ -196,11 +196,12 @@ class Kernels:
         """
         side, row, other = ("out", "u", "v") if order == "csr" else ("in", "v", "u")
         if tiles:
-            signature = [(f"{side}_rows", "ids"), (f"{side}_neighbours", "ids"), ("first", "Arc"), ("last", "Arc")]
+            ends = [("first", "EdgeId"), ("last", "EdgeId")]
+            signature = [(f"{side}_rows", "ids"), (f"{side}_neighbours", "ids"), *ends]
             mapped, walked = f"edgemap_tiles<{depth}>", f"{side}_rows, {side}_neighbours"
             wanted = listed or wanted
         else:
-            signature = [(f"{side}_offsets", "arcs"), (f"{side}_neighbours", "ids"), *RANGE]
+            signature = [(f"{side}_offsets", "offsets"), (f"{side}_neighbours", "ids"), *RANGE]
             pipeline = "true" if self.pipeline else "false"
             map_, wanted = ("edgemap_listed", f"{wanted}, {listed}") if listed else ("edgemap", wanted)
             mapped, walked = f"{map_}<{pipeline}, {depth}>", f"{side}_offsets, {side}_neighbours"

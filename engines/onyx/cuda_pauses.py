@@ -44,7 +44,7 @@ class Pausing(TrackingPolicy):
         """
         reducing = self.reductions.bit_count()
         found = {
-            "untracked_arcs": max(1, int(self.share * edges * reducing)),
+            "untracked_edges": max(1, int(self.share * edges * reducing)),
             "reductions": self.reductions,
             "at_once": self.at_once,
             "may_pause": 1,

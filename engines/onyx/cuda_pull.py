@@ -78,14 +78,14 @@ class PullKernels(Kernels):
         wanted, flags = self.wanted(group)
         template = templates.GATHER.format(map=mapped[0], walked=mapped[1])
         template = template.replace("WANTED", wanted).replace("FETCH", templates.fetch("u", "v"))
-        signature = [*more, ("in_offsets", "arcs"), ("in_neighbours", "ids"), *templates.RANGE, *flags]
+        signature = [*more, ("in_offsets", "offsets"), ("in_neighbours", "ids"), *templates.RANGE, *flags]
         builder = self.builder(kernel, template, signature, ("start",))
         if flags:
             builder.root.line(f"const bool dense = !run->sparse({self.number(group)});")
             builder.blocks["finish"].line(f"if (team.leads()) dirty_{name}[v] = false;")
             visited = builder.counter("visited", "&run->edges")
-            arcs = f"{len(group.edge_stages)} * Count(in_offsets[v + 1] - in_offsets[v])"
-            builder.blocks["finish"].line(f"if (team.leads()) {visited} += {arcs};")
+            edges = f"{len(group.edge_stages)} * Count(in_offsets[v + 1] - in_offsets[v])"
+            builder.blocks["finish"].line(f"if (team.leads()) {visited} += {edges};")
             if doubled:
                 fresh = builder.argument(f"fresh_{name}", "flag")
                 builder.blocks["finish"].line(f"if (team.leads() && !dense) {fresh}[v] = true;")
@@ -128,16 +128,16 @@ class PullKernels(Kernels):
         store_rows(builder, group.edge_stages)
         if not self.tracking.change_driven:
             return builder.finish(unless=unless)
-        arcs = f"Count(last - first) * {len(group.edge_stages)}"
+        edges = f"Count(last - first) * {len(group.edge_stages)}"
         one = "blockIdx.x == 0 && threadIdx.x == 0" + (" && panel == 0" if panel else "")
-        builder.root.line(f"if ({one}) run->edges += {arcs};")
+        builder.root.line(f"if ({one}) run->edges += {edges};")
         return builder.finish(unless=f"{OVER} || run->sparse({self.number(group)})")
 
     def mark(self, group: FoldGroup) -> CudaKernel:
         """Build the kernel that marks the destinations of active sources, and stores what these have sent."""
         name = self.tracking.name(group)
         names = {"number": self.number(group), "active": f"active_{name}", "dirty": f"dirty_{name}"}
-        signature = [("out_offsets", "arcs"), ("out_neighbours", "ids"), *templates.RANGE]
+        signature = [("out_offsets", "offsets"), ("out_neighbours", "ids"), *templates.RANGE]
         template = templates.MARK.format(**names, resuming=self.or_resuming)
         builder = self.builder(f"mark_{name}", template, signature)
         builder.argument(names["active"], "flag")
@@ -176,7 +176,7 @@ def segments_builder(
     names = {"run": run, "depth": depth, "abreast": kernels.abreast(stages)}
     template = templates.SEGMENTS.format(**names, reverses=words[0], reverse=words[1])
     template = template.replace("FETCH", templates.fetch("u", "v", ", Id back"))
-    signature = [("in_rows", "ids"), ("in_neighbours", "ids"), ("first", "Arc"), ("last", "Arc")]
+    signature = [("in_rows", "ids"), ("in_neighbours", "ids"), ("first", "EdgeId"), ("last", "EdgeId")]
     builder = kernels.builder(name, template, signature, ("start",), panel)
     builder.blocks["start"].parent = builder.root
     builder.blocks["fetch"].parent = builder.blocks["start"]

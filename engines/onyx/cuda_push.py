@@ -35,8 +35,8 @@ class PushKernels(Kernels):
         if not self.tracking.change_driven:
             return builder.finish()
         self.sent_edges.note(builder, group)
-        arcs = "last - first" if self.tiles else "out_offsets[last] - out_offsets[first]"
-        counted = f"run->edges += {len(group.edge_stages)} * Count({arcs});"
+        edges = "last - first" if self.tiles else "out_offsets[last] - out_offsets[first]"
+        counted = f"run->edges += {len(group.edge_stages)} * Count({edges});"
         tracked = " && !run->untracked" if either else ""
         builder.root.line(f"if (blockIdx.x == 0 && threadIdx.x == 0{tracked}) {counted}")
         return builder.finish(unless=f"{OVER} || !run->rebuilding")

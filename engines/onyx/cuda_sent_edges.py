@@ -45,7 +45,7 @@ class SentEdges:
         active, rows, moved = self.flags(group)
         of_source = [f"{flag}[u]" for flag in active]
         wanted = f"[&](Id u) {{ return {' || '.join([*of_source, *(f'{flag}[u]' for flag in rows)])}; }}"
-        listed = f"[&](Id u, Arc e) {{ return {' || '.join([*of_source, *(f'{flag}[e]' for flag in moved)])}; }}"
+        listed = f"[&](Id u, EdgeId e) {{ return {' || '.join([*of_source, *(f'{flag}[e]' for flag in moved)])}; }}"
         return wanted, listed if tiles or self.tracking.edges(group) else ""
 
     def note(self, builder: CudaKernelBuilder, group: FoldGroup) -> None:
@@ -77,7 +77,7 @@ class SentEdges:
         was sent."""
         name, kernels = self.tracking.name(group), self.kernels
         wanted = f"[&](Id u) {{ return run->rebuilding || rows_{name}[u]; }}"
-        listed = f"[&](Id, Arc e) {{ return run->rebuilding || moved_{name}[e]; }}"
+        listed = f"[&](Id, EdgeId e) {{ return run->rebuilding || moved_{name}[e]; }}"
         stem = f"sent_edges_{name}{'_tiles' if tiles else ''}"
         builder = kernels.edges(stem, "csr", kernels.depth(group), wanted=wanted, listed=listed, tiles=tiles)
         builder.argument(f"rows_{name}", "flag")

@@ -12,7 +12,7 @@ VERTEX = """
         @vertex
     });
 """
-FETCH = """[&](Id {row}, Id {other}, Arc e{more}) {{
+FETCH = """[&](Id {row}, Id {other}, EdgeId e{more}) {{
             struct {{
                 @fields
             }} got;
@@ -23,7 +23,7 @@ EDGES = """
     @kernel
     {map}(team, {walked}, first, last, WANTED,
         FETCH,
-        [&](const auto& got, Id {row}, Id {other}, Arc e) {{
+        [&](const auto& got, Id {row}, Id {other}, EdgeId e) {{
         @visit
         }});
 """
@@ -34,7 +34,7 @@ GATHER = """
       @start
         }},
         FETCH,
-        [&](const auto& got, Id u, Id v, Arc e) {{
+        [&](const auto& got, Id u, Id v, EdgeId e) {{
         @visit
         }},
         [&]() {{
@@ -51,7 +51,7 @@ SEGMENTS = """
       @start
         }},
         FETCH,
-        [&](const auto& got, Id u, Id v, Arc e, Id back) {{
+        [&](const auto& got, Id u, Id v, EdgeId e, Id back) {{
         @visit
         }},
         [&](Id v, bool whole) {{

@@ -9,11 +9,11 @@
 
 struct Edge {
     Id row, other;  // the vertex whose list it is in, and its neighbour
-    Arc at;         // its position
+    EdgeId at;         // its position
 };
 
 // The last of 32 ascending numbers that is <= e: scan[0] is 0.
-__device__ inline int binary_search(Arc e, const volatile Arc* scan)
+__device__ inline int binary_search(EdgeId e, const volatile EdgeId* scan)
 {
     int found = 0;
     _Pragma("unroll") for (int step = 16; step > 0; step /= 2)
@@ -21,8 +21,8 @@ __device__ inline int binary_search(Arc e, const volatile Arc* scan)
     return found;
 }
 
-__device__ inline Edge find_edge(Arc e, Arc count, Id base, const volatile Arc* scan, const volatile Arc* begin,
-                                 const Id* neighbours)
+__device__ inline Edge find_edge(EdgeId e, EdgeId count, Id base, const volatile EdgeId* scan,
+                                const volatile EdgeId* begin, const Id* neighbours)
 {
     Edge edge = {0, 0, 0};
     if (e < count) {
@@ -63,29 +63,30 @@ __device__ inline void visit_edges(const Team& team, const Edge& mine, unsigned 
 // The edges in the lists of those of first .. last - 1 that are `wanted`, 32 at a time: phase(mine, count), where `mine`
 // is one edge of `count` (at least 1). PIPELINE: search for the next edges before computing on the present ones (fig. 5.3).
 template <bool PIPELINE, class Wanted, class Phase>
-__device__ inline void per_edge(const Arc* offsets, const Id* neighbours, Id first, Id last, Wanted wanted, Phase phase)
+__device__ inline void per_edge(const EdgeId* offsets, const Id* neighbours, Id first, Id last, Wanted wanted,
+                                Phase phase)
 {
-    __shared__ volatile Arc scans[BLOCK / 32][32], begins[BLOCK / 32][32];
-    volatile Arc* scan = scans[threadIdx.x / 32];
-    volatile Arc* begin = begins[threadIdx.x / 32];
+    __shared__ volatile EdgeId scans[BLOCK / 32][32], begins[BLOCK / 32][32];
+    volatile EdgeId* scan = scans[threadIdx.x / 32];
+    volatile EdgeId* begin = begins[threadIdx.x / 32];
     const int lane = lane_id();
     for (Id base = first + 32 * warp_of_grid(); base < last; base += 32 * warps_of_grid()) {
         const Id vertex = base + lane;
         const bool listed = vertex < last && wanted(vertex);
-        const Arc start = listed ? offsets[vertex] : 0;
-        const Arc degree = listed ? offsets[vertex + 1] - start : 0;
-        Arc sum = degree;
+        const EdgeId start = listed ? offsets[vertex] : 0;
+        const EdgeId degree = listed ? offsets[vertex + 1] - start : 0;
+        EdgeId sum = degree;
         _Pragma("unroll") for (int offset = 1; offset < 32; offset *= 2) {
-            const Arc before = __shfl_up_sync(WARP, sum, offset);
+            const EdgeId before = __shfl_up_sync(WARP, sum, offset);
             if (lane >= offset) sum += before;
         }
         __syncwarp();
         scan[lane] = sum - degree;
         begin[lane] = start - (sum - degree);
         __syncwarp();
-        const Arc count = __shfl_sync(WARP, sum, 31);
+        const EdgeId count = __shfl_sync(WARP, sum, 31);
         Edge next = find_edge(lane, count, base, scan, begin, neighbours);
-        for (Arc e = 0; e < count; e += 32) {
+        for (EdgeId e = 0; e < count; e += 32) {
             const Edge mine = PIPELINE || e == 0 ? next : find_edge(e + lane, count, base, scan, begin, neighbours);
             if (PIPELINE) next = find_edge(e + 32 + lane, count, base, scan, begin, neighbours);
             phase(mine, count - e < 32 ? int(count - e) : 32);
@@ -95,7 +96,7 @@ __device__ inline void per_edge(const Arc* offsets, const Id* neighbours, Id fir
 
 // visit(got, row, other, at) for every edge in the lists of wanted vertices.
 template <bool PIPELINE, int DEPTH, class Wanted, class Fetch, class Visit>
-__device__ inline void edgemap(const Team& team, const Arc* offsets, const Id* neighbours, Id first, Id last,
+__device__ inline void edgemap(const Team& team, const EdgeId* offsets, const Id* neighbours, Id first, Id last,
                                Wanted wanted, Fetch fetch, Visit visit)
 {
     per_edge<PIPELINE>(offsets, neighbours, first, last, wanted, [&](const Edge& mine, int count) {
@@ -106,10 +107,10 @@ __device__ inline void edgemap(const Team& team, const Arc* offsets, const Id* n
 // The same over equal tiles of edges, whatever the degrees, for those that are `listed`: `rows` holds the vertex whose list
 // each edge is in.
 template <int DEPTH, class Listed, class Fetch, class Visit>
-__device__ inline void edgemap_tiles(const Team& team, const Id* rows, const Id* neighbours, Arc first, Arc last,
+__device__ inline void edgemap_tiles(const Team& team, const Id* rows, const Id* neighbours, EdgeId first, EdgeId last,
                                      Listed wanted, Fetch fetch, Visit visit)
 {
-    for (Arc e = first + (Arc)32 * warp_of_grid(); e < last; e += (Arc)32 * warps_of_grid()) {
+    for (EdgeId e = first + (EdgeId)32 * warp_of_grid(); e < last; e += (EdgeId)32 * warps_of_grid()) {
         Edge mine = {0, 0, e + lane_id()};
         if (mine.at < last) mine.row = rows[mine.at];
         const bool listed = mine.at < last && wanted(mine.row, mine.at);

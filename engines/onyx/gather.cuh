@@ -80,9 +80,9 @@ __device__ inline Matrix<M, N> across_block(const Team& team, Matrix<M, N> matri
 // visit(got, u, v, e) for the edges e of v from `begin` on, STRIDE apart, DEPTH of which are fetched before the first is
 // visited.
 template <int STRIDE, int DEPTH, class Fetch, class Visit>
-__device__ inline void visit_edges(Id v, Arc begin, Arc end, const Id* neighbours, Fetch fetch, Visit visit)
+__device__ inline void visit_edges(Id v, EdgeId begin, EdgeId end, const Id* neighbours, Fetch fetch, Visit visit)
 {
-    for (Arc e = begin; e < end; e += STRIDE * DEPTH) {
+    for (EdgeId e = begin; e < end; e += STRIDE * DEPTH) {
         // none of these loads waits for another's answer, as it would behind a branch: the last edge stands in for those
         // that are not there
         Id u[DEPTH];
@@ -98,9 +98,9 @@ __device__ inline void visit_edges(Id v, Arc begin, Arc end, const Id* neighbour
 // teams' sums together; finish(v) by one team. Vertices of HUB edges or more are left to gather_hubs; HUB = 0: none are.
 // The vertices of ROUNDS rounds of a block lie together, and there are as many blocks as that takes; ROUNDS = 0: they lie
 // the whole grid apart, and any number of blocks will do.
-template <int SHARE, int DEPTH, int ROUNDS, Arc HUB,
+template <int SHARE, int DEPTH, int ROUNDS, EdgeId HUB,
           class Wanted, class Start, class Fetch, class Visit, class Join, class Finish>
-__device__ inline void gather(const Team& team, const Arc* offsets, const Id* neighbours, Id first, Id last,
+__device__ inline void gather(const Team& team, const EdgeId* offsets, const Id* neighbours, Id first, Id last,
                               Wanted wanted, Start start, Fetch fetch, Visit visit, Join join, Finish finish)
 {
     constexpr Id PER_WARP = TEAMS / SHARE, PER_BLOCK = BLOCK / 32 * PER_WARP;
@@ -112,7 +112,7 @@ __device__ inline void gather(const Team& team, const Arc* offsets, const Id* ne
     const Id stop = mine < PER_WARP ? all : first;  // left-over teams have no vertex
     for (Id v = begin + mine; v < stop; v += ROUNDS ? PER_BLOCK : warps_of_grid() * PER_WARP) {
         if (!owners_want<SHARE>(team, wanted, v)) continue;
-        const Arc edge = offsets[v], end = offsets[v + 1];
+        const EdgeId edge = offsets[v], end = offsets[v + 1];
         if (HUB && end - edge >= HUB) continue;
         start(v);
         visit_edges<SHARE, DEPTH>(v, edge + part, end, neighbours, fetch, visit);
@@ -123,7 +123,7 @@ __device__ inline void gather(const Team& team, const Arc* offsets, const Id* ne
 
 // The same for the wanted ones of `hubs`, by a block each: the SHARE first teams of its warps gather.
 template <int SHARE, int DEPTH, class Wanted, class Start, class Fetch, class Visit, class Join, class Finish>
-__device__ inline void gather_hubs(const Team& team, const Id* hubs, const Arc* offsets, const Id* neighbours,
+__device__ inline void gather_hubs(const Team& team, const Id* hubs, const EdgeId* offsets, const Id* neighbours,
                                    Id first, Id last, Wanted wanted, Start start, Fetch fetch, Visit visit, Join join,
                                    Finish finish)
 {
@@ -132,7 +132,7 @@ __device__ inline void gather_hubs(const Team& team, const Id* hubs, const Arc* 
     for (Id i = first + blockIdx.x; i < last; i += gridDim.x) {
         const Id v = hubs[i];
         if (!wanted(v)) continue;  // all threads have looked when join() is over, and the flag is taken back behind it
-        const Arc end = offsets[v + 1];
+        const EdgeId end = offsets[v + 1];
         if (team.number < SHARE) start(v);  // left-over lanes have no room of their own for what that computes
         if (team.number < SHARE) visit_edges<STRIDE, DEPTH>(v, offsets[v] + part, end, neighbours, fetch, visit);
         join();

@@ -12,9 +12,9 @@
 
 // Whether row v is stored, as one run of those that begin at `origin` holds all its edges; or it has none, and has been
 // cleared before, unless all are to be cleared `anew`.
-template <int RUN> __device__ inline bool needs_no_clearing(const Arc* offsets, Id v, Arc origin, bool anew)
+template <int RUN> __device__ inline bool needs_no_clearing(const EdgeId* offsets, Id v, EdgeId origin, bool anew)
 {
-    const Arc first = offsets[v], end = offsets[v + 1];
+    const EdgeId first = offsets[v], end = offsets[v + 1];
     return end > first ? (first - origin) / RUN == (end - 1 - origin) / RUN : !anew;
 }
 
@@ -22,7 +22,7 @@ template <int RUN> __device__ inline bool needs_no_clearing(const Arc* offsets, 
 // other teams have parts of row v. `back` is where the reverse of edge e lies, if REVERSES are asked for.
 template <int RUN, int DEPTH, int ABREAST, bool REVERSES, class Start, class Fetch, class Visit, class Store>
 __device__ inline void segments(const Team& team, const Id* rows, const Id* neighbours, const Id* reverse,
-                                Arc first, Arc last, Start start, Fetch fetch, Visit visit, Store store)
+                                EdgeId first, EdgeId last, Start start, Fetch fetch, Visit visit, Store store)
 {
     constexpr int TEAMS_OF_BLOCK = BLOCK / 32 * TEAMS, TILE = RUN * TEAMS_OF_BLOCK;
     constexpr Id NONE = 0xffffffffu;
@@ -30,7 +30,7 @@ __device__ inline void segments(const Team& team, const Id* rows, const Id* neig
     __shared__ Id reverse_of[REVERSES ? TILE : 1];
     const int mine = threadIdx.x / 32 * TEAMS + team.number;
     const int begin = mine / ABREAST * ABREAST * RUN + mine % ABREAST;
-    for (Arc base = first + (Arc)TILE * blockIdx.x; base < last; base += (Arc)TILE * gridDim.x) {
+    for (EdgeId base = first + (EdgeId)TILE * blockIdx.x; base < last; base += (EdgeId)TILE * gridDim.x) {
         const int count = last - base < TILE ? int(last - base) : TILE;
         for (int i = threadIdx.x; i < count; i += BLOCK) {
             row_of[i + 1] = rows[base + i];

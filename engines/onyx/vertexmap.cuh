@@ -10,7 +10,7 @@ template <class Index> __device__ inline Index at_most(Index i, Index last) { re
 
 struct Every {  // all vertices
     __device__ bool operator()(Id) const { return true; }
-    __device__ bool operator()(Id, Arc) const { return true; }  // all edges
+    __device__ bool operator()(Id, EdgeId) const { return true; }  // all edges
 };
 
 // function(v) for every vertex of first .. last - 1 that is `wanted`; the lanes of a team run it together. Flags of

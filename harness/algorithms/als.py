@@ -97,7 +97,7 @@ class ALS(Algorithm):
             )
         graph = self._rated(graph)
         held = held_out(graph, self.holdout, self.seed)
-        return (training(graph, held) if held.any() else graph).with_reverse_arcs()
+        return (training(graph, held) if held.any() else graph).with_reverse_edges()
 
     def inputs(self, graph: Graph, features: int) -> Inputs:
         if self.lam <= 0:

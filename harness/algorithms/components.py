@@ -64,7 +64,7 @@ class Components(Algorithm):
 
     def prepare_graph(self, graph: Graph) -> Graph:
         """Add the reverse of every edge."""
-        return graph.with_reverse_arcs()
+        return graph.with_reverse_edges()
 
     def inputs(self, graph: Graph, features: int) -> Inputs:
         return Inputs({"own": vertex_labels(graph.num_vertices)}, self.parameter_values())

@@ -71,7 +71,7 @@ def _multiply_potentials(network: MarkovNetwork, states: list[int], buckets: dic
             unary = np.where(np.arange(states[v]) == observed[v], unary, 0.0)
         bucket.multiply((v,), unary)
     for u, v, table in zip(
-        network.graph.csr.row_of_arc.tolist(), network.graph.csr.neighbours.tolist(), network.pairwise, strict=True
+        network.graph.csr.row_of_edge.tolist(), network.graph.csr.neighbours.tolist(), network.pairwise, strict=True
     ):
         if place[u] < place[v]:  # the reverse edge holds the same table, transposed
             buckets[u].multiply((u, v), _scaled(table[: states[u], : states[v]]))
@@ -83,7 +83,7 @@ def _scopes(network: MarkovNetwork, states: list[int]) -> list[tuple[int, ...]] 
     if count > MOST_VARIABLES:
         return None
     neighbours: dict[int, set[int]] = {v: set() for v in range(count)}
-    for u, v in zip(network.graph.csr.row_of_arc.tolist(), network.graph.csr.neighbours.tolist(), strict=True):
+    for u, v in zip(network.graph.csr.row_of_edge.tolist(), network.graph.csr.neighbours.tolist(), strict=True):
         neighbours[u].add(v)
 
     def size(v: int) -> float:

@@ -19,7 +19,7 @@ def hashed_pairs(graph: Graph, seed: int, stream: int = 0) -> NDArray[np.uint64]
     Parallel edges and reverse edges get the same number. An edge keeps its number when other edges are added or
     removed.
     """
-    ends = graph.csr.row_of_arc.astype(np.uint64), graph.csr.neighbours.astype(np.uint64)
+    ends = graph.csr.row_of_edge.astype(np.uint64), graph.csr.neighbours.astype(np.uint64)
     number = (np.minimum(*ends) << np.uint64(32)) + np.maximum(*ends)
     number += np.uint64((seed * 0x9E3779B97F4A7C15 + stream * 0xBF58476D1CE4E5B9) % 2**64)
     for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):

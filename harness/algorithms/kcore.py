@@ -52,11 +52,11 @@ class KCore(Algorithm):
 
     def prepare_graph(self, graph: Graph) -> Graph:
         """Return the simple undirected graph: parallel edges merged, no self-loops, every edge in both directions."""
-        source, destination = graph.csr.row_of_arc, graph.csr.neighbours
+        source, destination = graph.csr.row_of_edge, graph.csr.neighbours
         loops = source == destination
         parallel = (source[1:] == source[:-1]) & (destination[1:] == destination[:-1])  # rows are sorted
         if not loops.any() and not parallel.any():
-            return graph.with_reverse_arcs()
+            return graph.with_reverse_edges()
         return Graph.from_edges(
             source[~loops], destination[~loops], num_vertices=graph.num_vertices, name=graph.name, duplicates="min",
             symmetrize=True, meta=graph.meta,

@@ -91,7 +91,7 @@ class Multimodal(Algorithm):
         if not 0.0 < self.alpha < 1.0:
             raise InvalidInput(f"alpha={self.alpha}: the share taken from the neighbours lies in (0, 1)")
         affinity = affinities(graph, self.views, self.seed).astype(np.float64)
-        source, destination = graph.csr.row_of_arc, graph.csr.neighbours
+        source, destination = graph.csr.row_of_edge, graph.csr.neighbours
         for view in affinity.T:
             out, into = (np.bincount(ends, view, graph.num_vertices) for ends in (source, destination))
             view /= np.sqrt(np.maximum(out[source] * into[destination], np.finfo(np.float64).tiny))

@@ -94,7 +94,7 @@ def network_quality(graph: Graph, belief: NDArray[Any], marginal: bool) -> dict[
         errors = {"marginal_error": float(off.max()), "mean_marginal_error": float(off.mean())} if off.size else {}
         return errors if possible.all() else errors | {"contradicted": float(np.count_nonzero(~possible))}
     state = belief.argmax(axis=1)
-    source, destination = graph.csr.row_of_arc, graph.csr.neighbours
+    source, destination = graph.csr.row_of_edge, graph.csr.neighbours
     once = source < destination
     pairs = network.pairwise[once, state[source[once]], state[destination[once]]]
     met = np.concatenate([network.unary[np.arange(len(state)), state], pairs])

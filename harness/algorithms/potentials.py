@@ -119,7 +119,7 @@ def edge_potentials(graph: Graph, features: int) -> NDArray[np.float32]:
             f"graph {graph.name!r} has pairwise potentials of {tables.shape[1]} states and unary ones of {states}; pad "
             "the smaller ones"
         )
-    source, destination = graph.csr.row_of_arc, graph.csr.neighbours
+    source, destination = graph.csr.row_of_edge, graph.csr.neighbours
     if (source == destination).any():
         v = destination[source == destination][0]
         raise InvalidInput(f"graph {graph.name!r} has an edge from variable {v} to itself; make that a unary potential")
@@ -137,7 +137,7 @@ def _require_transposed(graph: Graph, tables: Array) -> None:
         )
     other = np.flatnonzero((tables[graph.reverse_edges] != tables.transpose(0, 2, 1)).any(axis=(1, 2)))
     if len(other):
-        u, v = graph.csr.row_of_arc[other[0]], graph.csr.neighbours[other[0]]
+        u, v = graph.csr.row_of_edge[other[0]], graph.csr.neighbours[other[0]]
         raise InvalidInput(
             f"graph {graph.name!r}: the potentials of edge {v} -> {u} are not the transpose of those of {u} -> "
             f"{v}; correct one of them"

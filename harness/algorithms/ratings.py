@@ -13,7 +13,7 @@ from harness.language import InvalidInput
 if TYPE_CHECKING:
     from harness.graph import Graph
 
-HELD_OUT = "held_out_arcs"  # in the meta of a training graph
+HELD_OUT = "held_out_edges"  # in the meta of a training graph
 
 
 def ratings(graph: Graph) -> NDArray[np.float32]:
@@ -49,7 +49,7 @@ def held_out(graph: Graph, share: float, seed: int) -> NDArray[np.bool_]:
         raise InvalidInput(f"holdout={share}: the share of held-out ratings lies in [0, 1)")
     if share == 0 or not graph.num_edges:
         return np.zeros(graph.num_edges, np.bool_)
-    ends = np.sort([graph.csr.row_of_arc.astype(np.int64), graph.csr.neighbours.astype(np.int64)], axis=0)
+    ends = np.sort([graph.csr.row_of_edge.astype(np.int64), graph.csr.neighbours.astype(np.int64)], axis=0)
     pairs, pair = np.unique(ends[0] * graph.num_vertices + ends[1], return_inverse=True)
     held = np.random.default_rng(seed + 1).random(len(pairs)) < share
     if held.all():
@@ -59,7 +59,7 @@ def held_out(graph: Graph, share: float, seed: int) -> NDArray[np.bool_]:
 
 def training(graph: Graph, held: NDArray[np.bool_]) -> Graph:
     """Return the graph without the held-out ratings; its ``meta`` records their number."""
-    kept = graph.select_arcs(~held)
+    kept = graph.select_edges(~held)
     kept.meta[HELD_OUT] = int(np.count_nonzero(held))
     return kept
 
@@ -71,7 +71,7 @@ def prediction_errors(graph: Graph, factors: NDArray[Any], held: NDArray[np.bool
     """
     given, x = ratings(graph), factors.astype(np.float64)
     mean = float(given[~held].mean(dtype=np.float64))
-    fitted = mean + np.einsum("ek,ek->e", x[graph.csr.row_of_arc], x[graph.csr.neighbours])
+    fitted = mean + np.einsum("ek,ek->e", x[graph.csr.row_of_edge], x[graph.csr.neighbours])
     square = (given - fitted) ** 2
     found = {"train_rmse": float(np.sqrt(square[~held].mean()))}
     return found | ({"rmse": float(np.sqrt(square[held].mean()))} if held.any() else {})

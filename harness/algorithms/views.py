@@ -56,11 +56,11 @@ def joined_views(graph: Graph, views: str, neighbours: int, seed: int) -> Graph:
         raise InvalidInput(f"neighbours={neighbours}; it must be 1 to {graph.num_vertices - 1}")
     names = VIEWS if views == "auto" else views.split()
     near = [_nearest(_view(graph, name, seed), neighbours) for name in names]
-    arcs = functools.reduce(operator.add, near).tocoo()
+    edges = functools.reduce(operator.add, near).tocoo()
     return Graph.from_edges(
-        arcs.row, arcs.col, num_vertices=graph.num_vertices, name=f"{graph.name}_views", directed=False,
+        edges.row, edges.col, num_vertices=graph.num_vertices, name=f"{graph.name}_views", directed=False,
         labels=graph.labels, vertex_data=graph.vertex_data, meta=graph.meta,
-        edge_data={AFFINITY: np.stack([view[arcs.row, arcs.col] for view in near], axis=1).astype(np.float32)},
+        edge_data={AFFINITY: np.stack([view[edges.row, edges.col] for view in near], axis=1).astype(np.float32)},
     )  # fmt: skip
 
 

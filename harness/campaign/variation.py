@@ -107,13 +107,13 @@ def varied_run(
                 read = answer_of(engine, names)
             answer = {name: np.array(value) for name, value in read.items()}
             first = Varied(given, steps if engine.stepwise else None, answer, "")
-        visited, arcs = list(statistics.supersteps), statistics.edges
+        visited, edges = list(statistics.supersteps), statistics.edges
         rest = min(max_supersteps, _timed_supersteps(timing)) - steps
         if rest > 0 and not statistics.settled:
             more, statistics = engine.timed_run(rest)
-            seconds, arcs = seconds + more, arcs + statistics.edges
+            seconds, edges = seconds + more, edges + statistics.edges
             visited += statistics.supersteps
-        slow = _slow(seconds, len(visited) if engine.stepwise else None, arcs, timing)
+        slow = _slow(seconds, len(visited) if engine.stepwise else None, edges, timing)
         if not slow:
             return first
     assert first is not None
@@ -126,7 +126,7 @@ def _timed_supersteps(timing: Timing) -> int:
     return _TIMED_SUPERSTEPS if superstep_s <= 0 else min(_TIMED_SUPERSTEPS, math.ceil(_TIMED_S / superstep_s))
 
 
-def _slow(seconds: float, supersteps: int | None, arcs: int, timing: Timing) -> str:
+def _slow(seconds: float, supersteps: int | None, edges: int, timing: Timing) -> str:
     """Return why a run on other inputs is implausibly slow compared with the timed ones; an empty text if it is not.
 
     ``supersteps`` None: a whole run.
@@ -134,7 +134,7 @@ def _slow(seconds: float, supersteps: int | None, arcs: int, timing: Timing) -> 
     known = timing.statistics
     share = 1.0
     if supersteps is not None:
-        share = max(supersteps / max(1, len(known.supersteps)), arcs / max(1, known.edges))
+        share = max(supersteps / max(1, len(known.supersteps)), edges / max(1, known.edges))
     expected = timing.interval.median * share
     if not implausible(seconds, expected):
         return ""

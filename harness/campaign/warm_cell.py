@@ -104,7 +104,7 @@ def compare_cold(cell: Cell, problem: Problem, cold: ColdRun, report: ChildRepor
         raise ValueError("a cold run is compared only if the cell requests a change and the problem has a warm start")
     plain = {
         "change": warm.change, "kind": warm.kind, "seed": warm.seed, "told": start.told, "restarted": start.restarted,
-        "vertices_reset": start.vertices_reset, "arcs_examined": start.arcs_examined, "cold": cold.timing.plain(),
+        "vertices_reset": start.vertices_reset, "edges_examined": start.edges_examined, "cold": cold.timing.plain(),
         "cold_supersteps": cold.timing.supersteps(), "cold_validation": told.get("validation"),
     }  # fmt: skip
     report.tell(warm=plain)

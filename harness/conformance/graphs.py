@@ -14,10 +14,10 @@ from harness.graph import Graph
 
 
 def _graph(name: str, pairs: Sequence[Sequence[int]] | NDArray[Any], vertices: int, **options: Any) -> Graph:
-    arcs = np.asarray(pairs, np.int64).reshape(-1, 2)
-    weights = np.random.default_rng(5).uniform(0.25, 1.0, len(arcs)).astype(np.float32)
+    edges = np.asarray(pairs, np.int64).reshape(-1, 2)
+    weights = np.random.default_rng(5).uniform(0.25, 1.0, len(edges)).astype(np.float32)
     return Graph.from_edges(
-        arcs[:, 0], arcs[:, 1], num_vertices=vertices, weights=weights, name=name, duplicates="keep", **options
+        edges[:, 0], edges[:, 1], num_vertices=vertices, weights=weights, name=name, duplicates="keep", **options
     )
 
 
@@ -26,7 +26,7 @@ def _both_ways(pairs: NDArray[Any]) -> NDArray[Any]:
 
 
 @functools.cache
-def arcs_and_loops() -> Graph:
+def edges_and_loops() -> Graph:
     """Return 24 vertices with random edges, parallel edges, self-loops, and two isolated vertices."""
     pairs = np.random.default_rng(3).integers(0, 22, (90, 2))
     return _graph("edges and loops", np.concatenate([pairs, pairs[:10], np.stack([np.arange(4)] * 2, 1)]), 24)
@@ -75,5 +75,5 @@ def one_loop() -> Graph:
 def graphs_for(kind: Kind) -> list[Graph]:
     """Return the graphs that a program of this kind can run on."""
     if kind == "any":
-        return [arcs_and_loops(), two_sides(), star(), chain(), skewed(), no_edges(), one_loop()]
+        return [edges_and_loops(), two_sides(), star(), chain(), skewed(), no_edges(), one_loop()]
     return [two_sides()]

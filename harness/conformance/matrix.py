@@ -109,7 +109,7 @@ def check(spec: EngineSpec, options: Mapping[str, Any], asked: Question, device:
 
 # small graphs ---------------------------------------------------------------------------------------------------------
 def _random(features: int) -> Graph:
-    return rmat(scale=7, edge_factor=6, seed=4, max_weight=4, self_loops=True, parallel_arcs=True)
+    return rmat(scale=7, edge_factor=6, seed=4, max_weight=4, self_loops=True, parallel_edges=True)
 
 
 def _ratings(features: int) -> Graph:
@@ -121,10 +121,10 @@ def _network(features: int) -> Graph:
     lattice = grid(rows=6, columns=5, removed=0.0)
     rng = np.random.default_rng(features)
     tables = rng.uniform(0.3, 1.0, (lattice.num_edges, features, features))
-    upwards = lattice.csr.row_of_arc < lattice.csr.neighbours
+    upwards = lattice.csr.row_of_edge < lattice.csr.neighbours
     tables[~upwards] = tables[lattice.reverse_edges[~upwards]].transpose(0, 2, 1)
     return Graph.from_edges(
-        lattice.csr.row_of_arc, lattice.csr.neighbours, num_vertices=lattice.num_vertices, name="network",
+        lattice.csr.row_of_edge, lattice.csr.neighbours, num_vertices=lattice.num_vertices, name="network",
         directed=False, edge_data={"pairwise": tables},
         vertex_data={"unary": rng.uniform(0.2, 1.0, (lattice.num_vertices, features))},
     )  # fmt: skip
@@ -135,6 +135,6 @@ def _picture(features: int) -> Graph:
     lattice = grid(rows=6, columns=5, removed=0.0)
     colour = np.random.default_rng(5).random((lattice.num_vertices, 3)).astype(np.float32)
     return Graph.from_edges(
-        lattice.csr.row_of_arc, lattice.csr.neighbours, num_vertices=lattice.num_vertices, name="picture",
+        lattice.csr.row_of_edge, lattice.csr.neighbours, num_vertices=lattice.num_vertices, name="picture",
         directed=False, vertex_data={"colour": colour}, meta={"height": 6, "width": 5},
     )  # fmt: skip

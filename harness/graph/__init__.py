@@ -1,7 +1,6 @@
 """Graphs: the data structure that engines run on, file formats, generators and the catalogue of named graphs.
 
-An *edge* is what is stored: a directed pair of vertices. An undirected graph stores two edges for each pair. Names that
-contain *arc* refer to the same stored edges.
+An *edge* is what is stored: a directed pair of vertices. An undirected graph stores two edges for each pair.
 """
 
 from harness.graph.adjacency import Adjacency

@@ -60,7 +60,7 @@ class Adjacency:
         return Degrees(tuple((int(degree), int(counts[degree])) for degree in np.flatnonzero(counts)))
 
     @property
-    def row_of_arc(self) -> Array:
+    def row_of_edge(self) -> Array:
         """The vertex whose row contains each edge, [E], in the dtype of `neighbours`."""
         rows = np.arange(self.offsets.size - 1, dtype=self.neighbours.dtype)
         return np.repeat(rows, self.degrees)
@@ -91,10 +91,10 @@ def compress(
     size = max(num_vertices, sources.size)
     data = np.zeros(sources.size, dtype=np.int8) if payload is None else payload
     coordinates = (as_index(sources, size), as_index(destinations, size))
-    arcs: Any = coo_array((data, coordinates), shape=(num_vertices, num_vertices))
-    arcs.has_canonical_format = True  # prevents SciPy from summing parallel edges
-    by_destination = arcs.tocsc()
-    del arcs, coordinates, data
+    edges: Any = coo_array((data, coordinates), shape=(num_vertices, num_vertices))
+    edges.has_canonical_format = True  # prevents SciPy from summing parallel edges
+    by_destination = edges.tocsc()
+    del edges, coordinates, data
     rows = by_destination.tocsr()
     neighbours = _as_ids(rows.indices, num_vertices)
     return Adjacency(rows.indptr.astype(np.int64), neighbours), None if payload is None else rows.data

@@ -46,7 +46,7 @@ def correspondence(old: Graph, new: Graph) -> Correspondence:
     most = 1 + max(int(place.max(initial=0)) for place in places)
     if old.num_vertices**2 * most > LARGEST:
         raise GraphError(f"graph {old.name!r} is too large to be matched: {old.num_vertices} vertices, {most} parallel")
-    mine, theirs = (_arc_keys(graph) * most + place for graph, place in zip((old, new), places, strict=True))
+    mine, theirs = (_edge_keys(graph) * most + place for graph, place in zip((old, new), places, strict=True))
     at = np.minimum(np.searchsorted(theirs, mine), max(len(theirs) - 1, 0))
     same = theirs[at] == mine if len(theirs) else np.zeros(len(mine), np.bool_)
     kept = np.asarray(at[same], np.int64)
@@ -55,15 +55,15 @@ def correspondence(old: Graph, new: Graph) -> Correspondence:
     return Correspondence(np.flatnonzero(same), kept, np.flatnonzero(~same), np.flatnonzero(added))
 
 
-def _arc_keys(graph: Graph) -> NDArray[np.int64]:
+def _edge_keys(graph: Graph) -> NDArray[np.int64]:
     """Return an int64 key of the end points of every edge, non-decreasing in CSR order."""
-    sources, destinations = graph.csr.row_of_arc.astype(np.int64), graph.csr.neighbours.astype(np.int64)
+    sources, destinations = graph.csr.row_of_edge.astype(np.int64), graph.csr.neighbours.astype(np.int64)
     return np.asarray(sources * graph.num_vertices + destinations)
 
 
 def _place_among_parallel(graph: Graph) -> NDArray[np.int64]:
     """Return for every edge the number of earlier edges with the same end points."""
-    keys = _arc_keys(graph)
+    keys = _edge_keys(graph)
     first = np.ones(len(keys), np.bool_)
     first[1:] = keys[1:] != keys[:-1]
     starts = np.flatnonzero(first)
@@ -139,7 +139,7 @@ def _changed(graph: Graph, drawn: dict[str, Array], rng: np.random.Generator) ->
         origin = np.append(origin, graph.reverse_edges[origin].astype(np.int64))
     rows = np.append(np.flatnonzero(keep), origin)
     return Graph.from_edges(
-        np.append(graph.csr.row_of_arc[keep].astype(np.int64), sources),
+        np.append(graph.csr.row_of_edge[keep].astype(np.int64), sources),
         np.append(graph.csr.neighbours[keep].astype(np.int64), destinations),
         num_vertices=graph.num_vertices, weights=None if weights is None else weights[rows], name=graph.name,
         directed=graph.directed, duplicates="keep", labels=graph.labels, vertex_data=graph.vertex_data,
@@ -150,7 +150,7 @@ def _changed(graph: Graph, drawn: dict[str, Array], rng: np.random.Generator) ->
 
 def _new_pairs(graph: Graph, count: int, rng: np.random.Generator) -> tuple[Array, Array]:
     """Draw up to ``count`` distinct pairs of unconnected vertices; u < v if every edge has its reverse."""
-    taken = _arc_keys(graph)  # ascending
+    taken = _edge_keys(graph)  # ascending
     found: Any = np.empty(0, np.int64)
     left = graph.num_vertices if graph.bipartite is None else graph.bipartite[0]
     for _ in range(ROUNDS):

@@ -68,14 +68,14 @@ def checked_ids(
     largest = max(int(array.max()) for array in ends)
     count = largest + 1 if num_vertices is None else int(num_vertices)
     if min(int(array.min()) for array in ends) < 0 or largest >= count:
-        raise GraphError(f"graph {name!r}: {_stray_arc(ends[0], ends[1], count)}; ids run from 0 to num_vertices - 1")
+        raise GraphError(f"graph {name!r}: {_stray_edge(ends[0], ends[1], count)}; ids run from 0 to num_vertices - 1")
     if count > 2**62:
         raise GraphError(f"graph {name!r}: vertex id {largest} is too large; number the vertices from 0")
     size = max(count, ends[0].size)
     return as_index(ends[0], size), as_index(ends[1], size), count
 
 
-def _stray_arc(sources: Array, destinations: Array, count: int) -> str:
+def _stray_edge(sources: Array, destinations: Array, count: int) -> str:
     stray = (sources < 0) | (sources >= count) | (destinations < 0) | (destinations >= count)
     i = int(np.argmax(stray))
     return f"edge {i}, {sources[i]} -> {destinations[i]}, is outside the {count} vertices"
@@ -180,7 +180,7 @@ def with_missing_reverses(csr: Adjacency) -> tuple[Adjacency, Array]:
     its `p` existing edges. The i-th reversed edge after them is missing if i >= p, i.e. from place 2p of the group on.
     """
     num_vertices, num_edges = csr.offsets.size - 1, csr.neighbours.size
-    sources, destinations = csr.row_of_arc, csr.neighbours
+    sources, destinations = csr.row_of_edge, csr.neighbours
     u, v = np.concatenate([sources, destinations]), np.concatenate([destinations, sources])
     del sources
     both, payload = compress(u, v, num_vertices, np.arange(2 * num_edges, dtype=id_dtype(2 * num_edges)))

@@ -161,7 +161,7 @@ class Graph:
         """
         if not self.has_reverse_edges:
             raise GraphError(
-                f"graph {self.name!r}: some edges have no reverse edge; use graph.with_reverse_arcs(), "
+                f"graph {self.name!r}: some edges have no reverse edge; use graph.with_reverse_edges(), "
                 "or load it with symmetrize=True"
             )
         return self.in_edge_ids
@@ -193,7 +193,7 @@ class Graph:
             for key in sorted(data):
                 yield f"{group}/{key}", data[key]
 
-    def with_reverse_arcs(self) -> Graph:
+    def with_reverse_edges(self) -> Graph:
         """Return the undirected graph with the reverse of every edge, which has the edge's weight and data.
 
         Edges that already have a reverse keep it (the i-th of u -> v pairs with the i-th of v -> u); only missing
@@ -202,7 +202,7 @@ class Graph:
         if self.has_reverse_edges:
             return self
         csr, origin = edges.with_missing_reverses(self.csr)
-        return self._with_arcs(csr, origin, directed=False)
+        return self._with_edges(csr, origin, directed=False)
 
     def with_weights(self, weights: ArrayLike | None) -> Graph:
         """Return the graph with other weights: finite, [E] in CSR order; None removes them. The CSC is shared.
@@ -215,7 +215,7 @@ class Graph:
             changed.__dict__["csc"] = self.csc
         return changed
 
-    def select_arcs(self, keep: ArrayLike) -> Graph:
+    def select_edges(self, keep: ArrayLike) -> Graph:
         """Return the graph of the edges where `keep`, bool[E] in CSR order, holds, with their weights and data.
 
         Vertices, labels and vertex data are unchanged. An undirected graph stays undirected if every kept edge has its
@@ -224,7 +224,7 @@ class Graph:
         Raises GraphError if `keep` is not bool[E].
         """
         kept = np.asarray(keep)
-        selected = self._with_arcs(edges.select(self.csr, kept, self.name), kept, directed=True)
+        selected = self._with_edges(edges.select(self.csr, kept, self.name), kept, directed=True)
         selected.directed = self.directed or not selected.has_reverse_edges
         return selected
 
@@ -243,7 +243,7 @@ class Graph:
     def _lacks_reverses(self) -> bool:
         return not self.directed and not self.has_reverse_edges
 
-    def _with_arcs(self, csr: Adjacency, origin: Array, *, directed: bool) -> Graph:
+    def _with_edges(self, csr: Adjacency, origin: Array, *, directed: bool) -> Graph:
         """Return the graph of other edges; `origin`: positions in this graph, or a mask, of their weights and data."""
         return self._replace(
             csr=csr,

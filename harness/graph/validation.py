@@ -43,6 +43,6 @@ def sides(csr: Adjacency, bipartite: tuple[int, int] | None) -> str:
     if bipartite is None:
         return ""
     left = bipartite[0]
-    if ((csr.row_of_arc < left) == (csr.neighbours < left)).any():
+    if ((csr.row_of_edge < left) == (csr.neighbours < left)).any():
         return f"it is bipartite with {left} vertices on the left, but an edge joins two vertices of one side"
     return ""

@@ -39,16 +39,16 @@ class Posed:
         """Bind the program to a graph at its start, or at ``state``. Raises InvalidInput."""
         parameters = dict(program.parameters) | dict(inputs.parameters)
         values = initial_values(program, graph, features, inputs, state or {})
-        return cls(program, graph, features, parameters, values, graph.csr.row_of_arc)
+        return cls(program, graph, features, parameters, values, graph.csr.row_of_edge)
 
-    def messages(self, message: Expression, arcs: Array, replaced: Mapping[str, Array] | None = None) -> Array:
-        """Evaluate a message on the edges ``arcs``; the result is ``[len(arcs), ...]``.
+    def messages(self, message: Expression, edges: Array, replaced: Mapping[str, Array] | None = None) -> Array:
+        """Evaluate a message on ``edges``; the result is ``[len(edges), ...]``.
 
         ``replaced``: other values for some properties.
         """
         values = {**self.values, **(replaced or {})}
-        index = {"src": self.sources[arcs], "dst": self.graph.csr.neighbours[arcs], "edge": arcs}
-        reverse = self.graph.reverse_edges[arcs] if any(space == "reverse" for space, _ in reads(message)) else arcs
+        index = {"src": self.sources[edges], "dst": self.graph.csr.neighbours[edges], "edge": edges}
+        reverse = self.graph.reverse_edges[edges] if any(space == "reverse" for space, _ in reads(message)) else edges
 
         def read(space: str, name: str) -> Array:
             if space == "graph":
@@ -56,9 +56,9 @@ class Posed:
             return np.asarray(values[name][reverse if space == "reverse" else index[space]])
 
         found = Evaluator(read, self.parameters, self.features)(message)
-        return np.broadcast_to(found, (len(arcs), *found.shape[1:]))
+        return np.broadcast_to(found, (len(edges), *found.shape[1:]))
 
-    def out_arcs(self, vertices: Array) -> NDArray[np.int64]:
+    def out_edges(self, vertices: Array) -> NDArray[np.int64]:
         """Return the CSR positions of all edges that leave the given vertices."""
         offsets = self.graph.csr.offsets
         first, count = offsets[vertices], offsets[vertices + 1] - offsets[vertices]
@@ -87,25 +87,25 @@ class Differences:
     @classmethod
     def between(cls, before: Posed, after: Posed) -> Differences:
         """Compare the inputs and degrees that the program reads, exactly."""
-        arcs = correspondence(before.graph, after.graph)
+        edges = correspondence(before.graph, after.graph)
         program = before.program
         at = {space: np.zeros(before.graph.num_vertices, np.bool_) for space in ("src", "dst", "v")}
-        on_arcs = np.zeros(len(arcs.old), np.bool_)
+        on_edges = np.zeros(len(edges.old), np.bool_)
         everywhere = dict(before.parameters) != dict(after.parameters)
         for space, name in {read for stage in program.stages for read in reads(stage) if not mutable(program, read[1])}:
             x, y = before.values[name], after.values[name]
             if space in at:
                 at[space] |= differ(x, y)
             elif space == "edge":
-                on_arcs |= differ(x[arcs.old], y[arcs.new])
+                on_edges |= differ(x[edges.old], y[edges.new])
             elif space == "graph":
                 everywhere |= bool(differ(x, y).any())
             else:
-                everywhere |= bool(len(arcs.removed) or len(arcs.added) or differ(x[arcs.old], y[arcs.new]).any())
+                everywhere |= bool(len(edges.removed) or len(edges.added) or differ(x[edges.old], y[edges.new]).any())
         edge_stages = any(isinstance(stage, (EdgeReduce, EdgeUpdate)) for stage in program.stages)
-        on_arcs |= edge_stages & at["src"][before.sources[arcs.old]]
+        on_edges |= edge_stages & at["src"][before.sources[edges.old]]
         vertices = at["v"] | at["dst"]
-        return cls(arcs.removed, arcs.added, arcs.old, arcs.new, on_arcs, vertices, everywhere)
+        return cls(edges.removed, edges.added, edges.old, edges.new, on_edges, vertices, everywhere)
 
 
 def differ(x: Array, y: Array) -> NDArray[np.bool_]:

@@ -59,15 +59,15 @@ def whole_range(expression: Expression, ranges: Mapping[str, Range]) -> Range | 
     return found[expression.key]
 
 
-def adds_exactly(form: Delta, ranges: Mapping[str, Range], most_arcs: int) -> bool:
+def adds_exactly(form: Delta, ranges: Mapping[str, Range], most_edges: int) -> bool:
     """Return whether summing changes of messages is exact: equal to summing the messages themselves.
 
-    The sum has at most ``most_arcs`` terms. Changes of a message, and of its parts that are linear in the moving
+    The sum has at most ``most_edges`` terms. Changes of a message, and of its parts that are linear in the moving
     properties, are differences of two values of that part. The sum of old messages, of new messages, and of changes
     must stay below MOST.
     """
     found = whole_range(form.reduction.message, ranges) if form.kind in ("linear", "difference") else None
-    return found is not None and most_arcs * _reach(found) <= MOST
+    return found is not None and most_edges * _reach(found) <= MOST
 
 
 def _starts(program: Program) -> dict[str, Range]:

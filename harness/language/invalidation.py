@@ -27,17 +27,17 @@ def unsupported(way: OneWay, before: Posed, after: Posed, differences: Differenc
     x, start = before.values[name], after.values[name]
     own = x == start
     lost = (way.sign * start > way.sign * x) & _near(x, start_of(before, name), way.sign)
-    arcs = np.append(differences.removed, worse_arcs(way, before, after, differences))
-    looked = len(arcs)
-    heads = before.graph.csr.neighbours[arcs]
-    gave = _near(x[heads], before.messages(message, arcs), way.sign) & ~own[heads]
+    edges = np.append(differences.removed, worse_edges(way, before, after, differences))
+    looked = len(edges)
+    heads = before.graph.csr.neighbours[edges]
+    gave = _near(x[heads], before.messages(message, edges), way.sign) & ~own[heads]
     np.logical_or.at(lost, heads, gave)
     frontier = np.flatnonzero(in_any_feature(lost))
     while len(frontier):
-        arcs = before.out_arcs(frontier)
-        looked += len(arcs)
-        heads, tails = before.graph.csr.neighbours[arcs], before.sources[arcs]
-        gave = _near(x[heads], before.messages(message, arcs), way.sign) & lost[tails] & ~own[heads]
+        edges = before.out_edges(frontier)
+        looked += len(edges)
+        heads, tails = before.graph.csr.neighbours[edges], before.sources[edges]
+        gave = _near(x[heads], before.messages(message, edges), way.sign) & lost[tails] & ~own[heads]
         fresh = gave & ~lost[heads]
         np.logical_or.at(lost, heads, fresh)
         frontier = np.unique(heads[in_any_feature(fresh)])
@@ -51,7 +51,7 @@ def start_of(before: Posed, name: str) -> Array:
     return np.broadcast_to(given, before.values[name].shape)
 
 
-def worse_arcs(way: OneWay, before: Posed, after: Posed, differences: Differences) -> Array:
+def worse_edges(way: OneWay, before: Posed, after: Posed, differences: Differences) -> Array:
     """Return the common edges, by their positions in the old graph, whose message is a weaker bound in the new
     graph."""
     old, new = differences.old[differences.changed], differences.new[differences.changed]
@@ -79,17 +79,17 @@ def unreached(name: str, stages: list[EdgeReduce], before: Posed, after: Posed) 
     asked = (before.values[name] != 0) & ~reached
     frontier, fresh, looked = np.flatnonzero(in_any_feature(reached)), reached, 0
     while len(frontier) and (asked & ~reached).any():
-        arcs = after.out_arcs(frontier)
-        looked += len(arcs)
-        heads = after.graph.csr.neighbours[arcs]
+        edges = after.out_edges(frontier)
+        looked += len(edges)
+        heads = after.graph.csr.neighbours[edges]
         arrived = np.zeros_like(reached)
         for stage in stages:
-            carried = after.messages(stage.message, arcs, {name: fresh.astype(np.float64)}) != 0
+            carried = after.messages(stage.message, edges, {name: fresh.astype(np.float64)}) != 0
             by_feature = shape == (K,) and stage.message.shape[-1:] == (K,)
             axes = tuple(range(1, carried.ndim - 1)) if by_feature else tuple(range(1, carried.ndim))
             carried = carried.any(axis=axes) if axes else carried
-            at = carried if by_feature else carried.reshape(len(arcs), *(1 for _ in shape))
-            np.logical_or.at(arrived, heads, np.broadcast_to(at, (len(arcs), *reached.shape[1:])))
+            at = carried if by_feature else carried.reshape(len(edges), *(1 for _ in shape))
+            np.logical_or.at(arrived, heads, np.broadcast_to(at, (len(edges), *reached.shape[1:])))
         fresh = arrived & ~reached
         reached = reached | fresh
         frontier = np.flatnonzero(in_any_feature(fresh))

@@ -62,7 +62,7 @@ class ReferenceRun:
         self._before: dict[str, Array] = {}
         self._reverse = graph.reverse_edges if reads_reverse(program) else None
         self._destinations = np.repeat(np.arange(graph.num_vertices), np.diff(graph.csc.offsets))
-        self._arc = _csr_positions(graph)
+        self._edge = _csr_positions(graph)
         self._superstep = 0
         self._active = 0
         self._value: dict[str, Array] = {}
@@ -176,10 +176,10 @@ class ReferenceRun:
         return slice(0, left) if self._superstep % 2 == 0 else slice(left, self.graph.num_vertices)
 
     # stages -----------------------------------------------------------------------------------------------------
-    def _evaluator(self, arcs: slice) -> Evaluator:
+    def _evaluator(self, edges: slice) -> Evaluator:
         """Return an evaluator of edge functions on a range of edges, ordered by destination."""
-        sources, destinations = self.graph.csc.neighbours[arcs], self._destinations[arcs]
-        positions = self._arc[arcs]
+        sources, destinations = self.graph.csc.neighbours[edges], self._destinations[edges]
+        positions = self._edge[edges]
         index = {"src": sources, "dst": destinations, "edge": positions}
 
         def read(space: str, name: str) -> Array:
@@ -207,7 +207,7 @@ class ReferenceRun:
         """Return the values of a vertex property that edges read from their sources."""
         return self._value[name].take(sources, axis=0)
 
-    def _received(self, stage: EdgeReduce, messages: Array, arcs: slice) -> Array:
+    def _received(self, stage: EdgeReduce, messages: Array, edges: slice) -> Array:
         """Return the messages as they enter a reduction."""
         return messages
 
@@ -215,10 +215,10 @@ class ReferenceRun:
         """Reduce messages over ranges of edges."""
         return segment_sums(messages, offsets) if reducer == "sum" else segment_reduce(messages, offsets, reducer)
 
-    def _blocks(self, elements_per_arc: int, first: int, last: int) -> Iterator[tuple[slice, slice]]:
+    def _blocks(self, elements_per_edge: int, first: int, last: int) -> Iterator[tuple[slice, slice]]:
         """Yield ranges of whole destinations in ``first..last``, each with the range of its in-edges."""
         offsets = self.graph.csc.offsets
-        limit = max(1, BLOCK_ELEMENTS // max(1, elements_per_arc))
+        limit = max(1, BLOCK_ELEMENTS // max(1, elements_per_edge))
         while first < last:
             end = int(np.searchsorted(offsets, offsets[first] + limit, side="right")) - 1
             end = min(max(end, first + 1), last)
@@ -230,11 +230,11 @@ class ReferenceRun:
         side = self._updated_side()
         result = self._value[stage.into].copy()
         product = self._product[stage.into].copy() if stage.reducer == "prod" else None
-        for vertices, arcs in self._blocks(int(np.prod(shape, dtype=int)), side.start, side.stop):
-            offsets = self.graph.csc.offsets[vertices.start : vertices.stop + 1] - arcs.start
-            messages = self._evaluator(arcs)(stage.message)
-            messages = np.broadcast_to(messages, (arcs.stop - arcs.start, *shape))
-            messages = self._received(stage, messages, arcs)
+        for vertices, edges in self._blocks(int(np.prod(shape, dtype=int)), side.start, side.stop):
+            offsets = self.graph.csc.offsets[vertices.start : vertices.stop + 1] - edges.start
+            messages = self._evaluator(edges)(stage.message)
+            messages = np.broadcast_to(messages, (edges.stop - edges.start, *shape))
+            messages = self._received(stage, messages, edges)
             if product is None:
                 result[vertices] = self._reduced(messages, offsets, stage.reducer)
                 continue
@@ -250,8 +250,8 @@ class ReferenceRun:
     def _update_edges(self, stage: EdgeUpdate) -> None:
         result = np.empty_like(self._value[stage.updates])
         elements = int(np.prod(result.shape[1:], dtype=int))
-        for _, arcs in self._blocks(elements, 0, self.graph.num_vertices):
-            result[self._arc[arcs]] = self._evaluator(arcs)(stage.value)
+        for _, edges in self._blocks(elements, 0, self.graph.num_vertices):
+            result[self._edge[edges]] = self._evaluator(edges)(stage.value)
         self._value[stage.updates] = result
 
     def _vertex_evaluator(self) -> Evaluator:

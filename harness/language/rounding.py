@@ -168,7 +168,7 @@ class RoundedRun(ReferenceRun):
             self._value[name] = self._lagging(name, self._value[name], self._edge_lag / 2)
         elif self._edge_lag:
             value, count = self._value[name], np.empty(self.graph.num_edges)
-            count[self._arc] = np.maximum(self.graph.in_degrees, 1)[self._destinations]
+            count[self._edge] = np.maximum(self.graph.in_degrees, 1)[self._destinations]
             lag = (self._edge_lag / count).reshape(-1, *(1 for _ in value.shape[1:])) * np.abs(value)
             self._value[name] = off(value, self._factor_signs(name, value), lag)
 
@@ -179,11 +179,11 @@ class RoundedRun(ReferenceRun):
         features = np.arange(values.shape[1]).reshape(1, -1, *(1 for _ in values.shape[2:]))
         return np.where(features >> self._bit & 1, 1.0, -1.0)
 
-    def _received(self, stage: EdgeReduce, messages: Array, arcs: slice) -> Array:
+    def _received(self, stage: EdgeReduce, messages: Array, edges: slice) -> Array:
         if stage.reducer not in ("sum", "prod"):
             return messages
         factors = stage.reducer == "prod"
-        roundings = FACTOR_ROUNDINGS if factors else self._roundings[self._destinations[arcs]]
+        roundings = FACTOR_ROUNDINGS if factors else self._roundings[self._destinations[edges]]
         roundings = np.reshape(roundings, (-1,) + (1,) * (messages.ndim - 1))
         return off(messages, np.multiply(roundings, UNIT), factor=signs(stage.name, messages))
 

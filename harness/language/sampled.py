@@ -28,7 +28,7 @@ Array = NDArray[Any]
 Values = Mapping[str, Array]
 NOTHING: Values = {}
 _OF_THE_GRAPH = ("num_vertices", "num_edges")
-EACH, CLASS_ARCS = 256, 1 << 18
+EACH, CLASS_EDGES = 256, 1 << 18
 
 
 def not_sampled(program: Program) -> str:
@@ -102,17 +102,17 @@ def classes_of(graph: Graph) -> Array:
     return np.asarray(np.frexp(graph.in_degrees)[1])
 
 
-def of_all_degrees(graph: Graph, each: int = EACH, seed: int = 0, class_arcs: int = CLASS_ARCS) -> Array:
+def of_all_degrees(graph: Graph, each: int = EACH, seed: int = 0, class_edges: int = CLASS_EDGES) -> Array:
     """Draw up to ``each`` vertices from every in-degree class (:func:`classes_of`); returns them sorted.
 
     The classes are sampled separately, since engines process hubs and other vertices differently. The number of hubs is
-    reduced such that a class has about ``class_arcs`` in-edges.
+    reduced such that a class has about ``class_edges`` in-edges.
     """
     random, classes = np.random.default_rng(seed), classes_of(graph)
     chosen = []
     for number in range(int(classes.min(initial=0)), int(classes.max(initial=-1)) + 1):
         members = np.flatnonzero(classes == number)
-        few = min(each, len(members), max(1, class_arcs >> number))
+        few = min(each, len(members), max(1, class_edges >> number))
         chosen.append(random.choice(members, few, replace=False))
     return np.sort(np.concatenate(chosen))
 
@@ -159,7 +159,7 @@ class Sample:
     """A sample of vertices, and the subgraph that a superstep on them reads.
 
     ``vertices``: sampled vertices of the whole graph, sorted. ``near``: vertices of the subgraph, by their numbers in
-    the whole graph. ``arcs``: edges of the subgraph, by their CSR positions in the whole graph. ``graph``: the
+    the whole graph. ``edges``: edges of the subgraph, by their CSR positions in the whole graph. ``graph``: the
     subgraph, its vertices numbered as in ``near``. ``rows``: positions of ``vertices`` in ``near``. ``classes``:
     :func:`classes_of` the whole graph.
     """
@@ -167,7 +167,7 @@ class Sample:
     program: Program
     vertices: Array
     near: Array
-    arcs: Array
+    edges: Array
     graph: Graph
     rows: Array
     classes: Array
@@ -181,12 +181,12 @@ class Sample:
     def of(cls, program: Program, graph: Graph, vertices: Array) -> Sample:
         """Return the sample of the given vertices, which must be sorted."""
         entering = _ranges(graph.csc.offsets, vertices)
-        arcs = graph.in_edge_ids[entering].astype(np.int64)
+        edges = graph.in_edge_ids[entering].astype(np.int64)
         if reads_reverse(program):
-            arcs = np.concatenate([arcs, graph.reverse_edges[arcs].astype(np.int64)])
-        arcs = np.unique(arcs)
-        sources = np.searchsorted(graph.csr.offsets, arcs, side="right") - 1
-        destinations = graph.csr.neighbours[arcs].astype(np.int64)
+            edges = np.concatenate([edges, graph.reverse_edges[edges].astype(np.int64)])
+        edges = np.unique(edges)
+        sources = np.searchsorted(graph.csr.offsets, edges, side="right") - 1
+        destinations = graph.csr.neighbours[edges].astype(np.int64)
         near = np.unique(np.concatenate([vertices, sources, destinations]))
         counts = np.bincount(np.searchsorted(near, sources), minlength=len(near))
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -194,10 +194,10 @@ class Sample:
             Adjacency(offsets, np.searchsorted(near, destinations).astype(np.uint32)),
             name=f"{graph.name} around {len(vertices)} vertices",
             directed=graph.directed,
-            weights=None if graph.weights is None else graph.weights[arcs],
+            weights=None if graph.weights is None else graph.weights[edges],
         )
         part.whole_degrees = graph.out_degrees[near], graph.in_degrees[near]
-        return cls(program, vertices, near, arcs, part, np.searchsorted(near, vertices), classes_of(graph))
+        return cls(program, vertices, near, edges, part, np.searchsorted(near, vertices), classes_of(graph))
 
     @property
     def weights(self) -> Array:
@@ -215,7 +215,7 @@ class Sample:
         """Return the rows of a property in the subgraph, by their numbers in the whole graph; None for a property of
         the graph.
         """
-        return {"vertex": self.near, "edge": self.arcs}.get(self.program.properties[name].place)
+        return {"vertex": self.near, "edge": self.edges}.get(self.program.properties[name].place)
 
     def results_of(self, name: str, values: NDArray[np.generic]) -> Array:
         """Return the sample's part of the values of an output: at its vertices, or on their in-edges."""
@@ -224,7 +224,7 @@ class Sample:
     def results(self, name: str) -> Array:
         """Return the rows of an output that belong to the sample, by their numbers in the whole graph."""
         edge = self.program.properties[name].place == "edge"
-        return self.arcs[self._entering()] if edge else self.vertices
+        return self.edges[self._entering()] if edge else self.vertices
 
     def _entering(self) -> Array:
         return np.flatnonzero(np.isin(self.graph.csr.neighbours, self.rows))

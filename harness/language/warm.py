@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from harness.language.algorithm import FixedPoints, Inputs
 from harness.language.analysis import linear, source_properties
 from harness.language.differences import Differences, Posed, differ, in_any_feature
-from harness.language.invalidation import start_of, unreached, unsupported, worse_arcs
+from harness.language.invalidation import start_of, unreached, unsupported, worse_edges
 from harness.language.monotone import OneWay, one_way, strictly_increasing
 from harness.language.program import EdgeReduce, EdgeUpdate, Program
 
@@ -40,7 +40,7 @@ class WarmStart:
 
     ``state``: for ``Engine.reset``; empty for a restart. ``stale``: vertices that a superstep may change, bool[V], for
     ``Engine.narrow`` (None: any vertex). ``senders``: sources whose messages must be sent again, bool[V].
-    ``vertices_reset``: number of vertices whose value was reset. ``arcs_examined``: number of edges examined to find
+    ``vertices_reset``: number of vertices whose value was reset. ``edges_examined``: number of edges examined to find
     them. ``told``: a summary in words.
     """
 
@@ -49,7 +49,7 @@ class WarmStart:
     stale: NDArray[np.bool_] | None = None
     senders: NDArray[np.bool_] | None = None
     vertices_reset: int = 0
-    arcs_examined: int = 0
+    edges_examined: int = 0
     restarted: bool = False
 
 
@@ -116,7 +116,7 @@ def _one_way_start(way: OneWay, before: Posed, after: Posed, differences: Differ
             return restart(f"the change may increase the sums of {name}, which only removes vertices")
         return _finish(before, after, differences, {way.state: x}, 0, 0)
     lost, looked = np.zeros_like(x, dtype=np.bool_), 0
-    worse = len(differences.removed) or len(worse_arcs(way, before, after, differences))
+    worse = len(differences.removed) or len(worse_edges(way, before, after, differences))
     if worse or (way.sign * start > way.sign * start_of(before, way.state)).any():
         message, shape = way.reduction.message, program.properties[way.state].shape
         if not strictly_increasing(message, way.state) or message.shape != shape:
@@ -142,8 +142,8 @@ def _iterated_start(before: Posed, after: Posed, differences: Differences) -> Wa
         alone = all(source_properties(program, s) == (name,) and linear(s.message, frozenset([name])) for s in sent)
         given = isinstance(program.properties[name].start, str)
         if sent and alone and given and (len(differences.removed) or differences.changed.any()):
-            gone, arcs = unreached(name, sent, before, after)
-            back, looked = back | gone, looked + arcs
+            gone, edges = unreached(name, sent, before, after)
+            back, looked = back | gone, looked + edges
         state[name] = np.where(back, start, values)
         lost |= differ(state[name], values)
     return _finish(before, after, differences, state, int(np.count_nonzero(lost)), looked)
@@ -157,7 +157,7 @@ def _finish(
     told = f"warm, {lost} {'vertex' if lost == 1 else 'vertices'} reset" if lost else "warm"
     floats = {name: value if value.dtype == np.bool_ else value.astype(np.float32) for name, value in state.items()}
     if differences.everywhere or any(isinstance(stage, EdgeUpdate) for stage in program.stages):
-        return WarmStart(told, floats, vertices_reset=lost, arcs_examined=looked)
+        return WarmStart(told, floats, vertices_reset=lost, edges_examined=looked)
     vertex = [name for name in state if program.properties[name].place == "vertex"]
     moved = np.logical_or.reduce([differ(state[name], before.values[name]) for name in vertex])
     heads = after.graph.csr.neighbours

@@ -58,7 +58,7 @@ class Rows(Table[Array]):
 
     def of(self, graph: Graph) -> Array:
         """Return the vertices, in the dtype of neighbours."""
-        return (graph.csc if self.incoming else graph.csr).row_of_arc
+        return (graph.csc if self.incoming else graph.csr).row_of_edge
 
     def nbytes(self, graph: GraphFacts) -> int:
         """Return the bytes of the vertices."""

@@ -47,8 +47,8 @@ class KeptAccumulators:
         sums = [form for form in forms if form.kind != "monotone"]
         if not sums:
             return cls(extrema=True)
-        ranges, arcs = whole_ranges(program), graph.max_in_degree
-        exact = program.control.tolerance is None and all(adds_exactly(form, ranges, arcs) for form in sums)
+        ranges, edges = whole_ranges(program), graph.max_in_degree
+        exact = program.control.tolerance is None and all(adds_exactly(form, ranges, edges) for form in sums)
         return cls(rebuild=rebuild, whole=ranges if exact else None)
 
     @property

@@ -40,7 +40,7 @@ def unsupported(
             if unheard:
                 return f"{stage.name} reduces {min(unheard)!r}, whose movement no edge stage tracks"
         if any(space == "reverse" for space, _ in reads(stage)) and not graph.paired:
-            return f"{stage.name} reads reverse edges, and some arcs of the graph have none"
+            return f"{stage.name} reads reverse edges, but some edges of the graph have none"
     return ""
 
 

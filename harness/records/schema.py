@@ -124,7 +124,7 @@ class Warm(TypedDict):
     told: Annotated[str, Meta(description="start of the warm run: warm, warm with some vertices reset, restarted")]
     restarted: Annotated[bool, Meta(description="no values were kept: the warm run is then a cold run")]
     vertices_reset: Annotated[int, Meta(description="vertices whose values were reset to the initial state")]
-    arcs_examined: Annotated[
+    edges_examined: Annotated[
         int, Meta(description="edges examined, outside the timed runs, to find the vertices to reset")
     ]
     cold: Annotated[Solve, Meta(description="the timed runs from the initial state on the changed graph")]

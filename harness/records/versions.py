@@ -72,7 +72,8 @@ def _from_6(data: dict[str, Any]) -> dict[str, Any]:
     """Upgrade to version 7, which adds time to equal accuracy, exact confidences and resolved schedules."""
     warm = data["warm"]
     if warm is not None:
-        warm = {**warm, "cold": _with_interval(warm["cold"])}
+        examined = {"edges_examined" if name == "arcs_examined" else name: value for name, value in warm.items()}
+        warm = {**examined, "cold": _with_interval(warm["cold"])}
     solve = data["solve"]
     timed = None if solve is None else _with_interval(solve)
     return {**data, "accuracy": None, "resolution": None, "warm": warm, "solve": timed}

@@ -41,7 +41,7 @@ def _row(record: Record) -> tuple[str, ...]:
     return (
         graph, algorithm, k, engine_label(record), warm["told"], seconds(mine["median"]),
         seconds(warm["cold"]["median"]), over, f"{len(steps)} / {len(cold)}", " / ".join(edges),
-        count(warm["arcs_examined"]),
+        count(warm["edges_examined"]),
     )  # fmt: skip
 
 

@@ -34,7 +34,7 @@ def network(unary, pairs, *, cardinalities=None, evidence=None, name="network"):
 def joint(graph):
     """``(states, weight)`` of every joint state that the evidence allows."""
     vertex, tables = graph.vertex_data, graph.edge_data["pairwise"]
-    source, destination = graph.csr.row_of_arc, graph.csr.neighbours
+    source, destination = graph.csr.row_of_edge, graph.csr.neighbours
     once = np.flatnonzero(source < destination)
     offered = [range(c) if e < 0 else [e] for c, e in zip(vertex["cardinality"], vertex["evidence"], strict=True)]
     for states in itertools.product(*offered):
@@ -82,20 +82,20 @@ def networks(draw, trees=True, max_vertices=6):
 
 def plain_propagation(graph, pairwise, unary, *, rule, damping, supersteps):
     """Synchronous belief propagation, one edge after the other, every product taken anew; ``pairwise``: a table for
-    every arc. Of parallel arcs the i-th of u -> v answers the i-th of v -> u. The beliefs of the last superstep are
+    every edge. Of parallel edges the i-th of u -> v answers the i-th of v -> u. The beliefs of the last superstep are
     those before its messages."""
     k = unary.shape[1]
-    source, destination = graph.csr.row_of_arc.tolist(), graph.csr.neighbours.tolist()
+    source, destination = graph.csr.row_of_edge.tolist(), graph.csr.neighbours.tolist()
     among = {ends: [] for ends in zip(source, destination, strict=True)}
     into = {v: [] for v in range(graph.num_vertices)}
-    for arc, (u, v) in enumerate(zip(source, destination, strict=True)):
-        among[u, v].append(arc)
-        into[v].append(arc)
-    answering = {arc: back for (u, v), arcs in among.items() for arc, back in zip(arcs, among[v, u], strict=True)}
-    message = {arc: np.full(k, 1 / k) for arc in answering}
+    for edge, (u, v) in enumerate(zip(source, destination, strict=True)):
+        among[u, v].append(edge)
+        into[v].append(edge)
+    answering = {edge: back for (u, v), edges in among.items() for edge, back in zip(edges, among[v, u], strict=True)}
+    message = {edge: np.full(k, 1 / k) for edge in answering}
 
     def product(v, besides=None):
-        log = np.log(unary[v]) + sum((np.log(message[arc]) for arc in into[v] if arc != besides), np.zeros(k))
+        log = np.log(unary[v]) + sum((np.log(message[edge]) for edge in into[v] if edge != besides), np.zeros(k))
         return np.exp(log - log.max()) if np.isfinite(log.max()) else np.zeros(k)
 
     def normalised(x):
@@ -105,10 +105,10 @@ def plain_propagation(graph, pairwise, unary, *, rule, damping, supersteps):
         for _ in range(supersteps):
             belief = np.array([normalised(product(v)) for v in into])
             fresh = {}
-            for arc, back in answering.items():
-                weighed = product(source[arc], besides=back)[:, None] * pairwise[arc]
+            for edge, back in answering.items():
+                weighed = product(source[edge], besides=back)[:, None] * pairwise[edge]
                 said = normalised(weighed.sum(axis=0) if rule == "sum" else weighed.max(axis=0))
-                fresh[arc] = (1 - damping) * said + damping * message[arc]
+                fresh[edge] = (1 - damping) * said + damping * message[edge]
             message = fresh
     return belief
 

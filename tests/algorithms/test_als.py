@@ -19,8 +19,8 @@ def plain_als(graph, algorithm, features, supersteps):
     """Every vertex's normal equations, one after the other, on lists of ratings."""
     prepared = algorithm.prepare_graph(graph)
     x = algorithm.inputs(prepared, features).properties["initial"].astype(np.float64)
-    u, v = prepared.csr.row_of_arc, prepared.csr.neighbours
-    mean = graph.select_arcs(~kept_out(graph, algorithm)).weights.astype(np.float64).mean()
+    u, v = prepared.csr.row_of_edge, prepared.csr.neighbours
+    mean = graph.select_edges(~kept_out(graph, algorithm)).weights.astype(np.float64).mean()
     rating = (prepared.weights - np.float32(mean)).astype(np.float64)
     left = graph.bipartite[0]
     for step in range(supersteps):
@@ -38,13 +38,13 @@ def plain_als(graph, algorithm, features, supersteps):
 
 
 def kept_out(graph, algorithm):
-    """The arcs that the prepared graph lacks."""
+    """The edges that the prepared graph lacks."""
     there = set(zip(*(ends.tolist() for ends in ends_of(algorithm.prepare_graph(graph))), strict=True))
     return np.array([(u, v) not in there for u, v in zip(*(e.tolist() for e in ends_of(graph)), strict=True)])
 
 
 def ends_of(graph):
-    return graph.csr.row_of_arc, graph.csr.neighbours
+    return graph.csr.row_of_edge, graph.csr.neighbours
 
 
 @pytest.mark.parametrize("sides", ["alternate", "all"])
@@ -71,10 +71,10 @@ def test_held_out_ratings_are_predicted_on_movielens():
     assert met["rmse"] < graph.weights[held].std()  # better than the mean alone
 
 
-def test_the_two_arcs_of_a_rating_are_held_out_together():
+def test_the_two_edges_of_a_rating_are_held_out_together():
     rng = np.random.default_rng(0)
     one_way = Graph.from_edges(np.arange(99), np.arange(1, 100), weights=rng.random(99), name="path")
-    for graph in (one_way, one_way.with_reverse_arcs()):
+    for graph in (one_way, one_way.with_reverse_edges()):
         prepared = ALS(sides="all", holdout=0.5).prepare_graph(graph)
         assert prepared.has_reverse_edges
         assert 50 < prepared.num_edges < 150

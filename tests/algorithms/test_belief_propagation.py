@@ -78,7 +78,7 @@ def test_a_shared_potential_is_the_same_table_on_every_edge():
     pairs = dict.fromkeys([(0, 1), (0, 2), (2, 3), (2, 4)], table)  # 5 is alone
     u, v = np.array(list(pairs)).T
     loops = np.array([1, 5])
-    plain = Graph.from_edges(  # arcs in one direction, and loops, which a shared potential says nothing with
+    plain = Graph.from_edges(  # edges in one direction, and loops, which a shared potential says nothing with
         np.concatenate([u, loops]), np.concatenate([v, loops]), num_vertices=6, name="shared",
         vertex_data={"unary": unary},
     )  # fmt: skip
@@ -129,7 +129,7 @@ def test_parallel_edges_are_factors_of_their_own(rule):
 
 
 def test_a_shared_potential_counts_once_for_every_parallel_edge():
-    """And once for an arc and its reverse, which are one edge."""
+    """A pair of reverse edges counts once."""
     unary = np.random.default_rng(7).uniform(0.2, 1.0, (3, 2))
     graph = Graph.from_edges(
         [0, 0, 1, 1], [1, 1, 0, 2], num_vertices=3, name="parallel", duplicates="keep", vertex_data={"unary": unary}
@@ -337,11 +337,11 @@ def test_a_graph_without_potentials_on_its_edges_is_refused():
 
 
 def test_potentials_of_one_direction_alone_are_refused():
-    arc = Graph.from_edges(
-        [0], [1], name="arc", vertex_data={"unary": np.ones((2, 2))}, edge_data={"pairwise": np.ones((1, 2, 2))}
+    edge = Graph.from_edges(
+        [0], [1], name="edge", vertex_data={"unary": np.ones((2, 2))}, edge_data={"pairwise": np.ones((1, 2, 2))}
     )
-    with pytest.raises(InvalidInput, match="'arc': an edge has no reverse edge with its transposed potentials"):
-        BeliefPropagation(potentials="edge").inputs(arc, 2)
+    with pytest.raises(InvalidInput, match="'edge': an edge has no reverse edge with its transposed potentials"):
+        BeliefPropagation(potentials="edge").inputs(edge, 2)
 
 
 def test_a_variable_joined_with_itself_is_refused():

@@ -22,7 +22,7 @@ def core_numbers(graph):
     """Those of networkx, which refuses self-loops and parallel edges: they are collapsed first."""
     twin = nx.Graph()
     twin.add_nodes_from(range(graph.num_vertices))
-    twin.add_edges_from(zip(graph.csr.row_of_arc.tolist(), graph.csr.neighbours.tolist(), strict=True))
+    twin.add_edges_from(zip(graph.csr.row_of_edge.tolist(), graph.csr.neighbours.tolist(), strict=True))
     twin.remove_edges_from(list(nx.selfloop_edges(twin)))
     found = nx.core_number(twin)
     return np.array([found[v] for v in range(graph.num_vertices)])
@@ -40,7 +40,7 @@ def test_components_are_the_weak_ones_of_scipy(graph):
     assert met == {"components": count, "largest": np.bincount(expected).max() / graph.num_vertices}
 
 
-@given(multigraphs(max_arcs=70), st.integers(1, 5))
+@given(multigraphs(max_edges=70), st.integers(1, 5))
 @settings(max_examples=80)
 def test_cores_are_those_of_networkx(graph, core):
     alive, settled = answer(KCore(core=core), graph, 1)
@@ -64,7 +64,7 @@ def test_the_program_runs_on_a_simple_undirected_graph():
     graph = Graph.from_edges([0, 0, 1, 2, 2], [1, 1, 0, 2, 0], weights=[1, 2, 3, 4, 5], name="multi", duplicates="keep")
     simple = KCore().prepare_graph(graph)
     assert simple.has_reverse_edges
-    assert list(zip(simple.csr.row_of_arc, simple.csr.neighbours, strict=True)) == [(0, 1), (0, 2), (1, 0), (2, 0)]
+    assert list(zip(simple.csr.row_of_edge, simple.csr.neighbours, strict=True)) == [(0, 1), (0, 2), (1, 0), (2, 0)]
     assert KCore().prepare_graph(simple) is simple
     assert Components().prepare_graph(simple) is simple
 

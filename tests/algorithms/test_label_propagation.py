@@ -21,13 +21,13 @@ def plain_propagation(graph, algorithm, features, supersteps):
     """One vertex after the other."""
     inputs = algorithm.inputs(graph, features).properties
     seed, known = inputs["seed"].astype(np.float64), inputs["labelled"]
-    arcs_into = [np.flatnonzero(graph.csr.neighbours == v) for v in range(graph.num_vertices)]
+    edges_into = [np.flatnonzero(graph.csr.neighbours == v) for v in range(graph.num_vertices)]
     weights = graph.weights.astype(np.float64) if graph.weights is not None else np.ones(graph.num_edges)
-    source = graph.csr.row_of_arc
+    source = graph.csr.row_of_edge
     belief = seed.copy()
     for _ in range(supersteps):
         fresh = belief.copy()
-        for v, into in enumerate(arcs_into):
+        for v, into in enumerate(edges_into):
             heard = weights[into] @ belief[source[into]]
             mean = heard / heard.sum() if heard.sum() else heard
             mixed = algorithm.alpha * mean + (1 - algorithm.alpha) * belief[v]
@@ -58,7 +58,7 @@ def test_digits_are_recognised_from_a_tenth_of_the_labels(ten_digits):
     assert np.array_equal(belief[~asked], np.eye(10)[ten_digits.labels[~asked]])
 
     pull = np.zeros((ten_digits.num_vertices,) * 2)  # row v: what v hears
-    pull[ten_digits.csr.neighbours, ten_digits.csr.row_of_arc] = ten_digits.weights
+    pull[ten_digits.csr.neighbours, ten_digits.csr.row_of_edge] = ten_digits.weights
     pull /= pull.sum(axis=1, keepdims=True)
     seeded = np.where(asked[:, None], 0.0, np.eye(10)[ten_digits.labels])
     expected = seeded
@@ -81,7 +81,7 @@ def test_without_clamping_labels_drift_to_a_consensus(ten_digits):
 
 def test_the_published_neighbour_graph_is_recognised_as_well():
     graph = load_graph(data("digits-knn10.npz"))  # weights are distances; likeness falls with them
-    near = graph.with_weights(np.exp(-np.square(graph.weights / graph.weights.mean()))).with_reverse_arcs()
+    near = graph.with_weights(np.exp(-np.square(graph.weights / graph.weights.mean()))).with_reverse_edges()
     algorithm = LabelPropagation()
     belief, _ = answer(algorithm, near, 10)
     assert algorithm.metrics(near, {"lp": belief})["accuracy"] >= 0.96

@@ -78,8 +78,8 @@ def test_fewer_features_than_views_ask_one_query(ten_digits):
     assert algorithm.metrics(ten_digits, {"mm": np.stack([perfect, perfect], axis=1)}) == {"precision": 1.0}
 
 
-def test_a_vertex_that_no_arc_enters_keeps_its_own_score():
-    graph = Graph.from_edges([0], [1], num_vertices=3, name="arc")
+def test_a_vertex_that_no_edge_enters_keeps_its_own_score():
+    graph = Graph.from_edges([0], [1], num_vertices=3, name="edge")
     scores, _ = answer(ManifoldRanking(alpha=0.5, queries="0", tolerance=1e-9), graph, 1)
     np.testing.assert_allclose(scores[:, 0], [0.5, 0.25, 0.0])
     assert ManifoldRanking(queries="0").metrics(graph, {"mm": scores}) == {}

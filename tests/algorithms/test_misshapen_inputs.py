@@ -38,7 +38,7 @@ def misshapen(array):
 @pytest.mark.parametrize("features", [1, FEATURES])
 @pytest.mark.parametrize("vertices", [0, 1, 5])
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_a_graph_without_arcs_runs_or_is_refused_in_words(name, vertices, features):
+def test_a_graph_without_edges_runs_or_is_refused_in_words(name, vertices, features):
     """One of no vertices has none to start from."""
     bare = Graph.from_edges(
         [], [], num_vertices=vertices, name="bare", bipartite=(vertices // 2, vertices - vertices // 2),

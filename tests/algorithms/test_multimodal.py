@@ -102,8 +102,8 @@ def test_seeds_and_drawn_affinities_depend_on_the_seed_alone():
 
 
 def test_drawn_affinities_are_those_of_the_two_ends():
-    """Whatever other arcs there are; as likely anywhere from 0.5 to 1.5 times the weight, and of no view twice."""
-    graph = rmat(scale=9, edge_factor=8, max_weight=4, parallel_arcs=True)
+    """Whatever other edges there are; as likely anywhere from 0.5 to 1.5 times the weight, and of no view twice."""
+    graph = rmat(scale=9, edge_factor=8, max_weight=4, parallel_edges=True)
     drawn = affinities(graph, "auto", 3)
     factor = drawn / graph.weights[:, None]
     assert factor.min() >= 0.5
@@ -111,8 +111,8 @@ def test_drawn_affinities_are_those_of_the_two_ends():
     assert np.abs(np.histogram(factor, 10, (0.5, 1.5))[0] / factor.size - 0.1).max() < 0.01
     assert np.abs(np.corrcoef(factor.T) - np.eye(3)).max() < 0.06
     kept = np.arange(graph.num_edges) % 3 > 0
-    assert np.array_equal(affinities(graph.select_arcs(kept), "auto", 3), drawn[kept])
-    both = graph.with_reverse_arcs()
+    assert np.array_equal(affinities(graph.select_edges(kept), "auto", 3), drawn[kept])
+    both = graph.with_reverse_edges()
     np.testing.assert_allclose(
         affinities(both, "auto", 3) / both.weights[:, None],
         (affinities(both, "auto", 3) / both.weights[:, None])[both.reverse_edges], rtol=1e-6,

@@ -22,7 +22,7 @@ def web():
 def networkx_ranks(graph, alpha, teleport):
     twin = nx.MultiDiGraph()
     twin.add_nodes_from(range(graph.num_vertices))
-    twin.add_edges_from(zip(graph.csr.row_of_arc.tolist(), graph.csr.neighbours.tolist(), strict=True))
+    twin.add_edges_from(zip(graph.csr.row_of_edge.tolist(), graph.csr.neighbours.tolist(), strict=True))
     to = {v: float(teleport[v]) for v in range(graph.num_vertices)}
     ranks = nx.pagerank(twin, alpha, to, max_iter=10_000, tol=1e-16, weight=None)
     return np.array([ranks[v] for v in range(graph.num_vertices)])
@@ -41,7 +41,7 @@ def test_every_rank_is_that_of_networkx(web, alpha, personalise, features):
         np.testing.assert_allclose(ranks[:, f], expected, rtol=1e-5, atol=1e-15)
 
 
-def test_parallel_arcs_count_each_and_self_loops_keep_rank():
+def test_parallel_edges_count_each_and_self_loops_keep_rank():
     graph = Graph.from_edges([0, 0, 0, 1, 2], [1, 1, 2, 0, 2], name="multi", duplicates="keep")
     ranks, _ = answer(PageRank(tolerance=1e-12), graph, 1, 2000)
     np.testing.assert_allclose(ranks[:, 0], networkx_ranks(graph, 0.85, np.full(3, 1 / 3)), rtol=1e-5)

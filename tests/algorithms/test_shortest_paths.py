@@ -19,7 +19,7 @@ from tests.algorithms.multigraphs import adjacency_of, multigraphs, shortest_len
 
 
 def csgraph_distances(graph, sources, lengths):
-    """``[V, k]`` by SciPy's Bellman-Ford; arcs of length 0 count, as SciPy's sparse matrices would not have them."""
+    """``[V, k]`` by SciPy's Bellman-Ford; edges of length 0 count, as SciPy's sparse matrices would not have them."""
     dense = shortest_lengths(graph, lengths)
     sparse = csgraph.csgraph_from_dense(dense, null_value=np.inf)
     return csgraph.bellman_ford(sparse, indices=sources).T
@@ -85,7 +85,7 @@ def test_unreachable_vertices_stay_at_infinity_and_out_of_the_farthest(algorithm
     assert not compare(trace(algorithm), {output: near}, {output: found}).ok
 
 
-def test_without_weights_every_arc_has_length_1():
+def test_without_weights_every_edge_has_length_1():
     graph = rmat(scale=6, edge_factor=3, seed=1).with_weights(None)
     levels, _ = answer(BFS(), graph, 4)
     distances, _ = answer(SSSP(), graph, 4)
@@ -98,7 +98,7 @@ def test_float32_sums_along_long_paths_stay_within_the_bound():
     rounded = np.where(np.arange(graph.num_vertices) == 0, 0, np.inf).astype(np.float32)
     for _ in range(graph.num_vertices):
         before = rounded.copy()
-        np.minimum.at(rounded, graph.csr.neighbours, before[graph.csr.row_of_arc] + graph.weights)
+        np.minimum.at(rounded, graph.csr.neighbours, before[graph.csr.row_of_edge] + graph.weights)
         if np.array_equal(before, rounded):
             break
     found = compare(trace(SSSP()), {"distance": rounded[:, None]}, {"distance": distances})
@@ -117,7 +117,7 @@ def test_levels_are_exact_and_distances_are_not():
     assert 0 < trace(SSSP()).bound <= 1e-5
 
 
-def test_sources_depend_on_the_seed_alone_and_have_out_arcs():
+def test_sources_depend_on_the_seed_alone_and_have_out_edges():
     graph = rmat(scale=8, edge_factor=4, seed=3)
     assert (graph.out_degrees == 0).any()
     first, again, other = (starting_vertices("drawn", graph, 20, s) for s in (1, 1, 2))

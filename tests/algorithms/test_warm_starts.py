@@ -60,7 +60,7 @@ def test_the_answer_is_that_of_a_cold_run(name, graph, kind, features, seed):
 
 
 def gained(posed):
-    """Whether the changed graph has arcs that the other had not."""
+    """Whether the changed graph has edges that the other had not."""
     return len(correspondence(posed.old[0], posed.new[0]).added) > 0
 
 
@@ -74,7 +74,7 @@ def test_the_answer_is_a_fixed_point_of_the_changed_graph(name, kind):
         return
     lattice = grid(rows=8, columns=7)
     picture = Graph.from_edges(
-        lattice.csr.row_of_arc, lattice.csr.neighbours, num_vertices=56, name="picture", directed=False,
+        lattice.csr.row_of_edge, lattice.csr.neighbours, num_vertices=56, name="picture", directed=False,
         weights=lattice.weights, vertex_data={"unary": np.random.default_rng(3).uniform(0.2, 1.0, (56, 3))},
     )  # fmt: skip
     start = check(name, problem(name, picture, 3, kind, 0.02, 1))
@@ -86,7 +86,7 @@ def test_beliefs_follow_potentials_that_changed(power):
     """On trees, where they are the exact marginals of the changed network."""
     algorithm, graph = BeliefPropagation(potentials="edge"), forest()
     tables = graph.edge_data["pairwise"].copy()
-    tables[(graph.csr.row_of_arc < 25) & (graph.csr.neighbours < 25)] **= power
+    tables[(graph.csr.row_of_edge < 25) & (graph.csr.neighbours < 25)] **= power
     changed = Graph(graph.csr, name="changed", directed=False, vertex_data=graph.vertex_data,
                     edge_data={"pairwise": tables})  # fmt: skip
     traced_, (old, new) = trace(algorithm), ((g, algorithm.inputs(g, 5)) for g in (graph, changed))
@@ -110,7 +110,7 @@ def test_beliefs_follow_potentials_that_changed(power):
 def test_what_was_found_is_kept(name, kind):
     """Most vertices begin with the value that they settled at, which is not that of a cold start, and settle sooner.
 
-    But a k-core that gained an arc begins anew, and so do those of a component that lost one by which its label came.
+    But a k-core that gained an edge begins anew, and so do those of a component that lost one by which its label came.
     """
     posed = problem(name, rmat(scale=7, edge_factor=6, max_weight=4), 2, kind, 0.005, 1)
     before, old = run_reference(name, 2, posed.old)
@@ -141,7 +141,7 @@ def test_what_tightens_keeps_all_under_insertions_and_resets_some_under_deletion
     assert not start.restarted
     assert start.told == f"warm, {start.vertices_reset} vertices reset"
     assert start.vertices_reset > 1
-    assert start.arcs_examined > 0
+    assert start.edges_examined > 0
     assert (settled_start("sssp", "lighter")[1].told, settled_start("bfs", "heavier")[1].told) == ("warm", "warm")
 
 
@@ -163,14 +163,14 @@ def test_a_change_of_an_out_degree_makes_all_that_it_sends_to_stale():
     old, new = posed.old[0], posed.new[0]
     sources = old.out_degrees != new.out_degrees
     assert sources.any()
-    assert start.stale[new.csr.neighbours[sources[new.csr.row_of_arc]]].all()
+    assert start.stale[new.csr.neighbours[sources[new.csr.row_of_edge]]].all()
     assert not start.stale.all()
 
 
 def test_values_that_no_path_supports_any_more_go_back_to_the_start():
     """A cycle cut off from its only source would keep what it had for ever."""
     cycle = Graph.from_edges([0, 1, 2, 3, 0], [1, 2, 3, 1, 4], num_vertices=5, name="cycle", labels=[0, -1, -1, -1, 1])
-    cut = cycle.select_arcs(~((cycle.csr.row_of_arc == 0) & (cycle.csr.neighbours == 1)))
+    cut = cycle.select_edges(~((cycle.csr.row_of_edge == 0) & (cycle.csr.neighbours == 1)))
     algorithm = LabelPropagation(seeds="labels", fraction=1.0)
     traced_, inputs = trace(algorithm), algorithm.inputs(cycle, 2)
     run = run_reference("label_propagation", 2, (cycle, inputs))[1]

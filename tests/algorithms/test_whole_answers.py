@@ -35,23 +35,23 @@ def test_they_give_what_the_reference_settles_at(algorithm, graph, features):
     assert np.array_equal(told, values)  # eighths add up exactly
 
 
-def test_without_weights_every_arc_has_length_one():
+def test_without_weights_every_edge_has_length_one():
     graph = rmat(8, edge_factor=4)
     assert graph.weights is None
-    by_length, by_arcs = (kind(seed=3).settled_answer(graph, 2).values for kind in (SSSP, BFS))
-    assert np.array_equal(by_length["distance"], by_arcs["level"])
+    by_length, by_edges = (kind(seed=3).settled_answer(graph, 2).values for kind in (SSSP, BFS))
+    assert np.array_equal(by_length["distance"], by_edges["level"])
 
 
 @pytest.mark.parametrize("core", [1, 2, 4, 8, 16])
 def test_cores_are_those_of_networkx(core):
     graph = KCore(core=core).prepare_graph(rmat(9, edge_factor=8))
-    network = nx.Graph(zip(graph.csr.row_of_arc.tolist(), graph.csr.neighbours.tolist(), strict=True))
+    network = nx.Graph(zip(graph.csr.row_of_edge.tolist(), graph.csr.neighbours.tolist(), strict=True))
     network.add_nodes_from(range(graph.num_vertices))
     numbers = nx.core_number(network)
     assert core_members(graph, core)[0].tolist() == [numbers[v] >= core for v in range(graph.num_vertices)]
 
 
-def test_no_arcs_and_no_vertices():
+def test_no_edges_and_no_vertices():
     for vertices in (0, 3):
         graph = Graph.from_edges([], [], num_vertices=vertices, name="bare")
         assert Components().settled_answer(graph, 1).values["label"].tolist() == list(range(vertices))

@@ -17,7 +17,7 @@ def edges(named: NamedGraph) -> list[tuple]:
     names, graph = named.vertices(), named.graph
     graph.validate()
     weights = [None] * graph.num_edges if graph.weights is None else graph.weights.tolist()
-    ends = zip(graph.csr.row_of_arc.tolist(), graph.csr.neighbours.tolist(), weights, strict=True)
+    ends = zip(graph.csr.row_of_edge.tolist(), graph.csr.neighbours.tolist(), weights, strict=True)
     return sorted((names[u], names[v], weight) for u, v, weight in ends)
 
 

@@ -81,16 +81,16 @@ def medians(engines: list[Engine], rounds: int) -> tuple[list[list[float]], list
 
 
 def shares_of_one_owner(engine: Engine, graph: Graph) -> list[float]:
-    """Of every superstep: the share of the arcs of active vertices that end with one of two owners, the greater one."""
+    """Return for each superstep the larger of two owners' shares of the out-edges of active vertices."""
     _, half, _ = owner_bounds(graph.csc.offsets, 2)
-    arcs = graph.out_degrees
-    first = np.bincount(graph.csr.row_of_arc[graph.csr.neighbours < half], minlength=graph.num_vertices)
+    edges = graph.out_degrees
+    first = np.bincount(graph.csr.row_of_edge[graph.csr.neighbours < half], minlength=graph.num_vertices)
     arrays = engine.prepared.executor.memory.arrays  # type: ignore[attr-defined]
     [flags] = [name for name in arrays if name.startswith("active_") and not name.endswith("_blocks")]
     engine.restart()  # type: ignore[attr-defined]
     shares, active = [], np.arange(graph.num_vertices)  # all are, before the first superstep
     while True:
-        one = first[active].sum() / max(1, arcs[active].sum())
+        one = first[active].sum() / max(1, edges[active].sum())
         shares.append(max(one, 1 - one))
         if engine.run(1).settled:
             return shares

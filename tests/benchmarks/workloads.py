@@ -68,7 +68,7 @@ def picture(side: int) -> Graph:
     lattice = grid(rows=side, columns=side, removed=0.0)
     colour = np.random.default_rng(0).random((lattice.num_vertices, 3), np.float32)
     return Graph.from_edges(
-        lattice.csr.row_of_arc, lattice.csr.neighbours, num_vertices=lattice.num_vertices, name="picture",
+        lattice.csr.row_of_edge, lattice.csr.neighbours, num_vertices=lattice.num_vertices, name="picture",
         directed=False, vertex_data={"colour": colour}, meta={"height": side, "width": side},
     )  # fmt: skip
 

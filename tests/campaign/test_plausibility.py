@@ -122,7 +122,7 @@ class Undercounts(Working):
 
 
 class Instant(Right):
-    """Reports more arcs than the time allows on any device."""
+    """Reports more edges than the time allows on any device."""
 
     def run(self, max_supersteps):
         statistics = super().run(max_supersteps)
@@ -192,7 +192,7 @@ def test_a_pause_in_one_run_on_other_inputs_is_no_evidence(record_of, clock):  #
 
 
 @pytest.mark.parametrize(
-    ("seconds", "arcs", "device", "fast"),
+    ("seconds", "edges", "device", "fast"),
     [
         (1.0, 160_000_000_000, Device("cpu", threads=1), False),
         (1.0, 170_000_000_000, Device("cpu", threads=1), True),
@@ -201,14 +201,14 @@ def test_a_pause_in_one_run_on_other_inputs_is_no_evidence(record_of, clock):  #
         (0.0, 0, Device("cuda"), True),
     ],
 )
-def test_no_device_visits_more_arcs_than_it_can(seconds, arcs, device, fast):
-    assert bool(too_fast(seconds, arcs, device)) == fast
+def test_no_device_visits_more_edges_than_it_can(seconds, edges, device, fast):
+    assert bool(too_fast(seconds, edges, device)) == fast
 
 
 @given(st.integers(2, 6), st.integers(1, 3), st.integers(0, 2), st.booleans())
 def test_other_inputs_have_the_same_shapes_and_other_contents(vertices, features, attempt, bipartite):
-    arcs = [0] * (vertices - 1), list(range(1, vertices))
-    graph = Graph.from_edges(*arcs, name="star", bipartite=(1, vertices - 1) if bipartite else None)
+    edges = [0] * (vertices - 1), list(range(1, vertices))
+    graph = Graph.from_edges(*edges, name="star", bipartite=(1, vertices - 1) if bipartite else None)
     start = np.arange(vertices * features, dtype=np.float32).reshape(vertices, features)
     inputs = Inputs({"teleport": start}, {"damping": 0.85})
     other = varied_inputs(trace(PageRank()), graph, inputs, attempt)

@@ -15,7 +15,7 @@ from harness.graph.named import check_parameters, resolve
 REFUSED = {
     "graph=rmat graph.scale=-3": "rmat: scale=-3; it must be 0..31",
     "graph=rmat graph.num_vertices=5": "rmat: num_vertices=5 with scale=14",
-    "graph=rmat graph.num_arcs=many": "rmat: a parameter is of the wrong type",
+    "graph=rmat graph.num_edges=many": "rmat: a parameter is of the wrong type",
     "graph=grid graph.rows=0": "grid: 0 x 256; both must be positive",
     "graph=delaunay graph.num_vertices=2": "delaunay: num_vertices=2; a triangulation needs at least 3 points",
     "graph=ratings_random graph.users=0": "ratings: users=0",

@@ -37,7 +37,7 @@ def test_a_right_run_is_ok_a_wrong_one_is_not(outcomes):
 
 
 def test_what_is_reduced_over_the_whole_graph_is_checked_too(outcomes):
-    asked = "algorithm=pagerank", "graph=fake_path", "features=2"  # the end of the path has no out-arc
+    asked = "algorithm=pagerank", "graph=fake_path", "features=2"  # the end of the path has no out-edge
     found = outcomes("engine=fake_right,fake_wrong", *asked)
     outcome, reason, validation = found["fake_right", "pagerank"]
     assert outcome == "ok", reason

@@ -10,7 +10,7 @@ from harness.language import minimum
 from harness.language.reference import ReferenceRun
 from tests.engines import test_changing_edges_on_cuda as on_cuda
 from tests.engines.edge_programs import unread
-from tests.engines.programs import arcs_and_loops, inputs_for, traced
+from tests.engines.programs import edges_and_loops, inputs_for, traced
 from tests.engines.test_cuda import check_every_superstep
 
 EVERY = 13  # of the cases, one is not marked as full
@@ -30,7 +30,7 @@ def test_an_edge_sends_a_number_that_all_lanes_have_read(emulated):
 
 
 def backwards(p, self):
-    """Shortest paths that go along arcs by what the reverse arc weighs."""
+    """Shortest paths that go along edges by what the reverse edge weighs."""
     p.edge("weight")
     p.vertex("x0")
     p.vertex("x", start="x0")
@@ -94,6 +94,6 @@ def test_evidence_that_wakes_nobody_costs_nothing(schedule, emulated):
 
 @pytest.mark.parametrize("schedule", ["tigr", "simdx-lists", "pull-edges", "push", "changes-pull"])
 def test_an_update_that_nobody_reads(schedule, emulated):
-    program, graph = traced(unread, "unread"), arcs_and_loops()
+    program, graph = traced(unread, "unread"), edges_and_loops()
     inputs = inputs_for(program, graph, 3)
     check_every_superstep(schedule, program, graph, inputs, 3, emulated, 3)

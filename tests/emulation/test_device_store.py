@@ -18,7 +18,7 @@ from harness.lowering.cuda.edge_places import PLACES, ResidentEdges
 from harness.lowering.cuda.ranges import Over
 from harness.lowering.graph_store import Place
 from tests.engines.cuda_schedules import cuda_engine, plan_of
-from tests.engines.programs import arcs_and_loops, inputs_for, program_named
+from tests.engines.programs import edges_and_loops, inputs_for, program_named
 from tests.engines.test_cuda import prepared
 
 SUPERSTEPS, FEATURES = 4, 3
@@ -35,7 +35,7 @@ def checked(run, program, graph, inputs):
 
 
 def test_executors_on_one_graph_share_its_arrays(emulated):
-    program, graph = program_named("own_aggregate"), arcs_and_loops()
+    program, graph = program_named("own_aggregate"), edges_and_loops()
     inputs = inputs_for(program, graph, FEATURES)
     one, other = (prepared(schedule, program, graph, FEATURES, emulated) for schedule in ("pull", "pull-unfolded"))
     assert one.executor.store is other.executor.store
@@ -53,7 +53,7 @@ def test_executors_on_one_graph_share_its_arrays(emulated):
 
 
 def test_the_arrays_of_a_graph_live_as_long_as_executors_use_them(emulated):
-    program, graph = program_named("own_aggregate"), arcs_and_loops()
+    program, graph = program_named("own_aggregate"), edges_and_loops()
     one, other = (prepared(schedule, program, graph, FEATURES, emulated) for schedule in ("tigr", "tigr-short"))
     store, array = (weakref.ref(part) for part in (one.executor.store, one.executor.arrays["out_neighbours"]))
     gc.disable()  # nothing is left for a collection
@@ -68,7 +68,7 @@ def test_the_arrays_of_a_graph_live_as_long_as_executors_use_them(emulated):
 
 @pytest.mark.parametrize("other", [grid(rows=4, columns=6), None], ids=["graph", "features"])
 def test_what_was_built_for_another_problem_is_not_prepared(emulated, other):
-    program, graph = program_named("own_aggregate"), arcs_and_loops()
+    program, graph = program_named("own_aggregate"), edges_and_loops()
     engine = cuda_engine("pull")
     built = (graph, FEATURES + 1) if other is None else (other, FEATURES)
     engine.build(program, *built, emulated, Phases())
@@ -80,7 +80,7 @@ def test_what_was_built_for_another_problem_is_not_prepared(emulated, other):
 
 
 def test_an_engine_that_got_no_memory_releases_what_it_uploaded(emulated, monkeypatch):
-    program, graph = program_named("own_aggregate"), arcs_and_loops()
+    program, graph = program_named("own_aggregate"), edges_and_loops()
     uploaded, array = [], DeviceStore.array
 
     def full(store, buffer):
@@ -101,7 +101,7 @@ def test_an_engine_that_got_no_memory_releases_what_it_uploaded(emulated, monkey
 
 
 def test_stores_differ_by_graph_and_device():
-    graph, other = arcs_and_loops(), arcs_and_loops.__wrapped__()
+    graph, other = edges_and_loops(), edges_and_loops.__wrapped__()
     stores = [DeviceStore.of(graph), DeviceStore.of(graph, device=1), DeviceStore.of(other)]
     assert len({id(store) for store in stores}) == 3
     assert DeviceStore.of(graph) is stores[0]
@@ -110,7 +110,7 @@ def test_stores_differ_by_graph_and_device():
 def test_memory_is_required_only_for_what_the_store_lacks(emulated, monkeypatch):
     required = []
     monkeypatch.setattr(cuda, "require_memory", required.append)
-    program, graph = program_named("own_aggregate"), arcs_and_loops()
+    program, graph = program_named("own_aggregate"), edges_and_loops()
     engines = [prepared(schedule, program, graph, FEATURES, emulated) for schedule in ("pull", "pull")]
     plan = engines[0].planned
     of_graph = sum(buffer.nbytes for buffer in plan.buffers if buffer.source is not None)
@@ -123,7 +123,7 @@ def test_memory_is_required_only_for_what_the_store_lacks(emulated, monkeypatch)
 @pytest.mark.parametrize("place", [place for place in Place if place is not Place.RESIDENT])
 def test_places_that_are_not_built_are_refused_by_name(place):
     with pytest.raises(NotImplementedError, match=f"place={place.value} is planned; give one that is built: resident"):
-        DeviceStore(arcs_and_loops(), place)
+        DeviceStore(edges_and_loops(), place)
 
 
 # what a place and a loop may replace ----------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def test_a_place_is_added_without_a_change_of_executors(schedule, name, edge_arr
     monkeypatch.setitem(PLACES, Place.STREAMED, InWindows)
     required = []
     monkeypatch.setattr(cuda, "require_memory", required.append)
-    program, graph = program_named(name), arcs_and_loops()
+    program, graph = program_named(name), edges_and_loops()
     inputs, plan = inputs_for(program, graph, FEATURES), plan_of(cuda_engine(schedule), program, graph, FEATURES)
     store = DeviceStore(graph, Place.STREAMED)
     executor = made(plan, store)
@@ -215,7 +215,7 @@ def test_another_loop_of_supersteps_can_take_the_place_of_the_usual_one(emulated
             run.stream.synchronize()
             queued.append(run.state.fields()["superstep"])
 
-    program, graph = program_named("own_aggregate"), arcs_and_loops()
+    program, graph = program_named("own_aggregate"), edges_and_loops()
     inputs, plan = inputs_for(program, graph, FEATURES), plan_of(cuda_engine("pull"), program, graph, FEATURES)
     executor = made(plan, DeviceStore(graph), loop=step_by_step)
     executor.reset(inputs, {})

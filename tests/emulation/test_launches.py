@@ -14,7 +14,7 @@ from harness.lowering.cuda import executor as cuda
 from harness.lowering.cuda.launcher import Launcher
 from harness.lowering.cuda.loop import LOOK_EVERY
 from tests.engines.cuda_schedules import cuda_engine
-from tests.engines.programs import arcs_and_loops, inputs_for, program_named, two_sides
+from tests.engines.programs import edges_and_loops, inputs_for, program_named, two_sides
 from tests.engines.test_cuda import algorithms, prepared
 
 
@@ -39,7 +39,7 @@ def recorded(monkeypatch):
 def test_supersteps_are_recorded_once(schedule, name, graphs, recorded, emulated, monkeypatch):
     """Of either parity; anew where a longer run needs more room for what its supersteps did."""
     monkeypatch.setattr(cuda, "USUAL_SUPERSTEPS", 5)
-    program, graph = program_named(name), two_sides() if name == "sides" else arcs_and_loops()
+    program, graph = program_named(name), two_sides() if name == "sides" else edges_and_loops()
     inputs = inputs_for(program, graph, 3)
     engine, run = prepared(schedule, program, graph, 3, emulated), ReferenceRun(program, graph, 3)
     for supersteps, made in ((1, 1), (4, graphs), (5, graphs), (9, 2 * graphs), (2, 2 * graphs)):
@@ -60,7 +60,7 @@ def test_little_is_queued_behind_the_end_of_a_short_run(emulated, monkeypatch):
     monkeypatch.setattr(
         Launcher, "superstep", lambda self, n, past, **how: (queued.append(n), superstep(self, n, past, **how))
     )
-    algorithm, graph = algorithms()["kcore"], arcs_and_loops()
+    algorithm, graph = algorithms()["kcore"], edges_and_loops()
     graph = algorithm.prepare_graph(graph)
     engine = prepared("push-edges", trace(algorithm), graph, 1, emulated)
     engine.reset(algorithm.inputs(graph, 1))
@@ -72,7 +72,7 @@ def test_little_is_queued_behind_the_end_of_a_short_run(emulated, monkeypatch):
 
 
 def test_a_launch_that_fails_leaves_the_stream_as_it_was(emulated):
-    program, graph = program_named("own_aggregate"), arcs_and_loops()
+    program, graph = program_named("own_aggregate"), edges_and_loops()
     inputs = inputs_for(program, graph, 3)
     engine, other = (prepared(schedule, program, graph, 3, emulated) for schedule in ("pull", "push"))
     for one in (engine, other):
@@ -99,7 +99,7 @@ def test_an_engine_that_got_no_memory_closes(emulated, monkeypatch):
     monkeypatch.setattr(cuda.DeviceMemory, "allocate", full)
     program, engine = program_named("own_aggregate"), cuda_engine("pull")
     with pytest.raises(MemoryError, match="full"):
-        engine.prepare(program, arcs_and_loops(), 3, emulated, Phases())
+        engine.prepare(program, edges_and_loops(), 3, emulated, Phases())
     engine.close()
 
 
@@ -107,7 +107,7 @@ def test_shared_memory_of_launches_is_asked_for(emulated, monkeypatch):
     """However little it is: the usual 48 KiB are for what kernels name themselves as well."""
     asked = []
     monkeypatch.setattr(cuda, "allow_shared_memory", lambda _, size: asked.append(size))
-    engine = prepared("pull", program_named("tall_matrices"), arcs_and_loops(), 41, emulated)
+    engine = prepared("pull", program_named("tall_matrices"), edges_and_loops(), 41, emulated)
     plan = engine.planned
     assert asked == [plan.shared_of(kernel) for kernel in plan.kernels if plan.shared_of(kernel)] != []
     assert max(asked) < 48 << 10

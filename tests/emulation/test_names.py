@@ -6,7 +6,7 @@ import pytest
 
 from tests.engines.cuda_schedules import SCHEDULES
 from tests.engines.names import awkward, quartets
-from tests.engines.programs import arcs_and_loops, inputs_for, traced
+from tests.engines.programs import edges_and_loops, inputs_for, traced
 from tests.engines.test_cuda import SUPERSTEPS, check_every_superstep
 
 FEATURES = 5
@@ -19,6 +19,6 @@ CASES = [
 
 @pytest.mark.parametrize(("schedule", "stages"), CASES)
 def test_awkward_names(schedule, stages, emulated):
-    program, graph = traced(awkward(stages), "awkward"), arcs_and_loops()
+    program, graph = traced(awkward(stages), "awkward"), edges_and_loops()
     inputs = inputs_for(program, graph, FEATURES, seed=1)
     check_every_superstep(schedule, program, graph, inputs, FEATURES, emulated, SUPERSTEPS)

@@ -7,7 +7,7 @@ import pytest
 
 from harness.language import K, where
 from harness.language.reference import ReferenceRun
-from tests.engines.programs import arcs_and_loops, graph_for, inputs_for, program_named, traced
+from tests.engines.programs import edges_and_loops, graph_for, inputs_for, program_named, traced
 from tests.engines.test_cuda import GATHERED, LEFT_OVER, PAIRED, SUPERSTEPS, check_every_superstep, check_hubs, prepared
 
 EVERY = 23  # of the pairs of a schedule and a program, one is not marked as full
@@ -78,14 +78,14 @@ def a_number_beside_a_vector(p, self):
 
 @pytest.mark.parametrize("schedule", ["pull-unfolded", "push-edges-unfolded", "changes-pull"])
 def test_a_leader_writes_what_the_others_have_read(schedule, emulated):
-    program, graph = traced(a_number_beside_a_vector, "number"), arcs_and_loops()
+    program, graph = traced(a_number_beside_a_vector, "number"), edges_and_loops()
     inputs = inputs_for(program, graph, 9, seed=1)
     check_every_superstep(schedule, program, graph, inputs, 9, emulated, SUPERSTEPS)
 
 
 @pytest.mark.parametrize("schedule", ["changes-pull", "changes-pull-sparse"])
 def test_buffers_that_two_kernels_of_a_superstep_write(schedule, emulated):
-    program, graph = program_named("gathered_twice"), arcs_and_loops()
+    program, graph = program_named("gathered_twice"), edges_and_loops()
     inputs = inputs_for(program, graph, 5, seed=1)
     check_every_superstep(schedule, program, graph, inputs, 5, emulated, SUPERSTEPS)
 
@@ -110,6 +110,6 @@ def a_row_or_a_number(p, self):
 
 @pytest.mark.parametrize("schedule", ["pull", "push-loops", "changes-push"])
 def test_a_row_or_a_number(schedule, emulated):
-    program, graph = traced(a_row_or_a_number, "row or number"), arcs_and_loops()
+    program, graph = traced(a_row_or_a_number, "row or number"), edges_and_loops()
     inputs = inputs_for(program, graph, 5, seed=1)
     check_every_superstep(schedule, program, graph, inputs, 5, emulated, SUPERSTEPS)

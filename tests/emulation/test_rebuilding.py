@@ -95,7 +95,7 @@ def test_after_building_anew_sources_have_sent_what_they_are(pace, movers, sched
         anew = superstep % EVERY == 0 or dense[-1]
         sent = np.where(active | anew, x, sent)
         assert rebuilt(engine, 1) == [anew]
-        wanted = np.bincount(graph.csr.neighbours, sent[graph.csr.row_of_arc], graph.num_vertices)
+        wanted = np.bincount(graph.csr.neighbours, sent[graph.csr.row_of_edge], graph.num_vertices)
         np.testing.assert_allclose(engine.values("y"), wanted, rtol=1e-5)
         x = x + paces
         far.append(bool(active.any()))

@@ -120,7 +120,7 @@ def algorithms() -> tuple[str, ...]:
 
 @cache
 def problem(algorithm: str) -> tuple[Program, Graph]:
-    """The program of an algorithm or a variant, and a small graph that it runs on, about 16 arcs a vertex."""
+    """The program of an algorithm or a variant, and a small graph that it runs on, about 16 edges a vertex."""
     name, parameters = VARIANTS.get(algorithm, (algorithm, {}))
     module, _, attribute = registry().algorithm(name).factory.partition(":")
     chosen = getattr(importlib.import_module(module), attribute)(**parameters)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.language import K, maximum, normalize, outer, total, where
-from tests.engines.programs import arcs_and_loops, two_sides
+from tests.engines.programs import edges_and_loops, two_sides
 
 
 def both_ends(p, self):
@@ -318,13 +318,13 @@ def handed_back(p, self):
 EDGE_PROGRAMS = {
     "both ends": (both_ends, two_sides, ("x", "flow")),
     "reads back": (reads_back, two_sides, ("x", "flow")),
-    "two updates": (two_updates, arcs_and_loops, ("x", "flow", "trust")),
+    "two updates": (two_updates, edges_and_loops, ("x", "flow", "trust")),
     "mixed updates": (mixed_updates, two_sides, ("x", "flow")),
-    "overwritten": (overwritten, arcs_and_loops, ("x", "flow")),
-    "tables": (tables, arcs_and_loops, ("x", "table")),
-    "largest flow": (largest_flow, arcs_and_loops, ("x", "flow")),
+    "overwritten": (overwritten, edges_and_loops, ("x", "flow")),
+    "tables": (tables, edges_and_loops, ("x", "table")),
+    "largest flow": (largest_flow, edges_and_loops, ("x", "flow")),
     "products": (products_of_edges, two_sides, ("x", "sign")),
-    "reduced for later": (reduced_for_later, arcs_and_loops, ("x", "flow")),
-    "handed on": (handed_on, arcs_and_loops, ("x", "flow")),
+    "reduced for later": (reduced_for_later, edges_and_loops, ("x", "flow")),
+    "handed on": (handed_on, edges_and_loops, ("x", "flow")),
     "handed back": (handed_back, two_sides, ("x", "flow")),
 }

@@ -16,7 +16,7 @@ SEED = int(os.environ.get("HARNESS_SEED") or np.random.default_rng().integers(1 
 
 
 def scattered(rng):
-    """As that of the matrix, whose random arcs have self-loops and parallel arcs among them."""
+    """As that of the matrix, whose random edges have self-loops and parallel edges among them."""
     pairs, loops = 2 * rng.integers(0, 100, (2, 400)), np.tile(2 * np.arange(20), (2, 2))
     ends = np.concatenate([pairs, pairs[:, :60], loops], axis=1)
     return Graph.from_edges(*ends, num_vertices=200, name="scattered", duplicates="keep")

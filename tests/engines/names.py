@@ -29,7 +29,7 @@ def awkward(stages):
         p.vertex("x", K, start="float")
         p.vertex("x_a", start=0.5)
         p.vertex("über", K, start=1.0)
-        p.vertex("arcs", start=0.25)
+        p.vertex("edges", start=0.25)
 
         def reduced(src, edge):
             return edge.int * src.x
@@ -41,8 +41,8 @@ def awkward(stages):
             return {"über": 0.5 * v.über + 0.125 * v.got, "union": 0.25 * v.template}
 
         def ended(v, graph):
-            kept = 0.5 * v.x_a + 0.01 * v.arcs
-            return {"x": 0.5 * v.x + 0.125 * v.union + 0.01 * graph.名, "x_a": kept, "arcs": 0.5 * kept}
+            kept = 0.5 * v.x_a + 0.01 * v.edges
+            return {"x": 0.5 * v.x + 0.125 * v.union + 0.01 * graph.名, "x_a": kept, "edges": 0.5 * kept}
 
         p.over_edges(into="got", reduce="sum")(named(reduced, first))
         p.over_edges(into="template", reduce="sum")(named(largest, second))

@@ -100,14 +100,14 @@ def _edges(pairs, vertices, name, **options):
 
 
 def hub(leaves=3000):
-    """One vertex with an arc to and from ``leaves`` others."""
+    """One vertex with an edge to and from ``leaves`` others."""
     leaf = np.arange(1, leaves + 1)
     centre = np.zeros_like(leaf)
     return _edges(np.concatenate([np.stack([leaf, centre], 1), np.stack([centre, leaf], 1)]), leaves + 1, "hub")
 
 
 def scattered():
-    """Random arcs among the even vertices of 200, with self-loops and parallel arcs; the odd ones are isolated."""
+    """Random edges among the even vertices of 200, with self-loops and parallel edges; the odd ones are isolated."""
     pairs = 2 * np.random.default_rng(8).integers(0, 100, (400, 2))
     loops = np.repeat(2 * np.arange(20), 2)
     return _edges(np.concatenate([pairs, pairs[:60], np.stack([loops, loops], 1)]), 200, "scattered")

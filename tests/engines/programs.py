@@ -70,20 +70,20 @@ def program_named(name):
 
 
 @functools.cache
-def arcs_and_loops():
-    """24 vertices: random arcs with parallel ones and self-loops, two vertices without any arc."""
+def edges_and_loops():
+    """24 vertices: random edges with parallel ones and self-loops, two vertices without any edge."""
     rng = np.random.default_rng(3)
     pairs = rng.integers(0, 22, (90, 2))
     pairs = np.concatenate([pairs, pairs[:10], np.stack([np.arange(4)] * 2, 1)])
     return Graph.from_edges(
-        pairs[:, 0], pairs[:, 1], num_vertices=24, name="arcs and loops", duplicates="keep",
+        pairs[:, 0], pairs[:, 1], num_vertices=24, name="edges and loops", duplicates="keep",
         weights=rng.uniform(0.25, 1.0, len(pairs)).astype(np.float32),
     )  # fmt: skip
 
 
 @functools.cache
 def two_sides():
-    """A bipartite graph of 9 and 14 vertices, every arc in both directions."""
+    """A bipartite graph of 9 and 14 vertices, every edge in both directions."""
     rng = np.random.default_rng(4)
     left, right = rng.integers(0, 9, 40), 9 + rng.integers(0, 14, 40)
     return Graph.from_edges(
@@ -93,8 +93,8 @@ def two_sides():
 
 
 def graph_for(name):
-    """The graph of an example: a bipartite one where sides alternate or arcs have to pair."""
-    return two_sides() if name in ("sides", "sides_settle", "beliefs") else arcs_and_loops()
+    """The graph of an example: a bipartite one where sides alternate or edges have to pair."""
+    return two_sides() if name in ("sides", "sides_settle", "beliefs") else edges_and_loops()
 
 
 def inputs_for(program, graph, features, seed=0):

@@ -41,7 +41,7 @@ def program():
 
 
 def star():
-    """A giant and leaves, all with an arc to vertex 0."""
+    """A giant and leaves, all with an edge to vertex 0."""
     leaves = np.arange(1, LEAVES + 2)
     return Graph.from_edges(leaves, np.zeros_like(leaves), num_vertices=LEAVES + 2, name="star")
 

@@ -1,4 +1,4 @@
-"""SciPy's matrices of blocks against sums arc by arc, and which messages have them."""
+"""SciPy's matrices of blocks against sums edge by edge, and which messages have them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tests.engines.programs import program_named
 
 @pytest.mark.parametrize("outer", [True, False])
 @pytest.mark.parametrize("entries", [1, 3])
-def test_a_matrix_of_blocks_gives_the_sums_arc_by_arc(entries, outer):
+def test_a_matrix_of_blocks_gives_the_sums_edge_by_edge(entries, outer):
     generator = np.random.default_rng(1)
-    offsets = np.array([0, 3, 3, 4, 9])  # four destinations, the second without arcs
+    offsets = np.array([0, 3, 3, 4, 9])  # four destinations, the second without edges
     sources = generator.integers(0, 5, 9)
     coefficient, x = generator.random((9, entries)), generator.random((5, 2 if outer else entries))
     columns, cuts, order = block_structure(sources, offsets, entries, outer)
@@ -30,9 +30,9 @@ def test_a_matrix_of_blocks_gives_the_sums_arc_by_arc(entries, outer):
     matrix = scipy.sparse.csr_array((coefficient.reshape(-1)[order], columns, cuts), shape=shape)
     expected = np.zeros((4, entries, 2) if outer else (4, entries))
     for v in range(4):
-        for arc in range(offsets[v], offsets[v + 1]):
-            one = x[sources[arc]]
-            expected[v] += np.outer(coefficient[arc], one) if outer else coefficient[arc] * one
+        for edge in range(offsets[v], offsets[v + 1]):
+            one = x[sources[edge]]
+            expected[v] += np.outer(coefficient[edge], one) if outer else coefficient[edge] * one
     found = matrix @ (x if outer else x.reshape(-1))
     np.testing.assert_allclose(found.reshape(expected.shape), expected)
 

@@ -32,7 +32,7 @@ from tests.engines.problems import (
     problem,
     program,
 )
-from tests.engines.programs import PROGRAMS, arcs_and_loops, graph_for, inputs_for, program_named, traced, two_sides
+from tests.engines.programs import PROGRAMS, edges_and_loops, graph_for, inputs_for, program_named, traced, two_sides
 
 GRAPHS = dict.fromkeys(ALGORITHMS, tuple(SMALL)) | {
     "als": ("ratings",),
@@ -185,7 +185,7 @@ def test_edges_visited_fall_and_the_answer_stays(strategy, graph_name, features)
     graph, _ = problem("label_propagation", graph_name, features)
     visited = [step.edges for step in statistics.supersteps]
     full = graph.num_edges
-    # unless told otherwise a sparse pull is taken for a tenth of the arcs at most
+    # unless told otherwise a sparse pull is taken for a tenth of the edges at most
     assert max(visited) <= {"pull-sparse": 2.0, "pull": 1.2}.get(strategy, 1.0) * full
     falling = [step.edges for step in statistics.supersteps if step.active > 0]
     assert min(falling[len(falling) // 2 :]) < QUIETEST[strategy] * full
@@ -197,8 +197,8 @@ def test_edges_visited_fall_and_the_answer_stays(strategy, graph_name, features)
 
 
 @pytest.mark.parametrize("strategy", CHANGE_DRIVEN)
-def test_active_sources_and_visited_arcs_are_counted(strategy):
-    """Along a chain one source a superstep moves, and so does one arc."""
+def test_active_sources_and_visited_edges_are_counted(strategy):
+    """Along a chain one source a superstep moves, and so does one edge."""
     program_, graph = program_named("shortest_paths"), problem("pagerank", "chain", 1)[0]
     name, options = CHANGE_DRIVEN[strategy]
     engine = prepared(name, options, program_, graph, 1)
@@ -213,8 +213,8 @@ def test_active_sources_and_visited_arcs_are_counted(strategy):
     moving = [step for step in steps[1:] if step.active]
     assert len(moving) == graph.num_edges - (0 if len(moving) == graph.num_edges else 1)
     assert {step.active for step in moving} == {1}
-    # pushing visits the source's arc; pulling tests it, and visits the only in-edge of whom it reaches (and that of the
-    # one before again, whose own value moved, where its sum was not kept)
+    # Push visits the source's edge. Pull tests it and visits the only in-edge of its destination; if sums are not kept,
+    # pull also visits the in-edge of the source, whose own value moved.
     assert {step.edges for step in moving[:-1]} <= ({1} if strategy in ("push", "gunrock") else {2, 3})
     weights = np.concatenate([[0.0], np.cumsum(graph.weights.astype(np.float64))])
     assert np.allclose(engine.values("distance")[:, 0], weights, rtol=1e-5)
@@ -225,7 +225,7 @@ def test_active_sources_and_visited_arcs_are_counted(strategy):
 @pytest.mark.parametrize("dense_share", [0.0, 0.3, 1.0])
 def test_pull_changes_of_every_kind(name, dense_share):
     """Ten supersteps, so that dense and sparse ones follow each other."""
-    program_, graph = program_named(name), two_sides() if name == "sides" else arcs_and_loops()
+    program_, graph = program_named(name), two_sides() if name == "sides" else edges_and_loops()
     inputs = inputs_for(program_, graph, 4, seed=1)
     run = ReferenceRun(program_, graph, 4)
     run.reset(inputs)
@@ -277,7 +277,7 @@ def back_to_zero(p, self):
 @pytest.mark.parametrize("strategy", CHANGE_DRIVEN)
 def test_what_a_run_before_propagated_is_forgotten(strategy):
     """From the first superstep on changes count from this run's values, not from zeros or a run before."""
-    program_, graph = traced(back_to_zero, "back_to_zero"), arcs_and_loops()
+    program_, graph = traced(back_to_zero, "back_to_zero"), edges_and_loops()
     name, options = CHANGE_DRIVEN[strategy]
     engine = prepared(name, options, program_, graph, 1)
     for start in (np.ones(24, np.float32), np.arange(24, dtype=np.float32) / 32, np.ones(24, np.float32)):
@@ -315,8 +315,8 @@ def step_before(p, self):
 
 
 @pytest.mark.parametrize("strategy", ["push", "gunrock"])
-def test_visited_arcs_are_those_of_sources_active_when_they_are_visited(strategy):
-    program_, graph = traced(step_before, "step_before"), arcs_and_loops()
+def test_visited_edges_are_those_of_sources_active_when_they_are_visited(strategy):
+    program_, graph = traced(step_before, "step_before"), edges_and_loops()
     name, options = CHANGE_DRIVEN[strategy]
     engine = prepared(name, options, program_, graph, 1)
     start = np.arange(24, dtype=np.float32) / 4

@@ -29,7 +29,7 @@ ROUNDING = 5e-5
 
 @functools.cache
 def hub_and_loops():
-    """90 vertices, every arc in both directions: one of them joined with all others, parallel edges, self-loops."""
+    """90 vertices, every edge in both directions: one of them joined with all others, parallel edges, self-loops."""
     rng = np.random.default_rng(9)
     pairs = np.concatenate([
         np.stack([np.zeros(89, np.int64), np.arange(1, 90)], 1), rng.integers(1, 60, (120, 2)), [[3, 4]] * 5,

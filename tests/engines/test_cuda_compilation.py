@@ -38,7 +38,7 @@ from tests.engines.cuda_resources import (
     same_line,
     schedule_of,
 )
-from tests.engines.programs import PROGRAMS, arcs_and_loops, graph_for, program_named, traced
+from tests.engines.programs import PROGRAMS, edges_and_loops, graph_for, program_named, traced
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the compiler for CUDA is installed on Linux alone")
 MEND = "; where that is meant, renew the table with python -m tests.engines.cuda_resources"
@@ -118,14 +118,14 @@ def test_every_pair_of_options_is_in_the_table(engine, algorithm):
 
 @pytest.mark.parametrize("engine", list(DECLARED))
 def test_positions_of_64_bits(engine):
-    """A graph of 2^31 arcs and more has a type of its own for positions among them."""
+    """A graph of 2^31 edges and more has a type of its own for positions among them."""
     declared = DECLARED[engine]
     program, graph = problem("label_propagation")
     facts = replace(graph.facts, num_edges=1 << 31)
     for schedule in covering(accepted(declared, "label_propagation"), pairs)[:4]:
         module = module_of(declared.build(schedule), program, facts, 8)
         assert isinstance(module, Module)
-        assert "typedef long long Arc;" in module.source
+        assert "typedef long long EdgeId;" in module.source
         assert resources(module, "sm_90")
 
 
@@ -146,14 +146,14 @@ def three_reducers(p, self):
 def test_sums_of_a_hub_of_several_reducers_share_their_room():
     schedule = {"change_driven": False, "balance": "warp", "block_size": 512}
     engine = DECLARED["onyx"].build(tuple(schedule.items()))
-    module = module_of(engine, traced(three_reducers, "three reducers"), arcs_and_loops().facts, 256)
+    module = module_of(engine, traced(three_reducers, "three reducers"), edges_and_loops().facts, 256)
     assert isinstance(module, Module)
     hubs = [found for name, found in resources(module, "sm_90").items() if name.endswith("_hubs")]
     assert len(hubs) == 1
     assert 16 << 10 <= hubs[0].shared < 17 << 10
 
 
-def test_what_reads_reverse_arcs_refuses_more_than_32_bits_can_count():
+def test_what_reads_reverse_edges_refuses_more_than_32_bits_can_count():
     for name, taken in (("belief_propagation", False), ("label_propagation", True)):
         program, graph = problem(name)
         answer = DECLARED["onyx"].build(()).plan(program, replace(graph.facts, num_edges=(1 << 32) + 1), 4)

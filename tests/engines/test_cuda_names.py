@@ -14,7 +14,7 @@ from tests.engines.cuda_modules import Module, module_of
 from tests.engines.cuda_resources import recorded, resources
 from tests.engines.cuda_schedules import cuda_engine, plan_of
 from tests.engines.names import STAGES, awkward, quartets
-from tests.engines.programs import arcs_and_loops, traced
+from tests.engines.programs import edges_and_loops, traced
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the compiler for CUDA is installed on Linux alone")
 SCHEDULES = ("pull", "changes-push-edges", "changes-pull", "push-loops", "gunrock", "tigr", "simdx")
@@ -28,7 +28,7 @@ CASES = [
 @linux
 @pytest.mark.parametrize(("schedule", "stages"), CASES)
 def test_programs_of_awkward_names_compile(schedule, stages):
-    module = module_of(cuda_engine(schedule), traced(awkward(stages), "awkward"), arcs_and_loops().facts, 5)
+    module = module_of(cuda_engine(schedule), traced(awkward(stages), "awkward"), edges_and_loops().facts, 5)
     assert isinstance(module, Module)
     assert resources(module, "sm_90")
 
@@ -56,7 +56,7 @@ def test_kernels_of_one_module_have_names_of_their_own(schedule):
     """A stage is called as the kernel that clears what another one adds up; there is a stage for each tile."""
     stages = ("messages", "messages_tiles", "clear_got", "clear_template")
     engine = cuda_engine(schedule)
-    plan = plan_of(engine, traced(awkward(stages), "awkward"), arcs_and_loops(), 5)
+    plan = plan_of(engine, traced(awkward(stages), "awkward"), edges_and_loops(), 5)
     launched = [launch.kernel for launch in plan.launches]
     assert len({kernel.name for kernel in launched}) == len({kernel.source for kernel in launched})
     assert all(f" {kernel.name}(" in kernel.source.split("\n")[0] or kernel.name == "fused_pull" for kernel in launched)
@@ -71,7 +71,7 @@ def test_a_line_that_goes_on_does_not_make_its_comment_go_on():
         p.output("x", bound=1e-5)
 
     engine = cuda_engine("pull")
-    source = plan_of(engine, traced(build, "continued"), arcs_and_loops(), 5).source
+    source = plan_of(engine, traced(build, "continued"), edges_and_loops(), 5).source
     comments = [line for line in source.splitlines() if "lambda v" in line]
     assert comments
     assert not any(line.endswith("\\") for line in source.splitlines())

@@ -23,7 +23,7 @@ from harness.lowering.cuda.ranges import Over
 from harness.lowering.log_products import products_as_sums
 from tests.engines.cuda_schedules import plan_of
 from tests.engines.edge_programs import reduced_for_later
-from tests.engines.programs import arcs_and_loops, gathered_twice, traced
+from tests.engines.programs import edges_and_loops, gathered_twice, traced
 
 
 class Passing(Algorithm):
@@ -100,8 +100,8 @@ def test_other_programs_are_not_rolled():
 
 def plan(algorithm: Algorithm, features: int = 4, **options: Any) -> CudaPlan:
     ends = np.arange(40)
-    arcs = np.concatenate([ends, (ends + 1) % 40]), np.concatenate([(ends + 1) % 40, ends])
-    graph = Graph.from_edges(*arcs, num_vertices=40, name="ring")
+    edges = np.concatenate([ends, (ends + 1) % 40]), np.concatenate([(ends + 1) % 40, ends])
+    graph = Graph.from_edges(*edges, num_vertices=40, name="ring")
     engine = OnyxCudaEngine(OnyxSchedule(**{"change_driven": False, "balance": "edge", **options}))
     return plan_of(engine, trace(algorithm), graph, features)
 
@@ -178,7 +178,7 @@ def test_buffers_that_change_places_twice_are_where_they_were():
 def test_every_commit_turns_the_buffers_that_it_fills():
     """Two groups write one property while others read it: all kernels tell its buffers apart by one count."""
     engine = OnyxCudaEngine(OnyxSchedule(balance="warp"))
-    made = plan_of(engine, traced(gathered_twice, "gathered twice"), arcs_and_loops(), 4)
+    made = plan_of(engine, traced(gathered_twice, "gathered twice"), edges_and_loops(), 4)
     assert {buffer.name: buffer.flips for buffer in made.buffers if buffer.flips} == {"vertex_x": "flips_vertex_x"}
     commits = [kernel for kernel in made.kernels if kernel.name.startswith("commit_")]
     assert len(commits) == 2

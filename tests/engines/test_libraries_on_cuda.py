@@ -14,7 +14,7 @@ from harness.language import trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from tests.engines.problems import new_engine, outputs_of, problem, program, reference
-from tests.engines.programs import PROGRAMS, arcs_and_loops, graph_for, inputs_for, program_named
+from tests.engines.programs import PROGRAMS, edges_and_loops, graph_for, inputs_for, program_named
 from tests.engines.test_operations import NO_PRODUCT
 from tests.engines.test_random_programs import random_graph, random_program
 
@@ -128,11 +128,11 @@ def test_a_hub_of_a_hundred_thousand_equal_messages(engine_name, features):
     engine.close()
 
 
-@pytest.mark.parametrize("arcs", [2, 2000])
+@pytest.mark.parametrize("edges", [2, 2000])
 @pytest.mark.parametrize("features", [1, 3, 8])
 @pytest.mark.parametrize("engine_name", ENGINES)
-def test_more_parallel_edges_than_a_matrix_has_entries(engine_name, features, arcs):
-    ends = np.zeros(arcs, np.int64)
+def test_more_parallel_edges_than_a_matrix_has_entries(engine_name, features, edges):
+    ends = np.zeros(edges, np.int64)
     graph = Graph.from_edges(ends, ends, num_vertices=1, name="loops", duplicates="keep")
     ranks = program("pagerank")
     engine = prepared(engine_name, ranks, graph, features)
@@ -190,7 +190,7 @@ def test_cusparse_resolves_every_option_by_timing(graph_name):
 
 
 def test_the_processor_is_refused_by_cusparse():
-    answer = new_engine("cusparse").supports(program("pagerank"), arcs_and_loops(), 2, Device("cpu", threads=1))
+    answer = new_engine("cusparse").supports(program("pagerank"), edges_and_loops(), 2, Device("cpu", threads=1))
     assert isinstance(answer, No)
     assert "CUDA" in answer.reason
 

@@ -12,7 +12,7 @@ from harness.lowering.cuda.layout import DeviceLayout, PanelLayout
 from harness.transactions import Behaviour
 from tests.engines.cuda_schedules import cuda_engine, plan_of
 from tests.engines.panels import SCHEDULES, check_panels, check_statistics, divided, panels_of
-from tests.engines.programs import arcs_and_loops, program_named
+from tests.engines.programs import edges_and_loops, program_named
 
 STATISTICS = ("shortest_paths", "aggregate_rewritten", "sides")
 
@@ -45,7 +45,7 @@ def test_a_panel_lies_within_whole_rows():
 @pytest.mark.parametrize(("schedule", "panels"), [("pull-edges", 2), ("pull-edges-loops", 1), ("pull", 1), ("push", 1)])
 def test_segments_alone_go_over_panels(schedule, panels):
     engine = cuda_engine(schedule)
-    plan = plan_of(engine, program_named("own_aggregate"), arcs_and_loops(), 128)
+    plan = plan_of(engine, program_named("own_aggregate"), edges_and_loops(), 128)
     assert max(kernel.panels for kernel in plan.kernels) == panels
     assert all(kernel.panels == 1 or "segments<" in kernel.source for kernel in plan.kernels)
 

@@ -23,7 +23,7 @@ from tests.engines.problems import (
     problem,
     program,
 )
-from tests.engines.programs import arcs_and_loops, inputs_for, program_named
+from tests.engines.programs import edges_and_loops, inputs_for, program_named
 
 FEATURES = 3
 
@@ -135,7 +135,7 @@ def test_more_parts_than_threads(strategy, parts, monkeypatch):
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_bools_and_matrices_come_back_as_they_are(strategy):
     name, options = STRATEGIES[strategy]
-    graph = arcs_and_loops()
+    graph = edges_and_loops()
     for title, shapes in (
         ("conditions", {"flags": (4,), "flag": (), "s": ()}),
         ("tall_matrices", {"t": (3, 4), "w": (3,)}),

@@ -201,10 +201,10 @@ def random_program(seed):
 def random_graph(seed):
     rng = np.random.default_rng(seed)
     vertices = int(rng.integers(1, 40))
-    arcs = rng.integers(0, vertices, (int(rng.integers(0, 4 * vertices)), 2))
+    edges = rng.integers(0, vertices, (int(rng.integers(0, 4 * vertices)), 2))
     return Graph.from_edges(
-        arcs[:, 0], arcs[:, 1], num_vertices=vertices, name="random", duplicates="keep",
-        weights=rng.uniform(0.1, 1.0, len(arcs)).astype(np.float32),
+        edges[:, 0], edges[:, 1], num_vertices=vertices, name="random", duplicates="keep",
+        weights=rng.uniform(0.1, 1.0, len(edges)).astype(np.float32),
     )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from tests.engines.edge_programs import EDGE_PROGRAMS
 from tests.engines.fresh import SEED
-from tests.engines.programs import arcs_and_loops, inputs_for, traced, two_sides, whole_graph
+from tests.engines.programs import edges_and_loops, inputs_for, traced, two_sides, whole_graph
 from tests.engines.test_cuda import random_network
 
 pytestmark = pytest.mark.gpu
@@ -226,7 +226,7 @@ def sent_by_turns(p, self):
 
 
 OPERATIONS = {
-    "reductions over the graph in one phase": (whole_graph, arcs_and_loops),
+    "reductions over the graph in one phase": (whole_graph, edges_and_loops),
     "sides": (sent_by_turns, two_sides),
     **{name: EDGE_PROGRAMS[name][:2] for name in ("two updates", "overwritten", "reduced for later")},
 }

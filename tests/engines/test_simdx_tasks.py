@@ -20,7 +20,7 @@ from harness.lowering.cuda.modules import headers
 from tests.engines.cuda_schedules import plan_of
 from tests.engines.edge_programs import EDGE_PROGRAMS
 from tests.engines.problems import ALGORITHMS, program, small
-from tests.engines.programs import arcs_and_loops, traced, whole_graph
+from tests.engines.programs import edges_and_loops, traced, whole_graph
 
 
 def extremum(step, *, reduce="min", message=lambda src: src.x + 1.0):
@@ -164,7 +164,7 @@ def test_steps_that_do_not_wait_for_each_other_share_a_phase():
 
 def test_edges_change_places_with_their_next_values():
     engine = SimdxCudaEngine(SimdxSchedule(fusion="push_pull"))
-    graph = small("rmat").with_reverse_arcs()
+    graph = small("rmat").with_reverse_edges()
     plan = plan_of(engine, program("belief_propagation"), graph, 3)
     assert "odd ? next_csc_msg : csc_msg" in plan.source
     assert "odd ? csc_msg : next_csc_msg" in plan.source
@@ -190,4 +190,4 @@ def test_reductions_in_one_phase_have_tickets_of_their_own():
 
 def fused(title, build):
     engine = SimdxCudaEngine(SimdxSchedule(fusion="push_pull"))
-    return plan_of(engine, traced(build, title), arcs_and_loops(), 1)
+    return plan_of(engine, traced(build, title), edges_and_loops(), 1)

@@ -8,7 +8,7 @@ from engines.onyx.cuda_engine import OnyxCudaEngine
 from engines.onyx.schedule import OnyxSchedule
 from harness.language import K, eye, outer, solve_spd, total
 from tests.engines.cuda_schedules import plan_of
-from tests.engines.programs import arcs_and_loops, inputs_for, traced
+from tests.engines.programs import edges_and_loops, inputs_for, traced
 from tests.engines.test_cuda import check_every_superstep
 
 FEATURES = 40  # of which a warp's registers hold no matrix
@@ -113,7 +113,7 @@ TILES = {
 
 @pytest.mark.parametrize(("build", "tiles"), TILES.items(), ids=[build.__name__ for build in TILES])
 def test_a_second_tile_is_taken_where_the_matrix_is_read_again(build, tiles):
-    program, graph = traced(build, build.__name__), arcs_and_loops()
+    program, graph = traced(build, build.__name__), edges_and_loops()
     engine = OnyxCudaEngine(OnyxSchedule(change_driven=False, balance="warp"))
     plan = plan_of(engine, program, graph, FEATURES)
     tile = FEATURES * -(-FEATURES // 32) * 32
@@ -124,6 +124,6 @@ def test_a_second_tile_is_taken_where_the_matrix_is_read_again(build, tiles):
 @pytest.mark.parametrize("build", TILES, ids=[build.__name__ for build in TILES])
 @pytest.mark.parametrize(("schedule", "features"), [("pull", 33), ("pull", 70), ("pull-single-features", FEATURES)])
 def test_answers(schedule, features, build, device):
-    program, graph = traced(build, build.__name__), arcs_and_loops()
+    program, graph = traced(build, build.__name__), edges_and_loops()
     inputs = inputs_for(program, graph, features, seed=features)
     check_every_superstep(schedule, program, graph, inputs, features, device, 3)

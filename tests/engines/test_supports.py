@@ -8,7 +8,7 @@ import pytest
 from harness.contract import Device, EngineFailure, No, ScheduleError, Yes, schedule_from_options
 from harness.language import K, maximum, minimum, normalize, where
 from tests.engines.problems import LIBRARIES, PUSH, SPECS, STRATEGIES, new_engine, prepared, problem, program
-from tests.engines.programs import arcs_and_loops, inputs_for, program_named, traced, two_sides
+from tests.engines.programs import edges_and_loops, inputs_for, program_named, traced, two_sides
 
 ALL = {**STRATEGIES, "pull-loops": ("onyx", {"feature_aware": False})}
 DELTAS = ("push", "gunrock")
@@ -17,7 +17,7 @@ DELTAS = ("push", "gunrock")
 def refusal(strategy, program_, features=2, graph=None, device=None):
     name, options = ALL[strategy]
     answer = new_engine(name, options).supports(
-        program_, arcs_and_loops() if graph is None else graph, features, device or Device(threads=1)
+        program_, edges_and_loops() if graph is None else graph, features, device or Device(threads=1)
     )
     assert isinstance(answer, (Yes, No))
     if isinstance(answer, No):
@@ -184,7 +184,7 @@ def test_other_devices_are_refused(strategy):
 @pytest.mark.parametrize("build", [settles_on_the_graph, long_rows])
 def test_a_yes_is_kept(strategy, build):
     """Whatever is not refused runs, and settles no earlier than it should."""
-    program_, graph = traced(build, build.__name__), arcs_and_loops()
+    program_, graph = traced(build, build.__name__), edges_and_loops()
     if refusal(strategy, program_):
         return
     name, options = ALL[strategy]

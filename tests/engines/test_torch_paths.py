@@ -8,7 +8,7 @@ from harness.contract import Device, Phases
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from tests.engines.problems import new_engine, outputs_of, problem, program
-from tests.engines.programs import arcs_and_loops, inputs_for, program_named
+from tests.engines.programs import edges_and_loops, inputs_for, program_named
 
 torch = pytest.importorskip("torch")
 
@@ -30,7 +30,7 @@ def elsewhere(monkeypatch):
 @pytest.mark.parametrize("features", [1, 4])
 @pytest.mark.parametrize("name", ["shortest_paths", "largest_label", "several_reductions", "tall_messages"])
 def test_extrema_by_index(elsewhere, name, features):
-    program_, graph = program_named(name), arcs_and_loops()
+    program_, graph = program_named(name), edges_and_loops()
     engine, run = new_engine("torch"), ReferenceRun(program_, graph, features)
     engine.prepare(program_, graph, features, Device(threads=1), Phases())
     inputs = inputs_for(program_, graph, features)

@@ -50,7 +50,7 @@ def graph_of(name, features):
     lattice = grid(rows=20, columns=16, removed=0.0)
     unary = np.random.default_rng(3).uniform(0.2, 1.0, (lattice.num_vertices, features))
     return Graph.from_edges(
-        lattice.csr.row_of_arc, lattice.csr.neighbours, num_vertices=lattice.num_vertices, weights=lattice.weights,
+        lattice.csr.row_of_edge, lattice.csr.neighbours, num_vertices=lattice.num_vertices, weights=lattice.weights,
         name="network", directed=False, vertex_data={"unary": unary},
     )  # fmt: skip
 
@@ -75,7 +75,7 @@ def runs(schedule, name, kind, device=PROCESSOR):
     settled = old.run(most).settled
     start = posed.start(kept(name, old), settled)
     assert start.restarted == (name == "kcore" and kind == "insert"), start.told
-    # An arc that goes may have joined all that there is: whoever heard the label of its component by it begins anew.
+    # An edge that goes may have joined all that there is: whoever heard the label of its component by it begins anew.
     least = 0.1 if (name, kind) == ("components", "delete") else 0.9
     assert start.restarted or share_kept(name, start, old) > least, start.told
     old.close()
@@ -99,7 +99,7 @@ def runs(schedule, name, kind, device=PROCESSOR):
 
 
 def share_kept(name, start, old):
-    """Of the values that live from superstep to superstep, those that the start took over from where arcs stayed."""
+    """Of the values that live from superstep to superstep, those that the start took over from where edges stayed."""
     vertex = [prop for prop in start.state if program(name).properties[prop].place == "vertex"]
     same = [(start.state[prop] == old.values(prop)).reshape(len(start.state[prop]), -1).all(axis=1) for prop in vertex]
     return float(np.mean(same))
@@ -155,7 +155,7 @@ def test_changed_potentials_of_edges(schedule):
     potentials as mild as these have one fixed point."""
     algorithm, graph = BeliefPropagation(potentials="edge", damping=0.3, supersteps=1000), grid_network(5)
     traced, features = trace(algorithm), one_number("onyx", "belief_propagation_edge")
-    changed, tables = np.isin(graph.csr.row_of_arc, [20, 21]), graph.edge_data["pairwise"].copy()
+    changed, tables = np.isin(graph.csr.row_of_edge, [20, 21]), graph.edge_data["pairwise"].copy()
     changed |= changed[graph.reverse_edges]
     tables[changed] **= 1.5
     after = Graph(graph.csr, name="changed", directed=False, vertex_data=graph.vertex_data,

@@ -57,8 +57,8 @@ def test_a_cached_graph_is_built_once_and_comes_back_the_same():
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=12), st.booleans())
-def test_any_graph_survives_the_round_trip(arcs, symmetrize):
-    u, v = (np.array([arc[i] for arc in arcs], dtype=int) for i in (0, 1))
+def test_any_graph_survives_the_round_trip(edges, symmetrize):
+    u, v = (np.array([edge[i] for edge in edges], dtype=int) for i in (0, 1))
     graph = Graph.from_edges(u, v, num_vertices=6, name="any", duplicates="keep", symmetrize=symmetrize)
     opened = open_stored(store(graph), name="any", meta={})
     assert_same(opened, graph)

@@ -50,7 +50,7 @@ def test_stand_ins_have_the_sizes_of_the_thesis():
     for name, (rows, columns) in ROADS.items():
         edges = (1 - REMOVED) * (2 * rows * columns - rows - columns)
         assert edges / 1e6 == pytest.approx(float(TABLE_7_1[name].split("/")[1]), rel=0.01)
-    small = open_graph(SPECS["like_soc_orkut"], {"scale": 8, "num_vertices": 200, "num_arcs": 3000})
+    small = open_graph(SPECS["like_soc_orkut"], {"scale": 8, "num_vertices": 200, "num_edges": 3000})
     assert (small.num_vertices, small.num_edges) == (200, 3000)
 
 
@@ -85,7 +85,7 @@ def test_digits_are_joined_with_their_nearest():
     pixels = graph.vertex_data["pixels"].astype(int)
     squared = np.array([((pixels - image) ** 2).sum(axis=1) for image in pixels])
     farthest = np.sort(squared, axis=1)[:, 5]  # the first is the image itself
-    u, v = graph.csr.row_of_arc, graph.csr.neighbours
+    u, v = graph.csr.row_of_edge, graph.csr.neighbours
     assert (squared[u, v] <= np.maximum(farthest[u], farthest[v])).all()
     joined = np.eye(1797, dtype=bool)
     joined[u, v] = True
@@ -101,23 +101,23 @@ def test_the_digits_are_the_published_ones(data):
 
 
 @pytest.mark.parametrize(
-    ("parameters", "height", "width", "arcs"),
+    ("parameters", "height", "width", "edges"),
     [
         ({}, 512, 512, 1_046_528),
         ({"image": "coins", "neighbours": 8}, 303, 384, 2 * (2 * 303 * 384 - 303 - 384 + 2 * 302 * 383)),
         ({"image": "horse"}, 328, 400, 2 * (2 * 328 * 400 - 328 - 400)),
     ],
 )
-def test_a_photograph_is_a_pixel_graph(parameters, height, width, arcs):
+def test_a_photograph_is_a_pixel_graph(parameters, height, width, edges):
     graph = open_graph(SPECS["photo"], parameters)
     graph.validate()
     assert (graph.meta["height"], graph.meta["width"]) == (height, width)
-    assert (graph.num_vertices, graph.num_edges) == (height * width, arcs)
+    assert (graph.num_vertices, graph.num_edges) == (height * width, edges)
     colour = graph.vertex_data["colour"]
     assert (colour.shape, colour.dtype) == ((height * width, 3), np.float32)
     assert 0 <= colour.min() <= colour.max() <= 1
     assert graph.weights.min() > 0
-    difference = (colour[graph.csr.row_of_arc] - colour[graph.csr.neighbours]).astype(float)
+    difference = (colour[graph.csr.row_of_edge] - colour[graph.csr.neighbours]).astype(float)
     expected = np.maximum(np.exp(-graph.meta["beta"] * (difference**2).sum(axis=1)), 1e-6)
     np.testing.assert_allclose(graph.weights, expected, rtol=1e-4)
 

@@ -1,4 +1,4 @@
-"""Graphs that changed a little, and which arcs of two graphs are the same."""
+"""Graphs that changed a little, and which edges of two graphs are the same."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ KINDS = ("insert", "delete", "heavier", "lighter", "weights", "mixed")
 
 
 def pairs(graph):
-    return sorted(zip(graph.csr.row_of_arc.tolist(), graph.csr.neighbours.tolist(), strict=True))
+    return sorted(zip(graph.csr.row_of_edge.tolist(), graph.csr.neighbours.tolist(), strict=True))
 
 
 @given(multigraphs(), st.sampled_from(KINDS), st.booleans(), st.integers(0, 99))
 @settings(max_examples=60)
 def test_changes_are_of_the_kind_asked_for(graph, kind, both_ways, seed):
-    graph = graph.with_reverse_arcs() if both_ways else graph
+    graph = graph.with_reverse_edges() if both_ways else graph
     if not graph.num_edges:
         with pytest.raises(GraphError, match="no edges"):
             change_graph(graph, 0.1, kind=kind)
@@ -30,20 +30,20 @@ def test_changes_are_of_the_kind_asked_for(graph, kind, both_ways, seed):
     try:
         changed = change_graph(graph, 0.2, kind=kind, seed=seed)
     except GraphError:  # every pair of vertices is joined already
-        assert len(set(pairs(graph.with_reverse_arcs()))) >= graph.num_vertices * (graph.num_vertices - 1) / 4
+        assert len(set(pairs(graph.with_reverse_edges()))) >= graph.num_vertices * (graph.num_vertices - 1) / 4
         assert kind in ("insert", "mixed")
         return
     changed.validate()
     found = correspondence(graph, changed)
     assert len(found.old) == len(found.new)
-    assert np.array_equal(graph.csr.row_of_arc[found.old], changed.csr.row_of_arc[found.new])
+    assert np.array_equal(graph.csr.row_of_edge[found.old], changed.csr.row_of_edge[found.new])
     assert np.array_equal(graph.csr.neighbours[found.old], changed.csr.neighbours[found.new])
     assert len(found.removed) + len(found.old) == graph.num_edges
     assert len(found.added) + len(found.new) == changed.num_edges
     was, now = graph.weights[found.old], changed.weights[found.new]
     if kind == "delete":
         assert len(found.removed) > 0
-        assert pairs(changed) == sorted(set_minus(pairs(graph), pairs(graph.select_arcs(removed_mask(graph, found)))))
+        assert pairs(changed) == sorted(set_minus(pairs(graph), pairs(graph.select_edges(removed_mask(graph, found)))))
     if kind not in ("delete", "mixed"):
         assert len(found.removed) == 0
     if kind == "insert":
@@ -73,7 +73,7 @@ def set_minus(some, others):
 
 
 def pairs_of(graph, e):
-    return int(graph.csr.row_of_arc[e]), int(graph.csr.neighbours[e])
+    return int(graph.csr.row_of_edge[e]), int(graph.csr.neighbours[e])
 
 
 def test_the_same_seed_makes_the_same_changes():
@@ -84,15 +84,15 @@ def test_the_same_seed_makes_the_same_changes():
 
 
 def test_sides_are_kept_apart():
-    graph = random_ratings(users=30, items=20, num_ratings=200).with_reverse_arcs()
+    graph = random_ratings(users=30, items=20, num_ratings=200).with_reverse_edges()
     changed = change_graph(graph, 0.1, kind="insert")
-    left = changed.csr.row_of_arc < changed.bipartite[0]
+    left = changed.csr.row_of_edge < changed.bipartite[0]
     assert (left != (changed.csr.neighbours < changed.bipartite[0])).all()
     reverse = changed.reverse_edges
     assert np.array_equal(changed.weights, changed.weights[reverse])
 
 
-def test_data_of_new_arcs_are_those_of_an_existing_one_its_reverse_transposed():
+def test_data_of_new_edges_are_those_of_an_existing_one_its_reverse_transposed():
     tables = np.random.default_rng(1).random((3, 2, 2))
     both = np.concatenate([tables, tables.transpose(0, 2, 1)])
     graph = Graph.from_edges(

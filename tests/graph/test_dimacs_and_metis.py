@@ -10,14 +10,14 @@ from harness.graph import GraphError, load_graph
 from harness.graph.formats import source
 
 
-def arcs_of(graph):
-    ends = zip(graph.csr.row_of_arc.tolist(), graph.csr.neighbours.tolist(), strict=True)
+def edges_of(graph):
+    ends = zip(graph.csr.row_of_edge.tolist(), graph.csr.neighbours.tolist(), strict=True)
     return list(ends) if graph.weights is None else [(*end, w) for end, w in zip(ends, graph.weights, strict=True)]
 
 
-def test_dimacs_arcs_have_lengths(write):
+def test_dimacs_edges_have_lengths(write):
     graph = load_graph(write("r.gr", "c made by hand\n\np sp 4 3\nc middle\na 1 2 7\na 3 1 2.5\r\na 2 1 9\n"))
-    assert arcs_of(graph) == [(0, 1, 7), (1, 0, 9), (2, 0, 2.5)]
+    assert edges_of(graph) == [(0, 1, 7), (1, 0, 9), (2, 0, 2.5)]
     assert graph.num_vertices == 4
 
 
@@ -30,7 +30,7 @@ def test_dimacs_arcs_have_lengths(write):
         ("p sp 2 1\na 1 2 1\ne 1 2 1\n", r":3: the line begins with neither a nor c"),
         ("p sp 2 2\na 1 2 1\n", r":1: the p line announces 2 edges, the file has 1"),
         ("p sp 2 1\na 1 2 1\na 2 1 1\n", r":1: the p line announces 1 edges, the file has 2"),
-        ("p sp 2 77777777\na 1 2 1\n", r":1: the header announces 77777777 arcs, more than fit"),
+        ("p sp 2 77777777\na 1 2 1\n", r":1: the header announces 77777777 edges, more than fit"),
         ("p sp 77777777 1\na 1 2 1\n", r":1: the header announces 77777777 vertices"),
         ("p edge 2 1\ne 1 2\n", r":1: 'p edge 2 1' is not a problem line"),
         ("c only\n", r"the problem line is missing"),
@@ -44,13 +44,13 @@ def test_each_dimacs_fault_is_one_error_with_its_line(write, text, message):
 def test_metis_neighbours_comments_and_isolated_vertices(write):
     graph = load_graph(write("m.graph", "% head\n4 2\n2 3\n% between\n1\n1\n\n"))
     graph.validate()
-    assert arcs_of(graph) == [(0, 1), (0, 2), (1, 0), (2, 0)]
+    assert edges_of(graph) == [(0, 1), (0, 2), (1, 0), (2, 0)]
     assert (graph.num_vertices, graph.directed) == (4, False)
 
 
 def test_metis_sizes_and_weights(write):
     graph = load_graph(write("m.graph", "3 2 111 2\n9 1 2 2 5\n8 3 4 1 5 3 6\n7 5 6 2 6"))
-    assert arcs_of(graph) == [(0, 1, 5), (1, 0, 5), (1, 2, 6), (2, 1, 6)]
+    assert edges_of(graph) == [(0, 1, 5), (1, 0, 5), (1, 2, 6), (2, 1, 6)]
     assert graph.vertex_data["vertex_size"].tolist() == [9, 8, 7]
     assert graph.vertex_data["vertex_weight"].tolist() == [[1, 2], [3, 4], [5, 6]]
 
@@ -69,7 +69,7 @@ def test_metis_reads_what_networkx_made_in_blocks_of_any_size(tmp_path_factory, 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(source, "BLOCK", block)
         graph = load_graph(path)
-    assert arcs_of(graph) == sorted(made.to_directed().edges)
+    assert edges_of(graph) == sorted(made.to_directed().edges)
 
 
 @pytest.mark.parametrize(

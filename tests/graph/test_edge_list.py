@@ -9,21 +9,21 @@ from harness.graph import Graph, GraphError, load_graph
 from harness.graph.formats import source
 
 
-def arcs_of(graph):
-    return list(zip(graph.csr.row_of_arc.tolist(), graph.csr.neighbours.tolist(), strict=True))
+def edges_of(graph):
+    return list(zip(graph.csr.row_of_edge.tolist(), graph.csr.neighbours.tolist(), strict=True))
 
 
 def test_ids_with_gaps_are_compacted_and_kept(write):
     graph = load_graph(write("a.txt", "# a comment\n# another\n30\t10\n10  20\r\n\n20\t4000000000\n"))
     graph.validate()
     assert graph.vertex_data["original_id"].tolist() == [10, 20, 30, 4000000000]
-    assert arcs_of(graph) == [(0, 1), (1, 3), (2, 0)]
+    assert edges_of(graph) == [(0, 1), (1, 3), (2, 0)]
     assert (graph.name, graph.directed, graph.weights) == ("a", True, None)
 
 
 def test_ids_without_gaps_stay(write):
     graph = load_graph(write("a.txt.gz", "2 0\n0 1"))
-    assert arcs_of(graph) == [(0, 1), (2, 0)]
+    assert edges_of(graph) == [(0, 1), (2, 0)]
     assert "original_id" not in graph.vertex_data
 
 
@@ -37,7 +37,7 @@ def test_a_third_column_is_the_weight(write):
 )
 def test_commas_and_a_header_are_read(write, text):
     graph = load_graph(write("a.txt", text))
-    assert arcs_of(graph) == [(0, 1), (1, 0)]
+    assert edges_of(graph) == [(0, 1), (1, 0)]
     assert graph.weights.tolist() == [2.5, 3]
 
 
@@ -57,11 +57,11 @@ def test_an_edge_listed_once_is_symmetrized_on_request(write):
     path = write("a.edges", "0 1\n1 2\n1 1\n")
     assert load_graph(path).num_edges == 3
     both = load_graph(path, symmetrize=True, name="both")
-    assert arcs_of(both) == [(0, 1), (1, 0), (1, 1), (1, 2), (2, 1)]
+    assert edges_of(both) == [(0, 1), (1, 0), (1, 1), (1, 2), (2, 1)]
     assert (both.directed, both.name) == (False, "both")
 
 
-def test_parallel_arcs_name_the_file(write):
+def test_parallel_edges_name_the_file(write):
     path = write("a.txt", "0 1\n0 1\n")
     with pytest.raises(GraphError, match=r"a\.txt.*edge 0 -> 1 is given more than once.*duplicates="):
         load_graph(path)
@@ -69,18 +69,18 @@ def test_parallel_arcs_name_the_file(write):
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(-8, 8)), min_size=1), st.integers(1, 40))
-def test_any_size_of_block_reads_the_same(tmp_path_factory, arcs, block):
+def test_any_size_of_block_reads_the_same(tmp_path_factory, edges, block):
     path = tmp_path_factory.getbasetemp() / "round.txt"
-    path.write_text("# head\n" + "".join(f"{u} {v} {w / 4}\n# between\n" for u, v, w in arcs))
+    path.write_text("# head\n" + "".join(f"{u} {v} {w / 4}\n# between\n" for u, v, w in edges))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(source, "BLOCK", block)
         graph = load_graph(path, duplicates="keep")
-    ids = sorted({end for arc in arcs for end in arc[:2]})
-    u, v, w = (list(column) for column in zip(*arcs, strict=True))
+    ids = sorted({end for edge in edges for end in edge[:2]})
+    u, v, w = (list(column) for column in zip(*edges, strict=True))
     expected = Graph.from_edges(
         np.searchsorted(ids, u), np.searchsorted(ids, v), weights=np.array(w) / 4, duplicates="keep", name="expected"
     )
-    assert arcs_of(graph) == arcs_of(expected)
+    assert edges_of(graph) == edges_of(expected)
     assert graph.weights.tolist() == expected.weights.tolist()
 
 

@@ -31,35 +31,35 @@ def test_the_seed_alone_decides(name):
 
 
 @pytest.mark.parametrize("symmetric", [False, True])
-@pytest.mark.parametrize("num_arcs", [0, 2, 5000, 20000])
-def test_rmat_has_exactly_the_arcs_asked_for(symmetric, num_arcs):
-    graph = rmat(scale=9, num_arcs=num_arcs, symmetric=symmetric, max_weight=5)
+@pytest.mark.parametrize("num_edges", [0, 2, 5000, 20000])
+def test_rmat_has_exactly_the_edges_asked_for(symmetric, num_edges):
+    graph = rmat(scale=9, num_edges=num_edges, symmetric=symmetric, max_weight=5)
     graph.validate()
-    assert (graph.num_vertices, graph.num_edges, graph.directed) == (512, num_arcs, not symmetric)
-    assert not (graph.csr.row_of_arc == graph.csr.neighbours).any()
+    assert (graph.num_vertices, graph.num_edges, graph.directed) == (512, num_edges, not symmetric)
+    assert not (graph.csr.row_of_edge == graph.csr.neighbours).any()
     if symmetric:
         np.testing.assert_array_equal(graph.weights, graph.weights[graph.reverse_edges])
     assert np.isin(graph.weights, [1, 2, 3, 4, 5]).all()
 
 
 def test_rmat_quadrants_have_their_probabilities():
-    graph = rmat(scale=1, edge_factor=50000, permuted=False, self_loops=True, parallel_arcs=True)
-    share = np.bincount(2 * graph.csr.row_of_arc + graph.csr.neighbours, minlength=4) / graph.num_edges
+    graph = rmat(scale=1, edge_factor=50000, permuted=False, self_loops=True, parallel_edges=True)
+    share = np.bincount(2 * graph.csr.row_of_edge + graph.csr.neighbours, minlength=4) / graph.num_edges
     assert graph.num_edges == 100_000
     np.testing.assert_allclose(share, [0.57, 0.19, 0.19, 0.05], atol=0.01)
 
 
 def test_rmat_levels_are_independent():
-    graph = rmat(scale=2, edge_factor=50000, permuted=False, self_loops=True, parallel_arcs=True)
+    graph = rmat(scale=2, edge_factor=50000, permuted=False, self_loops=True, parallel_edges=True)
     share = np.zeros((4, 4))
-    np.add.at(share, (graph.csr.row_of_arc, graph.csr.neighbours), 1 / graph.num_edges)
+    np.add.at(share, (graph.csr.row_of_edge, graph.csr.neighbours), 1 / graph.num_edges)
     quadrant = np.array([[0.57, 0.19], [0.19, 0.05]])
     np.testing.assert_allclose(share, np.kron(quadrant, quadrant), atol=0.005)
 
 
 def test_permuting_changes_the_numbers_and_not_the_degrees():
     plain, shuffled = (
-        rmat(scale=8, permuted=permuted, parallel_arcs=True, self_loops=True) for permuted in (False, True)
+        rmat(scale=8, permuted=permuted, parallel_edges=True, self_loops=True) for permuted in (False, True)
     )
     assert plain.out_degrees.argmax() == 0
     assert shuffled.out_degrees.argmax() != 0
@@ -74,9 +74,9 @@ def test_delaunay_is_the_triangulation():
     for v in range(300):
         row = graph.csr.neighbours[graph.csr.offsets[v] : graph.csr.offsets[v + 1]]
         assert sorted(neighbours[indptr[v] : indptr[v + 1]]) == row.tolist()
-    ends = position[graph.csr.row_of_arc] - position[graph.csr.neighbours]
+    ends = position[graph.csr.row_of_edge] - position[graph.csr.neighbours]
     np.testing.assert_allclose(graph.weights, np.hypot(*ends.T), rtol=1e-4)
-    assert nx.check_planarity(nx.Graph(zip(graph.csr.row_of_arc, graph.csr.neighbours, strict=True)))[0]
+    assert nx.check_planarity(nx.Graph(zip(graph.csr.row_of_edge, graph.csr.neighbours, strict=True)))[0]
     assert delaunay(num_vertices=10, weighted=False).weights is None
 
 
@@ -86,9 +86,9 @@ def test_a_whole_grid_is_the_lattice(rows, columns, diagonals):
     graph = grid(rows=rows, columns=columns, removed=0, diagonals=diagonals, length_spread=0)
     lattice = nx.strong_product if diagonals else nx.cartesian_product
     expected = lattice(nx.path_graph(rows), nx.path_graph(columns)).to_directed()
-    ends = zip(graph.csr.row_of_arc, graph.csr.neighbours, strict=True)
+    ends = zip(graph.csr.row_of_edge, graph.csr.neighbours, strict=True)
     assert {(divmod(int(u), columns), divmod(int(v), columns)) for u, v in ends} == set(expected.edges)
-    straight = np.isin(np.abs(graph.csr.row_of_arc.astype(int) - graph.csr.neighbours), [1, columns])
+    straight = np.isin(np.abs(graph.csr.row_of_edge.astype(int) - graph.csr.neighbours), [1, columns])
     if columns > 2:
         np.testing.assert_allclose(graph.weights, np.where(straight, 1, np.sqrt(2)), rtol=1e-6)
 
@@ -111,7 +111,7 @@ def test_ratings_have_two_sides_steps_and_structure():
     popularity = np.sort(graph.in_degrees[300:])[::-1]
     assert popularity[:10].sum() > 3 * popularity[-10:].sum()
     # A fit of rank 2 by alternating least squares explains most of the variance: the factors are really there.
-    users, items = graph.csr.row_of_arc, graph.csr.neighbours.astype(int) - 300
+    users, items = graph.csr.row_of_edge, graph.csr.neighbours.astype(int) - 300
     target = graph.weights.astype(float) - 3
     rng = np.random.default_rng(0)
     p, q = rng.standard_normal((300, 2)), rng.standard_normal((100, 2))
@@ -130,10 +130,10 @@ def test_ratings_have_two_sides_steps_and_structure():
     [
         (lambda: rmat(scale=40), "scale=40"),
         (lambda: rmat(a=0.9), "add up to 1"),
-        (lambda: rmat(num_arcs=3, symmetric=True), "even number"),
-        (lambda: rmat(num_arcs=3, parallel_arcs=True), "counts distinct edges"),
+        (lambda: rmat(num_edges=3, symmetric=True), "even number"),
+        (lambda: rmat(num_edges=3, parallel_edges=True), "counts distinct edges"),
         (lambda: rmat(edge_factor=-1), "negative"),
-        (lambda: rmat(scale=2, num_arcs=13), "request fewer edges"),
+        (lambda: rmat(scale=2, num_edges=13), "request fewer edges"),
         (lambda: delaunay(num_vertices=2), "at least 3"),
         (lambda: grid(rows=0), "must be positive"),
         (lambda: grid(removed=1.5), "removed=1.5"),

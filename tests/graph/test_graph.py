@@ -1,4 +1,4 @@
-"""Graph: building, both directions, reverse arcs, parallel arcs, identity."""
+"""Graph: building, both directions, reverse edges, parallel edges, identity."""
 
 import networkx as nx
 import numpy as np
@@ -11,16 +11,16 @@ from harness.graph import Adjacency, Graph, GraphError
 
 
 @st.composite
-def arc_lists(draw, most_vertices=8, most_arcs=30):
-    """(number of vertices, list of (source, destination, weight)), with self-loops and parallel arcs."""
+def edge_lists(draw, most_vertices=8, most_edges=30):
+    """(number of vertices, list of (source, destination, weight)), with self-loops and parallel edges."""
     count = draw(st.integers(1, most_vertices))
     vertex = st.integers(0, count - 1)
     weight = st.floats(-100, 100, width=32)
-    return count, draw(st.lists(st.tuples(vertex, vertex, weight), max_size=most_arcs))
+    return count, draw(st.lists(st.tuples(vertex, vertex, weight), max_size=most_edges))
 
 
-def graph_of(count, arcs, **options):
-    sources, destinations, weights = zip(*arcs, strict=True) if arcs else ((), (), ())
+def graph_of(count, edges, **options):
+    sources, destinations, weights = zip(*edges, strict=True) if edges else ((), (), ())
     options = {"name": "test", "duplicates": "keep"} | options
     return Graph.from_edges(
         np.array(sources, dtype=int), np.array(destinations, dtype=int), num_vertices=count, weights=weights, **options
@@ -28,26 +28,26 @@ def graph_of(count, arcs, **options):
 
 
 def listed(graph, adjacency=None):
-    """(row, neighbour) of every arc."""
+    """(row, neighbour) of every edge."""
     adjacency = adjacency or graph.csr
     rows = np.repeat(np.arange(graph.num_vertices), np.diff(adjacency.offsets))
     return list(zip(rows.tolist(), adjacency.neighbours.tolist(), strict=True))
 
 
-@given(arc_lists())
-def test_csr_is_the_stable_sort_of_the_arcs(given_arcs):
-    count, arcs = given_arcs
-    graph = graph_of(count, arcs)
-    expected = sorted(arcs, key=lambda arc: arc[:2])
-    assert listed(graph) == [arc[:2] for arc in expected]
-    assert graph.weights.tolist() == [arc[2] for arc in expected]
-    assert (graph.num_vertices, graph.num_edges) == (count, len(arcs))
+@given(edge_lists())
+def test_csr_is_the_stable_sort_of_the_edges(given_edges):
+    count, edges = given_edges
+    graph = graph_of(count, edges)
+    expected = sorted(edges, key=lambda edge: edge[:2])
+    assert listed(graph) == [edge[:2] for edge in expected]
+    assert graph.weights.tolist() == [edge[2] for edge in expected]
+    assert (graph.num_vertices, graph.num_edges) == (count, len(edges))
     graph.validate()
 
 
-@given(arc_lists())
-def test_csc_lists_the_same_arcs_by_destination(given_arcs):
-    graph = graph_of(*given_arcs)
+@given(edge_lists())
+def test_csc_lists_the_same_edges_by_destination(given_edges):
+    graph = graph_of(*given_edges)
     forward = listed(graph)
     backward = [(source, destination) for destination, source in listed(graph, graph.csc)]
     assert [forward[i] for i in graph.csc.edge_ids] == backward
@@ -56,12 +56,12 @@ def test_csc_lists_the_same_arcs_by_destination(given_arcs):
     assert graph.in_weights.tolist() == graph.weights[graph.csc.edge_ids].tolist()
 
 
-@given(arc_lists())
-def test_degrees_and_sums_agree_with_scipy(given_arcs):
-    count, arcs = given_arcs
-    merged = graph_of(count, arcs, duplicates="sum")
+@given(edge_lists())
+def test_degrees_and_sums_agree_with_scipy(given_edges):
+    count, edges = given_edges
+    merged = graph_of(count, edges, duplicates="sum")
     matrix = np.zeros((count, count))
-    for u, v, w in arcs:
+    for u, v, w in edges:
         matrix[u, v] += w
     ours = scipy.sparse.csr_array((merged.weights, merged.csr.neighbours, merged.csr.offsets), shape=(count, count))
     theirs = scipy.sparse.csc_array(
@@ -71,45 +71,45 @@ def test_degrees_and_sums_agree_with_scipy(given_arcs):
     np.testing.assert_array_equal(ours.toarray(), theirs.toarray())
     many = nx.MultiDiGraph()
     many.add_nodes_from(range(count))
-    many.add_edges_from((u, v) for u, v, _ in arcs)
-    kept = graph_of(count, arcs)
+    many.add_edges_from((u, v) for u, v, _ in edges)
+    kept = graph_of(count, edges)
     assert kept.out_degrees.tolist() == [many.out_degree(v) for v in range(count)]
     assert kept.in_degrees.tolist() == [many.in_degree(v) for v in range(count)]
 
 
-@given(arc_lists(most_vertices=5))
-def test_added_reverse_arcs_pair_every_arc(given_arcs):
-    graph = graph_of(*given_arcs)
-    both = graph.with_reverse_arcs()
+@given(edge_lists(most_vertices=5))
+def test_added_reverse_edges_pair_every_edge(given_edges):
+    graph = graph_of(*given_edges)
+    both = graph.with_reverse_edges()
     both.validate()
     assert both.has_reverse_edges
-    arcs, reverse = listed(both), both.reverse_edges.tolist()
+    edges, reverse = listed(both), both.reverse_edges.tolist()
     assert [reverse[i] for i in reverse] == list(range(both.num_edges))
-    assert [(v, u) for u, v in arcs] == [arcs[i] for i in reverse]
-    assert all(reverse[i] == i for i, (u, v) in enumerate(arcs) if u == v)
-    before, after = listed(graph), arcs
+    assert [(v, u) for u, v in edges] == [edges[i] for i in reverse]
+    assert all(reverse[i] == i for i, (u, v) in enumerate(edges) if u == v)
+    before, after = listed(graph), edges
     for u, v in set(before) | set(after):
         assert after.count((u, v)) == max(before.count((u, v)), before.count((v, u)))
-    assert both.with_reverse_arcs() is both
+    assert both.with_reverse_edges() is both
 
 
-@given(arc_lists(most_vertices=4))
-def test_the_reverse_of_parallel_arcs_keeps_their_order(given_arcs):
-    count, arcs = given_arcs
-    graph = graph_of(count, [arc for arc in arcs if arc[0] != arc[1]], symmetrize=True)
+@given(edge_lists(most_vertices=4))
+def test_the_reverse_of_parallel_edges_keeps_their_order(given_edges):
+    count, edges = given_edges
+    graph = graph_of(count, [edge for edge in edges if edge[0] != edge[1]], symmetrize=True)
     np.testing.assert_array_equal(graph.weights, graph.weights[graph.reverse_edges])
 
 
-def test_arcs_without_a_reverse_are_named():
+def test_edges_without_a_reverse_are_named():
     graph = graph_of(3, [(0, 1, 1.0), (1, 0, 1.0), (1, 2, 1.0)])
     assert not graph.has_reverse_edges
-    with pytest.raises(GraphError, match=r"with_reverse_arcs"):
+    with pytest.raises(GraphError, match=r"with_reverse_edges"):
         _ = graph.reverse_edges
 
 
-def test_reverse_arcs_bring_their_weight_and_data():
+def test_reverse_edges_bring_their_weight_and_data():
     graph = Graph.from_edges([0, 1], [1, 2], weights=[5, 7], edge_data={"colour": np.array([[1, 2], [3, 4]])}, name="g")
-    both = graph.with_reverse_arcs()
+    both = graph.with_reverse_edges()
     assert listed(both) == [(0, 1), (1, 0), (1, 2), (2, 1)]
     assert both.weights.tolist() == [5, 5, 7, 7]
     assert both.edge_data["colour"].tolist() == [[1, 2], [1, 2], [3, 4], [3, 4]]
@@ -117,12 +117,12 @@ def test_reverse_arcs_bring_their_weight_and_data():
 
 
 @pytest.mark.parametrize(("policy", "weights"), [("sum", [4, 7]), ("min", [1, 7]), ("keep", [3, 1, 7])])
-def test_parallel_arcs_follow_the_policy(policy, weights):
+def test_parallel_edges_follow_the_policy(policy, weights):
     graph = Graph.from_edges([0, 0, 1], [1, 1, 0], weights=[3, 1, 7], duplicates=policy, name="g")
     assert graph.weights.tolist() == weights
 
 
-def test_parallel_arcs_are_an_error_unless_allowed():
+def test_parallel_edges_are_an_error_unless_allowed():
     with pytest.raises(GraphError, match=r"edge 0 -> 1 is given more than once \(2 repeated edges\).*duplicates=sum"):
         Graph.from_edges([2, 0, 0, 0], [0, 1, 1, 1], name="g")
     assert Graph.from_edges([0, 0], [1, 1], duplicates="min", name="g").num_edges == 1
@@ -162,12 +162,12 @@ def test_what_does_not_fit_is_refused(arguments, message):
 
 
 @pytest.mark.parametrize("count", [0, 5])
-def test_a_graph_may_have_no_arcs(count):
+def test_a_graph_may_have_no_edges(count):
     graph = Graph.from_edges([], [], num_vertices=count, name="empty")
     graph.validate()
     assert graph.out_degrees.tolist() == graph.in_degrees.tolist() == [0] * count
     assert graph.has_reverse_edges
-    assert graph.with_reverse_arcs() is graph
+    assert graph.with_reverse_edges() is graph
 
 
 def test_arrays_are_read_only_and_of_the_promised_types():

@@ -11,7 +11,7 @@ import scipy.sparse
 from harness.graph import load_graph
 from harness.graph.formats.uai import load_markov_network
 
-# file, options, vertices, stored arcs
+# file, options, vertices, stored edges
 TEXT_FILES = [
     ("wiki-Vote.txt", {}, 7115, 103689),
     ("ca-GrQc.txt", {}, 5242, 28980),
@@ -29,11 +29,11 @@ TEXT_FILES = [
 ]
 
 
-@pytest.mark.parametrize(("file", "options", "vertices", "arcs"), TEXT_FILES, ids=[entry[0] for entry in TEXT_FILES])
-def test_text_files(data, file, options, vertices, arcs):
+@pytest.mark.parametrize(("file", "options", "vertices", "edges"), TEXT_FILES, ids=[entry[0] for entry in TEXT_FILES])
+def test_text_files(data, file, options, vertices, edges):
     graph = load_graph(data / file, **options)
     graph.validate()
-    assert (graph.num_vertices, graph.num_edges) == (vertices, arcs)
+    assert (graph.num_vertices, graph.num_edges) == (vertices, edges)
 
 
 ARCHIVES = [
@@ -52,7 +52,7 @@ def test_archives(data, name):
         matrix = scipy.sparse.csr_array((np.ones(graph.num_edges), archive["indices"], archive["indptr"]))
     assert (graph.num_vertices, graph.num_edges) == (meta["V"], meta["arcs_stored"])
     assert graph.directed == meta["directed"]
-    assert int((graph.csr.row_of_arc == graph.csr.neighbours).sum()) == meta["self_loops"]
+    assert int((graph.csr.row_of_edge == graph.csr.neighbours).sum()) == meta["self_loops"]
     transposed = matrix.tocsc()
     np.testing.assert_array_equal(graph.csc.neighbours, transposed.indices)
 
@@ -72,7 +72,7 @@ def test_an_edge_list_is_as_networkx_reads_it(data):
     graph = load_graph(data / "wiki-Vote.txt")
     theirs = nx.read_edgelist(data / "wiki-Vote.txt", nodetype=int, create_using=nx.DiGraph)
     ids = graph.vertex_data["original_id"]
-    assert set(zip(ids[graph.csr.row_of_arc], ids[graph.csr.neighbours], strict=True)) == set(theirs.edges)
+    assert set(zip(ids[graph.csr.row_of_edge], ids[graph.csr.neighbours], strict=True)) == set(theirs.edges)
 
 
 # file, variables, factors, largest cardinality

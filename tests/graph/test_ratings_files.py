@@ -22,7 +22,7 @@ def test_users_and_items_are_two_sides(write, name, text):
     graph.validate()
     assert graph.bipartite == (2, 2)
     assert graph.vertex_data["original_id"].tolist() == [2, 7, 50, 100]
-    assert graph.csr.row_of_arc.tolist() == [0, 1, 1]
+    assert graph.csr.row_of_edge.tolist() == [0, 1, 1]
     assert graph.csr.neighbours.tolist() == [3, 2, 3]
     assert graph.weights.tolist() == [3, 0.5, 4.5]
 
@@ -62,7 +62,7 @@ def test_a_csv_of_edges_is_an_edge_list(write, header):
         return
     graph = load_graph(write("e.csv", text))
     assert (graph.bipartite, graph.num_vertices, graph.weights.tolist()) == (None, 3, [0.5, 1.5])
-    assert list(zip(graph.csr.row_of_arc.tolist(), graph.csr.neighbours.tolist(), strict=True)) == [(0, 1), (2, 1)]
+    assert list(zip(graph.csr.row_of_edge.tolist(), graph.csr.neighbours.tolist(), strict=True)) == [(0, 1), (2, 1)]
 
 
 @pytest.mark.parametrize("header", ["movieId,userId,rating", "a,b,c", "weight,src,dst", "src,dst,weight,time"])

@@ -11,7 +11,7 @@ WIDE = np.array([[0, 2, 0, 1], [4, 0, 0, 0]], dtype=np.int16)
 
 
 def edges(graph):
-    return list(zip(graph.csr.row_of_arc.tolist(), graph.csr.neighbours.tolist(), graph.weights.tolist(), strict=True))
+    return list(zip(graph.csr.row_of_edge.tolist(), graph.csr.neighbours.tolist(), graph.weights.tolist(), strict=True))
 
 
 @pytest.mark.parametrize("form", ["csr", "csc", "coo"])

@@ -30,7 +30,7 @@ def test_potentials_are_padded_oriented_and_multiplied(write):
     network.graph.validate()
     assert network.cardinalities.tolist() == [2, 3, 2]
     assert network.unary.tolist() == [[0.5, 3, 0], [1, 1, 1], [1, 1, 0]]
-    assert network.graph.csr.row_of_arc.tolist() == [0, 1, 1, 2]
+    assert network.graph.csr.row_of_edge.tolist() == [0, 1, 1, 2]
     assert network.graph.csr.neighbours.tolist() == [1, 0, 2, 1]
     first = [[1, 2, 3], [4, 5, 6], [0, 0, 0]]
     assert network.pairwise[0].tolist() == first

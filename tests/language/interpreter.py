@@ -31,7 +31,7 @@ class ChangeDrivenInterpreter:
         self.kept, self.sent = {}, {}
         products = [s.into for s in program.stages if isinstance(s, EdgeReduce) and s.reducer == "prod"]
         self.product = {name: LogProduct.of(self.value[name]) for name in products}
-        self.supersteps = self.arcs_visited = 0
+        self.supersteps = self.edges_visited = 0
 
     def superstep(self):
         for stage in self.program.stages:
@@ -50,19 +50,19 @@ class ChangeDrivenInterpreter:
 
     def reduce(self, stage):
         delta = self.forms[stage.name]
-        arcs = self.active(stage)
+        edges = self.active(stage)
         if stage.name not in self.kept:
             identity = {"sum": 0.0, "prod": 1.0, "min": np.inf, "max": -np.inf}[stage.reducer]
             blank = np.full(self.value[stage.into].shape, identity)
             self.kept[stage.name] = LogProduct.of(blank) if stage.reducer == "prod" else blank
-            self.push(stage, stage.message, arcs)
+            self.push(stage, stage.message, edges)
         elif delta.kind == "factor":
-            self.push(stage, last_sent(self.program, stage.message), arcs, takes_out=True)
-            self.push(stage, stage.message, arcs)
+            self.push(stage, last_sent(self.program, stage.message), edges, takes_out=True)
+            self.push(stage, stage.message, edges)
         else:
-            self.push(stage, delta.message, arcs)
-        self.arcs_visited += len(arcs)
-        self.propagated(stage, arcs)
+            self.push(stage, delta.message, edges)
+        self.edges_visited += len(edges)
+        self.propagated(stage, edges)
         if stage.reducer == "prod":
             kept = self.kept[stage.name]
             self.product[stage.into] = (
@@ -73,18 +73,18 @@ class ChangeDrivenInterpreter:
             self.write(stage.into, self.kept[stage.name])
 
     def update(self, stage):
-        arcs = self.active(stage)
+        edges = self.active(stage)
         result = self.value[stage.updates].copy()
-        result[arcs] = self.at_arcs(stage, stage.value, arcs)
-        self.arcs_visited += len(arcs)
-        self.propagated(stage, arcs)
+        result[edges] = self.at_edges(stage, stage.value, edges)
+        self.edges_visited += len(edges)
+        self.propagated(stage, edges)
         self.value[stage.updates] = result
 
     def changing(self, stage):
         return [(space, name) for space, name in reads(stage) if space in self.places and mutable(self.program, name)]
 
     def active(self, stage):
-        """The arcs one of whose inputs moved since it was sent; at first, all. The logarithms of a product count
+        """The edges one of whose inputs moved since it was sent; at first, all. The logarithms of a product count
         where it is read without a factor."""
         if stage.name not in self.sent:
             return np.arange(self.graph.num_edges)
@@ -101,17 +101,17 @@ class ChangeDrivenInterpreter:
             return [product.log, product.zeros.astype(float), product.negative.astype(float)]
         return [self.value[name]]
 
-    def propagated(self, stage, arcs):
+    def propagated(self, stage, edges):
         first = stage.name not in self.sent
         sent = self.sent.setdefault(stage.name, {})
         for space, name in self.changing(stage):
-            at = slice(None) if first else self.places[space][arcs]
+            at = slice(None) if first else self.places[space][edges]
             before = [part.copy() for part in self.seen(name)] if first else sent[space, name]
             for old, new in zip(before, self.seen(name), strict=True):
                 old[at] = new[at]
             sent[space, name] = before
 
-    def at_arcs(self, stage, expression, arcs):
+    def at_edges(self, stage, expression, edges):
         sent_of = {new: old for old, new in SENT.items()}
 
         def read(space, name):
@@ -119,26 +119,26 @@ class ChangeDrivenInterpreter:
                 return self.value[name]
             own = sent_of.get(space, space)
             if space in sent_of:
-                return self.sent[stage.name][own, name][0][self.places[own][arcs]]
-            return self.value[name][self.places[own][arcs]]
+                return self.sent[stage.name][own, name][0][self.places[own][edges]]
+            return self.value[name][self.places[own][edges]]
 
         def without(space, name, factor):
             if name not in self.product:
                 return read(space, name) - factor
-            return self.product[name].at(self.places[space][arcs]).without(factor).value()
+            return self.product[name].at(self.places[space][edges]).without(factor).value()
 
         return Evaluator(read, self.parameters, self.features, without=without)(expression)
 
-    def push(self, stage, message, arcs, takes_out=False):
-        v = self.graph.csr.neighbours[arcs]
+    def push(self, stage, message, edges, takes_out=False):
+        v = self.graph.csr.neighbours[edges]
         kept = self.kept[stage.name]
-        values = self.at_arcs(stage, message, arcs)
+        values = self.at_edges(stage, message, edges)
         if stage.reducer == "prod":
-            one = LogProduct.of(np.broadcast_to(values, (len(arcs), *kept.log.shape[1:])))
+            one = LogProduct.of(np.broadcast_to(values, (len(edges), *kept.log.shape[1:])))
             for total, part in ((kept.log, one.log), (kept.zeros, one.zeros), (kept.negative, one.negative)):
                 np.add.at(total, v, -part if takes_out else part)
         else:
-            UFUNC[stage.reducer].at(kept, v, np.broadcast_to(values, (len(arcs), *kept.shape[1:])))
+            UFUNC[stage.reducer].at(kept, v, np.broadcast_to(values, (len(edges), *kept.shape[1:])))
 
     def at_vertices(self, expression):
         return Evaluator(lambda space, name: self.value[name], self.parameters, self.features)(expression)

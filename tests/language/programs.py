@@ -33,8 +33,8 @@ def run(program, graph, features=1, supersteps=1, state=None, **properties):
     return reference
 
 
-def arcs(graph):
-    """``(source, destination, CSR position)`` of every arc, as plain ints."""
+def edges(graph):
+    """``(source, destination, CSR position)`` of every edge, as plain ints."""
     return [
         (u, int(graph.csr.neighbours[e]), e)
         for u in range(graph.num_vertices)
@@ -43,11 +43,11 @@ def arcs(graph):
 
 
 @st.composite
-def graphs(draw, max_vertices=6, max_arcs=14, symmetric=False, positive=False):
-    """Small graphs with self-loops, parallel arcs, isolated vertices, none or one vertex; weights are quarters."""
+def graphs(draw, max_vertices=6, max_edges=14, symmetric=False, positive=False):
+    """Small graphs with self-loops, parallel edges, isolated vertices, none or one vertex; weights are quarters."""
     vertices = draw(st.integers(1, max_vertices))
     vertex = st.integers(0, vertices - 1)
-    pairs = draw(st.lists(st.tuples(vertex, vertex), max_size=max_arcs))
+    pairs = draw(st.lists(st.tuples(vertex, vertex), max_size=max_edges))
     quarters = draw(st.lists(st.integers(1 if positive else -8, 8), min_size=len(pairs), max_size=len(pairs)))
     return Graph.from_edges(
         np.array([u for u, _ in pairs], np.int64), np.array([v for _, v in pairs], np.int64), num_vertices=vertices,
@@ -56,11 +56,11 @@ def graphs(draw, max_vertices=6, max_arcs=14, symmetric=False, positive=False):
 
 
 @st.composite
-def bipartite_graphs(draw, max_side=4, max_arcs=10):
-    """Graphs of two sides with every arc in both directions."""
+def bipartite_graphs(draw, max_side=4, max_edges=10):
+    """Graphs of two sides with every edge in both directions."""
     left, right = draw(st.integers(1, max_side)), draw(st.integers(1, max_side))
     pair = st.tuples(st.integers(0, left - 1), st.integers(left, left + right - 1))
-    pairs = draw(st.lists(pair, max_size=max_arcs))
+    pairs = draw(st.lists(pair, max_size=max_edges))
     quarters = draw(st.lists(st.integers(1, 8), min_size=len(pairs), max_size=len(pairs)))
     return Graph.from_edges(
         np.array([u for u, _ in pairs], np.int64), np.array([v for _, v in pairs], np.int64),

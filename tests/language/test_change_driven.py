@@ -180,8 +180,8 @@ def test_settled_vertices_are_not_visited_again():
     start = np.full(10, np.inf, np.float32)
     start[0] = 0.0
     lazy = assert_same_after_every_superstep(program_of(build), path, supersteps=12, features=1, far=start)
-    # All arcs once, then one arc for each vertex reached: 9 + 8, and nothing when all is settled.
-    assert lazy.arcs_visited == 17
+    # All edges once, then one edge for each vertex reached: 9 + 8, and nothing when all is settled.
+    assert lazy.edges_visited == 17
     assert lazy.value["d"].tolist() == list(range(10))
 
 
@@ -202,4 +202,4 @@ def test_a_tolerance_keeps_what_was_not_sent_below_it():
         lazy.superstep()
     error = relative_error(lazy.value["rank"], full_run.values("rank")).max()
     assert 0 < error < program.bound
-    assert lazy.arcs_visited < 60 * graph.num_edges
+    assert lazy.edges_visited < 60 * graph.num_edges

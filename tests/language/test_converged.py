@@ -63,7 +63,7 @@ class LaggingRun(ReferenceRun):
         old = self._value[stage.updates]
         super()._update_edges(stage)
         new, count = self._value[stage.updates], np.empty((self.graph.num_edges, 1))
-        count[self._arc, 0] = self.graph.in_degrees[self._destinations]
+        count[self._edge, 0] = self.graph.in_degrees[self._destinations]
         tolerance, moved = self._parameters["tolerance"], np.abs(new - old)
         far = (moved > tolerance) | (moved > PROPAGATED_SHARE * tolerance / count * np.abs(new))
         self._value[stage.updates] = np.where(far.any(axis=1, keepdims=True), new, old)
@@ -86,7 +86,7 @@ def outputs(run, inputs, program):
 
 
 def star():
-    """A hub with arcs from all of its leaves."""
+    """A hub with edges from all of its leaves."""
     leaves = np.arange(1, LEAVES + 1)
     return Graph.from_edges(leaves, np.zeros(LEAVES, np.int64), num_vertices=LEAVES + 1, name="star")
 
@@ -99,7 +99,7 @@ def long_path(count=3000):
 
 
 # shortest paths ------------------------------------------------------------------------------------------------------
-def test_a_path_may_be_off_by_a_rounding_for_every_arc():
+def test_a_path_may_be_off_by_a_rounding_for_every_edge():
     graph, algorithm = long_path(), SSSP(sources="0")
     program, answer = trace(algorithm), algorithm.settled_answer(graph, 1)
     right = np.add.accumulate(np.append(np.float32(0), graph.weights), dtype=np.float32)[:, None]
@@ -107,9 +107,9 @@ def test_a_path_may_be_off_by_a_rounding_for_every_arc():
     assert off > 1e-5  # more than any bound for short paths
     assert compare(program, {"distance": right}, answer.values, answer.allowances).ok
     entries = answer.allowances["distance"].entries[:, 0]
-    arcs = np.arange(1, len(entries))
+    edges = np.arange(1, len(entries))
     relative = entries[1:] / answer.values["distance"][1:, 0]
-    assert (relative <= 2.01 * arcs * UNIT).all()
+    assert (relative <= 2.01 * edges * UNIT).all()
     assert relative[0] <= 4 * UNIT
     for place in (20, 300, 2999):
         wrong = answer.values["distance"].copy()
@@ -118,7 +118,7 @@ def test_a_path_may_be_off_by_a_rounding_for_every_arc():
         assert f"distance of vertex {place} is off" in found.detail
 
 
-def test_arcs_of_length_zero_and_ties_are_no_larger_than_the_path_that_is_taken():
+def test_edges_of_length_zero_and_ties_are_no_larger_than_the_path_that_is_taken():
     graph = Graph.from_edges(
         [0, 0, 1, 2], [1, 2, 3, 3], weights=np.float32([0.5, 0, 0.5, 1]), num_vertices=5, name="ties"
     )
@@ -129,10 +129,10 @@ def test_arcs_of_length_zero_and_ties_are_no_larger_than_the_path_that_is_taken(
 
 
 # hubs ----------------------------------------------------------------------------------------------------------------
-def test_a_hub_may_be_off_by_a_rounding_for_every_in_arc_and_others_by_a_few():
+def test_a_hub_may_be_off_by_a_rounding_for_every_in_edge_and_others_by_a_few():
     graph = rmat(scale=10, edge_factor=8)
     into_hub = np.arange(1, graph.num_vertices)
-    source = np.concatenate([graph.csr.row_of_arc, into_hub])
+    source = np.concatenate([graph.csr.row_of_edge, into_hub])
     destination = np.concatenate([graph.csr.neighbours, np.zeros(len(into_hub), np.int64)])
     graph = Graph.from_edges(source, destination, num_vertices=graph.num_vertices, name="hub", duplicates="min")
     question = posed(PageRank(tolerance=1e-6), graph, 1)

@@ -13,7 +13,7 @@ from harness.graph import Graph
 from harness.language import K, LanguageError
 from harness.language.analysis import watched
 from harness.language.program import describe
-from tests.language.programs import arcs, graphs, program_of, run
+from tests.language.programs import edges, graphs, program_of, run
 
 factors = st.sampled_from([-2.0, 0.0, 0.5, 1.0, 3.0])
 
@@ -41,7 +41,7 @@ def test_the_factor_counts_and_stays_when_another_is_taken_out(graph, data):
 
     first, x = draw(graph.num_vertices), draw(graph.num_edges)
     done = run(program_of(multiplied()), graph, first=first, x=x)
-    into = {v: [e for _, w, e in arcs(graph) if w == v] for v in range(graph.num_vertices)}
+    into = {v: [e for _, w, e in edges(graph) if w == v] for v in range(graph.num_vertices)}
     expected = [first[v] * math.prod(x[e] for e in into[v]) for v in into]
     np.testing.assert_allclose(done.values("y"), expected, rtol=1e-6)
     for v, entering in into.items():

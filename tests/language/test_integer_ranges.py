@@ -168,7 +168,7 @@ def form_of(program):
     return form
 
 
-def test_sums_are_exact_up_to_the_largest_number_of_arcs():
+def test_sums_are_exact_up_to_the_largest_number_of_edges():
     program = trace(KCore())
     form, ranges = form_of(program), whole_ranges(program)
     assert ranges == {"alive": (0, 1)}
@@ -190,7 +190,7 @@ def test_sums_are_exact_up_to_the_largest_number_of_arcs():
         (lambda src: src.x * src.given, peel, 0),
     ],
 )  # fmt: skip
-def test_how_many_arcs_are_added_exactly(message, step, most):
+def test_how_many_edges_are_added_exactly(message, step, most):
     program = stepping(step, message=message)
     form, ranges = form_of(program), whole_ranges(program)
     assert adds_exactly(form, ranges, most) == (most > 0)

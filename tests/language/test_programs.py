@@ -13,7 +13,7 @@ from scipy.sparse import coo_array, csgraph
 from harness.graph import Graph
 from harness.language import K, eye, maximum, minimum, normalize, outer, solve_spd, where
 from harness.language.analysis import change_driven
-from tests.language.programs import arcs, graphs, numbers, program_of, run
+from tests.language.programs import edges, graphs, numbers, program_of, run
 
 
 def belief_propagation(*, update_first, hub_start=1.0):
@@ -78,7 +78,7 @@ def network(vertices, psi):
     ends = np.array(pairs, np.int64).reshape(-1, 2)
     graph = Graph.from_edges(ends[:, 0], ends[:, 1], num_vertices=vertices, name="tree")
     both = psi | {(v, u): table.T for (u, v), table in psi.items()}
-    return graph, [both[u, v] for u, v, _ in arcs(graph)]
+    return graph, [both[u, v] for u, v, _ in edges(graph)]
 
 
 @given(trees(), st.booleans())
@@ -119,7 +119,7 @@ def extreme(reducer, closer, message):
     return program_of(build)
 
 
-@given(graphs(max_vertices=8, max_arcs=20, positive=True))
+@given(graphs(max_vertices=8, max_edges=20, positive=True))
 @settings(max_examples=60)
 def test_shortest_paths_from_two_sources_at_once_against_scipy(graph):
     sources = [0, graph.num_vertices - 1]
@@ -128,7 +128,7 @@ def test_shortest_paths_from_two_sources_at_once_against_scipy(graph):
     program = extreme("min", minimum, lambda src, edge: src.d + edge.weight)
     done = run(program, graph, 2, 60, first=first)
     least: dict[tuple[int, int], float] = {}
-    for u, v, e in arcs(graph):  # SciPy would add up parallel arcs
+    for u, v, e in edges(graph):  # SciPy would add up parallel edges
         least[u, v] = min(least.get((u, v), np.inf), float(graph.weights[e]))
     ends = np.array([*least], np.int64).reshape(-1, 2)
     shape = (graph.num_vertices,) * 2
@@ -143,7 +143,7 @@ def test_largest_labels_spread_over_connected_components(graph):
     first = np.arange(graph.num_vertices, dtype=np.float32)[:, None]
     done = run(program, graph, 1, 60, first=first)
     adjacency = coo_array(
-        (np.ones(graph.num_edges), (graph.csr.row_of_arc.astype(np.int64), graph.csr.neighbours.astype(np.int64))),
+        (np.ones(graph.num_edges), (graph.csr.row_of_edge.astype(np.int64), graph.csr.neighbours.astype(np.int64))),
         shape=(graph.num_vertices,) * 2,
     )
     _, component = csgraph.connected_components(adjacency, directed=False)
@@ -151,7 +151,7 @@ def test_largest_labels_spread_over_connected_components(graph):
     assert done.values("d")[:, 0].tolist() == expected
 
 
-@given(graphs(max_vertices=8, max_arcs=24, symmetric=True), st.integers(1, 3))
+@given(graphs(max_vertices=8, max_edges=24, symmetric=True), st.integers(1, 3))
 @settings(max_examples=60)
 def test_a_core_is_what_peeling_leaves(graph, core):
     def build(p, self):
@@ -165,7 +165,7 @@ def test_a_core_is_what_peeling_leaves(graph, core):
     assert change_driven(program)[0].kind == "linear"
     alive = set(range(graph.num_vertices))
     while True:
-        degree = {v: sum(u in alive for u, w, _ in arcs(graph) if w == v) for v in alive}
+        degree = {v: sum(u in alive for u, w, _ in edges(graph) if w == v) for v in alive}
         weak = {v for v in alive if degree[v] < core}
         if not weak:
             break
@@ -191,7 +191,7 @@ def test_least_squares_at_every_vertex_against_its_normal_equations(graph, k):
     for _ in range(2):
         fresh = np.zeros_like(x)
         for v in range(graph.num_vertices):
-            met = [(x[u], float(graph.weights[e])) for u, w, e in arcs(graph) if w == v]
+            met = [(x[u], float(graph.weights[e])) for u, w, e in edges(graph) if w == v]
             rows = np.array([r for r, _ in met] + list(np.sqrt(0.5) * np.eye(k))).reshape(-1, k)
             wanted = np.array([t for _, t in met] + [0.0] * k)
             fresh[v] = np.linalg.lstsq(rows, wanted, rcond=None)[0]
@@ -222,7 +222,7 @@ def test_without_of_a_sum_subtracts():
 
 
 def test_a_product_may_read_itself_without_seeing_what_is_new():
-    """Every arc multiplies the *old* aggregates, whatever the order in which destinations are visited."""
+    """Every edge multiplies the *old* aggregates, whatever the order in which destinations are visited."""
 
     def build(p, self):
         p.vertex("one")

@@ -13,7 +13,7 @@ from harness.graph import Graph, GraphError
 from harness.language import Inputs, InvalidInput, K, maximum, minimum, outer, stack, where
 from harness.language import reference as reference_module
 from harness.language.reference import ReferenceRun
-from tests.language.programs import arcs, bipartite_graphs, graphs, mean_of_neighbours, numbers, program_of, run
+from tests.language.programs import bipartite_graphs, edges, graphs, mean_of_neighbours, numbers, program_of, run
 
 REDUCERS = {"sum": (sum, 0.0), "min": (min, math.inf), "max": (max, -math.inf), "prod": (math.prod, 1.0)}
 
@@ -46,7 +46,7 @@ def reduced(graph, reducer, message, shape=()):
     function, identity = REDUCERS[reducer]
     result = np.full((graph.num_vertices, *shape), identity)
     for v in range(graph.num_vertices):
-        met = [np.asarray(message(u, w, e), np.float64) for u, w, e in arcs(graph) if w == v]
+        met = [np.asarray(message(u, w, e), np.float64) for u, w, e in edges(graph) if w == v]
         for at in np.ndindex(shape) if met else ():
             result[(v, *at)] = function(float(m[at]) for m in met)
     return result
@@ -96,10 +96,10 @@ def test_small_blocks_give_the_same(graph, reducer):
 def test_a_guarded_edge_does_not_take_part(graph, reducer):
     given_values = properties(graph, 2)
     s = given_values["s"].astype(np.float64)
-    kept = np.array([graph.weights[e] > s[u] for u, _, e in arcs(graph)], bool)
+    kept = np.array([graph.weights[e] > s[u] for u, _, e in edges(graph)], bool)
     program = one_superstep(lambda src: src.s, reducer, shape=(), when=lambda src, edge: edge.weight > src.s)
     met = run(program, graph, 2, **given_values).values("result")
-    smaller = graph.select_arcs(kept)
+    smaller = graph.select_edges(kept)
     np.testing.assert_allclose(met, reduced(smaller, reducer, lambda u, v, e: s[u]))
 
 
@@ -164,17 +164,17 @@ def test_a_guarded_edge_update_keeps_the_old_value_and_reverse_reads_the_value_b
     w = {(0, 1): 2, (1, 0): 3, (1, 2): 1, (2, 1): 4, (2, 2): 5}
     for _ in range(2):
         m = {(u, v): w[u, v] + 10 * m[v, u] if w[u, v] > 1 else old for (u, v), old in m.items()}
-    assert run(program_of(build), graph, supersteps=2).values("m").tolist() == [m[u, v] for u, v, _ in arcs(graph)]
+    assert run(program_of(build), graph, supersteps=2).values("m").tolist() == [m[u, v] for u, v, _ in edges(graph)]
 
 
-def test_reverse_without_paired_arcs_is_refused_before_the_run():
+def test_reverse_without_paired_edges_is_refused_before_the_run():
     def build(p, self):
         p.edge("m", start=1.0)
         p.over_edges(updates="m")(lambda edge: edge.reverse.m)
         p.output("m", bound=1.0)
 
     graph = Graph.from_edges([0], [1], name="one way")
-    with pytest.raises(GraphError, match="have no reverse edge; use graph.with_reverse_arcs"):
+    with pytest.raises(GraphError, match="have no reverse edge; use graph.with_reverse_edges"):
         ReferenceRun(program_of(build), graph, 1)
 
 
@@ -216,7 +216,7 @@ def test_alternating_sides_update_the_left_first(graph, supersteps):
     for step in range(supersteps):
         fresh = x.copy()
         for v in range(left) if step % 2 == 0 else range(left, graph.num_vertices):
-            sources = [u for u, w, _ in arcs(graph) if w == v]
+            sources = [u for u, w, _ in edges(graph) if w == v]
             if sources:
                 fresh[v] = 0.5 * x[sources].sum(axis=0) / len(sources)
         x = fresh
@@ -287,7 +287,7 @@ def test_a_change_that_only_the_whole_graph_hears_of_keeps_a_run_going():
         p.until_settled(self.tolerance, at_most=60)
         p.output("x", bound=1.0)
 
-    reference = ReferenceRun(program_of(build), Graph.from_edges([0], [1], name="arc"), 1)
+    reference = ReferenceRun(program_of(build), Graph.from_edges([0], [1], name="edge"), 1)
     reference.reset(Inputs())
     assert len(reference.run(60).supersteps) == 5
     assert reference.values("x").tolist() == [0.0, 0.0]
@@ -314,7 +314,7 @@ def test_infinities_are_values_and_nan_never_settles():
 
 
 @pytest.mark.parametrize("vertices", [0, 1, 3])
-def test_graphs_without_arcs_or_vertices(vertices):
+def test_graphs_without_edges_or_vertices(vertices):
     graph = Graph.from_edges([], [], num_vertices=vertices, name="bare")
     x = numbers(graph, 2)
     done = run(program_of(mean_of_neighbours), graph, 2, 3, given=x)

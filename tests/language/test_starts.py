@@ -47,7 +47,7 @@ def test_a_bool_input_takes_bools_alone():
         p.over_vertices(lambda v: {"x": where(v.flag, 1.0, 2.0)})
         p.output("x", bound=1.0)
 
-    graph = Graph.from_edges([0], [1], name="arc")
+    graph = Graph.from_edges([0], [1], name="edge")
     assert run(program_of(build), graph, flag=np.array([True, False])).values("x").tolist() == [1, 2]
     with pytest.raises(InvalidInput, match="is float32; the program needs bool"):
         run(program_of(build), graph, flag=np.array([0.3, 0], np.float32))

@@ -8,7 +8,7 @@ from harness.lowering.cpu import module_source
 from harness.lowering.cpu.canonical import canonical
 from harness.lowering.cpu.kernels import Kernel
 from tests.engines.problems import prepared
-from tests.engines.programs import arcs_and_loops, program_named
+from tests.engines.programs import edges_and_loops, program_named
 
 ONE = """
 @njit(nogil=True)
@@ -67,7 +67,7 @@ def test_what_does_not_depend_on_the_number_of_features_is_compiled_once(loaded)
     found = []
     for features in (3, 5):
         loaded.clear()
-        prepared("onyx", {"direction": "push"}, program_named("shortest_paths"), arcs_and_loops(), features).close()
+        prepared("onyx", {"direction": "push"}, program_named("shortest_paths"), edges_and_loops(), features).close()
         found.append(set(loaded))
     assert found[0] & found[1]
     assert found[0] - found[1]

@@ -73,7 +73,7 @@ def test_a_graph_that_is_known_by_facts_only_can_be_planned(schedule):
     plan = cuda_engine(schedule).plan(program("pagerank"), GraphFacts(vertices, edges, 1 << 20), 8)
     assert isinstance(plan, CudaPlan)
     assert plan.many_edges
-    assert "typedef long long Arc;" in plan.source
+    assert "typedef long long EdgeId;" in plan.source
     assert plan.bytes_needed > 4 * edges + 8 * vertices
     offsets = [one for one in plan.buffers if one.holds is Holds.STRUCTURE and one.rows == vertices + 1]
     assert {one.dtype for one in offsets} == {"int64"}

@@ -46,5 +46,5 @@ def test_between_two_flushes_a_hub_hears_at_most_a_run(owners, degrees, seed):
             heard = graph.csc.neighbours[graph.csc.offsets[hub] : graph.csc.offsets[hub + 1]]
             cuts = np.concatenate([[0], ends[flushed == number], [2000]])
             most = np.histogram(heard, cuts)[0].max()
-            parallel = np.bincount(heard).max()  # arcs of one source are never cut apart
+            parallel = np.bincount(heard).max()  # edges of one source are never cut apart
             assert most <= RUN + parallel

@@ -20,7 +20,7 @@ from harness.lowering.cpu.module_source import module_source
 from harness.lowering.layout import Layout
 from harness.per_device import PerDevice
 from tests.engines.problems import LIBRARIES, STRATEGIES, new_engine
-from tests.engines.programs import arcs_and_loops, program_named
+from tests.engines.programs import edges_and_loops, program_named
 
 GENERATED = {name: value for name, value in STRATEGIES.items() if value[0] not in LIBRARIES}
 FEATURE_AWARE_KERNELS = [("pull", 4), ("pull-all", 8), ("push-all", 5), ("simdx", 7), ("tigr", 32), ("gunrock", 33)]
@@ -71,7 +71,7 @@ def test_no_kernel_gathers_features_of_many_edges(strategy, features, tmp_path):
 
 @pytest.mark.parametrize("strategy", GENERATED)
 def test_source_is_deterministic_and_valid(strategy):
-    sources = [generated(strategy, trace(PageRank()), 4, graph).source for graph in (road(), road(), arcs_and_loops())]
+    sources = [generated(strategy, trace(PageRank()), 4, graph).source for graph in (road(), road(), edges_and_loops())]
     assert sources[0] == sources[1] == sources[2], "the graph does not shape the source"
     ast.parse(sources[0])
     assert generated(strategy, trace(PageRank()), 5).source != sources[0]
@@ -107,7 +107,7 @@ def test_parameters_do_not_recompile(strategy):
 
 
 def test_scratch_of_workers_does_not_overlap():
-    planned = generated("pull-all", program_named("solves"), 4, arcs_and_loops())
+    planned = generated("pull-all", program_named("solves"), 4, edges_and_loops())
     needed = max(kernel.scratch_floats for kernel in planned.kernels)
     assert needed > 0
     assert needed % 16 == 0, "every worker starts on a cache line"

@@ -21,7 +21,7 @@ def offsets_of(degrees):
 
 @st.composite
 def csr(draw):
-    """Offsets and neighbours of a small CSR with sorted rows and parallel arcs."""
+    """Offsets and neighbours of a small CSR with sorted rows and parallel edges."""
     vertices = draw(st.integers(0, 300))
     degrees = draw(st.lists(st.integers(0, 6), min_size=vertices, max_size=vertices))
     seed = draw(st.integers(0, 1000))

@@ -13,13 +13,13 @@ from tests.oracle.sensitivity import Noise, Step, expected_after
 class ALS:
     """x_v = (sum_u x_u x_u' + lambda n_v I)^-1 sum_u r_uv x_u, solved by LAPACK for all vertices at once.
 
-    The Gram matrices of all vertices are one sparse product: the 0/1 matrix of the arcs times the k^2 products of the
+    The Gram matrices of all vertices are one sparse product: the 0/1 matrix of the edges times the k^2 products of the
     factors. ``sides=alternate``: even supersteps solve the left side, odd ones the right.
     """
 
     def __init__(self, graph, inputs: Mapping[str, Array], algorithm) -> None:
         self.algorithm, self.initial = algorithm, np.asarray(inputs["initial"], np.float64)
-        source, destination = graph.csr.row_of_arc, graph.csr.neighbours
+        source, destination = graph.csr.row_of_edge, graph.csr.neighbours
         self.degrees = graph.in_degrees.astype(np.float64)
         self.links = in_matrix(graph.num_vertices, source, destination, np.ones(graph.num_edges))
         self.ratings = in_matrix(graph.num_vertices, source, destination, inputs["rating"])

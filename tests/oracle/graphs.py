@@ -70,7 +70,7 @@ CASES = (
     Case("cit-HepTh.npz", (*TRAVERSALS, (KCore(), 1), RANKS, UNIFORM, LABELS)),
     # Trust with negative weights, which paths and labels refuse; as ratings.
     Case("bitcoin-otc.npz", ((BFS(), 4), (Components(), 1), (KCore(), 1), RANKS, ALL_SIDES)),
-    # Roads with parallel arcs and whole-number lengths.
+    # Roads with parallel edges and whole-number lengths.
     Case("rome99.gr", (*TRAVERSALS, (KCore(core=3), 1), RANKS, LABELS, MANIFOLD, SUM, MAX), {"duplicates": "keep"}),
     # Roads with paths of a thousand edges.
     Case("luxembourg_osm.npz", (*TRAVERSALS, (KCore(core=3), 1), RANKS, LABELS)),
@@ -119,7 +119,7 @@ CASES = (
 
 
 def hub_and_ring() -> Graph:
-    """A hub of 300 leaves, a ring with chords, a pair apart, a vertex alone, self-loops and parallel arcs; weighted."""
+    """Return a weighted graph with a hub, a ring, a separate pair, an isolated vertex, loops and parallel edges."""
     ring = np.arange(40)
     source = np.concatenate([np.zeros(300), ring, ring[::3], [345, 346], [5, 7], [1, 1]])
     destination = np.concatenate(

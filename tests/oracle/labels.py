@@ -26,7 +26,7 @@ class LabelPropagation:
             raise NotImplementedError("without clamped seeds there is no single fixed point")
         self.alpha, self.tolerance = algorithm.alpha, algorithm.tolerance
         weight = np.ones(graph.num_edges) if graph.weights is None else graph.weights
-        self.weights = in_matrix(graph.num_vertices, graph.csr.row_of_arc, graph.csr.neighbours, weight)
+        self.weights = in_matrix(graph.num_vertices, graph.csr.row_of_edge, graph.csr.neighbours, weight)
         self.seed = np.asarray(inputs["seed"], np.float64)
         self.labelled = np.asarray(inputs["labelled"], bool)[:, None]
         # A sum over the in-edges; two scalings to 1, each a sum over the row and a division; 1 - alpha in float32.

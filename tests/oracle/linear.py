@@ -108,7 +108,7 @@ def pagerank(graph, inputs: Mapping[str, Array], algorithm) -> Affine:
     right side b is z + alpha y (d . z) / (1 - alpha d . y), d marking the vertices without out-edges.
     """
     alpha, teleport = algorithm.alpha, np.asarray(inputs["teleport"], np.float64)
-    source, degree = graph.csr.row_of_arc, graph.out_degrees
+    source, degree = graph.csr.row_of_edge, graph.out_degrees
     share = alpha / degree[source].astype(np.float64)
     links = in_matrix(graph.num_vertices, source, graph.csr.neighbours, share)
     dangling = (degree == 0).astype(np.float64)
@@ -140,7 +140,7 @@ def manifold_ranking(graph, inputs: Mapping[str, Array], algorithm) -> Affine:
     """
     affinity = np.asarray(inputs["affinity"], np.float64)
     query = np.asarray(inputs["query"], np.float64)
-    source, destination = graph.csr.row_of_arc, graph.csr.neighbours
+    source, destination = graph.csr.row_of_edge, graph.csr.neighbours
     views, column = np.unique(affinity, axis=1, return_inverse=True)
     column = np.asarray(column).reshape(-1)
     matrices = []
@@ -171,7 +171,7 @@ def multimodal(graph, inputs: Mapping[str, Array], algorithm) -> Affine:
     affinity, known = (np.asarray(inputs[name], np.float64) for name in ("affinity", "known"))
     given = [float(word) for word in algorithm.shares.split()] or [1.0] * affinity.shape[1]
     fused = affinity @ (algorithm.alpha * np.array(given) / sum(given))
-    matrix = in_matrix(graph.num_vertices, graph.csr.row_of_arc, graph.csr.neighbours, fused)
+    matrix = in_matrix(graph.num_vertices, graph.csr.row_of_edge, graph.csr.neighbours, fused)
     return Affine(
         algorithm.alpha, algorithm.tolerance, lambda x: matrix @ x, linear_solver(matrix),
         (1 - algorithm.alpha) * known, known, graph.in_degrees, roundings=8 + affinity.shape[1],

@@ -18,14 +18,14 @@ class BeliefPropagation:
     """All messages at once, in log space: no product can underflow, and impossible states are counted apart.
 
     A superstep: the log-product at every vertex of its potential and of the messages that enter it; the belief from
-    it; then each message from the product without the message of the reverse arc.
+    it; then each message from the product without the message of the reverse edge.
     """
 
     def __init__(self, graph, inputs: Mapping[str, Array], algorithm) -> None:
         self.algorithm = algorithm
         self.phi = np.asarray(inputs["phi"], np.float64)
         self.psi = np.asarray(inputs["psi"], np.float64)
-        self.source = graph.csr.row_of_arc.astype(np.int64)
+        self.source = graph.csr.row_of_edge.astype(np.int64)
         self.reverse = self._reverse(graph)
         edges, ends = np.arange(graph.num_edges), graph.csr.neighbours.astype(np.int64)
         self.gather = sp.csr_array((np.ones(len(edges)), (ends, edges)), shape=(graph.num_vertices, len(edges)))
@@ -33,8 +33,8 @@ class BeliefPropagation:
 
     @staticmethod
     def _reverse(graph) -> np.ndarray:
-        """Pair the i-th of the parallel arcs u -> v with the i-th of v -> u, by sorting both ways."""
-        row, column = graph.csr.row_of_arc.astype(np.int64), graph.csr.neighbours.astype(np.int64)
+        """Pair the i-th of the parallel edges u -> v with the i-th of v -> u, by sorting both ways."""
+        row, column = graph.csr.row_of_edge.astype(np.int64), graph.csr.neighbours.astype(np.int64)
         forward, backward = np.lexsort((column, row)), np.lexsort((row, column))
         reverse = np.empty(len(row), np.int64)
         reverse[forward] = backward
@@ -73,7 +73,7 @@ class BeliefPropagation:
         return np.log(np.where(positive, values, 1.0)), (~positive).astype(np.float64)
 
     def _others(self, product: Array, blocked: Array, logs: Array, zeros: Array) -> Array:
-        """The product at the source of each arc without the message of its reverse, scaled to a largest entry of 1."""
+        """The product at the source of each edge without the message of its reverse, scaled to a largest entry of 1."""
         left = product[self.source] - logs[self.reverse]
         free = blocked[self.source] - zeros[self.reverse] == 0
         left = np.where(free, left, -np.inf)

@@ -36,7 +36,7 @@ def networkx_graph(graph, kind=nx.DiGraph):
     made = kind()
     made.add_nodes_from(range(graph.num_vertices))
     weights = np.ones(graph.num_edges) if graph.weights is None else graph.weights
-    for u, v, w in zip(graph.csr.row_of_arc, graph.csr.neighbours, weights, strict=True):
+    for u, v, w in zip(graph.csr.row_of_edge, graph.csr.neighbours, weights, strict=True):
         known = made.get_edge_data(int(u), int(v), {"weight": np.inf, "count": 0})
         made.add_edge(int(u), int(v), weight=min(float(w), known["weight"]), count=known["count"] + 1)
     return made
@@ -135,7 +135,7 @@ def test_levels_distances_components_and_cores_are_those_of_networkx():
         assert oracle.fixed(False).value[:, 0].tolist() == [float(v in inside) for v in range(350)]
 
 
-def test_arcs_of_length_zero_are_followed():
+def test_edges_of_length_zero_are_followed():
     graph = Graph.from_edges([0, 1, 0], [1, 2, 2], weights=[0.0, 0.5, 0.75], num_vertices=3, name="zero")
     _, _, oracle = answers(SSSP(sources="0"), graph, 1)
     assert oracle.fixed(False).value[:, 0].tolist() == [0.0, 0.0, 0.5]
@@ -161,12 +161,12 @@ def test_alternating_least_squares_solves_each_row():
     algorithm = ALS(supersteps=2)
     graph, inputs, oracle = answers(algorithm, two_sides(), 3)
     before, after = oracle.after(1, left_out=False).value, oracle.after(2, left_out=False).value
-    rating, row = np.asarray(inputs.properties["rating"], float), graph.csr.row_of_arc
+    rating, row = np.asarray(inputs.properties["rating"], float), graph.csr.row_of_edge
     for v in (60, 84):  # the right side, in the second superstep
-        arcs = np.flatnonzero(graph.csr.neighbours == v)
-        known = before[row[arcs]]
-        stacked = np.vstack([known, np.sqrt(algorithm.lam * len(arcs)) * np.eye(3)])
-        want = np.linalg.lstsq(stacked, np.concatenate([rating[arcs], np.zeros(3)]), rcond=None)[0]
+        edges = np.flatnonzero(graph.csr.neighbours == v)
+        known = before[row[edges]]
+        stacked = np.vstack([known, np.sqrt(algorithm.lam * len(edges)) * np.eye(3)])
+        want = np.linalg.lstsq(stacked, np.concatenate([rating[edges], np.zeros(3)]), rcond=None)[0]
         np.testing.assert_allclose(after[v], want, rtol=1e-8)
     assert (after[:60] == before[:60]).all()
 
@@ -174,7 +174,7 @@ def test_alternating_least_squares_solves_each_row():
 def test_affinities_of_multimodal_learning_have_a_spectral_norm_of_one():
     graph, inputs, _ = answers(Multimodal(), hub_and_ring(), 2)
     matrix = linear.in_matrix(
-        graph.num_vertices, graph.csr.row_of_arc, graph.csr.neighbours, inputs.properties["affinity"][:, 0]
+        graph.num_vertices, graph.csr.row_of_edge, graph.csr.neighbours, inputs.properties["affinity"][:, 0]
     )
     assert np.linalg.norm(matrix.toarray(), 2) == pytest.approx(1.0, abs=1e-5)
 

@@ -28,9 +28,9 @@ def _sources(start: Array) -> np.ndarray:
 
 
 def bfs(graph, inputs: Mapping[str, Array], algorithm) -> Settled:
-    """Levels by a frontier in each column: a vertex is in level i + 1 if an arc enters it from level i."""
+    """Levels by a frontier in each column: a vertex is in level i + 1 if an edge enters it from level i."""
     level = np.asarray(inputs["source"], np.float64).copy()
-    arcs = sp.csr_array(
+    edges = sp.csr_array(
         (np.ones(graph.num_edges, np.int8), graph.csr.neighbours.astype(np.int64), graph.csr.offsets),
         shape=(graph.num_vertices,) * 2,
     )
@@ -38,7 +38,7 @@ def bfs(graph, inputs: Mapping[str, Array], algorithm) -> Settled:
         frontier, depth = _sources(level[:, [column]]), 0.0
         while len(frontier):
             depth += 1
-            met = np.unique(arcs[frontier].indices)
+            met = np.unique(edges[frontier].indices)
             frontier = met[np.isinf(level[met, column])]
             level[frontier, column] = depth
     return Settled(Expected.exact(level, "a search by levels"))
@@ -49,12 +49,12 @@ def sssp(graph, inputs: Mapping[str, Array], algorithm) -> Settled:
 
     The path that is shortest in float32 may be another one: its sum in float32 is at most that of the right path, and
     at least its own length less its roundings, so twice the additions on the right path are allowed. Whole numbers
-    below 2^24 add up exactly. An arc of length 0 would be no entry of a sparse matrix: it gets a length that is too
-    small to change a sum in float64, and the parallel arcs are reduced to the shortest.
+    below 2^24 add up exactly. An edge of length 0 would be no entry of a sparse matrix: it gets a length that is too
+    small to change a sum in float64, and the parallel edges are reduced to the shortest.
     """
     start = np.asarray(inputs["source"], np.float64)
     weight = np.ones(graph.num_edges) if graph.weights is None else graph.weights.astype(np.float64)
-    row, column = graph.csr.row_of_arc.astype(np.int64), graph.csr.neighbours.astype(np.int64)
+    row, column = graph.csr.row_of_edge.astype(np.int64), graph.csr.neighbours.astype(np.int64)
     order = np.lexsort((weight, column, row))
     row, column, weight = row[order], column[order], weight[order]
     first = np.ones(len(row), bool)
@@ -72,7 +72,7 @@ def sssp(graph, inputs: Mapping[str, Array], algorithm) -> Settled:
 
 
 def _depth(before: np.ndarray, distance: Array) -> Array:
-    """The number of arcs on the path to each vertex in a tree of predecessors (negative: none), by pointer jumping."""
+    """The number of edges on the path to each vertex in a tree of predecessors (negative: none), by pointer jumping."""
     parent = np.where(before < 0, np.arange(len(before)), before)
     depth = (before >= 0).astype(np.float64)
     while (parent[parent] != parent).any():
@@ -106,5 +106,5 @@ def kcore(graph, inputs: Mapping[str, Array], algorithm) -> Settled:
 
 def _pattern(graph) -> sp.csr_array:
     ones = np.ones(graph.num_edges, np.int64)
-    ends = (graph.csr.row_of_arc.astype(np.int64), graph.csr.neighbours.astype(np.int64))
+    ends = (graph.csr.row_of_edge.astype(np.int64), graph.csr.neighbours.astype(np.int64))
     return sp.csr_array(sp.coo_array((ones, ends), shape=(graph.num_vertices,) * 2))

@@ -98,15 +98,19 @@ class ExampleEngine(Engine):
 
     def _pull(self, stage: EdgeReduce, first: int, last: int) -> Array:
         offsets = self.graph.csc.offsets
-        arcs = slice(offsets[first], offsets[last])
-        index = {"src": self.graph.csc.neighbours[arcs], "dst": self.destinations[arcs], "edge": self.positions[arcs]}
+        edges = slice(offsets[first], offsets[last])
+        index = {
+            "src": self.graph.csc.neighbours[edges],
+            "dst": self.destinations[edges],
+            "edge": self.positions[edges],
+        }
 
         def read(space: str, name: str) -> Array:
             return self.value[name] if space == "graph" else self.value[name][index[space]]
 
         messages = Evaluator(read, self.parameters, self.features, np.float32)(stage.message)
-        messages = np.broadcast_to(messages, (arcs.stop - arcs.start, *messages.shape[1:]))
-        return _reduced(messages, offsets[first : last + 1] - arcs.start, stage.reducer)
+        messages = np.broadcast_to(messages, (edges.stop - edges.start, *messages.shape[1:]))
+        return _reduced(messages, offsets[first : last + 1] - edges.start, stage.reducer)
 
 
 def _reduced(rows: Array, offsets: Array, reducer: Any) -> Array:

@@ -68,9 +68,9 @@ COMPUTE = """
     @kernel
     for (Id i = first + {worker}::number(); i < last; i += {worker}::all()) {{
         const Id v = {size}_vertices[i];
-        const Arc end = in_offsets[v + 1];
+        const EdgeId end = in_offsets[v + 1];
         @vertex
-        for (Arc e = in_offsets[v] + {worker}::member(); e < end; e += {worker}::SIZE) {{
+        for (EdgeId e = in_offsets[v] + {worker}::member(); e < end; e += {worker}::SIZE) {{
             const Id u = in_neighbours[e];
             @edge
         }}
@@ -241,7 +241,7 @@ class BulkPlanner(ThreadPlanner):
         """Add compute and combine for each list."""
         for size, worker in WORKERS.items():
             signature = [
-                ("first", "Id"), ("last", "Id"), (f"{size}_vertices", "ids"), ("in_offsets", "arcs"),
+                ("first", "Id"), ("last", "Id"), (f"{size}_vertices", "ids"), ("in_offsets", "offsets"),
                 ("in_neighbours", "ids"),
             ]  # fmt: skip
             template = COMPUTE.format(worker=worker, size=size)

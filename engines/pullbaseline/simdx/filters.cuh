@@ -12,9 +12,9 @@ constexpr int WARPS = BLOCK / 32;  // of a block
 // What there is to do in a superstep, and what it met.
 struct Tasks {
     Count listed[LISTS];  // active vertices: those of the small, the middle and the large list
-    Count edges;          // arcs that leave them
+    Count edges;          // edges that leave them
     Count overflowed;     // a bin has overflowed
-    Count visited;        // arcs visited
+    Count visited;        // edges visited
 
     __device__ Count active() const { return listed[0] + listed[1] + listed[2]; }
 };
@@ -24,7 +24,7 @@ struct TaskManager {
     Tasks tasks[3];
     Count votes;          // the start is such that all messages to a vertex are the same
     Count failed;         // a bin has overflowed, and there is no other filter
-    Count vertices, arcs;  // of the graph
+    Count vertices, edges;  // of the graph
     Count pulled[LISTS];  // lengths of the lists of all vertices by in-degree
 
     __device__ Tasks* of(Count superstep) { return tasks + superstep % 3; }
@@ -32,9 +32,9 @@ struct TaskManager {
 
 struct Lists {
     Id *small, *middle, *large;
-    Arc warp_degree, block_degree;
+    EdgeId warp_degree, block_degree;
 
-    __device__ int number(Arc degree) const { return degree < warp_degree ? 0 : degree <= block_degree ? 1 : 2; }
+    __device__ int number(EdgeId degree) const { return degree < warp_degree ? 0 : degree <= block_degree ? 1 : 2; }
     __device__ Id* list(int number) const { return number == 0 ? small : number == 1 ? middle : large; }
 };
 
@@ -78,22 +78,22 @@ template <int CAPACITY> struct Bin {
 // Concatenate the bins, by a prefix sum over the threads of a block and room for each block; every thread calls this.
 // `active`: whether a vertex is, after its step.
 template <class Bin, class Active>
-__device__ inline void concatenate(Bin& bin, Tasks* next, const Lists& lists, const Arc* out_offsets, Active active)
+__device__ inline void concatenate(Bin& bin, Tasks* next, const Lists& lists, const EdgeId* out_offsets, Active active)
 {
     __shared__ Packed of_warp[WARPS];
     __shared__ Id room[LISTS];
-    __shared__ Packed arcs_of_block;
+    __shared__ Packed edges_of_block;
     if (!__syncthreads_or(bin.count)) return;
-    if (threadIdx.x == 0) arcs_of_block = 0;
+    if (threadIdx.x == 0) edges_of_block = 0;
     Id kept = 0;
-    Packed mine = 0, arcs = 0;
+    Packed mine = 0, edges = 0;
     for (Id i = 0; i < bin.count; ++i) {
         const Id v = bin[i];
-        const Arc degree = out_offsets[v + 1] - out_offsets[v];
+        const EdgeId degree = out_offsets[v + 1] - out_offsets[v];
         if (!active(v)) continue;
         bin[kept++] = v;
         mine += packed(lists.number(degree));
-        arcs += degree;
+        edges += degree;
     }
     Packed sum = mine;
     _Pragma("unroll") for (int offset = 1; offset < 32; offset *= 2) {
@@ -101,21 +101,21 @@ __device__ inline void concatenate(Bin& bin, Tasks* next, const Lists& lists, co
         if (lane_id() >= offset) sum += before;
     }
     if (lane_id() == 31) of_warp[threadIdx.x / 32] = sum;
-    arcs = sum_of_warp(arcs);
+    edges = sum_of_warp(edges);
     __syncthreads();
     Packed before = sum - mine, whole = 0;
     for (int warp = 0; warp < WARPS; ++warp) {
         if (warp < threadIdx.x / 32) before += of_warp[warp];
         whole += of_warp[warp];
     }
-    if (lane_id() == 0 && arcs) atomicAdd(&arcs_of_block, arcs);
+    if (lane_id() == 0 && edges) atomicAdd(&edges_of_block, edges);
     if (threadIdx.x < LISTS) {
         const Id count = count_of(whole, threadIdx.x);
         Packed* const listed = reinterpret_cast<Packed*>(next->listed + threadIdx.x);
         room[threadIdx.x] = count ? Id(atomicAdd(listed, Packed(count))) : 0;
     }
     __syncthreads();
-    if (threadIdx.x == 0 && arcs_of_block) atomicAdd(reinterpret_cast<Packed*>(&next->edges), arcs_of_block);
+    if (threadIdx.x == 0 && edges_of_block) atomicAdd(reinterpret_cast<Packed*>(&next->edges), edges_of_block);
     for (Id i = 0; i < kept; ++i) {
         const Id v = bin[i];
         const int list = lists.number(out_offsets[v + 1] - out_offsets[v]);
@@ -139,14 +139,14 @@ struct Ballot {
 
     // Scan: every vertex takes its step, and leaves a bit.
     template <class Active>
-    __device__ void scan(Tasks* next, const Lists& lists, const Arc* out_offsets, Active active) const
+    __device__ void scan(Tasks* next, const Lists& lists, const EdgeId* out_offsets, Active active) const
     {
         __shared__ Id sums[LISTS];
-        __shared__ Packed arcs_of_block;
+        __shared__ Packed edges_of_block;
         if (threadIdx.x < LISTS) sums[threadIdx.x] = 0;
-        if (threadIdx.x == 0) arcs_of_block = 0;
+        if (threadIdx.x == 0) edges_of_block = 0;
         __syncthreads();
-        Packed arcs = 0;
+        Packed edges = 0;
         Id mine[LISTS] = {0, 0, 0};
         for (Id base = first(); base < last(); base += 32) {
             const Id v = base + lane_id();
@@ -154,27 +154,27 @@ struct Ballot {
             const unsigned mask = __ballot_sync(WARP, mark);
             if (lane_id() == 0) bits[base / 32] = mask;
             if (!mark) continue;
-            const Arc degree = out_offsets[v + 1] - out_offsets[v];
+            const EdgeId degree = out_offsets[v + 1] - out_offsets[v];
             _Pragma("unroll") for (int list = 0; list < LISTS; ++list) mine[list] += lists.number(degree) == list;
-            arcs += degree;
+            edges += degree;
         }
         __syncwarp();
-        arcs = sum_of_warp(arcs);
+        edges = sum_of_warp(edges);
         _Pragma("unroll") for (int list = 0; list < LISTS; ++list) {
             const Id count = sum_of_warp(mine[list]);
             if (lane_id() != 0) continue;
             of_warp(thread_of_grid() / 32)[list] = count;
             if (count) atomicAdd(sums + list, count);
         }
-        if (lane_id() == 0 && arcs) atomicAdd(&arcs_of_block, arcs);
+        if (lane_id() == 0 && edges) atomicAdd(&edges_of_block, edges);
         __syncthreads();
         if (threadIdx.x < LISTS) of_block(blockIdx.x)[threadIdx.x] = sums[threadIdx.x];
-        if (threadIdx.x == 0 && arcs_of_block) atomicAdd(reinterpret_cast<Packed*>(&next->edges), arcs_of_block);
+        if (threadIdx.x == 0 && edges_of_block) atomicAdd(reinterpret_cast<Packed*>(&next->edges), edges_of_block);
         __syncthreads();
     }
 
     // Concatenate: the lists, in the order of the vertices; all blocks have scanned.
-    __device__ void write(Tasks* next, const Lists& lists, const Arc* out_offsets) const
+    __device__ void write(Tasks* next, const Lists& lists, const EdgeId* out_offsets) const
     {
         __shared__ Id before[LISTS];
         if (threadIdx.x < LISTS) before[threadIdx.x] = 0;

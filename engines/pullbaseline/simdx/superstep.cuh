@@ -21,7 +21,7 @@ template <class Acc, Filter FILTER, int CAPACITY> struct Superstep {
     Id *bins, *bin_counts;
 
     // More than a share of all edges leave the active vertices (sec. 5).
-    __device__ bool pulls(const Tasks* now) const { return now->edges > run->dense_arcs; }
+    __device__ bool pulls(const Tasks* now) const { return now->edges > run->dense_edges; }
 
     // Just-in-time control (fig. 6). In the first superstep all vertices take their steps; a pull reaches most of them.
     __device__ bool scans(const Tasks* now, Count s) const
@@ -56,7 +56,7 @@ template <class Acc, Filter FILTER, int CAPACITY> struct Superstep {
     __device__ Count how(const Tasks* now, Count s) const { return pulls(now) + 2 * scans(now, s); }
     __device__ Count visited(const Tasks* now) const
     {
-        return !pulls(now) ? now->edges : manager->votes ? now->visited : manager->arcs;
+        return !pulls(now) ? now->edges : manager->votes ? now->visited : manager->edges;
     }
 
     // One step a kernel (no fusion, table 2): what a thread has in its bin it finds there in the next kernel.

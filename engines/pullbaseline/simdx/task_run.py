@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engines.pullbaseline.simdx.cuda_plan import lists_by_degree
-from engines.pullbaseline.simdx.tasks import ARCS, PULLED, SIZES, VERTICES, VOTES, WORDS
+from engines.pullbaseline.simdx.tasks import EDGES, PULLED, SIZES, VERTICES, VOTES, WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,7 +50,7 @@ def start_tasks(active: Activity, plan: CudaPlan, store: DeviceStore, arrays: Ma
         words[PULLED + number] = store.table(lists[number]).sides[0][1]
     words[len(SIZES)] = int(degrees[listed].sum())
     words[VOTES] = active.votes and vertices > 0 and _alike(start, heard)
-    words[VERTICES], words[ARCS] = vertices, graph.num_edges
+    words[VERTICES], words[EDGES] = vertices, graph.num_edges
     arrays["tasks"][:WORDS].set(words)
     return int(listed.sum())
 

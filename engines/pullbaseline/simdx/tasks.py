@@ -24,8 +24,8 @@ PUSH = """
     const Share<Worker> share(length);
     for (Id i = share.first; i < length; i += share.step) {
         const Id u = list[i];
-        const Arc end = out_offsets[u + 1];
-        for (Arc e = out_offsets[u] + share.member; e < end; e += share.size) {
+        const EdgeId end = out_offsets[u + 1];
+        for (EdgeId e = out_offsets[u] + share.member; e < end; e += share.size) {
             const Id v = out_neighbours[e];
             @edge
         }
@@ -35,9 +35,9 @@ PULL = """
     @kernel
     for (Id i = Worker::number(); i < length; i += Worker::all()) {
         const Id v = list[i];
-        const Arc end = in_offsets[v + 1];
+        const EdgeId end = in_offsets[v + 1];
         @vertex
-        for (Arc e = in_offsets[v] + Worker::member(); e < end; e += Worker::SIZE) {
+        for (EdgeId e = in_offsets[v] + Worker::member(); e < end; e += Worker::SIZE) {
             const Id u = in_neighbours[e];
             @edge
         }
@@ -54,10 +54,10 @@ VOTE = """
     for (Id i = Worker::number(); i < length; i += Worker::all()) {
         const Id v = list[i];
         @known
-        const Arc end = in_offsets[v + 1];
+        const EdgeId end = in_offsets[v + 1];
         @vertex
-        for (Arc base = in_offsets[v]; base < end; base += Worker::SIZE) {
-            const Arc e = base + Worker::member();
+        for (EdgeId base = in_offsets[v]; base < end; base += Worker::SIZE) {
+            const EdgeId e = base + Worker::member();
             if (e < end) {
                 const Id u = in_neighbours[e];
                 @edge
@@ -96,7 +96,7 @@ class TaskFunctions:
 
     def _push(self) -> Function:
         stage = self.activity.reduction
-        builder = self.make("push_messages", PUSH, (*LISTED, ("out_offsets", "arcs"), ("out_neighbours", "ids")))
+        builder = self.make("push_messages", PUSH, (*LISTED, ("out_offsets", "offsets"), ("out_neighbours", "ids")))
         builder.bind("src", "edge", "u")
         builder.bind("sent", "edge", "u", "sent_")
         builder.bind_edge(stage, "edge", "csr")
@@ -116,7 +116,7 @@ class TaskFunctions:
 
     def _pull(self) -> Function:
         stage, votes = self.activity.reduction, self.activity.votes
-        listed = (*LISTED, ("in_offsets", "arcs"), ("in_neighbours", "ids"))
+        listed = (*LISTED, ("in_offsets", "offsets"), ("in_neighbours", "ids"))
         builder = self.make("pull_messages", VOTE if votes else PULL, listed)
         builder.bind("src", "edge", "u")
         builder.bind_edge(stage, "edge", "csc")
@@ -205,7 +205,7 @@ ALONE = {
 }  # fmt: skip
 BY_ONE_BLOCK = {"note_superstep": "end_alone()"}  # the last step of a superstep
 # Positions in the struct TaskManager of filters.cuh, in 64-bit words.
-VOTES, FAILED, VERTICES, ARCS, PULLED, WORDS = 18, 19, 20, 21, 22, 25
+VOTES, FAILED, VERTICES, EDGES, PULLED, WORDS = 18, 19, 20, 21, 22, 25
 FUSED = {"push_pull": {"fused_push": "PUSH", "fused_pull": "PULL"}, "all": {"fused_all": "ALL"}}
 
 
@@ -215,7 +215,7 @@ def task_kernels(functions: TaskFunctions, schedule: SimdxSchedule) -> tuple[tup
     All take the same arguments; the source of the first one contains the shared definitions. ``schedule``: resolved.
     """
     push, pull, step = functions.all
-    members = {**arrays_of(functions.all), "out_offsets": "const Arc*"}
+    members = {**arrays_of(functions.all), "out_offsets": "const EdgeId*"}
     fusion = schedule.fusion
     types = {**members, **MANAGED, **({} if fusion == "none" else RESIDENT)}
     parameters = ", ".join(f"{kind} {name}" for name, kind in types.items())

@@ -64,7 +64,7 @@ if first == stop:
     continue
 @source
 for e in range(first, stop):
-    {arc}
+    {edge}
     v = at(out_neighbours, e)
     @edge
 """
@@ -244,7 +244,7 @@ class Advance:
         for kernel in plan.collecting:
             run.call(kernel, len(run.bounds) - 1, bounds=run.bounds)
         if plan.counted:
-            run.edges += run.active_sources.arcs[plan.name]
+            run.edges += run.active_sources.edges[plan.name]
         else:
             run.edges += int(np.diff(offsets[first : last + 1])[active].sum())
         run.edges += edges.propagated(run)
@@ -279,12 +279,12 @@ def advance_kernel(draft: PlanDraft, group: FoldGroup, edges: SentEdges, *, chan
         *HUB_ARGUMENTS, ("frontier", "i64"), ("owned", "i64"), ("out_offsets", "offsets"),
         ("out_neighbours", setting.ids),
     ]  # fmt: skip
-    arc = ""
+    edge = ""
     if changes and edges.reads:
         active, changed = f"active_{stage.name}", edges.changed
         signature += [(active, "flag"), (changed, "flag")]
-        arc = MOVED.format(active=active, changed=changed)
-    template = push_template("i", ADVANCE.format(arc=arc))
+        edge = MOVED.format(active=active, changed=changed)
+    template = push_template("i", ADVANCE.format(edge=edge))
     builder = KernelBuilder(name, setting.program, setting.layout, template, signature)
     builder.blocks["part"].line("cuts = len(hub_bounds)")
     builder.bind("src", "source", "u")

@@ -66,10 +66,10 @@ ADVANCE = """
     for (Id number = blockIdx.x / sharers; number < all; number += gridDim.x / sharers) {{
         const Piece piece = {balance}::piece(number, size, starts).part(blockIdx.x % sharers, sharers);
         mine.read(piece, frontier, starts, out_offsets);
-        for (Arc at = piece.first + threadIdx.x; at < piece.last; at += BLOCK) {{
+        for (EdgeId at = piece.first + threadIdx.x; at < piece.last; at += BLOCK) {{
             const int i = mine.find(at, piece);
             const Id u = mine.vertices[i];
-            const Arc e = mine.offsets[i] + (at - mine.starts[i]);
+            const EdgeId e = mine.offsets[i] + (at - mine.starts[i]);
             const Id v = out_neighbours[e];
             @edge
             output[at] = {reached};
@@ -84,8 +84,8 @@ REACHED = """
             @everyone
         }}
     }} else {{
-        const Arc edges = edges_of(sizes[{at}]);
-        for (Arc at = thread_of_grid(); at < edges; at += threads_of_grid()) {{
+        const EdgeId edges = edges_of(sizes[{at}]);
+        for (EdgeId at = thread_of_grid(); at < edges; at += threads_of_grid()) {{
             const Id v = output[at];
             if (v == NOWHERE) continue;
             @reached
@@ -223,7 +223,7 @@ class GunrockPlanner(ThreadPlanner):
         )  # fmt: skip
         filtered = self.builder(
             f"filter_{stage.name}", template,
-            [*RANGE, (flag, "flag"), ("out_offsets", "arcs"), ("frontier", "list"), ("starts", "places"),
+            [*RANGE, (flag, "flag"), ("out_offsets", "offsets"), ("frontier", "list"), ("starts", "places"),
              ("sizes", "sizes")],
         )  # fmt: skip
         if self.deltas[stage.name].kind == "monotone":
@@ -250,8 +250,8 @@ class GunrockPlanner(ThreadPlanner):
         reached = "taken ? v : NOWHERE" if extremum else "v"
         template = ADVANCE.format(balance=self.balance, at=at, reached=reached)
         signature = [
-            ("frontier", "ids"), ("starts", "arcs"), ("sizes", "sizes"), ("output", "list"), ("out_offsets", "arcs"),
-            ("out_neighbours", "ids"),
+            ("frontier", "ids"), ("starts", "offsets"), ("sizes", "sizes"), ("output", "list"),
+            ("out_offsets", "offsets"), ("out_neighbours", "ids"),
         ]  # fmt: skip
         builder = self.builder(f"{stage.name}_changes" if changes else stage.name, template, signature)
         builder.bind("src", "edge", "u")

@@ -10,12 +10,12 @@ typedef unsigned long long Size;
 constexpr int EDGE_BITS = 33;
 constexpr Id NOWHERE = 0xffffffffu;  // put out for an edge that changed nothing
 
-__device__ inline Size size_of(Id vertices, Arc edges) { return (Size(vertices) << EDGE_BITS) + Size(edges); }
+__device__ inline Size size_of(Id vertices, EdgeId edges) { return (Size(vertices) << EDGE_BITS) + Size(edges); }
 __device__ inline Id vertices_of(Size size) { return Id(size >> EDGE_BITS); }
-__device__ inline Arc edges_of(Size size) { return Arc(size & ((Size(1) << EDGE_BITS) - 1)); }
+__device__ inline EdgeId edges_of(Size size) { return EdgeId(size & ((Size(1) << EDGE_BITS) - 1)); }
 
 // Filter: append those vertices that the threads of a block want kept; every thread of the block calls this.
-__device__ inline void append(bool keep, Id v, Arc degree, Id* vertices, Arc* starts, Size* size)
+__device__ inline void append(bool keep, Id v, EdgeId degree, Id* vertices, EdgeId* starts, Size* size)
 {
     __shared__ Size of_warp[BLOCK / 32], room;
     if (!__syncthreads_or(keep)) return;
@@ -49,12 +49,12 @@ __device__ inline void append(bool keep, Id v, Arc degree, Id* vertices, Arc* st
 // base .. base + count - 1.
 struct Piece {
     Id base, count;
-    Arc first, last;
+    EdgeId first, last;
 
     // The edges of one of several blocks that share a piece, where there are fewer pieces than blocks.
     __device__ Piece part(Id number, Id all) const
     {
-        const Arc length = (last - first + all - 1) / all, begin = first + number * length;
+        const EdgeId length = (last - first + all - 1) / all, begin = first + number * length;
         return {base, count, begin < last ? begin : last, begin + length < last ? begin + length : last};
     }
 };
@@ -63,7 +63,7 @@ struct Piece {
 struct BlockMapped {
     static constexpr int VERTICES = BLOCK;
     static __device__ Id pieces(Size size) { return (vertices_of(size) + BLOCK - 1) / BLOCK; }
-    static __device__ Piece piece(Id number, Size size, const Arc* starts)
+    static __device__ Piece piece(Id number, Size size, const EdgeId* starts)
     {
         const Id all = vertices_of(size), base = number * BLOCK;
         const Id count = all - base < BLOCK ? all - base : BLOCK;
@@ -77,7 +77,7 @@ struct MergePath {
     static __device__ Id pieces(Size size) { return Id(((Size)vertices_of(size) + edges_of(size) + LENGTH - 1) / LENGTH); }
     // How many vertices lie before step `at` of the merge of the vertices' ends with the edges. The lanes of a warp look
     // at 32 places at once: a binary search of one thread waits for memory 22 times among 4 M vertices, this one 5 times.
-    static __device__ Id split(Size at, Size size, const Arc* starts)
+    static __device__ Id split(Size at, Size size, const EdgeId* starts)
     {
         const Id all = vertices_of(size);
         const Size edges = edges_of(size);
@@ -93,22 +93,22 @@ struct MergePath {
         }
         return low;
     }
-    static __device__ Piece piece(Id number, Size size, const Arc* starts)
+    static __device__ Piece piece(Id number, Size size, const EdgeId* starts)
     {
         const Size whole = (Size)vertices_of(size) + edges_of(size), begin = (Size)number * LENGTH;
         const Size end = begin + LENGTH < whole ? begin + LENGTH : whole;
         const Id base = split(begin, size, starts), stop = split(end, size, starts);
         const Id count = stop - base + (stop < vertices_of(size));  // the last one may go on in the next piece
-        return {base, count, Arc(begin - base), Arc(end - stop)};
+        return {base, count, EdgeId(begin - base), EdgeId(end - stop)};
     }
 };
 
 // What a block knows of its piece, in shared memory; `find` is the binary search for the vertex that an edge leaves.
 template <class Balance> struct Advance {
-    Arc starts[Balance::VERTICES], offsets[Balance::VERTICES];
+    EdgeId starts[Balance::VERTICES], offsets[Balance::VERTICES];
     Id vertices[Balance::VERTICES];
 
-    __device__ void read(const Piece& piece, const Id* frontier, const Arc* first_edges, const Arc* out_offsets)
+    __device__ void read(const Piece& piece, const Id* frontier, const EdgeId* first_edges, const EdgeId* out_offsets)
     {
         __syncthreads();
         for (Id i = threadIdx.x; i < piece.count; i += BLOCK) {
@@ -119,7 +119,7 @@ template <class Balance> struct Advance {
         __syncthreads();
     }
     // The last vertex whose edges start at or before `at`; those without edges come before it.
-    __device__ int find(Arc at, const Piece& piece) const
+    __device__ int find(EdgeId at, const Piece& piece) const
     {
         int low = 0, high = piece.count;
         while (high - low > 1) {

@@ -47,7 +47,7 @@ PUSH = """
         const Id u = node_source[n];
         @source
         const VirtualNode<{bound}> node(u, node_part[n], out_offsets);
-        Arc e = node.first;
+        EdgeId e = node.first;
         do {{
             const Id v = out_neighbours[e];
             @edge
@@ -151,7 +151,7 @@ class TigrPlanner(ThreadPlanner):
     def plan_reduction(self, stage: EdgeReduce) -> None:
         """Push the message of every edge of every virtual node into accumulators that are already cleared."""
         signature = [
-            ("first", "Id"), ("last", "Id"), ("node_source", "ids"), ("node_part", "ids"), ("out_offsets", "arcs"),
+            ("first", "Id"), ("last", "Id"), ("node_source", "ids"), ("node_part", "ids"), ("out_offsets", "offsets"),
             ("out_neighbours", "ids"),
         ]  # fmt: skip
         builder = self.builder(stage.name, PUSH.format(bound=self.nodes.bound), signature)

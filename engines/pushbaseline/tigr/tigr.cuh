@@ -7,13 +7,13 @@
 #include "threads.cuh"
 
 template <int BOUND> struct VirtualNode {
-    Arc first, last, stride;
+    EdgeId first, last, stride;
 
-    __device__ VirtualNode(Id source, Id part, const Arc* offsets)
+    __device__ VirtualNode(Id source, Id part, const EdgeId* offsets)
     {
-        const Arc start = offsets[source];
+        const EdgeId start = offsets[source];
         last = offsets[source + 1];
-        const Arc degree = last - start;
+        const EdgeId degree = last - start;
         stride = (degree + BOUND - 1) / BOUND;
         first = start + part;
     }

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from harness.conformance.graphs import arcs_and_loops, graphs_for
+from harness.conformance.graphs import edges_and_loops, graphs_for
 from harness.conformance.matrix import Question, built_in, question
 from harness.conformance.programs import PROGRAMS, inputs_for, program_named
 from harness.conformance.subject import Subject, Values, expected, outputs
@@ -29,7 +29,7 @@ CASES = ("averaging", "settling", "nearest", "a built-in algorithm")
 @functools.cache
 def small(name: str, seed: int = 0) -> Question:
     """Return a program of the suite on a small graph, with random inputs."""
-    program, graph = program_named(name), arcs_and_loops()
+    program, graph = program_named(name), edges_and_loops()
     return Question(program, graph, inputs_for(program, graph, FEATURES, seed), FEATURES)
 
 

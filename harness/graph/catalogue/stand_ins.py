@@ -34,10 +34,10 @@ def stand_ins() -> list[GraphSpec]:
             f"an R-MAT graph of the size of {name}",
             f"{factory}rmat",
             of_rmat
-            | {"scale": (vertices - 1).bit_length(), "num_vertices": vertices, "num_arcs": arcs, "symmetric": True},
+            | {"scale": (vertices - 1).bit_length(), "num_vertices": vertices, "num_edges": edges, "symmetric": True},
             f"{factory}check_rmat",
         )
-        for name, (vertices, arcs) in SOCIAL.items()
+        for name, (vertices, edges) in SOCIAL.items()
     ]
     roads = [
         GraphSpec(

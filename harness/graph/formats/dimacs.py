@@ -1,4 +1,4 @@
-"""DIMACS shortest-path graphs: `c` comments, one `p sp VERTICES ARCS`, lines `a SOURCE DESTINATION LENGTH`, 1-based.
+"""DIMACS shortest-path graphs: `c` comments, one `p sp VERTICES EDGES`, lines `a SOURCE DESTINATION LENGTH`, 1-based.
 
 C. Demetrescu, A. V. Goldberg and D. S. Johnson (editors), "The Shortest Path Problem: Ninth DIMACS Implementation
 Challenge", 2009.
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from harness.graph.errors import GraphError
-from harness.graph.formats.rows import Arcs, Column, Layout, read_rows
+from harness.graph.formats.rows import Column, Edges, Layout, read_rows
 from harness.graph.formats.source import Block, Source, TextStream, whole_number
 from harness.graph.graph import Graph
 
@@ -23,29 +23,29 @@ STRANGE_LINE = re.compile(rb"^(?!a[ \t]|c|[ \t\r]*$)", re.MULTILINE)
 
 def read(source: Source, options: ReadOptions) -> Graph:
     """Read the listed edges with their lengths as weights. Raises GraphError for a faulty file."""
-    arcs = Arcs()
+    edges = Edges()
     with TextStream(source) as text:
-        num_vertices, num_arcs, line = _problem(text)
+        num_vertices, num_edges, line = _problem(text)
         columns = (
             Column("a", "word"),
             Column("source", "id", 1, num_vertices),
             Column("destination", "id", 1, num_vertices),
         )
         layout = Layout((*columns, Column("length", "number")), comment="c", row="line")
-        for rows in read_rows(source.path, _arc_lines(source, text), layout):
+        for rows in read_rows(source.path, _edge_lines(source, text), layout):
             rows["source"] -= 1
             rows["destination"] -= 1
-            arcs.add(rows["source"], rows["destination"], rows["length"])
+            edges.add(rows["source"], rows["destination"], rows["length"])
         source.refuse_vertices(num_vertices, text.bytes_read, line)
-    if arcs.count != num_arcs:
+    if edges.count != num_edges:
         raise GraphError.in_file(
-            source.path, f"the p line announces {num_arcs} edges, the file has {arcs.count}",
+            source.path, f"the p line announces {num_edges} edges, the file has {edges.count}",
             "correct it, or fetch the file again if it was cut short", line=line,
         )  # fmt: skip
-    weights = arcs.take("weights")
+    weights = edges.take("weights")
     return Graph.from_edges(
-        arcs.take("sources"),
-        arcs.take("destinations"),
+        edges.take("sources"),
+        edges.take("destinations"),
         num_vertices=num_vertices,
         weights=weights,
         name=options.name,
@@ -57,7 +57,7 @@ def read(source: Source, options: ReadOptions) -> Graph:
 
 def _problem(text: TextStream) -> tuple[int, int, int]:
     """Return the numbers of vertices and edges in the problem line, and its line number."""
-    mend = "the first line that is not a comment must be: p sp VERTICES ARCS"
+    mend = "the first line that is not a comment must be: p sp VERTICES EDGES"
     while (line := text.readline()) is not None:
         if not line.strip() or line.startswith("c"):
             continue
@@ -65,12 +65,12 @@ def _problem(text: TextStream) -> tuple[int, int, int]:
         sizes = [number for field in fields[2:] if (number := whole_number(field)) is not None]
         if len(fields) != 4 or fields[:2] != ["p", "sp"] or len(sizes) != 2:
             raise GraphError.in_file(text.source.path, f"{line[:60]!r} is not a problem line", mend, line=text.line)
-        text.source.refuse_promise(sizes[1], "arcs", 8, text.line)
+        text.source.refuse_promise(sizes[1], "edges", 8, text.line)
         return sizes[0], sizes[1], text.line
     raise GraphError.in_file(text.source.path, "the problem line is missing", mend)
 
 
-def _arc_lines(source: Source, text: TextStream) -> Iterator[Block]:
+def _edge_lines(source: Source, text: TextStream) -> Iterator[Block]:
     for block in text.blocks():
         strange = STRANGE_LINE.search(block.data)
         if strange is not None and strange.start() < len(block.data):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from harness.graph.errors import GraphError
 from harness.graph.formats.compaction import compact
 from harness.graph.formats.header import is_header, kind_of, split_header
-from harness.graph.formats.rows import Arcs, Column, Layout, read_rows
+from harness.graph.formats.rows import Column, Edges, Layout, read_rows
 from harness.graph.formats.source import Source, TextStream
 from harness.graph.graph import Graph
 
@@ -27,14 +27,14 @@ def read(source: Source, options: ReadOptions) -> Graph:
 
     Ids with gaps are renumbered in ascending order; vertex_data["original_id"] then holds the original ids.
     """
-    arcs = Arcs()
+    edges = Edges()
     with TextStream(source) as text:
         layout = _layout(text)
         weighted = WEIGHT in layout.columns
         for rows in read_rows(source.path, text.blocks(), layout):
-            arcs.add(rows["source"], rows["destination"], rows["weight"] if weighted else None)
-    weights = arcs.take("weights") if weighted else None
-    original, (sources, destinations) = compact(arcs.take("sources"), arcs.take("destinations"))
+            edges.add(rows["source"], rows["destination"], rows["weight"] if weighted else None)
+    weights = edges.take("weights") if weighted else None
+    original, (sources, destinations) = compact(edges.take("sources"), edges.take("destinations"))
     return Graph.from_edges(
         sources,
         destinations,

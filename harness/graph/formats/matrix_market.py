@@ -12,7 +12,7 @@ import numpy as np
 
 from harness.graph.adjacency import Array
 from harness.graph.errors import GraphError
-from harness.graph.formats.rows import Arcs, Column, Layout, read_rows
+from harness.graph.formats.rows import Column, Edges, Layout, read_rows
 from harness.graph.formats.source import Source, TextStream, whole_number
 from harness.graph.graph import Graph
 
@@ -49,21 +49,21 @@ def read(source: Source, options: ReadOptions) -> Graph:
     In symmetric matrices every entry off the diagonal gives two edges; if skew-symmetric, the reverse edge has the
     negated value. A rectangular matrix gives a bipartite graph, rows | columns.
     """
-    arcs = Arcs()
+    edges = Edges()
     with TextStream(source) as text:
         header = _header(text)
         for rows in read_rows(source.path, text.blocks(), header.layout):
             rows["row"] -= 1
             rows["column"] -= 1
-            arcs.add(rows["row"], rows["column"], None if header.field == "pattern" else rows["value"])
+            edges.add(rows["row"], rows["column"], None if header.field == "pattern" else rows["value"])
         source.refuse_vertices(header.rows + header.columns, text.bytes_read, header.line)
-    if arcs.count != header.entries:
+    if edges.count != header.entries:
         raise GraphError.in_file(
-            source.path, f"the header announces {header.entries} entries, the file has {arcs.count}",
+            source.path, f"the header announces {header.entries} entries, the file has {edges.count}",
             "correct the header, or fetch the file again if it was cut short", line=header.line,
         )  # fmt: skip
-    weights = None if header.field == "pattern" else arcs.take("weights")
-    return _graph(header, arcs.take("sources"), arcs.take("destinations"), weights, source, options)
+    weights = None if header.field == "pattern" else edges.take("weights")
+    return _graph(header, edges.take("sources"), edges.take("destinations"), weights, source, options)
 
 
 def _graph(header: Header, u: Array, v: Array, weights: Array | None, source: Source, options: ReadOptions) -> Graph:

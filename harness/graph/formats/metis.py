@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from harness.graph.adjacency import Array
 from harness.graph.errors import GraphError
-from harness.graph.formats.rows import Arcs
+from harness.graph.formats.rows import Edges
 from harness.graph.formats.source import Block, Source, TextStream, whole_number
 from harness.graph.graph import Graph
 
@@ -48,7 +48,7 @@ def read(source: Source, options: ReadOptions) -> Graph:
 
     vertex_data, if the file has them: "vertex_size" int64[V], "vertex_weight" int64[V] or [V, n].
     """
-    arcs = Arcs()
+    edges = Edges()
     leads: list[Array] = []
     first_vertex = 0
     with TextStream(source) as text:
@@ -57,13 +57,13 @@ def read(source: Source, options: ReadOptions) -> Graph:
         source.refuse_promise(2 * header.num_edges, "neighbours", 2, header.line)
         for block in text.blocks():
             numbers, counts = _numbers(source, block)
-            first_vertex += _add_lines(source, header, block, numbers, counts, first_vertex, arcs, leads)
-    _check_totals(source, header, first_vertex, arcs.count)
+            first_vertex += _add_lines(source, header, block, numbers, counts, first_vertex, edges, leads)
+    _check_totals(source, header, first_vertex, edges.count)
     graph = Graph.from_edges(
-        arcs.take("sources"),
-        arcs.take("destinations"),
+        edges.take("sources"),
+        edges.take("destinations"),
         num_vertices=header.num_vertices,
-        weights=arcs.take("weights") if header.has_edge_weights else None,
+        weights=edges.take("weights") if header.has_edge_weights else None,
         name=options.name,
         directed=False,
         duplicates=options.duplicates,
@@ -135,10 +135,10 @@ def _add_lines(
     numbers: NDArray[np.int64],
     counts: NDArray[np.int64],
     first_vertex: int,
-    arcs: Arcs,
+    edges: Edges,
     leads: list[Array],
 ) -> int:
-    """Add the edges of the vertices from first_vertex on to `arcs`, their leading numbers to `leads`.
+    """Add the edges of the vertices from first_vertex on to `edges`, their leading numbers to `leads`.
 
     Returns the number of vertices added.
     """
@@ -159,7 +159,7 @@ def _add_lines(
         index = int(np.searchsorted(np.cumsum(degrees), entry, side="right"))
         raise _line_fault(source, block, index, f"neighbour {neighbours[entry]} is outside 1..{header.num_vertices}")
     vertices = np.arange(first_vertex, first_vertex + counts.size)
-    arcs.add(np.repeat(vertices, degrees), neighbours - 1, entries[:, 1] if header.has_edge_weights else None)
+    edges.add(np.repeat(vertices, degrees), neighbours - 1, entries[:, 1] if header.has_edge_weights else None)
     return int(counts.size)
 
 

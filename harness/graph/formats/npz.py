@@ -49,10 +49,10 @@ def read(source: Source, options: ReadOptions) -> Graph:
         return read_matrix(source, options, arrays)
     meta = _meta(source, arrays)
     indptr, indices = _structure(source, arrays)
-    num_vertices, num_arcs = indptr.size - 1, indices.size
+    num_vertices, num_edges = indptr.size - 1, indices.size
     more = {key: array for key, array in arrays.items() if key not in STRUCTURE and array.ndim}
     vertex_data = {key: array for key, array in more.items() if array.shape[0] == num_vertices}
-    edge_data = {key: array for key, array in more.items() if array.shape[0] == num_arcs and key not in vertex_data}
+    edge_data = {key: array for key, array in more.items() if array.shape[0] == num_edges and key not in vertex_data}
     if "feat_shape" in arrays:
         vertex_data["features"] = _features(source, arrays, num_vertices)
     graph = Graph.from_edges(

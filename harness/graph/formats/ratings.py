@@ -15,7 +15,7 @@ from harness.graph.adjacency import Array
 from harness.graph.errors import GraphError
 from harness.graph.formats.compaction import compact
 from harness.graph.formats.header import is_header, kind_of, split_header
-from harness.graph.formats.rows import Arcs, Column, Layout, read_rows
+from harness.graph.formats.rows import Column, Edges, Layout, read_rows
 from harness.graph.formats.source import Block, Source, TextStream
 from harness.graph.graph import Graph
 
@@ -32,15 +32,15 @@ def read(source: Source, options: ReadOptions) -> Graph:
     Users, then items, are numbered by ascending id; vertex_data["original_id"] holds the ids, int64[V]. Raises
     GraphError for a faulty file.
     """
-    arcs = Arcs()
+    edges = Edges()
     with TextStream(source) as text:
         layout, double = _layout(text)
         blocks = _single_colons(text) if double else text.blocks()
         for rows in read_rows(source.path, blocks, layout):
-            arcs.add(rows["user"], rows["item"], rows["rating"])
-    weights = arcs.take("weights")
-    user_ids, users = _side(arcs.take("sources"))
-    item_ids, items = _side(arcs.take("destinations"))
+            edges.add(rows["user"], rows["item"], rows["rating"])
+    weights = edges.take("weights")
+    user_ids, users = _side(edges.take("sources"))
+    item_ids, items = _side(edges.take("destinations"))
     items += np.asarray(user_ids.size, dtype=items.dtype)
     return Graph.from_edges(
         users,

@@ -120,7 +120,7 @@ def _field_fault(field: str, column: Column) -> str | None:
     return None
 
 
-class Arcs:
+class Edges:
     """Edges collected block by block, with ids in the narrowest dtype that fits each block."""
 
     def __init__(self) -> None:

@@ -48,7 +48,7 @@ class MarkovNetwork:
         """Mask of the pairs of states that each edge has, bool[E, k, k]."""
         states = self.state_mask
         mask: NDArray[np.bool_] = (
-            states[self.graph.csr.row_of_arc][:, :, None] & states[self.graph.csr.neighbours][:, None, :]
+            states[self.graph.csr.row_of_edge][:, :, None] & states[self.graph.csr.neighbours][:, None, :]
         )
         return mask
 

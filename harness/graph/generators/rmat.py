@@ -18,7 +18,7 @@ CHUNK = 2**17  # edges drawn together: their working arrays stay in the CPU's ca
 def rmat(
     scale: int = 14,
     edge_factor: float = 16,
-    num_arcs: int | None = None,
+    num_edges: int | None = None,
     num_vertices: int | None = None,
     a: float = 0.57,
     b: float = 0.19,
@@ -28,33 +28,33 @@ def rmat(
     symmetric: bool = False,
     permuted: bool = True,
     self_loops: bool = False,
-    parallel_arcs: bool = False,
+    parallel_edges: bool = False,
     max_weight: int = 0,
 ) -> Graph:
     """Return an R-MAT graph of 2**scale vertices, or of `num_vertices` for sizes that are not a power of two.
 
     `num_vertices` selects a random subset of the 2**scale vertices (the first ones if not permuted); drawn edges of
     other vertices are dropped.
-    Without `num_arcs`, edge_factor * 2**scale edges are drawn; fewer remain, because self-loops are dropped unless
-    `self_loops`, and parallel edges are merged unless `parallel_arcs`. With `num_arcs`, exactly that many distinct
+    Without `num_edges`, edge_factor * 2**scale edges are drawn; fewer remain, because self-loops are dropped unless
+    `self_loops`, and parallel edges are merged unless `parallel_edges`. With `num_edges`, exactly that many distinct
     edges are stored.
     a, b, c, d: probabilities of the four quadrants of the adjacency matrix, a + b + c + d = 1.
-    symmetric: draw undirected edges and store both directions of each (both count towards `num_arcs`).
+    symmetric: draw undirected edges and store both directions of each (both count towards `num_edges`).
     permuted: shuffle the vertex numbers; without it, low numbers have high degrees.
     max_weight: 0 for no weights, else integers drawn uniformly from 1..max_weight, equal for both directions of an
         edge.
     Raises GraphError for invalid parameters.
     """
-    check_rmat(scale, edge_factor, num_arcs, num_vertices, a, b, c, d, symmetric, self_loops, parallel_arcs)
+    check_rmat(scale, edge_factor, num_edges, num_vertices, a, b, c, d, symmetric, self_loops, parallel_edges)
     count = 2**scale if num_vertices is None else num_vertices
     rng = np.random.default_rng(seed)
     draw = _Draw(scale, count, (a, b, c), rng, symmetric, self_loops, permuted)
-    if num_arcs is None:
+    if num_edges is None:
         keys = draw(round(edge_factor * 2**scale))
-        if not parallel_arcs:
+        if not parallel_edges:
             keys = ascending(keys)
     else:
-        keys = distinct(draw, num_arcs // 2 if symmetric else num_arcs, rng)
+        keys = distinct(draw, num_edges // 2 if symmetric else num_edges, rng)
     weights = None if max_weight == 0 else rng.integers(1, max_weight, keys.size, endpoint=True).astype(np.float32)
     return Graph.from_edges(
         (keys >> np.uint64(scale)).astype(np.uint32),
@@ -117,7 +117,7 @@ class _Draw:
 def check_rmat(
     scale: int,
     edge_factor: float,
-    num_arcs: int | None,
+    num_edges: int | None,
     num_vertices: int | None,
     a: float,
     b: float,
@@ -125,20 +125,20 @@ def check_rmat(
     d: float,
     symmetric: bool,
     self_loops: bool,
-    parallel_arcs: bool,
+    parallel_edges: bool,
 ) -> None:
     """Raise GraphError for invalid parameters of `rmat`."""
     quadrants = (a, b, c, d)
     if not 0 <= scale <= 31:
         raise GraphError(f"rmat: scale={scale}; it must be 0..31")
-    if edge_factor < 0 or (num_arcs is not None and num_arcs < 0):
-        raise GraphError(f"rmat: edge_factor={edge_factor}, num_arcs={num_arcs}; they must not be negative")
+    if edge_factor < 0 or (num_edges is not None and num_edges < 0):
+        raise GraphError(f"rmat: edge_factor={edge_factor}, num_edges={num_edges}; they must not be negative")
     if min(quadrants) < 0 or abs(sum(quadrants) - 1) > 1e-6:
         raise GraphError(f"rmat: a, b, c, d = {quadrants}; they must be probabilities that add up to 1")
-    if num_arcs is not None and parallel_arcs:
-        raise GraphError("rmat: num_arcs counts distinct edges; leave parallel_arcs off, or give edge_factor instead")
-    if num_arcs is not None and symmetric and (num_arcs % 2 or self_loops):
-        raise GraphError("rmat: a symmetric graph of exactly num_arcs edges needs an even number and self_loops=False")
+    if num_edges is not None and parallel_edges:
+        raise GraphError("rmat: num_edges counts distinct edges; leave parallel_edges off, or give edge_factor instead")
+    if num_edges is not None and symmetric and (num_edges % 2 or self_loops):
+        raise GraphError("rmat: a symmetric graph of exactly num_edges edges needs an even number and self_loops=False")
     count = 2**scale if num_vertices is None else num_vertices
     if not 2**scale // 2 < count <= 2**scale and not (scale == 0 and count == 1):
         raise GraphError(f"rmat: num_vertices={count} with scale={scale}; take more than half of 2**scale, or all")

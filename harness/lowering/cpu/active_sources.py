@@ -34,7 +34,7 @@ class Frontier:
 class ActiveSources:
     """Active sources of a run; :mod:`harness.lowering.cpu.frontier` has the kernels.
 
-    ``arcs``: for each group, by name, the number of edges that leave its active sources, counted at the end of the
+    ``edges``: for each group, by name, the number of edges that leave its active sources, counted at the end of the
     previous superstep.
     ``counted``: active sources and their edges that another kernel has already counted.
     """
@@ -51,12 +51,12 @@ class ActiveSources:
         self.frontiers = {frontier.group: frontier for frontier in frontiers}
         self.num_vertices, self.memory, self.call = graph.num_vertices, memory, call
         self.bounds = store.table(SourceParts(partition))
-        self.arcs: dict[str, int] = {}
+        self.edges: dict[str, int] = {}
         self.counted: dict[str, tuple[int, int]] = {}
 
     def reset(self) -> None:
         """Discard all counts; a run begins with every current value propagated that another group moves first."""
-        self.arcs, self.counted = {}, {}
+        self.edges, self.counted = {}, {}
         for frontier in self.frontiers.values():
             if frontier.moved_before:
                 self.all_propagated(frontier.group)
@@ -80,13 +80,13 @@ class ActiveSources:
         moved = 0
         for group in groups:
             counted = self.counted.pop(group, None)
-            active, self.arcs[group] = counted if counted is not None else self.count(group)
+            active, self.edges[group] = counted if counted is not None else self.count(group)
             moved += active
         return moved
 
     def most_edges(self) -> int:
         """Return the largest number of edges that leave the active sources of a group that reduces."""
-        found = (self.arcs.get(name, 0) for name, frontier in self.frontiers.items() if frontier.reduces)
+        found = (self.edges.get(name, 0) for name, frontier in self.frontiers.items() if frontier.reduces)
         return max(found, default=0)
 
     def mark(self, group: str) -> None:
@@ -110,4 +110,4 @@ class ActiveSources:
             if frontier.reduces:
                 self.all_propagated(frontier.group)
                 self.memory.set_flags(f"active_{frontier.group}", senders)
-                self.arcs[frontier.group] = self.count(frontier.group)[1]
+                self.edges[frontier.group] = self.count(frontier.group)[1]

@@ -222,8 +222,8 @@ class UpdateKernels:
                 elif self.order == "csc":
                     lines.append(_raise(builder, f"dirty_{name}", destination))
                 else:
-                    arc = "e" if space == "edge" else f"at({builder.argument('reverse', self.ids)}, e)"
-                    lines.append(f"{builder.argument(f'changed_{name}', 'flag')}[{arc}] = True")
+                    edge = "e" if space == "edge" else f"at({builder.argument('reverse', self.ids)}, e)"
+                    lines.append(f"{builder.argument(f'changed_{name}', 'flag')}[{edge}] = True")
                     lines.append(_raise(builder, f"rows_{name}", source))
         return lines
 

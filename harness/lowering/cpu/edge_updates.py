@@ -59,15 +59,15 @@ class EdgeUpdatePass:
                 run.active_sources.all_propagated(self.name)  # all rows are dirty
             elif self.reads_sources:
                 run.active_sources.mark(self.name)
-            _, arcs = run.active_sources.count(self.name, flag="dirty")
-            if arcs > run.rules.policy.update_share * self.num_edges:
+            _, edges = run.active_sources.count(self.name, flag="dirty")
+            if edges > run.rules.policy.update_share * self.num_edges:
                 everything()
                 memory.set_flags(dirty, False)
-            elif arcs:
+            elif edges:
                 update(f"{self.name}_changes")
                 if self.reads_reverse:
                     run.call(f"{self.name}_commit", parts, bounds=bounds)
-                run.edges += arcs
+                run.edges += edges
             if self.reads_itself:
                 memory.swap_flags(dirty, f"next_{dirty}")
 

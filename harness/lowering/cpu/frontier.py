@@ -14,17 +14,17 @@ from harness.lowering.tracking import Tracking
 COUNT = """
     @part
     active = 0
-    arcs = 0
+    edges = 0
     {loop}
     counts[2 * t] = active
-    counts[2 * t + 1] = arcs
+    counts[2 * t + 1] = edges
 """
 COUNTED = """
 active += 1
-{arcs}
+{edges}
 {visit}
 """
-ARCS = "arcs += at(out_offsets, u + 1) - at(out_offsets, u)"
+EDGES = "edges += at(out_offsets, u + 1) - at(out_offsets, u)"
 
 PROPAGATED = """
     @part
@@ -37,15 +37,15 @@ MARK = """for e in range(at({side}_offsets, u), at({side}_offsets, u + 1)):
 
 
 def count_kernel(
-    tracking: Tracking, group: FoldGroup, layout: Layout, *, flag: str = "active", visits: str = "", arcs: bool = True
+    tracking: Tracking, group: FoldGroup, layout: Layout, *, flag: str = "active", visits: str = "", edges: bool = True
 ) -> Kernel:
     """Count the active (or otherwise flagged) sources of a group and the edges that leave them, for each part.
 
-    ``visits``: flags that are also set for them. ``arcs``: False leaves the number of edges at zero.
+    ``visits``: flags that are also set for them. ``edges``: False leaves the number of edges at zero.
     """
     name = tracking.name(group)
     flags = f"{flag}_{name}"
-    counted = COUNTED.format(arcs=ARCS if arcs else "", visit=raised(visits, "u") if visits else "")
+    counted = COUNTED.format(edges=EDGES if edges else "", visit=raised(visits, "u") if visits else "")
     template = COUNT.format(loop=flagged_loop("u", flags, counted, take=False))
     signature = [("bounds", "i64"), ("counts", "i64"), ("out_offsets", "offsets")]
     stem = "count" if flag == "active" else f"count_{flag}"

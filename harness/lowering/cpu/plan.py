@@ -121,7 +121,7 @@ class PlanDraft:
         *,
         marks: Mapping[str, Sequence[str]] | None = None,
         visits: str = "",
-        arcs: bool = True,
+        edges: bool = True,
     ) -> Frontier:
         """Add the arrays and kernels that track the sources of a group (:mod:`.frontier`)."""
         setting, tracking = self.setting, self.setting.tracking
@@ -130,7 +130,7 @@ class PlanDraft:
         frontier = Frontier(name, bool(group.edge_stages), tracking.sent(group), tracking.moved_before(group))
         for source in frontier.sent:
             self.like(f"sent_{name}_{source}", Holds.SENT, source)
-        self.kernels.append(count_kernel(tracking, group, setting.layout, visits=visits, arcs=arcs))
+        self.kernels.append(count_kernel(tracking, group, setting.layout, visits=visits, edges=edges))
         self.kernels.append(
             propagated_kernel(
                 tracking, group, setting.layout,

@@ -26,7 +26,7 @@ def write_back(
 
     ``prefix_of``: properties that are written to another array, ``prefix + name``, because others still read the old
     one. ``sent_is_current``: a group that has propagated all current values, so that these are its sent values; the
-    template then counts its active sources in ``moved`` and their edges in ``arcs``. Without change tracking ``moved``
+    template then counts its active sources in ``moved`` and their edges in ``edges``. Without change tracking ``moved``
     counts the vertices that moved.
     """
     at = builder.blocks[block]
@@ -83,7 +83,7 @@ def _note_changes(
         if group is current:
             offsets = builder.argument("out_offsets", "offsets")
             at.line(f"moved += int64({far})")
-            at.line(f"arcs += int64({far}) * (at({offsets}, v + 1) - at({offsets}, v))")
+            at.line(f"edges += int64({far}) * (at({offsets}, v + 1) - at({offsets}, v))")
     return soon
 
 

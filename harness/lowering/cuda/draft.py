@@ -134,7 +134,7 @@ class PlanDraft:
         title = f"{setting.program.name}, k = {setting.layout.features}"
         included = headers(templates)
         return module_source(
-            title, kernels, setting.team, threads, many_arcs=setting.many_edges, included=included
+            title, kernels, setting.team, threads, many_edges=setting.many_edges, included=included
         )  # fmt: skip
 
     def _threads(self, kernels: Sequence[CudaKernel]) -> int:
@@ -150,7 +150,7 @@ class PlanDraft:
         if tracked > MOST_GROUPS:
             return f"changes are tracked for {MOST_GROUPS} edge stages at most, and the program has {tracked}"
         if self.setting.facts.num_edges > 1 << 32 and any(one.name in ("reverse", "places") for one in buffers):
-            return "positions of other arcs take 32 bits on a device, and the graph has more arcs"
+            return "ids of reverse edges take 32 bits on a device, and the graph has more edges"
         if team.lanes == 1 and floats > MOST_LOCAL:
             return f"matrices of {floats} floats do not fit a thread; with feature_aware a team shares them"
         if team.lanes > 1 and shared_bytes(team, floats, 32) > MOST_SHARED:

@@ -30,14 +30,14 @@ TYPES = {
     "flag": "bool*",
     "flags": "const bool* __restrict__",
     "run": "Run*",
-    "arcs": "const Arc* __restrict__",
+    "offsets": "const EdgeId* __restrict__",
     "ids": "const Id* __restrict__",
     "counts": "Count*",
     "list": "Id*",
-    "places": "Arc*",
+    "places": "EdgeId*",
     "sizes": "unsigned long long*",
     "Id": "Id",
-    "Arc": "Arc",
+    "EdgeId": "EdgeId",
     "Count": "Count",
 }
 

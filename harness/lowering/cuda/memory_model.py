@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 ACCESSES = 5 << 20  # of lanes, counted in every kernel; it takes about 0.3 s
 REST = 1 << 26  # accesses that the other blocks of a kernel may have to run as well; it takes about 0.3 s
-LISTS = {"Id*", "Arc*", "unsigned long long*"}  # parameters through which kernels pass lists of work to others
+LISTS = {"Id*", "EdgeId*", "unsigned long long*"}  # parameters through which kernels pass lists of work to others
 
 
 def countable(plan: CudaPlan) -> CudaPlan | No:
@@ -48,7 +48,7 @@ def countable(plan: CudaPlan) -> CudaPlan | No:
         )
     kernels = list({launch.kernel.name: launch.kernel for launch in launches}.values())
     source = module_source(
-        f"{plan.program.name}, counted", kernels, plan.team, plan.threads, many_arcs=plan.many_edges,
+        f"{plan.program.name}, counted", kernels, plan.team, plan.threads, many_edges=plan.many_edges,
         included=headers(plan.templates),
     )  # fmt: skip
     return replace(plan, launches=launches, measuring=Measuring(), combined=None, source=source)

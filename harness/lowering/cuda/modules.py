@@ -18,7 +18,7 @@ HEADER = """// Generated: {title}.
 #define WIDTH {width}  // consecutive features that a lane loads at once
 #define BLOCK {block}  // threads of a block
 constexpr int GROUPS = {groups};  // edge stages whose sources are tracked, at most
-typedef {arc} Arc;  // a position among the edges
+typedef {edge_id} EdgeId;  // a position among the edges
 {includes}
 
 """
@@ -57,13 +57,13 @@ def module_source(
     team: TeamShape,
     block: int,
     *,
-    many_arcs: bool,
+    many_edges: bool,
     included: Mapping[str, str],
 ) -> str:
-    """Return the source of a module. ``many_arcs``: positions among the edges take 64 bits."""
+    """Return the source of a module. ``many_edges``: positions among the edges take 64 bits."""
     head = HEADER.format(
         title=title, lanes=team.lanes, width=team.width, block=block,
-        groups=MOST_GROUPS, arc="long long" if many_arcs else "unsigned int",
+        groups=MOST_GROUPS, edge_id="long long" if many_edges else "unsigned int",
         includes="\n".join(f'#include "{name}"' for name in included),
     )  # fmt: skip
     return head + "\n".join(kernel.source for kernel in kernels) + "\n" + END

@@ -17,12 +17,12 @@ __device__ inline void end_turn(Run* run)
     if (run->untracked) {
         if (run->usual == 0) run->usual = run->movers;
         run->untracked -= 1;
-        const bool few = double(run->entered) * run->movers < double(run->untracked_arcs) * run->usual;
+        const bool few = double(run->entered) * run->movers < double(run->untracked_edges) * run->usual;
         const bool ending = run->stretch > LONG_STRETCH && FALLING * run->movers < run->before;
         if (few && !ending) run->untracked = 0;
         run->resuming = run->untracked == 0;
         run->crowded = 0;
-    } else if (run->found < run->untracked_arcs) {
+    } else if (run->found < run->untracked_edges) {
         run->crowded = run->stretch = 0;
     } else if (++run->crowded >= run->patience && run->may_pause) {
         run->stretch = run->stretch == 0 ? SHORT_STRETCH : run->stretch < LONG_STRETCH ? 2 * run->stretch : LONG_STRETCH;
@@ -37,7 +37,7 @@ __device__ inline void end_turn(Run* run)
 // The end of a superstep that may have been untracked.
 __device__ inline void end_or_pause(Run* run, Past* past)
 {
-    if (run->untracked_arcs == 0) return end_superstep(run, past);
+    if (run->untracked_edges == 0) return end_superstep(run, past);
     if (run->untracked) {
         run->edges += run->full[run->superstep % run->sides];
         run->dense += 1;

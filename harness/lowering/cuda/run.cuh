@@ -12,7 +12,7 @@ struct Run {
     Count settled;     // nothing moves any more
     Count active;      // sources that were active before this superstep
     Count moved;       // sources found moved, or active, in this one
-    Count edges;       // arcs counted in this one
+    Count edges;       // edges counted in this one
     Count dense;       // edge stages that went over everything in this one, though changes are tracked
     Count rebuilding;  // this superstep builds kept accumulators anew from all messages
     Count within;      // this superstep's movement has been measured and meets the program's criterion
@@ -22,30 +22,30 @@ struct Run {
     Count resuming;   // the turn behind these: everything counts as dirty and active, and is tracked again
     Count crowded;    // turns one after another in which nearly everything moved
     Count stretch;    // turns of the last stretch that went untracked, or were to
-    Count found;      // arcs of sources that moved, in this turn so far
+    Count found;      // edges of sources that moved, in this turn so far
     Count movers;     // what moved in this turn so far
     Count usual;      // what moved in the first of the untracked turns
-    Count entered;    // arcs of sources that had moved in the turn before these
+    Count entered;    // edges of sources that had moved in the turn before these
     Count before;     // what moved in the turn before
 
     Count sides;       // 2: supersteps alternate the sides of a bipartite graph
     Count settles;     // whether the program ends when nothing moves
     Count rebuild;     // supersteps of a side between building accumulators anew; 0: never
-    Count dense_arcs;  // a frontier with more arcs than these goes over everything
-    Count dense_rows;  // an edge update whose dirty rows have more arcs than these goes over everything
-    Count rebuild_arcs;  // one with as many as these has accumulators built anew, which is no more work; 0: never so
+    Count dense_edges;  // a frontier with more edges than these goes over everything
+    Count dense_rows;  // an edge update whose dirty rows have more edges than these goes over everything
+    Count rebuild_edges;  // one with as many as these has accumulators built anew, which is no more work; 0: never so
     Count may_pause;   // whether supersteps may go untracked: else the kernels that they take are not queued
-    Count untracked_arcs;  // sources that moved have so many in a turn: nearly everything moves; 0: never untracked
+    Count untracked_edges;  // sources that moved have so many in a turn: nearly everything moves; 0: never untracked
     Count reductions;  // a bit for every edge stage that reduces
     Count at_once;     // of those, the ones whose sources moved in the same superstep
     Count patience;    // turns in which nearly everything moved, before some go untracked
-    Count full[2];     // arcs that an untracked superstep of each side visits
-    Count always[2];   // arcs that a superstep of each side visits whatever happens
-    Count frontier[GROUPS][2];  // arcs that leave the active sources of an edge stage: in even and odd supersteps
+    Count full[2];     // edges that an untracked superstep of each side visits
+    Count always[2];   // edges that a superstep of each side visits whatever happens
+    Count frontier[GROUPS][2];  // edges that leave the active sources of an edge stage: in even and odd supersteps
 
     // Supersteps are queued ahead of the news that a run has settled: those too many do nothing.
     __device__ bool over() const { return settled || superstep >= limit; }
-    __device__ bool sparse(int group) const { return frontier[group][superstep & 1] <= dense_arcs; }
+    __device__ bool sparse(int group) const { return frontier[group][superstep & 1] <= dense_edges; }
     __device__ bool sparse_rows(int group) const { return frontier[group][superstep & 1] <= dense_rows; }
 };
 
@@ -80,7 +80,7 @@ __device__ inline void end_superstep(Run* run, Past* past)
     const Count turn = run->superstep / run->sides;
     run->rebuilding = turn == 0 || run->confirming || (run->rebuild > 0 && turn % run->rebuild == 0);
     for (int group = 0; group < GROUPS; ++group)
-        if (run->rebuild_arcs && run->frontier[group][run->superstep & 1] >= run->rebuild_arcs) run->rebuilding = 1;
+        if (run->rebuild_edges && run->frontier[group][run->superstep & 1] >= run->rebuild_edges) run->rebuilding = 1;
 }
 
 // Behind the end of a superstep whose movement may have been measured.

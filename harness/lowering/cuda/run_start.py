@@ -22,9 +22,9 @@ def start_fields(plan: CudaPlan, graph: Graph, state: Mapping[str, NDArray[np.ge
     start |= {"active": graph.num_vertices, "sides": sides}
     start |= {"settles": int(plan.program.control.settles), "rebuilding": 1}
     start["rebuild"] = plan.accumulators.rebuild_every(state)
-    start["dense_arcs"] = int(thresholds.dense * edges)
+    start["dense_edges"] = int(thresholds.dense * edges)
     start["dense_rows"] = int(max(thresholds.dense, thresholds.rows) * edges)
-    start["rebuild_arcs"] = int(thresholds.rebuild * edges / sides) if plan.accumulators.rebuild else 0
+    start["rebuild_edges"] = int(thresholds.rebuild * edges / sides) if plan.accumulators.rebuild else 0
     if plan.tracking_policy:
         visited = _edges(plan, graph, 0), _edges(plan, graph, -1)
         start |= plan.tracking_policy.start_fields(edges, visited, cold=not state)

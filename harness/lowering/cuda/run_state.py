@@ -14,8 +14,8 @@ RUN_FIELDS = (
     "superstep", "limit", "first", "settled", "active", "moved", "edges", "dense", "rebuilding", "within",
     "confirming",
     "untracked", "resuming", "crowded", "stretch", "found", "movers", "usual", "entered", "before",
-    "sides", "settles", "rebuild", "dense_arcs", "dense_rows", "rebuild_arcs",
-    "may_pause", "untracked_arcs", "reductions", "at_once", "patience", "full", "full_odd", "always", "always_odd",
+    "sides", "settles", "rebuild", "dense_edges", "dense_rows", "rebuild_edges",
+    "may_pause", "untracked_edges", "reductions", "at_once", "patience", "full", "full_odd", "always", "always_odd",
 )  # fmt: skip
 FIELD = {name: place for place, name in enumerate(RUN_FIELDS)}
 

@@ -64,7 +64,7 @@ VERTICES_AHEAD = """
 """
 EDGES = """
     @kernel
-    for (Arc e = first + thread_of_grid(); e < last; e += threads_of_grid()) {{
+    for (EdgeId e = first + thread_of_grid(); e < last; e += threads_of_grid()) {{
         const Id {row} = {side}_rows[e], {other} = {side}_neighbours[e];
         @edge
     }}
@@ -205,7 +205,7 @@ class ThreadPlanner(ABC):
         """Add the new values of an edge property, one edge per thread, written to the buffer that nothing reads."""
         pulls = self.setting.direction == "pull"
         order, side, row, other = ("csc", "in", "v", "u") if pulls else ("csr", "out", "u", "v")
-        signature = [("first", "Arc"), ("last", "Arc"), (f"{side}_rows", "ids"), (f"{side}_neighbours", "ids")]
+        signature = [("first", "EdgeId"), ("last", "EdgeId"), (f"{side}_rows", "ids"), (f"{side}_neighbours", "ids")]
         builder = self.builder(stage.name, EDGES.format(row=row, other=other, side=side), signature)
         builder.argument("reverse", "ids")
         for space, index in (("src", "u"), ("dst", "v")):

@@ -98,8 +98,8 @@ def make_active(
     if reader.kind == "update":
         at.line(f"    {active}[v] = true;")
     else:
-        offsets, arcs = builder.argument("out_offsets", "arcs"), frontier(builder, tracking, group, reader)
-        at.line(f"    if (!{active}[v]) {{ {active}[v] = true; {arcs} += {offsets}[v + 1] - {offsets}[v]; }}")
+        offsets, edges = builder.argument("out_offsets", "offsets"), frontier(builder, tracking, group, reader)
+        at.line(f"    if (!{active}[v]) {{ {active}[v] = true; {edges} += {offsets}[v + 1] - {offsets}[v]; }}")
     at.line("}")
 
 
@@ -112,4 +112,4 @@ def frontier(builder: CudaKernelBuilder, tracking: Tracking, group: FoldGroup, r
     order = tracking.groups.index
     same = order(group) < order(reader) and not tracking.program.control.alternate
     number, later = tracking.propagating().index(reader), "" if same else " + 1"
-    return builder.counter(f"arcs_{number}_found", f"&run->frontier[{number}][(run->superstep{later}) & 1]")
+    return builder.counter(f"edges_{number}_found", f"&run->frontier[{number}][(run->superstep{later}) & 1]")

@@ -24,15 +24,15 @@ GATHER = """
     @kernel
     for (Id v = first; v < last; ++v) {
       @start
-        const Arc end = in_offsets[v + 1];
-        for (Arc e = in_offsets[v]; e < end; ++e) {
+        const EdgeId end = in_offsets[v + 1];
+        for (EdgeId e = in_offsets[v]; e < end; ++e) {
             const Id u = in_neighbours[e];
             @visit
         }
         @finish
     }
 """
-SIGNATURE = [("first", "Id"), ("last", "Id"), ("edges", "Arc"), ("in_offsets", "arcs"), ("in_neighbours", "ids")]
+SIGNATURE = [("first", "Id"), ("last", "Id"), ("edges", "EdgeId"), ("in_offsets", "offsets"), ("in_neighbours", "ids")]
 
 
 class HostLayout(DeviceLayout):

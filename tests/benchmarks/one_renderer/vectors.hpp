@@ -5,7 +5,7 @@
 #pragma once
 
 typedef unsigned int Id;
-typedef long long Arc;
+typedef long long EdgeId;
 typedef long long Count;
 typedef __SIZE_TYPE__ size_t;
 typedef float Vector __attribute__((vector_size(4 * LANES)));

@@ -11,26 +11,26 @@ from harness.graph import Graph, GraphError
 @st.composite
 def graphs_and_masks(draw):
     vertices = draw(st.integers(1, 6))
-    arcs = draw(st.lists(st.tuples(*[st.integers(0, vertices - 1)] * 2), max_size=15))
-    u, v = (np.array([arc[i] for arc in arcs], np.int64) for i in (0, 1))
+    edges = draw(st.lists(st.tuples(*[st.integers(0, vertices - 1)] * 2), max_size=15))
+    u, v = (np.array([edge[i] for edge in edges], np.int64) for i in (0, 1))
     graph = Graph.from_edges(
-        u, v, num_vertices=vertices, weights=np.arange(len(arcs)), name="g", duplicates="keep",
+        u, v, num_vertices=vertices, weights=np.arange(len(edges)), name="g", duplicates="keep",
         labels=np.arange(vertices) - 1, vertex_data={"x": np.arange(vertices)},
-        edge_data={"tag": 10 * np.arange(len(arcs))}, meta={"origin": "test"},
+        edge_data={"tag": 10 * np.arange(len(edges))}, meta={"origin": "test"},
     )  # fmt: skip
-    return graph, np.array(draw(st.lists(st.booleans(), min_size=len(arcs), max_size=len(arcs))), bool)
+    return graph, np.array(draw(st.lists(st.booleans(), min_size=len(edges), max_size=len(edges))), bool)
 
 
-def arcs_of(graph):
-    return list(zip(graph.csr.row_of_arc, graph.csr.neighbours, graph.weights, graph.edge_data["tag"], strict=True))
+def edges_of(graph):
+    return list(zip(graph.csr.row_of_edge, graph.csr.neighbours, graph.weights, graph.edge_data["tag"], strict=True))
 
 
 @given(graphs_and_masks())
-def test_the_arcs_kept_and_no_others_in_their_order_with_their_data(case):
+def test_the_edges_kept_and_no_others_in_their_order_with_their_data(case):
     graph, keep = case
-    chosen = graph.select_arcs(keep)
+    chosen = graph.select_edges(keep)
     chosen.validate()
-    assert arcs_of(chosen) == [arc for arc, kept in zip(arcs_of(graph), keep, strict=True) if kept]
+    assert edges_of(chosen) == [edge for edge, kept in zip(edges_of(graph), keep, strict=True) if kept]
     assert chosen.num_vertices == graph.num_vertices
     assert np.array_equal(chosen.labels, graph.labels)
     assert np.array_equal(chosen.vertex_data["x"], graph.vertex_data["x"])
@@ -40,14 +40,14 @@ def test_the_arcs_kept_and_no_others_in_their_order_with_their_data(case):
 
 def test_sides_stay_and_directions_are_told_honestly():
     sided = Graph.from_edges([0, 0, 1], [2, 3, 3], name="sided", bipartite=(2, 2))
-    assert sided.select_arcs([True, False, True]).bipartite == (2, 2)
+    assert sided.select_edges([True, False, True]).bipartite == (2, 2)
     both = Graph.from_edges([0, 1], [1, 2], name="both", symmetrize=True)  # 0-1, 1-0, 1-2, 2-1
-    assert not both.select_arcs([True, True, False, False]).directed
-    assert both.select_arcs([True, False, False, False]).directed
+    assert not both.select_edges([True, True, False, False]).directed
+    assert both.select_edges([True, False, False, False]).directed
 
 
 @pytest.mark.parametrize("keep", [[True], [0, 1], [[True, False]]])
 def test_a_selection_that_is_no_mask_is_refused(keep):
     graph = Graph.from_edges([0, 1], [1, 0], name="pair")
     with pytest.raises(GraphError, match=r"pair.*give bool\[2\]"):
-        graph.select_arcs(keep)
+        graph.select_edges(keep)
