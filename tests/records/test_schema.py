@@ -11,7 +11,7 @@ import pytest
 from harness.records import RECORD_FILE, SCHEMA_VERSION, Mark, RecordError, read_record, validate, write_record
 from harness.records.schema import json_schema
 from harness.records.versions import upgraded
-from tests.records.samples import record
+from tests.records.samples import record, warm_record
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "record-schema.json"
 KEPT = sorted((Path(__file__).parent / "versions").glob("*.json"))
@@ -82,6 +82,13 @@ def test_intervals_of_earlier_versions_get_the_confidence_that_their_samples_all
     read = upgraded({**kept, "solve": few})
     assert (read["solve"]["low"], read["solve"]["high"], read["solve"]["confidence"]) == (1.0, 3.0, 0.75)
     assert read["accuracy"] is None
+
+
+def test_edges_examined_had_another_name_in_version_6():
+    kept = json.loads((PUBLISHED.parents[1] / "tests" / "records" / "versions" / "6-ok.json").read_text())
+    warm = dict(warm_record()["warm"])
+    earlier = {"arcs_examined": warm.pop("edges_examined"), **warm}
+    assert upgraded({**kept, "warm": earlier})["warm"]["edges_examined"] == earlier["arcs_examined"]
 
 
 def test_an_accuracy_without_an_earlier_superstep_is_kept(tmp_path):
