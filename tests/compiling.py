@@ -1,8 +1,8 @@
-"""Compile generated CPU modules outside of the process that runs the tests.
+"""Compile generated CPU modules outside the process that runs the tests.
 
-Numba keeps all that it makes while it compiles, 1.5 MB of memory for a module, and a worker of the test suite compiles
-thousands. A module that is loaded from the disk takes 0.15 MB. So a process beside the worker compiles, and is replaced
-after some modules. The worker loads what that process has left on the disk.
+Numba retains what it allocates during compilation, 1.5 MB of memory for a module, and a worker of the test suite
+compiles thousands. A module that is loaded from the disk takes 0.15 MB. Therefore a process beside the worker
+compiles and is replaced after some modules. The worker loads the compiled modules from the disk.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ for line in sys.stdin:
 
 
 class Compiler:
-    """Load a generated module, compiled beforehand in another process where it is not on the disk yet."""
+    """Load a generated module; if it is not on the disk yet, compile it in another process first."""
 
     def __init__(self) -> None:
         self.compiled = 0
@@ -63,13 +63,13 @@ class Compiler:
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps([source, stem]) + "\n")
         self._process.stdin.flush()
-        self._process.stdout.readline()  # empty where the process has died: the worker compiles then
+        self._process.stdout.readline()  # empty if the process has died: the worker then compiles
         self._left -= 1
         self.compiled += 1
 
 
 def install() -> None:
-    """Have engines load their modules through a compiler of this process; once is enough."""
+    """Make engines load their modules through a compiler of this process; further calls do nothing."""
     if not isinstance(module_source.load_module, Compiler):
         module_source.load_module = Compiler()
         atexit.register(module_source.load_module.close)

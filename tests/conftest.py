@@ -1,4 +1,4 @@
-"""What every test shares: caches of their own, and the command run as a user runs it."""
+"""Fixtures of all tests: separate caches, and the command run as a user runs it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.processes import HANGS_S
 
-if "PYTEST_XDIST_WORKER" in os.environ:  # each worker would start a BLAS thread for every core
+if "PYTEST_XDIST_WORKER" in os.environ:  # otherwise each worker starts a BLAS thread per core
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -22,11 +22,11 @@ pytest_plugins = ("pytester", "tests.selection")
 ROOT = Path(__file__).parents[1]
 FAKES = ROOT / "tests" / "campaign" / "fakes"
 
-# Compiling leaves behind so many objects that live on that looking through them took a fifth of its time.
+# Compilation leaves many long-lived objects; scanning them took a fifth of the compile time.
 gc.set_threshold(100_000, 50, 100)
 
-# How long an example takes says nothing on a machine that is slow or busy; and every run sees the same examples. New
-# ones are searched for with pytest --hypothesis-profile=search.
+# No deadline, because machines may be slow or busy. Every run uses the same examples; search for new ones with pytest
+# --hypothesis-profile=search.
 settings.register_profile("repeated", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=False)
 settings.load_profile("repeated")
@@ -42,9 +42,9 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Keep what tests make out of the user's cache, unless the environment names one.
+    """Keep what tests produce out of the user's cache, unless the environment names one.
 
-    Workers share a folder, and later runs find it again: compiled modules are named by their content. ``pytest
+    Workers share a folder, and later runs reuse it: compiled modules are named by their content. ``pytest
     --cache-clear`` empties it. Without pytest's cache plugin the folder lasts for one run.
     """
     cache = getattr(pytestconfig, "cache", None)
@@ -56,7 +56,7 @@ def _own_cache(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFac
 
 
 def pytest_runtest_setup() -> None:
-    """Compile CPU kernels beside this process, once some test has loaded what compiles them."""
+    """Compile CPU kernels in another process, once a test has loaded what compiles them."""
     if "harness.lowering.cpu.module_source" in sys.modules:
         from tests.compiling import install
 
@@ -65,7 +65,7 @@ def pytest_runtest_setup() -> None:
 
 @pytest.fixture
 def harness_environment() -> dict[str, str]:
-    """An environment in which the checkout and the plugin of fakes are installed."""
+    """Return an environment in which the checkout and the plugin of fakes are installed."""
     path = os.pathsep.join(filter(None, [str(ROOT), str(FAKES), os.environ.get("PYTHONPATH", "")]))
     return {**os.environ, "PYTHONPATH": path, "COLUMNS": "200"}
 
@@ -92,9 +92,9 @@ def command(tmp_path: Path, harness_environment: dict[str, str]) -> Command:
 def interruptible(
     harness_environment: dict[str, str], tmp_path: Path
 ) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Start ``onyx-harness`` so that it heeds Ctrl-C even where the tests were started with SIGINT ignored.
+    """Start ``onyx-harness`` such that it reacts to Ctrl-C even if the tests were started with SIGINT ignored.
 
-    What a test leaves running is ended with it.
+    Processes that a test leaves running are ended with it.
     """
     started: list[subprocess.Popen[str]] = []
 

@@ -1,4 +1,4 @@
-"""Running an algorithm under the reference, as a campaign does."""
+"""Run algorithms under the reference, as a campaign does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.language.reference import ReferenceRun
 
 
 def answer(algorithm, graph, features, supersteps=None):
-    """The values of the algorithm's output, in float64, and whether the run settled."""
+    """Return the values of the algorithm's output, in float64, and whether the run settled."""
     program = trace(algorithm)
     prepared = algorithm.prepare_graph(graph)
     reference = ReferenceRun(program, prepared, features)
@@ -23,7 +23,7 @@ def answer(algorithm, graph, features, supersteps=None):
 
 
 def data(name):
-    """A file of the real data; skips the test where there are none."""
+    """Return a file of the real data; skip the test if there is none."""
     folder = os.environ.get("HARNESS_DATA")
     if folder is None:
         pytest.skip("HARNESS_DATA names no folder of real graphs")

@@ -11,7 +11,8 @@ from harness.graph import Graph
 
 @st.composite
 def multigraphs(draw, max_vertices=14, max_edges=40):
-    """Random edges in two parts, a hub in the first, and isolated vertices at the end; lengths are eighths, some 0."""
+    """Draw random edges in two parts, with a hub in the first and isolated vertices at the end; lengths are
+    multiples of 1/8, some 0."""
     part = draw(st.integers(1, max_vertices // 2))
     first, second = st.integers(0, part - 1), st.integers(part, 2 * part - 1)
     pairs = draw(st.lists(st.tuples(first, first) | st.tuples(second, second), max_size=max_edges))
@@ -34,7 +35,7 @@ def adjacency_of(graph, values=None):
 
 
 def shortest_lengths(graph, lengths):
-    """``[V, V]``: the least length of the edges u -> v, infinity where there is none."""
+    """Return ``[V, V]``: the smallest length of the edges u -> v, infinity if there is none."""
     least = np.full((graph.num_vertices, graph.num_vertices), np.inf)
     np.minimum.at(least, (graph.csr.row_of_edge, graph.csr.neighbours), np.asarray(lengths, np.float64))
     return least

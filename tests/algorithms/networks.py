@@ -1,4 +1,4 @@
-"""Markov networks of the tests, and what is known of them without belief propagation's products and messages."""
+"""Markov networks for tests, and their marginals computed without belief propagation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from harness.graph.generators.grid import lattice_edges
 
 
 def network(unary, pairs, *, cardinalities=None, evidence=None, name="network"):
-    """The graph of a network as a .uai file gives it; ``pairs``: ``{(u, v): table[x_u, x_v]}``, each pair once."""
+    """Return the graph of a network as a .uai file gives it; ``pairs``: ``{(u, v): table[x_u, x_v]}``, each pair
+    once."""
     unary = np.asarray(unary, np.float64)
     count, k = unary.shape
     all_states, nothing = np.full(count, k), np.full(count, -1)
@@ -32,7 +33,7 @@ def network(unary, pairs, *, cardinalities=None, evidence=None, name="network"):
 
 
 def joint(graph):
-    """``(states, weight)`` of every joint state that the evidence allows."""
+    """Yield ``(states, weight)`` of every joint state that the evidence allows."""
     vertex, tables = graph.vertex_data, graph.edge_data["pairwise"]
     source, destination = graph.csr.row_of_edge, graph.csr.neighbours
     once = np.flatnonzero(source < destination)
@@ -43,7 +44,8 @@ def joint(graph):
 
 
 def enumerated(graph, rule="sum"):
-    """Marginals or max-marginals, each scaled to sum 1, by looking at every joint state; None if none is possible."""
+    """Return marginals or max-marginals, each scaled to sum 1, by enumerating joint states; None if all are
+    impossible."""
     found = np.zeros(graph.vertex_data["unary"].shape)
     for states, weight in joint(graph):
         for v, x in enumerate(states):
@@ -53,8 +55,8 @@ def enumerated(graph, rule="sum"):
 
 @st.composite
 def networks(draw, trees=True, max_vertices=6):
-    """Small networks whose variables have 1 to 3 states, with potentials of zero (and near it), evidence and isolated
-    vertices; forests, or with loops."""
+    """Draw small networks whose variables have 1 to 3 states, with potentials of zero or near it, evidence and
+    isolated vertices; forests, or with loops."""
     count = draw(st.integers(1, max_vertices))
     cardinalities = draw(st.lists(st.integers(1, 3), min_size=count, max_size=count))
     k = max(cardinalities)
@@ -81,9 +83,9 @@ def networks(draw, trees=True, max_vertices=6):
 
 
 def plain_propagation(graph, pairwise, unary, *, rule, damping, supersteps):
-    """Synchronous belief propagation, one edge after the other, every product taken anew; ``pairwise``: a table for
-    every edge. Of parallel edges the i-th of u -> v answers the i-th of v -> u. The beliefs of the last superstep are
-    those before its messages."""
+    """Compute synchronous belief propagation in a loop over edges, without kept products; ``pairwise``: a table for
+    every edge. The i-th of the parallel edges u -> v is the reverse of the i-th of v -> u. The returned beliefs
+    precede the last superstep's messages."""
     k = unary.shape[1]
     source, destination = graph.csr.row_of_edge.tolist(), graph.csr.neighbours.tolist()
     among = {ends: [] for ends in zip(source, destination, strict=True)}
@@ -115,7 +117,8 @@ def plain_propagation(graph, pairwise, unary, *, rule, damping, supersteps):
 
 @functools.cache
 def forest():
-    """60 variables of 1 to 5 states in a few trees, some observed, some alone, with potentials of zero and near it."""
+    """Return 60 variables of 1 to 5 states in a few trees, some observed, some isolated, with potentials of zero and
+    near it."""
     rng = np.random.default_rng(4)
     cardinalities = rng.integers(1, 6, 60)
     mask = np.arange(5) < cardinalities[:, None]
@@ -133,7 +136,7 @@ def forest():
 
 @functools.cache
 def network_hub(k=3, leaves=20_000):
-    """A vertex of many neighbours, one of whose states evidence excludes."""
+    """Return a vertex of many neighbours that has one state excluded by evidence."""
     rng = np.random.default_rng(5)
     unary = rng.uniform(0.5, 1.0, (leaves + 1, k))
     unary[0] = [0.0, 0.3, 1.0]
@@ -154,7 +157,7 @@ def grid_network(k):
 
 @functools.cache
 def picture(k):
-    """A photograph of noise, for any number of grey levels."""
+    """Return a photograph of noise, for any number of grey levels."""
     u, v = lattice_edges(9, 7, diagonals=False)
     colour = np.random.default_rng(5).random((63, 3)).astype(np.float32)
     return Graph.from_edges(

@@ -16,7 +16,7 @@ def small():
 
 
 def plain_als(graph, algorithm, features, supersteps):
-    """Every vertex's normal equations, one after the other, on lists of ratings."""
+    """Solve every vertex's normal equations in a loop over lists of ratings."""
     prepared = algorithm.prepare_graph(graph)
     x = algorithm.inputs(prepared, features).properties["initial"].astype(np.float64)
     u, v = prepared.csr.row_of_edge, prepared.csr.neighbours
@@ -38,7 +38,7 @@ def plain_als(graph, algorithm, features, supersteps):
 
 
 def kept_out(graph, algorithm):
-    """The edges that the prepared graph lacks."""
+    """Return the edges that the prepared graph lacks."""
     there = set(zip(*(ends.tolist() for ends in ends_of(algorithm.prepare_graph(graph))), strict=True))
     return np.array([(u, v) not in there for u, v in zip(*(e.tolist() for e in ends_of(graph)), strict=True)])
 
@@ -68,7 +68,7 @@ def test_held_out_ratings_are_predicted_on_movielens():
     u, v = ends_of(graph)
     error = [graph.weights[e] - mean - factors[u[e]] @ factors[v[e]] for e in np.flatnonzero(held)]
     assert met["rmse"] == pytest.approx(np.sqrt(np.mean(np.square(error))), rel=1e-9)
-    assert met["rmse"] < graph.weights[held].std()  # better than the mean alone
+    assert met["rmse"] < graph.weights[held].std()  # better than predicting the mean
 
 
 def test_the_two_edges_of_a_rating_are_held_out_together():
@@ -143,7 +143,7 @@ def test_drawn_ratings_are_the_same_both_ways_and_need_none_of_the_graph():
     counts = np.bincount(prepared.weights.astype(int))[1:]
     assert counts.max() < 1.5 * counts.min()
     other = ALS(sides="all", ratings="drawn", seed=1).prepare_graph(graph)
-    assert 0.1 < (other.weights == prepared.weights).mean() < 0.3  # a fifth, were they independent
+    assert 0.1 < (other.weights == prepared.weights).mean() < 0.3  # a fifth, if they were independent
     algorithm = ALS(sides="all", ratings="drawn")
     found, _ = answer(algorithm, graph, 3)
     assert np.isfinite(found).all()

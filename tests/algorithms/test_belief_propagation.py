@@ -43,9 +43,9 @@ def test_without_loops_beliefs_are_the_exact_marginals(graph, rule, wider):
 @given(networks(), st.sampled_from(RULES))
 @settings(max_examples=20)
 def test_damping_leaves_the_fixed_point_where_it_is(graph, rule):
-    """Damped messages come near zero only as fast as damping lets them, and what is left of an impossible state must
-    weigh nothing beside the least likely possible one: with six variables and five edges of 1e-12 each, 1e-132. So the
-    answer is that of 200 supersteps (0.2^200 = 1e-140), which do not stop at the tolerance that a run settles by."""
+    """Damped messages approach zero only as fast as damping allows. The rest of an impossible state must be
+    negligible beside the least likely possible state: with six variables and five edges of 1e-12 each, 1e-132. The
+    expected answer therefore takes 200 supersteps (0.2^200 = 1e-140), which do not stop at the tolerance."""
     exact = enumerated(graph, rule)
     assume(exact is not None)
     assert beliefs(graph, rule=rule, damping=0.2, tolerance=1e-9, supersteps=200)[1]
@@ -75,10 +75,10 @@ def test_a_shared_potential_is_the_same_table_on_every_edge():
     unary = rng.uniform(0.1, 1.0, (6, k))
     label = np.arange(k)
     table = np.exp(-smoothness * np.minimum(abs(label[:, None] - label), truncation))
-    pairs = dict.fromkeys([(0, 1), (0, 2), (2, 3), (2, 4)], table)  # 5 is alone
+    pairs = dict.fromkeys([(0, 1), (0, 2), (2, 3), (2, 4)], table)  # vertex 5 is isolated
     u, v = np.array(list(pairs)).T
     loops = np.array([1, 5])
-    plain = Graph.from_edges(  # edges in one direction, and loops, which a shared potential says nothing with
+    plain = Graph.from_edges(  # edges in one direction, and loops, to which a shared potential contributes nothing
         np.concatenate([u, loops]), np.concatenate([v, loops]), num_vertices=6, name="shared",
         vertex_data={"unary": unary},
     )  # fmt: skip
@@ -106,7 +106,7 @@ def test_on_grids_every_superstep_is_that_of_a_plain_loop(rule, damping, superst
 
 @pytest.mark.parametrize("rule", RULES)
 def test_parallel_edges_are_factors_of_their_own(rule):
-    """Two of them between 0 and 1, three between 1 and 2, each with another table."""
+    """Two parallel edges between 0 and 1, three between 1 and 2, each with another table."""
     rng = np.random.default_rng(6)
     u, v = np.array([0, 0, 1, 1, 1, 2]), np.array([1, 1, 2, 2, 2, 3])
     tables = rng.uniform(0.2, 1.0, (6, 3, 3))
@@ -124,7 +124,7 @@ def test_parallel_edges_are_factors_of_their_own(rule):
         (0, 1): tables[0] * tables[1], (1, 2): tables[2] * tables[3] * tables[4], (2, 3): tables[5],
     })  # fmt: skip
     once, _ = beliefs(merged, rule=rule)
-    np.testing.assert_allclose(once, enumerated(merged, rule), atol=1e-5)  # one factor a pair, and no loop: exact
+    np.testing.assert_allclose(once, enumerated(merged, rule), atol=1e-5)  # one factor per pair, and no loop: exact
     assert np.abs(met - once).max() > 1e-3
 
 
@@ -157,7 +157,7 @@ def test_on_published_networks_every_superstep_is_that_of_a_plain_loop(name, rul
 
 
 def test_a_triangle_weighs_its_evidence_twice_as_loopy_propagation_does():
-    """Closed form: round the triangle a message multiplies log-odds; the belief is off, and known."""
+    """Closed form: around the triangle a message multiplies log-odds; the belief is wrong by a known factor."""
     same = np.array([[2.0, 1.0], [1.0, 2.0]])
     graph = network([[3.0, 1.0], [1, 1], [1, 1]], {(0, 1): same, (1, 2): same, (0, 2): same})
     belief, settled = beliefs(graph, tolerance=1e-12)
@@ -169,7 +169,7 @@ def test_a_triangle_weighs_its_evidence_twice_as_loopy_propagation_does():
 
 # numbers near the ends of their range ---------------------------------------------------------------------------------
 def star(leaves, hub, leaf_potentials, table):
-    """A hub, vertex 0, with many leaves."""
+    """Return a hub, vertex 0, with many leaves."""
     count = leaves + 1
     u, v = np.zeros(leaves, np.int64), np.arange(1, count)
     unary = np.concatenate([[hub], leaf_potentials])
@@ -181,7 +181,7 @@ def star(leaves, hub, leaf_potentials, table):
 
 
 def hub_belief(hub, leaf_potentials, table):
-    """Exact to rounding: logarithms of what each leaf says, added without error."""
+    """Return the hub's belief, exact to rounding: logarithms of the leaves' messages, added without error."""
     said = np.asarray(leaf_potentials, np.float32).astype(np.float64) @ table.T
     with np.errstate(divide="ignore"):
         log = np.array([math.fsum(column) for column in np.log(said).T]) + np.log(hub)
@@ -193,7 +193,7 @@ LEAVES = 100_000
 
 
 def balanced_leaves(rng):
-    """Potentials of 10^5 leaves that nearly cancel at the hub."""
+    """Return potentials of 10^5 leaves that nearly cancel at the hub."""
     lean = rng.uniform(0.2, 1.0, (LEAVES // 2, 1))
     one = np.concatenate([lean, np.ones_like(lean)], axis=1)
     potentials = np.concatenate([one, one[:, ::-1]])
@@ -207,7 +207,7 @@ def test_a_hub_of_a_hundred_thousand_neighbours(stored_in_float32):
     leaves = balanced_leaves(np.random.default_rng(0))
     graph = star(LEAVES, [1.0, 1.0], leaves, table)
     exact = hub_belief([1.0, 1.0], leaves, table)
-    assert 0.05 < exact.min() < 0.5  # a wrong digit would show
+    assert 0.05 < exact.min() < 0.5  # a wrong digit would be visible
     algorithm = BeliefPropagation(potentials="edge")
     inputs, run = algorithm.inputs(graph, 2), ReferenceRun(trace(algorithm), graph, 2)
     run.reset(inputs)
@@ -224,7 +224,7 @@ def test_a_hub_of_a_hundred_thousand_neighbours(stored_in_float32):
 def test_evidence_at_a_hub_outweighs_whatever_its_neighbours_say(rule):
     table = np.array([[1.0, 0.1, 0.1], [0.1, 1.0, 0.1], [0.1, 0.1, 1.0]])
     leaves = np.tile([1.0, 0.01, 0.01], (2000, 1))
-    graph = star(2000, [0.0, 1e-20, 1.0], leaves, table)  # what all leaves say is excluded
+    graph = star(2000, [0.0, 1e-20, 1.0], leaves, table)  # all states that the leaves send are excluded
     belief, settled = beliefs(graph, rule=rule)
     assert settled
     np.testing.assert_allclose(belief[0], [0, 1e-20, 1], atol=1e-12)
@@ -270,7 +270,7 @@ def test_messages_are_watched():
 
 
 def test_a_run_goes_on_while_beliefs_stand_still_and_messages_change():
-    """What the two ends of a chain say meets in the middle and cancels: there is a superstep without a new belief."""
+    """Messages from the two ends of a chain meet in the middle and cancel: in one superstep no belief changes."""
     same = np.array([[3.0, 1.0], [1.0, 3.0]])
     unary = np.ones((7, 2))
     unary[0], unary[6] = [4.0, 1.0], [1.0, 4.0]
@@ -283,13 +283,13 @@ def test_a_run_goes_on_while_beliefs_stand_still_and_messages_change():
         settled = run.run(1).settled
         still.append(np.allclose(before, run.values("belief"), atol=1e-12))
         before = run.values("belief")
-    assert any(still[: still.index(False, 4)][2:])  # a quiet superstep, and beliefs that move after it
+    assert any(still[: still.index(False, 4)][2:])  # a superstep without movement, and beliefs that move after it
     np.testing.assert_allclose(before, enumerated(graph), atol=1e-6)
 
 
 # bad input ------------------------------------------------------------------------------------------------------------
 def changed(**changes):
-    """A pair of variables of two states with some of its data replaced."""
+    """Return a pair of variables of two states with some of its data replaced."""
     graph = network(np.ones((2, 2)), {(0, 1): np.array([[1.0, 2.0], [3.0, 4.0]])}, name="pair")
     vertex = {key: changes.get(key, value) for key, value in graph.vertex_data.items()}
     pairwise = changes.get("pairwise", graph.edge_data["pairwise"])

@@ -1,4 +1,4 @@
-"""With tolerance 0, propagating changes alone equals full recomputation after every superstep."""
+"""With tolerance 0, propagating only changes equals full recomputation after every superstep."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_changes_alone_give_the_same_values(algorithm, graph, features):
 @given(networks(trees=False), st.sampled_from([0.0, 0.5]))
 @settings(max_examples=40)
 def test_messages_of_edges_that_changed_give_the_same_beliefs(rule, graph, damping):
-    """Factors take each other's places, and only edges are updated one of whose inputs has moved."""
+    """Factors are exchanged, and only edges with an input that has moved are updated."""
     algorithm = BeliefPropagation(rule=rule, potentials="edge", damping=damping)
     program, k = trace(algorithm), graph.vertex_data["unary"].shape[1]
     try:

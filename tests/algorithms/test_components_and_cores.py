@@ -19,7 +19,7 @@ from tests.algorithms.multigraphs import adjacency_of, multigraphs
 
 
 def core_numbers(graph):
-    """Those of networkx, which refuses self-loops and parallel edges: they are collapsed first."""
+    """Return the core numbers of networkx, which refuses self-loops and parallel edges: they are collapsed first."""
     twin = nx.Graph()
     twin.add_nodes_from(range(graph.num_vertices))
     twin.add_edges_from(zip(graph.csr.row_of_edge.tolist(), graph.csr.neighbours.tolist(), strict=True))
@@ -57,7 +57,7 @@ def test_the_cores_of_a_graph_of_votes():
     for core in (1, 16, 53, 54):
         alive, _ = answer(KCore(core=core), graph, 1)
         assert np.array_equal(alive != 0, numbers >= core)
-    assert numbers.max() == 53  # as published with the graph's k-core decompositions
+    assert numbers.max() == 53  # as published with the graph's k-core decomposition
 
 
 def test_the_program_runs_on_a_simple_undirected_graph():

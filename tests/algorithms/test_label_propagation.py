@@ -18,7 +18,7 @@ def ten_digits():
 
 
 def plain_propagation(graph, algorithm, features, supersteps):
-    """One vertex after the other."""
+    """Propagate labels in a loop over vertices."""
     inputs = algorithm.inputs(graph, features).properties
     seed, known = inputs["seed"].astype(np.float64), inputs["labelled"]
     edges_into = [np.flatnonzero(graph.csr.neighbours == v) for v in range(graph.num_vertices)]
@@ -57,7 +57,7 @@ def test_digits_are_recognised_from_a_tenth_of_the_labels(ten_digits):
     assert accuracy == pytest.approx(np.mean(belief.argmax(axis=1)[asked] == ten_digits.labels[asked]))
     assert np.array_equal(belief[~asked], np.eye(10)[ten_digits.labels[~asked]])
 
-    pull = np.zeros((ten_digits.num_vertices,) * 2)  # row v: what v hears
+    pull = np.zeros((ten_digits.num_vertices,) * 2)  # row v: the in-edges of v
     pull[ten_digits.csr.neighbours, ten_digits.csr.row_of_edge] = ten_digits.weights
     pull /= pull.sum(axis=1, keepdims=True)
     seeded = np.where(asked[:, None], 0.0, np.eye(10)[ten_digits.labels])
@@ -65,7 +65,7 @@ def test_digits_are_recognised_from_a_tenth_of_the_labels(ten_digits):
     for _ in range(200):
         mixed = 0.85 * normalised(pull @ expected) + 0.15 * expected
         expected = np.where(asked[:, None], normalised(mixed), seeded)
-    np.testing.assert_allclose(belief, expected, atol=1e-3)  # the run settled a little earlier
+    np.testing.assert_allclose(belief, expected, atol=1e-3)  # the run settled a few supersteps earlier
 
 
 def normalised(rows):
@@ -80,7 +80,7 @@ def test_without_clamping_labels_drift_to_a_consensus(ten_digits):
 
 
 def test_the_published_neighbour_graph_is_recognised_as_well():
-    graph = load_graph(data("digits-knn10.npz"))  # weights are distances; likeness falls with them
+    graph = load_graph(data("digits-knn10.npz"))  # weights are distances; similarity decreases with them
     near = graph.with_weights(np.exp(-np.square(graph.weights / graph.weights.mean()))).with_reverse_edges()
     algorithm = LabelPropagation()
     belief, _ = answer(algorithm, near, 10)
@@ -96,7 +96,7 @@ def labelled(labels, **options):
 def test_a_vertex_that_no_label_reaches_is_not_counted_as_class_0():
     graph = labelled([0, 0, 0, 1])
     nothing, certain = np.zeros((4, 2)), np.eye(2)[[0, 0, 0, 1]]
-    algorithm = LabelPropagation(fraction=0.01)  # one seed a class leaves two vertices of class 0
+    algorithm = LabelPropagation(fraction=0.01)  # one seed per class leaves two vertices of class 0
     assert algorithm.metrics(graph, {"lp": nothing}) == {"accuracy": 0.0}
     assert algorithm.metrics(graph, {"lp": certain}) == {"accuracy": 1.0}
 
@@ -127,7 +127,7 @@ def test_seeds_depend_on_the_seed_alone(ten_digits, kind):
 
 
 def coloured(count):
-    """Vertices of three colours, well apart."""
+    """Return vertices of three well-separated colours."""
     colour = np.repeat(np.eye(3), count // 3 + 1, axis=0)[:count]
     noise = np.random.default_rng(0).normal(0, 0.02, colour.shape)
     ring = np.arange(count)

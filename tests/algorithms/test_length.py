@@ -1,4 +1,4 @@
-"""An algorithm is short: what needs more lacks something that the language should have."""
+"""Algorithms are short: one that needs more lines shows a lack of the language."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ MOST = 60
 
 
 def docstrings(tree):
-    """The lines of all docstrings."""
+    """Return the numbers of all lines of docstrings."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
             yield from range(node.body[0].lineno, node.body[0].end_lineno + 1)
 
 
 def code_lines(source, name):
-    """How many lines of the class ``name`` are neither blank nor comments nor part of a docstring."""
+    """Return the number of lines of the class ``name`` that are neither blank nor comments nor docstrings."""
     tree = ast.parse(source)
     (defined,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
     told = set(docstrings(defined))

@@ -22,12 +22,12 @@ def ten_digits():
 
 
 def solved(algorithm, graph, features):
-    """``[V, k]``: (I - alpha P) mm = (1 - alpha) mm0 by a dense solve for each manifold."""
+    """Return ``[V, k]``: the dense solution of (I - alpha P) mm = (1 - alpha) mm0 for each manifold."""
     inputs = algorithm.inputs(graph, features).properties
     scores = np.empty(inputs["query"].shape)
     manifolds, manifold = np.unique(inputs["affinity"], axis=1, return_inverse=True)
     for number, affinity in enumerate(manifolds.T):
-        heard = adjacency_of(graph, affinity).T  # row v: what v hears
+        heard = adjacency_of(graph, affinity).T  # row v: the in-edges of v
         total = heard.sum(axis=1, keepdims=True)
         walk = np.divide(heard, total, out=np.zeros_like(heard), where=total > 0)
         system = np.eye(len(walk)) - algorithm.alpha * walk

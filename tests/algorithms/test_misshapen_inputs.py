@@ -16,7 +16,7 @@ FEATURES = 3
 
 
 def given(name):
-    """The graph of an algorithm and its inputs."""
+    """Return the graph of an algorithm and its inputs."""
     if name == "als":
         graph = random_ratings(users=20, items=12, num_ratings=100)
     elif name == "belief_propagation":
@@ -28,7 +28,7 @@ def given(name):
 
 
 def misshapen(array):
-    """One row less, one row more, and where rows are vectors one feature more."""
+    """Yield variants with one row less, one row more, and for vectors one feature more."""
     yield array[:-1]
     yield np.concatenate([array, array[:1]])
     if array.ndim > 1:
@@ -39,7 +39,7 @@ def misshapen(array):
 @pytest.mark.parametrize("vertices", [0, 1, 5])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_a_graph_without_edges_runs_or_is_refused_in_words(name, vertices, features):
-    """One of no vertices has none to start from."""
+    """Without vertices there is no source."""
     bare = Graph.from_edges(
         [], [], num_vertices=vertices, name="bare", bipartite=(vertices // 2, vertices - vertices // 2),
         vertex_data={"unary": np.ones((vertices, features))},

@@ -23,14 +23,14 @@ def ten_digits():
 
 
 def normalised(affinity):
-    """Over the roots of both ends' totals; rows hear columns."""
+    """Normalise by the square roots of both ends' totals; rows receive from columns."""
     rows, columns = affinity.sum(axis=1), affinity.sum(axis=0)
     size = np.sqrt(np.outer(rows, columns))
     return np.divide(affinity, size, out=np.zeros_like(affinity), where=size > 0)
 
 
 def solved(alphas, matrices, known):
-    """(I - sum_m alpha_m S_m) mmode = (1 - sum_m alpha_m) mmode0 by a dense solve."""
+    """Solve (I - sum_m alpha_m S_m) mmode = (1 - sum_m alpha_m) mmode0 by a dense solve."""
     system = np.eye(len(known)) - sum(a * normalised(m) for a, m in zip(alphas, matrices, strict=True))
     return np.linalg.solve(system, (1 - sum(alphas)) * known)
 
@@ -51,7 +51,7 @@ def test_the_answer_solves_the_linear_system(graph, features, shares):
 
 
 def near(points, neighbours=10):
-    """``[V, V]``: affinities of the nearest ones, either way round, found one image after the other."""
+    """Return ``[V, V]``: affinities of the nearest images in either direction, found one image after the other."""
     distance = np.full((len(points), len(points)), np.inf)
     for i, point in enumerate(points):
         length = np.linalg.norm(points - point, axis=1)
@@ -102,7 +102,7 @@ def test_seeds_and_drawn_affinities_depend_on_the_seed_alone():
 
 
 def test_drawn_affinities_are_those_of_the_two_ends():
-    """Whatever other edges there are; as likely anywhere from 0.5 to 1.5 times the weight, and of no view twice."""
+    """They do not depend on other edges, are uniform from 0.5 to 1.5 times the weight, and differ between views."""
     graph = rmat(scale=9, edge_factor=8, max_weight=4, parallel_edges=True)
     drawn = affinities(graph, "auto", 3)
     factor = drawn / graph.weights[:, None]

@@ -14,7 +14,7 @@ from tests.algorithms.answers import answer
 @pytest.fixture(scope="module")
 def web():
     graph = rmat(scale=8, edge_factor=4, seed=3)
-    assert (graph.out_degrees == 0).any()  # vertices whose rank must not leak
+    assert (graph.out_degrees == 0).any()  # dangling vertices, whose rank must not be lost
     assert ((graph.out_degrees == 0) & (graph.in_degrees > 0)).any()
     return graph
 
@@ -87,4 +87,4 @@ def test_the_default_tolerance_leaves_an_error_within_the_bound(web):
         assert settled
         error = np.abs(found - exact).sum(axis=0)
         assert (error < 0.85 / 0.15 * 1e-4).all()
-        assert (error > 1e-7).all()  # it stops as soon as it may
+        assert (error > 1e-7).all()  # it stops at the first test

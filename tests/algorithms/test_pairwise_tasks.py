@@ -1,4 +1,4 @@
-"""What belief propagation is asked of real graphs: disparities, clean pictures, marginals of published networks."""
+"""Belief propagation on real graphs: disparities, clean pictures, marginals of published networks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_networks_of_large_tables_have_no_affordable_marginals():
 
 
 def test_protein_side_chains_get_nearly_exact_marginals():
-    """Its variables have 2 to 81 states."""
+    """The variables have 2 to 81 states."""
     graph = load_graph(data("uai") / "pdb2fdn.uai")
     algorithm = BeliefPropagation(potentials="edge")
     k = algorithm.default_features(graph)
@@ -59,7 +59,7 @@ def test_evidence_counts_in_belief_and_metric():
 
 
 def test_a_network_may_say_nothing_of_cardinalities_and_evidence():
-    """As an archive of arrays may."""
+    """An archive of arrays may lack both."""
     told = network([[1, 2], [2, 1]], {(0, 1): np.array([[1.0, 2.0], [3.0, 1.0]])})
     silent = Graph(told.csr, name="silent", directed=False, vertex_data={"unary": told.vertex_data["unary"]},
                    edge_data=told.edge_data)  # fmt: skip
@@ -70,7 +70,7 @@ def test_a_network_may_say_nothing_of_cardinalities_and_evidence():
 
 
 def test_variables_without_marginals_are_counted_and_not_rated():
-    """0 and 1 are to be equal and are observed to differ; 2 is free."""
+    """0 and 1 must be equal and are observed to differ; 2 is unconstrained."""
     graph = network(np.ones((3, 2)), {(0, 1): np.eye(2)}, evidence=[0, 1, -1])
     algorithm = BeliefPropagation(potentials="edge")
     belief, _ = answer(algorithm, graph, 2)
@@ -113,7 +113,7 @@ def test_messages_mend_most_of_what_single_pixels_match_wrongly(pair, rule, most
 
 
 def shifted_pair(disparity, width=40, height=6):
-    """A random picture and the same one seen ``disparity`` pixels further to the left."""
+    """Return a random picture and the same one shifted ``disparity`` pixels to the left."""
     left = np.random.default_rng(0).random((height, width, 3)).astype(np.float32)
     right = np.roll(left, -disparity, axis=1)
     u, v = lattice_edges(height, width, diagonals=False)
@@ -130,7 +130,7 @@ def test_the_disparity_of_a_shifted_picture_is_found():
     fits = matching(graph, 8).reshape(6, 40, 8)
     assert (fits.argmax(axis=2)[:, 8:] == 5).all()
     assert fits[:, 8:, 5].min() == 1
-    np.testing.assert_allclose(fits[:, 2, 3:], np.exp(-0.07 * 15))  # they would lie outside of the right picture
+    np.testing.assert_allclose(fits[:, 2, 3:], np.exp(-0.07 * 15))  # they would lie outside the right picture
     belief, _ = answer(BeliefPropagation(), graph, 8, 20)
     assert belief.reshape(6, 40, 8).argmax(axis=2)[:, 8:].tolist() == [[5] * 32] * 6
 
@@ -160,7 +160,7 @@ def test_bad_pixels_are_those_off_by_more_than_a_pixel_or_a_step():
 # pictures -------------------------------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def coins():
-    """A part of the coins as a pixel graph."""
+    """Return a part of the coins image as a pixel graph."""
     whole = open_graph("harness.graph.catalogue:photo", {"image": "coins"})
     height, width = whole.meta["height"], whole.meta["width"]
     colour = whole.vertex_data["colour"].reshape(height, width, 3)[60:130, 20:120].reshape(-1, 3)

@@ -19,7 +19,7 @@ from tests.algorithms.multigraphs import adjacency_of, multigraphs, shortest_len
 
 
 def csgraph_distances(graph, sources, lengths):
-    """``[V, k]`` by SciPy's Bellman-Ford; edges of length 0 count, as SciPy's sparse matrices would not have them."""
+    """Return ``[V, k]`` by SciPy's Bellman-Ford; edges of length 0 count, unlike in SciPy's sparse matrices."""
     dense = shortest_lengths(graph, lengths)
     sparse = csgraph.csgraph_from_dense(dense, null_value=np.inf)
     return csgraph.bellman_ford(sparse, indices=sources).T
@@ -50,7 +50,7 @@ def test_distances_are_those_of_scipy(graph, features, seed):
     distances, settled = answer(algorithm, graph, features)
     assert settled
     expected = csgraph_distances(graph, sources_of(algorithm, graph, features), graph.weights)
-    assert np.array_equal(distances, expected)  # eighths add up exactly
+    assert np.array_equal(distances, expected)  # multiples of 1/8 add up exactly
 
 
 def test_roads_of_rome_are_those_of_dijkstra():

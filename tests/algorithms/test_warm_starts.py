@@ -1,4 +1,4 @@
-"""Previous values plus a changed graph equal a cold run on the changed graph, by the rules of each program."""
+"""A run from previous values on a changed graph equals a cold run on it, by the rules of each program."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KINDS = ("insert", "delete", "heavier", "lighter", "mixed")
 
 
 def check(name, posed):
-    """The start; all three runs settle, and the warm answer holds."""
+    """Return the start; check that all three runs settle and that the warm answer is correct."""
     features = posed.features
     before, old = run_reference(name, features, posed.old)
     start = posed.start(kept(name, old), before.settled)
@@ -60,7 +60,7 @@ def test_the_answer_is_that_of_a_cold_run(name, graph, kind, features, seed):
 
 
 def gained(posed):
-    """Whether the changed graph has edges that the other had not."""
+    """Return whether the changed graph has edges that the original lacks."""
     return len(correspondence(posed.old[0], posed.new[0]).added) > 0
 
 
@@ -83,7 +83,7 @@ def test_the_answer_is_a_fixed_point_of_the_changed_graph(name, kind):
 
 @pytest.mark.parametrize("power", [0.6, 1.5])
 def test_beliefs_follow_potentials_that_changed(power):
-    """On trees, where they are the exact marginals of the changed network."""
+    """On trees, beliefs are the exact marginals of the changed network."""
     algorithm, graph = BeliefPropagation(potentials="edge"), forest()
     tables = graph.edge_data["pairwise"].copy()
     tables[(graph.csr.row_of_edge < 25) & (graph.csr.neighbours < 25)] **= power
@@ -108,9 +108,10 @@ def test_beliefs_follow_potentials_that_changed(power):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ONE_ANSWER)
 def test_what_was_found_is_kept(name, kind):
-    """Most vertices begin with the value that they settled at, which is not that of a cold start, and settle sooner.
+    """Most vertices begin with their settled value, which differs from that of a cold start, and settle sooner.
 
-    But a k-core that gained an edge begins anew, and so do those of a component that lost one by which its label came.
+    Exceptions: a k-core that gained an edge restarts, and so does a component that lost an edge that carried its
+    label.
     """
     posed = problem(name, rmat(scale=7, edge_factor=6, max_weight=4), 2, kind, 0.005, 1)
     before, old = run_reference(name, 2, posed.old)
@@ -168,7 +169,7 @@ def test_a_change_of_an_out_degree_makes_all_that_it_sends_to_stale():
 
 
 def test_values_that_no_path_supports_any_more_go_back_to_the_start():
-    """A cycle cut off from its only source would keep what it had for ever."""
+    """A cycle that is cut off from its only source would otherwise keep its values forever."""
     cycle = Graph.from_edges([0, 1, 2, 3, 0], [1, 2, 3, 1, 4], num_vertices=5, name="cycle", labels=[0, -1, -1, -1, 1])
     cut = cycle.select_edges(~((cycle.csr.row_of_edge == 0) & (cycle.csr.neighbours == 1)))
     algorithm = LabelPropagation(seeds="labels", fraction=1.0)

@@ -1,4 +1,4 @@
-"""The methods that settled runs are held against agree with the program's own reference, on graphs of every kind."""
+"""The methods that settled runs are compared with agree with the program's reference on graphs of every kind."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_they_give_what_the_reference_settles_at(algorithm, graph, features):
     found = algorithm.settled_answer(algorithm.prepare_graph(graph), features)
     ((_, told),) = found.values.items()
     assert told.dtype == np.float64
-    assert np.array_equal(told, values)  # eighths add up exactly
+    assert np.array_equal(told, values)  # multiples of 1/8 add up exactly
 
 
 def test_without_weights_every_edge_has_length_one():

@@ -1,4 +1,4 @@
-"""Warm runs in the tests: run on a graph, change it, go on from the answer; next to a cold run."""
+"""Warm runs in tests: run on a graph, change it and resume from the answer; compare with a cold run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def program(name):
 
 @dataclass
 class Problem:
-    """A program on a graph, and on the changed one: graph and inputs of each, and the number of features."""
+    """A program on a graph and on the changed graph: graph and inputs of each, and the number of features."""
 
     name: str
     features: int
@@ -53,7 +53,7 @@ class Problem:
 
 
 def problem(name, graph, features, kind, share, seed=0):
-    """The problem on a graph as the algorithm prepares it, ``share`` of whose edges change."""
+    """Return the problem on a graph as the algorithm prepares it, with a ``share`` of its edges changed."""
     algorithm = ALGORITHMS[name]
     prepared = algorithm.prepare_graph(graph)
     inputs = algorithm.inputs(prepared, features)
@@ -65,7 +65,7 @@ def problem(name, graph, features, kind, share, seed=0):
 
 
 def run_reference(name, features, posed, state=None):
-    """Statistics and a settled run in float64."""
+    """Return the statistics of a settled run in float64, and the run."""
     run = ReferenceRun(program(name), posed[0], features)
     run.reset(posed[1], state)
     return run.run(program(name).max_supersteps), run

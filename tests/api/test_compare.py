@@ -1,4 +1,4 @@
-"""Compare in isolated processes: real records, tables, frames, figures; mistakes are found before anything runs."""
+"""Compare in isolated processes: records, tables, frames, figures; mistakes are found before anything runs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def doubling(tmp_path, monkeypatch):
-    """An algorithm class in a module beside a notebook, which no plugin registers."""
+    """Return an algorithm class in a module beside a notebook, which no plugin registers."""
     (tmp_path / "doubling_module.py").write_text(MODULE)
     monkeypatch.syspath_prepend(tmp_path)
     yield importlib.import_module("doubling_module").Doubling
@@ -92,7 +92,7 @@ def test_engines_are_compared_on_a_graph_and_a_class_of_this_process(doubling, t
 
 @pytest.fixture(scope="module")
 def results(folder):
-    """Two engines for two numbers of features, by the command's own arguments."""
+    """Return the results of two engines for two numbers of features, by the command's own arguments."""
     arguments = ["engine=scipy,torch", "algorithm=pagerank", "graph=grid", "graph.rows=8", "graph.columns=9"]
     return sweep([*arguments, "features=1,2", "baseline=scipy", *QUICK], folder=folder, progress=False)
 

@@ -1,4 +1,4 @@
-"""Graphs of other libraries: structure, weights and vertex names; faults say what to do."""
+"""Graphs of other libraries: structure, weights and vertex names; errors say what to do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def edges(named: NamedGraph) -> list[tuple]:
 
 
 def networkx_edges(graph) -> list[tuple]:
-    """Return the same of a networkx graph, by its own iteration over edges."""
+    """Return the same edges of a networkx graph, by its own iteration."""
     found = []
     for u, v, weight in graph.edges(data="weight", default=1.0):
         found.append((u, v, weight))
@@ -101,7 +101,7 @@ def test_an_edge_index_is_two_rows_of_numbers():
 
 def test_a_tensor_is_copied_from_its_device():
     class Tensor:
-        """What is used of torch.Tensor, on a device whose memory NumPy cannot read."""
+        """The used part of torch.Tensor, on a device whose memory NumPy cannot read."""
 
         __module__ = "torch"
 

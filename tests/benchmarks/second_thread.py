@@ -1,9 +1,8 @@
-"""What a second thread gains, by how many vertices are active: ``python -m tests.benchmarks.second_thread``.
+"""Measure the gain of a second thread by the number of active vertices: ``python -m tests.benchmarks.second_thread``.
 
-One traversal on the world's highways, superstep by superstep, with one thread and with two, run by run in turns; of
-every superstep the median over the runs. Supersteps are gathered by the vertices that were active before them. A launch
-on one and on two threads that finds nothing to do stands beside them: all that threads cost each other on a quiet
-machine, several times a superstep.
+One traversal on the world's highways with one thread and with two, in alternating runs; for each superstep the
+median over the runs. Supersteps are grouped by the number of vertices that were active before them. The table also
+shows the time of a launch without work on one and on two threads.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def _launched(parts, threads, bounds):  # type: ignore[no-untyped-def]
 
 
 def launch_us(threads: int) -> float:
-    """Microseconds of a launch that finds nothing to do, from Python, as kernels are launched."""
+    """Return the microseconds of a launch without work, from Python, as kernels are launched."""
     bounds = np.zeros(threads, np.int64)
 
     def one() -> float:
@@ -58,7 +57,7 @@ def launch_us(threads: int) -> float:
 
 
 def whole_run(engine: Engine) -> tuple[list[float], list[int]]:
-    """Seconds and active vertices of every superstep."""
+    """Return the seconds and the active vertices of every superstep."""
     engine.restart()  # type: ignore[attr-defined]
     seconds, active = [], []
     while True:
@@ -71,7 +70,8 @@ def whole_run(engine: Engine) -> tuple[list[float], list[int]]:
 
 
 def medians(engines: list[Engine], rounds: int) -> tuple[list[list[float]], list[int]]:
-    """Of each engine the seconds of every superstep, medians over runs in turns; active vertices, alike for all."""
+    """Return for each engine the median seconds of every superstep over alternating runs, and the active vertices,
+    which are equal for all engines."""
     for engine in engines:
         whole_run(engine)
     table = [[whole_run(engine) for engine in engines] for _ in range(rounds)]
@@ -88,7 +88,7 @@ def shares_of_one_owner(engine: Engine, graph: Graph) -> list[float]:
     arrays = engine.prepared.executor.memory.arrays  # type: ignore[attr-defined]
     [flags] = [name for name in arrays if name.startswith("active_") and not name.endswith("_blocks")]
     engine.restart()  # type: ignore[attr-defined]
-    shares, active = [], np.arange(graph.num_vertices)  # all are, before the first superstep
+    shares, active = [], np.arange(graph.num_vertices)  # all are active before the first superstep
     while True:
         one = first[active].sum() / max(1, edges[active].sum())
         shares.append(max(one, 1 - one))
@@ -98,7 +98,8 @@ def shares_of_one_owner(engine: Engine, graph: Graph) -> list[float]:
 
 
 def print_table(one: list[float], two: list[float], active: list[int], shares: list[float]) -> None:
-    """A line for the supersteps with so many active vertices; seconds of each on one thread and on two."""
+    """Print a line for the supersteps with a range of active vertices, with the seconds of each on one thread and on
+    two."""
     print("   active vertices  supersteps  1 thread, ms  2 threads, ms   gain     us/superstep  one owner")
     for low, high in (*itertools.pairwise(EDGES), (0, EDGES[-1])):
         steps = [i for i, count in enumerate(active) if low <= count < high]

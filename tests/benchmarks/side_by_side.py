@@ -1,7 +1,7 @@
-"""Ratios between engines, measured side by side in one run: ``python -m tests.benchmarks.side_by_side``.
+"""Measure ratios between engines side by side in one run: ``python -m tests.benchmarks.side_by_side``.
 
-Engines take turns, round by round, so that what disturbs the machine disturbs all of them; a ratio is the median over
-the rounds of the ratio within a round.
+Engines alternate within a round, so that disturbances affect all of them; a ratio is the median over the rounds of
+the ratio within a round.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ROUNDS = 9
 
 
 def rounds(works: Sequence[Callable[[], object]], count: int) -> list[list[float]]:
-    """Seconds of every work in every round."""
+    """Return the seconds of every work in every round."""
     table = []
     for _ in range(count):
         row = []
@@ -33,12 +33,12 @@ def rounds(works: Sequence[Callable[[], object]], count: int) -> list[list[float
 
 
 def ratio(table: list[list[float]], slow: int, fast: int) -> float:
-    """The median of the ratio within a round."""
+    """Return the median of the ratio within a round."""
     return statistics.median(row[slow] / row[fast] for row in table)
 
 
 def aggregation() -> None:
-    """One superstep of a weighted aggregation with normalisation."""
+    """Measure one superstep of a weighted aggregation with normalisation."""
     print("\nOne superstep of a weighted aggregation with normalisation, R-MAT scale 18 (ms; ratios)")
     print(f"{'k':>4} {'scipy@1':>9} {'onyx@1':>9} {'onyx@2':>9} {'onyx@1 / scipy':>15} {'onyx@2 / onyx@1':>16}")
     for features in FEATURES:
@@ -58,7 +58,7 @@ def aggregation() -> None:
 
 
 def whole_runs() -> None:
-    """Whole runs to convergence."""
+    """Measure whole runs to convergence."""
     names = ["scipy", "onyx", "gunrock", "tigr", "simdx"]
     print("\nWhole runs to convergence, R-MAT scale 18, k = 8, two threads (ms; supersteps; times SciPy's speed)")
     for title, algorithm in WHOLE_RUNS.items():

@@ -1,7 +1,7 @@
-"""Whole runs of every algorithm on every engine for several k, as a sweep names them: see docs/regressions.md.
+"""Whole runs of every algorithm on every engine for several k, named as in a sweep: see docs/regressions.md.
 
-``pytest tests/benchmarks -m benchmark -k "solve and pagerank and onyx"``. Each run begins at the start, which is set
-outside the clock, and on a CUDA device the clock stops when the device has done all its work.
+``pytest tests/benchmarks -m benchmark -k "solve and pagerank and onyx"``. Each run begins at the initial state,
+which is set outside the timed part. On a CUDA device the timed part ends when the device has completed its work.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from tests.benchmarks.workloads import new_engine, picture
 pytestmark = pytest.mark.benchmark
 THREADS = min(2, len(os.sched_getaffinity(0)))
 FEATURES = (1, 8, 32)
-# Those that are registered are what a sweep of the same name has. All are small: the matrix of all engines and
-# algorithms takes minutes.
+# Registered graphs are those of a sweep with the same name. All are small: the matrix of all engines and algorithms
+# takes minutes.
 GRAPHS = ("rmat", "ratings_random", "picture", "grid")
 
 
 def devices():
-    """Every engine whose libraries are installed, on each of its devices that is there."""
+    """Return every engine whose libraries are installed, on each of its available devices."""
     for spec in load_plugins().engines.values():
         if all(importlib.util.find_spec(name) for name in spec.requires):
             for kind in spec.devices:
@@ -43,13 +43,13 @@ ENGINES = list(devices())
 
 @functools.cache
 def graph_named(name: str) -> Graph:
-    """A graph of the catalogue as it is by default, or the photograph of noise."""
+    """Return a graph of the catalogue with default parameters, or the photograph of noise."""
     return picture(128) if name == "picture" else open_graph(load_plugins().graph(name))
 
 
 @functools.cache
 def problem(label, features) -> tuple[str, Graph, object]:
-    """The first of the graphs that an algorithm takes, as it wants it, and its inputs."""
+    """Return the first of the graphs that an algorithm accepts, prepared for it, and its inputs."""
     algorithm = built_in()[label]
     for name in GRAPHS:
         try:
@@ -61,7 +61,7 @@ def problem(label, features) -> tuple[str, Graph, object]:
 
 
 def title(spec, device):
-    """The engine, as the device is that it runs on."""
+    """Return the engine's name with its device."""
     return spec.name if device.kind == "cpu" else f"{spec.name}@{device.kind}"
 
 

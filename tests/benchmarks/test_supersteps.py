@@ -1,4 +1,4 @@
-"""One superstep of an aggregation, engine by engine: ``pytest tests/benchmarks -m benchmark``."""
+"""One superstep of an aggregation on each engine: ``pytest tests/benchmarks -m benchmark``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What a sweep costs beside the solves: ``pytest tests/benchmarks/test_sweeps.py -m benchmark``.
+"""The cost of a sweep beside the solves: ``pytest tests/benchmarks/test_sweeps.py -m benchmark``.
 
-Processor time stands beside the wall-clock time, because on a machine that others use only the first means something.
+Processor time is reported beside wall-clock time, because only the former is meaningful on a machine that others
+use.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ TINY = (
     "measure.warmup_s=0.001",
 )  # fmt: skip
 THOUSAND = (*TINY, "features=1,2,3,4", "graph.vertices=range(3,253)")
-# Puts a record in the place of every cell instead of running it: that of the cell in sys.argv[1].
+# Write the record in sys.argv[1] for every cell instead of running it.
 PRETEND = """
 import sys
 from pathlib import Path
@@ -45,13 +46,13 @@ sys.exit(main(sys.argv[2:]))
 
 
 def processor_seconds():
-    """What all ended children of this process have taken so far."""
+    """Return the processor time of all ended children of this process."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def test_overhead_of_a_cell(benchmark, command, tmp_path):
-    """Ten cells against one, so that what a sweep costs once does not count; everything that is cached is so."""
+    """Compare ten cells with one, which removes the fixed cost of a sweep; caches are warm."""
     ten = (*TINY, f"features={','.join(map(str, range(1, 11)))}", "rerun=all")
     one = (*TINY, "features=1", "rerun=all", "output=one")
     for cells in (ten, one):
@@ -72,7 +73,7 @@ def test_overhead_of_a_cell(benchmark, command, tmp_path):
 
 
 def test_a_thousand_cells_on_record(benchmark, command, tmp_path, harness_environment):
-    """The same command again, when nothing is left to be done: plan, records, table and page."""
+    """Run the same command again when nothing is left to do: plan, records, table and page."""
     assert command(*TINY, "features=1", "output=sample").returncode == 0
     pretended = subprocess.run(
         [sys.executable, "-c", PRETEND, str(tmp_path / "sample"), *THOUSAND],

@@ -1,4 +1,4 @@
-"""What the benchmarks run: graphs, algorithms and prepared engines."""
+"""Workloads of the benchmarks: graphs, algorithms and prepared engines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FEATURES = (1, 4, 8, 32, 128)
 
 
 class Aggregation(Algorithm):
-    """One weighted aggregation with normalisation a superstep: ``x(v) = normalize(sum of w(u, v) x(u))``."""
+    """One weighted aggregation with normalisation per superstep: ``x(v) = normalize(sum of w(u, v) x(u))``."""
 
     name: ClassVar[str] = "aggregation"
 
@@ -50,7 +50,7 @@ class Aggregation(Algorithm):
 
 @cache
 def rmat(scale: int = 18) -> Graph:
-    """The R-MAT graph of the figures: 2^scale vertices, edge factor 16, random weights."""
+    """Return the R-MAT graph of the figures: 2^scale vertices, edge factor 16, random weights."""
     graph = open_graph("harness.graph.catalogue:rmat", {"scale": scale, "edge_factor": 16, "seed": 1})
     weights = np.random.default_rng(0).random(graph.num_edges, np.float32) + np.float32(0.1)
     return graph.with_weights(weights)
@@ -64,7 +64,7 @@ WHOLE_RUNS: dict[str, Algorithm] = {
 
 @cache
 def picture(side: int) -> Graph:
-    """A photograph of noise, ``side`` times ``side`` pixels."""
+    """Return a photograph of noise, ``side`` times ``side`` pixels."""
     lattice = grid(rows=side, columns=side, removed=0.0)
     colour = np.random.default_rng(0).random((lattice.num_vertices, 3), np.float32)
     return Graph.from_edges(
@@ -74,7 +74,7 @@ def picture(side: int) -> Graph:
 
 
 def new_engine(name: str, **options: Any) -> Engine:
-    """An engine under a schedule."""
+    """Return an engine under a schedule."""
     spec = load_plugins().engine(name)
     module, _, attribute = spec.factory.partition(":")
     engine: Engine = getattr(importlib.import_module(module), attribute)(schedule_from_options(spec, options))
@@ -82,7 +82,7 @@ def new_engine(name: str, **options: Any) -> Engine:
 
 
 def prepared(name: str, algorithm: Algorithm, graph: Graph, features: int, threads: int, **options: Any) -> Engine:
-    """An engine, ready to run the algorithm; its ``restart`` sets everything to the start."""
+    """Return an engine, ready to run the algorithm; its ``restart`` sets everything to the initial state."""
     engine = new_engine(name, **options)
     program, device = trace(algorithm), Device(threads=threads)
     answer = engine.supports(program, graph, features, device)

@@ -10,23 +10,24 @@ from harness.campaign import application
 from harness.campaign.process import run_process
 from tests.conftest import FAKES, ROOT
 
-# The environment of all processes, so that one server serves them; the first is what differs from test to test.
+# The environment of all processes, so that one server serves them; only the first variable differs between tests.
 SERVED = {"PYTEST_CURRENT_TEST": "", "A_VARIABLE": "set"}
 
 
 @pytest.fixture(scope="session")
 def modules(tmp_path_factory):
-    """A folder for modules."""
+    """Return a folder for modules."""
     return tmp_path_factory.mktemp("modules")
 
 
 @pytest.fixture
 def run_module(modules, monkeypatch):
-    """Run a module's source in a process of its own, as a cell; return how it ended and what it printed."""
+    """Run a module's source in a separate process, as a cell; return how it ended and what it printed."""
     monkeypatch.setenv("PYTHONPATH", str(modules))
 
     def run(source, time_s=60.0, memory_bytes=10**9, words=0, **environment):
-        """The limit of time holds once so many ``words`` are printed: on a busy machine, starting takes long."""
+        """Run a module; the time limit starts once ``words`` are printed, because starting may be slow on a busy
+        machine."""
         name = f"a_child_{len(list(modules.iterdir()))}"
         (modules / f"{name}.py").write_text(source)
         output, began = modules / f"{name}.txt", time.monotonic()
@@ -45,7 +46,7 @@ def run_module(modules, monkeypatch):
 
 @pytest.fixture
 def plan(monkeypatch):
-    """What a command would run: ``plan("+experiment=stereo").cells``."""
+    """Return the plan of a command: ``plan("+experiment=stereo").cells``."""
 
     def compose(*arguments):
         plans = []
@@ -58,7 +59,7 @@ def plan(monkeypatch):
 
 @pytest.fixture
 def command_here(tmp_path, monkeypatch, capfd):
-    """Run ``onyx-harness`` as ``command`` does, but with its parent in this process, which need not import anew.
+    """Run ``onyx-harness`` as ``command`` does, but with its parent in this process, which avoids imports.
 
     Cells still run in processes of their own, forked from one server for all tests with the same environment.
     """

@@ -29,7 +29,7 @@ _GIGABYTE = 1 << 30
 
 @pytest.fixture
 def record_of(monkeypatch, tmp_path):
-    """``record_of(Engine, key=value, ...)``: the record of a cell whose engine is the given class."""
+    """Return the record of a cell with the given engine class: ``record_of(Engine, key=value, ...)``."""
     monkeypatch.syspath_prepend(str(FAKES))
     # The process that computes references imports the same plugins.
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(FAKES), os.environ.get("PYTHONPATH", "")]))

@@ -90,7 +90,7 @@ def problem_of(monkeypatch, tmp_path):
 
 @pytest.fixture
 def engine_of(monkeypatch):
-    """The example engine, prepared; ``beyond``: it goes on for so many supersteps once it has converged."""
+    """Return the prepared example engine; ``beyond``: supersteps that it takes after it has converged."""
     monkeypatch.syspath_prepend(EXAMPLE)
     base = importlib.import_module("onyx_example_engine").ExampleEngine
     schedule = importlib.import_module("onyx_example").ExampleSchedule()
@@ -120,7 +120,7 @@ def cell(validate=True, **measure):
 
 
 def measured(engine, problem, **measure):
-    """The ``accuracy`` field, its timing, and the runs to the engine's own stop."""
+    """Return the ``accuracy`` field, its timing, and the runs to the engine's own stop."""
     target = target_of(cell(), problem)
     timing = measure_engine(engine, problem.inputs, problem.max_supersteps, MEASURE, Phases())
     at_stop = distance(problem, target, {name: engine.values(name) for name in problem.program.outputs})
@@ -166,7 +166,7 @@ def test_an_answer_that_is_never_so_near_has_no_time(problem_of, engine_of):
 
 
 def test_a_timed_run_that_is_not_so_near_has_no_time(problem_of, engine_of, monkeypatch):
-    """As of an engine that remembers an answer, or returns before it is done."""
+    """The engine may remember an answer, or return before it is done."""
     problem = problem_of("label_propagation")
     engine = engine_of(problem)
 

@@ -40,7 +40,7 @@ def registry():
 
 
 def config(**changes):
-    """The configuration with keys such as ``engine__width`` changed."""
+    """Return the configuration with keys such as ``engine__width`` changed."""
     changed = copy.deepcopy(CONFIG)
     for key, value in changes.items():
         section, _, name = key.partition("__")
@@ -65,7 +65,7 @@ def test_a_cell_holds_what_was_asked_for(registry):
 
 @pytest.mark.parametrize(("given", "taken"), [(17, "17"), (-1, "-1"), (0.5, "0.5"), ("3 17", "3 17")])
 def test_a_number_for_a_text_is_its_digits(given, taken):
-    """``algorithm.sources=17`` is a number to Hydra."""
+    """Hydra parses ``algorithm.sources=17`` as a number."""
     asked = {"engine": {"name": "onyx"}, "graph": {"name": "grid"}}
     cell = resolve_cell(config(**asked, algorithm={"name": "bfs", "sources": given}), load_plugins())
     assert cell.parameters == {"sources": taken}

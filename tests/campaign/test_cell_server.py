@@ -65,7 +65,7 @@ def test_the_server_has_no_plugins_of_others_and_no_open_driver(run_module):
     assert run_module(source)[1] == "[] []"
 
 
-# Functions through which CUDA's runtime and CuPy reach a driver. Each leaves its name and reports no device.
+# Functions through which CUDA's runtime and CuPy reach a driver. Each writes its name and reports no device.
 DRIVER = """
 #include <stdio.h>
 #define FAILS(name) int name(void) { puts(#name); return 100; }
@@ -158,7 +158,7 @@ def test_a_module_that_the_server_has_imported_runs_without_a_warning(run_module
     run_module("pass")
     output = modules / "child.txt"
     run_process("harness.campaign.child", [], output=output, environment=SERVED, time_s=60.0, memory_bytes=10**9)
-    assert "IndexError" in output.read_text()  # it has no arguments
+    assert "IndexError" in output.read_text()  # it takes no arguments
     assert "RuntimeWarning" not in output.read_text()
 
 
@@ -179,7 +179,7 @@ print(status, numpy.random.random(), printed.read().decode())
 
 
 def beside(run_module, modules, source):
-    """Return the status of a module that runs beside a cell, a random number of the cell, what the module printed."""
+    """Return the status of a module that runs beside a cell, a random number of the cell, and the module's output."""
     name = f"beside_{len(list(modules.iterdir()))}"
     (modules / f"{name}.py").write_text(source)
     ending, output = run_module(BESIDE.replace("MODULE", repr(name)))

@@ -1,4 +1,4 @@
-"""What an engine reports of a run is checked: that it is settled, and in how many supersteps, at any size."""
+"""An engine's claims about a run are checked: that it is settled, and its number of supersteps, at any size."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def judged(monkeypatch, tmp_path):
         problem = Problem(algorithm, program, graph, graph, inputs, features, limit, f"{name} {limit}", {})
 
         class Engine(engine_class):
-            """The example engine; ``stop``: after how many supersteps it claims to be settled."""
+            """The example engine; ``stop``: the number of supersteps after which it claims to be settled."""
 
             def reset(self, inputs, state=None):
                 self.done = 0
@@ -103,7 +103,7 @@ def test_a_run_that_stops_early_and_claims_to_be_settled_is_wrong(judged, name, 
 
 
 def counted(more, settled):
-    """A report of ``more`` supersteps than were taken."""
+    """Reports ``more`` supersteps than were taken."""
 
     def report(statistics):
         steps = [*statistics.supersteps, *statistics.supersteps[:more]]

@@ -1,4 +1,4 @@
-"""The command as a user runs it, on engines that end in every way there is."""
+"""The command as a user runs it, on engines with every outcome."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def records(folder):
 
 
 def single_error(finished):
-    """The one line that a refused command ends with."""
+    """Return the one line that a refused command ends with."""
     assert finished.returncode == 2, finished.stdout + finished.stderr
     assert "Traceback" not in finished.stderr
     [line] = [line for line in finished.stderr.splitlines() if line.startswith("onyx-harness: error:")]
@@ -80,7 +80,7 @@ def test_an_ok_record_holds_the_whole_run(command, tmp_path):
     assert "fake_right (direction=pull)" in finished.stdout
     assert "fake_spread (scale=0.5)" in finished.stdout
     record = records(tmp_path)["fake_right"]
-    assert record["features"] == 3  # auto: what the algorithm says of a ring
+    assert record["features"] == 3  # auto: the algorithm's default for a ring
     assert record["graph"]["vertices"] == 12
     assert len(record["solve"]["samples"]) >= 4
     assert record["solve"]["minimum"] <= record["solve"]["median"]
@@ -274,14 +274,14 @@ def test_an_interruption_ends_the_cell_and_is_recorded(tmp_path, interruptible, 
     pids = tmp_path / "pids"
     os.mkfifo(pids)
     process = interruptible(*CELL, "engine=fake_hangs", env={"FAKE_PID_FILE": str(pids)})
-    started = pids.read_text().split()  # comes when the engine runs
+    started = pids.read_text().split()  # written once the engine runs
     supervisor = psutil.Process(int(started[0])).parent()
-    if times == 2:  # the second comes while the first is being obeyed: a stopped supervisor takes longer to end
+    if times == 2:  # the second arrives while the first is being handled: a stopped supervisor takes longer to end
         supervisor.suspend()
     try:
         process.send_signal(signal.SIGINT)
         if times == 2:
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it is continued at once, and ends
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it is continued at once and ends
                 until_pending(supervisor.pid, signal.SIGTERM)
             process.send_signal(signal.SIGINT)
     finally:

@@ -1,4 +1,4 @@
-"""Mistakes in a command line are one line each, found before Hydra composes anything."""
+"""A mistake in a command line is one line of error, found before Hydra composes anything."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ FILES = {
     "engine/first": "engine: {name: scipy}\nrounds: 2\nmeasure: {repetitions: 1}\n",
     "graph/second": "graph: {name: grid}\nrounds: 3\nlimits: {time_s: 10}\n",
 }
-COMMANDS = {  # a command, and how many of its configurations Hydra composes
+COMMANDS = {  # a command, and the number of its configurations that Hydra composes
     "choices": (("engine=onyx_fa_cd,onyx", "algorithm=thesis_lp,thesis_bp", "device=cpu,cuda", "graph=grid"), 4),
     "choices and values": (("engine=onyx,tigr", "graph=grid,rmat", "graph.seed=1", "+_mine=5", "features=${_mine}"), 3),
     "a value that refers to a choice": (("+experiment=refers", "engine=scipy,tigr", "graph=grid,rmat"), 3),
@@ -36,7 +36,7 @@ COMMANDS = {  # a command, and how many of its configurations Hydra composes
 
 @pytest.fixture
 def configurations(tmp_path, monkeypatch):
-    """Return the overrides and the configurations that a command plans its sweep from."""
+    """Return the overrides and the configurations of a command's sweep."""
     for name, text in {**{f"experiment/{name}": text for name, text in PRESETS.items()}, **FILES}.items():
         path = tmp_path / f"{name}.yaml"
         path.parent.mkdir(exist_ok=True)

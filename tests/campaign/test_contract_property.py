@@ -1,4 +1,4 @@
-"""Whatever an engine does in any of its methods, its cell ends as exactly one record."""
+"""Any misbehaviour of an engine in any method leaves exactly one record of its cell."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ POSSIBLE = set(Outcome) - {Outcome.TIMEOUT, Outcome.CRASHED, Outcome.INTERRUPTED
 
 
 class Mute(Exception):
-    """Has no message, no representation and an unprintable name."""
+    """Raises an exception without message or representation, with an unprintable name."""
 
     def __str__(self):
         raise SystemExit(1)
@@ -44,7 +44,7 @@ ERRORS = [
 
 
 class Odd:
-    """Compares, converts and prints in no way at all."""
+    """Raises in every comparison, conversion and representation."""
 
     def fail(self, *_):
         raise Mute
@@ -80,7 +80,7 @@ clocks = st.sampled_from([-5.0, 1e-9, 1e6, 1e18])
 
 @st.composite
 def faults(draw):
-    """A method, the calls of it that are concerned, and what happens in these."""
+    """Draw a method, the affected calls of it, and their effect."""
     kind = draw(st.sampled_from([*["raise"] * 2, *["return"] * 5, *["clock"] * 2, "phases", "nan", *HARMLESS]))
     methods = {
         "phases": ["prepare"],
@@ -98,7 +98,7 @@ def faults(draw):
 
 
 def misbehaving(plan, released):
-    """An engine with faults; the threads that it leaves behind wait until they are released."""
+    """Return an engine with faults; threads that it leaves behind wait until they are released."""
     counts = dict.fromkeys(METHODS, 0)
 
     def wrap(name):
@@ -142,7 +142,7 @@ def misbehaving(plan, released):
 @pytest.mark.slow
 def test_any_engine_ends_as_one_record(record_of, clock, monkeypatch, tmp_path, plan):  # noqa: F811
     clock.now = 0.0
-    monkeypatch.setattr("os.fsync", lambda handle: None)  # no example has to outlast a power failure
+    monkeypatch.setattr("os.fsync", lambda handle: None)  # no example needs to survive a power failure
     released = threading.Event()
     before = set(tmp_path.rglob("record.json"))
     try:

@@ -1,4 +1,4 @@
-"""Cells on a CUDA device: unsupported where there is none, their memory told as memory."""
+"""Cells on a CUDA device: unsupported without a device; exhausted device memory is out_of_memory."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_memory_that_runs_out_is_told_from_other_errors(error, expected):
 
 @pytest.fixture
 def told(tmp_path, monkeypatch):
-    """Runs a cell in this process, as a driver of the tests' own lets it; what it tells."""
+    """Run a cell in this process with a driver of the test's own; return its report."""
     monkeypatch.syspath_prepend(str(FAKES))
     plugins = {"fakes": "onyx_fakes", "algorithms": "harness.algorithms"}
     registry = load_plugins(found=[EntryPoint(name, value, "onyx_harness") for name, value in plugins.items()])
@@ -124,7 +124,8 @@ def test_under_a_driver_that_is_too_old_for_cupy_a_cell_is_unsupported_and_says_
 
 
 def shows_what_does_not_compile(reason, stage):
-    """The compiler's words, the generated line, the user's line, and the file that holds the source."""
+    """Check that the reason shows the compiler's message, the generated line, the user's line, and the file with the
+    source."""
     assert reason.startswith("CompilationFailed: ")
     assert 'identifier "undeclared" is undefined' in reason
     assert re.search(r"^ *FEATURES.* \+= undeclared \* ", reason, re.MULTILINE)
@@ -146,7 +147,7 @@ def test_a_kernel_that_does_not_compile_ends_a_cell(told, tmp_path, monkeypatch,
 
 @pytest.fixture
 def ran(tmp_path, monkeypatch):
-    """Runs a cell on a GPU in a process of its own; its record."""
+    """Run a cell on a GPU in a separate process; return its record."""
     from harness.campaign.job import Assignment, run_cell
     from harness.records import read_record
 
@@ -187,7 +188,7 @@ def test_a_cell_on_a_gpu_is_ok_and_its_record_tells_of_the_gpu(ran, engine):
     print({name: value for name, value in gpu.items() if name != "uuid"}, record["marks"], record["solve"]["median"])
 
 
-# engine, what is asked for, outcome, words of the reason
+# engine, overrides, outcome, words of the reason
 FAILING = {
     "an index that does not exist": ("onyx", {"index": 99}, "unsupported", "no CUDA device 99"),
     "more than the limit, foreseen": ("onyx", {"device_memory_gb": 1e-4}, "out_of_memory", "limits.device_memory_gb"),
@@ -204,7 +205,7 @@ FAILING = {
 @pytest.mark.gpu
 @pytest.mark.parametrize("case", FAILING)
 def test_what_a_gpu_cannot_do_is_an_outcome_and_its_process_ends(ran, case):
-    """A process that has ended has given its device memory back: the driver sees to that."""
+    """The driver releases the device memory of a process that has ended."""
     engine, asked, outcome, words = FAILING[case]
     record = ran(engine, **asked)
     assert record["outcome"] == outcome, record["reason"] + record["output"]

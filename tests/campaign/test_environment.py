@@ -1,4 +1,4 @@
-"""What a record says of the machine: host, memory of the container, GPU."""
+"""The machine in a record: host, memory of the container, GPU."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_host_is_told_and_is_no_part_of_the_key(monkeypatch):
 
 @pytest.fixture
 def groups(tmp_path, monkeypatch):
-    """A tree of control groups, of which this process is in the one that is given."""
+    """Write a tree of control groups, with this process in the given one."""
     monkeypatch.setattr(cgroup, "_ROOT", tmp_path)
     monkeypatch.setattr(cgroup, "_MEMBERSHIP", tmp_path / "membership")
 
@@ -66,7 +66,7 @@ def test_being_held_back_by_a_quota_is_noticed(groups):
 
 @pytest.fixture
 def driver(monkeypatch):
-    """A driver with two GPUs, of which the second is hot, has no power cap, and is used by somebody else."""
+    """Return a driver with two GPUs: the second is hot, has no power cap, and is used by another process."""
 
     class NVMLError(Exception):
         pass

@@ -25,7 +25,7 @@ features: 3
 
 @pytest.fixture
 def preset(tmp_path):
-    """Write a preset into a folder of its own; the flag that names the folder."""
+    """Write a preset into a separate folder; return the flag that names the folder."""
     folder = tmp_path / "mine" / "experiment"
     folder.mkdir(parents=True)
 

@@ -1,4 +1,4 @@
-"""``onyx-harness explain``: what would run, without running it."""
+"""``onyx-harness explain`` shows what would run without running it."""
 
 from __future__ import annotations
 

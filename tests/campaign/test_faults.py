@@ -1,4 +1,4 @@
-"""Whatever an engine, a disk or a clock does: nothing is lost, and the record or the error says what it was."""
+"""After any fault of an engine, a disk or a clock nothing is lost, and the record or the error names the fault."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.records import read_records
 from tests.processes import HANGS_S, gone
 
 CELL = ("algorithm=fake_spread", "graph=fake_ring", "measure.budget_s=0.001", "measure.repetitions=1")
-# In a mount namespace of its own, so that nobody else sees the file system, and nobody has to unmount it.
+# In a separate mount namespace, so that other processes do not see the file system and nothing must be unmounted.
 APART = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
 
 
@@ -43,7 +43,7 @@ def test_engines_that_misbehave_beside_their_answer(command_here, tmp_path):
     assert misshapen in found["fake_misshapen"]["reason"]
     assert "of type list; it must be a NumPy array" in found["fake_listing"]["reason"]
     assert "with exit status 3" in found["fake_binary"]["reason"]
-    assert "\x1b" not in finished.stdout  # junk is shown without its effects
+    assert "\x1b" not in finished.stdout  # unprintable output is shown without its effects
     assert "picture.txt" in found["fake_straying"]["artefacts"]
     assert [path.name for path in elsewhere.iterdir()] == ["record.json"]
     assert all(map(gone, map(int, left.read_text().split())))
@@ -51,7 +51,7 @@ def test_engines_that_misbehave_beside_their_answer(command_here, tmp_path):
     assert (folder / "output.txt").stat().st_size >= 2_000_000
 
 
-WAYS = {  # of damaging a work folder -> the outcome, and what the reason says
+WAYS = {  # way of damaging a work folder -> the outcome, and words of the reason
     "record": ("engine_error", "the engine, or another plugin, left a record.json, a name reserved for the harness"),
     "garbage": ("engine_error", "damaged report.jsonl"),
     "truncated": ("engine_error", "wrote an invalid record"),
@@ -132,7 +132,7 @@ def test_an_engine_that_prints_without_end_is_ended_and_fills_no_disk(command_he
 
 @pytest.fixture
 def on_its_own_disk(tmp_path, harness_environment):
-    """Run the command with another file system mounted on its folder of results; that folder is then in ``kept``."""
+    """Run the command with another file system mounted on its folder of results, which is returned in ``kept``."""
     if shutil.which("unshare") is None or subprocess.run([*APART, "mount -t tmpfs none /mnt"], check=False).returncode:
         pytest.skip("mounting is not allowed here")
 
@@ -166,7 +166,7 @@ def test_a_disk_that_fills_up_is_told_and_what_is_on_record_stays(on_its_own_dis
 @pytest.mark.parametrize("part", ["entries", "graphs", "references"])
 def test_a_cache_that_cannot_be_written_ends_the_sweep_and_blames_no_cell(command, tmp_path, part):
     (tmp_path / "cache").mkdir()
-    (tmp_path / "cache" / part).touch()  # stands where a folder should be made
+    (tmp_path / "cache" / part).touch()  # a file in the place of the folder
     sweep = (*CELL, "engine=fake_right,fake_wrong")
     finished = command(*sweep, env={"ONYX_HARNESS_CACHE": str(tmp_path / "cache")})
     assert finished.returncode == 2

@@ -1,4 +1,4 @@
-"""Writes of an engine to anything that it was given are noticed."""
+"""Writes of an engine to anything that it was given are detected."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.language.warm import WarmStart
 
 @pytest.fixture
 def problem():
-    """What the fingerprint reads of a problem with a warm start."""
+    """Return the fingerprint's inputs for a problem with a warm start."""
     inputs = Inputs({"x0": np.ones(3, np.float32)}, {"alpha": 0.5})
     graph = Graph.from_edges([0, 1], [1, 2], num_vertices=3, name="chain", weights=np.ones(2, np.float32))
     return SimpleNamespace(inputs=inputs, graph=graph, start=WarmStart("warm", {"x": np.zeros(3, np.float32)}))

@@ -1,4 +1,4 @@
-"""Malformed answers of an engine: each is an engine_error that names the field, what was met and what is allowed."""
+"""A malformed answer of an engine is an engine_error that names the field, its value and the allowed values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Right(_Right):
 
 
 def answering(method, change):
-    """An engine one of whose methods returns ``change(right answer)``."""
+    """Return an engine with one method that returns ``change(right answer)``."""
 
     def answer(self, *arguments):
         return change(getattr(Right, method)(self, *arguments))
@@ -153,7 +153,7 @@ def test_a_first_failure_is_not_replaced_by_that_of_close(record_of):  # noqa: F
 
 
 def test_a_patched_clock_does_not_change_the_times(record_of, monkeypatch):  # noqa: F811
-    """An engine module that replaces ``time.perf_counter`` meets a harness that has its own."""
+    """An engine module that replaces ``time.perf_counter`` does not affect the harness's own clock."""
     monkeypatch.setattr(time, "perf_counter", lambda: 42.0)
     record = record_of(Right)
     assert record["outcome"] == "ok"

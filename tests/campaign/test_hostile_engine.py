@@ -1,4 +1,4 @@
-"""Engines that write to what they were given: neither their own outcome nor a cached reference is affected."""
+"""Engines that write to their inputs affect neither their own outcome nor a cached reference."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _own_cache(monkeypatch, tmp_path):
 
 
 class Writes(Right):
-    """Sets the start of every vertex to 1 in the caller's array."""
+    """Sets the initial value of every vertex to 1 in the caller's array."""
 
     def reset(self, inputs, state=None):
         inputs.properties["start"][...] = 1
@@ -59,7 +59,7 @@ class WritesThroughPointer(Right):
 
 
 class WritesToGraph(Right):
-    """Writes to the graph's file, which is the only way to a mapping that is read-only."""
+    """Writes to the graph's file, the only way to change a read-only mapping."""
 
     def prepare(self, program, graph, features, device, phases):
         super().prepare(program, graph, features, device, phases)
@@ -90,7 +90,7 @@ def test_an_engine_that_writes_to_what_it_was_given_is_an_engine_error(record_of
 
 
 def test_the_reference_comes_from_a_process_that_the_engine_never_touched(record_of):  # noqa: F811
-    """Not even an engine that replaces the reference in its own process, and its environment, is held against that."""
+    """An engine that replaces the reference in its own process and environment is still compared with the real one."""
 
     class Fakes(Right):
         def prepare(self, program, graph, features, device, phases):
@@ -162,7 +162,7 @@ def test_an_algorithm_whose_inputs_differ_each_time_is_named(record_of, monkeypa
 
 def test_the_reason_of_a_timeout_names_the_plugin_whose_import_hangs(monkeypatch, tmp_path):
     class Hanging(BaseException):
-        """Stands for the end of a process that hangs."""
+        """Substitutes for the exit of a hanging process."""
 
     def load_plugins(block, importing):
         importing("sleepy")

@@ -1,4 +1,4 @@
-"""Inputs that take long to make are made once for all cells of a problem, and checked whenever they are opened."""
+"""Slow inputs are made once for all cells of a problem, and are validated whenever they are opened."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.language import Inputs
 
 @pytest.fixture
 def made(tmp_path, monkeypatch):
-    """Makes inputs, and counts how often."""
+    """Makes inputs and counts the calls."""
     monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
     monkeypatch.setattr(inputs_cache, "LEAST_S", 0.0)
     calls = []

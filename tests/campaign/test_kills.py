@@ -1,6 +1,6 @@
 """Sweeps whose processes are killed at random, and resumed.
 
-``ONYX_HARNESS_KILLS=200 pytest -s -m full tests/campaign/test_kills.py`` says how many of which were killed.
+``ONYX_HARNESS_KILLS=200 pytest -s -m full tests/campaign/test_kills.py`` prints how many of which kind were killed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from harness.campaign.lock import file_lock
 from harness.records import read_records
 from tests.processes import HANGS_S, LOOK_EVERY_S, never_ending
 
-KILLS = int(os.environ.get("ONYX_HARNESS_KILLS", "60"))  # over all launchers together
+KILLS = int(os.environ.get("ONYX_HARNESS_KILLS", "60"))  # for all launchers together
 FEATURES = (1, 2, 3)
 SERVER = "harness.campaign.cell_server"  # forks supervisors, which fork cells
 SWEEP = (
@@ -43,7 +43,7 @@ PRESENT = [
 
 
 class Killed:
-    """Sweeps of one launcher in a folder of their own, and the processes that belong to them."""
+    """Sweeps of one launcher in a separate folder, and their processes."""
 
     def __init__(self, folder: Path, environment: dict[str, str], launcher: str, seed: int) -> None:
         self.folder, self.draw = folder, random.Random(seed)
@@ -65,7 +65,7 @@ class Killed:
         return process
 
     def processes(self) -> dict[str, list[psutil.Process]]:
-        """Return what runs now, by kind."""
+        """Return the running processes by kind."""
         found: dict[str, list[psutil.Process]] = {}
         for process in psutil.process_iter():
             try:
@@ -95,10 +95,10 @@ class Killed:
             self.kinds[kind] += 1
 
     def run_killed(self, sweep: str, kills: int, typical_s: float) -> None:
-        """Run a sweep to its end, resuming it, with at most ``kills`` kills on the way."""
+        """Run a sweep to its end with resumption and at most ``kills`` kills."""
         while True:
             process = self.start(sweep)
-            # Every other time early: a sweep has many short states while it starts.
+            # Every second kill is early: a sweep has many short states while it starts.
             while kills > 0 and not ended(process, typical_s * self.draw.random() * self.draw.choice((0.1, 1.5))):
                 self.kill_one()
                 kills -= 1
@@ -108,7 +108,7 @@ class Killed:
             assert status in (-9, 1, 2), (self.folder / "printed.txt").read_text()
 
     def check(self, sweep: str) -> None:
-        """Check that every planned cell has one record, and that nothing else is left."""
+        """Check that every planned cell has one record and that nothing else is left."""
         folder = self.folder / "results" / sweep
         planned = [cell["cell"] for cell in json.loads((folder / "sweep.json").read_text())["cells"]]
         found = [record for _, record in read_records(folder)]

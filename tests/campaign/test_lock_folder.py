@@ -1,4 +1,4 @@
-"""Locks that nobody else can turn against the user, and that all processes of the user share."""
+"""Lock files that other users cannot exploit, shared by all processes of a user."""
 
 from __future__ import annotations
 

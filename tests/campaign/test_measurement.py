@@ -13,7 +13,7 @@ from harness.records.statistics import median_interval
 
 @pytest.fixture(autouse=True)
 def _clock(monkeypatch):
-    """A clock on which a run takes one to three microseconds, however busy the machine is."""
+    """Return a clock on which a run takes one to three microseconds, however busy the machine is."""
     draw, now = random.Random(7), [0.0]
 
     def perf_counter():
@@ -24,7 +24,7 @@ def _clock(monkeypatch):
 
 
 class Counting(Engine):
-    """Writes down what it is asked to do; settles after ``length`` supersteps."""
+    """Records its calls; settles after ``length`` supersteps."""
 
     def __init__(self, length):
         super().__init__(None)

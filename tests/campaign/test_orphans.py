@@ -1,4 +1,4 @@
-"""What a killed sweep has started through its launcher, and left in shared memory, and what becomes of it."""
+"""Processes and shared memory that a killed sweep leaves behind through its launcher, and their cleanup."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness.campaign.recovery import clear_leftovers
 from tests.processes import gone, never_ending, vanishes
 
 SHARED = Path("/dev/shm")
-# Starts a worker in a session of its own, which ignores SIGTERM if so asked, and leaves a semaphore as joblib does.
+# Starts a worker in a separate session, which ignores SIGTERM on request, and leaves a semaphore as joblib does.
 OWNER = """
 import os, signal, subprocess, sys
 from pathlib import Path
@@ -37,7 +37,7 @@ with marking_children() as owner:
 
 @pytest.fixture
 def started():
-    """Start an owner whose worker handles SIGTERM in the way that is named; the owner, its name and the worker."""
+    """Start an owner whose worker handles SIGTERM in the named way; return the owner, its name and the worker."""
     processes = []
 
     def start(handler):

@@ -75,7 +75,7 @@ def listed(folder):
 def test_cells_that_have_not_begun_stay_planned(planned, tmp_path):
     first, second = planned(1, 2, 3, 4, 5, 6), planned(7)
     prepare_output(first)
-    for cell in first.cells[:2]:  # it was killed after two
+    for cell in first.cells[:2]:  # killed after two cells
         cell.folder.mkdir()
     prepare_output(second)
     assert listed(tmp_path) == [cell.key for cell in (*first.cells, *second.cells)]
@@ -89,7 +89,7 @@ def test_two_commands_that_start_together_keep_the_cells_of_both(planned, tmp_pa
 
     def while_another_starts(path, data):
         if threading.current_thread() is not second and not second.ident:
-            second.start()  # now the first has read the cells, and not written them
+            second.start()  # now the first has read the cells and not written them
             waits_for_lock(tmp_path / "mine" / WORK_FOLDER / SWEEP_LOCK, second)
             assert not path.exists()
         write(path, data)

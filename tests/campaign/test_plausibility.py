@@ -1,4 +1,4 @@
-"""Cheats that happen by accident, on a clock that only the engine's work moves on."""
+"""Accidental cheating, on a clock that advances only by the engine's work."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SIX = Measure(repetitions=6, budget_s=1e-6, warmup_s=1e-6)
 
 
 class Clock:
-    """Shows what the engine's work takes, and a microsecond for each look at it."""
+    """Shows the time of the engine's work, plus a microsecond per reading."""
 
     now = 0.0
 
@@ -44,7 +44,7 @@ def clock(monkeypatch):
 
 
 class Working(Right):
-    """Takes 10 ms for a superstep."""
+    """Takes 10 ms per superstep."""
 
     clock = Clock()
 
@@ -55,7 +55,7 @@ class Working(Right):
 
 
 class Asynchronous(Working):
-    """Works when somebody asks for the answer."""
+    """Works only when the answer is read."""
 
     pending = 0
 
@@ -71,7 +71,7 @@ class Asynchronous(Working):
 
 
 class Remembers(Working):
-    """Remembers the first whole run, whatever the inputs of later ones are."""
+    """Remembers the first whole run, whatever the inputs of later runs are."""
 
     whole = None
 
@@ -94,7 +94,7 @@ class Remembers(Working):
 
 
 class RemembersByInputs(Working):
-    """Keeps whole results by the contents of their inputs, and does no work for those that it knows."""
+    """Keeps whole results by the contents of their inputs, and does no work for known inputs."""
 
     def __init__(self, schedule):
         super().__init__(schedule)
@@ -114,7 +114,7 @@ class RemembersByInputs(Working):
 
 
 class Undercounts(Working):
-    """Takes two supersteps where it was allowed one, and reports one."""
+    """Takes two supersteps where one is allowed, and reports one."""
 
     def run(self, max_supersteps):
         whole = super().run(2 * max_supersteps)
@@ -130,7 +130,7 @@ class Instant(Right):
 
 
 class Decays(Working):
-    """Right in the last of its runs, wrong in those before."""
+    """Is right in its last run and wrong in those before."""
 
     def reset(self, inputs, state=None):
         super().reset(inputs, state)
@@ -177,7 +177,7 @@ def test_an_honest_engine_is_plausible_and_its_samples_are_those_of_the_work(rec
 
 
 def test_a_pause_in_one_run_on_other_inputs_is_no_evidence(record_of, clock):  # noqa: F811
-    """Only a run that is slow on each of several inputs is."""
+    """Only a run that is slow on each of several inputs counts."""
 
     class Paused(Working):
         runs = 0
@@ -252,7 +252,7 @@ def test_fewer_supersteps_on_other_inputs_are_timed_if_they_are_long(superstep_s
 
 @pytest.fixture
 def marks(tmp_path):
-    """Files of the two marks, an hour apart by the system's clock."""
+    """Return the files of the two marks, an hour apart by the system's clock."""
     import os
 
     for name, second in ((".solve-began", 1_000), (".solve-ended", 4_600)):
@@ -278,4 +278,4 @@ def test_the_clock_of_a_cell_is_compared_with_the_systems(marks, window, samples
     found = wrong_clock(fields, marks, system_offset())
     assert told in found
     assert bool(told) == bool(found)
-    assert not wrong_clock(fields, marks, system_offset() - 7.0)  # the time of day was set meanwhile
+    assert not wrong_clock(fields, marks, system_offset() - 7.0)  # the time of day was set in between

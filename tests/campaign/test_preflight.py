@@ -1,4 +1,4 @@
-"""What no cell of a sweep could do is told once, before any process starts."""
+"""Combinations that no cell of a sweep supports are reported once, before any process starts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ REFUSED = {
 
 @pytest.fixture
 def _never_run(monkeypatch, tmp_path):
-    """A sweep that is begun fails the test."""
+    """Fail the test if a sweep begins."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sweep, "prepare_output", lambda plan: pytest.fail("the sweep was begun"))
 
@@ -59,7 +59,7 @@ def test_a_file_that_has_gone_is_told(command_here, tmp_path):
     asked = (*cell, "sweep.id=mine", "validate=false", "measure.budget_s=0.001")
     assert command_here(*asked).returncode == 0
     (tmp_path / "a.txt").unlink()
-    gone = command_here(*asked)  # another cell, as the file is another
+    gone = command_here(*asked)  # another cell, because the file differs
     assert gone.returncode == 2
     assert "there is no such file" in gone.stderr
 

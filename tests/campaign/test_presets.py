@@ -1,4 +1,4 @@
-"""Every preset composes into cells that can be meant; small versions run and end with the quality of their task."""
+"""Every preset composes into valid cells; small versions run and reach the quality of their task."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ FEWER_GRAPHS = {
     "figure_7_3": 2, "simdx_lists": 4, "simdx_filters": 4, "simdx_fusion": 4, "onyx_directions": 2, "onyx_folding": 2,
     "onyx_tracking": 2, "onyx_features": 1, "cusparse": 2,
 }  # fmt: skip
-GRAPHS_OF_THE_THESIS = 8  # of all others
+GRAPHS_OF_THE_THESIS = 8  # of all other presets
 GPU_ALONE = ("simdx_filters", "simdx_fusion", "onyx_directions", "cusparse")
-OTHERS = {  # a preset: its device, and how many cells it has with all engines installed
+OTHERS = {  # a preset: its device, and its number of cells with all engines installed
     "originals": ("cuda", 16),
     "memory_counters": ("cuda", 27),
     "onyx_warm": ("cpu", 10),
@@ -58,7 +58,7 @@ NETWORK = """MARKOV
 0.5 0.3 0.2 0.1 0.1 0.8
 """
 EVIDENCE = "1 2 2\n"  # one observation: variable 2 is in state 2
-TASKS = {  # a preset: what makes it small, the qualities that its table ends with, and what they must be
+TASKS = {  # a preset: its reduced settings, the metrics in its table, and their required values
     "stereo": (["graph.shrink=8", "features=8"], {"bad_pixels": (0.0, 0.3)}),
     "denoising": (["graph.image=microaneurysms"], {"agreement": (0.6, 1.0), "noisy_agreement": (0.2, 0.5)}),
     "ranking": (["features=3"], {"precision": (0.8, 1.0)}),
@@ -79,7 +79,7 @@ def test_a_preset_composes(plan, name):
 
 @pytest.mark.parametrize(("name", "algorithms"), PAPERS.items())
 def test_a_preset_of_a_paper_has_a_column_for_every_cell(plan, name, algorithms):
-    # Composing takes long, so each is asked for a part of its product.
+    # Composition is slow, so each test uses a part of the product.
     features = ["features=4,128"] if name == "figure_7_3" else []
     one = {"onyx_tracking": "pagerank"}.get(name, "bfs" if name.startswith("simdx_f") else "thesis_lp")
     small = plan(f"+experiment={name}", "graph=small_road", *features)

@@ -1,4 +1,4 @@
-"""What the author of an algorithm got wrong is an error of the input, told with the author's line."""
+"""A mistake of an algorithm's author is an error of the input, reported with the author's line."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Suggests(Sound):
 
 
 def posed(algorithm, features=3):
-    """The problem of an algorithm of this file on a small grid."""
+    """Return the problem of an algorithm of this file on a small grid."""
     spec = AlgorithmSpec("mine", "", f"{__name__}:{algorithm.__name__}")
     graph = GraphSpec("grid", "", "harness.graph.catalogue:grid", {"rows": 3, "columns": 4, "removed": 0.0})
     registry = SimpleNamespace(graph=lambda name: graph, algorithm=lambda name: spec)

@@ -226,7 +226,7 @@ def test_a_draft_keeps_what_was_told_last_and_drops_a_line_cut_short(tmp_path):
 
 def test_no_draft_is_an_empty_one(tmp_path, monkeypatch):
     assert read_report(tmp_path / "report.jsonl") == {}
-    monkeypatch.setattr(Path, "exists", lambda _: True)  # as a moment ago, when the cell had not ended
+    monkeypatch.setattr(Path, "exists", lambda _: True)  # it existed a moment ago, before the cell ended
     assert read_report(tmp_path / "report.jsonl") == {}
 
 

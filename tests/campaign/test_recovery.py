@@ -1,4 +1,4 @@
-"""What killed sweeps leave in the folder of a sweep, and what becomes of it."""
+"""Leftovers of killed sweeps in the folder of a sweep, and their cleanup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What answers are held against: computed once, kept, and by which method."""
+"""References: computed once, stored, and the method that computes them."""
 
 from __future__ import annotations
 

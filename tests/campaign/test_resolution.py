@@ -1,4 +1,5 @@
-"""Where an engine refuses the schedule asked for: the nearest one that runs, unless the user chose what is refused."""
+"""If an engine refuses the requested schedule, the nearest supported one runs, unless the user chose the refused
+option."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ PUSHES = "nothing pushes here"
 
 
 class HubsAndAuthorities(Algorithm):
-    """Sums over all vertices what no edge stage reads, whose changes therefore are not tracked."""
+    """Reduces over all vertices a property that no edge stage reads, whose changes are therefore not tracked."""
 
     name = "hubs_and_authorities"
 
@@ -52,7 +53,7 @@ def posed(algorithm):
 
 
 def asked(**options):
-    """A cell of Onyx with options that the user gave."""
+    """Return a cell of Onyx with options that the user gave."""
     config = {**CONFIG, "engine": {"name": "onyx", **options}}
     return resolve_cell({**config, "algorithm": {"name": "pagerank"}, "graph": {"name": "grid"}}, load_plugins())
 
@@ -68,7 +69,7 @@ def test_onyx_runs_what_only_its_default_refuses():
 
 
 def test_what_the_user_gave_is_not_changed():
-    """Also where it is what the default would be: the refusal then names what would run."""
+    """Even if it equals the default: the refusal then names a schedule that would run."""
     cell, problem = asked(change_driven=True), posed(HubsAndAuthorities())
     assert resolve(SPECS["onyx"], cell, problem, "refused") is None
     assert hint(SPECS["onyx"], cell, problem) == "; engine.change_driven=false would run it"
@@ -82,7 +83,7 @@ def test_several_options_are_named_together():
 def test_options_left_at_null_are_not_given():
     assert asked(change_driven=None, rebuild=3).given == ("rebuild",)
     assert asked(change_driven=None).schedule == asked().schedule == asked(change_driven=True).schedule
-    assert asked().key("here") != asked(change_driven=True).key("here")  # for one may be changed, the other not
+    assert asked().key("here") != asked(change_driven=True).key("here")  # because one may be changed and the other not
 
 
 @dataclass(frozen=True)

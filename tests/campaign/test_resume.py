@@ -1,4 +1,4 @@
-"""A sweep that is killed at any instant, and goes on where it was, also beside another on the same store."""
+"""A sweep that is killed at any instant resumes where it was, also beside another sweep on the same store."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SWEEP = (
 
 @pytest.fixture
 def sweep(tmp_path, harness_environment):
-    """Start the sweep in the folder of the test; what it prints goes to a file."""
+    """Start the sweep in the folder of the test, with its output in a file."""
     environment = {**harness_environment, "FAKE_RUN_LOG": str(tmp_path / "runs.txt"), "SWEEP_MARK": str(tmp_path)}
 
     def start(*more: str) -> subprocess.Popen[bytes]:
@@ -43,20 +43,20 @@ def finished(process, folder):
 
 
 def stored(folder):
-    """k -> (cell, when its file was written) of every record."""
+    """Return k -> (cell, modification time) of every record."""
     found = [(record["features"], record["cell"], path) for path, record in read_records(folder / "results")]
     assert len({k for k, _, _ in found}) == len(found), "a cell is on record twice"
     return {k: (cell, path.stat().st_mtime_ns) for k, cell, path in found}
 
 
 def runs(folder):
-    """How often each k was begun."""
+    """Return how often each k was begun."""
     log = folder / "runs.txt"
     return Counter(int(line.split()[0]) for line in log.read_text().splitlines()) if log.exists() else Counter()
 
 
 def left_over(folder):
-    """Processes of the sweep that are still there."""
+    """Return the processes of the sweep that still exist."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -76,7 +76,7 @@ def test_a_sweep_killed_again_and_again_ends_whole(sweep, tmp_path):
         process = sweep()
         try:
             process.wait(timeout=draw.uniform(0.4, 1.4))
-            break  # it has ended by itself
+            break  # it has ended
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             process.wait()
@@ -90,7 +90,7 @@ def test_a_sweep_killed_again_and_again_ends_whole(sweep, tmp_path):
     assert set(now) == set(FEATURES)
     assert now.items() >= known.items()
     begun = runs(tmp_path)
-    assert sum(begun.values()) <= len(FEATURES) + kills  # only what was in flight is run again
+    assert sum(begun.values()) <= len(FEATURES) + kills  # only cells in flight run again
     [folder] = (tmp_path / "results").iterdir()
     assert not [path for path in (folder / ".running").iterdir() if path.is_dir()]
 

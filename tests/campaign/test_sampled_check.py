@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture
 def outcomes(command_here, tmp_path):
-    """Run a sweep and give its records' outcomes, reasons and validations by engine and algorithm."""
+    """Run a sweep and return its records' outcomes, reasons and validations by engine and algorithm."""
 
     def run(*arguments):
         finished = command_here(*arguments, "validate=sampled", "measure.budget_s=0.01", "measure.warmup_s=0.01")

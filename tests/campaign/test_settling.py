@@ -1,4 +1,4 @@
-"""What a record says of runs that settled, that were stopped, and that have a fixed number of supersteps."""
+"""The record's facts about runs that settled, runs that were stopped, and runs with a fixed number of supersteps."""
 
 from __future__ import annotations
 

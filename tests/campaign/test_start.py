@@ -1,4 +1,4 @@
-"""The first moments of the command."""
+"""Startup of the command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rounds, stopping early, dry runs, launchers: what a sweep does beyond its cells."""
+"""Rounds, early stops, dry runs and launchers of a sweep."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_killed_sweep_leaves_no_process_behind(tmp_path, harness_environment, 
          f"hydra/launcher={launcher}", *LAUNCHERS[launcher]],
         cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    assert len(pids.read_text().split()) == 2  # comes when the engine runs
+    assert len(pids.read_text().split()) == 2  # written once the engine runs
     ours = marked(tmp_path)
     assert len(ours) > 3
     process.send_signal(signal.SIGKILL)

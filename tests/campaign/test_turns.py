@@ -1,4 +1,5 @@
-"""What a cell does while it has its turn on its device: on a GPU all that its engine does, else what is timed."""
+"""The part of a cell that runs in its turn on the device: on a GPU everything that its engine does, otherwise the
+timed part."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ WARM = {"change": 0.05, "kind": "insert", "seed": 1}
 
 @pytest.fixture
 def events(registry, monkeypatch):
-    """What happens, in order, each once however often it is done in a row; the GPU is one by name."""
+    """Return the events in order, with repetitions collapsed and the GPU's name normalised."""
     told = []
     held = []
 
@@ -91,7 +92,7 @@ def registry(monkeypatch):
 
 @pytest.fixture
 def ran(registry, events, tmp_path, monkeypatch):
-    """Runs a cell in this process; its report, and what happened."""
+    """Run a cell in this process; return its report and the events."""
     monkeypatch.setattr(child, "load_plugins", lambda *_, **__: registry)
 
     def run(kind, **changes):

@@ -1,4 +1,4 @@
-"""Waiting for a device that another cell has, and for how long."""
+"""Waiting for a device that another cell holds, and the limit of the wait."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ threading.Event().wait()
 
 @pytest.fixture
 def locks(tmp_path, monkeypatch):
-    """A folder of locks that no other test uses."""
+    """Return a folder of locks that no other test uses."""
     folder = tmp_path / "locks"
     monkeypatch.setenv("ONYX_HARNESS_LOCKS", str(folder))
     return folder
@@ -70,7 +70,7 @@ def test_processes_that_rest_beside_a_gpu_are_counted_while_they_live(locks):
     resting = []
     for others in range(2):
         resting.append(subprocess.Popen([sys.executable, "-c", RESTING], stdout=subprocess.PIPE, text=True))
-        assert resting[-1].stdout.readline() == f"{others}\n"  # a process is none of the others
+        assert resting[-1].stdout.readline() == f"{others}\n"  # a process does not count itself
     assert others_at_rest(GPU) == 2
     for process in resting:
         process.kill()
@@ -81,7 +81,7 @@ def test_processes_that_rest_beside_a_gpu_are_counted_while_they_live(locks):
 
 @pytest.mark.slow
 def test_a_cell_gives_up_waiting_at_its_limit_and_says_for_whom_it_waited(locks, command, tmp_path):
-    limits = ("limits.time_s=20", "limits.wait_s=0.5")  # the first is for all that comes before the wait
+    limits = ("limits.time_s=20", "limits.wait_s=0.5")  # the first is for everything before the wait
     with file_lock(device_lock_path(CPU)) as handle:
         device_lock_path(CPU).write_text("process 7: another cell")
         finished = command("algorithm=fake_spread", "graph=fake_ring", "engine=fake_right", *limits)

@@ -1,4 +1,4 @@
-"""Warm runs as a user asks for them: on a graph that changes, next to a cold run, in the record and in the table."""
+"""Warm runs as a user requests them: on a graph that changes, next to a cold run, in the record and in the table."""
 
 from __future__ import annotations
 

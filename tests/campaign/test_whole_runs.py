@@ -29,7 +29,7 @@ _MODULE = "onyx_solver_under_test"
 
 @pytest.fixture
 def told_of(monkeypatch, tmp_path):
-    """``told_of(Engine, algorithm, key=value)``: what the process of a cell tells, run in this process."""
+    """Return the report of a cell's process, run in this process: ``told_of(Engine, algorithm, key=value)``."""
     monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("harness.campaign.lock.timed_turn", lambda *_: nullcontext())
     registry = load_plugins()
@@ -107,7 +107,7 @@ def test_what_it_refuses_by_its_inputs_is_unsupported(told_of):
 
 
 class Remembers(ScipyGraphEngine):
-    """Gives the first answer to every inputs."""
+    """Returns the first answer for all inputs."""
 
     def pose(self, inputs, state):
         if "_case" not in self.__dict__:

@@ -1,4 +1,4 @@
-"""The suite lets a right engine pass, and each broken one is caught by the check that is meant to catch it."""
+"""A right engine passes the suite, and each broken one fails the check that is meant to catch it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ sys.path.remove(str(FAKES))  # other tests in this process must not find these e
 RIGHTLY = "test_supported_programs_are_answered_correctly"
 RELEASED = "test_everything_is_released"
 MEMORY = "test_exhausted_memory_raises_memory_error"
-# The check that is meant to catch it, and words that it says.
+# The check that is meant to catch the fault, and words of its message.
 CAUGHT = {
     "wrong_column": (RIGHTLY, "is off by"),
     "float64": (RIGHTLY, "is float64"),
@@ -62,7 +62,7 @@ CAUGHT = {
 
 @pytest.fixture
 def installed(monkeypatch, tmp_path):
-    """An empty folder to work in, where the fakes are installed, also for processes that are started."""
+    """Return an empty folder to work in, with the fakes installed, also for processes that are started."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(FAKES)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(FAKES)]))
@@ -87,7 +87,7 @@ def test_a_broken_engine_is_caught(installed, capsys, name):
 
 
 def test_a_leak_shows_in_a_process_that_has_memory_left_over(installed, capsys):
-    """Free memory between blocks that are still held, as a process has that ran other things before."""
+    """The process has free memory between blocks in use, as after earlier work."""
     blocks = [np.ones(30_000, np.uint8) for _ in range(20_000)]
     held = blocks[::50]
     del blocks
@@ -97,7 +97,7 @@ def test_a_leak_shows_in_a_process_that_has_memory_left_over(installed, capsys):
 
 
 def test_a_right_engine_passes(installed):
-    """As a command, the whole suite."""
+    """The whole suite passes, run as a command."""
     finished = subprocess.run(
         [sys.executable, "-m", "harness.conformance", "right"], capture_output=True, text=True, check=False
     )
@@ -105,7 +105,7 @@ def test_a_right_engine_passes(installed):
     assert "supports 23 of 23 programs" in finished.stdout
     assert "it declares itself deterministic" in finished.stdout
     assert "when memory runs out: MemoryError, and the next run is right" in finished.stdout
-    assert "passed, 1 skipped" in finished.stdout.splitlines()[-1]  # a program that is not there to settle
+    assert "passed, 1 skipped" in finished.stdout.splitlines()[-1]  # a program without a tolerance
     assert list(installed.iterdir()) == []
 
 
@@ -121,7 +121,7 @@ def test_without_a_device_what_needs_one_is_skipped_with_the_reason(installed, c
     assert main(["on_a_device", "--device", "cuda", "--", "-rs"]) == 0
     told = capsys.readouterr().out
     assert "no CUDA device: this machine has no NVIDIA driver" in told
-    assert "7 passed, " in told.splitlines()[-1]  # what the plugin says of the engine
+    assert "7 passed, " in told.splitlines()[-1]  # the plugin's claims about the engine
 
 
 @pytest.mark.parametrize(

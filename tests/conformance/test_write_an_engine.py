@@ -1,4 +1,4 @@
-"""The page "write an engine in ten minutes", followed step by step in an environment of its own, without a network."""
+"""Follow the page "write an engine in ten minutes" in an environment of its own, without a network."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ COMMAND = "#!{python}\nimport sys\nfrom harness.__main__ import main\nsys.exit(m
 
 @pytest.fixture
 def environment(tmp_path) -> dict[str, str]:
-    """An environment with all that this one has, into which packages can be installed; pip reads what the page leaves
-    to the network from variables."""
+    """Return an environment with the packages of this one, into which others can be installed. Variables tell pip
+    what the page leaves to the network."""
     home = tmp_path / "venv"
     venv.create(home, with_pip=False)
     [site] = home.glob("lib/python*/site-packages")
@@ -37,7 +37,7 @@ def environment(tmp_path) -> dict[str, str]:
 
 
 def in_words(text: str) -> str:
-    """Without the lines of tables, each run of blanks as one."""
+    """Return the text without lines of tables, with each run of blanks as one."""
     return " ".join(re.sub("[│┃]", " ", text).split())
 
 

@@ -1,4 +1,4 @@
-"""CUDA C++ to machine code without a device: what is read from the compiler's words, the cache, errors."""
+"""CUDA C++ to machine code without a device: parsing of the compiler's output, the cache, errors."""
 
 from __future__ import annotations
 

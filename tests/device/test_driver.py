@@ -1,4 +1,4 @@
-"""What the CUDA driver says is told in sentences; where there is none, too."""
+"""Errors of the CUDA driver are reported in sentences, also if there is no driver."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ IDENTITY = bytes(range(16))
 
 
 class FakeDriver:
-    """The functions of the CUDA driver that are called, for two devices; one of them may fail."""
+    """The called functions of the CUDA driver, for two devices; one of them may fail."""
 
     def __init__(self, init=0, count=2, failing="", status=700, cuda=13010):
         self.init, self.count, self.failing, self.status, self.cuda = init, count, failing, status, cuda

@@ -1,4 +1,4 @@
-"""The driver of a real CUDA device, against what CuPy says of it."""
+"""The driver of a real CUDA device, compared with CuPy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_device_is_described_as_by_others(cupy):
 
 
 def test_waiting_covers_streams_of_others(cupy):
-    """A queue of kernels on a stream of its own has ended once the device has been waited for."""
+    """Kernels queued on another stream have ended once the device has been waited for."""
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream:
         values = cupy.full(1 << 24, 1.0, np.float32)

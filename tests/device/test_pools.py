@@ -1,4 +1,4 @@
-"""What a process may hold of a device's memory, and the most that it held."""
+"""Limits of a process's device memory, and its peak use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An engine's calls end when the device has done what they asked for."""
+"""An engine's calls end only after the device has done their work."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.device.synchronizing import finishing
 
 
 class Eager(Engine):
-    """Returns at once, and notes what was called."""
+    """Returns at once and records the calls."""
 
     def __init__(self, log):
         super().__init__("schedule")

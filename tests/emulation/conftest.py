@@ -11,7 +11,7 @@ from tests.emulation.device import emulate
 
 @pytest.fixture
 def emulated(monkeypatch: pytest.MonkeyPatch) -> Device:
-    """An emulated CUDA device; the test is skipped where there can be none."""
+    """Return an emulated CUDA device; skip the test if there can be none."""
     reason = unavailable()
     if reason:
         pytest.skip(reason)

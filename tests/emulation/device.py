@@ -1,4 +1,4 @@
-"""An emulated device in the place of a CUDA device and of CuPy, for as long as a test runs."""
+"""Substitute an emulated device for a CUDA device and CuPy for the duration of a test."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from harness.emulation.compiler import Module, library
 from tests.emulation.racing import RacingModule
 from tests.engines.cuda_schedules import SCHEDULES
 
-# The device is small, and takes its work in small pieces, so that the loops over pieces turn on small graphs as well.
+# The device is small and processes small pieces of work, so that loops over pieces repeat on small graphs as well.
 POLICY = Policy(tile=64, blocks_of_reduction=2, edges_of_team=2)
 ATTRIBUTES = {"MultiProcessorCount": 1, "MaxRegistersPerMultiprocessor": 65536}
-THREADS = 64  # of a block, where the schedule leaves it to the engine
+THREADS = 64  # of a block, if the schedule leaves it to the engine
 SIZES = {
     "harness.lowering.cuda.launches.MOST_BLOCKS": 3,
     "harness.lowering.cuda.launches.FEW_THREADS": 2 * THREADS,
@@ -34,7 +34,7 @@ SIZES = {
 
 
 def emulate(monkeypatch: pytest.MonkeyPatch, *, racing: bool = False) -> Device:
-    """Have CUDA engines compile for, and run on, the emulated device; ``racing``: launches fail if threads race."""
+    """Make CUDA engines compile for and run on the emulated device; ``racing``: launches fail if threads race."""
 
     def compiled_module(source: str, headers: Mapping[str, str], *_: object) -> Compiled:
         return Compiled(str(library(source, headers, racing=racing)).encode(), "")

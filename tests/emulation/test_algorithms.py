@@ -44,7 +44,7 @@ TODAY = (
 
 
 def of_pairs(row):
-    """All pairs of an algorithm, a schedule and a number of features."""
+    """Return all pairs of an algorithm, a schedule and a number of features."""
     return itertools.combinations(enumerate(row), 2)
 
 
@@ -114,7 +114,7 @@ def test_an_edge_input_of_several_numbers_is_exchanged(schedule, symmetric, emul
     [("tigr", 2300, 1), ("tigr", 4097, 1), ("tigr", 1100, 2), ("gunrock", 2100, 1), ("gunrock-merge-path", 1300, 2)],
 )
 def test_vertices_that_a_thread_reads_ahead(schedule, vertices, features, emulated, monkeypatch):
-    """Two blocks of 256 threads take 2,048 vertices at once, or 1,024, and then what is left."""
+    """Two blocks of 256 threads process 2,048 or 1,024 vertices at once, and then the rest."""
     monkeypatch.setattr(launches, "MOST_BLOCKS", 2)
     monkeypatch.setattr(gunrock, "BLOCKS", 2)
     algorithm = PageRank()
@@ -132,10 +132,10 @@ def test_vertices_that_a_thread_reads_ahead(schedule, vertices, features, emulat
 
 
 def test_the_ballot_filter_of_many_blocks(emulated, monkeypatch):
-    """Each vertex is listed once, after those of all earlier blocks, also if there are more blocks than lanes."""
+    """Each vertex is listed once, after those of all earlier blocks, also with more blocks than lanes."""
     blocks = 64
     graph = rmat(scale=12, edge_factor=4, seed=2)
-    assert graph.num_vertices == THREADS * blocks  # one run of 32 for each warp
+    assert graph.num_vertices == THREADS * blocks  # one run of 32 per warp
     monkeypatch.setattr(simdx, "BLOCKS", blocks)
     monkeypatch.setitem(SCHEDULES, "ballot", ("simdx", {"filter": "ballot", "fusion": "none"}))
     algorithm = BFS()
@@ -164,7 +164,7 @@ def test_a_hub_of_matrices(schedule, features, emulated):
 @pytest.mark.parametrize("supersteps", [1, 4, 5])
 @pytest.mark.parametrize("reads", ["nothing", "weight"])
 def test_updates_that_reduce_for_the_next_superstep(reads, supersteps, emulated):
-    """One call for several supersteps, then one for each: the buffers are where the next call looks for them."""
+    """One call for several supersteps, then one call each: the next call must find the buffers in place."""
     algorithm, features = Passing(reads=reads), 5
     graph = rmat(scale=6, edge_factor=6, seed=1, max_weight=1)
     program = trace(algorithm)

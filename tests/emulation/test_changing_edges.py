@@ -14,7 +14,7 @@ from tests.engines.programs import edges_and_loops, inputs_for, traced
 from tests.engines.test_cuda import check_every_superstep
 
 EVERY = 13  # of the cases, one is not marked as full
-TWO_LANES = 5  # features: teams of two lanes, the second of which has little to do
+TWO_LANES = 5  # features: teams of two lanes, the second of which is partly idle
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_an_edge_sends_a_number_that_all_lanes_have_read(emulated):
 
 
 def backwards(p, self):
-    """Shortest paths that go along edges by what the reverse edge weighs."""
+    """Compute shortest paths along edges with the weights of the reverse edges."""
     p.edge("weight")
     p.vertex("x0")
     p.vertex("x", start="x0")

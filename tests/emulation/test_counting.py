@@ -1,4 +1,4 @@
-"""Counts of kernels whose addresses are known, as an H100's counters had them and as counted by hand."""
+"""Counts of kernels with known addresses, compared with an H100's counters and with counts by hand."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def module() -> CountingModule:
 
 
 def counted(name, *arguments, threads=32):
-    """The quantities of one block."""
+    """Return the quantities of one block."""
     found = module().get_function(name).counted((1,), threads, arguments, 0)
     return found.quantities[0].tolist()
 
@@ -88,7 +88,7 @@ def placed(places):
 
 
 def around(places):
-    """The load of the places themselves."""
+    """Return the load of consecutive places."""
     return np.array([1, 4, 128, 0, 0, 0])
 
 
@@ -96,11 +96,11 @@ def around(places):
     ("places", "size", "sectors", "requested"),
     [
         (LANE, 4, 4, 128),  # coalesced
-        (0 * LANE, 4, 1, 4),  # all lanes one word
+        (0 * LANE, 4, 1, 4),  # all lanes load one word
         (LANE // 2, 4, 2, 64),
-        (4 * LANE, 4, 16, 128),  # a feature of rows of four
+        (4 * LANE, 4, 16, 128),  # one feature of rows of four
         (8 * LANE, 4, 32, 128),
-        (4 + LANE, 4, 5, 128),  # across the border of a sector
+        (4 + LANE, 4, 5, 128),  # across a sector boundary
         (LANE, 16, 16, 512),
         (2 * LANE, 16, 32, 512),
         (LANE % 8, 16, 4, 128),
@@ -119,10 +119,10 @@ def test_a_load_transfers_each_sector_once(places, size, sectors, requested):
     ("places", "sectors", "lines"),
     [
         (LANE, 4, 1),
-        (0 * LANE, 32, 32),  # 32 turns at one word
-        (LANE // 2, 4, 2),  # two turns at two sectors of a line
+        (0 * LANE, 32, 32),  # 32 serialized operations on one word
+        (LANE // 2, 4, 2),  # two serialized operations on two sectors of a line
         (LANE % 8, 4, 4),
-        (4 * LANE, 16, 4),  # a feature of rows of four
+        (4 * LANE, 16, 4),  # one feature of rows of four
         (8 * LANE, 32, 8),
         (32 * LANE, 32, 32),
         (4 * (LANE % 8), 16, 4),
@@ -138,8 +138,8 @@ def test_lanes_at_one_address_take_turns(places, sectors, lines):
 def test_lanes_converge_behind_a_loop_of_different_lengths():
     ends = np.array([2, 3, 1, *np.zeros(30, int)])  # lane 0: twice 3, lane 1: three times 1, lane 2: once 0
     found = counted("loop", allocated(np.zeros(128, np.float32)), placed(ends), allocated(np.zeros(32, np.float32)))
-    inner = 3 + 3 + 1  # rounds: of lane 0 three each, beside one of lane 1; lane 1 has a third round alone
-    assert found[0] == 2 + inner  # and one of the ends of each loop
+    inner = 3 + 3 + 1  # rounds: lane 0 has three each, beside one of lane 1; only lane 1 has a third round
+    assert found[0] == 2 + inner  # and one at the end of each loop
     assert found[1] == 4 + 1 + inner  # only lanes 0 to 2 have an inner loop
 
 

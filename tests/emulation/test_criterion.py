@@ -24,7 +24,7 @@ CHANGES = {"changes-pull": 3, "changes-push": 1, "changes-push-edges": 3, "gunro
 
 
 def taken(run, inputs, most, *, at_a_time=None):
-    """How many supersteps a run takes to settle, some of them with each call."""
+    """Return the number of supersteps until a run settles, with some of them per call."""
     run.reset(inputs)
     found = 0
     while found < most:

@@ -1,4 +1,4 @@
-"""The device's own functions at hostile values, emulated."""
+"""The device's own functions at extreme values, emulated."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ SUPERSTEPS, FEATURES = 4, 3
 
 
 def checked(run, program, graph, inputs):
-    """Hold what a run has left against the reference."""
+    """Compare what a run has left with the reference."""
     reference = ReferenceRun(program, graph, FEATURES)
     reference.reset(inputs)
     reference.run(SUPERSTEPS)
@@ -56,7 +56,7 @@ def test_the_arrays_of_a_graph_live_as_long_as_executors_use_them(emulated):
     program, graph = program_named("own_aggregate"), edges_and_loops()
     one, other = (prepared(schedule, program, graph, FEATURES, emulated) for schedule in ("tigr", "tigr-short"))
     store, array = (weakref.ref(part) for part in (one.executor.store, one.executor.arrays["out_neighbours"]))
-    gc.disable()  # nothing is left for a collection
+    gc.disable()  # nothing is left to the garbage collector
     try:
         one.close()
         assert store() is other.executor.store
@@ -128,7 +128,7 @@ def test_places_that_are_not_built_are_refused_by_name(place):
 
 # what a place and a loop may replace ----------------------------------------------------------------------------------
 class OneByOne:
-    """Calls that are started one by one, and not recorded."""
+    """Starts calls one by one, without recording them."""
 
     def __init__(self, calls):
         self.calls = calls
@@ -139,7 +139,7 @@ class OneByOne:
 
 
 class InWindows(ResidentEdges):
-    """Arrays in a memory of their own; launches over vertices run window by window and are not recorded."""
+    """Stores arrays in separate memory; launches over vertices run window by window and are not recorded."""
 
     writable = False
 
@@ -171,7 +171,7 @@ class InWindows(ResidentEdges):
 
 
 def made(plan, store, **options):
-    """An executor that is ready for a reset."""
+    """Return an executor that is ready for a reset."""
     executor = cuda.CudaExecutor(plan, store, **options)
     executor.compile()
     executor.load()
@@ -206,7 +206,7 @@ def test_a_place_is_added_without_a_change_of_executors(schedule, name, edge_arr
 
 
 def test_another_loop_of_supersteps_can_take_the_place_of_the_usual_one(emulated):
-    """One superstep after the other, each waited for; between two of them there may be an exchange."""
+    """The loop waits for each superstep, so that data may be exchanged between two of them."""
     queued = []
 
     def step_by_step(run, first, wanted):

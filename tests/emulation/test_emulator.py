@@ -1,4 +1,4 @@
-"""The emulated device itself: what its threads tell each other, and which mistakes of kernels it finds."""
+"""The emulated device itself: communication of its threads, and the mistakes of kernels that it finds."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_lanes_tell_each_other():
     first = lane < 20
     for block in (0, 1):
         up, down, crossed, ballot, some = into[block].T
-        inside = lane != 20  # whose neighbour its mask does not name
+        inside = lane != 20  # its mask does not name the neighbour
         assert (up == np.maximum(lane - 1, 0))[inside].all()
         assert (down == np.where(lane < 29, lane + 3, lane)).all()
         assert (crossed == lane ^ 5).all()
@@ -136,7 +136,7 @@ def test_writing_beside_an_array_is_told(place):
 
 
 def test_threads_run_in_either_order():
-    """Half of the threads of a block read what others have yet to write, and the other half in the next launch."""
+    """Half of the threads of a block read what others have yet to write; in the next launch the other half does."""
     runs = [allocated(np.zeros(64, np.float32)) for _ in range(3)]
     for found in runs:
         launch("races", found)

@@ -1,4 +1,4 @@
-"""Supersteps that are recorded once and launched many times, and how far ahead of the device they are queued."""
+"""Supersteps are recorded once and launched many times; how far ahead of the device they are queued."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.engines.test_cuda import algorithms, prepared
 
 @pytest.fixture
 def recorded(monkeypatch):
-    """The launches of every graph that is recorded."""
+    """Return the launches of every graph that is recorded."""
     found = []
     end = Stream.end_capture
 
@@ -37,7 +37,7 @@ def recorded(monkeypatch):
     ("schedule", "name", "graphs"), [("pull", "own_aggregate", 2), ("pull", "sides", 2), ("tigr", "own_aggregate", 2)]
 )
 def test_supersteps_are_recorded_once(schedule, name, graphs, recorded, emulated, monkeypatch):
-    """Of either parity; anew where a longer run needs more room for what its supersteps did."""
+    """One recording per parity, and a new one if a longer run needs larger buffers for statistics."""
     monkeypatch.setattr(cuda, "USUAL_SUPERSTEPS", 5)
     program, graph = program_named(name), two_sides() if name == "sides" else edges_and_loops()
     inputs = inputs_for(program, graph, 3)
@@ -104,7 +104,7 @@ def test_an_engine_that_got_no_memory_closes(emulated, monkeypatch):
 
 
 def test_shared_memory_of_launches_is_asked_for(emulated, monkeypatch):
-    """However little it is: the usual 48 KiB are for what kernels name themselves as well."""
+    """Any size must be requested: the usual 48 KiB also hold arrays that kernels declare themselves."""
     asked = []
     monkeypatch.setattr(cuda, "allow_shared_memory", lambda _, size: asked.append(size))
     engine = prepared("pull", program_named("tall_matrices"), edges_and_loops(), 41, emulated)

@@ -1,4 +1,4 @@
-"""Rows of the matrix of CUDA devices on an emulated one: some of few features; all of them under ``-m full``."""
+"""Rows of the matrix of CUDA devices on an emulated one: some with few features; all of them under ``-m full``."""
 
 from __future__ import annotations
 

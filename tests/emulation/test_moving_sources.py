@@ -1,4 +1,4 @@
-"""A run goes on while sources move, on emulated CUDA devices, whatever arrays held before."""
+"""A run continues while sources move, on emulated CUDA devices, whatever arrays held before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs whose names mean something to C++ or to CUDA, emulated: each kernel takes the arrays that it asks for."""
+"""Programs with names that have a meaning in C++ or CUDA, emulated: each kernel gets the right arrays."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def test_hubs_and_left_over_lanes(schedule, features, emulated, monkeypatch):
 
 @pytest.mark.parametrize("schedule", ["pull", "changes-pull"])
 def test_the_second_buffer_of_flags_holds_flags(schedule, emulated):
-    """After an odd number of supersteps, it has the state with which a warm start goes on."""
+    """After an odd number of supersteps, it has the state with which a warm start continues."""
     program, graph = program_named("guarded_steps"), graph_for("guarded_steps")
     inputs = inputs_for(program, graph, 3, seed=3)
     engine, run = prepared(schedule, program, graph, 3, emulated), ReferenceRun(program, graph, 3)
@@ -55,7 +55,7 @@ def test_the_second_buffer_of_flags_holds_flags(schedule, emulated):
 
 
 def a_number_beside_a_vector(p, self):
-    """A vertex's number that all lanes of a team read, and its leader then writes."""
+    """Use a vertex's scalar that all lanes of a team read and its leader then writes."""
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
     p.vertex("scale", start=1.0)
@@ -91,7 +91,7 @@ def test_buffers_that_two_kernels_of_a_superstep_write(schedule, emulated):
 
 
 def a_row_or_a_number(p, self):
-    """Where a test of the vertex holds a row, otherwise a number: that row is read only where it is chosen."""
+    """Select a row or a scalar by a condition on the vertex: the row is read only where it is selected."""
     p.vertex("x0", K)
     p.vertex("row", K)
     p.vertex("x", K, start="x0")

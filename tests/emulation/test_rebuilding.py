@@ -1,5 +1,5 @@
-"""When Onyx and Gunrock, pushing changes, build sums anew, emulated: not where they are exact, unless nearly all
-sources are active; and what sources have sent is known after it."""
+"""Rebuilding of sums by Onyx and Gunrock in change-driven push, emulated: exact sums are rebuilt only while nearly
+all sources are active; afterwards it is known what sources have sent."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ REBUILDING = {
 
 @pytest.fixture(params=REBUILDING)
 def schedule(request, emulated, monkeypatch):
-    """A schedule that has sums built anew, of which tests share the modules."""
+    """Return a schedule that rebuilds sums; tests share its modules."""
     monkeypatch.setitem(SCHEDULES, request.param, REBUILDING[request.param])
     return request.param
 
 
 def rebuilt(engine, supersteps):
-    """Runs superstep by superstep: whether each has built sums anew; until the run has settled."""
+    """Run superstep by superstep until the run has settled; return for each whether sums were rebuilt."""
     found = []
     for _ in range(supersteps):
         found.append(bool(engine.executor.state.fields()["rebuilding"]))
@@ -45,7 +45,7 @@ def nearly_all(graph, sources):
 
 
 def star_and_clique(leaves=20):
-    """A hub and its leaves, and four vertices that all know each other."""
+    """Return a hub with its leaves, and four vertices that are all connected."""
     ends = np.array([(u, v) for u in range(4) for v in range(u)] + [(4, 5 + leaf) for leaf in range(leaves)])
     return Graph.from_edges(ends[:, 0], ends[:, 1], num_vertices=5 + leaves, name="star", symmetrize=True)
 
@@ -54,7 +54,7 @@ def chain():
     return Graph.from_edges(np.arange(30), np.arange(1, 31), name="chain", symmetrize=True)
 
 
-# A core of 3: the grid peels from its rim on, all leaves go at once, and then the hub; of a chain all go at once.
+# A core of 3: the grid peels from its border, all leaves go at once, and then the hub; of a chain all go at once.
 CORES = {"grid": lambda: grid(rows=6, columns=7), "star": star_and_clique, "chain": chain}
 
 
@@ -75,7 +75,7 @@ def test_a_core_takes_as_many_supersteps_as_in_full(name, schedule, emulated):
     engine.close()
 
 
-EVERY = 3  # supersteps between building anew
+EVERY = 3  # supersteps between rebuilds
 
 
 @pytest.mark.parametrize(("pace", "movers"), [(0.3, "half"), (0.3, "all"), (0.6, "all")])
@@ -85,7 +85,7 @@ def test_after_building_anew_sources_have_sent_what_they_are(pace, movers, sched
     program_, graph = small_changes.creeping_program(), grid(rows=6, columns=7)
     paces = np.full(graph.num_vertices, pace, np.float32)
     paces[: graph.num_vertices // 2 if movers == "half" else 0] = 0.0
-    paces[0] = 2 * small_changes.UNSENT / PROPAGATED_SHARE  # which moves by more than the tolerance: the run goes on
+    paces[0] = 2 * small_changes.UNSENT / PROPAGATED_SHARE  # which moves by more than the tolerance: the run continues
     engine = prepared(schedule, program_, graph, 1, emulated)
     engine.reset(Inputs({"pace": paces}, dict(program_.parameters)))
     x, sent, dense, far = np.zeros(graph.num_vertices), np.zeros(graph.num_vertices), [], []

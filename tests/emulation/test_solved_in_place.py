@@ -1,4 +1,4 @@
-"""Systems solved where their matrices were summed up, emulated."""
+"""Systems solved in the buffers in which their matrices were summed, emulated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Supersteps of Onyx that track nothing, emulated."""
+"""Supersteps of Onyx without tracking, emulated."""
 
 from __future__ import annotations
 

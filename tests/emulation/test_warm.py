@@ -1,4 +1,4 @@
-"""Warm starts on changed graphs, emulated: the answer of a cold run."""
+"""Warm starts on changed graphs, emulated: the answer equals that of a cold run."""
 
 from __future__ import annotations
 

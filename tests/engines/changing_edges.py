@@ -1,4 +1,4 @@
-"""What the tests of edge properties that change share, whatever the device."""
+"""Shared parts of the tests of changing edge properties, independent of the device."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from harness.language.reference import ReferenceRun
 
 
 def check_every_superstep(engine, program, graph, inputs, features, names, rounding, supersteps):
-    """The values of ``names`` after every superstep of two runs of a prepared engine, with tolerance 0; the edges
-    visited in those of the second."""
+    """Check the values of ``names`` after every superstep of two runs of a prepared engine, with tolerance 0; return
+    the edges visited in the supersteps of the second run."""
     run = ReferenceRun(program, graph, features)
     exactly = Inputs(inputs.properties, {**inputs.parameters, "tolerance": 0.0})
-    for _ in range(2):  # nothing of a run may be left in the next one
+    for _ in range(2):  # nothing of a run may remain in the next one
         engine.reset(exactly)
         run.reset(exactly)
         visited = []
@@ -30,15 +30,15 @@ def check_every_superstep(engine, program, graph, inputs, features, names, round
 
 
 def posed(graph, features, **options):
-    """Program, graph, inputs and features of belief propagation on a network."""
+    """Return program, graph, inputs and features of belief propagation on a network."""
     algorithm = BeliefPropagation(**options)
     graph = algorithm.prepare_graph(graph)
     return trace(algorithm), graph, algorithm.inputs(graph, features), features
 
 
 def lone_evidence(length=400, features=3):
-    """A long chain with a potential at its head alone, posed: messages upwards stay even, those downwards move one edge
-    a superstep."""
+    """Return the problem of a long chain with a potential only at its head: upward messages stay uniform, downward
+    messages move one edge per superstep."""
     unary = np.ones((length, features))
     unary[0] = [0.2, 0.8, 0.2]
     chain = Graph.from_edges(
@@ -49,8 +49,8 @@ def lone_evidence(length=400, features=3):
 
 
 def check_that_little_is_visited(engine, program, graph, inputs, features, supersteps, *, first=3):
-    """Of :func:`lone_evidence`, on a prepared engine: few edges are active or visited from superstep ``first`` on, and
-    the beliefs are right."""
+    """Check on a prepared engine and :func:`lone_evidence` that few edges are active or visited from superstep
+    ``first`` on, and that the beliefs are right."""
     engine.reset(inputs)
     taken = engine.run(supersteps).supersteps[first:]
     assert all(1 <= step.active <= 3 for step in taken)  # an edge, an aggregate

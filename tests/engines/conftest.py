@@ -1,4 +1,4 @@
-"""What the tests of engines share as fixtures."""
+"""Fixtures of the engine tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.contract import Device
 
 @pytest.fixture(scope="module")
 def device():
-    """The first CUDA device; the test is skipped where there is none."""
+    """Return the first CUDA device; skip the test if there is none."""
     cupy = pytest.importorskip("cupy")
     try:
         count = cupy.cuda.runtime.getDeviceCount()

@@ -1,4 +1,4 @@
-"""A few rows of a long table that show between them all that the whole table shows."""
+"""A few rows of a long table that together cover everything that the whole table covers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ Row = TypeVar("Row")
 
 
 def covering(rows: Sequence[Row], shown: Callable[[Row], Collection[Hashable]]) -> list[Row]:
-    """Rows, chosen one by one for how much they show that none before did; of equal ones the first.
+    """Choose rows greedily by the number of new items that they cover; ties go to the first.
 
-    With ``shown`` all pairs of a row's values, that is pairwise testing (the greedy choice of Cohen et al. 1997).
+    If ``shown`` returns all pairs of a row's values, this is pairwise testing (the greedy choice of Cohen et al.
+    1997).
     """
     left = [(row, set(shown(row))) for row in rows]
     chosen = []

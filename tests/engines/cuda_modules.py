@@ -1,7 +1,7 @@
-"""What engines generate for CUDA devices, as the tests compile it where there is no device.
+"""The CUDA code of engines, as the tests compile it without a device.
 
-An engine takes part by one call of :func:`declare`: its class (a ``CudaEngine``), its schedule, and the values of its
-options, of which every pair that the engine accepts is compiled for every algorithm.
+An engine takes part by one call of :func:`declare`: its class (a ``CudaEngine``), its schedule, and the values of
+its options. Every accepted pair of values is compiled for every algorithm.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Schedule = tuple[tuple[str, Any], ...]  # options by name, in the order of their
 
 FEATURES = (1, 4, 8, 32, 100)
 CHIPS = {"sm_90": FEATURES, "sm_80": (8,), "sm_100": (8,)}
-# Parameters that change what is generated, beside an algorithm's defaults.
+# Parameters that change the generated code, in addition to an algorithm's defaults.
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "als sides=all": ("als", {"sides": "all"}),
     "belief_propagation rule=max potentials=edge": ("belief_propagation", {"rule": "max", "potentials": "edge"}),
@@ -37,14 +37,14 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 
 @cache
 def registry() -> Registry:
-    """What the plugins offer."""
+    """Return the registry of the plugins."""
     return load_plugins()
 
 
 @dataclass(frozen=True)
 class Declared:
     """An engine that generates CUDA C++; ``options``: the values of every schedule option that are compiled;
-    ``attributes``: what is set on the engine, so that small graphs ask for all of its kernels."""
+    ``attributes``: attributes set on the engine, so that small graphs need all of its kernels."""
 
     engine: str
     factory: str
@@ -52,7 +52,7 @@ class Declared:
     attributes: Mapping[str, Any]
 
     def build(self, schedule: Schedule) -> CudaEngine:
-        """The engine under a schedule."""
+        """Return the engine under a schedule."""
         module, _, attribute = self.factory.partition(":")
         made: CudaEngine = getattr(importlib.import_module(module), attribute)(
             registry().engine(self.engine).schedule(**dict(schedule))
@@ -63,12 +63,12 @@ class Declared:
 
     @property
     def planning(self) -> str:
-        """The module that makes the engine's plans."""
+        """Return the module that makes the engine's plans."""
         package, _, _ = self.factory.rpartition(".cuda_engine:")
         return f"{package}.cuda_plan"
 
     def schedules(self) -> Iterator[Schedule]:
-        """Every combination of the options' values."""
+        """Return every combination of the options' values."""
         for values in itertools.product(*self.options.values()):
             yield tuple(zip(self.options, values, strict=True))
 
@@ -77,7 +77,7 @@ DECLARED: dict[str, Declared] = {}
 
 
 def declare(engine: str, factory: str, attributes: Mapping[str, Any] | None = None, **options: tuple[Any, ...]) -> None:
-    """Have the kernels of an engine compiled; ``factory`` is ``"package.module:Class"``."""
+    """Register an engine whose kernels are compiled; ``factory`` is ``"package.module:Class"``."""
     DECLARED[engine] = Declared(engine, factory, options, attributes or {})
 
 
@@ -106,7 +106,8 @@ declare("gunrock", "engines.pushbaseline.gunrock.cuda_engine:GunrockCudaEngine",
 
 @dataclass(frozen=True)
 class Module:
-    """A generated module; ``shared``: bytes of shared memory that a launch adds to what each kernel names itself."""
+    """A generated module; ``shared``: bytes of dynamic shared memory of a launch, in addition to each kernel's
+    static shared memory."""
 
     source: str
     headers: Mapping[str, str]
@@ -114,13 +115,13 @@ class Module:
 
 
 def algorithms() -> tuple[str, ...]:
-    """Every algorithm that the plugins offer, and the variants."""
+    """Return every algorithm of the plugins, and the variants."""
     return (*registry().algorithms, *VARIANTS)
 
 
 @cache
 def problem(algorithm: str) -> tuple[Program, Graph]:
-    """The program of an algorithm or a variant, and a small graph that it runs on, about 16 edges a vertex."""
+    """Return the program of an algorithm or a variant, and a small graph for it, with about 16 edges per vertex."""
     name, parameters = VARIANTS.get(algorithm, (algorithm, {}))
     module, _, attribute = registry().algorithm(name).factory.partition(":")
     chosen = getattr(importlib.import_module(module), attribute)(**parameters)
@@ -130,13 +131,13 @@ def problem(algorithm: str) -> tuple[Program, Graph]:
 
 
 def generated(declared: Declared, algorithm: str, schedule: Schedule, features: int) -> Module | No:
-    """The module of an algorithm under a schedule, or why there is none."""
+    """Return the module of an algorithm under a schedule, or the reason why there is none."""
     program, graph = problem(algorithm)
     return module_of(declared.build(schedule), program, graph.facts, features)
 
 
 def module_of(engine: CudaEngine, program: Program, facts: GraphFacts, features: int) -> Module | No:
-    """The module that an engine would compile for a program, or why there is none."""
+    """Return the module that an engine would compile for a program, or the reason why there is none."""
     plan = engine.plan(program, facts, features)
     if isinstance(plan, No):
         return plan
@@ -145,7 +146,7 @@ def module_of(engine: CudaEngine, program: Program, facts: GraphFacts, features:
 
 
 def accepted(declared: Declared, algorithm: str) -> list[Schedule]:
-    """The schedules under which an engine runs an algorithm, while its matrices fit."""
+    """Return the schedules under which an engine runs an algorithm, if its matrices fit."""
     program, graph = problem(algorithm)
     lowered, facts = LoweredProgram.of(program, masked=True).program, graph.facts
     planning = importlib.import_module(declared.planning)
@@ -154,5 +155,5 @@ def accepted(declared: Declared, algorithm: str) -> list[Schedule]:
 
 
 def pairs(schedule: Schedule) -> set[tuple[tuple[str, Any], ...]]:
-    """Every two options with their values, or the one that there is."""
+    """Return every pair of options with their values; a single option is returned as it is."""
     return set(itertools.combinations(schedule, min(2, len(schedule))))

@@ -1,10 +1,10 @@
-"""Registers, shared memory and spills of every kernel: the checked-in tables, and what makes them anew.
+"""Registers, shared memory and spills of every kernel: the checked-in tables, and the command that updates them.
 
-``python -m tests.engines.cuda_resources`` does (with the name of an engine after it, that one alone); ``git diff`` then
-shows what has changed. A table is a CSV file for each engine, ``cuda_resources/<engine>.csv``: a row for every kernel
-of an algorithm under a schedule, a column for every k and chip, in it *registers/shared/spills*: registers of a thread,
-bytes of shared memory of a block (those that a launch adds included), bytes that a thread spills. Empty: there is no
-such kernel.
+``python -m tests.engines.cuda_resources [ENGINE]`` updates the tables of all engines or of one; ``git diff`` then
+shows the changes. Each engine has a CSV file, ``cuda_resources/<engine>.csv``, with a row for every kernel of an
+algorithm under a schedule and a column for every k and chip. An entry is *registers/shared/spills*: registers of a
+thread, bytes of shared memory of a block (dynamic included), bytes that a thread spills. An empty entry means that
+there is no such kernel.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ FOLDER = Path(__file__).parent / "cuda_resources"
 HEADING = "# registers/shared bytes/spilled bytes, by "
 COLUMNS = {f"k={k} {chip}": (k, chip) for chip, features in CHIPS.items() for k in features}
 
-# What a kernel may grow by before a test fails: registers of a thread (warps get them by eights), bytes of
-# shared memory of a block, and bytes that a thread spills, of kernels that spill already; no other may begin to.
-# Another version of the compiler is held to spills alone: what spilled nothing may spill no more than that.
+# Allowed growth of a kernel before a test fails: registers of a thread (warps get them in units of eight), bytes of
+# shared memory of a block, and bytes that a thread spills, for kernels that already spill; others may not begin to.
+# With another version of the compiler only spills are compared: kernels without spills may spill at most that many
+# bytes.
 MORE_REGISTERS, MORE_SHARED, MORE_SPILLS = 8, 1024, 32
 
 Row = tuple[str, str, str]  # algorithm, schedule, kernel
@@ -45,7 +46,7 @@ Row = tuple[str, str, str]  # algorithm, schedule, kernel
 
 @dataclass(frozen=True)
 class Resources:
-    """What one kernel takes."""
+    """The resources of one kernel."""
 
     registers: int
     shared: int
@@ -56,12 +57,12 @@ class Resources:
 
     @classmethod
     def parse(cls, text: str) -> Resources:
-        """The inverse of ``str``."""
+        """Parse the result of ``str``."""
         registers, shared, spills = map(int, text.split("/"))
         return cls(registers, shared, spills)
 
     def growth(self, now: Resources, *, same_compiler: bool = True) -> str:
-        """What has grown by more than it may; empty when nothing has."""
+        """Return what has grown by more than is allowed; empty if nothing has."""
         if not same_compiler:
             return f"spills from 0 to {now.spills} bytes" if not self.spills and now.spills > MORE_SPILLS else ""
         found = []
@@ -75,7 +76,7 @@ class Resources:
 
 
 def resources(module: Module, chip: str) -> dict[str, Resources]:
-    """What every kernel of a module takes on a chip, by name."""
+    """Return the resources of every kernel of a module on a chip, by name."""
     told = compiled(module.source, module.headers, chip).resources()
     return {
         name: Resources(found["registers"], found["shared"] + module.shared.get(name, 0), found["spills"])
@@ -84,42 +85,42 @@ def resources(module: Module, chip: str) -> dict[str, Resources]:
 
 
 def spelled(schedule: Schedule) -> str:
-    """A schedule as text: ``name=value`` with spaces between."""
+    """Return a schedule as text: ``name=value`` separated by spaces."""
     return " ".join(f"{name}={value}" for name, value in schedule)
 
 
 def schedule_of(declared: Declared, text: str) -> Schedule:
-    """The schedule that was spelled so, from the declared values."""
+    """Return the schedule with the given text, from the declared values."""
     words = dict(word.split("=") for word in text.split())
     values = {name: {str(value): value for value in known} for name, known in declared.options.items()}
     return tuple((name, values[name][word]) for name, word in words.items())
 
 
 def path_of(engine: str) -> Path:
-    """The file of an engine's table."""
+    """Return the file of an engine's table."""
     return FOLDER / f"{engine}.csv"
 
 
 def compiler() -> str:
-    """The compiler's version."""
+    """Return the compiler's version."""
     from cupy.cuda import nvrtc
 
     return f"NVRTC {'.'.join(map(str, nvrtc.getVersion()))}"
 
 
 def compiler_of(engine: str) -> str:
-    """The version of the compiler that an engine's table was made with."""
+    """Return the compiler version of an engine's table."""
     first = path_of(engine).read_text(encoding="utf-8").splitlines()[0]
     return first.removeprefix(HEADING).partition(";")[0]
 
 
 def same_line(one: str, other: str) -> bool:
-    """Whether two versions of the compiler differ in the minor number at most."""
+    """Return whether two versions of the compiler differ in the minor number at most."""
     return one.partition(".")[0] == other.partition(".")[0]
 
 
 def recorded(engine: str) -> dict[Row, dict[str, Resources]]:
-    """An engine's table: by row, what is in each column. Empty where there is no table yet."""
+    """Return an engine's table: for each row the entries of the columns. Empty if there is no table yet."""
     path = path_of(engine)
     if not path.exists():
         return {}
@@ -134,7 +135,7 @@ def recorded(engine: str) -> dict[Row, dict[str, Resources]]:
 
 
 def measured(declared: Declared) -> Iterator[tuple[Row, Mapping[str, Resources]]]:
-    """Every row of an engine's table, compiled now."""
+    """Return every row of an engine's table, compiled now."""
 
     def cell(algorithm: str, schedule: Schedule, column: str) -> dict[str, Resources]:
         features, chip = COLUMNS[column]
@@ -152,7 +153,7 @@ def measured(declared: Declared) -> Iterator[tuple[Row, Mapping[str, Resources]]
 
 
 def renew(engine: str) -> int:
-    """Write an engine's table; the number of its rows."""
+    """Write an engine's table; return the number of its rows."""
     rows = list(measured(DECLARED[engine]))
     FOLDER.mkdir(exist_ok=True)
     with path_of(engine).open("w", encoding="utf-8", newline="") as file:

@@ -1,11 +1,11 @@
-"""compute-sanitizer over runs of every kernel family on a GPU: ``python -m tests.engines.cuda_sanitizer``.
+"""Run compute-sanitizer over every kernel family on a GPU: ``python -m tests.engines.cuda_sanitizer``.
 
-Tests that are marked ``gpu`` run under its tools memcheck (accesses out of bounds, or misaligned) and racecheck
-(races in shared memory): a program under every schedule of every engine that generates kernels, and some of the tests
-of hubs, of panels, of SIMD-X's lists, of changing edges, of untracked supersteps and of systems.
-Both take many times as long as the tests themselves, so they run side by side in several processes.
-``--tool racecheck`` for one tool, ``--only test_hubs`` for tests of such names, ``--processes 2``. The exit status is 1
-where a tool reports something, a test fails or none was run.
+Tests marked ``gpu`` run under its tools memcheck (accesses out of bounds, or misaligned) and racecheck (races in
+shared memory): a program under every schedule of every engine that generates kernels, and some of the tests of hubs,
+panels, SIMD-X's lists, changing edges, supersteps without tracking and systems. The tools slow tests down many
+times, so several processes run side by side. Options: ``--tool racecheck`` for one tool, ``--only test_hubs`` for
+tests with such names, ``--processes 2``. The exit status is 1 if a tool reports an error, a test fails or no test
+was run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 TOOLS = ("memcheck", "racecheck")
-FAMILIES = (  # a file of tests, a pattern for the names of some, how many of these; 0: all
+FAMILIES = (  # a file of tests, a pattern for names of tests, the number of these to run; 0: all
     ("tests/engines/test_cuda.py", r"test_operations\[.*-beliefs-", 0),
     ("tests/engines/test_cuda.py", r"test_algorithms\[(als|multimodal)-.*-32\]", 6),
     ("tests/engines/test_cuda.py", r"test_hubs\[", 10),
@@ -30,13 +30,13 @@ FAMILIES = (  # a file of tests, a pattern for the names of some, how many of th
     ("tests/engines/test_solved_in_place.py", r"", 3),
 )
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider")
-FOUND = 77  # what the sanitizer ends with where it has found something
+FOUND = 77  # the sanitizer's exit status if it has found an error
 _SUMMARY = re.compile(r"(?:ERROR|RACECHECK) SUMMARY: (\d+)(.*)")
 _ENDED = re.compile(r"^=*\s*(\d+ (?:passed|failed|skipped|error).*?)\s*=*$", re.MULTILINE)
 
 
 def chosen() -> list[str]:
-    """The tests to be run."""
+    """Return the tests to run."""
     told = subprocess.run(
         [*PYTEST, "--collect-only", *dict.fromkeys(path for path, _, _ in FAMILIES)],
         capture_output=True, text=True, check=False,
@@ -52,12 +52,12 @@ def chosen() -> list[str]:
 
 
 def spread(names: Sequence[str], count: int) -> list[str]:
-    """``count`` of some names at equal distances, or all where there are fewer."""
+    """Return ``count`` of the names at equal distances, or all if there are fewer."""
     return list(names[:: max(1, len(names) // count)][:count])
 
 
 def checked(tool: str, tests: Sequence[str]) -> tuple[bool, str]:
-    """Whether tests pass under a tool that has nothing to say, and what was said."""
+    """Return whether tests pass under a tool without a report, and the output."""
     tools = ["--tool", tool, "--error-exitcode", str(FOUND), "--target-processes", "all", "--print-limit", "5"]
     done = subprocess.run(
         ["compute-sanitizer", *tools, *PYTEST, *tests], capture_output=True, text=True, check=False
@@ -66,8 +66,8 @@ def checked(tool: str, tests: Sequence[str]) -> tuple[bool, str]:
 
 
 def judged(status: int, output: str) -> tuple[bool, str]:
-    """Whether a run of the sanitizer was clean, in all of its processes, and its summary; its whole output where it was
-    not."""
+    """Return whether a run of the sanitizer was clean in all of its processes, and its summary; otherwise its whole
+    output."""
     summaries, ended = _SUMMARY.findall(output), _ENDED.findall(output)
     silent = bool(summaries) and all(int(count) == 0 for count, _ in summaries)
     clean = status == 0 and silent and bool(ended) and "passed" in ended[-1]
@@ -75,7 +75,7 @@ def judged(status: int, output: str) -> tuple[bool, str]:
 
 
 def main() -> int:
-    """Run all and tell what came of it."""
+    """Run all tests and report the result."""
     parser = argparse.ArgumentParser(prog="python -m tests.engines.cuda_sanitizer", description=__doc__)
     parser.add_argument("--tool", nargs="+", choices=TOOLS, default=list(TOOLS))
     parser.add_argument("--only", default="", metavar="PATTERN", help="tests whose names match, of those above")

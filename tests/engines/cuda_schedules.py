@@ -38,7 +38,8 @@ ONYX = {
     "changes-push-edges": {"direction": "push", "balance": "edge", "rebuild": 2},
     "changes-push-loops": {"direction": "push", "feature_aware": False, "fold": False},
 }
-# Bounds and thresholds also so low that small graphs have several virtual nodes a vertex, and fill all three lists.
+# Bounds and thresholds are also low enough that small graphs have several virtual nodes per vertex and fill all three
+# lists.
 SCHEDULES: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: ("onyx", options) for name, options in ONYX.items()},
     "gunrock": ("gunrock", {"rebuild": 0}),
@@ -51,7 +52,7 @@ SCHEDULES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def cuda_engine(schedule: str) -> CudaEngine:
-    """The engine for CUDA devices under one of the schedules."""
+    """Return the engine for CUDA devices under one of the schedules."""
     name, options = SCHEDULES[schedule]
     made = loaded(loaded(SPECS[name].factory).engines["cuda"])(schedule_from_options(SPECS[name], options))
     assert isinstance(made, CudaEngine)
@@ -59,23 +60,23 @@ def cuda_engine(schedule: str) -> CudaEngine:
 
 
 def plan_of(engine: CudaEngine, program: Program, graph: Graph, features: int) -> CudaPlan:
-    """The plan of a program that the engine can run."""
+    """Return the plan of a program that the engine supports."""
     plan = engine.plan(program, graph.facts, features)
     assert isinstance(plan, CudaPlan), plan
     return plan
 
 
 def drives_changes(engine: CudaEngine) -> bool:
-    """Whether its schedule propagates changes only, which some programs have no form for."""
+    """Return whether the schedule propagates only changes, which some programs have no form for."""
     return isinstance(engine, GunrockCudaEngine) or bool(getattr(engine.schedule, "change_driven", False))
 
 
 def begins_untracked(plan: CudaPlan) -> bool:
-    """Whether cold runs of a plan begin without tracking."""
+    """Return whether cold runs of a plan begin without tracking."""
     return plan.tracking_policy is not None and plan.tracking_policy.begins_untracked
 
 
 def loaded(factory: str) -> Any:
-    """What ``"package.module:Class"`` names."""
+    """Return the object named ``"package.module:Class"``."""
     module, _, attribute = factory.partition(":")
     return getattr(importlib.import_module(module), attribute)

@@ -1,4 +1,4 @@
-"""The functions of teams.cuh that are no intrinsics, at hostile values: their kernel, and what it has to find."""
+"""The functions of teams.cuh that are not intrinsics, at extreme values: their kernel and its expected results."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ ENDS = [np.inf, -np.inf, np.nan, -np.nan, 3.4e38, 1.1754944e-38, 1e-45, 1.0, -1.
 
 
 def headers_of_teams() -> dict[str, str]:
-    """The toolkit's own, as this folder has none beside them."""
+    """Return the headers that the functions include."""
     return headers(Path(__file__).parent)
 
 
 def module(chip: str) -> Compiled:
-    """Machine code for a chip."""
+    """Return machine code for a chip."""
     return compiled(SOURCE, headers_of_teams(), chip)
 
 
 def arguments() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Pairs of all hostile values, then positive numbers of all magnitudes."""
+    """Return pairs of all extreme values, then positive numbers of all magnitudes."""
     a, b = (side.ravel() for side in np.meshgrid(ENDS, ENDS))
     draw = np.random.default_rng(7)
     magnitudes = np.exp(draw.uniform(np.log(1e-45), np.log(3e38), 4000))
@@ -50,7 +50,7 @@ def arguments() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
 
 
 def check(a: NDArray[np.float32], b: NDArray[np.float32], found: NDArray[np.float32]) -> None:
-    """``found [3, n]``: minimum, maximum and logarithm; NaN wins."""
+    """Check ``found [3, n]``: minimum, maximum and logarithm; NaN propagates."""
     np.testing.assert_array_equal(found[0], np.minimum(a, b))
     np.testing.assert_array_equal(found[1], np.maximum(a, b))
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -1,4 +1,4 @@
-"""Programs that update edge properties in every way the language has, with their graphs and what to compare."""
+"""Programs that update edge properties in all ways of the language, with their graphs and the values to compare."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.engines.programs import edges_and_loops, two_sides
 
 
 def both_ends(p, self):
-    """An update that reads both ends, its own old value and its reverse's; a reduction of edges alone."""
+    """Update edges from both ends, their own old value and their reverse's; reduce only edges."""
     p.edge("weight")
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
@@ -31,7 +31,7 @@ def both_ends(p, self):
 
 
 def unread(p, self):
-    """An update of what nobody reads; nor is it asked for."""
+    """Update a property that is neither read nor an output."""
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
     p.edge("seen", K, start=0.0)
@@ -53,7 +53,7 @@ def unread(p, self):
 
 
 def reads_back(p, self):
-    """A reduction over reverse edges and sources, then an update that reads what it made, of the destination."""
+    """Reduce over reverse edges and sources, then update from the result at the destination."""
     p.edge("weight")
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
@@ -76,7 +76,7 @@ def reads_back(p, self):
 
 
 def two_updates(p, self):
-    """Two updates of one property around a reduction, one of them of a value of the graph; a scalar beside it."""
+    """Update one property twice around a reduction, once from a value of the graph; a scalar beside it."""
     p.edge("weight")
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
@@ -112,7 +112,7 @@ def two_updates(p, self):
 
 
 def weighted_flow(p):
-    """A flow of every edge that is its source's vector times its weight."""
+    """Set the flow of every edge to its source's vector times its weight."""
     p.edge("weight")
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
@@ -124,7 +124,7 @@ def weighted_flow(p):
 
 
 def overwritten(p, self):
-    """Two updates of one property, neither of which reads what the other made; a reduction after each."""
+    """Update one property twice without reading the other update's result; reduce after each."""
     weighted_flow(p)
 
     @p.over_edges(into="got", reduce="sum")
@@ -148,7 +148,7 @@ def overwritten(p, self):
 
 
 def tables(p, self):
-    """Matrices on edges, updated from their source."""
+    """Update matrices on edges from their source."""
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
     p.edge("table", (K, K), start=0.5)
@@ -170,7 +170,7 @@ def tables(p, self):
 
 
 def largest_flow(p, self):
-    """A maximum over changing edges."""
+    """Reduce changing edges by maximum."""
     weighted_flow(p)
 
     @p.over_edges(into="best", reduce="max")
@@ -186,7 +186,7 @@ def largest_flow(p, self):
 
 
 def products_of_edges(p, self):
-    """Products with signs and zeros over edges that come and go, and what is left without the reverse edge."""
+    """Multiply edge values with signs and zeros that come and go, and divide by the reverse edge's."""
     p.edge("weight")
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
@@ -212,7 +212,7 @@ def products_of_edges(p, self):
 
 
 def mixed_updates(p, self):
-    """Two updates of one property, of which the first alone reads its reverse's old value."""
+    """Update one property twice, where only the first update reads its reverse's old value."""
     p.edge("weight")
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
@@ -239,7 +239,7 @@ def mixed_updates(p, self):
 
 
 def reduced_for_later(p, self):
-    """A reduction that is read behind the update, and by the next superstep before it is reduced anew."""
+    """Read a reduction after the update, and in the next superstep before it is reduced again."""
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
     p.vertex("got", K, start=0.5)
@@ -266,7 +266,7 @@ def reduced_for_later(p, self):
 
 
 def handed_on(p, self):
-    """An update behind a reduction of nothing but what it makes, which may share a pass with it."""
+    """Update after a reduction of only the updated property, so that both may share a pass."""
     p.edge("weight")
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
@@ -289,7 +289,7 @@ def handed_on(p, self):
 
 
 def handed_back(p, self):
-    """The same of reverse edges' old values; two reductions, one of which counts."""
+    """Do the same with reverse edges' old values; two reductions, one of which counts."""
     p.edge("weight")
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")

@@ -1,4 +1,5 @@
-"""The matrix's graphs and inputs, drawn anew in every run of the tests; ``HARNESS_SEED`` repeats those of one."""
+"""The matrix's graphs and inputs, drawn again in every run of the tests; ``HARNESS_SEED`` repeats the draws of one
+run."""
 
 from __future__ import annotations
 
@@ -16,14 +17,14 @@ SEED = int(os.environ.get("HARNESS_SEED") or np.random.default_rng().integers(1 
 
 
 def scattered(rng):
-    """As that of the matrix, whose random edges have self-loops and parallel edges among them."""
+    """Return the counterpart of the matrix's graph with random edges, self-loops and parallel edges."""
     pairs, loops = 2 * rng.integers(0, 100, (2, 400)), np.tile(2 * np.arange(20), (2, 2))
     ends = np.concatenate([pairs, pairs[:, :60], loops], axis=1)
     return Graph.from_edges(*ends, num_vertices=200, name="scattered", duplicates="keep")
 
 
 def drawn_graph(name, features, rng):
-    """The graph of the matrix, as far as it is random another one; else with other weights. Networks stay."""
+    """Return the graph of the matrix, redrawn if it is random, otherwise with other weights. Networks do not change."""
     seed = int(rng.integers(1 << 30))
     match name:
         case "grid":
@@ -39,7 +40,7 @@ def drawn_graph(name, features, rng):
 
 
 def drawn_problem(algorithm, graph_name, features, rng):
-    """The graph that the program runs on, and two inputs."""
+    """Return the graph that the program runs on, and two inputs."""
     chosen = ALGORITHMS[algorithm]
     if hasattr(chosen, "seed"):
         chosen = replace(chosen, seed=int(rng.integers(1 << 30)))
@@ -48,8 +49,8 @@ def drawn_problem(algorithm, graph_name, features, rng):
 
 
 def drawn_inputs(algorithm, graph, features, rng):
-    """Inputs of the algorithm; potentials of vertices differ from the graph's by up to a tenth, but for a hub's
-    neighbours, which balance each other and change places."""
+    """Return inputs of the algorithm. Potentials of vertices differ from the graph's by up to a tenth, except for a
+    hub's neighbours, which balance each other and are permuted."""
     if hasattr(algorithm, "seed"):
         algorithm = replace(algorithm, seed=int(rng.integers(1 << 30)))
     inputs = algorithm.inputs(graph, features)

@@ -1,4 +1,4 @@
-"""Table 7.3 of the Onyx thesis (Vaz 2021), from the plans of the engines for CUDA devices.
+"""Table 7.3 of the Onyx thesis (Vaz 2021), computed from the plans of the engines for CUDA devices.
 
 ``python -m tests.engines.implementation_choices`` writes ``docs/implementation-choices.md``.
 """
@@ -15,7 +15,7 @@ from tests.engines.cuda_schedules import loaded, plan_of
 from tests.engines.problems import program, small
 
 PAGE = Path(__file__).parents[2] / "docs" / "implementation-choices.md"
-TITLES = {"gunrock": "Gunrock", "tigr": "Tigr", "simdx": "SIMD-X"}  # in the order of the thesis
+TITLES = {"gunrock": "Gunrock", "tigr": "Tigr", "simdx": "SIMD-X"}  # in the thesis's order
 HEAD = """# Implementation choices of the baselines
 
 Table 7.3 of the Onyx thesis for the baseline engines, from the plans of their CUDA code under their default
@@ -43,7 +43,7 @@ class Choices:
 
 
 def engines() -> Iterator[tuple[str, CudaEngine]]:
-    """The engines to which properties are opaque, under their default schedules."""
+    """Return the engines that treat properties as opaque, under their default schedules."""
     registry = load_plugins()
     for name, title in TITLES.items():
         spec = registry.engine(name)
@@ -53,13 +53,13 @@ def engines() -> Iterator[tuple[str, CudaEngine]]:
 
 
 def choices_of(engine: CudaEngine) -> Choices:
-    """The choices of an engine's plans of label propagation and of ALS."""
+    """Return the choices of an engine's plans of label propagation and of ALS."""
     spread, solve = (plan_of(engine, program(name), small("rmat"), 4) for name in ("label_propagation", "als_all"))
     return Choices(spread.direction, spread.change_driven, any(kernel.thread_floats for kernel in solve.kernels))
 
 
 def page() -> str:
-    """All of it, in Markdown."""
+    """Return the page in Markdown."""
     told = {True: "Y", False: "N"}
     rows = [
         f"| {title} | {made.direction.capitalize()} | {told[made.change_driven]} | {told[made.shared]} |\n"

@@ -1,4 +1,4 @@
-"""Programs in which sources move by themselves before a superstep propagates them, and mostly send the same again."""
+"""Programs with sources that move before a superstep propagates them, and mostly send the same value again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from harness.language import Inputs, Program, maximum, minimum, where
 from harness.language.reference import ReferenceRun
 from tests.engines.programs import traced
 
-# What is 9 falls by one; or falls to 0 at once, what an array may hold before anything was sent, and then rises.
+# A value of 9 decreases by one; or it falls to 0 at once, which an array may hold before anything was sent, and then
+# rises.
 STEPS = {
     "falling": lambda v: {"x": maximum(v.x - 1.0, 0.0)},
     "rising from nothing": lambda v: {"x": where(v.x > 7.0, 0.0, minimum(v.x + 1.0, 6.0))},
@@ -19,7 +20,7 @@ STEPS = {
 
 
 def moving(name: str) -> Program:
-    """The program of these steps."""
+    """Return the program of these steps."""
 
     def build(p: Any, _: object) -> None:
         p.vertex("x", start=9.0)
@@ -40,12 +41,12 @@ def moving(name: str) -> Program:
 
 
 def pair() -> Graph:
-    """Two vertices that hear each other."""
+    """Return two vertices that are connected in both directions."""
     return Graph.from_edges([0, 1], [1, 0], num_vertices=2, name="pair")
 
 
 def check_twice(engine: Engine, program: Program) -> None:
-    """A prepared engine settles when the reference does, also after another run."""
+    """Check that a prepared engine settles with the reference, also after another run."""
     for stopped in (50, 1, 50):
         run = ReferenceRun(program, pair(), 1)
         for one in (run, engine):

@@ -1,11 +1,12 @@
-"""Programs whose names mean something in C++, to CUDA, or to the kernels' templates, and those with other letters."""
+"""Programs with names that have a meaning in C++, in CUDA or in the kernels' templates, and names with other
+letters."""
 
 from __future__ import annotations
 
 from harness.language import K, total
 
-# Of stages, by turns: keywords, functions of C and of CUDA, types, macros and variables of the templates, what is made
-# for other stages, and letters that are not ASCII.
+# Names of stages, in turn: keywords, functions of C and of CUDA, types, macros and variables of the templates, names
+# generated for other stages, and letters that are not ASCII.
 STAGES = (
     "float", "union", "main", "norm", "log", "threadIdx", "Team", "Row", "Run", "LANES", "gather", "atomicAdd",
     "end_of_superstep", "clear_got", "unrolled", "größe", "名", "printf", "INFINITE", "expf", "messages_tiles",
@@ -14,13 +15,13 @@ STAGES = (
 
 
 def named(function, name):
-    """The function by another name, as if it had been written so."""
+    """Return the function under another name, as if it had been defined so."""
     function.__name__ = name
     return function
 
 
 def awkward(stages):
-    """A build function: reductions, steps and a sum over the graph; ``stages``: their names, four of them."""
+    """Return a build function: reductions, steps and a sum over the graph; ``stages``: their four names."""
 
     def build(p, self):
         first, second, third, fourth = stages
@@ -56,5 +57,5 @@ def awkward(stages):
 
 
 def quartets():
-    """Four names each, every name once."""
+    """Return groups of four names that contain every name once."""
     return [tuple((STAGES * 2)[i : i + 4]) for i in range(0, len(STAGES), 4)]

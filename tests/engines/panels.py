@@ -1,4 +1,4 @@
-"""What is gathered panel by panel: programs and schedules."""
+"""Programs and schedules whose rows are gathered panel by panel."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tests.engines.programs import PROGRAMS, graph_for, inputs_for, program_name
 from tests.engines.test_cuda import SUPERSTEPS, check_every_superstep, prepared
 
 SCHEDULES = ("pull-edges", "pull-edges-unfolded", "changes-pull-edges", "changes-pull-edges-sparse")
-WHOLE = 1024  # features of a panel that no row has
+WHOLE = 1024  # more features per panel than any row has
 
 
 def panels_of(schedule, name, features):
-    """How many panels the kernels of a program go over, at most; 0 where the schedule cannot run it."""
+    """Return the largest number of panels of a program's kernels; 0 if the schedule cannot run it."""
     engine = cuda_engine(schedule)
     plan = engine.plan(program_named(name), graph_for(name).facts, features)
     return 0 if isinstance(plan, No) else max(kernel.panels for kernel in plan.kernels)
@@ -28,7 +28,7 @@ def divided():
 
 
 def check_panels(schedule, name, features, device):
-    """Every superstep of a run against the float64 reference."""
+    """Compare every superstep of a run with the float64 reference."""
     program, graph = program_named(name), graph_for(name)
     assert panels_of(schedule, name, features) > 1
     inputs = inputs_for(program, graph, features, seed=features)
@@ -36,7 +36,7 @@ def check_panels(schedule, name, features, device):
 
 
 def check_statistics(schedule, name, device, monkeypatch):
-    """What is told of a run is the same as with whole rows."""
+    """Check that the statistics of a run equal those with whole rows."""
     program, graph = program_named(name), graph_for(name)
     inputs = inputs_for(program, graph, 128, seed=5)
     told = []

@@ -1,4 +1,4 @@
-"""Engines, graphs, algorithms and reference answers that the tests of the engines share."""
+"""Engines, graphs, algorithms and reference answers for the engine tests."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ STRATEGIES = {
 }
 CHANGE_DRIVEN = {
     "pull": ("onyx", {}),
-    "pull-sparse": ("onyx", {"dense_share": 1.0}),  # never recomputes everything but at the start
+    "pull-sparse": ("onyx", {"dense_share": 1.0}),  # recomputes everything only at the start
     "push": ("onyx", {**PUSH, "rebuild": 0}),
     "gunrock": ("gunrock", {"rebuild": 0}),
 }
 
 
 def new_engine(name, options=None):
-    """An engine under a schedule; the test is skipped where a module that it needs is not installed."""
+    """Return an engine under a schedule; skip the test if a required module is not installed."""
     for required in SPECS[name].requires:
         pytest.importorskip(required, reason=f"engine {name!r} needs the module {required!r}")
     module, _, attribute = SPECS[name].factory.partition(":")
@@ -81,7 +81,7 @@ def new_engine(name, options=None):
 
 
 def prepared(name, options, program, graph, features, threads=2):
-    """An engine that supports the program and is prepared for it."""
+    """Return an engine that supports the program and is prepared for it."""
     engine, device = new_engine(name, options), Device(threads=threads)
     answer = engine.supports(program, graph, features, device)
     assert isinstance(answer, Yes), answer
@@ -100,14 +100,15 @@ def _edges(pairs, vertices, name, **options):
 
 
 def hub(leaves=3000):
-    """One vertex with an edge to and from ``leaves`` others."""
+    """Return one vertex with an edge to and from ``leaves`` others."""
     leaf = np.arange(1, leaves + 1)
     centre = np.zeros_like(leaf)
     return _edges(np.concatenate([np.stack([leaf, centre], 1), np.stack([centre, leaf], 1)]), leaves + 1, "hub")
 
 
 def scattered():
-    """Random edges among the even vertices of 200, with self-loops and parallel edges; the odd ones are isolated."""
+    """Return random edges among the even vertices of 200, with self-loops and parallel edges; odd vertices are
+    isolated."""
     pairs = 2 * np.random.default_rng(8).integers(0, 100, (400, 2))
     loops = np.repeat(2 * np.arange(20), 2)
     return _edges(np.concatenate([pairs, pairs[:60], np.stack([loops, loops], 1)]), 200, "scattered")
@@ -143,13 +144,13 @@ DATA = {
 
 @functools.cache
 def small(name):
-    """A generated graph."""
+    """Return a generated graph."""
     return {**SMALL, **LARGE}[name]()
 
 
 @functools.cache
 def published(name):
-    """A graph of HARNESS_DATA; the test is skipped where that is not set (the digits are in the catalogue as well)."""
+    """Return a graph of HARNESS_DATA; skip the test if that is not set (the catalogue also has the digits)."""
     folder = os.environ.get("HARNESS_DATA")
     if name == "digits" and not folder:
         return digits(neighbours=10)
@@ -157,7 +158,7 @@ def published(name):
         pytest.skip("HARNESS_DATA does not name the folder of published graphs")
     if name == "movielens":
         return load_graph(Path(folder) / "ml-latest-small" / "ratings.csv")
-    return load_graph(Path(folder) / DATA[name], duplicates="min")  # rome99 has streets twice
+    return load_graph(Path(folder) / DATA[name], duplicates="min")  # rome99 has parallel streets
 
 
 # algorithms -----------------------------------------------------------------------------------------------------------
@@ -179,15 +180,16 @@ ALGORITHMS = {
 
 
 def turns(engine, algorithm):
-    """The two numbers of features that an engine's default schedule runs an algorithm with, wherever the tests do not
-    run all: every engine meets every number, and so does every algorithm on the first four engines. Kernels are made
-    for a number of features, so tests of other schedules and of warm runs take the same ones."""
+    """Return the two numbers of features with which an engine's default schedule runs an algorithm in tests that do
+    not run all: every engine meets every number, and so does every algorithm on the first four engines. Kernels are
+    compiled for a number of features, so tests of other schedules and of warm runs use the same ones."""
     turn = (list(SPECS).index(engine) + sorted(ALGORITHMS).index(algorithm)) % 4
     return FEATURES[turn], FEATURES[turn + 4]
 
 
 def one_number(engine, algorithm):
-    """The smaller of :func:`turns`; of belief propagation what its own tests take: it is the slowest to compile."""
+    """Return the smaller of :func:`turns`; for belief propagation, the slowest to compile, the number of its own
+    tests."""
     if algorithm.startswith("belief"):
         return 5 if algorithm.endswith("edge") else 3
     return turns(engine, algorithm)[0]
@@ -195,13 +197,13 @@ def one_number(engine, algorithm):
 
 @functools.cache
 def program(algorithm):
-    """The traced program of an algorithm."""
+    """Return the traced program of an algorithm."""
     return trace(ALGORITHMS[algorithm])
 
 
 @functools.cache
 def problem(algorithm, graph_name, features):
-    """The graph that the program runs on and its inputs."""
+    """Return the graph that the program runs on and its inputs."""
     chosen = ALGORITHMS[algorithm]
     if graph_name in NETWORKS:
         given = NETWORKS[graph_name](features)
@@ -212,13 +214,13 @@ def problem(algorithm, graph_name, features):
 
 
 def exactly(inputs):
-    """The same inputs with tolerance 0."""
+    """Return the same inputs with tolerance 0."""
     return Inputs(inputs.properties, {**inputs.parameters, "tolerance": 0.0})
 
 
 @functools.cache
 def reference(algorithm, graph_name, features, supersteps):
-    """The outputs after some supersteps (fewer where the run settles), and how many there were."""
+    """Return the outputs after a number of supersteps (fewer if the run settles), and that number."""
     graph, inputs = problem(algorithm, graph_name, features)
     run = ReferenceRun(program(algorithm), graph, features)
     run.reset(inputs)
@@ -229,7 +231,7 @@ def reference(algorithm, graph_name, features, supersteps):
 
 @functools.cache
 def exact_trace(algorithm, graph_name, features, supersteps):
-    """The outputs after every one of some supersteps, with tolerance 0."""
+    """Return the outputs after each of a number of supersteps, with tolerance 0."""
     graph, inputs = problem(algorithm, graph_name, features)
     run = ReferenceRun(program(algorithm), graph, features)
     run.reset(exactly(inputs))
@@ -241,5 +243,5 @@ def exact_trace(algorithm, graph_name, features, supersteps):
 
 
 def outputs_of(engine, program):
-    """All outputs of a program."""
+    """Return all outputs of a program."""
     return {name: engine.values(name) for name in program.outputs}

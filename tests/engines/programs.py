@@ -43,7 +43,7 @@ PROGRAMS = {}
 
 
 def traced(build, title, *, tolerance_value=0.0, rate_value=0.5, flag_value=True):
-    """The program whose body is ``build(p, self)``; tolerance, rate and flag are run-time parameters."""
+    """Return the program with the body ``build(p, self)``; tolerance, rate and flag are run-time parameters."""
 
     class Small(Algorithm):
         name = title
@@ -58,20 +58,20 @@ def traced(build, title, *, tolerance_value=0.0, rate_value=0.5, flag_value=True
 
 
 def example(build):
-    """Register a program; its name is the function's."""
+    """Register a program under its function's name."""
     PROGRAMS[build.__name__] = build
     return build
 
 
 @functools.cache
 def program_named(name):
-    """The traced program of an example."""
+    """Return the traced program of an example."""
     return traced(PROGRAMS[name], name)
 
 
 @functools.cache
 def edges_and_loops():
-    """24 vertices: random edges with parallel ones and self-loops, two vertices without any edge."""
+    """Return 24 vertices with random edges, some parallel, self-loops, and two isolated vertices."""
     rng = np.random.default_rng(3)
     pairs = rng.integers(0, 22, (90, 2))
     pairs = np.concatenate([pairs, pairs[:10], np.stack([np.arange(4)] * 2, 1)])
@@ -83,7 +83,7 @@ def edges_and_loops():
 
 @functools.cache
 def two_sides():
-    """A bipartite graph of 9 and 14 vertices, every edge in both directions."""
+    """Return a bipartite graph of 9 and 14 vertices, with every edge in both directions."""
     rng = np.random.default_rng(4)
     left, right = rng.integers(0, 9, 40), 9 + rng.integers(0, 14, 40)
     return Graph.from_edges(
@@ -93,12 +93,12 @@ def two_sides():
 
 
 def graph_for(name):
-    """The graph of an example: a bipartite one where sides alternate or edges have to pair."""
+    """Return the graph of an example: a bipartite one if sides alternate or edges must have a reverse."""
     return two_sides() if name in ("sides", "sides_settle", "beliefs") else edges_and_loops()
 
 
 def inputs_for(program, graph, features, seed=0):
-    """Random inputs: floats in 0.25..1.25, bools."""
+    """Return random inputs: floats in 0.25..1.25, bools."""
     rng = np.random.default_rng(seed)
     properties = {}
     for prop in program.properties.values():
@@ -113,7 +113,7 @@ def inputs_for(program, graph, features, seed=0):
 # traversals -----------------------------------------------------------------------------------------------------------
 @example
 def shortest_paths(p, self):
-    """Min-plus with k sources."""
+    """Compute min-plus with k sources."""
     p.edge("weight")
     p.vertex("first", K)
     p.vertex("distance", K, start="first")
@@ -132,7 +132,7 @@ def shortest_paths(p, self):
 
 @example
 def largest_label(p, self):
-    """Every vertex takes the largest label that reaches it; isolated ones keep theirs."""
+    """Give every vertex the largest label that reaches it; isolated vertices keep theirs."""
     p.vertex("label0")
     p.vertex("label", start="label0")
 
@@ -150,7 +150,7 @@ def largest_label(p, self):
 
 @example
 def power_iteration(p, self):
-    """A reduction into the very property that its message reads."""
+    """Reduce into the property that the message reads."""
     p.edge("weight")
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
@@ -165,7 +165,7 @@ def power_iteration(p, self):
 
 @example
 def own_aggregate(p, self):
-    """A message that reads the destination's aggregate of the superstep before."""
+    """Read the destination's aggregate of the previous superstep in a message."""
     p.vertex("x0", K)
     p.vertex("aggr", K, start=0.5)
     p.vertex("x", K, start="x0")
@@ -184,7 +184,7 @@ def own_aggregate(p, self):
 
 @example
 def aggregate_rewritten(p, self):
-    """A vertex step that overwrites what was reduced, read by a third stage."""
+    """Overwrite a reduction in a vertex step, and read it in a third stage."""
     p.edge("weight")
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
@@ -212,7 +212,7 @@ def aggregate_rewritten(p, self):
 
 @example
 def two_writers(p, self):
-    """Two vertex steps write one property, with an edge stage between them."""
+    """Write one property in two vertex steps with an edge stage between them."""
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
     p.vertex("y", K, start=1.0)
@@ -244,7 +244,7 @@ def two_writers(p, self):
 
 @example
 def reads_destination(p, self):
-    """A message that reads a changing property of its destination, and steps that read their own vertex."""
+    """Read a changing property of the destination in a message; steps read their own vertex."""
     p.edge("weight")
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
@@ -264,7 +264,7 @@ def reads_destination(p, self):
 
 @example
 def destination_alone(p, self):
-    """A message whose source never moves, but its destination does; a step that reads its own state alone."""
+    """Read a source that never moves and a destination that does; a step reads only its own state."""
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
     p.vertex("y", start=1.0)
@@ -284,7 +284,7 @@ def destination_alone(p, self):
 
 @example
 def several_reductions(p, self):
-    """Four reductions over the same edges, one of them over a guarded message, and one of scalars."""
+    """Reduce the same edges four times, once with a guarded message and once for scalars."""
     p.edge("weight")
     p.edge("kind", dtype=bool)
     p.vertex("x0", K)
@@ -317,7 +317,7 @@ def several_reductions(p, self):
 
 @example
 def chained_reductions(p, self):
-    """A reduction of what another one reduced in the same superstep (two hops)."""
+    """Reduce the result of another reduction in the same superstep (two hops)."""
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
 
@@ -339,7 +339,7 @@ def chained_reductions(p, self):
 
 @example
 def whole_graph(p, self):
-    """Reductions over the graph, of scalars, vectors and a matrix, with every reducer but the product."""
+    """Reduce over the graph scalars, vectors and a matrix, with every reducer except the product."""
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
 
@@ -370,7 +370,7 @@ def whole_graph(p, self):
 
 @example
 def message_reads_graph(p, self):
-    """A message scaled by a value of the whole graph that changes."""
+    """Scale a message by a changing value of the whole graph."""
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
 
@@ -392,7 +392,7 @@ def message_reads_graph(p, self):
 
 @example
 def guarded_steps(p, self):
-    """Guards over vertices: once false, the steps after it do not run for that vertex."""
+    """Guard vertices: once the guard is false, later steps skip the vertex."""
     p.vertex("x0", K)
     p.vertex("done0", dtype=bool)
     p.vertex("x", K, start="x0")
@@ -418,7 +418,7 @@ def guarded_steps(p, self):
 
 @example
 def sides(p, self):
-    """The two sides of a bipartite graph by turns, with state that only its own vertex reads."""
+    """Update the sides of a bipartite graph in turn, with state that only its own vertex reads."""
     p.edge("weight")
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
@@ -439,7 +439,7 @@ def sides(p, self):
 
 @example
 def one_name(p, self):
-    """Stages whose functions share one name."""
+    """Give the functions of several stages one name."""
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
     p.over_edges(into="a", reduce="sum")(lambda src: src.x / src.out_degree)
@@ -452,7 +452,7 @@ def one_name(p, self):
 
 @example
 def awkward_names(p, self):
-    """Properties and stages named like what generated code uses."""
+    """Name properties and stages like variables of the generated code."""
     p.edge("offsets")
     p.vertex("vertex", K)
     p.vertex("first", K, start="vertex")
@@ -482,7 +482,7 @@ def awkward_names(p, self):
 
 @example
 def without_own(p, self):
-    """An aggregate with one contribution taken out again."""
+    """Remove one contribution from an aggregate."""
     p.edge("weight")
     p.vertex("x0", K)
     p.vertex("aggr", K, start=1.0)
@@ -506,7 +506,7 @@ def without_own(p, self):
 
 @example
 def beliefs(p, self):
-    """Loopy belief propagation: an edge update that takes the reverse message out of a product."""
+    """Run loopy belief propagation: an edge update removes the reverse message from a product."""
     p.vertex("phi", K)
     p.edge("psi", (K, K))
     p.edge("msg", K, start=1.0)
@@ -531,7 +531,7 @@ def beliefs(p, self):
 
 @example
 def sums_and_products_without(p, self):
-    """A sum and a product out of which something is taken; a property that is called as a part of the product would."""
+    """Remove a value from a sum and from a product; a property is named like the generated part of the product."""
     p.edge("weight")
     p.vertex("x0", K)
     p.vertex("whole_masked", K)
@@ -562,7 +562,7 @@ def sums_and_products_without(p, self):
 
 @example
 def a_product_of_itself(p, self):
-    """A product whose message takes a factor out of what it was."""
+    """Remove a factor in a message from the previous value of the same product."""
     p.edge("gate", K)
     p.vertex("whole", K, start=1.0)
 
@@ -576,7 +576,7 @@ def a_product_of_itself(p, self):
 
 @example
 def products(p, self):
-    """Products of vectors and of scalars with zeros and negative factors, and a sum beside them."""
+    """Multiply vectors and scalars with zeros and negative factors, with a sum beside them."""
     p.edge("weight")
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
@@ -603,7 +603,7 @@ def products(p, self):
 
 @example
 def matrix_products(p, self):
-    """A product of matrices, scaled as a product of vectors is."""
+    """Multiply matrices, scaled like a product of vectors."""
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
 
@@ -621,7 +621,8 @@ def matrix_products(p, self):
 
 # operations -----------------------------------------------------------------------------------------------------------
 def step_program(*outputs_of):
-    """A build function: state ``x`` moves gently, and every function gives outputs from ``v`` and ``self``."""
+    """Return a build function: state ``x`` moves slowly, and every function computes outputs from ``v`` and
+    ``self``."""
 
     def build(p, self):
         p.edge("weight")
@@ -761,7 +762,7 @@ for operation in OPERATIONS:
 
 @example
 def edge_operations(p, self):
-    """Vectors, matrices, bools and small vectors on edges, combined with both ends."""
+    """Combine vectors, matrices, bools and small vectors on edges with both ends."""
     p.edge("weight")
     p.edge("psi", (K, K))
     p.edge("phi", K)
@@ -799,7 +800,7 @@ def edge_operations(p, self):
 
 @example
 def tall_messages(p, self):
-    """Messages and aggregates of shape (2, K), (K, 2) and (K, K) under max and min."""
+    """Reduce messages of shape (2, K), (K, 2) and (K, K) by max and min."""
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
 
@@ -832,7 +833,7 @@ def tall_messages(p, self):
 
 @example
 def gathered_twice(p, self):
-    """Two reductions read one property from their sources, and the step behind each of them writes it."""
+    """Reduce one property of the sources twice, with a step after each reduction that writes it."""
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
 
@@ -858,14 +859,14 @@ def gathered_twice(p, self):
 
 @example
 def sides_settle(p, self):
-    """Extrema by turns: a side that has not changed has yet to be heard for the first time."""
+    """Compute extrema on alternating sides: a side that has not changed must still send once."""
     shortest_paths(p, self)
     p.alternate_sides()
 
 
 @example
 def inverse_of_a_destination(p, self):
-    """A matrix of the destination alone, which is inverted before its edges are visited."""
+    """Invert a matrix of the destination, which does not depend on its edges."""
     p.vertex("b", K)
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")

@@ -1,4 +1,4 @@
-"""Changes so small beside the sum that they correct that float32 loses them all, unless what is lost is kept.
+"""Changes that float32 loses when they are added to a much larger sum, unless the rounding errors are kept.
 
 Also values that change by less than the tolerance in every superstep.
 """
@@ -12,13 +12,13 @@ from harness.language import Inputs, K
 from harness.language.criterion import PROPAGATED_SHARE
 from tests.engines.programs import traced
 
-GIANTS = (2.0**20, np.inf)  # units in the last place of the first: 1/8
+GIANTS = (2.0**20, np.inf)  # in units in the last place of the first: 1/8
 STEP, LEAVES, SUPERSTEPS = 1 / 64, 3, 40  # all leaves together change the sum by less than half a unit
 FEATURES = 2
 
 
 def growing(p, self):
-    """Sums of values of which some grow."""
+    """Sum values of which some grow."""
     p.vertex("first", K)
     p.vertex("step", K)
     p.vertex("x", K, start="first")
@@ -41,7 +41,7 @@ def program():
 
 
 def star():
-    """A giant and leaves, all with an edge to vertex 0."""
+    """Return a large value and leaves, all with an edge to vertex 0."""
     leaves = np.arange(1, LEAVES + 2)
     return Graph.from_edges(leaves, np.zeros_like(leaves), num_vertices=LEAVES + 2, name="star")
 
@@ -53,7 +53,7 @@ def inputs(giant):
 
 
 def check(engine, giant):
-    """After every superstep, the sum of an engine that is prepared: within half a unit in its last place."""
+    """Check the sum of a prepared engine after every superstep: the error is at most half a unit in its last place."""
     engine.reset(inputs(giant))
     for superstep in range(SUPERSTEPS):
         engine.run(1)
@@ -64,11 +64,11 @@ def check(engine, giant):
         assert np.all((found == wanted) | near), f"after {superstep}: {found}, {wanted}"
 
 
-UNSENT = 0.5  # by how much a source of `creeping` may differ from what it has sent
+UNSENT = 0.5  # the largest difference between a source of `creeping` and the value that it has sent
 
 
 def creeping(p, self):
-    """Values that grow, some of them by less than the tolerance."""
+    """Let values grow, some of them by less than the tolerance."""
     p.vertex("pace")
     p.vertex("x", start=0.0)
     p.vertex("y", start=0.0)
@@ -86,5 +86,5 @@ def creeping(p, self):
 
 
 def creeping_program():
-    """The program of `creeping`."""
+    """Return the program of `creeping`."""
     return traced(creeping, "creeping", tolerance_value=UNSENT / PROPAGATED_SHARE)

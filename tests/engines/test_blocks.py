@@ -1,4 +1,4 @@
-"""SciPy's matrices of blocks against sums edge by edge, and which messages have them."""
+"""SciPy's matrices of blocks, compared with sums edge by edge, and the messages that have them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The decisive test: with tolerance 0, what is change-driven equals what is full after every superstep, to rounding."""
+"""With tolerance 0, change-driven propagation equals full propagation after every superstep, to rounding."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ GRAPHS = dict.fromkeys(ALGORITHMS, tuple(SMALL)) | {
     "belief_propagation_max": ("picture", "pair"),
     "belief_propagation_edge": ("network", "forest"),
 }
-STATES = {"forest": 5, "network hub": 3}  # that the variables of a network have at most: so many features are needed
+STATES = {"forest": 5, "network hub": 3}  # at most the states of a variable of a network: this many features are needed
 SUPERSTEPS = 12
-# Of the largest magnitude that the same vertex has had so far, or of the floor that the program states: float32 keeps
-# 24 bits of it, and kept sums hold what was once large in them. Whole numbers are exact. A sum of n terms is off by
-# some sqrt(n) half units of the last place in every superstep (3,000 at the hub: 3e-6); a least-squares system
-# multiplies the error of its right side by about 1 / lambda = 10 more, and more so where one feature alone cannot fit.
+# Relative to the largest magnitude that the vertex has had so far, or to the program's floor: float32 has 24 bits, and
+# kept sums contain their earlier large values. Integers are exact. A sum of n terms has an error of about sqrt(n) half
+# units in the last place per superstep (3,000 at the hub: 3e-6). A least-squares system multiplies the error of its
+# right side by about 1 / lambda = 10, and by more where a single feature cannot fit.
 ROUNDING = {
     "label_propagation": 5e-6, "pagerank": 2e-5, "als": 2e-5, "als_all": 1e-4, "belief_propagation": 2e-6,
     "belief_propagation_max": 5e-6, "belief_propagation_edge": 5e-6, "bfs": 0.0, "sssp": 1e-6, "components": 0.0,
@@ -55,13 +55,14 @@ ROUNDING = {
 
 
 def magnitude(value):
-    """The largest finite one of the features of every vertex."""
+    """Return the largest finite magnitude of each vertex's features."""
     rows = np.abs(value.reshape(len(value), math.prod(value.shape[1:])))
     return np.where(np.isfinite(rows), rows, 0.0).max(axis=1, initial=0.0)
 
 
 def furthest(value, wanted, largest):
-    """The largest difference of a vertex relative to ``largest``; an infinity on one side alone is no small one."""
+    """Return the largest difference of a vertex relative to ``largest``; an infinity on one side only counts as
+    large."""
     with np.errstate(invalid="ignore"):
         off = np.where(value == wanted, 0.0, np.abs(np.asarray(value, np.float64) - wanted))
     worst = off.reshape(len(off), math.prod(off.shape[1:])).max(axis=1, initial=0.0)
@@ -69,7 +70,7 @@ def furthest(value, wanted, largest):
 
 
 def distances(engine_of, algorithm, graph_name, features, threads):
-    """After every superstep, by output, how far an engine is off its reference."""
+    """Return the distance between an engine and its reference after every superstep, by output."""
     name, options = engine_of
     graph, inputs = problem(algorithm, graph_name, features)
     engine = prepared(name, options, program(algorithm), graph, features, threads)
@@ -89,13 +90,13 @@ def distances(engine_of, algorithm, graph_name, features, threads):
 
 @functools.cache
 def rounding_of_full(algorithm, graph_name, features):
-    """`distances` of float32 where everything is computed in every superstep."""
+    """Return the `distances` of float32 with full propagation."""
     return tuple(distances(("onyx", {"change_driven": False}), algorithm, graph_name, features, 1))
 
 
 def check_every_superstep(strategy, algorithm, features, threads=2):
-    """``ROUNDING`` holds nearly everywhere. Beliefs of 32 states span so many orders of magnitude that the logarithms
-    they come of are rounded more coarsely, alike in what is full: twice its distance is allowed there."""
+    """Check that errors stay within ``ROUNDING``. Beliefs of 32 states span so many orders of magnitude that their
+    logarithms have larger rounding errors, also with full propagation: twice its distance is allowed there."""
     for graph_name in GRAPHS[algorithm]:
         if features < STATES.get(graph_name, 1):
             continue
@@ -117,7 +118,7 @@ def test_equals_full_after_every_superstep(strategy, algorithm):
 
 
 def of_pairs(row):
-    """All pairs of a strategy, an algorithm, a number of features and a number of threads."""
+    """Return all pairs of a strategy, an algorithm, a number of features and a number of threads."""
     return itertools.combinations(enumerate(row), 2)
 
 
@@ -140,7 +141,7 @@ def test_an_infinity_on_one_side_alone_is_seen():
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_has_no_change_driven_form_is_unsupported_where_changes_are_pushed(name):
-    """For the reason that the analysis of the program gives; pulls recompute whom a change reaches, which needs no
+    """The reason is that of the program's analysis; pulls recompute the destinations of changes, which needs no
     form."""
     program_, graph = program_named(name), graph_for(name)
     form = change_driven(separated(products_as_sums(program_)))
@@ -159,7 +160,7 @@ def test_every_algorithm_has_a_change_driven_form(algorithm):
 
 
 def settling(strategy, algorithm, graph_name, features):
-    """An engine that has run to the end, its statistics, and its reference's answer."""
+    """Return an engine that has run until it settled, its statistics, and its reference's answer."""
     graph, inputs = problem(algorithm, graph_name, features)
     name, options = CHANGE_DRIVEN[strategy]
     engine = prepared(name, options, program(algorithm), graph, features)
@@ -171,8 +172,8 @@ def settling(strategy, algorithm, graph_name, features):
     return engine, statistics, {name: run.values(name) for name in program(algorithm).outputs}
 
 
-# The share of all edges that the quietest superstep of a run's later half may visit. A pull becomes a sparse pull only
-# below its threshold, so it falls less than the others.
+# The largest allowed share of edges in the quietest superstep of a run's later half. A pull becomes sparse only below
+# its threshold, so its share falls less than the others.
 QUIETEST = {"push": 0.25, "gunrock": 0.25, "pull-sparse": 0.25, "pull": 0.5}
 
 
@@ -185,7 +186,7 @@ def test_edges_visited_fall_and_the_answer_stays(strategy, graph_name, features)
     graph, _ = problem("label_propagation", graph_name, features)
     visited = [step.edges for step in statistics.supersteps]
     full = graph.num_edges
-    # unless told otherwise a sparse pull is taken for a tenth of the edges at most
+    # by default a pull is sparse below a tenth of the edges
     assert max(visited) <= {"pull-sparse": 2.0, "pull": 1.2}.get(strategy, 1.0) * full
     falling = [step.edges for step in statistics.supersteps if step.active > 0]
     assert min(falling[len(falling) // 2 :]) < QUIETEST[strategy] * full
@@ -198,7 +199,7 @@ def test_edges_visited_fall_and_the_answer_stays(strategy, graph_name, features)
 
 @pytest.mark.parametrize("strategy", CHANGE_DRIVEN)
 def test_active_sources_and_visited_edges_are_counted(strategy):
-    """Along a chain one source a superstep moves, and so does one edge."""
+    """Along a chain one source moves per superstep, through one edge."""
     program_, graph = program_named("shortest_paths"), problem("pagerank", "chain", 1)[0]
     name, options = CHANGE_DRIVEN[strategy]
     engine = prepared(name, options, program_, graph, 1)
@@ -241,24 +242,24 @@ def test_pull_changes_of_every_kind(name, dense_share):
 
 @pytest.mark.parametrize("strategy", ["pull-sparse", "push"])
 def test_many_small_movements_are_propagated(strategy):
-    """Movement is measured from the value that was sent last, so many small steps add up."""
+    """Movement is relative to the last value sent, so many small steps add up."""
     program_, vertices = small_changes.creeping_program(), np.arange(200)
     graph = Graph.from_edges(vertices, np.roll(vertices, -1), name="ring")
     engine = prepared(*CHANGE_DRIVEN[strategy], program_, graph, 1)
     pace = np.full(len(vertices), 0.75 * small_changes.UNSENT, np.float32)
-    pace[0] = 9 * small_changes.UNSENT  # beyond the tolerance: the run goes on
+    pace[0] = 9 * small_changes.UNSENT  # beyond the tolerance: the run continues
     engine.reset(Inputs({"pace": pace}, dict(program_.parameters)))
     lags = []
     for superstep in range(12):
         engine.run(1)
         lags.append(superstep * pace - np.roll(engine.values("y"), -1))
-    assert np.max(lags) == 0.75 * small_changes.UNSENT  # twice as much is sent
+    assert np.max(lags) == 0.75 * small_changes.UNSENT  # twice the value is sent
     assert np.min(lags) == 0.0
     engine.close()
 
 
 def back_to_zero(p, self):
-    """After one superstep every value is zero, which nothing had been when it was first propagated."""
+    """Set every value to zero after one superstep; none was zero when first propagated."""
     p.vertex("x0")
     p.vertex("x", start="x0")
 
@@ -276,7 +277,7 @@ def back_to_zero(p, self):
 
 @pytest.mark.parametrize("strategy", CHANGE_DRIVEN)
 def test_what_a_run_before_propagated_is_forgotten(strategy):
-    """From the first superstep on changes count from this run's values, not from zeros or a run before."""
+    """From the first superstep on, changes are relative to this run's values, not to zeros or an earlier run's."""
     program_, graph = traced(back_to_zero, "back_to_zero"), edges_and_loops()
     name, options = CHANGE_DRIVEN[strategy]
     engine = prepared(name, options, program_, graph, 1)
@@ -293,7 +294,7 @@ def test_what_a_run_before_propagated_is_forgotten(strategy):
 
 
 def step_before(p, self):
-    """The sources move in the superstep itself, before the edges are visited."""
+    """Move the sources in the superstep itself, before the edges are visited."""
     p.vertex("x0")
     p.vertex("x", start="x0")
     p.vertex("y", start=0.0)

@@ -1,4 +1,4 @@
-"""Change tracking of edge properties: with tolerance 0 as if everything were updated, after every superstep."""
+"""Change tracking of edge properties: with tolerance 0, equal to updating everything, after every superstep."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ MORE_STRATEGIES = {
     "push-loops-rebuilt": ("onyx", {"direction": "push", "rebuild": 3, "fold": False, "feature_aware": False}),
 }
 
-# Their sums fall by a factor of four in every superstep. A sum that is never rebuilt keeps the rounding of its first,
-# larger values, so these run with the schedule's own rule for rebuilding.
+# Their sums fall by a factor of four in every superstep. A sum that is never rebuilt keeps the rounding error of its
+# first, larger values, so these run with the schedule's own rule for rebuilding.
 SHRINKING = ("two updates",)
 
 
@@ -65,7 +65,7 @@ def test_programs_that_update_edges_under_more_schedules(strategy, case):
 
 
 def swap(p, self):
-    """Two leaves swap what they say at every superstep, so that what the hub multiplies stays the same."""
+    """Swap the messages of two leaves at every superstep, so that the hub's product does not change."""
     p.vertex("leaf", dtype=bool)
     p.vertex("x0")
     p.vertex("x", start="x0")
@@ -111,7 +111,7 @@ def test_factors_that_compensate_leave_the_product_still_and_move_what_is_left_w
 
 
 def falls_at_once(p, self):
-    """Vertices that fall to zero in the first superstep, after what they say was made of their start."""
+    """Set vertices to zero in the first superstep, after their messages were computed from the initial state."""
     p.vertex("x0")
     p.vertex("x", start="x0")
     p.edge("said", start=3.0)

@@ -1,5 +1,5 @@
-"""Change tracking of edge properties on CUDA devices: with tolerance 0 as if everything were updated, after every
-superstep; what it generates compiles without a device."""
+"""Change tracking of edge properties on CUDA devices: with tolerance 0, equal to updating everything, after every
+superstep; the generated code compiles without a device."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ ROUNDING = 5e-5
 
 @functools.cache
 def hub_and_loops():
-    """90 vertices, every edge in both directions: one of them joined with all others, parallel edges, self-loops."""
+    """Return 90 vertices with every edge in both directions: a hub connected to all others, parallel edges,
+    self-loops."""
     rng = np.random.default_rng(9)
     pairs = np.concatenate([
         np.stack([np.zeros(89, np.int64), np.arange(1, 90)], 1), rng.integers(1, 60, (120, 2)), [[3, 4]] * 5,
@@ -105,7 +106,7 @@ def belief_propagation(case, rule):
 @pytest.mark.parametrize("schedule", TRACKED)
 def test_beliefs_and_messages_are_those_of_full_propagation(schedule, case, rule, device):
     program, graph, inputs, k = belief_propagation(case, rule)
-    # atomic sums at a hub, in whatever order: up to 6.2e-5 off in 96 runs of each form, changes tracked or not
+    # atomic sums at a hub in any order: errors up to 6.2e-5 in 96 runs of each form, with and without tracking
     rounding = 1e-4 if case == "hub" and pushes(schedule) else ROUNDING
     check(schedule, program, graph, inputs, k, ("belief", "msg"), device, rounding)
 
@@ -133,7 +134,7 @@ def test_what_has_settled_is_visited_no_more_and_the_answer_is_within_the_bound(
 def test_evidence_that_wakes_nobody_costs_nothing(schedule, device):
     program, graph, inputs, k = lone_evidence()
     engine = prepared(schedule, program, graph, k, device)
-    untracked = begins_untracked(engine.planned)  # such a run takes three supersteps to see how little moves
+    untracked = begins_untracked(engine.planned)  # such a run needs three supersteps to detect that little moves
     check_that_little_is_visited(engine, program, graph, inputs, k, supersteps=30, first=3 + untracked)
 
 

@@ -1,4 +1,4 @@
-"""Belief propagation that propagates changes only: the messages, beliefs and settling of full propagation."""
+"""Change-driven belief propagation has the messages, beliefs and number of supersteps of full propagation."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tests.engines.test_changing_edges import STRATEGIES
 
 @functools.cache
 def great_hub(leaves=100_000, tails=600):
-    """A hub of leaves whose potentials cancel in pairs, so that a wrong digit shows; evidence excludes one of its
-    states. Some leaves have a chain of two more vertices, whose messages arrive supersteps later."""
+    """Return a hub of leaves whose potentials cancel in pairs, so that a wrong digit is visible; evidence excludes
+    one of its states. Some leaves have a chain of two more vertices, whose messages arrive supersteps later."""
     rng = np.random.default_rng(5)
     half = rng.uniform(0.5, 1.0, (leaves // 2, 3))
     tail = rng.uniform(0.5, 1.0, (tails, 3))
@@ -40,7 +40,7 @@ def great_hub(leaves=100_000, tails=600):
 
 @functools.cache
 def near_zero():
-    """A grid with potentials between 1e-30 and 1, of edges as of vertices."""
+    """Return a grid with potentials between 1e-30 and 1, of edges and of vertices."""
     u, v = lattice_edges(5, 6, diagonals=False)
     rng = np.random.default_rng(7)
     tables = 10.0 ** rng.choice([-30.0, -12.0, -3.0, 0.0], (len(u), 5, 5), p=[0.1, 0.1, 0.3, 0.5])
@@ -58,19 +58,19 @@ NETWORKS = {
 
 @functools.cache
 def belief_propagation(case, rule):
-    """Program, graph, inputs and features of a network."""
+    """Return program, graph, inputs and features of a network."""
     make, k, options = NETWORKS[case]
     return posed(make(), k, rule=rule, **options)
 
 
-# At the hub, what is asked of one of 10^5 neighbours. A message is three products, their sum, and a division by the
-# total, five roundings of up to 6e-8 in float32; of 10^5 of them that is sqrt(10^5) 5 6e-8 = 1e-4 in the logarithm.
-# (NumPy's float32, with logarithms added up without error, makes 7.8e-5 of this hub.)
+# At the hub, the relative error allowed for one of 10^5 neighbours. A message is three products, their sum, and a
+# division by the total: five roundings of up to 6e-8 in float32. For 10^5 messages that is sqrt(10^5) 5 6e-8 = 1e-4 in
+# the logarithm. (NumPy's float32, with logarithms added up without error, has 7.8e-5 at this hub.)
 ROUNDING = {"forest": 1e-5, "grid": 1e-5, "near zero": 1e-5, "great hub": 1e-4}
 
 
 def by_turns():
-    """Every schedule with every network, under one of the rules in turn; the other one is left to ``-m full``."""
+    """Return every schedule with every network, under alternating rules; the other rule is left to ``-m full``."""
     for i, strategy in enumerate(STRATEGIES):
         for j, case in enumerate(NETWORKS):
             for turn, rule in enumerate(["sum", "max"]):
@@ -85,7 +85,7 @@ def test_beliefs_and_messages_are_those_of_full_propagation(strategy, case, rule
     check_every_superstep(engine, program, graph, inputs, k, ("belief", "msg"), ROUNDING[case], supersteps=8)
 
 
-# Max-product on the grid does not settle, nor does what rounds at the hub settle with it at the same superstep.
+# Max-product on the grid does not settle, and runs with rounding at the hub settle at different supersteps.
 SETTLING = [("forest", "sum"), ("forest", "max"), ("great hub", "sum"), ("grid", "sum")]
 
 
@@ -114,14 +114,14 @@ def test_what_has_settled_is_visited_no_more_and_the_answer_is_within_the_bound(
     assert engine.run(5).supersteps == []
     visited = [step.edges for step in statistics.supersteps]
     assert max(visited) <= 4 * graph.num_edges
-    if case == "forest":  # elsewhere everything settles at the same time, or waits for the hub
+    if case == "forest":  # elsewhere everything settles at the same superstep, or waits for the hub
         assert min(visited[-3:]) < 0.75 * visited[0]
     engine.close()
 
 
 @pytest.mark.parametrize("strategy", [name for name in EVERY_STRATEGY if name != "scipy"])
 def test_the_belief_at_a_hub_of_a_hundred_thousand_neighbours(strategy):
-    """Against a sum of logarithms without error, whatever the engine and whether it tracks changes."""
+    """The expected value is a sum of logarithms without error, for every engine, with and without tracking."""
     hub = great_hub(tails=0)
     algorithm = BeliefPropagation(truncation=1.0)
     graph = algorithm.prepare_graph(hub)
@@ -133,7 +133,7 @@ def test_the_belief_at_a_hub_of_a_hundred_thousand_neighbours(strategy):
     wanted = np.exp(log - log.max())
     wanted /= wanted.sum()
     assert wanted[0] == 0.0
-    assert wanted[1:].min() > 0.05  # a wrong digit would show
+    assert wanted[1:].min() > 0.05  # a wrong digit would be visible
     engine = prepared(*EVERY_STRATEGY[strategy], trace(algorithm), graph, 3)
     engine.reset(inputs)
     assert engine.run(10).settled

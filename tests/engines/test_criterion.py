@@ -1,4 +1,4 @@
-"""Every engine on the CPU stops by the same criterion: at the same superstep, or the test before or behind it."""
+"""Every engine on the CPU stops by the same criterion: at the same superstep, or one test earlier or later."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def graph_of(name):
 
 @functools.cache
 def posed(algorithm, graph_name, features):
-    """The graph, the program, its inputs, and how many supersteps the reference takes to settle."""
+    """Return the graph, the program, its inputs, and the number of supersteps until the reference settles."""
     graph = algorithm.prepare_graph(graph_of(graph_name))
     program, inputs = trace(algorithm), algorithm.inputs(graph, features)
     run = ReferenceRun(program, graph, features)
@@ -71,7 +71,7 @@ def supersteps(engine, program, inputs, state=None):
 
 @pytest.mark.parametrize(("name", "features"), RANKS)
 def test_ranks_settle_at_the_same_superstep(name, features):
-    """On three real graphs, and on a star, whose hub has 100,000 leaves."""
+    """Three real graphs, and a star with 100,000 leaves."""
     for graph_name in ("digits", "as-caida20071105.npz", "wiki-Vote.txt", "star"):
         if graph_name == "star" and features > 1:
             continue
@@ -94,8 +94,8 @@ def test_labels_settle_at_the_same_superstep(graph_name, name):
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_rounding_alone_does_not_keep_a_run_going(name):
-    """From ranks that move by nothing but rounding, the first test ends the run, at half the tolerance as well.
-    The ranks of this graph are the noisiest of those tried: hubs of 2,600 neighbours have a third of them."""
+    """From ranks that move only by rounding, the first test ends the run, also at half the tolerance. Of the graphs
+    tried, this one has the largest rounding errors: hubs of 2,600 neighbours have a third of the rank."""
     graph, program, inputs, _ = posed(PageRank(), "as-caida20071105.npz", 1)
     tight = Inputs(inputs.properties, {**inputs.parameters, "tolerance": 5e-5})
     engine = prepared(*ENGINES[name], program, graph, 1)

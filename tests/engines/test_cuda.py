@@ -1,4 +1,5 @@
-"""Engines on a CUDA device against the float64 reference, after every superstep; arrays are poisoned beforehand."""
+"""Engines on a CUDA device, compared with the float64 reference after every superstep; arrays are poisoned
+beforehand."""
 
 from __future__ import annotations
 
@@ -67,7 +68,7 @@ def test_operations(schedule, name, features, device):
 
 
 def check_hubs(schedule, name, features, device, monkeypatch):
-    """Blocks own vertices of three edges already: more than half of all, on either side."""
+    """Check hubs: blocks own vertices with three edges or more, which are more than half of all, on either side."""
     monkeypatch.setattr(OnyxPlanner, "hub", 3)
     program, graph = program_named(name), graph_for(name)
     engine = cuda_engine(schedule)
@@ -86,7 +87,7 @@ def test_hubs(schedule, name, features, device, monkeypatch):
     check_hubs(schedule, name, features, device, monkeypatch)
 
 
-# Seven, 13 and 20 lanes a team leave lanes over, which have no room for matrices of their own.
+# Seven, 13 and 20 lanes per team leave spare lanes, which have no matrices of their own.
 LEFT_OVER = [(schedule, k) for schedule in ("pull", "changes-pull", "changes-pull-edges-sparse") for k in (7, 13, 20)]
 
 
@@ -168,8 +169,8 @@ def test_algorithms(name, schedule, features, device):
 
 
 def check_owners_of_few_edges(schedule, features, device):
-    """Owners of which a device runs so many at once, or that come and go where there is much to gather, or of rows so
-    long that each has several vertices, one by one; of all vertices, and of a side."""
+    """Check owners: so many that a device cannot run all at once, with long gathers, or with rows so long that an
+    owner processes several vertices one by one; of all vertices, and of a side."""
     from harness.graph.generators import grid
 
     spread, sides = algorithms()["label_propagation"], program_named("sides")
@@ -190,7 +191,7 @@ def test_owners_of_few_edges(schedule, features, device):
 
 
 def with_a_hub():
-    """A graph of which a vertex hears all others, and these ten on average."""
+    """Return a graph with a vertex that has edges from all others, which have ten on average."""
     rng, count = np.random.default_rng(3), 1100
     spokes = np.stack([np.zeros(count - 1, int), np.arange(1, count)])
     others = rng.integers(0, count, (2, 4 * count))
@@ -201,8 +202,8 @@ def with_a_hub():
 
 
 def check_hub_of_matrices(schedule, features, device):
-    """Where sums are matrices, too, a block owns a hub, and the others are owned by as many teams as the average degree
-    asks for."""
+    """Check a hub with matrix sums: a block owns it, and as many teams as the average degree requires own the
+    others."""
     algorithm, graph = algorithms()["als"], with_a_hub()
     program = trace(algorithm)
     engine = cuda_engine(schedule)

@@ -1,4 +1,4 @@
-"""Every kernel compiles without a device, and takes no more of one than the checked-in table says.
+"""Every kernel compiles without a device, and needs no more resources than the checked-in table allows.
 
 By default the modules of a covering choice of the tables' cells are compiled (see :func:`shown`); ``-m full``: all.
 """
@@ -53,7 +53,8 @@ CELLS = [
 
 
 def shown(cell):
-    """Every engine meets every algorithm and column, and every pair of its options; so do algorithms and columns."""
+    """Return what a cell covers: every engine meets every algorithm and column, and every pair of its options;
+    algorithms meet columns."""
     engine, algorithm, schedule, column = cell
     options = {(engine, *pair) for pair in pairs(tuple(schedule.split()))}
     return options | {(engine, algorithm), (engine, column), (algorithm, column)}
@@ -70,7 +71,7 @@ def test_the_choice_leaves_no_engine_algorithm_column_or_pair_of_options_out():
 
 
 def parameters():
-    """All cells; those that are not chosen are marked as full."""
+    """Return all cells; those that are not chosen are marked as full."""
     today = set(CHOSEN)
     for cell in CELLS:
         engine, algorithm, schedule, column = cell
@@ -118,7 +119,7 @@ def test_every_pair_of_options_is_in_the_table(engine, algorithm):
 
 @pytest.mark.parametrize("engine", list(DECLARED))
 def test_positions_of_64_bits(engine):
-    """A graph of 2^31 edges and more has a type of its own for positions among them."""
+    """A graph of 2^31 edges or more has a 64-bit type for edge ids."""
     declared = DECLARED[engine]
     program, graph = problem("label_propagation")
     facts = replace(graph.facts, num_edges=1 << 31)
@@ -161,7 +162,7 @@ def test_what_reads_reverse_edges_refuses_more_than_32_bits_can_count():
         assert taken or "32 bits" in answer.reason
 
 
-FEW_SCHEDULES = 4  # of those that cover an engine's options, at least so many compile a program, if there are so many
+FEW_SCHEDULES = 4  # of the schedules that cover an engine's options, the least number that must compile a program
 
 
 @pytest.mark.full
@@ -181,7 +182,7 @@ def test_every_operation_of_the_language_compiles(engine, name):
         else:
             refused.add(module.reason)
     if not built:
-        assert engine == "gunrock"  # which propagates changes alone, under every schedule
+        assert engine == "gunrock"  # which propagates only changes, under every schedule
         form = change_driven(separated(products_as_sums(program, masked=True)))
         untracked = "message updates an edge property, whose changes are not tracked"
         assert refused == {form if isinstance(form, str) else untracked}

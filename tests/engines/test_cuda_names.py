@@ -1,4 +1,4 @@
-"""Names of users' programs in CUDA C++: what means something there is told apart, ordinary names stay."""
+"""Names of users' programs in CUDA C++: reserved names are changed, ordinary names stay."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_letters_that_are_not_ascii_are_spelt_but_in_comments():
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_kernels_of_one_module_have_names_of_their_own(schedule):
-    """A stage is called as the kernel that clears what another one adds up; there is a stage for each tile."""
+    """A stage has the name of the kernel that clears another one's accumulator; there is a stage for each tile."""
     stages = ("messages", "messages_tiles", "clear_got", "clear_template")
     engine = cuda_engine(schedule)
     plan = plan_of(engine, traced(awkward(stages), "awkward"), edges_and_loops(), 5)

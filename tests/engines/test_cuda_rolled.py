@@ -1,4 +1,4 @@
-"""Edge updates folded with the reductions of the next superstep: which programs allow it, and what is launched."""
+"""Edge updates folded with the reductions of the next superstep: which programs allow it, and the launches."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.engines.programs import edges_and_loops, gathered_twice, traced
 
 
 class Passing(Algorithm):
-    """Values of edges that are added up at vertices; ``reads``: what the sum reads beside the value of the edge."""
+    """Sums edge values at vertices; ``reads``: what the sum reads in addition to the edge value."""
 
     name = "passing"
 
@@ -112,7 +112,7 @@ def test_belief_propagation_reduces_alone_in_the_first_superstep_only():
     assert {kernel.name for kernel in first} == {"clear_aggr_log_reduced", "clear_aggr_zeros_reduced", "gather_log"}
     message = next(kernel for kernel in made.kernels if kernel.name == "message")
     assert {"vertex_aggr_log_reduced", "vertex_aggr_zeros_reduced", "next_csc_msg"} <= set(message.arguments)
-    # the steps that read what was reduced leave it blank for the update, which adds to it
+    # the steps that read the reduction clear it for the update, which adds to it
     order = [launch.kernel.name for launch in made.launches]
     assert order.index("gather_log_copy") < order.index("message")
     steps = next(kernel for kernel in made.kernels if kernel.name == "gather_log_copy")
@@ -125,7 +125,7 @@ def test_belief_propagation_reduces_alone_in_the_first_superstep_only():
 
 
 def test_what_nobody_reads_is_not_rolled():
-    """The reduction would have no steps behind it that leave its sums blank."""
+    """Otherwise no step behind the reduction would clear its sums."""
 
     def unread(p, _):
         p.edge("msg", K, start=1.0)
@@ -151,7 +151,7 @@ def test_what_nobody_reads_is_not_rolled():
 
 @pytest.mark.parametrize(("features", "abreast"), [(1, 32), (2, 16), (4, 8), (8, 4), (16, 2), (32, 1), (100, 1)])
 def test_teams_go_abreast_where_rows_along_edges_are_short(features, abreast):
-    """So many that they fill a line of 128 bytes together; those of a block share runs evenly."""
+    """So many teams that they fill a line of 128 bytes together; the teams of a block share runs evenly."""
     made = plan(BeliefPropagation(), features=features)
     message = next(kernel for kernel in made.kernels if kernel.name == "message")
     found = re.search(r"segments<\d+, \d+, (\d+), true>", message.source)
@@ -176,7 +176,7 @@ def test_buffers_that_change_places_twice_are_where_they_were():
 
 
 def test_every_commit_turns_the_buffers_that_it_fills():
-    """Two groups write one property while others read it: all kernels tell its buffers apart by one count."""
+    """Two groups write one property while others read it: all kernels select its buffer by one counter."""
     engine = OnyxCudaEngine(OnyxSchedule(balance="warp"))
     made = plan_of(engine, traced(gathered_twice, "gathered twice"), edges_and_loops(), 4)
     assert {buffer.name: buffer.flips for buffer in made.buffers if buffer.flips} == {"vertex_x": "flips_vertex_x"}

@@ -1,4 +1,4 @@
-"""What is run under compute-sanitizer, and how its words are read."""
+"""The tests that run under compute-sanitizer, and the parsing of its output."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def test_some_names_are_taken_from_all_over():
     ("status", "output", "clean"),
     [
         (0, CLEAN, True),
-        (77, CLEAN, False),  # something was found
+        (77, CLEAN, False),  # an error was found
         (0, CLEAN.replace("0 hazards displayed", "3 hazards displayed (0 errors, 3 warnings)"), False),
         (0, CLEAN + "========= RACECHECK SUMMARY: 5 hazards displayed\n", False),  # of another process
         (1, CLEAN.replace("14 passed", "1 failed, 13 passed"), False),
         (0, CLEAN.replace("14 passed, 1 skipped", "15 skipped"), False),
-        (0, CLEAN.partition("=====")[0], False),  # the tool never came to an end
+        (0, CLEAN.partition("=====")[0], False),  # the tool did not finish
         (5, "no tests ran in 0.1s\n========= ERROR SUMMARY: 0 errors\n", False),
     ],
 )

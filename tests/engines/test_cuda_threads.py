@@ -1,4 +1,5 @@
-"""Engines on CUDA devices whose threads walk features: how they share out the work, and that their kernels compile."""
+"""Engines on CUDA devices whose threads loop over features: their work distribution, and compilation of their
+kernels."""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ def test_lists_have_every_vertex_once_by_in_degree(schedule, name):
 
 @pytest.mark.parametrize("schedule", BASELINES)
 def test_sides_take_turns(schedule):
-    """The vertices or virtual nodes of each side are a piece of their own, and together all of them."""
+    """The vertices or virtual nodes of each side form separate work ranges that together cover all."""
     graph = two_sides()
     plan = plan_of(cuda_engine(schedule), program_named("sides"), graph, 4)
     for table in plan.tables:

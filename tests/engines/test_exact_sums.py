@@ -1,4 +1,4 @@
-"""Pushed changes of whole numbers: sums that need no rebuilding settle in as many supersteps as full propagation."""
+"""Pushed changes of integers: sums that need no rebuilding settle in as many supersteps as full propagation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PUSHED = {"push": ("onyx", {"direction": "push"}), "gunrock": ("gunrock", {})}
 
 
 def settled(strategy, graph, *, inputs=None, of=None, state=None):
-    """The statistics and the values of ``alive`` of a run to the end."""
+    """Return the statistics and the values of ``alive`` of a complete run."""
     chosen = program("kcore") if of is None else of
     engine = prepared(*strategy, chosen, graph, 1)
     engine.reset(inputs, state)
@@ -30,7 +30,7 @@ def settled(strategy, graph, *, inputs=None, of=None, state=None):
 
 @functools.cache
 def in_full(graph_name):
-    """Full propagation."""
+    """Run full propagation."""
     graph, inputs = problem("kcore", graph_name, 1)
     return settled(FULL, graph, inputs=inputs)
 
@@ -60,7 +60,7 @@ def test_a_sum_beyond_what_float32_counts_is_confirmed(strategy, monkeypatch):
 def test_a_state_of_other_numbers_is_confirmed(strategy, number, more):
     graph, inputs = problem("kcore", "grid", 1)
     state = {"alive": np.ones(graph.num_vertices, np.float32)}
-    state["alive"][-10:] = number  # of so few that the superstep behind them does not rebuild sums by itself
+    state["alive"][-10:] = number  # few enough that the following superstep does not rebuild sums
     full, wanted = settled(FULL, graph, inputs=inputs, state=state)
     taken, alive = settled(PUSHED[strategy], graph, inputs=inputs, state=state)
     assert len(taken.supersteps) == len(full.supersteps) + more
@@ -68,7 +68,7 @@ def test_a_state_of_other_numbers_is_confirmed(strategy, number, more):
 
 
 def thirds(p, self):
-    """Peeling in which those that go count for a third."""
+    """Peel vertices, where each removed one counts for a third."""
     p.vertex("alive", start=1.0)
 
     @p.over_edges(into="neighbours", reduce="sum")

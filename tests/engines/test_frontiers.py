@@ -1,7 +1,7 @@
 """Few active vertices among many, on graphs that take hundreds of supersteps.
 
-What is change-driven equals what is full after every superstep, with dense ones before, between and after sparse ones,
-and sparse ones visit what is active alone.
+Change-driven propagation equals full propagation after every superstep, with dense supersteps before, between and
+after sparse ones. Sparse supersteps visit only active vertices.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.engines.problems import CHANGE_DRIVEN, prepared
 
 
 def numbered_anew(pairs, name):
-    """A graph of undirected edges whose vertices are numbered at random: a front lies in many blocks of flags."""
+    """Return an undirected graph with randomly numbered vertices, so that a frontier lies in many blocks of flags."""
     pairs = np.asarray(pairs)
     order = np.random.default_rng(4).permutation(int(pairs.max()) + 1)
     graph = Graph.from_edges(*order[pairs].T, num_vertices=len(order), name=name, symmetrize=True)
@@ -40,7 +40,7 @@ def lattice(rows=9, columns=41):
 
 
 def pulses(leaves=200, length=50):
-    """A path to a hub, whose leaves all lead to a second hub, from which the next path goes, twice."""
+    """Return a path to a hub whose leaves all lead to a second hub, where the next path begins; twice."""
     pairs, last = [], 0
     for _ in range(2):
         pairs += [(i, i + 1) for i in range(last, last + length)]
@@ -57,7 +57,7 @@ GRAPHS = {"path": path, "lattice": lattice, "pulses": pulses}
 
 @functools.cache
 def job(algorithm, graph_name):
-    """The program, the graph, inputs, features, and the true values after every superstep until it has settled."""
+    """Return program, graph, inputs, features, and the true values after every superstep until the run has settled."""
     graph, order = GRAPHS[graph_name]()
     given = BFS(sources=f"{order[0]} {order[0]} {order[7]}") if algorithm == "bfs" else KCore(core=2)
     graph = given.prepare_graph(graph)
@@ -74,12 +74,13 @@ def job(algorithm, graph_name):
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    """Parts of a few vertices, cut anywhere, and as many threads as there are, however little there is to do."""
+    """Use parts of a few vertices with arbitrary bounds, and all threads even for little work."""
     monkeypatch.setattr(CpuEngine, "runs", CpuPolicy(few=0, smallest_part=16))
 
 
 def by_turns():
-    """Every strategy of Onyx on every graph, half of them with two threads; everything under ``-m full``."""
+    """Return every strategy of Onyx with every graph, half of them with two threads; all combinations under ``-m
+    full``."""
     for i, strategy in enumerate(CHANGE_DRIVEN):
         for j, graph_name in enumerate(GRAPHS):
             for algorithm in ("bfs", "kcore"):
@@ -95,7 +96,7 @@ def by_turns():
 def test_equals_full_after_every_superstep(strategy, algorithm, graph_name, threads):
     program, graph, inputs, features, wanted = job(algorithm, graph_name)
     engine = prepared(*CHANGE_DRIVEN[strategy], program, graph, features, threads)
-    for _ in range(2):  # the second run finds what the first one left
+    for _ in range(2):  # the second run starts from the state that the first one left
         engine.reset(inputs)
         for superstep, values in enumerate(wanted):
             engine.run(1)
@@ -106,7 +107,7 @@ def test_equals_full_after_every_superstep(strategy, algorithm, graph_name, thre
 
 @pytest.mark.parametrize("strategy", ["pull", "push"])
 def test_sparse_supersteps_visit_what_is_active(strategy):
-    """On the path one vertex is active for each source; on the way through the hubs all others are reached at once."""
+    """On the path one vertex per source is active; at the hubs all others are reached at once."""
     program, graph, inputs, features, wanted = job("bfs", "path")
     engine = prepared(*CHANGE_DRIVEN[strategy], program, graph, features)
     engine.reset(inputs)
@@ -123,4 +124,4 @@ def test_dense_supersteps_stand_between_sparse_ones():
     dense = [step.direction == "dense" for step in engine.run(len(wanted) + 3).supersteps]
     changes = np.count_nonzero(np.diff(np.array(dense, int)))
     assert dense[0]
-    assert changes == 9  # sparse, then dense and sparse for each of two fronts at each of two pairs of hubs
+    assert changes == 9  # sparse, then dense and sparse for each of two frontiers at each of two pairs of hubs

@@ -1,4 +1,4 @@
-"""The plans of the baselines make the choices of the thesis's table 7.3, and so does their generated code."""
+"""The plans of the baselines and their generated code make the choices of the thesis's table 7.3."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Kept sums under change-driven push: as accurate as sums of all messages, in every superstep, on published graphs.
+"""Kept sums in change-driven push are as accurate as sums of all messages, in every superstep, on published graphs.
 
-The oracle is a power iteration in float64 with SciPy, which shares no code with the reference of the harness.
+The oracle is a power iteration in float64 with SciPy, which shares no code with the harness's reference.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from tests.engines.problems import prepared, published
 ALPHA, TOLERANCE = 0.85, 5e-7
 SUPERSTEPS = 100
 PUSHES = {"onyx": {"direction": "push"}, "gunrock": {}}
-# The largest errors before sums of changes were kept apart: 1.0e-5 on digits, 1.7e-4 and 6.1e-4 on the others. They are
-# at vertices of few in-edges (supersteps add up), of some hundred (changes are lost), and of leaves with equal ranks.
+# The largest errors before sums of changes were stored separately: 1.0e-5 on digits, 1.7e-4 and 6.1e-4 on the others.
+# They occur at vertices of few in-edges (supersteps add up), of some hundred (changes are lost), and of leaves with
+# equal ranks.
 GRAPHS = ("digits", "cit-HepTh", "as-caida")
 
 
 def ranks(graph: Graph, teleport: NDArray[np.float32]) -> Iterator[NDArray[np.float64]]:
-    """PageRank after each superstep: float64[V, k]."""
+    """Return PageRank after each superstep: float64[V, k]."""
     out, count = graph.csr, graph.num_vertices
     degrees = np.diff(out.offsets).astype(np.float64)
     share = np.divide(ALPHA, degrees, out=np.zeros(count), where=degrees > 0)
@@ -43,7 +44,7 @@ def ranks(graph: Graph, teleport: NDArray[np.float32]) -> Iterator[NDArray[np.fl
 
 
 def largest_error(engine: Engine, graph: Graph, inputs: Inputs) -> float:
-    """The largest relative error of a vertex in any superstep until the run settles, at most ``SUPERSTEPS``."""
+    """Return the largest relative error of a vertex in any superstep until the run settles, at most ``SUPERSTEPS``."""
     engine.reset(inputs)
     worst = 0.0
     for _, rank in zip(range(SUPERSTEPS), ranks(graph, inputs.properties["teleport"]), strict=False):
@@ -64,7 +65,7 @@ def problem(graph_name: str, features: int) -> tuple[Graph, Inputs]:
 
 @functools.cache
 def error_of_full_sums(graph_name: str, features: int) -> float:
-    """The error of sums over all messages in every superstep."""
+    """Return the error of sums over all messages in every superstep."""
     graph, inputs = problem(graph_name, features)
     engine = prepared("onyx", {"direction": "push", "change_driven": False}, program(), graph, features, threads=1)
     return largest_error(engine, graph, inputs)
@@ -79,7 +80,7 @@ def program() -> Program:
 @pytest.mark.parametrize("graph_name", GRAPHS)
 @pytest.mark.parametrize("name", PUSHES)
 def test_changes_leave_no_more_than_the_tolerance(name, graph_name, features):
-    """A source that moved by no more than the tolerance sends nothing: that leaves tolerance / (1 - alpha)."""
+    """A source that moved by at most the tolerance sends nothing, which leaves an error of tolerance / (1 - alpha)."""
     graph, inputs = problem(graph_name, features)
     engine = prepared(name, PUSHES[name], program(), graph, features, threads=1)
     allowed = error_of_full_sums(graph_name, features) + TOLERANCE / (1 - ALPHA)

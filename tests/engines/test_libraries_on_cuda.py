@@ -1,4 +1,4 @@
-"""cuSPARSE and PyTorch on a CUDA device against the float64 reference: programs, algorithms, hubs, the protocol."""
+"""cuSPARSE and PyTorch on a CUDA device, compared with the float64 reference: programs, algorithms, hubs, protocol."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ENGINES = {
     "torch": ("torch", {}),
 }
 FEATURES = (1, 3, 4, 8, 33)
-BLOCKS = {"inverse_of_a_destination"}  # a product with a matrix of k x k blocks, which SciPy alone has
+BLOCKS = {"inverse_of_a_destination"}  # a product with a matrix of k x k blocks, which only SciPy has
 
 
 def prepared(engine_name, program_, graph, features):
@@ -155,7 +155,7 @@ def test_random_programs(seed):
 
 @pytest.mark.parametrize("engine_name", ["cusparse", "torch"])
 def test_protocol(engine_name):
-    """Runs continue, resets repeat, values are one's own, a settled run does nothing more."""
+    """Runs continue, resets repeat, values are copies, and a settled run does nothing more."""
     graph, inputs = problem("pagerank", "rmat", 3)
     engine = prepared(engine_name, program("pagerank"), graph, 3)
     engine.reset(inputs)
@@ -173,7 +173,7 @@ def test_protocol(engine_name):
     assert engine.run(200).settled
     assert engine.run(5) == RunStatistics(settled=True)
     engine.close()
-    engine.close()  # releasing twice is harmless
+    engine.close()  # closing twice has no effect
 
 
 @pytest.mark.parametrize("graph_name", ["rmat", "great hub"])
@@ -183,7 +183,7 @@ def test_cusparse_resolves_every_option_by_timing(graph_name):
     options = engine.resolved_options()
     assert list(options) == ["algorithm", "order", "preprocess", "split"]
     assert not {0, "auto"} & {one for value in options.values() for one in np.atleast_1d(value).tolist()}
-    assert len(engine.choices.made) == (1 if options["split"] == "no" else 3)  # rows, runs and what adds these up
+    assert len(engine.choices.made) == (1 if options["split"] == "no" else 3)  # rows, runs and the sums of these
     assert f"algorithm={options['algorithm']!r}, order={options['order']!r}" in engine.explain()
     assert "chosen by the engine: algorithm, order, preprocess, split" in engine.explain()
     engine.close()
@@ -201,7 +201,7 @@ def test_memory_of_the_device_is_released():
     graph, inputs = problem("pagerank", "rmat", 8)
     pool = cupy.get_default_memory_pool()
     gc.collect()
-    before = pool.used_bytes()  # of tests that ran before, in this process
+    before = pool.used_bytes()  # of earlier tests in this process
     engine = prepared("cusparse", program("pagerank"), graph, 8)
     engine.reset(inputs)
     engine.run(3)
@@ -212,7 +212,7 @@ def test_memory_of_the_device_is_released():
 
 @pytest.fixture
 def little_memory():
-    """Both libraries may take next to nothing of the device."""
+    """Limit both libraries to almost none of the device's memory."""
     import cupy
 
     torch = pytest.importorskip("torch")

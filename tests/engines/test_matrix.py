@@ -1,7 +1,7 @@
-"""Algorithm x engine x schedule x k: each runs and is held against the reference, or is refused as the table says.
+"""Algorithm x engine x schedule x k: each combination agrees with the reference or is refused as the table says.
 
-``docs/what-runs-where.md`` is the table. Under ``-m full``, every schedule
-meets every algorithm (:func:`at_length`). Otherwise:
+The table is ``docs/what-runs-where.md``. Under ``-m full``, every schedule meets every algorithm (:func:`at_length`).
+Otherwise:
 
 - the default schedule of every engine meets every algorithm for a small k, and every small k, and 33, with vectors;
 - every algorithm meets every small k, and a larger one, on some engine;
@@ -45,7 +45,7 @@ from tests.engines.problems import (
 DOCS = Path(__file__).parents[2] / "docs"
 TABLE = DOCS / "what-runs-where.md"
 CPU = Device(threads=2)
-# ALS needs ratings that differ; on a star, with all sides at once, it shrinks to nothing and with it every digit.
+# ALS needs different ratings; on a star, with all sides at once, it shrinks to zero and loses every digit.
 GRAPHS = dict.fromkeys(ALGORITHMS, tuple(SMALL)) | {
     "als": ("ratings",),
     "als_all": ("scattered", "chain", "grid", "rmat", "ratings"),
@@ -62,19 +62,19 @@ REAL = {
 }
 # Thresholds are low, so that small graphs fill all three lists of simdx.
 NUMBERS = {"simdx": {"warp_degree": 3, "block_degree": 9}, "tigr": {"degree_bound": 3}}
-# With all sides at once and one feature, ALS itself drifts from a neighbouring run: in float64, on "scattered", what
-# starts 1e-6 apart is 5e-5 apart after 12 supersteps and 2e-3 after 30, more than the bound of 1.5e-3. With more
+# With all sides at once and one feature, ALS itself diverges from a neighbouring run: in float64, on "scattered", a
+# difference of 1e-6 grows to 5e-5 after 12 supersteps and 2e-3 after 30, more than the bound of 1.5e-3. With more
 # features it stays within 3e-5.
 LONGEST = {("als_all", 1): 12}
 WORK = 3_000_000  # elements of messages that the reference computes for one answer
 HERE = {name: spec for name, spec in SPECS.items() if "cpu" in spec.devices}
-# Engines that solve the whole problem have tests of their own (test_solvers.py).
+# Engines that solve the whole problem have separate tests (test_solvers.py).
 ENGINES = tuple(name for name, spec in HERE.items() if spec.schedule is not SolverSchedule)
 
 
 @functools.cache
 def registry():
-    """The built-in engines and algorithms, whatever else is installed."""
+    """Return the built-in engines and algorithms, independent of other installed plugins."""
     installed = load_plugins()
     ours = {name: spec for name, spec in installed.algorithms.items() if spec.factory.startswith("harness.")}
     return Registry(engines=HERE, algorithms=ours)
@@ -82,12 +82,12 @@ def registry():
 
 @functools.cache
 def asked(name, features):
-    """The algorithm of the tests on the small graph of the table."""
+    """Return the algorithm of the tests on the small graph of the table."""
     return question(ALGORITHMS[name], features)
 
 
 def supersteps(name, graph, features):
-    """As many supersteps as the program may take, or as the reference can afford."""
+    """Return the number of supersteps that the program may take, limited by the reference's cost."""
     cubic = name.startswith(("als", "belief"))
     elements = graph.num_edges * features * (features if cubic else 1)
     most = LONGEST.get((name, features), 12 if name.startswith("belief") else program(name).max_supersteps)
@@ -95,7 +95,7 @@ def supersteps(name, graph, features):
 
 
 def check_everywhere(engine_name, options, name, features, graphs, device=CPU):
-    """On every graph: the answer is right, or the reason of the refusal is that of the table."""
+    """Check on every graph that the answer is right, or that the reason of the refusal is that of the table."""
     spec, numbers = HERE[engine_name], NUMBERS.get(engine_name, {})
     options = {**numbers, **options}
     said = ask(spec, options, asked(name, features), device)
@@ -103,7 +103,7 @@ def check_everywhere(engine_name, options, name, features, graphs, device=CPU):
         try:
             graph, inputs = problem(name, graph_name, features)
         except InvalidInput:
-            assert graph_name in ("forest", "network hub")  # of more states than there are features
+            assert graph_name in ("forest", "network hub")  # with more states than there are features
             assert features < 5
             continue
         engine = new_engine(spec, options)
@@ -124,14 +124,14 @@ def check_everywhere(engine_name, options, name, features, graphs, device=CPU):
 
 
 def here(name):
-    """The graphs of an algorithm, with those of the published ones that can be had."""
+    """Return the graphs of an algorithm, with the published ones that are available."""
     real = REAL.get(name, ())
     return GRAPHS[name] + (real if os.environ.get("HARNESS_DATA") else tuple(g for g in real if g == "digits"))
 
 
 # the table ------------------------------------------------------------------------------------------------------------
 def installed(engine):
-    """The engine's specification; the test is skipped, with the reason, where a module that it needs is missing."""
+    """Return the engine's specification; skip the test, with the reason, if a required module is missing."""
     for required in SPECS[engine].requires:
         pytest.importorskip(required, reason=f"engine {engine!r} needs the module {required!r}")
     return SPECS[engine]
@@ -148,7 +148,7 @@ def test_the_table_is_current(engine):
 
 
 def check_table(path, engine, device):
-    """What a table says of an engine is what the engine says."""
+    """Check that the table and the engine say the same."""
     told = f"it is out of date: python -m harness.conformance --table --device {device.kind} > docs/{path.name}"
     text = path.read_text()
     found = answers(installed(engine), rows(), device)
@@ -188,20 +188,20 @@ def test_answers_do_not_depend_on_the_number_of_features(engine, name):
 
 
 # the matrix -----------------------------------------------------------------------------------------------------------
-SCALAR = ("components", "kcore")  # one value a vertex, whatever the number of features
-VARIANTS = ("als_all", "belief_propagation_max", "belief_propagation_edge")  # of algorithms that are there already
+SCALAR = ("components", "kcore")  # one value per vertex, whatever the number of features
+VARIANTS = ("als_all", "belief_propagation_max", "belief_propagation_edge")  # of algorithms that are already chosen
 CUBIC = ("als", "belief")  # of k x k matrices
-COMPILED = ("onyx", "gunrock", "tigr", "simdx")  # have kernels of their own for every number of features
+COMPILED = ("onyx", "gunrock", "tigr", "simdx")  # have separate kernels for every number of features
 
 
 FEW, MANY = FEATURES[:4], FEATURES[4:]
-ODD, ANY_LARGER = 33, "larger"  # more than a row's vector, and no multiple of one
+ODD, ANY_LARGER = 33, "larger"  # more than a row's vector, and not a multiple of one
 
 
 def of_default_schedules():
-    """(engine, no options, algorithm, k): every algorithm under every engine for a small k by turns, and for a larger
-    one if nothing is compiled for it; of the others those that :func:`of_many` needs. ALS for 100 features is left to
-    ``-m full``: it takes long."""
+    """Return (engine, no options, algorithm, k): every algorithm under every engine for an alternating small k, and
+    for a larger one if nothing is compiled for it; of the others those that :func:`of_many` needs. ALS with 100
+    features is left to ``-m full`` because it is slow."""
     for engine, name in itertools.product(ENGINES, ALGORITHMS):
         yield engine, {}, name, turns(engine, name)[0]
     larger = [(e, {}, n, turns(e, n)[1]) for e, n in itertools.product(ENGINES, ALGORITHMS) if n not in VARIANTS]
@@ -211,20 +211,21 @@ def of_default_schedules():
 
 
 def of_many(row):
-    """Every engine meets k = 33 with vectors; every algorithm that has vectors, and every larger k, is met by one."""
+    """Return cells for many features: every engine meets k = 33 with vectors; every algorithm with vectors, and
+    every larger k, is met by one."""
     engine, _, name, features = row
     return set() if name in SCALAR else {(engine, features if features == ODD else ANY_LARGER), name, features}
 
 
 def of_options(row):
-    """All pairs of an option's value with an algorithm, a k, or another option's value."""
+    """Return all pairs of an option's value with an algorithm, a k, or another option's value."""
     _, options, name, features = row
     items = list(options.items())
     return {(item, other) for item in items for other in (name, features)} | set(itertools.combinations(items, 2))
 
 
 def of_other_schedules():
-    """(engine, options, algorithm, k): see :func:`of_options`."""
+    """Return (engine, options, algorithm, k): see :func:`of_options`."""
     for engine, spec in HERE.items():
         every = [
             (engine, options, name, features)
@@ -269,7 +270,7 @@ def test_the_turns_leave_nothing_out():
 
 
 def runs(engine, name):
-    """Whether an engine's default schedule takes the algorithm."""
+    """Return whether an engine's default schedule supports the algorithm."""
     return isinstance(ask(SPECS[engine], {}, asked(name, 3), CPU), Yes)
 
 
@@ -285,7 +286,8 @@ def test_what_is_called_scalar_is(name):
 
 
 def at_length():
-    """(engine, options, algorithm, k): for one k by turns, and for four if the engine has one schedule only."""
+    """Return (engine, options, algorithm, k): for one alternating k, and for four if the engine has one schedule
+    only."""
     for i, (engine, name) in enumerate(itertools.product(ENGINES, ALGORITHMS)):
         for j, options in enumerate(schedules(SPECS[engine])):
             for turn in (0, 2, 4, 6) if not options else (0,):
@@ -301,7 +303,7 @@ def test_all_answers(case):
 
 
 def test_the_question_of_the_table_is_answered_rightly_too():
-    """The check that other engines are held against."""
+    """The reference for all engines is itself correct."""
     found = check(HERE["scipy"], {}, asked("pagerank", 3), CPU)
     assert found.ok, found.detail
     assert isinstance(check(HERE["scipy"], {}, asked("bfs", 3), CPU), No)

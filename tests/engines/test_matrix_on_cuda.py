@@ -1,9 +1,9 @@
 """The matrix of :mod:`tests.engines.test_matrix` on a CUDA device: fresh graphs and inputs, memory poisoned beforehand.
 
-Every schedule that the CPU's matrix knows meets every algorithm that it runs with one number of features, under one of
-the options that a GPU alone has, on two graphs; which ones goes by turns (:func:`rows`), so that schedules and
-algorithms meet all numbers, options and graphs. All of it is run under ``-m full``. ``HARNESS_SEED=...``, told where a
-test fails, repeats its draws.
+Every schedule of the CPU's matrix meets every algorithm that it supports with one number of features, under one of
+the options that only a GPU has, on two graphs. The choice rotates (:func:`rows`), so that schedules and algorithms
+meet all numbers, options and graphs. Everything runs under ``-m full``. A failing test reports ``HARNESS_SEED=...``,
+which repeats its draws.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ gpu = pytest.mark.gpu
 TABLE = DOCS / "what-runs-where-cuda.md"
 ENGINES = tuple(name for name, spec in SPECS.items() if "cuda" in spec.devices)
 LIBRARIES = ("cusparse", "torch")
-# Options that the CPU's matrix leaves as they are. Thresholds are low, so that small graphs fill all lists of simdx and
-# have several virtual nodes a vertex.
+# Options that the CPU's matrix does not vary. Thresholds are low, so that small graphs fill all lists of simdx and have
+# several virtual nodes per vertex.
 LOW = {"warp_degree": 3, "block_degree": 9}
 TURNS: dict[str, tuple[dict[str, Any], ...]] = {
     "onyx": (
@@ -47,18 +47,18 @@ TURNS: dict[str, tuple[dict[str, Any], ...]] = {
     "cusparse": ({}, {"algorithm": 1}, {"algorithm": 2}, {"algorithm": 3}),
     "torch": ({},),
 }  # fmt: skip
-STATES = {"forest": 5, "network hub": 3}  # of graphs that fewer features do not do for
-# A vertex that adds up thousands of equal messages: test_a_hub_of_equal_messages has them alone.
+STATES = {"forest": 5, "network hub": 3}  # of graphs that need more features
+# A vertex that sums thousands of equal messages: only test_a_hub_of_equal_messages has them.
 EQUAL, LEAVES = {("pagerank", "hub")}, 3000
-# Half of what the CPU's matrix takes: of 500 fresh draws one was 2e-3 off after 12 supersteps.
+# Half of the CPU matrix's number: of 500 fresh draws one had an error of 2e-3 after 12 supersteps.
 LONGEST = {("als_all", 1): 6}
-MATRICES = ("als", "als_all", "multimodal")  # what is reduced
+MATRICES = ("als", "als_all", "multimodal")  # the reduced property
 NO_PRODUCT = ("belief_propagation", "belief_propagation_max", "belief_propagation_edge", "bfs", "sssp", "components")
 NO_CONSTANTS = ("manifold_ranking", "multimodal")
 
 
 class Row(NamedTuple):
-    """A schedule, an algorithm and a number of features, and the graphs that they meet on."""
+    """A schedule, an algorithm and a number of features, with their graphs."""
 
     engine: str
     options: dict[str, Any]
@@ -68,7 +68,7 @@ class Row(NamedTuple):
 
 
 def refused(row):
-    """A part of the reason for which the engine does not run it; empty where it does."""
+    """Return a part of the reason why the engine refuses; empty if it does not."""
     if row.engine == "cusparse" and row.name in NO_PRODUCT:
         return "which is no sparse product"
     if row.engine == "cusparse" and row.name in NO_CONSTANTS:
@@ -85,15 +85,15 @@ def refused(row):
 
 
 def graphs_of(name, features):
-    """Those of the CPU's matrix that have no more states than there are features; measured ones are left out."""
+    """Return the graphs of the CPU's matrix with at most as many states as features, without measured ones."""
     known = (g for g in GRAPHS[name] if STATES.get(g, 0) <= features and (name, g) not in EQUAL)
     return tuple(graph for graph in known if graph != "pair" or importlib.util.find_spec("skimage"))
 
 
 def rows():
-    """Every schedule with every algorithm that it runs; with those of cuSPARSE, which are few, thrice.
+    """Return every schedule with every algorithm that it supports; cuSPARSE's few schedules three times.
 
-    Of numbers, options and graphs a row takes what its schedule and its algorithm have met least often before.
+    A row takes the numbers, options and graphs that its schedule and its algorithm have met least often before.
     """
     met = collections.Counter()
 
@@ -127,7 +127,7 @@ def label(row):
 
 
 def poison_free_memory(engine):
-    """What the library of an engine hands out next holds no numbers."""
+    """Fill the memory that the library of an engine allocates next with NaN."""
     if engine == "torch":
         import torch
 
@@ -140,12 +140,12 @@ def poison_free_memory(engine):
 
 
 def is_of_graph(plan, name):
-    """Whether an array is part of the graph or of a table."""
+    """Return whether an array is part of the graph or of a table."""
     return name in plan.named and plan.named[name].source is not None
 
 
 def is_input(engine, name):
-    """Return whether an array holds what is given: an input, or a property of the graph such as a degree."""
+    """Return whether an array holds an input, or a property of the graph such as a degree."""
     buffer = engine.planned.named.get(name)
     if buffer is None or buffer.holds is not Holds.PROPERTY:
         return False
@@ -155,7 +155,7 @@ def is_input(engine, name):
 def poison(engine):
     """Overwrite the floats that a run has left on the device with NaN.
 
-    Tables stay; so do inputs, which a reset need not upload again.
+    Tables stay; so do inputs, because a reset need not upload them again.
     """
     chosen = engine.prepared if isinstance(engine, PerDevice) else None
     for name, array in chosen.executor.arrays.items() if chosen else ():
@@ -164,9 +164,9 @@ def poison(engine):
 
 
 def check(row, device, seed=SEED, more=0.0):
-    """On every graph of the row: after each of two resets the answer is that of its inputs, within the program's bound
-    and ``more``."""
-    print(f"HARNESS_SEED={seed} draws the same again")  # shown where the test fails
+    """Check on every graph of the row: after each of two resets the answer is that of its inputs, within the
+    program's bound and ``more``."""
+    print(f"HARNESS_SEED={seed} draws the same again")  # shown if the test fails
     traced, rng = program(row.name), np.random.default_rng(seed)
     for graph_name in row.graphs:
         graph, draws = drawn_problem(row.name, graph_name, row.features, rng)
@@ -201,7 +201,7 @@ def test_answers(row, device):
     ("engine", "options", "in_turn"),
     [
         ("onyx", {"balance": "edge"}, True),
-        ("onyx", {"balance": "warp"}, False),  # a block adds up what its teams have
+        ("onyx", {"balance": "warp"}, False),  # a block sums the results of its teams
         ("onyx", {"direction": "push"}, True),
         ("gunrock", {}, True),
         ("tigr", {}, True),
@@ -211,15 +211,15 @@ def test_answers(row, device):
     ],
 )
 def test_a_hub_of_equal_messages(engine, options, in_turn, features, device):
-    """Sums of n float32 numbers one after another may be off by n - 1 roundings (Higham 2002, eq. 4.4), and are by
-    less than half of that where all are equal; PageRank's bound knows nothing of degrees. What the hub is off by comes
-    back to it two supersteps later, alpha^2 of it, beside what the new sum is off by."""
+    """Sums of n float32 numbers one after another may have n - 1 rounding errors (Higham 2002, eq. 4.4), and have
+    less than half of that if all are equal; PageRank's bound does not depend on degrees. The hub's error returns to
+    it two supersteps later, multiplied by alpha^2, in addition to the new sum's error."""
     at_once = LEAVES / 2 * 2.0**-24
     more = at_once / (1 - ALGORITHMS["pagerank"].alpha ** 2)
     check(Row(engine, options, "pagerank", features, ("hub",)), device, more=more if in_turn else 0.0)
 
 
-# Not marked gpu, as ``-m gpu`` would run it.
+# Not marked gpu, so that ``-m gpu`` does not run it.
 @pytest.mark.full
 @pytest.mark.parametrize("features", FEATURES)
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -232,7 +232,7 @@ def test_all_answers(engine, name, features, device):
 
 
 def check_refusals(engine):
-    """What is said to be refused is, for the reason that is known, and nothing else."""
+    """Check that exactly the expected combinations are refused, for the known reason."""
     for options, more, name in itertools.product(schedules(SPECS[engine]), TURNS[engine], ALGORITHMS):
         features = 100 if name.startswith("als") else 3
         row = Row(engine, options | more, name, features)
@@ -271,7 +271,7 @@ def test_the_table_is_current(engine):
 
 
 def test_the_turns_leave_nothing_out():
-    """A schedule meets no graph that asks for states, where another number of features has fallen to its one row."""
+    """A schedule may meet no graph that needs states if its only row has another number of features."""
     numbers, options, graphs, pairs = (collections.defaultdict(set) for _ in range(4))
     for row in ROWS:
         schedule, more = parted(row)
@@ -292,7 +292,7 @@ def test_the_turns_leave_nothing_out():
 
 
 def parted(row):
-    """The schedule that the CPU's matrix knows, by its engine, and the options that it does not."""
+    """Split a schedule into the part of the CPU's matrix, by its engine, and the options that are not in it."""
     known = schedules(SPECS[row.engine])[0]
     more = {option: value for option, value in row.options.items() if option not in known}
     return (row.engine, *(row.options[option] for option in known)), more

@@ -1,4 +1,4 @@
-"""Memory transactions as modelled, on graphs small enough to count by hand and for every schedule."""
+"""Modelled memory transactions, on graphs small enough to count by hand, for every schedule."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.engines.cuda_schedules import plan_of
 
 PUSH = {"direction": "push", "change_driven": False}
 PULL = {"direction": "pull", "change_driven": False}
-ENTERED = Loads(24, 24, 24 * 8)  # three counts of the run, read by the eight warps of one block
+ENTERED = Loads(24, 24, 24 * 8)  # three counters of the run, read by the eight warps of one block
 PROPAGATION = LabelPropagation(seeds="random")
 BELIEFS = BeliefPropagation(vertices="drawn")
 
@@ -53,21 +53,21 @@ def behaviour(name, graph, k, *, algorithm=PROPAGATION, **options) -> Behaviour:
 
 
 def spread(name, graph, k, **options):
-    """The edge kernel, without what every thread reads at first."""
+    """Return the edge kernel without the initial reads of every thread."""
     kernel = behaviour(name, graph, k, **options).kernels["spread"]
     return kernel.loads + ENTERED.times(-1), kernel.atomics
 
 
 def test_pushed_rows_are_coalesced_with_features_across_lanes():
     loads, atomics = spread("onyx", ring(64), 8, **PUSH, balance="edge")
-    # two tiles; four steps of 16 edges, two lanes each, which take 16 bytes at once
+    # two tiles; four steps of 16 edges, with two lanes each, which load 16 bytes at once
     assert loads == Loads(2 + 2 + 4 + 4, 2 * 4 + 2 * 4 + 4 * 2 + 4 * 16, 2 * 128 + 2 * 128 + 4 * 64 + 4 * 512)
     assert atomics == Atomics(4, 4 * 16, 4 * 5)
 
 
 def test_pushed_rows_lie_a_stride_apart_with_features_in_a_loop():
     loads, atomics = spread("onyx", ring(64), 8, **PUSH, balance="edge", feature_aware=False)
-    # a lane an edge: a feature of 32 rows of 32 bytes, each in a sector of its own
+    # one lane per edge: a feature of 32 rows of 32 bytes, each in a separate sector
     assert loads == Loads(2 * (3 + 8), 2 * (3 * 4 + 8 * 32), 2 * (3 * 128 + 8 * 128))
     assert atomics == Atomics(2 * 8, 2 * 8 * 32, 2 * 8 * 9)
 
@@ -75,11 +75,11 @@ def test_pushed_rows_lie_a_stride_apart_with_features_in_a_loop():
 def test_a_block_owns_a_hub():
     kernels = behaviour("onyx", star(1024, inwards=True), 8, **PULL, balance="warp", fold=False).kernels
     loads = kernels["spread_hubs"].loads + ENTERED.times(-1)
-    # eight warps look at the hub and its bounds; each has 16 teams of two lanes, which take eight edges of it each:
-    # neighbours and weights side by side, and rows of 32 bytes
+    # eight warps read the hub and its bounds; each has 16 teams of two lanes, and each team has eight edges of the hub:
+    # neighbours and weights are coalesced, and rows have 32 bytes
     once, edges = Loads(3, 3, 3 * 4), Loads(3, 2 + 2 + 16, 64 + 64 + 512)
     assert loads == once.times(8) + edges.times(8 * 8)
-    # the others have no edges: 65 warps of 16 owners look at both bounds of each; nine blocks of them are entered
+    # the others have no edges: 65 warps of 16 owners read both bounds of each; nine blocks of them are entered
     loads = kernels["spread"].loads + ENTERED.times(-9)
     assert (loads.requests, loads.bytes) == (65 * 2, 2 * (64 * 64 + 4))
 
@@ -105,10 +105,10 @@ def test_a_side_without_hubs_launches_nothing_for_them():
 
 def test_rows_whose_features_are_no_power_of_two_are_padded():
     loads, atomics = spread("onyx", ring(64), 5, **PUSH, balance="edge")
-    # rows of 5 lie 8 apart: two lanes of which the second takes 16 bytes too, of one feature and padding
+    # rows of 5 have a stride of 8: the second of two lanes also loads 16 bytes, of one feature and padding
     assert (loads, atomics) == spread("onyx", ring(64), 8, **PUSH, balance="edge")
-    # one feature a lane: 6 teams of 5 lanes, so 6 steps of 6 edges; 4 are fetched ahead, and where no edge is left, the
-    # last one stands in: twice
+    # one feature per lane: 6 teams of 5 lanes, so 6 steps of 6 edges; 4 are fetched ahead, and where no edge is left,
+    # the last one is fetched again: twice
     loads, atomics = spread("onyx", ring(32), 5, **PUSH, balance="edge", vector_width=1)
     assert loads.requests == 1 + 1 + 8 + 8
     assert loads.bytes == 128 + 128 + 34 * 4 + 34 * 20
@@ -117,7 +117,8 @@ def test_rows_whose_features_are_no_power_of_two_are_padded():
 
 
 def test_a_hub_is_walked_alone_by_a_thread():
-    # vertex 0 has 100 edges, the other lanes of its warp none: an edge a step, two words and four features of 4 bytes
+    # vertex 0 has 100 edges, the other lanes of its warp none: one edge per step, two words and four features of 4
+    # bytes
     loads, _ = spread("onyx", star(100, inwards=True), 4, **PULL, feature_aware=False, fold=False)
     offsets = 3 * (4 + 5) + 2  # of 101 vertices and of the next ones, by four warps
     assert loads == Loads(8 + 600, offsets + 600, 101 * 8 + 600 * 4)
@@ -125,19 +126,19 @@ def test_a_hub_is_walked_alone_by_a_thread():
 
 def test_a_hub_is_shared_by_the_threads_of_a_warp():
     gathered = behaviour("simdx", star(100, inwards=True), 4).kernels["spread_middle"].loads
-    # the 32 lanes of a warp take 32 edges: neighbours and weights coalesced, rows of 16 bytes a feature at a time
+    # the 32 lanes of a warp process 32 edges: neighbours and weights coalesced, rows of 16 bytes one feature at a time
     words = 4 + 4 + 4 + 1
     rows = [
         np.unique(16 * np.arange(first, last) // 32).size for first, last in ((1, 33), (33, 65), (65, 97), (97, 101))
     ]
-    around = 3 * 8 + 3  # the run's counts by eight warps; the list and the offsets once
+    around = 3 * 8 + 3  # the run's counters by eight warps; the list and the offsets once
     assert gathered.requests == 4 * (2 + 4) + around
     assert gathered.sectors == 2 * words + 4 * sum(rows) + around
 
 
 def test_virtual_nodes_read_edges_side_by_side():
     loads, atomics = spread("tigr", star(96, inwards=False), 4)
-    # 12 nodes of 8 edges dealt out in turn: 12 neighbours and weights lie together; the source's row stays in registers
+    # 12 nodes of 8 interleaved edges: 12 neighbours and weights are consecutive; the source's row stays in registers
     assert loads.requests == 4 + 4 + 8 * 2
     assert loads.sectors == 2 + 2 + 1 + 1 + 4 + 8 * (2 + 2)
     assert atomics == Atomics(8 * 4, 8 * 4 * 7, 4 * 4 * (2 + 3))
@@ -154,18 +155,19 @@ def test_reading_ahead_makes_the_transactions_of_reading_one_after_another(monke
     monkeypatch.setattr(ThreadPlanner, "most_ahead", 1)
     source, single = made()
     assert "fetched" not in source
-    # by blocks of 256 vertices, not of 1,024: more warps read three counts of the run and two parameters, and those of
-    # them that have vertices (29 of 32, and 8 of 8) read the sum over the graph
+    # by blocks of 256 vertices, not of 1,024: more warps read three counters of the run and two parameters, and those
+    # of them that have vertices (29 of 32, and 8 of 8) read the sum over the graph
     around, total = Loads(5, 5, 3 * 8 + 2 * 4), Loads(1, 1, 4)
     assert single.loads == ahead.loads + around.times(3 * 8) + total.times(29 - 8)
-    assert single.atomics == ahead.atomics == Atomics()  # on a ring no rank moves, so no block adds to the count
+    assert single.atomics == ahead.atomics == Atomics()  # on a ring no rank moves, so no block adds to the counter
 
 
 def test_rows_that_cross_runs_are_reduced_and_others_stored():
     inside = behaviour("onyx", ring(64), 8, **PULL, balance="edge").kernels["spread"]
     assert inside.atomics == Atomics()
     across = behaviour("onyx", star(4096, inwards=True), 8, **PULL, balance="edge").kernels["spread"]
-    # two tiles of 2,048 edges, 128 runs of 16 each, all of which end with a reduction into one row: 16 teams take turns
+    # two tiles of 2,048 edges, 128 runs of 16 each, all of which end with a reduction into one row: 16 teams are
+    # serialized
     assert across.atomics == Atomics(2 * 8, 2 * 8 * 16, 2 * 8 * 16)
 
 
@@ -173,12 +175,12 @@ def test_a_run_that_begins_without_tracking_loads_what_full_propagation_does():
     graph = BELIEFS.prepare_graph(ring(64))
     kernels = behaviour("onyx", graph, 4, algorithm=BELIEFS, balance="edge").kernels
     full = behaviour("onyx", graph, 4, algorithm=BELIEFS, **PULL, balance="edge").kernels
-    # eight warps each look whether the superstep is untracked, and which of the messages' buffers is the present one
+    # eight warps each read whether the superstep is tracked, and which of the messages' buffers is current
     more = {"message": Loads(16, 16, 16 * 8), "gather_log_copy": Loads(8, 8, 8 * 8)}
     for name, looked in more.items():
         assert kernels[f"{name}_untracked"].loads == full[name].loads + looked
         assert kernels[f"{name}_untracked"].atomics == full[name].atomics
-        assert kernels[name].loads.bytes == kernels[name].loads.requests * 8  # and what is tracked does nothing
+        assert kernels[name].loads.bytes == kernels[name].loads.requests * 8  # and tracked kernels do nothing
 
 
 def test_under_change_tracking_edges_of_dirty_rows_are_counted_and_buffers_change_places(monkeypatch):
@@ -186,7 +188,7 @@ def test_under_change_tracking_edges_of_dirty_rows_are_counted_and_buffers_chang
     monkeypatch.setattr("engines.onyx.cuda_pauses.edges_change", lambda _: False)
     graph = BELIEFS.prepare_graph(ring(64))
     kernels = behaviour("onyx", graph, 4, algorithm=BELIEFS, direction="push", balance="warp").kernels
-    # by two warps: a flag of a byte a vertex, where its edges begin, and where they end
+    # by two warps: one byte of flags per vertex, the begin and the end of its edges
     counted = kernels["count_message"].loads + (ENTERED + Loads(8, 8, 8 * 8)).times(
         -1
     )  # may the superstep be untracked?

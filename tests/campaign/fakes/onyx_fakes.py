@@ -1,4 +1,4 @@
-"""A plugin for the tests: engines that end in every way there is, small graphs, an algorithm that rates itself."""
+"""A plugin for the tests: engines with every outcome, small graphs, an algorithm with a metric."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from engines.onyx.cuda_engine import OnyxCudaEngine
 
 
 class Uncompiled(OnyxCudaEngine):
-    """A sum of its kernels has a factor that is declared nowhere."""
+    """A sum in its kernels has an undeclared factor."""
 
     def plan(self, *arguments):
         plan = super().plan(*arguments)

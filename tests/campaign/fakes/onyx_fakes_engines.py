@@ -19,13 +19,13 @@ from harness.language.reference import ReferenceRun
 
 
 class Right(Engine):
-    """The reference, in the clothes of an engine."""
+    """The reference, as an engine."""
 
     def supports(self, program, graph, features, device):
         return Yes(1000)
 
     def prepare(self, program, graph, features, device, phases):
-        if "FAKE_RUN_LOG" in os.environ:  # who runs, and for how many features
+        if "FAKE_RUN_LOG" in os.environ:  # log the features and the process
             with open(os.environ["FAKE_RUN_LOG"], "a") as log:
                 log.write(f"{features} {os.getpid()}\n")
         with phases("compile"):
@@ -78,7 +78,7 @@ class Exits(Right):
 
 
 class Hangs(Right):
-    """Waits for ever, and so does the process that it starts; who wants to may read its number in a file."""
+    """Waits forever, like the process that it starts, whose process id it writes to a file on request."""
 
     def run(self, max_supersteps):
         child = os.fork()
@@ -103,7 +103,7 @@ class WantsMuch(Right):
 
 
 class Slow(Right):
-    """Holds memory that no limit of the system's sees, and waits."""
+    """Holds memory outside the limits of the system, and waits."""
 
     def run(self, max_supersteps):
         self.held = mmap.mmap(-1, 600_000_000)
@@ -113,7 +113,7 @@ class Slow(Right):
 
 
 class Shouting(Right):
-    """Prints without end."""
+    """Prints forever."""
 
     def run(self, max_supersteps):
         while True:
@@ -121,7 +121,7 @@ class Shouting(Right):
 
 
 class Verbose(Right):
-    """Prints twice a million bytes, in the end."""
+    """Prints two million bytes at its end."""
 
     def run(self, max_supersteps):
         for _ in range(20):
@@ -130,7 +130,7 @@ class Verbose(Right):
 
 
 class Binary(Right):
-    """Writes what is no text, and what would move a terminal's cursor, and dies."""
+    """Writes bytes that are not text and control sequences of a terminal, and dies."""
 
     def run(self, max_supersteps):
         os.write(1, bytes(range(256)) * 100 + b"\x1b[2J\x1b]0;title\x07\n")
@@ -138,7 +138,7 @@ class Binary(Right):
 
 
 class Straying(Right):
-    """Goes to another folder, and leaves a file there."""
+    """Changes the working directory and leaves a file there."""
 
     def run(self, max_supersteps):
         os.chdir(os.environ["FAKE_ELSEWHERE"])
@@ -147,7 +147,7 @@ class Straying(Right):
 
 
 class Deserting(Right):
-    """Leaves processes behind, one in a session of its own."""
+    """Leaves processes behind, one of them in a separate session."""
 
     def close(self):
         for daemon in (False, True):
@@ -246,7 +246,7 @@ class Quitting(Right):
 
 
 class Warped(Right):
-    """Lets the clock of the harness run on by an hour at each look: nothing but the system's clock shows that."""
+    """Advances the harness's clock by an hour at each reading; only the system's clock reveals it."""
 
     def prepare(self, program, graph, features, device, phases):
         super().prepare(program, graph, features, device, phases)

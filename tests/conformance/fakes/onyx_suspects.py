@@ -1,4 +1,4 @@
-"""A plugin of engines that each break one promise, and of one that keeps them all."""
+"""Engines that each break one promise, and one that keeps all of them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ BROKEN = [
 
 @dataclass(frozen=True)
 class Schedule:
-    """One option that is checked."""
+    """A schedule with one option that is validated."""
 
     blocks: int = option(1, "how many blocks")
 
 
 class AnyOption:
-    """No dataclass, and whatever is asked for is taken."""
+    """Not a dataclass; it accepts any option."""
 
     def __init__(self, **options):
         self.options = options
@@ -31,7 +31,7 @@ class AnyOption:
 
 @dataclass(frozen=True, init=False)
 class ExtraOptions:
-    """A dataclass that takes more than it has."""
+    """A dataclass that accepts options it does not have."""
 
     blocks: int = option(1, "how many blocks")
 
@@ -41,7 +41,7 @@ class ExtraOptions:
 
 @dataclass(frozen=True)
 class AnyWord:
-    """An option whose value nobody looks at."""
+    """An option whose value is not validated."""
 
     direction: str = option("pull", "push or pull")
 
@@ -50,13 +50,13 @@ SCHEDULES = {"any_option": AnyOption, "extra_options": ExtraOptions, "any_word":
 
 
 def name_of(cls: str) -> str:
-    """``WrongColumn`` as ``wrong_column``."""
+    """Convert ``WrongColumn`` to ``wrong_column``."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", cls).lower()
 
 
 @hookimpl
 def onyx_engines() -> list[EngineSpec]:
-    """Every one of them."""
+    """Return all engines of the module."""
     classes = {"right": "Right", "honest_noise": "HonestNoise", **{name_of(cls): cls for cls in BROKEN}}
     specs = [
         EngineSpec(name, f"a fake: {cls}", Schedule, f"onyx_suspects_engines:{cls}") for name, cls in classes.items()

@@ -1,4 +1,4 @@
-"""The reference in the clothes of an engine, with one fault each."""
+"""Engines that run the reference, with one fault each."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Right(Engine):
 
 # answers --------------------------------------------------------------------------------------------------------------
 class WrongColumn(Right):
-    """Wrong in one column of eight, by a per cent."""
+    """Is wrong by a per cent in one column of eight."""
 
     def values(self, name):
         values = super().values(name)
@@ -61,7 +61,7 @@ class Float64(Right):
 
 
 class Padded(Right):
-    """The k columns with those that fill them up to a multiple of four."""
+    """Returns the k columns together with padding up to a multiple of four."""
 
     def values(self, name):
         values = super().values(name)
@@ -95,7 +95,7 @@ class RefusesAll(Right):
 
 
 class Fickle(Right):
-    """Supports a program when it is asked for the second time."""
+    """Supports a program only when asked a second time."""
 
     asked = 0
 
@@ -133,7 +133,7 @@ class StartsAgain(Right):
 
 
 class IgnoresLimit(Right):
-    """Runs to the end, and says that it did as it was told."""
+    """Ignores the limit of supersteps and reports that it stopped there."""
 
     def run(self, max_supersteps):
         statistics = super().run(self.program.max_supersteps)
@@ -142,7 +142,7 @@ class IgnoresLimit(Right):
 
 
 class Lenient(Right):
-    """Puts ones in the place of what is missing."""
+    """Substitutes ones for missing inputs."""
 
     def reset(self, inputs, state=None):
         count = self.inner.graph.num_vertices
@@ -166,7 +166,7 @@ class WritesInputs(Right):
 
 
 class Views(Right):
-    """What ``values`` gives is the engine's own array."""
+    """Returns the engine's own array from ``values``."""
 
     def run(self, max_supersteps):
         statistics = super().run(max_supersteps)
@@ -184,7 +184,7 @@ class Silent(Right):
 
 # determinism ----------------------------------------------------------------------------------------------------------
 class Random(Right):
-    """A little different in every run, and says it is not."""
+    """Differs slightly between runs and claims not to."""
 
     def reset(self, inputs, state=None):
         super().reset(inputs, state)
@@ -196,7 +196,7 @@ class Random(Right):
 
 
 class HonestNoise(Random):
-    """A little different in every run, which is within the bound and not denied."""
+    """Differs between runs within the bound, and does not deny it."""
 
     deterministic = False
 
@@ -222,7 +222,7 @@ class LeaksFiles(Right):
 
 
 class LeaksMemory(Right):
-    """Its arrays outlive it."""
+    """Leaks its arrays."""
 
     def close(self):
         KEPT.append(self.inner)
@@ -230,7 +230,7 @@ class LeaksMemory(Right):
 
 
 class Undead(Right):
-    """Is itself kept by something."""
+    """Stays referenced after ``close``."""
 
     def close(self):
         KEPT.append([self])
@@ -244,7 +244,7 @@ class Litters(Right):
 
 
 class Shouts(Right):
-    """Sets what is the whole process's."""
+    """Changes a process-wide setting."""
 
     def prepare(self, program, graph, features, device, phases):
         super().prepare(program, graph, features, device, phases)
@@ -252,7 +252,7 @@ class Shouts(Right):
 
 
 class ClosesOthers(Right):
-    """What one engine holds is every engine's."""
+    """Shares its resources with all engines, so closing one closes all."""
 
     shared: ClassVar = {}
 
@@ -286,7 +286,7 @@ class HidesMemory(Right):
 
 
 class WrongAfterwards(Right):
-    """Does with less, and says nothing."""
+    """Continues silently with less memory."""
 
     broken = False
 
