@@ -74,18 +74,25 @@ class No:
 
 
 class Phases:
-    """Wall-clock seconds by phase: ``with phases("compile"): ...``. Repeated phases of one name are summed."""
+    """Wall-clock seconds by phase: ``with phases("compile"): ...``. Repeated phases of one name are summed.
+
+    The time of a phase within another one counts as the inner phase only.
+    """
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
+        self._inner_s = 0.0  # of the phases within the current one
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
+        before, self._inner_s = self._inner_s, 0.0
         start = clock.perf_counter()
         try:
             yield
         finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + clock.perf_counter() - start
+            whole = clock.perf_counter() - start
+            self.seconds[name] = self.seconds.get(name, 0.0) + whole - self._inner_s
+            self._inner_s = before + whole
 
 
 @dataclass(frozen=True)
@@ -119,8 +126,8 @@ class Engine(ABC):
     """One way to run programs.
 
     The harness calls, in order: ``supports``, ``build``, ``prepare``, any number of ``reset`` / ``run`` / ``values``,
-    ``close``. On a GPU it holds the device from ``prepare`` on; other cells use it until then.
-    An engine raises MemoryError when host or device memory is exhausted.
+    ``close``. An engine uses a GPU from ``prepare`` on, and only within these calls: between them, other cells may use
+    the GPU alone. An engine raises MemoryError when host or device memory is exhausted.
 
     ``deterministic``: equal inputs give bitwise equal values in every run and in every engine prepared in the same way
     with the same number of threads. The conformance suite tests this promise. The results of other engines need only
@@ -130,10 +137,13 @@ class Engine(ABC):
     sets it to False. Its ``run`` ignores the limit, solves until the answer has settled, and returns ``settled`` True
     with no supersteps, which the tables show as not counted. If it does not get there it raises EngineFailure. The
     harness gives it neither a limit below the program's own nor a warm start.
+
+    ``tunes``: ``prepare`` chooses options by timing. The harness calls it while no other cell uses the device.
     """
 
     deterministic: bool = False
     stepwise: bool = True
+    tunes: bool = False
 
     def __init__(self, schedule: Any) -> None:
         self.schedule = schedule

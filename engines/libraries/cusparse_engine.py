@@ -28,6 +28,7 @@ class CusparseEngine(ArrayEngine):
     """Sparse times dense with cuSPARSE; reductions that are not products are unsupported."""
 
     library = "cuSPARSE"
+    tunes = True
     schedule: CusparseSchedule
     choices: Choices
     split: list[str]  # yes or no for each side of the graph

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from harness.campaign.environment import Bystanders
-from harness.campaign.lock import timed_turn
 from harness.campaign.measurement import Timing, answer_of, marks_of, measure_engine, reset, spare_cores
 from harness.campaign.reference import converged
 from harness.contract import Phases
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from harness.campaign.cell import Cell, Measure
     from harness.campaign.child_report import ChildReport
+    from harness.campaign.guarded_engine import GuardedEngine
     from harness.campaign.problem import Problem
     from harness.contract import Engine
     from harness.language import Inputs
@@ -87,15 +87,15 @@ def distance(problem: Problem, target: Answer, values: Mapping[str, NDArray[Any]
 
 
 def tell_accuracy(
-    engine: Engine, cell: Cell, problem: Problem, target: Answer, values: Mapping[str, NDArray[Any]], timing: Timing,
-    report: ChildReport, phases: Phases,
+    engine: GuardedEngine, cell: Cell, problem: Problem, target: Answer, values: Mapping[str, NDArray[Any]],
+    timing: Timing, report: ChildReport, phases: Phases,
 ) -> list[Mark]:  # fmt: skip
     """Record the time to equal accuracy; return the caveats of its timing.
 
     ``values``, ``timing``: the answer at the engine's own stop, and the runs to it.
     """
     report.stage("accuracy")
-    with timed_turn(cell, report, phases), phases("accuracy"):
+    with engine.use.alone(), phases("accuracy"):
         bystanders = Bystanders()
         at_stop = distance(problem, target, values)
         told, timed = accuracy_of(engine, problem, target, timing, at_stop, cell.measure)

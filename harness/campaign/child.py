@@ -206,30 +206,23 @@ def _with_engine(
 ) -> T | None:
     """Run ``work`` with the cell's engine, close the engine, and return the result.
 
-    What needs no device is done before the engine's turn there: imports, admission, compiling. None, with the outcome
-    recorded, if the engine is not admitted, raises an error or writes to the arrays of the problem.
+    None, with the outcome recorded, if the engine is not admitted, raises an error or writes to the arrays of the
+    problem.
     """
     from harness.campaign.fingerprint import Fingerprint
-    from harness.campaign.lock import engine_turn
 
     with phases("fingerprint"):
         before = Fingerprint(problem)
-    result: T | None = None
     try:
-        made = load(spec.factory)(schedule_from_options(spec, cell.schedule))
-        engine = GuardedEngine(finishing(made, cell.device))
-        with contextlib.ExitStack() as turn:
-            try:
-                if _admitted(engine, cell, problem, report, memory_bytes, phases):
-                    report.stage("build")
-                    engine.build(problem.program, problem.graph, problem.features, cell.device, phases)
-                    turn.enter_context(engine_turn(cell, report, phases))
-                    turn.enter_context(device_memory(cell, report))
-                    result = work(engine)
-            except BaseException:
-                _close_failed(engine)
-                raise
-            engine.close()
+        again = False
+        try:
+            result = _work_of_engine(spec, cell, problem, report, phases, memory_bytes, work)
+        except _MemoryOfOthers as error:
+            print_traceback(error)
+            again = True
+        if again:  # not within the except clause, which keeps the arrays of the failed engine
+            report.stage("engine")
+            result = _work_of_engine(spec, cell, problem, report, phases, memory_bytes, work, whole_memory=True)
         with phases("fingerprint"):
             before.check()
         return result
@@ -243,6 +236,52 @@ def _with_engine(
         outcome = Outcome.OUT_OF_MEMORY if ran_out_of_memory(error) else Outcome.ENGINE_ERROR
         report.end(outcome, describe_error(error))
         return None
+
+
+class _MemoryOfOthers(Exception):
+    """An engine ran out of memory on a GPU where other cells had some of it."""
+
+
+def _work_of_engine(
+    spec: EngineSpec,
+    cell: Cell,
+    problem: Problem,
+    report: ChildReport,
+    phases: Phases,
+    memory_bytes: int,
+    work: Callable[[GuardedEngine], T | None],
+    *,
+    whole_memory: bool = False,
+) -> T | None:
+    """Run ``work`` with a new engine and close the engine; None, with the outcome recorded, if it is not admitted.
+
+    What needs no device is done before memory of the device is reserved: imports, admission, compiling. Raises
+    _MemoryOfOthers unless ``whole_memory`` is reserved.
+    """
+    from harness.campaign.device_use import DeviceUse
+
+    use, seconds = DeviceUse(cell, report, phases), dict(phases.seconds)
+    made = load(spec.factory)(schedule_from_options(spec, cell.schedule))
+    engine = GuardedEngine(finishing(made, cell.device), use)
+    result, alone = None, True
+    with contextlib.ExitStack() as held:
+        try:
+            needed = _admitted(engine, cell, problem, report, memory_bytes, phases)
+            if needed is not None:
+                report.stage("build")
+                engine.build(problem.program, problem.graph, problem.features, cell.device, phases)
+                alone = held.enter_context(use.room(None if whole_memory else needed))
+                with use.shared():  # creates a context on a GPU
+                    held.enter_context(device_memory(cell, report))
+                result = work(engine)
+        except BaseException as error:
+            _close_failed(engine)
+            if alone or not ran_out_of_memory(error):
+                raise
+            phases.seconds = seconds | {"wait": phases.seconds["wait"]}  # phases of the engine that is tried again
+            raise _MemoryOfOthers(describe_error(error)) from error
+        engine.close()
+    return result
 
 
 def _close_failed(engine: Engine) -> None:
@@ -268,7 +307,7 @@ def _changed(
         report.stage("run before the change")
         values = _with_engine(
             spec, cell, problem, report, phases, memory_bytes,
-            lambda engine: run_before(engine, cell, problem, report, phases),
+            lambda engine: run_before(engine, cell, problem, report),
         )  # fmt: skip
         return None if values is None else changed_problem(problem, warm, changed, values)
 
@@ -277,8 +316,11 @@ def _changed(
 
 def _admitted(
     engine: Engine, cell: Cell, problem: Problem, report: ChildReport, memory_bytes: int, phases: Phases
-) -> bool:
-    """Return whether the engine's memory fits; record the outcome if not. Raises Unsupported."""
+) -> int | None:
+    """Return the bytes that the engine needs; None, with the outcome recorded, if they do not fit.
+
+    Raises Unsupported.
+    """
     reason = whole_run_refusal(engine, cell, problem)
     if reason:
         raise Unsupported(reason)
@@ -290,7 +332,8 @@ def _admitted(
     short = memory_refusal(answer.bytes_needed, cell.device, memory_bytes, cell.limits.device_bytes)
     if short:
         report.end(Outcome.OUT_OF_MEMORY, short)
-    return not short
+        return None
+    return answer.bytes_needed
 
 
 def _values(
@@ -300,8 +343,8 @@ def _values(
     """Run the engine and return its answer with the times."""
     from harness.campaign.environment import Bystanders
     from harness.campaign.gpu import gpu_facts, gpu_marks
-    from harness.campaign.lock import others_at_rest, timed_turn
-    from harness.campaign.measurement import answer_of, marks_of, measure_engine, spare_cores
+    from harness.campaign.lock import others_at_rest
+    from harness.campaign.measurement import answer_of, marks_of, measure_engine, reset, spare_cores
     from harness.campaign.plausibility import Witness
     from harness.campaign.sampled_check import transitions
     from harness.campaign.scrutiny import gather
@@ -311,11 +354,16 @@ def _values(
     report.stage("prepare")
     engine.prepare(problem.program, problem.graph, problem.features, cell.device, phases)
     _tell_schedule(engine, problem, report, folder)
-    with timed_turn(cell, report, phases):
+    overlaps = cell.device.kind == "cuda"
+    if overlaps:
+        with phases("reset"):  # uploads the inputs, which later resets find on the device
+            reset(engine, problem.inputs, problem.start)
+    with contextlib.ExitStack() as turn:
+        turn.enter_context(engine.use.alone())
         bystanders = Bystanders()
         cold = cold_run(engine, cell, problem, report) if problem.start is not None else None
         report.stage("solve")
-        witness = Witness(engine, problem.wanted)
+        witness = Witness(engine, problem.wanted, sample)
         with solve_window(report, folder):
             timing = measure_engine(
                 engine, problem.inputs, problem.max_supersteps, cell.measure, phases, problem.start, witness.look
@@ -323,10 +371,12 @@ def _values(
         late = witness.late(timing.interval.median)
         others = bystanders.cores()
         gpu = gpu_facts(cell.device.index, others_at_rest(cell.device)) if cell.device.kind == "cuda" else None
+        if overlaps:
+            turn.close()  # what follows is not timed
         report.stage("run for the check")
         checked = None
         if sample is not None:
-            checked = transitions(engine, problem, sample, timing.statistics, phases, witness.latest)
+            checked = transitions(engine, problem, sample, timing.statistics, phases)
         report.stage("download")
         with phases("download"):
             values = checked.answer if checked else answer_of(engine, problem.wanted)

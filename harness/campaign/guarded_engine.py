@@ -9,6 +9,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness import clock
+from harness.campaign.device_use import Unlocked, Use
 from harness.contract import Device, Direction, Engine, No, Phases, RunStatistics, Superstep, Yes
 from harness.language.evaluation import concrete
 from harness.plain_text import printable
@@ -54,6 +56,9 @@ RESERVED_PHASES = frozenset(
 _SHOWN = 60  # characters of a value quoted in a message
 
 
+_UNLOCKED = Unlocked()
+
+
 class MalformedAnswer(TypeError):
     """An engine returned a value that the contract does not allow; the message names the field."""
 
@@ -75,15 +80,18 @@ def guarded(engine: Engine) -> GuardedEngine:
 
 
 class GuardedEngine(Engine):
-    """Forwards every call to an engine and checks the result. Raises MalformedAnswer."""
+    """Forwards every call to an engine and checks the result. Raises MalformedAnswer.
 
-    def __init__(self, engine: object) -> None:
+    ``use``: of the device, which is locked during the calls that use it.
+    """
+
+    def __init__(self, engine: object, use: Use = _UNLOCKED) -> None:
         if not isinstance(engine, Engine):
             raise malformed("the factory's result", engine, "an instance of a subclass of harness.api.Engine")
         super().__init__(getattr(engine, "schedule", None))
         if not isinstance(engine.stepwise, bool):
             raise malformed("stepwise", engine.stepwise, "a bool")
-        self._engine, self.stepwise = engine, engine.stepwise
+        self._engine, self.use, self.stepwise, self.tunes = engine, use, engine.stepwise, bool(engine.tunes)
         self._problem: tuple[Program, Graph, int] | None = None
 
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
@@ -105,35 +113,43 @@ class GuardedEngine(Engine):
         """Prepare the engine with separate phases; add them to ``phases`` once they are checked."""
         self._problem = program, graph, features
         own = Phases()
-        self._engine.prepare(program, graph, features, device, own)
+        with self.use.alone() if self.tunes else self.use.shared():
+            self._engine.prepare(program, graph, features, device, own)
         _add(phases, own)
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
         """Reset the engine."""
-        self._engine.reset(inputs, state)
+        with self.use.shared():
+            self._engine.reset(inputs, state)
 
     def narrow(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
         """Narrow the start of a warm run."""
-        self._engine.narrow(stale, senders)
+        with self.use.shared():
+            self._engine.narrow(stale, senders)
 
     def run(self, max_supersteps: int) -> RunStatistics:
         """Run, and return checked statistics."""
-        return self._checked_statistics(self._engine.run(max_supersteps), max_supersteps)
+        return self.timed_run(max_supersteps)[1]
 
     def timed_run(self, max_supersteps: int) -> tuple[float, RunStatistics]:
         """Run; return the seconds of the engine's own ``run``, and its checked statistics."""
-        began = clock.perf_counter()
-        statistics = self._engine.run(max_supersteps)
-        seconds = clock.perf_counter() - began
+        with self.use.shared():
+            began = clock.perf_counter()
+            statistics = self._engine.run(max_supersteps)
+            seconds = clock.perf_counter() - began
         return seconds, self._checked_statistics(statistics, max_supersteps)
 
     def values(self, name: str) -> NDArray[Any]:
         """Return the engine's array as a plain array of the dtype and the shape that the program declares."""
-        return self._checked_array(f"values({name!r})", name, self._engine.values(name), None)
+        with self.use.shared():
+            found = self._engine.values(name)
+        return self._checked_array(f"values({name!r})", name, found, None)
 
     def rows(self, name: str, index: NDArray[np.integer[Any]]) -> NDArray[Any]:
         """Return some rows of the engine's array, checked as by :meth:`values`."""
-        return self._checked_array(f"rows({name!r})", name, self._engine.rows(name, index), len(index))
+        with self.use.shared():
+            found = self._engine.rows(name, index)
+        return self._checked_array(f"rows({name!r})", name, found, len(index))
 
     def _checked_array(self, field: str, name: str, value: object, rows: int | None) -> NDArray[Any]:
         """Return an array of the engine as a plain array; ``rows``: how many were requested, None: all."""
@@ -187,7 +203,8 @@ class GuardedEngine(Engine):
 
     def close(self) -> None:
         """Close the engine."""
-        self._engine.close()
+        with nullcontext() if self._problem is None else self.use.shared():
+            self._engine.close()
 
     def _checked_statistics(self, statistics: object, max_supersteps: int) -> RunStatistics:
         fixed = self._problem is not None and not self._problem[0].control.settles

@@ -1,4 +1,4 @@
-"""Locks of devices: one cell at a time, across all processes."""
+"""Locks of files and devices, across all processes of a user."""
 
 from __future__ import annotations
 
@@ -8,28 +8,25 @@ import fcntl
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from harness.campaign.cell import Cell
-from harness.campaign.child_report import ChildReport
 from harness.campaign.gpu import gpu_uuid
 from harness.campaign.lock_folder import LOCKS_VARIABLE, LockError, lock_folder, open_lock
-from harness.contract import Device, Phases
-from harness.device.cuda import was_opened
+from harness.contract import Device
 
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK)
 
 
 @contextmanager
-def file_lock(path: Path, *, keep: bool = True, wait: bool = True) -> Iterator[int]:
-    """Hold an exclusive lock on ``path``; the system frees it when the process dies.
+def file_lock(path: Path, *, keep: bool = True, wait: bool = True, shared: bool = False) -> Iterator[int]:
+    """Hold a lock on ``path``, exclusive or ``shared``; the system frees it when the process dies.
 
     Without ``keep`` the file is removed when the lock is freed. Yields a handle of the file. Raises BlockingIOError
     without ``wait`` if another process holds it, and LockError if ``path`` is a link or the file system has no locks.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle = _locked(path, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    handle = _locked(path, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
     try:
         yield handle
     finally:
@@ -63,15 +60,19 @@ def _locked(path: Path, kind: int) -> int:
 
 
 @contextmanager
-def device_lock(device: Device, holder: str, limit_s: float) -> Iterator[None]:
-    """Hold the device, so that cells do not disturb each other's timing.
+def device_lock(device: Device, holder: str, limit_s: float, *, shared: bool = False) -> Iterator[None]:
+    """Hold the device, alone or ``shared`` with others that share it, so that cells do not disturb each other's timing.
 
-    The processor is one device: cells take turns even if they use few of its cores. The lock is shared by all processes
-    of this user on this machine (see :mod:`harness.campaign.lock_folder`). ``holder`` is shown to waiting processes.
-    After ``limit_s`` seconds this process is ended and its stack printed, even if no process watches it any more.
-    Raises LockError.
+    The processor is one device: cells take turns even if they use few of its cores. The lock is that of all processes
+    of this user on this machine (see :mod:`harness.campaign.lock_folder`). Only one process at a time waits for the
+    lock itself, the others wait for the gate before it: a request to share cannot overtake a request to be alone.
+    ``holder`` is shown to waiting processes. After ``limit_s`` seconds this process is ended and its stack printed,
+    even if no process watches it any more. Raises LockError.
     """
-    with file_lock(device_lock_path(device)) as handle:
+    path = device_lock_path(device)
+    with ExitStack() as held:
+        with file_lock(path.with_suffix(".gate")):
+            handle = held.enter_context(file_lock(path, shared=shared))
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"process {os.getpid()}: {holder}".encode(), 0)
         faulthandler.dump_traceback_later(limit_s, exit=True)
@@ -95,48 +96,8 @@ def device_holder(device: Device) -> str:
         return ""
 
 
-@contextmanager
-def turn(cell: Cell, report: ChildReport, phases: Phases) -> Iterator[None]:
-    """Hold the cell's device; record the wait and its time, which is a phase of its own."""
-    report.waits(device_holder(cell.device))
-    with ExitStack() as held:
-        with phases("wait"):
-            held.enter_context(device_lock(cell.device, cell.title, cell.limits.time_s))
-        report.waited(phases.seconds["wait"])
-        yield
-
-
-def engine_turn(cell: Cell, report: ChildReport, phases: Phases) -> AbstractContextManager[None]:
-    """Return the turn for all that an engine does; on a GPU only.
-
-    Other processes would lack the memory that the engine takes, and would be disturbed by everything it does there. On
-    the processor there is no such turn: engines are prepared side by side.
-    """
-    return _turn_of_engine(cell, report, phases) if _one_engine_at_a_time(cell) else nullcontext()
-
-
-@contextmanager
-def _turn_of_engine(cell: Cell, report: ChildReport, phases: Phases) -> Iterator[None]:
-    with turn(cell, report, phases):
-        try:
-            yield
-        finally:
-            if was_opened(cell.device.index):
-                rest(cell.device)
-
-
-def timed_turn(cell: Cell, report: ChildReport, phases: Phases) -> AbstractContextManager[None]:
-    """Return the turn for warm-up and timed runs; nothing if the engine has its turn already."""
-    return nullcontext() if _one_engine_at_a_time(cell) else turn(cell, report, phases)
-
-
-def _one_engine_at_a_time(cell: Cell) -> bool:
-    """Return whether the cell's device has room for only one engine, timed or not."""
-    return cell.device.kind == "cuda"
-
-
 def rest(device: Device) -> None:
-    """Mark this process as idle on a GPU between its turns.
+    """Mark this process as idle on a GPU whenever it does not hold the device's lock.
 
     The driver lists it as a compute process until it ends.
     """
@@ -147,7 +108,7 @@ def rest(device: Device) -> None:
 
 
 def others_at_rest(device: Device) -> int:
-    """Return how many other processes of this user are idle on a GPU."""
+    """Return how many other processes of this user are idle on a GPU, for a process that holds it alone."""
     mine, found = _resting(device, _THIS), _resting(device, "*")
     resting = 0
     for path in found.parent.glob(found.name):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from harness.campaign.cell import Cell, load
 from harness.campaign.child_report import ChildReport
+from harness.campaign.device_use import DeviceUse
 from harness.campaign.guarded_engine import GuardedEngine
-from harness.campaign.lock import turn
 from harness.campaign.ncu_child import counted
 from harness.contract import EngineSpec, No, Phases, schedule_from_options
 from harness.plain_text import describe_error, print_traceback
@@ -31,7 +31,8 @@ def memory_of(
         reasons.append(f"no model: {found}")
     if cell.memory == "counters":
         try:
-            with turn(cell, report, phases):
+            use = DeviceUse(cell, report, phases)
+            with use.room(None), use.alone():
                 counters = counted([cell], folder, cell.limits.time_s)[0].plain()
         except (ProfilerError, subprocess.TimeoutExpired) as error:
             print_traceback(error)

@@ -5,6 +5,7 @@ The checks detect accidents: an asynchronous framework, a cache of results, a re
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from harness.contract import Engine
+    from harness.language.sampled import Sample
 
     Values = Mapping[str, NDArray[Any]]
 
@@ -47,27 +49,25 @@ class Repetition:
 class Witness:
     """Reads the answer after every timed run: ``witness.look(statistics)``.
 
-    ``latest``: the answer of the latest timed run, if it was read; it may share memory with the engine.
-    ``reads``: the duration of each reading in seconds. ``differing``: answers that differ from the first in any bit, at
-    most two; engines need not be deterministic, so these are validated like the last one.
+    ``sample``: only its part of the answer is read. ``reads``: the duration of each reading in seconds. ``differing``:
+    answers that differ from the first in any bit, at most two; engines need not be deterministic, so these are
+    validated like the last one.
     """
 
     engine: Engine
     names: Sequence[str]
+    sample: Sample | None = None
     reads: list[float] = field(default_factory=list)
     differing: list[Repetition] = field(default_factory=list)
-    latest: dict[str, NDArray[Any]] | None = None
     _first: dict[str, NDArray[Any]] | None = None
     _large: bool = False
 
     def look(self, statistics: RunStatistics) -> None:
         """Read the answer of the latest timed run; store it if it differs from that of the first run."""
-        self.latest = None
         if self._large and len(self.reads) >= 2:
             return
         values, seconds = self._read()
         self.reads.append(seconds)
-        self.latest = values
         if self._first is None:
             self._large = sum(array.nbytes for array in values.values()) > _MOST_BYTES
             self._first = {} if self._large else {name: np.array(array) for name, array in values.items()}
@@ -94,9 +94,15 @@ class Witness:
             "is read again: run() returns before the work is done; wait for it in run()"
         )
 
+    @functools.cached_property
+    def _rows(self) -> dict[str, NDArray[Any]]:
+        """The rows to read of each property; empty: all."""
+        return {} if self.sample is None else {name: self.sample.results(name) for name in self.names}
+
     def _read(self) -> tuple[dict[str, NDArray[Any]], float]:
         began = clock.perf_counter()
-        values = {name: self.engine.values(name) for name in self.names}
+        rows = self._rows
+        values = {name: self.engine.rows(name, rows[name]) if rows else self.engine.values(name) for name in self.names}
         return values, clock.perf_counter() - began
 
 

@@ -103,21 +103,15 @@ def sample_for(cell: Cell, problem: Problem, report: ChildReport, phases: Phases
         return Sample.draw(problem.program, problem.graph)
 
 
-def transitions(
-    engine: Engine,
-    problem: Problem,
-    sample: Sample,
-    statistics: RunStatistics,
-    phases: Phases,
-    answer: Values | None = None,
-) -> Checked:
+def transitions(engine: Engine, problem: Problem, sample: Sample, statistics: RunStatistics, phases: Phases) -> Checked:
     """Check the supersteps of the timed run on a sample.
 
-    Store the final state if the run claims to be settled. Then repeat its supersteps, and store the first and last, if
-    the engine is stepwise. ``answer``: the timed run's, if it has been read; it may share memory with the engine.
+    Read the answer, and the final state if the run claims to be settled. Then repeat its supersteps, and store the
+    first and last, if the engine is stepwise.
     """
+    with phases("download"):
+        answer = {name: np.array(one) for name, one in answer_of(engine, problem.wanted).items()}
     with phases("check"):
-        answer = {name: np.array(one) for name, one in (answer or answer_of(engine, problem.wanted)).items()}
         final, whole = None, None
         if statistics.settled:
             names = kept_properties(problem.program)

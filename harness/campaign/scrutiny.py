@@ -82,7 +82,8 @@ def _repetition(
     if sample is None:
         outcome, reason, _ = verdict(cell, problem, one.values, settled=one.settled, supersteps=one.supersteps)
         return outcome, reason
-    found = compare(problem.program, one.values, values)
+    last = {name: sample.results_of(name, array) for name, array in values.items()}
+    found = compare(problem.program, one.values, last)
     if found.ok or found.excess <= _APART:
         return Outcome.OK, ""
     return Outcome.WRONG, f"its answer differs from that of the last run: {found.detail}"

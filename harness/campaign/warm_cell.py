@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from harness.campaign.cell import Cell, Warm, digest
 from harness.campaign.child_report import ChildReport
-from harness.campaign.lock import timed_turn
 from harness.campaign.measurement import Timing, answer_of, measure_engine, reset
 from harness.campaign.problem import Problem, inputs_of, read_only
 from harness.campaign.verdict import verdict
@@ -24,6 +23,7 @@ from harness.records.outcome import Outcome
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from harness.campaign.guarded_engine import GuardedEngine
     from harness.graph import Graph
     from harness.language import Inputs
 
@@ -51,10 +51,10 @@ def changed_key(problem: Problem, warm: Warm) -> str:
     return digest([problem.key, warm.change, warm.kind, warm.seed])[:32]
 
 
-def run_before(engine: Engine, cell: Cell, problem: Problem, report: ChildReport, phases: Phases) -> Values | None:
+def run_before(engine: GuardedEngine, cell: Cell, problem: Problem, report: ChildReport) -> Values | None:
     """Return all state after a run on the current graph; None, with the outcome recorded, if it does not settle."""
     engine.prepare(problem.program, problem.graph, problem.features, cell.device, Phases())
-    with timed_turn(cell, report, phases):
+    with engine.use.alone():
         reset(engine, problem.inputs)
         settled = engine.run(problem.max_supersteps).settled
     if not settled:

@@ -26,7 +26,8 @@ class Finishing(Engine):
 
     def __init__(self, engine: Engine, index: int) -> None:
         super().__init__(engine.schedule)
-        self._engine, self._index, self.stepwise = engine, index, engine.stepwise
+        self._engine, self._index = engine, index
+        self.stepwise, self.tunes = engine.stepwise, engine.tunes
 
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
         """Return the engine's answer."""

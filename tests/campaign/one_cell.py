@@ -33,7 +33,7 @@ def record_of(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(str(FAKES))
     # The process that computes references imports the same plugins.
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(FAKES), os.environ.get("PYTHONPATH", "")]))
-    monkeypatch.setattr("harness.campaign.lock.timed_turn", lambda *_: nullcontext())
+    monkeypatch.setattr("harness.campaign.device_use.device_lock", lambda *_, **__: nullcontext())
     registry = load_plugins(found=[_fakes()])
     spec = registry.engine("fake_right")
     registry.engines["fake_right"] = dataclasses.replace(spec, factory=f"{_MODULE}:Engine")

@@ -1,19 +1,20 @@
-"""The part of a cell that runs in its turn on the device: on a GPU everything that its engine does, otherwise the
-timed part."""
+"""What a cell does with its device, and whether alone or beside other cells: on a GPU only what is timed is alone."""
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import os
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from importlib.metadata import EntryPoint
 
 import pytest
 
-from harness.campaign import child, gpu, judgement, lock, memory_counters, sampled_check, warm_cell
+from harness.campaign import child, device_use, gpu, judgement, memory_counters, sampled_check, warm_cell
 from harness.campaign.cell import resolve_cell
 from harness.campaign.child_report import ChildReport, read_report, waited_s
-from harness.contract import Phases
+from harness.campaign.device_use import DeviceUse
+from harness.contract import Device, Phases, Yes
 from harness.device import driver
 from harness.device.driver import CudaDevice
 from harness.plugins import load_plugins
@@ -22,9 +23,23 @@ from tests.campaign.test_cell import config
 from tests.conftest import FAKES
 
 GIGABYTE = 1 << 30
+GPU_BYTES = 80 * GIGABYTE
 DEVICES = {"cpu": "fake_right", "cuda": "fake_cuda"}
-TIMED_RUNS = ["run", "values"]  # the answer is read after each
-RUNS_ON_OTHER_INPUTS = ["run", "values", "run"]
+TIMED_RUNS = ["reset", "run", "values"]  # the answer is read after each
+RUNS_ON_OTHER_INPUTS = ["reset", "run", "values", "run"]
+WARM_RUNS = ["reset", "narrow", "run", "reset", "narrow", "run", "values"]
+COLD_AND_WARM = ["reset", "run", *TIMED_RUNS, *WARM_RUNS]
+
+
+def shared(*events):
+    """Calls of an engine beside other cells, each under a lock of its own."""
+    return [one for event in events for one in ("shared", *event.split(), "rest", "idle")]
+
+
+def alone(*events):
+    return ["alone", *events, "rest", "idle"]
+
+
 WARM = {"change": 0.05, "kind": "insert", "seed": 1}
 
 
@@ -39,15 +54,29 @@ def events(registry, monkeypatch):
             told.append(event)
 
     @contextmanager
-    def turn(*_):
-        assert not held, "a turn within a turn waits for ever"
-        held.append(True)
-        tell("turn")
+    def lock_of_device(*_, shared=False):
+        assert not held, "a lock within a lock waits for ever"
+        held.append("shared" if shared else "alone")
+        tell(held[0])
         try:
             yield
         finally:
             held.clear()
-            tell("over")
+            tell("idle")
+
+    def take(device, wanted, room):
+        assert not held, "a cell that waits for memory holds no lock"
+        told.append("all rooms" if wanted == device_use.ROOMS else "rooms")
+        room.callback(told.append, "out")
+
+    @contextmanager
+    def memory(cell, _):
+        if cell.device.kind == "cpu":
+            yield
+            return
+        assert held, "a context on a GPU is created under a lock"
+        tell("context")
+        yield
 
     def note(owner, name, event):
         inner = getattr(owner, name)
@@ -60,17 +89,17 @@ def events(registry, monkeypatch):
 
     import onyx_fakes_engines
 
-    monkeypatch.setattr(driver, "describe", lambda _: CudaDevice(0, "A GPU", "GPU-0102", GIGABYTE, "9.0"))
+    monkeypatch.setattr(driver, "describe", lambda _: CudaDevice(0, "A GPU", "GPU-0102", GPU_BYTES, "9.0"))
     monkeypatch.setattr(child, "device_refusal", lambda _: "")
     monkeypatch.setattr(child, "profiler_refusal", lambda _: "")
-    monkeypatch.setattr(child, "device_memory", lambda *_: nullcontext())
+    monkeypatch.setattr(child, "device_memory", memory)
     monkeypatch.setattr(child, "finishing", lambda engine, _: engine)
     monkeypatch.setattr(gpu, "gpu_facts", lambda *_: None)
-    for module in (lock, memory_counters):
-        monkeypatch.setattr(module, "turn", turn)
-    monkeypatch.setattr(lock, "rest", lambda _: tell("rest"))
-    monkeypatch.setattr(lock, "was_opened", lambda _: True)
-    for name in ("build", "prepare", "run", "values", "close"):
+    monkeypatch.setattr(device_use, "device_lock", lock_of_device)
+    monkeypatch.setattr(device_use, "_take", take)
+    monkeypatch.setattr(device_use, "rest", lambda _: tell("rest"))
+    monkeypatch.setattr(device_use, "was_opened", lambda _: True)
+    for name in ("build", "prepare", "reset", "narrow", "run", "values", "rows", "close"):
         note(onyx_fakes_engines.Right, name, name)
     note(child, "memory_refusal", "admitted")
     note(warm_cell, "change_graph", "changed")
@@ -106,44 +135,100 @@ def ran(registry, events, tmp_path, monkeypatch):
     return run
 
 
-def test_on_a_gpu_an_engine_is_built_before_its_turn(ran):
+def test_on_a_gpu_only_timed_runs_are_alone(ran):
     told, events = ran("cuda")
     assert told["outcome"] == "ok", told["reason"]
-    timed = [*TIMED_RUNS, *RUNS_ON_OTHER_INPUTS]
-    assert events == ["sample", "admitted", "build", "turn", "prepare", *timed, "close", "rest", "over", "judged"]
+    before = ["sample", "admitted", "build", "rooms", *shared("context", "prepare", "reset")]
+    timed = alone("reset", "run", *TIMED_RUNS)
+    after = shared("values", "reset", "run", "values", "run", "close")
+    assert events == [*before, *timed, *after, "out", "judged"]
+
+
+def test_on_a_gpu_a_sampled_check_is_beside_other_cells(ran):
+    told, events = ran("cuda", validate="sampled")
+    assert told["outcome"] == "ok", told["reason"]
+    timed = alone("reset", "run", "reset", "run", "rows", "values")
+    rows = "rows values"  # the default of rows() reads all
+    checked = ["reset", "run", rows, "run", rows, "run", rows]  # superstep 1, those up to 9, and 10
+    after = shared("values", *checked, "reset", "run", rows, "run", "close")
+    start = events.index("alone")
+    assert events[start:] == [*timed, *after, "out", "judged"]
+
+
+def test_an_engine_that_tunes_is_prepared_alone(ran, monkeypatch):
+    monkeypatch.setattr("onyx_fakes_engines.Right.tunes", True)
+    _, events = ran("cuda")
+    assert events[4:][:8] == [*shared("context"), *alone("prepare")]
+
+
+def test_an_engine_that_needs_the_memory_of_a_gpu_is_alone_there(ran, monkeypatch):
+    monkeypatch.setattr("onyx_fakes_engines.Right.supports", lambda *_: Yes(GPU_BYTES - 1))
+    told, events = ran("cuda")
+    assert told["outcome"] == "ok", told["reason"]
+    assert "all rooms" in events
+
+
+@pytest.mark.parametrize(("gigabytes", "rooms"), [(0, 1), (8, 1), (9, 2), (40, 5), (80, 8), (1000, 8)])
+def test_rooms_are_equal_parts_of_the_memory(events, gigabytes, rooms):
+    assert device_use.rooms_for(gigabytes * GIGABYTE, Device("cuda")) == rooms
+
+
+def test_memory_that_others_may_have_taken_is_asked_for_again_with_nobody_there(ran, events, monkeypatch):
+    prepare = importlib.import_module("onyx_fakes_engines").Right.prepare
+
+    def fails_beside_others(self, *arguments):
+        if "all rooms" not in events:
+            raise MemoryError("no room for 8 arrays")
+        prepare(self, *arguments)
+
+    monkeypatch.setattr("onyx_fakes_engines.Right.prepare", fails_beside_others)
+    told, events = ran("cuda")
+    assert told["outcome"] == "ok", told["reason"]
+    again = ["out", "admitted", "build", "all rooms"]
+    assert [event for event in events if event in ("rooms", *again)] == ["admitted", "build", "rooms", *again, "out"]
+
+
+def test_memory_that_nobody_else_has_is_not_asked_for_again(ran, monkeypatch):
+    def fails(*_):
+        raise MemoryError("no room for 8 arrays")
+
+    monkeypatch.setattr("onyx_fakes_engines.Right.supports", lambda *_: Yes(GPU_BYTES - 1))
+    monkeypatch.setattr("onyx_fakes_engines.Right.run", fails)
+    with pytest.raises(MemoryError):
+        ran("cuda")
 
 
 def test_what_never_opened_a_gpu_does_not_rest_there(ran, monkeypatch):
-    monkeypatch.setattr(lock, "was_opened", lambda _: False)
+    monkeypatch.setattr(device_use, "was_opened", lambda _: False)
     _, events = ran("cuda")
     assert "rest" not in events
 
 
-def test_on_the_processor_engines_are_prepared_without_a_turn(ran):
+def test_on_the_processor_only_the_runs_have_a_lock(ran):
     told, events = ran("cpu")
     assert told["outcome"] == "ok", told["reason"]
-    timed = [*TIMED_RUNS, *RUNS_ON_OTHER_INPUTS]
-    assert events == ["sample", "admitted", "build", "prepare", "turn", *timed, "over", "close", "judged"]
+    runs = ["reset", "run", *TIMED_RUNS, *RUNS_ON_OTHER_INPUTS]
+    assert events == ["sample", "admitted", "build", "prepare", "alone", *runs, "idle", "close", "judged"]
 
 
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
-        ("cuda", ["admitted", "build", "turn", "prepare", "close", "rest", "over"]),
-        ("cpu", ["admitted", "build", "prepare", "turn", "over", "close"]),
+        ("cuda", [*shared("prepare", "reset"), *alone("reset"), *shared("close"), "out"]),
+        ("cpu", ["prepare", "alone", "reset", "idle", "close"]),
     ],
 )
-def test_an_engine_that_fails_gives_its_turn_back(ran, kind, expected, monkeypatch):
+def test_an_engine_that_fails_gives_its_device_back(ran, kind, expected, monkeypatch):
     def fails(*_):
         raise RuntimeError
 
     monkeypatch.setattr("onyx_fakes_engines.Right.run", fails)
     told, events = ran(kind)
     assert told["outcome"] == "engine_error"
-    assert events == ["sample", *expected]
+    assert events[-len(expected) :] == expected
 
 
-def test_an_engine_that_cannot_be_built_takes_no_turn(ran, monkeypatch):
+def test_an_engine_that_cannot_be_built_takes_nothing(ran, monkeypatch):
     def fails(*_):
         raise RuntimeError
 
@@ -153,12 +238,13 @@ def test_an_engine_that_cannot_be_built_takes_no_turn(ran, monkeypatch):
     assert events == ["sample", "admitted", "close"]
 
 
-def test_the_run_before_a_change_has_a_turn_of_its_own(ran):
+def test_the_run_before_a_change_is_beside_other_cells_but_for_its_run(ran):
     asked = {"algorithm": {"name": "bfs"}, "graph": {"name": "fake_path", "vertices": 12}, "warm": WARM}
     told, events = ran("cuda", **asked)
     assert told["outcome"] == "ok", told["reason"]
-    before = ["admitted", "build", "turn", "prepare", "run", "values", "close", "rest", "over"]
-    timed = ["admitted", "build", "turn", "prepare", *TIMED_RUNS, *TIMED_RUNS, "close", "rest", "over"]
+    begin = ["admitted", "build", "rooms", *shared("context", "prepare")]
+    before = [*begin, *alone("reset", "run"), *shared("values", "close"), "out"]
+    timed = [*begin, *shared("reset", "narrow"), *alone(*COLD_AND_WARM), *shared("values", "close"), "out"]
     assert events == ["changed", *before, "start", "sample", *timed, "judged"]
 
 
@@ -166,19 +252,20 @@ def test_the_run_before_a_change_is_alone_on_the_processor_while_it_runs(ran):
     asked = {"algorithm": {"name": "bfs"}, "graph": {"name": "fake_path", "vertices": 12}, "warm": WARM}
     told, events = ran("cpu", **asked)
     assert told["outcome"] == "ok", told["reason"]
-    before = ["admitted", "build", "prepare", "turn", "run", "over", "values", "close"]
-    timed = ["admitted", "build", "prepare", "turn", *TIMED_RUNS, *TIMED_RUNS, "over", "close"]
+    begin = ["admitted", "build", "prepare", "alone"]
+    before = [*begin, "reset", "run", "idle", "values", "close"]
+    timed = [*begin, *COLD_AND_WARM, "idle", "close"]
     assert events == ["changed", *before, "start", "sample", *timed, "judged"]
 
 
-def test_what_is_counted_has_a_turn_after_that_of_the_engine(ran, monkeypatch):
+def test_what_is_counted_is_alone_on_the_gpu_and_in_its_memory(ran, monkeypatch):
     def nothing(*_):
         raise ProfilerError("no counters here")
 
     monkeypatch.setattr(memory_counters, "counted", nothing)
     told, events = ran("cuda", memory="counters")
     assert told["outcome"] == "ok", told["reason"]
-    assert events.count("turn") == 2
+    assert events[-6:] == ["out", "all rooms", *alone(), "out", "judged"][-6:]
 
 
 def test_waits_add_up_and_what_was_done_goes_on(registry, tmp_path, monkeypatch):
@@ -186,9 +273,10 @@ def test_waits_add_up_and_what_was_done_goes_on(registry, tmp_path, monkeypatch)
     cell, path, phases = resolve_cell(config(), registry), tmp_path / "report", Phases()
     with path.open("wb", buffering=0) as file:
         report = ChildReport(file)
+        use = DeviceUse(cell, report, phases)
         for stage in ("run before the change", "prepare"):
             report.stage(stage)
-            with lock.turn(cell, report, phases):
+            with use.alone():
                 told = read_report(path)
                 assert told["stage"] == stage
                 assert waited_s(told) == phases.seconds["wait"] > 0

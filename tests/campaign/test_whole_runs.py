@@ -31,7 +31,7 @@ _MODULE = "onyx_solver_under_test"
 def told_of(monkeypatch, tmp_path):
     """Return the report of a cell's process, run in this process: ``told_of(Engine, algorithm, key=value)``."""
     monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("harness.campaign.lock.timed_turn", lambda *_: nullcontext())
+    monkeypatch.setattr("harness.campaign.device_use.device_lock", lambda *_, **__: nullcontext())
     registry = load_plugins()
     monkeypatch.setattr(child, "load_plugins", lambda *_, **__: registry)
     monkeypatch.setattr("harness.campaign.reference_process.Referee.__call__", compute_here)

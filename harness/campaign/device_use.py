@@ -1,0 +1,143 @@
+"""The use of a device by a cell: alone for timed runs, and on a GPU beside other cells for everything else.
+
+    room      a part of a GPU's memory, from the creation of a context there to the end of the engine
+    shared    a call of an engine that other cells may run beside: uploads, checks, downloads
+    alone     timed runs: no other cell uses the device, not even for copies
+
+Cells of a sweep thus overlap what is not timed, although each is timed alone. The processor has no shared use: engines
+are prepared and closed there without a lock, and cells take turns for the rest.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import Protocol
+
+from harness.campaign.cell import Cell
+from harness.campaign.child_report import ChildReport
+from harness.campaign.lock import device_holder, device_lock, device_lock_path, file_lock, rest
+from harness.contract import Device, Phases
+from harness.device.cuda import was_opened
+
+ROOMS = 8  # equal parts of a GPU's memory, and the most engines there
+# Beyond what an engine reports: allocators round sizes up, and a CUDA context with its libraries takes 0.5 to 0.8 GB.
+_ROUNDING, _CONTEXT_BYTES = 1.1, 1 << 30
+_RETRY_S = 0.005  # between two attempts to find a free room; one process at a time makes them
+
+
+class Use(Protocol):
+    """How calls of an engine use a device."""
+
+    def shared(self) -> AbstractContextManager[None]:
+        """Use the device for a call that is not timed."""
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Use the device for timed runs."""
+
+
+class Unlocked:
+    """The use of a device that no other cell has: without locks."""
+
+    def shared(self) -> AbstractContextManager[None]:
+        """Lock nothing."""
+        return nullcontext()
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Lock nothing."""
+        return nullcontext()
+
+
+class DeviceUse:
+    """The use of a cell's device, with the locks that all cells of a user share; waits are a phase and are reported.
+
+    ``overlaps``: whether other cells may use the device between timed runs.
+    """
+
+    def __init__(self, cell: Cell, report: ChildReport, phases: Phases) -> None:
+        self._cell, self._report, self._phases = cell, report, phases
+        self._held, self._alone = False, False
+        self.overlaps = cell.device.kind == "cuda"
+
+    @contextmanager
+    def room(self, bytes_needed: int | None) -> Iterator[bool]:
+        """Reserve memory of a GPU (None: all of it); yield whether no other cell has any. A CPU has no rooms.
+
+        Locks of a device are taken within, never around it.
+        """
+        if not self.overlaps:
+            yield True
+            return
+        wanted = ROOMS if bytes_needed is None else rooms_for(bytes_needed, self._cell.device)
+        with ExitStack() as held:
+            with self._waiting():
+                _take(self._cell.device, wanted, held)
+            yield wanted == ROOMS
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """Use a GPU beside other cells. Does nothing within another use, and on a CPU."""
+        if self._held or not self.overlaps:
+            yield
+            return
+        with self._holding(shared=True):
+            yield
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Use the device while no other cell does. Does nothing within the same use."""
+        if self._alone:
+            yield
+            return
+        if self._held:
+            raise RuntimeError("a cell that shares its device cannot have it alone; leave the shared use first")
+        with self._holding(shared=False):
+            yield
+
+    @contextmanager
+    def _holding(self, *, shared: bool) -> Iterator[None]:
+        cell = self._cell
+        with ExitStack() as held:
+            with self._waiting():
+                held.enter_context(device_lock(cell.device, cell.title, cell.limits.time_s, shared=shared))
+            self._held, self._alone = True, not shared
+            try:
+                yield
+            finally:
+                self._held = self._alone = False
+                if self.overlaps and was_opened(cell.device.index):
+                    rest(cell.device)
+
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """Report a wait for the device, and record its time."""
+        self._report.waits(device_holder(self._cell.device))
+        with self._phases("wait"):
+            yield
+        self._report.waited(self._phases.seconds["wait"])
+
+
+def rooms_for(bytes_needed: int, device: Device) -> int:
+    """Return the number of rooms for an engine that needs this many bytes on a GPU, at most all."""
+    from harness.device.driver import describe
+
+    whole = describe(device.index).memory
+    return min(ROOMS, -(-int(_ROUNDING * bytes_needed + _CONTEXT_BYTES) * ROOMS // whole))
+
+
+def _take(device: Device, wanted: int, held: ExitStack) -> None:
+    """Enter ``wanted`` rooms of a GPU; requests are served in order, so that small ones do not delay a large one."""
+    path = device_lock_path(device)
+    free = [path.with_suffix(f".room{number}") for number in range(ROOMS)]
+    with file_lock(path.with_suffix(".rooms")):
+        while True:
+            for room in tuple(free):
+                try:
+                    held.enter_context(file_lock(room, wait=False))
+                except BlockingIOError:
+                    continue
+                free.remove(room)
+                if ROOMS - len(free) == wanted:
+                    return
+            time.sleep(_RETRY_S)
