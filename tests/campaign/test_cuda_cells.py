@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.campaign import child, lock
+from harness.campaign import child, device_use
 from harness.campaign.cell import resolve_cell
 from harness.campaign.child_report import ChildReport, read_report
 from harness.campaign.preflight import device_refusal, memory_refusal, ran_out_of_memory
@@ -93,8 +93,7 @@ def told(tmp_path, monkeypatch):
     registry = load_plugins(found=[EntryPoint(name, value, "onyx_harness") for name, value in plugins.items()])
     monkeypatch.setattr(child, "load_plugins", lambda *_, **__: registry)
     monkeypatch.setattr(child, "device_memory", lambda *_: nullcontext())
-    monkeypatch.setattr(lock, "turn", lambda *_: nullcontext())
-    monkeypatch.setattr(lock, "rest", lambda _: None)
+    monkeypatch.setattr(device_use, "device_lock", lambda *_, **__: nullcontext())
 
     def run(engine, library):
         monkeypatch.setattr(driver, "_library", lambda: library)

@@ -54,6 +54,17 @@ class Counting(Engine):
         pass
 
 
+def test_a_phase_within_another_counts_once(monkeypatch):
+    ticks = iter([0.0, 1.0, 4.0, 6.0, 8.0, 9.0])
+    monkeypatch.setattr("harness.clock.perf_counter", lambda: next(ticks))
+    phases = Phases()
+    with phases("check"), phases("wait"):  # from 0 to 6, and from 1 to 4
+        pass
+    with phases("wait"):
+        pass
+    assert phases.seconds == {"check": 3.0, "wait": 4.0}
+
+
 def measured(engine, supersteps=20, **measure):
     phases = Phases()
     timing = measure_engine(engine, None, supersteps, Measure(**measure), phases)

@@ -147,9 +147,10 @@ IMPLAUSIBLE = {
 }
 
 
+@pytest.mark.parametrize("validate", [True, "sampled"])
 @pytest.mark.parametrize("engine", IMPLAUSIBLE, ids=lambda engine: engine.__name__)
-def test_times_that_the_work_cannot_have_taken_are_implausible(record_of, clock, engine):  # noqa: F811
-    record = record_of(engine, measure=SIX)
+def test_times_that_the_work_cannot_have_taken_are_implausible(record_of, clock, engine, validate):  # noqa: F811
+    record = record_of(engine, measure=SIX, validate=validate)
     assert record["outcome"] == "implausible", record["reason"]
     assert IMPLAUSIBLE[engine] in record["reason"]
     assert record["validation"]["ok"]
@@ -165,8 +166,9 @@ def test_more_supersteps_than_reported_are_wrong(record_of, clock):  # noqa: F81
     assert record_of(Undercounts)["outcome"] == "wrong"
 
 
-def test_every_repetition_is_checked(record_of, clock):  # noqa: F811
-    record = record_of(Decays, measure=SIX)
+@pytest.mark.parametrize("validate", [True, "sampled"])
+def test_every_repetition_is_checked(record_of, clock, validate):  # noqa: F811
+    record = record_of(Decays, measure=SIX, validate=validate)
     assert (record["outcome"], record["reason"][:12]) == ("wrong", "timed run 2:")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import os
+from collections import Counter
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint
 
@@ -24,6 +25,7 @@ from tests.conftest import FAKES
 
 GIGABYTE = 1 << 30
 GPU_BYTES = 80 * GIGABYTE
+VERTICES, SAMPLED = 20_000, 257  # of a path; sampled are its start and 256 others
 DEVICES = {"cpu": "fake_right", "cuda": "fake_cuda"}
 TIMED_RUNS = ["reset", "run", "values"]  # the answer is read after each
 RUNS_ON_OTHER_INPUTS = ["reset", "run", "values", "run"]
@@ -124,10 +126,12 @@ def ran(registry, events, tmp_path, monkeypatch):
     """Run a cell in this process; return its report and the events."""
     monkeypatch.setattr(child, "load_plugins", lambda *_, **__: registry)
 
-    def run(kind, **changes):
+    def run(kind, repetitions=1, **changes):
         device = {"kind": kind, "index": 0, "threads": 1}
         cell = resolve_cell(config(engine__name=DEVICES[kind], device=device, **changes), registry)
-        cell = dataclasses.replace(cell, measure=dataclasses.replace(cell.measure, repetitions=1, budget_s=0.0))
+        cell = dataclasses.replace(
+            cell, measure=dataclasses.replace(cell.measure, repetitions=repetitions, budget_s=0.0)
+        )
         with (tmp_path / "report").open("wb", buffering=0) as file:
             child._run(cell, ChildReport(file), tmp_path, GIGABYTE)
         return read_report(tmp_path / "report"), events
@@ -153,6 +157,64 @@ def test_on_a_gpu_a_sampled_check_is_beside_other_cells(ran):
     after = shared("values", *checked, "reset", "run", rows, "run", "close")
     start = events.index("alone")
     assert events[start:] == [*timed, *after, "out", "judged"]
+
+
+@pytest.fixture
+def counted(ran, events, monkeypatch):
+    """Run a cell on a path of 20,000 vertices with sampled validation; its fields and the counts of its engine."""
+    right = importlib.import_module("onyx_fakes_engines").Right
+    made = Counter()
+    given = {}
+
+    def count(what, number=1):
+        held = [event for event in events if event in ("alone", "idle")]
+        made[what, "alone" if held[-1:] == ["alone"] else "shared"] += number
+
+    reset, run, values = right.reset, right.run, right.values
+
+    def reset_counted(self, inputs, state=None):
+        new = {name: one for name, one in inputs.properties.items() if given.get(name) is not one}
+        given.update(new)
+        count("resets")
+        count("bytes uploaded", sum(one.nbytes for one in new.values()))
+        reset(self, inputs, state)
+
+    def run_counted(self, most):
+        found = run(self, most)
+        count("supersteps", len(found.supersteps))
+        return found
+
+    def values_counted(self, name):
+        found = values(self, name)
+        count("bytes read", found.nbytes)
+        return found
+
+    def rows_counted(self, name, index):
+        found = values(self, name)[index]
+        count("bytes read", found.nbytes)
+        return found
+
+    for method in (reset_counted, run_counted, values_counted, rows_counted):
+        monkeypatch.setattr(right, method.__name__.removesuffix("_counted"), method)
+    told, _ = ran("cuda", 3, validate="sampled", graph={"name": "fake_path", "vertices": VERTICES}, features=4)
+    assert told["outcome"] == "ok", told["reason"]
+    return told, made
+
+
+def test_what_a_cell_asks_of_its_engine_while_it_is_alone_and_in_all(counted):
+    told, made = counted
+    samples, steps, array = len(told["solve"]["samples"]), 10, 16 * VERTICES
+    sample = 16 * SAMPLED
+    # before: uploads of the inputs; alone: warm-up and timed runs; after: the check, and 1 + 15 on other inputs
+    assert made["resets", "shared"] == 3
+    assert made["resets", "alone"] == 1 + samples
+    assert made["bytes uploaded", "shared"] == 2 * array
+    assert made["bytes uploaded", "alone"] == 0
+    assert made["supersteps", "alone"] <= steps * (1 + samples)
+    assert made["supersteps", "shared"] <= 2 * steps
+    assert made["bytes read", "alone"] == samples * sample
+    # the answer once; of the sample: superstep 1, before and after the last one, superstep 1 on other inputs
+    assert array < made["bytes read", "shared"] <= array + 5 * sample
 
 
 def test_an_engine_that_tunes_is_prepared_alone(ran, monkeypatch):

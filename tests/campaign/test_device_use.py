@@ -1,0 +1,122 @@
+"""The locks of a device between processes: shared and alone, in the order of requests, and rooms of its memory."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from harness.campaign.device_use import ROOMS, _take
+from harness.campaign.lock import device_lock, device_lock_path, file_lock
+from harness.contract import Device
+from tests.processes import HANGS_S
+
+GPU = Device("cuda")
+
+
+@pytest.fixture(autouse=True)
+def locks(tmp_path, monkeypatch):
+    """A folder of locks that no other test uses."""
+    monkeypatch.setenv("ONYX_HARNESS_LOCKS", str(tmp_path / "locks"))
+    device_lock_path(GPU).parent.mkdir(parents=True, exist_ok=True)
+
+
+@contextmanager
+def held(lock):
+    """Enter a lock in a thread; yields an event that is set once it is held, until the end."""
+    entered, over = threading.Event(), threading.Event()
+
+    def hold():
+        with lock:
+            entered.set()
+            assert over.wait(HANGS_S)
+
+    thread = threading.Thread(target=hold, daemon=True)
+    thread.start()
+    try:
+        yield entered
+    finally:
+        over.set()
+        thread.join(HANGS_S)
+
+
+def lock(*, shared):
+    return device_lock(GPU, "a cell", HANGS_S, shared=shared)
+
+
+def is_free(path, *, shared=False):
+    try:
+        with file_lock(path, wait=False, shared=shared):
+            return True
+    except BlockingIOError:
+        return False
+
+
+def wait_at(path):
+    """Return once a process waits at a lock whose holder is known to hold it."""
+    while is_free(path):
+        pass
+
+
+def test_shared_uses_are_beside_each_other_and_keep_who_wants_to_be_alone_waiting():
+    path = device_lock_path(GPU)
+    with held(lock(shared=True)) as first, held(lock(shared=True)) as second:
+        assert first.wait(HANGS_S)
+        assert second.wait(HANGS_S)
+        assert not is_free(path)
+        assert is_free(path, shared=True)
+
+
+def test_who_is_alone_keeps_all_others_waiting():
+    path = device_lock_path(GPU)
+    with held(lock(shared=False)) as alone:
+        assert alone.wait(HANGS_S)
+        assert not is_free(path, shared=True)
+
+
+def test_a_shared_use_does_not_overtake_who_waits_to_be_alone():
+    gate = device_lock_path(GPU).with_suffix(".gate")
+    with ExitStack() as later:
+        with held(lock(shared=True)) as first:
+            assert first.wait(HANGS_S)
+            alone = later.enter_context(held(lock(shared=False)))
+            wait_at(gate)
+            assert not alone.is_set()  # whoever comes now waits at the gate
+        assert alone.wait(HANGS_S)
+        assert is_free(gate)
+
+
+def rooms(wanted):
+    @contextmanager
+    def taken():
+        with ExitStack() as room:
+            _take(GPU, wanted, room)
+            yield
+
+    return taken()
+
+
+def free_rooms():
+    path = device_lock_path(GPU)
+    return sum(is_free(path.with_suffix(f".room{number}")) for number in range(ROOMS))
+
+
+def test_engines_share_the_memory_as_far_as_it_goes():
+    with held(rooms(3)) as small, held(rooms(ROOMS - 3)) as large:
+        assert small.wait(HANGS_S)
+        assert large.wait(HANGS_S)
+        assert free_rooms() == 0
+    assert free_rooms() == ROOMS
+
+
+def test_small_engines_do_not_delay_a_large_one_that_came_before():
+    order = device_lock_path(GPU).with_suffix(".rooms")
+    with ExitStack() as later:
+        with held(rooms(1)) as small:
+            assert small.wait(HANGS_S)
+            large = later.enter_context(held(rooms(ROOMS)))
+            wait_at(order)
+            assert not large.is_set()  # whoever comes now waits behind it
+        assert large.wait(HANGS_S)
+        assert free_rooms() == 0
