@@ -270,7 +270,7 @@ def _work_of_engine(
             if needed is not None:
                 report.stage("build")
                 engine.build(problem.program, problem.graph, problem.features, cell.device, phases)
-                alone = held.enter_context(use.room(None if whole_memory else needed))
+                alone = held.enter_context(use.room(None if whole_memory else needed, tunes=engine.tunes))
                 with use.shared():  # creates a context on a GPU
                     held.enter_context(device_memory(cell, report))
                 result = work(engine)

@@ -22,8 +22,9 @@ from harness.contract import Device, Phases
 from harness.device.cuda import was_opened
 
 ROOMS = 8  # equal parts of a GPU's memory, and the most engines there
-# Beyond what an engine reports: allocators round sizes up, and a CUDA context with its libraries takes 0.5 to 0.8 GB.
-_ROUNDING, _CONTEXT_BYTES = 1.1, 1 << 30
+# Beyond what an engine reports: allocators round sizes up, a CUDA context with its libraries takes 0.5 to 0.8 GB, and
+# workspaces of the ways that an engine tries (cuSPARSE held up to 1.95 times the bytes that it reported, on an H200).
+_ROUNDING, _TRYING, _CONTEXT_BYTES = 1.1, 2.0, 1 << 30
 _RETRY_S = 0.005  # between two attempts to find a free room; one process at a time makes them
 
 
@@ -61,15 +62,17 @@ class DeviceUse:
         self.overlaps = cell.device.kind == "cuda"
 
     @contextmanager
-    def room(self, bytes_needed: int | None) -> Iterator[bool]:
+    def room(self, bytes_needed: int | None, *, tunes: bool = False) -> Iterator[bool]:
         """Reserve memory of a GPU (None: all of it); yield whether no other cell has any. A CPU has no rooms.
 
-        Locks of a device are taken within, never around it.
+        ``tunes``: the engine tries several ways (:class:`harness.contract.Engine`). Locks of a device are taken within,
+        never around it.
         """
         if not self.overlaps:
             yield True
             return
-        wanted = ROOMS if bytes_needed is None else rooms_for(bytes_needed, self._cell.device)
+        share = _TRYING if tunes else _ROUNDING
+        wanted = ROOMS if bytes_needed is None else rooms_for(share * bytes_needed, self._cell.device)
         with ExitStack() as held:
             with self._waiting():
                 _take(self._cell.device, wanted, held)
@@ -118,12 +121,12 @@ class DeviceUse:
         self._report.waited(self._phases.seconds["wait"])
 
 
-def rooms_for(bytes_needed: int, device: Device) -> int:
-    """Return the number of rooms for an engine that needs this many bytes on a GPU, at most all."""
+def rooms_for(size: float, device: Device) -> int:
+    """Return the number of rooms for this many bytes and a context on a GPU, at most all."""
     from harness.device.driver import describe
 
     whole = describe(device.index).memory
-    return min(ROOMS, -(-int(_ROUNDING * bytes_needed + _CONTEXT_BYTES) * ROOMS // whole))
+    return min(ROOMS, -(-int(size + _CONTEXT_BYTES) * ROOMS // whole))
 
 
 def _take(device: Device, wanted: int, held: ExitStack) -> None:
