@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.campaign import child, device_use
+from harness.campaign import child, device_use, engine_work
 from harness.campaign.cell import resolve_cell
 from harness.campaign.child_report import ChildReport, read_report
 from harness.campaign.preflight import device_refusal, memory_refusal, ran_out_of_memory
@@ -92,7 +92,7 @@ def told(tmp_path, monkeypatch):
     plugins = {"fakes": "onyx_fakes", "algorithms": "harness.algorithms"}
     registry = load_plugins(found=[EntryPoint(name, value, "onyx_harness") for name, value in plugins.items()])
     monkeypatch.setattr(child, "load_plugins", lambda *_, **__: registry)
-    monkeypatch.setattr(child, "device_memory", lambda *_: nullcontext())
+    monkeypatch.setattr(engine_work, "device_memory", lambda *_: nullcontext())
     monkeypatch.setattr(device_use, "device_lock", lambda *_, **__: nullcontext())
 
     def run(engine, library):

@@ -11,7 +11,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from harness.campaign import child, device_use, gpu, judgement, memory_counters, sampled_check, warm_cell
+from harness.campaign import child, device_use, engine_work, gpu, judgement, memory_counters, sampled_check, warm_cell
 from harness.campaign.cell import resolve_cell
 from harness.campaign.child_report import ChildReport, read_report, waited_s
 from harness.campaign.device_use import DeviceUse
@@ -94,8 +94,8 @@ def events(registry, monkeypatch):
     monkeypatch.setattr(driver, "describe", lambda _: CudaDevice(0, "A GPU", "GPU-0102", GPU_BYTES, "9.0"))
     monkeypatch.setattr(child, "device_refusal", lambda _: "")
     monkeypatch.setattr(child, "profiler_refusal", lambda _: "")
-    monkeypatch.setattr(child, "device_memory", memory)
-    monkeypatch.setattr(child, "finishing", lambda engine, _: engine)
+    monkeypatch.setattr(engine_work, "device_memory", memory)
+    monkeypatch.setattr(engine_work, "finishing", lambda engine, _: engine)
     monkeypatch.setattr(gpu, "gpu_facts", lambda *_: None)
     monkeypatch.setattr(device_use, "device_lock", lock_of_device)
     monkeypatch.setattr(device_use, "_take", take)
@@ -103,7 +103,7 @@ def events(registry, monkeypatch):
     monkeypatch.setattr(device_use, "was_opened", lambda _: True)
     for name in ("build", "prepare", "reset", "narrow", "run", "values", "rows", "close"):
         note(onyx_fakes_engines.Right, name, name)
-    note(child, "memory_refusal", "admitted")
+    note(engine_work, "memory_refusal", "admitted")
     note(warm_cell, "change_graph", "changed")
     note(warm_cell, "warm_start", "start")
     note(sampled_check, "sample_for", "sample")
