@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
@@ -10,6 +9,7 @@ import cupy
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from engines.libraries import cupy_rows
 from harness.api import ELEMENTWISE, Arrays, Expression
 
 Array = Any  # cupy.ndarray
@@ -24,7 +24,6 @@ _SYMBOLS = {
     "min": "(isnan({0}) || {0} < {1} ? {0} : {1})", "max": "(isnan({0}) || {0} > {1} ? {0} : {1})",
 }  # fmt: skip
 _TYPES = {"float": "float32", "bool": "bool"}
-_MOVED = "!(past == now || fabsf(now - past) <= (relative ? tolerance * fabsf(now) : tolerance))"
 
 
 class CupyArrays(Arrays):
@@ -48,9 +47,23 @@ class CupyArrays(Arrays):
         rank = len(node.shape)
         return kernel(*(self.spread(evaluate(leaf), rank) for leaf in leaves))
 
+    def reduce(self, op: str, array: Array) -> Array:
+        """Reduce over all axes but the first."""
+        return cupy_rows.reduced(array, op.removeprefix("reduce_"))
+
+    def over_rows(self, reducer: str, array: Array) -> Array:
+        """Reduce over the first axis; an empty array gives the reducer's identity."""
+        if not len(array) or self.is_bool(array):
+            return super().over_rows(reducer, array)
+        return cupy_rows.over_rows(array, reducer)
+
     def row_sums(self, x: Array) -> Array:
         """Return the sums over the last axis."""
-        return x.sum(axis=-1)
+        return cupy_rows.row_sums(x)
+
+    def normalized(self, x: Array, kind: str) -> Array:
+        """Normalise over the last axis in one kernel."""
+        return cupy_rows.normalized(x, kind)
 
     def solve(self, a: Array, b: Array) -> Array:
         """Solve all systems at once with cuBLAS; the result is not finite if a matrix is singular."""
@@ -68,22 +81,7 @@ class CupyArrays(Arrays):
         """Return for each vertex whether any feature moved by more than the tolerance."""
         if self.is_bool(new):
             return super().moved(old, new, tolerance, relative)
-        numbers = (np.float32(tolerance), np.bool_(relative))
-        if new.ndim == 1:
-            return _moved_number()(old, new, *numbers)
-        return _moved_row()(old, new, *numbers, axis=tuple(range(1, new.ndim)))
-
-
-@functools.cache
-def _moved_number() -> Any:
-    arguments = "float32 past, float32 now, float32 tolerance, bool relative"
-    return cupy.ElementwiseKernel(arguments, "bool moved", f"moved = {_MOVED}", "moved_number")
-
-
-@functools.cache
-def _moved_row() -> Any:
-    arguments = "float32 past, float32 now, float32 tolerance, bool relative"
-    return cupy.ReductionKernel(arguments, "bool moved", _MOVED, "a || b", "moved = a", "false", "moved_row", "bool")
+        return cupy_rows.moved(old, new, tolerance, relative)
 
 
 def _kernel(node: Expression) -> tuple[Any, list[Expression], list[str]]:

@@ -34,6 +34,11 @@ def onyx_algorithms() -> list[AlgorithmSpec]:
             "multi-modality learning by linear fusion (Tong et al. 2005)",
             "harness.algorithms.multimodal:Multimodal",
         ),
+        AlgorithmSpec(
+            "feature_diffusion",
+            "features diffused over a fixed number of hops (SGC, Wu et al. 2019): one sparse product a superstep",
+            "harness.algorithms.feature_diffusion:FeatureDiffusion",
+        ),
         AlgorithmSpec("bfs", "breadth-first levels from k sources as features", "harness.algorithms.bfs:BFS"),
         AlgorithmSpec("sssp", "shortest paths from k sources as features", "harness.algorithms.sssp:SSSP"),
         AlgorithmSpec("components", "(weakly) connected components", "harness.algorithms.components:Components"),

@@ -29,7 +29,7 @@ PAPERS = {  # a preset: its algorithms
     "onyx_folding": FIVE - {"als"},
     "onyx_tracking": {"pagerank", "bfs", "sssp", "kcore", "components", "label_propagation"},
     "onyx_features": FIVE - {"als"} | {"pagerank", "bfs", "sssp"},
-    "cusparse": {"label_propagation"},
+    "cusparse": {"feature_diffusion"},
 }
 FEWER_GRAPHS = {
     "figure_7_3": 2, "simdx_lists": 4, "simdx_filters": 4, "simdx_fusion": 4, "onyx_directions": 2, "onyx_folding": 2,
@@ -81,7 +81,9 @@ def test_a_preset_composes(plan, name):
 def test_a_preset_of_a_paper_has_a_column_for_every_cell(plan, name, algorithms):
     # Composition is slow, so each test uses a part of the product.
     features = ["features=4,128"] if name == "figure_7_3" else []
-    one = {"onyx_tracking": "pagerank"}.get(name, "bfs" if name.startswith("simdx_f") else "thesis_lp")
+    one = {"onyx_tracking": "pagerank", "cusparse": "diffusion"}.get(
+        name, "bfs" if name.startswith("simdx_f") else "thesis_lp"
+    )
     small = plan(f"+experiment={name}", "graph=small_road", *features)
     full, generated = (
         plan(f"+experiment={name}", f"scale={scale}", f"algorithm={one}", *features) for scale in ("full", "stand_ins")
