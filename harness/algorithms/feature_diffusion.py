@@ -51,7 +51,7 @@ class FeatureDiffusion(Algorithm):
         weights = np.ones(graph.num_edges, np.float32) if graph.weights is None else graph.weights
         if len(weights) and float(weights.min()) < 0:
             raise InvalidInput(f"feature diffusion needs weights >= 0; graph {graph.name!r} has negative ones")
-        sources, destinations = graph.csr.row_of_arc, graph.csr.neighbours
+        sources, destinations = graph.csr.row_of_edge, graph.csr.neighbours
         count = graph.num_vertices
         out = np.bincount(sources, weights, count)[sources]
         into = np.bincount(destinations, weights, count)[destinations]
