@@ -23,6 +23,7 @@ _SYMBOLS = {
     # both propagate NaN, as NumPy's do
     "min": "(isnan({0}) || {0} < {1} ? {0} : {1})", "max": "(isnan({0}) || {0} > {1} ? {0} : {1})",
 }  # fmt: skip
+_REDUCERS = {"sum": "sum", "reduce_max": "max", "reduce_min": "min", "any": "any", "all": "all"}  # of expressions
 _TYPES = {"float": "float32", "bool": "bool"}
 
 
@@ -49,7 +50,7 @@ class CupyArrays(Arrays):
 
     def reduce(self, op: str, array: Array) -> Array:
         """Reduce over all axes but the first."""
-        return cupy_rows.reduced(array, op.removeprefix("reduce_"))
+        return cupy_rows.reduced(array, _REDUCERS[op])
 
     def over_rows(self, reducer: str, array: Array) -> Array:
         """Reduce over the first axis; an empty array gives the reducer's identity."""
