@@ -1,4 +1,4 @@
-"""Whether processes have ended, asked by pid while they may be ending, and how long they are waited for."""
+"""Whether processes have ended, by pid while they may be ending, and the limit of the wait."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pathlib import Path
 import psutil
 
 LOOK_EVERY_S = 0.02
-# Many times what anything that a test starts takes on a slow and busy machine: what takes longer hangs.
+# Many times longer than anything in a test takes on a slow and busy machine: longer means that it hangs.
 HANGS_S = 300.0
 
 
 def gone(pid: int) -> bool:
-    """Whether a process has ended; one that nobody has waited for yet has."""
+    """Return whether a process has ended, zombies included."""
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -34,13 +34,13 @@ def until_pending(pid: int, number: signal.Signals) -> None:
 
 
 def _pending(pid: int) -> int:
-    """The signals that wait for a process, as bits."""
+    """Return the pending signals of a process, as bits."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1], 16) for line in lines if line.startswith("ShdPnd"))
 
 
 def waits_for_lock(path: Path, thread: threading.Thread) -> None:
-    """Return when somebody waits for the lock of a file, or the thread has ended."""
+    """Return when a process waits for the lock of a file, or the thread has ended."""
     inode, until = path.stat().st_ino, time.monotonic() + HANGS_S
     while thread.is_alive() and not _waiters(inode):
         assert time.monotonic() < until, f"nobody waits for {path}"
@@ -53,7 +53,7 @@ def _waiters(inode: int) -> list[str]:
 
 
 def never_ending(pids: Iterable[int]) -> list[int]:
-    """Those of the processes that have not ended after `HANGS_S`; it is over as soon as there are none."""
+    """Return those of the processes that have not ended after `HANGS_S`; return earlier if all have ended."""
     left, until = [*pids], time.monotonic() + HANGS_S
     while (left := [pid for pid in left if not gone(pid)]) and time.monotonic() < until:
         with contextlib.suppress(psutil.TimeoutExpired, psutil.NoSuchProcess):

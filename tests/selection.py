@@ -1,9 +1,9 @@
-"""Select tests: leave out those that need a GPU where there is none, and draw a sample of the long ones.
+"""Select tests: deselect those that need a GPU if there is none, and draw a sample of the long ones.
 
-A test marked ``gpu`` is deselected at collection on a machine without a CUDA device; one line of the summary gives the
-number and the reason. ``--collect-only`` lists all tests. ``--sample-full SECONDS`` orders the selected tests by a hash
-of the seed and the test's name and starts none after that time. Under pytest-xdist every worker selects, and the
-controller prints.
+A test marked ``gpu`` is deselected at collection on a machine without a CUDA device; one line of the summary gives
+the number and the reason. ``--collect-only`` lists all tests. ``--sample-full SECONDS`` orders the selected tests by
+a hash of the seed and the test's name and starts none after that time. Under pytest-xdist every worker selects, and
+the controller prints.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LEFT_OUT, SAMPLED = "tests_without_a_gpu", "tests_sampled"
 
 
 class Selection:
-    """The selection of one process: a worker of pytest-xdist, or the only one."""
+    """The selection of one process: a worker of pytest-xdist, or the only process."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
@@ -61,7 +61,7 @@ class Selection:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Add what a worker of pytest-xdist found: all select the same tests, each runs some."""
+        """Add the results of a worker of pytest-xdist: all select the same tests, each runs some."""
         found = getattr(node, "workeroutput", {})
         if LEFT_OUT in found:
             self.found[LEFT_OUT] = found[LEFT_OUT]

@@ -1,4 +1,4 @@
-"""Who may import whom. Tests and benchmarks may import what they test."""
+"""Which packages may import which. Tests and benchmarks may import what they test."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import pytest
 ROOT = Path(__file__).parents[1]
 STANDARD = frozenset(sys.stdlib_module_names)
 NUMERICAL = {"numpy", "scipy"}
-# Descriptions, the engine class, facts about graphs and devices; they need nothing themselves.
+# Descriptions, the engine class, facts about graphs and devices; these modules import nothing else.
 LIGHT_PARTS = {"harness.contract", "harness.facts", "harness.specifications"}
 
-# What each part may import from this project and from others, besides the standard library and its own modules.
+# What each part may import from this project and from others, in addition to the standard library and its own modules.
 ALLOWED: dict[str, set[str]] = {
     # The graph, the language, the transactions and NumPy for type checkers only.
     "harness.contract": {
@@ -82,7 +82,7 @@ ALLOWED: dict[str, set[str]] = {
 
 
 def modules() -> list[tuple[str, Path]]:
-    """Every module of the packages with its file."""
+    """Return every module of the packages with its file."""
     found = []
     for package in ("harness", "engines", "hydra_plugins", "onyx_harness"):
         for path in sorted((ROOT / package).rglob("*.py")):
@@ -92,8 +92,8 @@ def modules() -> list[tuple[str, Path]]:
 
 
 def imports(module: str, path: Path, known: Container[str] = ()) -> Iterator[str]:
-    """The absolute names of all modules imported anywhere in a file, also inside functions. ``known``: modules beside
-    those of this checkout."""
+    """Return the absolute names of all modules imported anywhere in a file, also inside functions. ``known``:
+    modules in addition to those of this checkout."""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     for node in ast.walk(ast.parse(path.read_text(), str(path))):
         if isinstance(node, ast.Import):
@@ -112,7 +112,7 @@ def is_module(name: str) -> bool:
 
 
 def part_of(module: str) -> str:
-    """The most specific part of the table that a module belongs to."""
+    """Return the most specific part of the table that a module belongs to."""
     return max((part for part in ALLOWED if within(module, part)), key=len)
 
 
@@ -121,7 +121,7 @@ def within(module: str, part: str) -> bool:
 
 
 def own(module: str) -> str:
-    """What a module may always import from: its part, or its engine's package."""
+    """Return what a module may always import from: its part, or its engine's package."""
     return ".".join(module.split(".")[:2]) if module.startswith("engines.") else part_of(module)
 
 
@@ -156,7 +156,7 @@ def test_the_rules_see_a_wrong_import(tmp_path):
 
 
 def engine_names() -> set[str]:
-    """The names of the engines in this checkout, as their plugins register them, and of their packages."""
+    """Return the names of the engines in this checkout, as their plugins register them, and of their packages."""
     names = {path.name for path in (ROOT / "engines").iterdir() if path.is_dir() and not path.name.startswith("_")}
     for path in (ROOT / "engines").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -194,19 +194,19 @@ def test_no_module_of_the_harness_imports_an_engine():
 
 
 def import_graph() -> dict[str, set[str]]:
-    """The modules of this project that each module imports, for type checkers and inside functions too."""
+    """Return the modules of this project that each module imports, for type checkers and inside functions too."""
     known = {name for name, _ in modules()}
     return {name: {one for one in imports(name, path) if one in known} - {name} for name, path in modules()}
 
 
 def import_cycles(graph: Mapping[str, set[str]]) -> list[list[str]]:
-    """The strongly connected components of at least two modules, each sorted."""
+    """Return the strongly connected components of at least two modules, each sorted."""
     components = nx.strongly_connected_components(nx.DiGraph(graph))
     return sorted(sorted(component) for component in components if len(component) > 1)
 
 
 def described(graph: Mapping[str, set[str]], cycle: list[str]) -> str:
-    """A cycle by the imports that close it."""
+    """Describe a cycle by the imports that close it."""
     within = {name: sorted(graph[name] & set(cycle)) for name in cycle}
     return "\n".join(f"{name} imports {', '.join(imported)}" for name, imported in within.items())
 
@@ -240,7 +240,7 @@ def test_an_import_cycle_is_found_and_listed(tmp_path):
 
 
 def class_bases(trees: Iterable[ast.Module]) -> dict[str, set[str]]:
-    """The names of the bases of every class; classes of one name are taken for one."""
+    """Return the names of the bases of every class; classes of one name count as one."""
     bases: dict[str, set[str]] = {}
     for tree in trees:
         for node in ast.walk(tree):
@@ -253,7 +253,8 @@ def class_bases(trees: Iterable[ast.Module]) -> dict[str, set[str]]:
 
 
 def depth(name: str, bases: Mapping[str, set[str]]) -> int:
-    """The classes on the longest way from a class to one without a base in the project; 1 for the latter."""
+    """Return the number of classes on the longest path from a class to one without a base in the project; 1 for the
+    latter."""
     return 1 + max((depth(base, bases) for base in bases[name] if base in bases), default=0)
 
 
@@ -284,7 +285,7 @@ PART_OF_A_NAME = re.compile(r"_?\w+_|_\w*|(?!const )\w+ ")  # "dirty_", "_next",
 
 
 def engine_parameters(tree: ast.Module, engines: Container[str]) -> list[str]:
-    """The functions that take an engine, by the annotations of their parameters."""
+    """Return the functions that take an engine, by the annotations of their parameters."""
     found = []
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -308,7 +309,7 @@ def test_helpers_of_engines_are_seen():
 
 
 def parsed_names(tree: ast.Module) -> list[str]:
-    """The parts of names by which calls of string methods select."""
+    """Return the parts of names by which calls of string methods select."""
     found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in PARSERS:

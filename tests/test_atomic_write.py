@@ -1,4 +1,4 @@
-"""A file is seen whole or not at all."""
+"""A reader sees a whole file or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages name files, functions and commands that exist."""
+"""Files, functions and commands named by the pages exist."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WORDS = (ROOT / "docs" / "words.md").read_text()
 
 
 def headings(page: str) -> set[str]:
-    """The anchors of a page."""
+    """Return the anchors of a page."""
     titles = re.findall(r"^#+ (.*)$", page, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
@@ -84,7 +84,7 @@ def test_prose_says_edge(page):
 
 
 def clauses(page: str):
-    """Cells of tables but the first of a row, and paragraphs, each on one line."""
+    """Return paragraphs, and cells of tables except the first of a row, each on one line."""
     for block in re.sub(r"```.*?```", "", page, flags=re.DOTALL).split("\n\n"):
         if block.startswith("|"):
             for line in block.splitlines():

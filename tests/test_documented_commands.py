@@ -1,4 +1,4 @@
-"""Every command that the pages show is composed and planned, or parsed, as far as this machine can go."""
+"""Every command on the pages is composed and planned, or parsed, as far as this machine allows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.test_readme import block
 
 COMMANDS = documented_commands()
 PLANNED_CELLS = 3  # of a sweep: composing all of a large preset takes most of a minute
-# Beginnings of commands that are not run here, each with the reason.
+# Beginnings of commands that do not run here, each with the reason.
 ELSEWHERE = {
     "python3 -m venv .venv": "the quick start installs from scratch; tests/test_readme.py checks what it names",
     "onyx-harness engine=gather": "the page's own engine: tests/plugins installs it and runs a sweep with it",
@@ -30,7 +30,7 @@ EXPLAINED = "onyx-harness explain"
 
 
 def elsewhere(command):
-    """Whether a command is listed as not run here."""
+    """Return whether a command is listed as not run here."""
     return command.startswith(tuple(ELSEWHERE))
 
 
@@ -45,14 +45,14 @@ class Parsed(Exception):
 
 @pytest.fixture(autouse=True)
 def _few_cells(monkeypatch):
-    """Plan the first cells of a sweep only."""
+    """Plan only the first cells of a sweep."""
     whole = plan.plan_sweep
     monkeypatch.setattr(plan, "plan_sweep", lambda jobs: whole(itertools.islice(jobs, PLANNED_CELLS)))
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """The folder that the pages call FOLDER, with the preset of the README, in an otherwise empty working folder."""
+    """Return the folder that the pages call FOLDER, with the README's preset, in an otherwise empty working folder."""
     monkeypatch.chdir(tmp_path)
     preset = tmp_path / "FOLDER" / "experiment" / "mine.yaml"
     preset.parent.mkdir(parents=True)
@@ -83,7 +83,7 @@ def test_a_command_of_the_harness_is_planned(capsys, command):
 def test_the_arguments_of_a_module_are_accepted(monkeypatch, command):
     _, _, module, *arguments = words(command)
     named = len(arguments) <= 1 and not any(argument.startswith("-") for argument in arguments)
-    if named:  # in a sentence, without what it needs
+    if named:  # in a sentence, without its required arguments
         arguments.append("--help")
     parse = argparse.ArgumentParser.parse_args
 

@@ -1,4 +1,4 @@
-"""Importing is light: descriptions never load what they describe."""
+"""Importing is fast: descriptions never load what they describe."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_wrappers_of_engines_forward_every_method(wrapper):
     """A method that is not forwarded falls back to its default without notice."""
     methods = [name for name, _ in inspect.getmembers(Engine, inspect.isfunction) if not name.startswith("_")]
     if wrapper is Finishing:
-        methods.remove("memory_model")  # is asked of the engine itself, since it needs no device
+        methods.remove("memory_model")  # the engine itself answers it, because it needs no device
     assert {"build", "rows"} < set(methods)
     assert [name for name in methods if getattr(wrapper, name) is getattr(Engine, name)] == []
 

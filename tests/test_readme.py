@@ -23,7 +23,7 @@ README = (Path(__file__).parents[1] / "README.md").read_text()
 
 
 def block(marker: str) -> str:
-    """The code block after a marker."""
+    """Return the code block after a marker."""
     found = re.search(rf"<!-- {marker} -->\n```\w+\n(.*?)```", README, re.DOTALL)
     assert found, f"the README has no block marked {marker!r}"
     return found[1]
@@ -31,7 +31,7 @@ def block(marker: str) -> str:
 
 @pytest.fixture
 def example(tmp_path, monkeypatch) -> Callable[[str], ModuleType]:
-    """Import an example as the module that it is."""
+    """Import an example as a module."""
     monkeypatch.syspath_prepend(tmp_path)
 
     def load(marker: str) -> ModuleType:

@@ -1,4 +1,4 @@
-"""What is selected: without a GPU no test marked gpu, and of long tests a sample that depends on the seed."""
+"""The selection of tests: without a GPU no test marked gpu, and of long tests a sample that depends on the seed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_only_tests_that_would_run_are_counted(run):
 
 
 def test_workers_report_to_the_controller(run):
-    """The workers are processes of their own, which look for a real device."""
+    """The workers are separate processes, which look for a real device."""
     reason = cuda_unavailable(0)
     result = run("-n", "2", "--sample-full", "600")
     left = 8 if reason else 11

@@ -132,7 +132,7 @@ def test_an_engine_that_prints_without_end_is_ended_and_fills_no_disk(command_he
 
 @pytest.fixture
 def on_its_own_disk(tmp_path, harness_environment):
-    """Run the command with another file system mounted on its folder of results, which is returned in ``kept``."""
+    """Run the command with another file system mounted on its folder of results, which is then copied to ``kept``."""
     if shutil.which("unshare") is None or subprocess.run([*APART, "mount -t tmpfs none /mnt"], check=False).returncode:
         pytest.skip("mounting is not allowed here")
 

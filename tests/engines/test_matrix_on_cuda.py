@@ -52,7 +52,7 @@ STATES = {"forest": 5, "network hub": 3}  # of graphs that need more features
 EQUAL, LEAVES = {("pagerank", "hub")}, 3000
 # Half of the CPU matrix's number: of 500 fresh draws one had an error of 2e-3 after 12 supersteps.
 LONGEST = {("als_all", 1): 6}
-MATRICES = ("als", "als_all", "multimodal")  # the reduced property
+MATRICES = ("als", "als_all", "multimodal")  # whose messages or values are matrices
 NO_PRODUCT = ("belief_propagation", "belief_propagation_max", "belief_propagation_edge", "bfs", "sssp", "components")
 NO_CONSTANTS = ("manifold_ranking", "multimodal")
 

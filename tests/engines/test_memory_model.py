@@ -191,9 +191,9 @@ def test_under_change_tracking_edges_of_dirty_rows_are_counted_and_buffers_chang
     # by two warps: one byte of flags per vertex, the begin and the end of its edges
     counted = kernels["count_message"].loads + (ENTERED + Loads(8, 8, 8 * 8)).times(
         -1
-    )  # may the superstep be untracked?
+    )  # does the superstep have tracking?
     assert counted == Loads(2 * 3, 2 * (1 + 4 + 5), 2 * (32 + 128 + 128))
-    # six counts, among them how many edges are dirty and which buffer is the present one; then it returns
+    # six counters, among them the number of dirty edges and the index of the current buffer; then it returns
     assert kernels["commit_message"].loads == Loads(6 * 8, 6 * 8, 6 * 8 * 8)
 
 

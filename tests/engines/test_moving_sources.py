@@ -1,4 +1,4 @@
-"""A run goes on while sources move, though they are propagated, and change nothing, in the same superstep."""
+"""A run continues while sources move, even if they are propagated in the same superstep and change nothing."""
 
 from __future__ import annotations
 

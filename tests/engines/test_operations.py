@@ -1,4 +1,5 @@
-"""Every operation of the language on every engine that takes it, against the reference after every superstep."""
+"""Every operation of the language on every engine that supports it, compared with the reference after every
+superstep."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ SCHEDULES = {
     "scipy": ("scipy", {}),
     "torch": ("torch", {}),
 }
-# Programs that a change-driven push (and gunrock) must refuse, as they have no delta form; and those no sparse product.
+# Programs that a change-driven push (and gunrock) must refuse, as they have no delta form; and those that sparse
+# products refuse.
 NO_DELTA = {
     "own_aggregate",
     "reads_destination",
@@ -81,7 +83,7 @@ TAKEN = [(schedule, name) for schedule in SCHEDULES for name in PROGRAMS if name
 
 
 def side(schedule):
-    """Which kernels a schedule has: those that pull, those that push, or a library's."""
+    """Return which kernels a schedule has: those of pull, those of push, or a library's."""
     engine, options = SCHEDULES[schedule]
     if engine in LIBRARIES:
         return "library"
@@ -89,13 +91,14 @@ def side(schedule):
 
 
 def shown(row):
-    """Every program is pulled, pushed and, if a library takes it, multiplied; every schedule meets every k."""
+    """Return what a row covers: every program is pulled, pushed and, if a library supports it, multiplied; every
+    schedule meets every k."""
     schedule, name, features = row
     return {(name, side(schedule)), (schedule, features)}
 
 
 def turns():
-    """All of TAKEN with every k, ordered so that the schedules take turns along the programs, and the k as well."""
+    """Return all of TAKEN with every k, ordered so that the schedules rotate along the programs, and the k as well."""
     for turn in range(len(FEATURES)):
         for shift in range(len(SCHEDULES)):
             for number, name in enumerate(PROGRAMS):
@@ -104,7 +107,7 @@ def turns():
                     yield schedule, name, FEATURES[(number + turn) % len(FEATURES)]
 
 
-# These schedules compile 8 to 10 kernels for a program, the others but push 1 to 6: of equal choices they come last.
+# These schedules compile 8 to 10 kernels for a program, the others except push 1 to 6: of equal choices they come last.
 MANY_KERNELS = ("pull-unfolded", "push-loops", "gunrock", "simdx")
 CHOSEN = covering(sorted(turns(), key=lambda row: row[0] in MANY_KERNELS), shown)
 
@@ -132,7 +135,7 @@ def test_operations(schedule, name, features):
 
 
 MORE_FEATURES = (*FEATURES, 17, 33)
-# Every pair of a schedule and a program, each for one k by turns: 1,600 distinct kernels. For every k there were 5,900.
+# Every pair of a schedule and a program, each for one rotating k: 1,600 distinct kernels. Every k would need 5,900.
 AT_LENGTH = [
     (schedule, name, MORE_FEATURES[(list(SCHEDULES).index(schedule) + list(PROGRAMS).index(name)) % 6])
     for schedule, name in TAKEN

@@ -51,13 +51,13 @@ def test_segments_alone_go_over_panels(schedule, panels):
 
 
 def test_products_are_taken_whole():
-    """What is left of them without a factor asks whether any factor is zero."""
+    """Without a factor, their value depends on whether any factor is zero."""
     assert ("pull-edges", "shortest_paths") in divided()
     assert panels_of("pull-edges", "sums_and_products_without", 128) == 1
 
 
 def test_a_model_counts_every_panel():
-    """Rows of twice the length take twice the loads, except for what vertices do."""
+    """Rows of twice the length have twice the loads, except for those of vertices."""
     algorithm, graph = LabelPropagation(seeds="random"), rmat(scale=8, edge_factor=16, seed=2)
     loaded = {}
     for features in (64, 128):

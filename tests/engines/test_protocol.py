@@ -86,7 +86,7 @@ def test_warm_start_goes_on_where_it_stopped(case):
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_inputs_of_other_kinds_of_numbers(strategy):
-    """Integers, float64 and bools stand for the same floats."""
+    """Integers, float64 and bools are accepted as the same floats."""
     answers = []
     for dtype in (np.float32, np.float64, np.int64, np.bool_):
         engine, inputs, graph = engine_for(strategy)
@@ -182,4 +182,4 @@ def test_phases_are_timed_and_a_module_is_compiled_once():
         assert all(seconds >= 0.0 for seconds in phases.seconds.values())
         assert phases.seconds
         engine.close()
-        engine.close()  # releasing twice is harmless
+        engine.close()  # closing twice has no effect

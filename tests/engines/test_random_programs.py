@@ -1,4 +1,4 @@
-"""Random small programs on random small graphs: every engine that takes them agrees with the reference."""
+"""Random small programs on random small graphs: every engine that supports them agrees with the reference."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ SUPERSTEPS = 5
 
 
 class Draw:
-    """Random expressions whose values stay in about 0..4 when those of their leaves do."""
+    """Random expressions whose values stay in about 0..4 if those of their leaves do."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -119,12 +119,12 @@ class Draw:
         )  # fmt: skip
 
     def bounded(self, value):
-        """Between 0.1 and 1, gently."""
+        """Map to 0.1..1 with a small slope."""
         return 0.1 + 0.9 * value / (1.0 + value)
 
 
 def message_of(draw, chained, reads_destination):
-    """A random message function; ``chained`` names aggregates that it reads at its source."""
+    """Return a random message function; ``chained`` names aggregates that it reads at its source."""
 
     def message(src, dst, edge):
         leaves = [src.x, src.c, src.s, edge.weight]
@@ -183,7 +183,7 @@ def random_program(seed):
                 value = where(getattr(v, name) < -1e30, 0.0, getattr(v, name))
                 value = draw.bounded(absolute(value))
                 leaves.append(normalize(value) @ v.c if len(value.shape) == 2 else value)
-            # every reduction is used
+            # every reduction is read
             used = sum((leaf for leaf in leaves[-len(reductions) :]), start=0.0 * v.x)
             return {
                 "x": draw.bounded(0.5 * draw.vector(leaves, 3) + 0.25 * used),
@@ -232,12 +232,12 @@ def check(seed, features, schedules):
 
 @pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.full) for seed in (4, 5))])
 def test_random_programs(seed):
-    """Each of some programs under some of the schedules, with a number of features of its own."""
+    """Some programs under some of the schedules, each with its own number of features."""
     check(seed, (1, 3, 4, 8)[seed % 4], SCHEDULES[seed % 3 :: 3])
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("seed", range(100, 160))
 def test_many_random_programs(seed):
-    """Different programs find more than more schedules and numbers of features for the same ones."""
+    """Different programs find more defects than more schedules and numbers of features for the same ones."""
     check(seed, (1, 3, 4, 8)[seed % 4], SCHEDULES[seed % 3 :: 3])

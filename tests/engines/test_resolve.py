@@ -1,4 +1,4 @@
-"""Resolving a schedule fills in every option that is None, from facts alone; lowering chooses none of them again."""
+"""Resolving a schedule fills in every option that is None, from facts only; lowering chooses none of them again."""
 
 import itertools
 from dataclasses import asdict, replace
@@ -64,13 +64,13 @@ def test_resolving_is_idempotent_and_pure_and_fills_in_every_option(schedule, al
     assert asdict(found) == before | chosen
     if device == "cuda":
         assert None not in asdict(found).values()
-    else:  # options of a GPU stay as they are
+    else:  # options of a GPU stay unchanged
         assert chosen == dict.fromkeys(set(chosen) & set(OnyxSchedule.GPU_ONLY)) | (
             {"dense_share": 0.1} if "dense_share" in chosen else {}
         )
 
 
-# 8 edges a vertex or more, or a hub, make segments worth while; otherwise owners of vertices gather.
+# Segments pay off from 8 edges per vertex, or with a hub; otherwise owners of vertices gather.
 FEW, MANY, HUB = GraphFacts(100, 700, 20), GraphFacts(100, 800, 20), GraphFacts(5000, 6000, 1024)
 CHOICES = [
     ({}, "pagerank", 8, FEW, {"balance": "warp", "vector_width": 4}),
@@ -125,7 +125,7 @@ OPEN = {  # with None, which leaves the choice to the engine
 
 @cache
 def few_edges(algorithm):
-    """The program of an algorithm and a graph of small degrees, where it runs on one."""
+    """Return the program of an algorithm and a graph of small degrees that it can run on."""
     name, parameters = VARIANTS.get(algorithm, (algorithm, {}))
     chosen = load(registry().algorithm(name).factory)(**parameters)
     graph = random_ratings(users=40, items=30, num_ratings=200) if name == "als" else grid(rows=6, columns=7)
@@ -133,7 +133,7 @@ def few_edges(algorithm):
 
 
 def is_valid(name, schedule):
-    """Return whether the options of a schedule go together."""
+    """Return whether the options of a schedule can be combined."""
     try:
         registry().engine(name).schedule(**dict(schedule))
     except ScheduleError:
@@ -142,7 +142,7 @@ def is_valid(name, schedule):
 
 
 def planned(engine, problem, features):
-    """What lowering makes of a program, or why it is refused."""
+    """Return the plan of a program, or the reason why it is refused."""
     asked, graph = problem
     return engine.plan(asked, graph.facts, features)
 
@@ -150,7 +150,7 @@ def planned(engine, problem, features):
 @pytest.mark.parametrize("algorithm", algorithms())
 @pytest.mark.parametrize("name", OPEN)
 def test_lowering_a_resolved_schedule_makes_the_same_kernels(name, algorithm):
-    """So nothing is chosen behind ``resolve``."""
+    """So no option is chosen after ``resolve``."""
     declared = DECLARED[name]
     every = replace(declared, options={**declared.options, **OPEN[name]})
     compared = 0
@@ -163,7 +163,7 @@ def test_lowering_a_resolved_schedule_makes_the_same_kernels(name, algorithm):
             again = every.build(tuple(options_of(found.schedule).items()))
             assert planned(again, posed, features) == found
             compared += 1
-    assert compared or (name, algorithm.split()[0]) == ("gunrock", "belief_propagation")  # it cannot update edges
+    assert compared or (name, algorithm.split()[0]) == ("gunrock", "belief_propagation")  # which cannot update edges
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
@@ -217,7 +217,7 @@ def test_gunrock_balances_by_blocks_on_a_gpu():
 
 
 def tuned(split, *ways, **schedule):
-    """An engine of cuSPARSE that has chosen these ways (algorithm, order, whether it preprocesses)."""
+    """Return an engine of cuSPARSE with the given choices (algorithm, order, preprocessing)."""
     pytest.importorskip("cupy", reason="the engine imports CuPy")
     engine = new_engine("cusparse", schedule)
     named = [SimpleNamespace(algorithm=a, order=order, preprocess=first) for a, order, first in ways]

@@ -1,4 +1,4 @@
-"""SIMD-X style on a CUDA device, filters by fusion, against the float64 reference on fresh random inputs."""
+"""SIMD-X style on a CUDA device, filters by fusion, compared with the float64 reference on fresh random inputs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LOW = {"warp_degree": 3, "block_degree": 9}  # so that small graphs fill all lis
 
 
 def symmetric(pairs, vertices, name):
-    """A weighted graph of undirected edges and isolated vertices."""
+    """Return a weighted graph of undirected edges and isolated vertices."""
     pairs = np.asarray(pairs, np.int64).reshape(-1, 2)
     weights = np.random.default_rng(SEED).uniform(0.5, 2.0, len(pairs)).astype(np.float32)
     return Graph.from_edges(
@@ -43,7 +43,7 @@ def symmetric(pairs, vertices, name):
 
 
 def stars(hubs=6, leaves=5000):
-    """Hubs that share leaves, and a chain of hubs; 100 isolated vertices."""
+    """Return hubs that share leaves, a chain of hubs, and 100 isolated vertices."""
     rng = np.random.default_rng(SEED)
     spokes = np.stack([np.repeat(np.arange(hubs), leaves), hubs + rng.integers(0, leaves, hubs * leaves)], 1)
     chain = np.stack([np.arange(hubs - 1), np.arange(1, hubs)], 1)
@@ -122,7 +122,7 @@ def test_bins_that_overflow_turn_the_ballot_on_and_off_again(name, algorithm, fu
     assert taken.settled
     check(engine, program, run)
     assert {step.direction for step in taken.supersteps} == {"push"}
-    if algorithm != "kcore":  # whose last supersteps may overflow, or the first alone
+    if algorithm != "kcore":  # whose last supersteps, or only the first, may overflow
         assert "ballot" in engine.executor.filters[1:]
         assert engine.executor.filters[-1] == "online"
     engine.close()
@@ -160,7 +160,7 @@ def test_directions_turn_by_the_share_of_edges(fusion, share, device):
 
 @pytest.mark.parametrize("algorithm", ["bfs", "components", "kcore", "sssp of 19"])
 def test_few_blocks_and_a_warm_start(algorithm, device):
-    """Levels other than one start's are no votes."""
+    """Levels that do not come from one start are not votes."""
     chosen, features = ALGORITHMS[algorithm]
     graph = chosen.prepare_graph(GRAPHS["rmat"]())
     inputs = chosen.inputs(graph, features)
@@ -195,7 +195,7 @@ def test_bulk_synchronous_supersteps_in_one_kernel(name, blocks, device):
     engine, program = prepared(chosen, graph, features, device, fusion="push_pull", resident_blocks=blocks, **LOW)
     run = ReferenceRun(program, graph, features)
     run.reset(inputs)
-    for _ in range(2):  # again from the start
+    for _ in range(2):  # again from the initial state
         engine.reset(inputs)
     for steps in (1, 1, 2, 5):
         expected, taken = run.run(steps), engine.run(steps)
@@ -208,7 +208,7 @@ def test_bulk_synchronous_supersteps_in_one_kernel(name, blocks, device):
 
 
 def sent_by_turns(p, self):
-    """Sides of a bipartite graph by turns; a message of two properties of its source."""
+    """Send messages of two source properties on alternating sides of a bipartite graph."""
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
 
@@ -243,7 +243,7 @@ def test_operations_in_one_kernel(name, features, blocks, device):
     assert isinstance(engine.supports(program, graph(), features, device), Yes)
     engine.prepare(program, graph(), features, device, Phases())
     run = ReferenceRun(program, graph(), features)
-    for steps in ((1, 1, 1), (2, 3)):  # again from the start
+    for steps in ((1, 1, 1), (2, 3)):  # again from the initial state
         run.reset(inputs)
         engine.reset(inputs)
         for some in steps:

@@ -1,4 +1,4 @@
-"""SIMD-X style on CUDA devices, as far as it shows without one: which programs have active vertices, and residency."""
+"""The parts of SIMD-X style that need no CUDA device: which programs have active vertices, and residency."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.engines.programs import edges_and_loops, traced, whole_graph
 
 
 def extremum(step, *, reduce="min", message=lambda src: src.x + 1.0):
-    """A program of one reduction and one step."""
+    """Return a program of one reduction and one step."""
 
     def build(p, self):
         p.vertex("x0", K)
@@ -71,7 +71,7 @@ def test_what_the_program_is_decides_and_not_its_name():
 
 
 def kcore_like(leaf, message=lambda src: src.alive):
-    """Peeling in which those that go have the value ``leaf``."""
+    """Return a peeling program in which removed vertices have the value ``leaf``."""
 
     def build(p, self):
         p.vertex("alive", start=1.0)
@@ -150,7 +150,8 @@ def test_filters_compile(algorithm, features, options):
 
 
 def test_steps_that_do_not_wait_for_each_other_share_a_phase():
-    """PageRank: the sum over the graph, which its last block ends, beside the messages; lists; the ranks; the end."""
+    """PageRank's phases: the sum over the graph, which its last block ends, with the messages; lists; ranks; the
+    end."""
     engine = SimdxCudaEngine(SimdxSchedule(fusion="push_pull"))
     source = plan_of(engine, program("pagerank"), small("rmat"), 1).source
     body = source[source.index("void __launch_bounds__(BLOCK) fused_pull") :]
@@ -158,7 +159,7 @@ def test_steps_that_do_not_wait_for_each_other_share_a_phase():
     names = ("note_rank(", "dangling(", "make(", "large(", "small(", " rank(", "measure_rank(", "decide_settled(")
     calls = [[name for name in names if name in one] for one in phases]
     steps = [["dangling(", "make("], ["large(", "small("], [" rank("]]
-    measured = [["measure_rank("], ["decide_settled("]]  # by blocks of their own, each with a barrier behind it
+    measured = [["measure_rank("], ["decide_settled("]]  # by separate blocks, each followed by a barrier
     assert calls == [["note_rank("], *steps, *measured, [], []]
 
 
@@ -179,7 +180,7 @@ def test_edges_that_change_places_twice_are_where_they_were():
 
 
 def test_reductions_in_one_phase_have_tickets_of_their_own():
-    """A block may be through with the second one before another begins the first."""
+    """A block may complete the second one before another begins the first."""
     plan = fused("whole graph", whole_graph)
     assert {"ticket_top", "ticket_low", "ticket_moments"} <= set(plan.named)
     phase = plan.source[plan.source.index("fused_pull(") :].partition("barrier.wait();")[0]

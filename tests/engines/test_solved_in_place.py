@@ -1,4 +1,4 @@
-"""Systems whose matrix is what a kernel has summed up: solved where it lies if nobody reads it again."""
+"""Systems whose matrix a kernel has summed: solved in place if the matrix is not read again."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tests.engines.cuda_schedules import plan_of
 from tests.engines.programs import edges_and_loops, inputs_for, traced
 from tests.engines.test_cuda import check_every_superstep
 
-FEATURES = 40  # of which a warp's registers hold no matrix
+FEATURES = 40  # too large for a warp's registers
 
 
 def normal_equations(p, self):
-    """The matrix is read once, by the system."""
+    """Only the system reads the matrix, once."""
     _sums(p)
 
     @p.over_vertices
@@ -26,7 +26,7 @@ def normal_equations(p, self):
 
 
 def scaled(p, self):
-    """More is done with what was summed up, element by element, and the other side is no sum alone."""
+    """The summed matrix is scaled element by element, and the right side is not only a sum."""
     _sums(p)
 
     @p.over_vertices
@@ -37,7 +37,7 @@ def scaled(p, self):
 
 
 def read_again(p, self):
-    """Something else reads the sum, too."""
+    """Another expression also reads the sum."""
     _sums(p)
 
     @p.over_vertices
@@ -60,7 +60,7 @@ def solved_twice(p, self):
 
 
 def asked_for(p, self):
-    """The sum is part of the answer."""
+    """The sum is an output."""
     p.vertex("gram", (K, K), start=0.0)
     _sums(p)
 
@@ -73,7 +73,7 @@ def asked_for(p, self):
 
 
 def read_later(p, self):
-    """The step behind reads it."""
+    """The following step reads it."""
     _sums(p)
 
     @p.over_vertices
@@ -105,7 +105,8 @@ def _ends(p):
     p.output("x", bound=1e-4)
 
 
-# How many tiles a team has: for the sum, for each system that overwrites one, and for what is kept until it is stored.
+# The number of tiles of a team: for the sum, for each system that overwrites one, and for values kept until they are
+# stored.
 TILES = {
     normal_equations: 1, scaled: 1, read_again: 2, solved_twice: 3, asked_for: 3, read_later: 2,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Engines that hand the whole problem to a library: right answers by every way, honest refusals, and the choice."""
+"""Engines that pass the whole problem to a library: right answers by every method, refusals, and the choice."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FEATURES = 3
 
 
 def ways():
-    """(engine, algorithm, way): every way of every library, but those for some graphs only."""
+    """Return (engine, algorithm, way): every way of every library, except those for some graphs only."""
     for name, cls in SOLVERS.items():
         if name == "krylov":
             yield from ((name, algorithm, way) for algorithm in SYSTEMS for way in cls.every_way if way != "cg")
@@ -42,7 +42,7 @@ def ways():
 
 @functools.cache
 def truth(algorithm, graph_name, features):
-    """The settled answer with its allowances: a library's where the algorithm has one, else the fixed point."""
+    """Return the settled answer with its allowances: by a library if the algorithm has one, else the fixed point."""
     graph, inputs = problem(algorithm, graph_name, features)
     traced_program = program(algorithm)
     whole = ALGORITHMS[algorithm].settled_answer(graph, features)
@@ -71,7 +71,7 @@ def test_every_way_gives_the_right_answer(engine, algorithm, way):
 
 
 def needs_edges(engine, algorithm):
-    """Whether a library takes an empty graph for a mistake; the engine refuses it."""
+    """Return whether a library rejects an empty graph; the engine refuses it."""
     reason = says(
         engine, program(algorithm), problem(algorithm, "no edges", FEATURES)[0], features_of(engine, algorithm)
     )
@@ -200,7 +200,7 @@ def says(engine, traced_program, graph, features=1, way="auto", device=None):
 
 
 def test_supports_needs_no_library():
-    """The table of what runs where is made where they are not installed."""
+    """The table of what runs where is made without them."""
     for engine in SOLVERS:
         assert "has no function" in says(engine, program("als"), small("rmat")) or engine == "krylov"
         assert says(engine, program("als"), small("rmat"), device=Device("cuda"))
@@ -267,7 +267,7 @@ def test_no_vertex_is_beyond_its_bound_where_a_solver_concentrates_its_errors(wa
 
 
 def test_a_solver_that_does_not_get_there_fails_and_says_what_to_do():
-    """A tolerance below what float64 can tell."""
+    """A tolerance below float64's resolution."""
     graph, inputs = problem("manifold_ranking", "rmat", 2)
     made = prepared("krylov", {"way": "bicgstab"}, program("manifold_ranking"), graph, 2)
     made.reset(Inputs(inputs.properties, {**inputs.parameters, "tolerance": 1e-30}))

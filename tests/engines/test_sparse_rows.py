@@ -1,4 +1,4 @@
-"""The sparse matrices that libraries are given: hubs in runs, and room for parallel edges."""
+"""The sparse matrices for libraries: hubs cut into runs, and space for parallel edges."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engines.libraries.matrix import Pattern
 
 
 class Host:
-    """Arrays that stay where they are."""
+    """Arrays that stay in host memory."""
 
     @staticmethod
     def upload(values):
@@ -18,7 +18,7 @@ class Host:
 
 
 def with_room_alone(values, columns, offsets, shape):
-    """A CSR matrix as cuSPARSE takes it: no more entries than rows times columns."""
+    """Accept a CSR matrix with cuSPARSE's limit: at most as many entries as rows times columns."""
     assert len(offsets) == shape[0] + 1
     assert len(values) == len(columns) == offsets[-1] <= shape[0] * shape[1]
     return scipy.sparse.csr_array((values, columns, offsets), shape=shape)

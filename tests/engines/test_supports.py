@@ -1,4 +1,4 @@
-"""What engines refuse, and why; what they accept, they run."""
+"""Engines refuse with a reason; they run what they accept."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def reversed_edges(p, self):
 
 
 def settles_on_the_graph(p, self):
-    """Only a whole-graph reduction reads what moves."""
+    """Read moving values only in a whole-graph reduction."""
     p.vertex("x0")
     p.vertex("x", start="x0")
     p.vertex("c")
@@ -103,7 +103,7 @@ def long_rows(p, self):
 
 
 def descending(p, self):
-    """A min whose message falls when its source grows, and one whose step forgets the old value."""
+    """Reduce by min with a message that decreases with its source, or with a step that drops the old value."""
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
 
@@ -183,7 +183,7 @@ def test_other_devices_are_refused(strategy):
 @pytest.mark.parametrize("strategy", ALL)
 @pytest.mark.parametrize("build", [settles_on_the_graph, long_rows])
 def test_a_yes_is_kept(strategy, build):
-    """Whatever is not refused runs, and settles no earlier than it should."""
+    """Every accepted program runs, and does not settle too early."""
     program_, graph = traced(build, build.__name__), edges_and_loops()
     if refusal(strategy, program_):
         return
@@ -214,7 +214,7 @@ def test_a_direction_that_switches_by_itself_is_refused_by_name(kind):
     engine = new_engine("onyx", {"direction": "adaptive", "balance": "edge"})
     assert engine.supports(program("pagerank"), graph, 1, device) == No(reason)
     assert engine.memory_model(program("pagerank"), graph, 1, inputs) == No(reason)
-    with pytest.raises(EngineFailure, match="adaptive"):  # and no other direction is taken instead
+    with pytest.raises(EngineFailure, match="adaptive"):  # and no other direction is chosen instead
         engine.generate(program("pagerank"), graph, 1, device)
 
 
@@ -295,7 +295,7 @@ def test_bytes_needed_grow_with_features():
             for k in (8, 64)
         )
         assert few < many
-        assert many >= 2 * 4 * 64 * graph.num_vertices  # what is read and what is written, at least
+        assert many >= 2 * 4 * 64 * graph.num_vertices  # at least what is read and written
     assert np.isfinite(many)
 
 

@@ -1,4 +1,4 @@
-"""PyTorch's paths on CUDA devices, tried on the processor, where the same functions exist."""
+"""PyTorch's paths for CUDA devices, tested on the CPU, which has the same functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 
 @pytest.fixture
 def elsewhere(monkeypatch):
-    """Engines that take the path of a CUDA device."""
+    """Return engines that take the path of a CUDA device."""
     from engines.libraries.torch_engine import TorchEngine
 
     plain = TorchEngine.open

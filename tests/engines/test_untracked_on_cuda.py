@@ -1,4 +1,4 @@
-"""Onyx tracking changes where nearly everything moves: supersteps that track nothing, and how tracking goes on."""
+"""Onyx with change tracking while nearly everything moves: supersteps without tracking, and how tracking resumes."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ PULLED = {
     "pausing-pull-loops": ("onyx", {"feature_aware": False, "fold": False}),
 }
 PAUSING = {**PUSHED, **PULLED}
-SHORT, LONG = 8, 32  # turns that go untracked at first, and in the end
-BOTH = 12  # supersteps in which there are some of either kind, and some behind the untracked ones
+SHORT, LONG = 8, 32  # turns that begin without tracking, and end without it
+BOTH = 12  # supersteps with both kinds, and some after those without tracking
 
 
 @pytest.fixture(autouse=True)
@@ -43,12 +43,13 @@ def _schedules(monkeypatch):
 
 
 def whenever_anything_moves(monkeypatch):
-    """Tracking pauses then."""
+    """Pause tracking whenever anything moves."""
     monkeypatch.setattr("engines.onyx.cuda_pauses.untracked_share", lambda *_, **__: 1e-9)
 
 
 def check(engine, program_, graph, inputs, features, supersteps):
-    """Superstep by superstep against the reference; whether each was untracked, which the record tells."""
+    """Compare superstep by superstep with the reference; return whether each ran without tracking, as the record
+    says."""
     run = ReferenceRun(program_, graph, features)
     run.reset(inputs)
     engine.reset(inputs)
@@ -81,7 +82,7 @@ def test_operations(schedule, name, features, device, monkeypatch):
     inputs = inputs_for(program_, graph, features, seed=features)
     found = check(engine, program_, graph, inputs, features, BOTH)
     if schedule in PUSHED and engine.planned.tracking_policy and not any(found) and not program_.control.alternate:
-        # no source moved in two supersteps, one after another
+        # no source moved in two consecutive supersteps
         engine.reset(inputs)
         moved = [step.active > 0 for step in engine.run(BOTH).supersteps[1:]]
         assert not any(both == (True, True) for both in pairwise(moved))
@@ -157,7 +158,7 @@ def test_algorithms(schedule, name, device, monkeypatch):
 
 
 def awake_for_hours(p, self):
-    """Values that move from an hour on until another, of each vertex."""
+    """Let the values of each vertex move from one hour until another."""
     p.vertex("dawn")
     p.vertex("dusk")
     p.vertex("hour", start=0.0)
@@ -178,19 +179,19 @@ def awake_for_hours(p, self):
 
 
 def awake(dusk, dawn=0.0):
-    """The program, its graph, and its inputs: hours of each vertex."""
+    """Return the program, its graph, and its inputs: hours of each vertex."""
     program_, graph = traced(awake_for_hours, "awake_for_hours", tolerance_value=0.01), grid(rows=8, columns=9)
     hours = {"dawn": np.broadcast_to(np.float32(dawn), dusk.shape).copy(), "dusk": dusk}
     return program_, graph, Inputs(hours, dict(program_.parameters))
 
 
 def hours(number):
-    """So many for each vertex."""
+    """Return as many hours for each vertex."""
     return np.full(72, number, np.float32)
 
 
 def tracked(stretches, supersteps):
-    """Whether supersteps are untracked: two that are tracked, then a stretch that is not, and so on."""
+    """Return whether each superstep is tracked: two that are, then a stretch that is not, and so on."""
     found = [flag for stretch in stretches for flag in [False, False] + [True] * stretch]
     return (found + [False] * supersteps)[:supersteps]
 
@@ -204,7 +205,7 @@ def test_tracking_goes_on_when_little_moves(schedule, device):
     found = check(engine, program_, graph, inputs, 1, 70)
     # 2 + 8 + 2 supersteps, and of 16 untracked ones the ninth is the first in which little moves
     assert found == tracked((SHORT, 9), len(found))
-    assert 60 < len(found) < 65  # a clock, and what is confirmed
+    assert 60 < len(found) < 65  # a clock, and the confirmed value
     engine.reset(inputs)
     taken = engine.run(70)
     assert taken.settled
@@ -226,8 +227,8 @@ def test_stretches_grow_where_everything_moves_for_long(schedule, device):
 
 @pytest.mark.parametrize("schedule", PAUSING)
 def test_pauses_that_nothing_suggested_at_first(schedule, device):
-    """One vertex moves early and keeps the run going; the device may not pause when all others wake, until the host
-    has heard of it, which then queues both halves of a superstep again. Answers are the same all along."""
+    """One vertex moves early and keeps the run going. When all others wake, the device may not pause until the host
+    knows; the host then queues both halves of a superstep again. Answers do not change."""
     dawn = hours(40.0)
     dawn[0] = 0.0
     program_, graph, inputs = awake(dawn + 60.0, dawn)
@@ -236,7 +237,7 @@ def test_pauses_that_nothing_suggested_at_first(schedule, device):
     assert not any(found[:43])
     assert sum(found[43:90]) > 30
     assert not engine.executor.run_in_progress.observer.tracked
-    for steps in (90, 17):  # at once, and by looks between
+    for steps in (90, 17):  # at once, and with reads in between
         engine.reset(inputs)
         taken = []
         while len(taken) < 90:
@@ -254,7 +255,7 @@ def test_pauses_that_nothing_suggested_at_first(schedule, device):
 
 
 def cycling(p, self):
-    """Values that go 0, 1, 2, 0, ..., heard at once where sides do not alternate."""
+    """Cycle values through 0, 1, 2, 0, ..., received at once where sides do not alternate."""
     p.vertex("x", start=0.0)
     p.vertex("y", start=0.0)
 
@@ -275,7 +276,7 @@ def cycling(p, self):
 
 
 def cycling_sides(p, self):
-    """The same by turns."""
+    """Cycle values on alternating sides."""
     cycling(p, self)
     p.alternate_sides()
 
@@ -283,7 +284,7 @@ def cycling_sides(p, self):
 @pytest.mark.parametrize("build", [cycling, cycling_sides])
 @pytest.mark.parametrize("schedule", PAUSING)
 def test_what_is_again_what_it_was_before_a_pause_has_moved(schedule, build, device):
-    """Nine turns lie between what was sent before a pause and what is compared with it behind: a multiple of three."""
+    """Nine turns, a multiple of three, lie between the value sent before a pause and the value compared after it."""
     program_, graph = traced(build, build.__name__, tolerance_value=0.01), two_sides()
     engine = prepared(schedule, program_, graph, 1, device)
     found = check(engine, program_, graph, Inputs({}, dict(program_.parameters)), 1, 60)

@@ -1,4 +1,4 @@
-"""Engines that start warm on a changed graph: the answer of a cold run, from few edges where changes are tracked."""
+"""Warm starts of engines on a changed graph: the answer of a cold run, from few edges where changes are tracked."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MORE_SCHEDULES = {"pull-unfolded": ("onyx", {"fold": False, "dense_share": 1.0})
 ALL = SCHEDULES | MORE_SCHEDULES
 NO_PRODUCT = ("bfs", "sssp", "components", "belief_propagation")  # refused by scipy
 KINDS = ("insert", "delete", "heavier", "lighter")
-# A graph with so many edges that one of them changed is few.
+# A graph with so many edges that one changed edge is a small share.
 SHARE = 1e-4
 
 
@@ -66,8 +66,8 @@ def engine_on(schedule, name, posed, features, device):
 
 
 def runs(schedule, name, kind, device=PROCESSOR):
-    """The start with the statistics of the cold and the warm run on the changed graph; the answer is checked, and that
-    most values were kept, unless peeling met an insertion."""
+    """Return the start with the statistics of the cold and the warm run on the changed graph; check the answer, and
+    that most values were kept, unless peeling received an insertion."""
     features, most = one_number(ALL[schedule][0], name), program(name).max_supersteps
     posed = problem(name, graph_of(name, features), features, kind, SHARE, seed=1)
     old = engine_on(schedule, name, posed.old, features, device)
@@ -75,7 +75,7 @@ def runs(schedule, name, kind, device=PROCESSOR):
     settled = old.run(most).settled
     start = posed.start(kept(name, old), settled)
     assert start.restarted == (name == "kcore" and kind == "insert"), start.told
-    # An edge that goes may have joined all that there is: whoever heard the label of its component by it begins anew.
+    # A deleted edge may have been a bridge: vertices that received their component's label through it restart.
     least = 0.1 if (name, kind) == ("components", "delete") else 0.9
     assert start.restarted or share_kept(name, start, old) > least, start.told
     old.close()
@@ -99,13 +99,13 @@ def runs(schedule, name, kind, device=PROCESSOR):
 
 
 def share_kept(name, start, old):
-    """Of the values that live from superstep to superstep, those that the start took over from where edges stayed."""
+    """Return the share of values kept across supersteps that the start retained where edges did not change."""
     vertex = [prop for prop in start.state if program(name).properties[prop].place == "vertex"]
     same = [(start.state[prop] == old.values(prop)).reshape(len(start.state[prop]), -1).all(axis=1) for prop in vertex]
     return float(np.mean(same))
 
 
-# Every algorithm with two kinds of change, one of the structure and one of weights, under two schedules by turns.
+# Every algorithm with two kinds of change, one of the structure and one of weights, under two rotating schedules.
 PAIRED = [
     (tuple(SCHEDULES)[(j + m) % len(SCHEDULES)], name, KINDS[(j + 1) % 2 + 2 * m])
     for j, name in enumerate(ALGORITHMS)
@@ -130,7 +130,7 @@ def test_the_answer_is_that_of_a_cold_run(schedule, name, kind):
     runs(schedule, name, kind)
 
 
-# Every schedule with every algorithm; of each pair, two kinds of change by turns.
+# Every schedule with every algorithm; for each pair, two rotating kinds of change.
 AT_LENGTH = [
     (schedule, name, KINDS[(i + j + m) % len(KINDS)])
     for i, schedule in enumerate(ALL)
@@ -151,8 +151,8 @@ def test_every_answer_is_that_of_a_cold_run(schedule, name, kind):
 
 @pytest.mark.parametrize("schedule", ["pull", "push", "gunrock", "torch"])
 def test_changed_potentials_of_edges(schedule):
-    """Belief propagation goes on from messages made with other tables, to the beliefs of a cold run with the new ones;
-    potentials as mild as these have one fixed point."""
+    """Belief propagation resumes from messages made with other tables and reaches the beliefs of a cold run with the
+    new ones; mild potentials such as these have one fixed point."""
     algorithm, graph = BeliefPropagation(potentials="edge", damping=0.3, supersteps=1000), grid_network(5)
     traced, features = trace(algorithm), one_number("onyx", "belief_propagation_edge")
     changed, tables = np.isin(graph.csr.row_of_edge, [20, 21]), graph.edge_data["pairwise"].copy()
@@ -190,7 +190,8 @@ def test_changed_potentials_of_edges(schedule):
     ],
 )  # fmt: skip
 def test_few_edges_are_visited(schedule, name, kind, share):
-    """Of the edges that a cold run visits. Pushed sums are built once from all edges; exact ones in a cold run too."""
+    """Relative to the edges that a cold run visits. Pushed sums are built once from all edges; exact ones in a cold
+    run too."""
     start, cold, warm = runs(schedule, name, kind)
     assert not start.restarted
     assert warm.edges <= share * cold.edges, f"{start.told}: {warm.edges} after {cold.edges}"

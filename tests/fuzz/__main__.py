@@ -1,8 +1,8 @@
 """Coverage-guided fuzzing of the loaders: ``python -m tests.fuzz [TARGET...] [--seconds 600] [--corpus FOLDER]``.
 
-Needs atheris (Linux; the extra ``fuzz``), which nothing else does. Every target has a process of its own and its
-share of the seconds. What a loader must not do (``files.read_or_refused``) stops it, and the file that made it do so is
-left in the corpus folder as TARGET-crash-...: put it into ``files.FOUND``, where the tests try it from then on.
+Only this needs atheris (Linux; the extra ``fuzz``). Every target has a separate process and its share of the
+seconds. A loader that breaks a promise (``files.read_or_refused``) stops, and its input is left in the corpus folder
+as TARGET-crash-...: add it to ``files.FOUND``, so that the tests read it from then on.
 """
 
 from __future__ import annotations

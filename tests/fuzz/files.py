@@ -1,4 +1,4 @@
-"""Files to begin with, of every format that is read, and what must hold whatever is done to them."""
+"""Initial files of every format, and the properties that must hold for all of their mutations."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ import numpy as np
 from harness.graph import GraphError, load_graph
 
 Mutate = Callable[[bytes], bytes]
-# What load_graph promises: so many bytes of memory for each byte of text, and so many always.
+# load_graph's promise: bytes of memory for each byte of text, and constant bytes.
 MEMORY_PER_BYTE = 256
 MEMORY_ALWAYS = 2**27
-EXPANSION = 100  # of what is compressed, from 1 MiB on
+EXPANSION = 100  # of compressed data, from 1 MiB on
 DAMAGE = (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error, struct.error)
 
 
 @dataclass(frozen=True)
 class Target:
-    """A file `name` that is given to its loader; `beside` is the name that the fuzzed bytes get where it is not."""
+    """A file `name` that is given to its loader; `beside` is the name of the fuzzed bytes if it differs."""
 
     name: str
     examples: tuple[bytes, ...]
@@ -35,7 +35,7 @@ class Target:
 
 
 def archive(**arrays: object) -> bytes:
-    """The bytes of an .npz of these arrays."""
+    """Return the bytes of an .npz of these arrays."""
     file = io.BytesIO()
     np.savez(file, **{key: np.asarray(value) for key, value in arrays.items()})
     return file.getvalue()
@@ -81,7 +81,7 @@ TARGETS = {
 
 
 def member(name: bytes, header: str, data: bytes = b"", method: int = zipfile.ZIP_STORED) -> bytes:
-    """An archive of one array with this header, whatever it says."""
+    """Return an archive of one array with this header, valid or not."""
     text = header.encode().ljust(117) + b"\n"
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", method) as packed:
@@ -91,8 +91,8 @@ def member(name: bytes, header: str, data: bytes = b"", method: int = zipfile.ZI
 
 HEADER = "{'descr': %s, 'fortran_order': False, 'shape': (%s), }"
 _SOUND = member(b"indptr.npy", HEADER % ("'<i4'", "1,"), bytes(4))
-NO_TEXT = _SOUND[:7] + b"\x08" + _SOUND[8:30] + b"\xff" + _SOUND[31:]  # the name of the member, said to be UTF-8
-# What once ended in something other than a GraphError, and what is said of it now.
+NO_TEXT = _SOUND[:7] + b"\x08" + _SOUND[8:30] + b"\xff" + _SOUND[31:]  # the name of the member, declared as UTF-8
+# Inputs that once ended in something other than a GraphError, and their present messages.
 FOUND = [
     ("metis", b"9" * 5000 + b" 1\n", "the header is"),
     ("metis", b"2 1 111 2\n % 2a", "the file has 0 lines"),
@@ -119,14 +119,14 @@ FOUND = [
 
 
 def most_memory(target: Target, content: bytes) -> int:
-    """The bytes of memory that loading `content` may take."""
+    """Return the bytes of memory that loading `content` may take."""
     packed = target.name.endswith((".gz", ".npz"))
     return MEMORY_ALWAYS + MEMORY_PER_BYTE * (max(2**20, EXPANSION * len(content)) if packed else len(content))
 
 
 def read_or_refused(target: Target, content: bytes, folder: Path) -> str:
-    """Give `content` to the loader: a graph that keeps its promises, or a GraphError that names the file, within the
-    memory that the loader may take. Anything else raises, an AssertionError where the two last do not hold.
+    """Give `content` to the loader: it returns a graph that keeps its promises, or raises a GraphError that names the
+    file, within the allowed memory. Other errors are raised, and an AssertionError if the latter two do not hold.
 
     Returns the message of the GraphError, or "".
     """
@@ -153,7 +153,7 @@ def read_or_refused(target: Target, content: bytes, folder: Path) -> str:
 
 
 def inside(content: bytes, mutate: Mutate, turn: int) -> bytes:
-    """`content` with what is packed in it mutated: the text of a gzip file, or the turn-th member of an archive."""
+    """Mutate the packed data in `content`: the text of a gzip file, or the turn-th member of an archive."""
     try:
         if content.startswith(b"\x1f\x8b"):
             return gzip.compress(mutate(gzip.decompress(content)), 1, mtime=0)

@@ -29,7 +29,7 @@ NUMBERS = (b"0", b"-1", b"1e999", b"nan", b"4294967296", b"9223372036854775808",
 
 
 def mutated(content: bytes, most: int, seed: int) -> bytes:
-    """`content` changed, mostly what is packed in it: checksums would have nearly every other change refused."""
+    """Mutate `content`, mostly its packed data: checksums would reject nearly every other mutation."""
     draw = random.Random(seed)
     if draw.random() < 0.2:
         return bytes(atheris.Mutate(content, most))
@@ -37,7 +37,7 @@ def mutated(content: bytes, most: int, seed: int) -> bytes:
 
 
 def dictionary(examples: tuple[bytes, ...], file: Path) -> Path:
-    """What to try beside single bytes: the words of the examples, and numbers at the edges, in libFuzzer's form."""
+    """Return the dictionary in libFuzzer's form: the words of the examples, and numbers at limits."""
     words = {word for example in examples for word in example.split() if len(word) < 30} | set(NUMBERS)
     entries = ("".join(f"\\x{byte:02x}" for byte in word) for word in sorted(words))
     file.write_text("".join(f'"{entry}"\n' for entry in entries))

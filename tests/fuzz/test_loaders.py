@@ -1,4 +1,4 @@
-"""Whatever a file holds, a loader reads it or refuses it, in the memory that it may take."""
+"""For every input a loader returns a graph or refuses it, within the allowed memory."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_what_was_found_is_refused_with_its_reason(tmp_path, name, content, told
 
 
 NONE = np.zeros(0, int)
-GREEDY = {  # files that ask for much more memory than they have bytes
+GREEDY = {  # files that declare much more data than they have
     "vertices of a matrix": (
         "matrix_market",
         MATRIX % (b"pattern symmetric", b"1600000 1600000 100000") + b"1 2\n" * 100_000,

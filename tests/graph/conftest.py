@@ -1,4 +1,4 @@
-"""What the tests of graphs share: a cache of their own, the folder of real data, files written on the spot."""
+"""Shared fixtures of the graph tests: a separate cache, the folder of real data, files written on the spot."""
 
 import gzip
 import os
@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path_factory, monkeypatch):
-    """Every test has a cache folder of its own."""
+    """Give every test a separate cache folder."""
     folder = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("ONYX_HARNESS_CACHE", str(folder))
     return folder
@@ -17,7 +17,7 @@ def cache(tmp_path_factory, monkeypatch):
 
 @pytest.fixture(scope="session")
 def data():
-    """The folder of published graphs."""
+    """Return the folder of published graphs."""
     folder = os.environ.get("HARNESS_DATA")
     if not folder:
         pytest.skip("HARNESS_DATA names no folder of published graphs")
@@ -26,7 +26,7 @@ def data():
 
 @pytest.fixture
 def write(tmp_path):
-    """A function that writes bytes or text to a file and returns its path; .gz names are compressed."""
+    """Return a function that writes bytes or text to a file and returns its path; .gz names are compressed."""
 
     def to_file(name, content):
         raw = content.encode() if isinstance(content, str) else content

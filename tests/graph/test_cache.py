@@ -1,4 +1,4 @@
-"""The disk cache: what comes back, when it is built, what happens to damage."""
+"""The disk cache: what it returns, when graphs are built, and damaged files."""
 
 import json
 import logging
@@ -85,7 +85,7 @@ def test_damage_is_noticed_and_built_again(damage, caplog):
         (folder / "0.npy").unlink()
     elif damage == "shape":
         np.save(folder / "1.npy", np.arange(3, dtype=np.uint32))
-    elif damage == "values":  # a process that writes through a mapping of its own
+    elif damage == "values":  # a process that writes through its own mapping
         np.load(folder / "1.npy", mmap_mode="r+")[0] = 3
     elif damage == "head":
         (folder / "graph.json").write_text((folder / "graph.json").read_text().replace("true", "false", 1))

@@ -58,7 +58,7 @@ def test_stand_ins_have_the_sizes_of_the_thesis():
 def test_a_graph_opens_and_comes_from_the_cache_again(name, monkeypatch):
     first = open_graph(SPECS[name])
     first.validate()
-    monkeypatch.setattr("harness.graph.Graph.from_edges", None)  # nothing is built any more
+    monkeypatch.setattr("harness.graph.Graph.from_edges", None)  # nothing is built again
     assert open_graph(SPECS[name].factory).content_hash == first.content_hash
 
 

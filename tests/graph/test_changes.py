@@ -1,4 +1,4 @@
-"""Graphs that changed a little, and which edges of two graphs are the same."""
+"""Graphs that changed slightly, and which edges of two graphs are the same."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_changes_are_of_the_kind_asked_for(graph, kind, both_ways, seed):
         return
     try:
         changed = change_graph(graph, 0.2, kind=kind, seed=seed)
-    except GraphError:  # every pair of vertices is joined already
+    except GraphError:  # every pair of vertices is connected already
         assert len(set(pairs(graph.with_reverse_edges()))) >= graph.num_vertices * (graph.num_vertices - 1) / 4
         assert kind in ("insert", "mixed")
         return

@@ -1,4 +1,4 @@
-"""Published graphs are fetched once and checked; a server on this machine stands for the public ones."""
+"""Published graphs are downloaded once and checked; a local server substitutes for the public ones."""
 
 import gzip
 import hashlib
@@ -31,7 +31,8 @@ def archive_of(**files):
 
 @pytest.fixture
 def server(monkeypatch):
-    """A web server on 127.0.0.1: `files` by path; `cut` bytes are kept back of each; `asked` lists the requests."""
+    """Start a web server on 127.0.0.1: `files` by path; `cut` bytes of each are withheld; `asked` lists the
+    requests."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
@@ -46,7 +47,7 @@ def server(monkeypatch):
             self.wfile.write(content[: len(content) - self.server.cut])
 
         def log_message(self, *arguments):
-            """Quiet."""
+            """Print nothing."""
 
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

@@ -1,4 +1,4 @@
-"""Generated graphs: reproducible, of the size asked for, of the kind promised."""
+"""Generated graphs: reproducible, of the requested size and kind."""
 
 import networkx as nx
 import numpy as np
@@ -110,7 +110,7 @@ def test_ratings_have_two_sides_steps_and_structure():
     assert set(np.unique(graph.weights)) <= set(np.arange(1, 11) / 2)
     popularity = np.sort(graph.in_degrees[300:])[::-1]
     assert popularity[:10].sum() > 3 * popularity[-10:].sum()
-    # A fit of rank 2 by alternating least squares explains most of the variance: the factors are really there.
+    # A fit of rank 2 by alternating least squares explains most of the variance: the factors exist.
     users, items = graph.csr.row_of_edge, graph.csr.neighbours.astype(int) - 300
     target = graph.weights.astype(float) - 3
     rng = np.random.default_rng(0)

@@ -12,7 +12,7 @@ from harness.graph import Adjacency, Graph, GraphError
 
 @st.composite
 def edge_lists(draw, most_vertices=8, most_edges=30):
-    """(number of vertices, list of (source, destination, weight)), with self-loops and parallel edges."""
+    """Draw (number of vertices, list of (source, destination, weight)), with self-loops and parallel edges."""
     count = draw(st.integers(1, most_vertices))
     vertex = st.integers(0, count - 1)
     weight = st.floats(-100, 100, width=32)
@@ -28,7 +28,7 @@ def graph_of(count, edges, **options):
 
 
 def listed(graph, adjacency=None):
-    """(row, neighbour) of every edge."""
+    """Return (row, neighbour) of every edge."""
     adjacency = adjacency or graph.csr
     rows = np.repeat(np.arange(graph.num_vertices), np.diff(adjacency.offsets))
     return list(zip(rows.tolist(), adjacency.neighbours.tolist(), strict=True))

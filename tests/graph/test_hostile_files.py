@@ -1,4 +1,4 @@
-"""Files that are not what they are taken for: each one gives one GraphError that names it (see also tests/fuzz)."""
+"""Malformed files: each gives one GraphError that names it (see also tests/fuzz)."""
 
 import gzip
 

@@ -1,4 +1,4 @@
-"""A large edge list is loaded in a few times the memory of the finished graph."""
+"""Loading a large edge list takes a few times the memory of the finished graph."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""MatrixMarket files, against SciPy's own reader."""
+"""MatrixMarket files, compared with SciPy's reader."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Real files give the counts that were published for them."""
+"""Real files have the published counts."""
 
 import json
 

@@ -1,5 +1,5 @@
-"""A change-driven interpreter made of nothing but ``change_driven(program)``: accumulators that are kept, and for every
-edge stage the values it was sent last. Slow and plain, it shows what a change-driven engine may do."""
+"""A change-driven interpreter that only uses ``change_driven(program)``: it keeps accumulators, and for every edge
+stage the values sent last. Slow and plain, it shows what a change-driven engine may do."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ class ChangeDrivenInterpreter:
         return [(space, name) for space, name in reads(stage) if space in self.places and mutable(self.program, name)]
 
     def active(self, stage):
-        """The edges one of whose inputs moved since it was sent; at first, all. The logarithms of a product count
-        where it is read without a factor."""
+        """Return the edges with an input that has moved since it was sent; at first all. The logarithms of a product
+        count where it is read without a factor."""
         if stage.name not in self.sent:
             return np.arange(self.graph.num_edges)
         active = np.zeros(self.graph.num_edges, bool)

@@ -1,4 +1,4 @@
-"""Programs, graphs and plain loops that the tests of the language share."""
+"""Shared programs, graphs and plain loops of the language tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from harness.language.reference import ReferenceRun
 
 
 def program_of(build, *, tolerance=0.0):
-    """The traced program whose body is ``build(p, self)``; ``self.tolerance`` and ``self.rate`` are parameters."""
+    """Return the traced program with the body ``build(p, self)``; ``self.tolerance`` and ``self.rate`` are
+    parameters."""
     chosen = tolerance
 
     class Test(Algorithm):
@@ -26,7 +27,7 @@ def program_of(build, *, tolerance=0.0):
 
 
 def run(program, graph, features=1, supersteps=1, state=None, **properties):
-    """The reference after some supersteps."""
+    """Return the reference after some supersteps."""
     reference = ReferenceRun(program, graph, features)
     reference.reset(Inputs(properties), state)
     reference.run(supersteps)
@@ -34,7 +35,7 @@ def run(program, graph, features=1, supersteps=1, state=None, **properties):
 
 
 def edges(graph):
-    """``(source, destination, CSR position)`` of every edge, as plain ints."""
+    """Return ``(source, destination, CSR position)`` of every edge, as plain ints."""
     return [
         (u, int(graph.csr.neighbours[e]), e)
         for u in range(graph.num_vertices)
@@ -44,7 +45,8 @@ def edges(graph):
 
 @st.composite
 def graphs(draw, max_vertices=6, max_edges=14, symmetric=False, positive=False):
-    """Small graphs with self-loops, parallel edges, isolated vertices, none or one vertex; weights are quarters."""
+    """Draw small graphs with self-loops, parallel edges, isolated vertices, no or one vertex; weights are multiples
+    of 1/4."""
     vertices = draw(st.integers(1, max_vertices))
     vertex = st.integers(0, vertices - 1)
     pairs = draw(st.lists(st.tuples(vertex, vertex), max_size=max_edges))
@@ -57,7 +59,7 @@ def graphs(draw, max_vertices=6, max_edges=14, symmetric=False, positive=False):
 
 @st.composite
 def bipartite_graphs(draw, max_side=4, max_edges=10):
-    """Graphs of two sides with every edge in both directions."""
+    """Draw graphs of two sides with every edge in both directions."""
     left, right = draw(st.integers(1, max_side)), draw(st.integers(1, max_side))
     pair = st.tuples(st.integers(0, left - 1), st.integers(left, left + right - 1))
     pairs = draw(st.lists(pair, max_size=max_edges))
@@ -70,7 +72,7 @@ def bipartite_graphs(draw, max_side=4, max_edges=10):
 
 
 def numbers(graph, *shape, seed=0, per="vertex"):
-    """Reproducible float32 values for a property."""
+    """Return reproducible float32 values for a property."""
     count = graph.num_vertices if per == "vertex" else graph.num_edges
     return np.random.default_rng(seed).uniform(0.25, 2.0, (count, *shape)).astype(np.float32)
 

@@ -1,4 +1,4 @@
-"""What is derived from a program: linearity, monotonicity, forms and their reasons, watched values, fold groups."""
+"""Results of the analysis: linearity, monotonicity, forms and their reasons, watched values, fold groups."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_what_may_decrease_is_not_called_increasing(number):
 
 
 def reduction(reducer, message, step, *extra):
-    """A program of one reduction over one state ``d``, one input ``cap`` and one edge input ``w``."""
+    """Return a program of one reduction over one state ``d``, one input ``cap`` and one edge input ``w``."""
 
     def build(p, self):
         p.edge("w")
@@ -147,7 +147,7 @@ def test_where_there_is_no_change_driven_form_the_reason_is_given(program, words
 
 
 def test_a_minimum_written_over_its_own_source_keeps_no_old_value_and_is_refused():
-    """On a -> b -> a with labels 0 and 1 it swaps the labels for ever; pushed minima would settle at 0, 0."""
+    """On a -> b -> a with labels 0 and 1 it swaps the labels forever; pushed minima would settle at 0, 0."""
 
     def build(p, self):
         p.vertex("d", start=1.0)
@@ -245,7 +245,7 @@ def test_push_folds_edge_with_edge_and_vertex_with_vertex():
         ("graph", ["weigh"]),
         ("update", ["message"]),
         ("edge", ["first", "second"]),
-        ("edge", ["third"]),  # reads what first reduces
+        ("edge", ["third"]),  # reads the result of the first reduction
         ("vertex", ["mix", "keep"]),
         ("edge", ["fourth"]),
         ("vertex", ["end"]),

@@ -1,4 +1,4 @@
-"""The decisive property: with tolerance 0, change-driven equals full after every superstep, to rounding."""
+"""With tolerance 0, change-driven propagation equals full propagation after every superstep, to rounding."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_settled_vertices_are_not_visited_again():
     start = np.full(10, np.inf, np.float32)
     start[0] = 0.0
     lazy = assert_same_after_every_superstep(program_of(build), path, supersteps=12, features=1, far=start)
-    # All edges once, then one edge for each vertex reached: 9 + 8, and nothing when all is settled.
+    # All edges once, then one edge for each vertex reached: 9 + 8, and none once all is settled.
     assert lazy.edges_visited == 17
     assert lazy.value["d"].tolist() == list(range(10))
 

@@ -1,4 +1,4 @@
-"""What each entry of an answer may be off by: enough for right float32 programs, and no more than a few times that."""
+"""The allowance of each entry of an answer: enough for right float32 programs, and at most a few times that."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Float32Run(ReferenceRun):
     """A plain float32 program: sums over in-edges are added one after another."""
 
     def reset(self, inputs, state=None):
-        """Every property to its start, or to ``state``, in float32."""
+        """Set every property to its initial value, or to ``state``, in float32."""
         super().reset(inputs, state)
         for name, values in self._value.items():
             if values.dtype != np.bool_:
@@ -41,7 +41,7 @@ class Float32Run(ReferenceRun):
     def _reduced(self, messages, offsets, reducer):
         if reducer != "sum":
             return super()._reduced(messages, offsets, reducer)
-        terms = np.asarray(messages, np.float32).reshape(len(messages), -1)  # NumPy would add pairwise
+        terms = np.asarray(messages, np.float32).reshape(len(messages), -1)  # NumPy would sum pairwise
         ones = csr_array(
             (np.ones(len(terms), np.float32), np.arange(len(terms)), offsets), shape=(len(offsets) - 1, len(terms))
         )
@@ -70,7 +70,7 @@ class LaggingRun(ReferenceRun):
 
 
 def posed(algorithm, graph, features):
-    """The program, the graph that it runs on, the number of features and the inputs."""
+    """Return the program, the graph that it runs on, the number of features and the inputs."""
     graph = algorithm.prepare_graph(graph)
     return trace(algorithm), graph, features, algorithm.inputs(graph, features)
 
@@ -86,7 +86,7 @@ def outputs(run, inputs, program):
 
 
 def star():
-    """A hub with edges from all of its leaves."""
+    """Return a hub with edges from all of its leaves."""
     leaves = np.arange(1, LEAVES + 1)
     return Graph.from_edges(leaves, np.zeros(LEAVES, np.int64), num_vertices=LEAVES + 1, name="star")
 

@@ -19,7 +19,7 @@ from tests.language.programs import program_of
 
 
 def halving(p, self, **control):
-    """x = 2^-s after superstep s at every vertex of a graph of loops: it moves by as much as it is."""
+    """Return x = 2^-s after superstep s at every vertex of a graph of loops: its movement equals its value."""
     p.vertex("given", K)
     p.vertex("x", K, start="given")
     p.over_edges(into="aggr", reduce="sum")(lambda src: src.x)
@@ -45,7 +45,8 @@ def test_the_sum_of_a_column_settles_a_run_in_a_tested_superstep(large):
         halving(p, self, relative=True, norm="sum")
 
     program = program_of(build, tolerance=1e-3)
-    # x is 2 + d 2^-s, so s moves it by d 2^-s: 100 vertices at rest beside one that moves, and another feature at rest
+    # x is 2 + d 2^-s, so superstep s moves it by d 2^-s: 100 vertices at rest beside one that moves, and another
+    # feature at rest
     given = np.full((101, 2), 2.0)
     given[0, 1] += 64.0 + large
     still = next(s for s in range(1, 60) if (64 + large) * 2.0**-s <= 1e-3 * (202 + (64 + large) * 2.0**-s))

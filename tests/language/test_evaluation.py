@@ -1,4 +1,4 @@
-"""Every operation against plain NumPy, row by row, in float64 and float32."""
+"""Every operation, compared with plain NumPy, row by row, in float64 and float32."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def spd(matrix):
     return matrix @ matrix.T + 3 * np.eye(len(matrix))
 
 
-# What the language says, and the same for one row r of plain arrays.
+# An expression of the language, and the same for one row r of plain arrays.
 CASES = {
     "add": (x + s, lambda r: r.x + r.s),
     "subtract": (1 - x, lambda r: 1 - r.x),

@@ -1,4 +1,4 @@
-"""Inputs that are one for the whole graph."""
+"""Inputs with one value for the whole graph."""
 
 from __future__ import annotations
 

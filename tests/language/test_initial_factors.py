@@ -1,4 +1,4 @@
-"""Products that start from a factor of the vertex's own."""
+"""Products that start from a factor of the vertex itself."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_it_is_multiplied_before_the_scaling_so_that_it_may_exclude_what_is_like
     star = Graph.from_edges(leaves, np.zeros_like(leaves), name="star")
     x = np.tile(np.array([1.0, 0.1, 0.01], np.float32), (2000, 1))
     first = np.ones((2001, 3), np.float32)
-    first[0] = [0, 1e-30, 1]  # the likeliest state is impossible, the next one lies 10^-30 against 10^-2000 ahead
+    first[0] = [0, 1e-30, 1]  # the most likely state is impossible; the next one is ahead with 10^-30 against 10^-2000
     done = run(program_of(multiplied(K)), star, 3, first=first, x=x)
     np.testing.assert_allclose(done.values("y")[0], [0, 1, 0])
     np.testing.assert_allclose(done.values("y")[1], first[1])

@@ -1,4 +1,4 @@
-"""Which properties hold small whole numbers alone, and which sums of these, and of their changes, are exact."""
+"""Which properties hold only small integers, and which sums of these, and of their changes, are exact."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_what_may_be_no_whole_number_or_too_large_has_no_range(number):
 
 
 def stepping(step, *, message=lambda src: src.x, start=1.0, before=None, alternate=False, **settling):
-    """A sum of messages, by default of the state ``x``, and a vertex step; there are other properties beside them."""
+    """Return a program with a sum of messages, by default of the state ``x``, a vertex step and further properties."""
 
     def build(p, self):
         p.vertex("given")

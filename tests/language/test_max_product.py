@@ -1,4 +1,4 @@
-"""The product of a vector and a matrix with the largest in place of the sum."""
+"""The product of a vector and a matrix with the maximum in place of the sum."""
 
 from __future__ import annotations
 

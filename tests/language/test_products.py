@@ -1,4 +1,4 @@
-"""Products as sums of logarithms: against exact rational arithmetic and plain products."""
+"""Products as sums of logarithms, compared with exact rational arithmetic and plain products."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_hub_of_a_hundred_thousand_factors_neither_overflows_nor_loses_its_dig
     rng = np.random.default_rng(0)
     powers = rng.integers(1, 40, (count, 2))
     powers[:, 1] = powers[rng.permutation(count), 0]  # the same factors in another order ...
-    powers[0, 1] += 1  # ... but one that is larger by a tenth
+    powers[0, 1] += 1  # ... but with one that is larger by a tenth
     value = product(np.stack([(powers[:, 0]) / 10.0, powers[:, 1] / 10.0], axis=1)).value()[0]
     exact = Fraction(int(powers[0, 1] - 1), int(powers[0, 1]))
     np.testing.assert_allclose(value, [float(exact), 1.0], rtol=1e-9)

@@ -1,4 +1,4 @@
-"""Whole programs under the reference, against enumeration, SciPy and plain loops."""
+"""Whole programs under the reference, compared with enumeration, SciPy and plain loops."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.language.programs import edges, graphs, numbers, program_of, run
 
 
 def belief_propagation(*, update_first, hub_start=1.0):
-    """Sum-product; the message u -> v leaves out what v said to u."""
+    """Run sum-product; the message u -> v leaves out the message v -> u."""
 
     def build(p, self):
         p.vertex("phi", K)
@@ -52,7 +52,8 @@ def belief_propagation(*, update_first, hub_start=1.0):
 
 @st.composite
 def trees(draw):
-    """A tree of pairs with potentials of 2 or 3 states, some of them zero; each pair's table once, from low to high."""
+    """Draw a tree of pairs with potentials of 2 or 3 states, some of them zero; each pair's table once, from low to
+    high."""
     vertices, k = draw(st.integers(1, 6)), draw(st.integers(2, 3))
     parents = [draw(st.integers(0, v - 1)) for v in range(1, vertices)]
     value = st.sampled_from([0.0, 0.25, 1.0, 2.0])
@@ -98,10 +99,11 @@ def test_belief_propagation_at_a_hub_whose_product_leaves_the_range_of_floats():
     psi = {(0, v): np.array([[0.01, 0.02], [0.02, 0.01]]) for v in range(1, leaves + 1)}
     graph, tables = network(leaves + 1, psi)
     phi = np.ones((leaves + 1, k), np.float32)
-    phi[1:1002, 0] = 2.0  # 1001 leaves lean one way, 999 the other
+    phi[1:1002, 0] = 2.0  # 1001 leaves prefer one state, 999 the other
     phi[1002:, 1] = 2.0
     done = run(belief_propagation(update_first=False), graph, k, 4, phi=phi, psi=np.array(tables, np.float32))
-    # Each leaf says (2 * 1 + 1 * 2, 2 * 2 + 1 * 1) = (4, 5) or (5, 4): two more of the one kind than of the other.
+    # Each leaf sends (2 * 1 + 1 * 2, 2 * 2 + 1 * 1) = (4, 5) or (5, 4): there are two more of one kind than of the
+    # other.
     odds = (5 / 4) ** 2
     np.testing.assert_allclose(done.values("belief")[0], [1 / (1 + odds), odds / (1 + odds)], rtol=1e-5)
 

@@ -1,4 +1,4 @@
-"""Properties that a program promises to be nonnegative: who checks the promise, and what it saves."""
+"""Properties declared nonnegative: who checks the declaration, and what it saves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.lowering.log_products import products_as_sums
 
 
 class Products(Algorithm):
-    """Multiplies what neighbours have; ``less`` is taken off the outcome."""
+    """Multiplies the values of neighbours; ``less`` is subtracted from the result."""
 
     name = "products"
 

@@ -1,4 +1,4 @@
-"""The reference against plain loops: stages, guards, starts, sides, settling, blocks."""
+"""The reference, compared with plain loops: stages, guards, initial states, sides, settling, blocks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def properties(graph, k):
 
 
 def reduced(graph, reducer, message, shape=()):
-    """By plain loops: ``message(u, v, e)`` over the in-edges of every vertex, feature by feature."""
+    """Compute by plain loops: ``message(u, v, e)`` over the in-edges of every vertex, feature by feature."""
     function, identity = REDUCERS[reducer]
     result = np.full((graph.num_vertices, *shape), identity)
     for v in range(graph.num_vertices):
@@ -142,7 +142,7 @@ def test_a_guard_holds_for_the_vertex_stages_directly_after_it():
     done = run(program_of(build), graph, given=np.array([-5, 0, 1, 3], np.float32))
     assert done.values("a").tolist() == [-5, 0, -1, -3]
     assert done.values("b").tolist() == [0, 0, 1, 1]
-    assert done.values("c").tolist() == [0, 0, 0, 11]  # both guards, the second where the first held
+    assert done.values("c").tolist() == [0, 0, 0, 11]  # both guards, the second where the first is true
     assert done.values("d").tolist() == [1, 1, 1, 1]
     assert done.values("mass").tolist() == [-9]
 
@@ -230,7 +230,7 @@ def test_one_quiet_superstep_of_one_side_does_not_settle_a_run():
 
     graph = Graph.from_edges([0], [1], name="two", symmetrize=True, bipartite=(1, 1))
     reference = ReferenceRun(program_of(build, tolerance=1e-3), graph, 1)
-    reference.reset(Inputs({"given": np.array([[1.0], [2.0]], np.float32)}))  # the left is where it will be
+    reference.reset(Inputs({"given": np.array([[1.0], [2.0]], np.float32)}))  # the left has its final value
     statistics = reference.run(50)
     assert statistics.settled
     assert reference.values("x").max() < 1e-2
@@ -270,7 +270,7 @@ def test_without_a_tolerance_a_run_settles_when_nothing_moves_at_all():
         p.until_settled(at_most=60)
         p.output("x", bound=0.0)
 
-    program = program_of(build, tolerance=10.0)  # a tolerance that is not named plays no part
+    program = program_of(build, tolerance=10.0)  # without a named tolerance it has no effect
     reference = ReferenceRun(program, Graph.from_edges([0], [0], name="loop"), 1)
     reference.reset(Inputs())
     statistics = reference.run(60)

@@ -1,4 +1,4 @@
-"""Supersteps checked on a sample of vertices: what it has is what a whole superstep of the reference gives it."""
+"""Supersteps checked on a sample of vertices: the sample's values equal those of a whole superstep of the reference."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def algorithms():
 
 
 def run_of(name, features=3):
-    """The algorithm's run on a small graph with its inputs, and a sample of a tenth of the vertices."""
+    """Return the algorithm's run on a small graph with its inputs, and a sample of a tenth of the vertices."""
     algorithm = algorithms()[name]
     graph = rmat(scale=8, edge_factor=6, seed=3, symmetric=name != "pagerank", max_weight=4)
     return posed(trace(algorithm), algorithm.inputs, algorithm.prepare_graph(graph), features)
@@ -66,7 +66,8 @@ def test_supersteps_of_the_whole_are_those_of_the_sample(name):
 
 
 def supersteps_are_right(traced, graph, inputs, run, sample, features=3):
-    """Four supersteps of the whole, checked at the sample with what is reduced over the whole."""
+    """Return whether four supersteps of the whole graph pass the check at the sample, with reductions over the
+    whole."""
     assert not not_sampled(traced)
     before = None
     for _ in range(4):
@@ -90,8 +91,8 @@ def program_of(write):
 
 
 def reduces_much(p):
-    """Reductions over the graph by all reducers, of what vertices make of what they have and of one another; beside
-    state that on vertices which hear nothing would break its promise."""
+    """Reduce over the graph by all reducers, from vertex values and from one another; other state would break its
+    declaration on vertices without in-edges."""
     p.edge("weight")
     p.edge("w", start=1.0)
     p.vertex("start", K, nonnegative=True)

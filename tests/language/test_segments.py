@@ -1,4 +1,4 @@
-"""Sums over ranges of rows, and the injection of errors, on values that a float may have."""
+"""Sums over ranges of rows, and the injection of errors, on all values of a float."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.language import trace
 from harness.language.rounding import RoundedRun, off
 from harness.language.segments import segment_reduce, segment_sums
 
-OFFSETS = np.array([0, 0, 3, 4, 4, 9, 9])  # empty ranges at both ends and between
+OFFSETS = np.array([0, 0, 3, 4, 4, 9, 9])  # empty ranges at both ends and in between
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (5,), (2, 3)], ids=str)
@@ -57,7 +57,7 @@ def test_sent_values_lag_once_per_change_of_the_property(monkeypatch):
     algorithm = PageRank()
     run, lagged = RoundedRun(trace(algorithm), graph, 2), []
     lagging = RoundedRun._lagging
-    monkeypatch.setattr("harness.language.reference.BLOCK_ELEMENTS", 1)  # a block for every vertex
+    monkeypatch.setattr("harness.language.reference.BLOCK_ELEMENTS", 1)  # one block per vertex
     monkeypatch.setattr(RoundedRun, "_lagging", lambda *given: lagged.append(given[1]) or lagging(*given))
     run.reset(algorithm.inputs(graph, 2))
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Every operator with every combination of shapes: what it gives, or that it refuses."""
+"""Every operator with every combination of shapes: its result or its refusal."""
 
 from __future__ import annotations
 

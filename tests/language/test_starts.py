@@ -1,4 +1,4 @@
-"""What a run starts from: inputs, weights, a state; and what is refused."""
+"""The initial state of a run: inputs, weights, a state; and what is refused."""
 
 from __future__ import annotations
 

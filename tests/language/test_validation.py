@@ -1,4 +1,4 @@
-"""The measure by which an engine's answer is held against the reference."""
+"""The measure that compares an engine's answer with the reference."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ inf, nan = math.inf, math.nan
         ([-1.0], [1.0], 2.0),
         ([0.0], [0.0], 0.0),
         ([inf], [inf], 0.0),
-        ([inf, 1.0], [inf, 2.0], 0.5),  # an infinity does not hide what is beside it
+        ([inf, 1.0], [inf, 2.0], 0.5),  # an infinity does not hide other errors
         ([inf], [-inf], inf),
         ([1.0], [inf], inf),
         ([inf], [1.0], inf),

@@ -1,4 +1,4 @@
-"""Kernels that differ only in names, or in nothing for another k, are compiled once."""
+"""Kernels that differ only in names, or do not depend on k, are compiled once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_names_have_no_part_in_a_kernel_and_everything_else_has():
     text, names = canonical(ONE)
     assert canonical(RENAMED)[0] == text
     assert names["run_spread"] in text
-    assert "nogil=True" in text  # a keyword is no variable of the same name
+    assert "nogil=True" in text  # a keyword is not a variable of the same name
     assert ".shape[0]" in text  # nor is an attribute
     for kept in ("at(", "store(", "launch(", "int64", "range("):
         assert kept in text
@@ -44,7 +44,7 @@ def test_a_kernel_that_swaps_its_arguments_is_another_one():
 
 @pytest.fixture
 def loaded(monkeypatch):
-    """Sources of the modules that engines load, which are loaded too."""
+    """Load the modules of engines; return their sources."""
     sources, load = [], module_source.load_module
 
     def noting(source, stem):

@@ -1,4 +1,4 @@
-"""Modules are compiled beside the process that runs the tests, which loads them."""
+"""Modules are compiled in another process than the tests, which load them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def triple(value):
 
 @pytest.fixture
 def compiler(tmp_path, monkeypatch):
-    """A compiler with a cache of its own that is replaced after every module."""
+    """Return a compiler with a separate cache that is replaced after every module."""
     monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
     monkeypatch.setattr(compiling, "MODULES_OF_A_PROCESS", 1)
     made = compiling.Compiler()

@@ -1,4 +1,4 @@
-"""Plans on the CPU: pure functions of facts, equal for equal facts, and all that an executor needs."""
+"""Plans on the CPU: pure functions of facts, equal for equal facts, and sufficient for an executor."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EVERY_EDGE_PAIRS = GraphFacts(
 
 @functools.cache
 def example(name):
-    """The traced program of an algorithm or of an example."""
+    """Return the traced program of an algorithm or of an example."""
     if name in ALGORITHMS:
         return program(name)
     return program_named(name) if name in PROGRAMS else traced(EDGE_PROGRAMS[name][0], name)
@@ -54,7 +54,7 @@ def planned(name, options, example_name, graph=EVERY_EDGE_PAIRS, features=3, thr
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_program_is_planned_from_facts_under_every_schedule(name):
-    """There is no graph, and hence no array."""
+    """Without a graph, and hence without arrays."""
     plans = [planned(engine, options, name) for engine, options in SCHEDULES]
     assert all(plan.reason for plan in plans if isinstance(plan, No))
     found = [plan for plan in plans if not isinstance(plan, No)]
@@ -118,7 +118,7 @@ def test_asking_for_support_leaves_the_plan_of_an_engine(name):
 
 @pytest.fixture
 def uncompiled(monkeypatch):
-    """Kernels that do nothing."""
+    """Return kernels that do nothing."""
     for module in (executor, movement):
         monkeypatch.setattr(module, "compiled", lambda kernel: lambda *_: 0)
 
@@ -155,7 +155,7 @@ def test_closing_an_engine_drops_its_arrays_and_tables_at_once(name):
     engine.reset(inputs)
     engine.run(2)
     dropped = [weakref.ref(engine.executor.store), weakref.ref(engine.executor.memory)]
-    gc.disable()  # nothing is left for a collection
+    gc.disable()  # nothing is left to the garbage collector
     try:
         engine.close()
         assert [one() for one in dropped] == [None, None]

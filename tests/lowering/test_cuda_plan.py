@@ -1,4 +1,4 @@
-"""A plan for a CUDA device is a value that depends on program, schedule and facts, and on nothing else."""
+"""A plan for a CUDA device is a value that depends only on program, schedule and facts."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def test_planning_twice_gives_equal_plans_and_changes_nothing_else(name, algorit
         assert first == second
         assert pickle.dumps((asked, facts, vars(engine))) == before
         planned += not isinstance(first, No)
-    assert planned or (name, algorithm.split()[0]) == ("gunrock", "belief_propagation")  # it cannot update edges
+    assert planned or (name, algorithm.split()[0]) == ("gunrock", "belief_propagation")  # which cannot update edges
 
 
 def mutable(value: object, at: str = "plan") -> list[str]:
-    """Where a value has parts that can be changed; a mapping is a part that only the dataclass around it hands out."""
+    """Return the mutable parts of a value; a mapping counts by its values, because a frozen dataclass holds it."""
     if isinstance(value, ATOMS):
         return []
     if isinstance(value, tuple):

@@ -1,4 +1,4 @@
-"""Flags on two levels: what is found, one by one or in batches, in which order, and what is left."""
+"""Flags on two levels: which are found, one by one or in batches, in which order, and which remain."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ if again[u]:
 
 @pytest.fixture(scope="module", params=["one by one", "in batches"])
 def visit(request):
-    """Functions that note, part by part from ``starts[t]`` on, which flags a loop finds; a vertex whose flag ``again``
-    is set raises its own once more. In batches every vertex that asks ahead has 10 in ``asked`` after both rounds."""
+    """Return functions that note, part by part from ``starts[t]`` on, which flags a loop finds. A vertex with the
+    flag ``again`` sets its own flag once more. In batches every vertex that prefetches has 10 in ``asked`` after
+    both rounds."""
     functions = {}
     for name, take in (("take", True), ("look", False)):
         body = BODY.format(raised="raise_flag(flags, flags_blocks, u)")
@@ -48,7 +49,7 @@ def visit(request):
 
 
 def visited(function, flags, blocks, cuts, again=None, asked=None):
-    """The vertices that the parts between cuts find."""
+    """Return the vertices that the parts between cuts find."""
     run, names = function
     count, parts = len(flags), len(cuts) - 1
     arrays = {
@@ -72,12 +73,12 @@ def raised_at(count, vertices):
 @settings(max_examples=200)
 @given(st.data())
 def test_every_flag_is_found_once_in_order_and_cleared(visit, data):
-    """However the vertices are cut into parts; parts need not start with blocks."""
+    """For any division of the vertices into parts; parts need not start with blocks."""
     count = data.draw(st.integers(1, 700))
     vertices = sorted(data.draw(st.sets(st.integers(0, count - 1))))
     cuts = [0, *sorted(data.draw(st.sets(st.integers(1, count - 1), max_size=5)) if count > 1 else ()), count]
     flags, blocks = raised_at(count, vertices)
-    blocks[list(data.draw(st.sets(st.integers(0, len(blocks) - 1))))] = True  # where no flag has to be set
+    blocks[list(data.draw(st.sets(st.integers(0, len(blocks) - 1))))] = True  # if no flag must be set
     assert visited(visit["look"], flags, blocks, cuts).tolist() == vertices
     assert np.flatnonzero(flags).tolist() == vertices
     assert visited(visit["take"], flags, blocks, cuts).tolist() == vertices
@@ -109,7 +110,7 @@ def test_a_vertex_may_raise_its_own_flag_again_for_the_next_time(visit, count):
 
 
 def test_blocks_without_flags_are_forgotten(visit):
-    """What a scan has once looked into is not looked into again."""
+    """A scan clears the flags of blocks that it has searched."""
     flags, blocks = flag_arrays(10 * BLOCK, False)
     blocks[:] = True
     assert visited(visit["take"], flags, blocks, [0, 10 * BLOCK]).tolist() == []
@@ -119,7 +120,7 @@ def test_blocks_without_flags_are_forgotten(visit):
 @pytest.mark.parametrize("visit", ["in batches"], indirect=True)
 @pytest.mark.parametrize("step", [1, 2, SPARSE, SPARSE + 1, 3 * BLOCK])
 def test_few_flagged_vertices_ask_ahead(visit, step):
-    """Each once a round, all of a batch before the first one has its turn; where many are flagged, none does."""
+    """Each prefetches once per round, all of a batch before the first is processed; with many flags, none does."""
     count = 3 * BATCH * max(step, 2)
     vertices = np.arange(0, count, step)
     flags, blocks = raised_at(count, vertices)

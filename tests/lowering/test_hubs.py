@@ -1,4 +1,4 @@
-"""Hubs are summed in runs: where runs end, and what is left of small changes and many equal messages."""
+"""Hubs are summed in runs: where runs end, and the accuracy for small changes and many equal messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.lowering.cpu.partition import owner_bounds
 
 
 def star(leaves, others=10):
-    """Some vertices that send to vertex 0, and some more that send to vertex 1."""
+    """Return some vertices with edges to vertex 0, and others with edges to vertex 1."""
     sources = np.concatenate([np.arange(leaves), np.arange(others)])
     destinations = np.concatenate([np.zeros(leaves, int), np.ones(others, int)])
     return Graph.from_edges(sources, destinations, num_vertices=max(leaves, others) + 1, name="star")
@@ -46,5 +46,5 @@ def test_between_two_flushes_a_hub_hears_at_most_a_run(owners, degrees, seed):
             heard = graph.csc.neighbours[graph.csc.offsets[hub] : graph.csc.offsets[hub + 1]]
             cuts = np.concatenate([[0], ends[flushed == number], [2000]])
             most = np.histogram(heard, cuts)[0].max()
-            parallel = np.bincount(heard).max()  # edges of one source are never cut apart
+            parallel = np.bincount(heard).max()  # edges of one source are never separated
             assert most <= RUN + parallel

@@ -1,4 +1,4 @@
-"""When accumulators that are kept have to be built anew: not where they are extrema or exact sums."""
+"""When kept accumulators must be rebuilt: not for extrema or exact sums."""
 
 from __future__ import annotations
 

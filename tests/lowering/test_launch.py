@@ -1,4 +1,4 @@
-"""Parts run on the thread pool from compiled code."""
+"""Compiled code runs parts on the thread pool."""
 
 import threading
 

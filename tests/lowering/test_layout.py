@@ -1,4 +1,4 @@
-"""How properties lie in memory."""
+"""The memory layout of properties."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,5 @@
-"""Generated source: deterministic, readable, vectorised by rows and never by edges; scratch and scopes of values."""
+"""Generated source: deterministic, readable, vectorised by rows and never by edges; temporaries and scopes of
+values."""
 
 import ast
 import functools
@@ -32,20 +33,20 @@ def road():
 
 
 def generated(strategy, program, features, graph=None):
-    """The plan of a program: nothing is compiled."""
+    """Return the plan of a program, without compiling anything."""
     name, options = STRATEGIES[strategy]
     return generated_by(name, options, program, graph or road(), features).planned
 
 
 def generated_by(name, options, program, graph, features):
-    """The engine of the CPU behind one that runs on several devices; it has a plan, but nothing compiled."""
+    """Return the engine of the CPU behind one that runs on several devices; it has a plan, but nothing compiled."""
     engine = new_engine(name, options)
     engine.generate(program, graph, features, Device(threads=1))
     return engine.prepared if isinstance(engine, PerDevice) else engine
 
 
 def prepared(strategy, program, features):
-    """The engine of the CPU, compiled."""
+    """Return the engine of the CPU, compiled."""
     engine = new_engine(*STRATEGIES[strategy])
     engine.prepare(program, road(), features, Device(threads=1), Phases())
     return engine.prepared if isinstance(engine, PerDevice) else engine
@@ -53,10 +54,10 @@ def prepared(strategy, program, features):
 
 @pytest.mark.parametrize(("strategy", "features"), FEATURE_AWARE_KERNELS)
 def test_no_kernel_gathers_features_of_many_edges(strategy, features, tmp_path):
-    """LLVM must not vectorise over edges: that would be a gather instruction (on x86)."""
+    """LLVM must not vectorise over edges, which would need a gather instruction (on x86)."""
     planned = generated(strategy, trace(LabelPropagation()), features)
     edge_kernels = [kernel for kernel in planned.kernels if "neighbours" in kernel.source and "src_lp" in kernel.source]
-    # compiled anew, in a module of another title: Numba does not show the assembly of what comes from its cache
+    # compiled again, in a module of another title: Numba does not show the assembly of cached modules
     module = modules.load_module(
         module_source(f"fresh, {tmp_path}", [kernel.source for kernel in edge_kernels]), "fresh"
     )
@@ -118,7 +119,7 @@ def test_scratch_of_workers_does_not_overlap():
 
 
 def test_every_operand_is_computed_in_its_own_scope():
-    """What only the source of an edge decides is computed before the loop over its edges."""
+    """Operands that depend only on the source of an edge are computed before the loop over its edges."""
     planned = generated("push-all", trace(PageRank()), 4)
     (kernel,) = [k for k in planned.kernels if k.name == "share"]
     before, loop = kernel.source.split("for e in range(first, stop):")

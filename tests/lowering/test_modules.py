@@ -1,4 +1,4 @@
-"""Generated modules: one file for each content, machine code shared between processes."""
+"""Generated modules: one file per content, machine code shared between processes."""
 
 import gc
 import subprocess
@@ -122,7 +122,7 @@ def test_source_and_machine_code_that_cannot_be_kept_are_the_caches_fault(folder
     with pytest.raises(CacheError, match="the cache cannot be written"):
         load_module("value = 1\n", "plain")
     folder.unlink()
-    refused = "raise OSError(28, 'No space left on device')\n"  # as Numba does while it keeps what it has compiled
+    refused = "raise OSError(28, 'No space left on device')\n"  # as Numba does while it stores compiled modules
     with pytest.raises(CacheError, match=r"cannot be written \(\[Errno 28\] No space left on device\)"):
         load_module(refused, "plain")
 

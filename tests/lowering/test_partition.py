@@ -1,4 +1,4 @@
-"""Parts of vertices and owners of destinations, against plain loops."""
+"""Parts of vertices and owners of destinations, compared with plain loops."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from harness.lowering.cpu.policy import DEFAULT
 
 
 def partition(threads):
-    """The usual cut for a number of threads."""
+    """Return the usual division for a number of threads."""
     return Partition(threads, DEFAULT.parts_per_thread, DEFAULT.smallest_part)
 
 
@@ -21,7 +21,7 @@ def offsets_of(degrees):
 
 @st.composite
 def csr(draw):
-    """Offsets and neighbours of a small CSR with sorted rows and parallel edges."""
+    """Draw offsets and neighbours of a small CSR with sorted rows and parallel edges."""
     vertices = draw(st.integers(0, 300))
     degrees = draw(st.lists(st.integers(0, 6), min_size=vertices, max_size=vertices))
     seed = draw(st.integers(0, 1000))
@@ -46,7 +46,7 @@ def test_bounds_cover_every_vertex_once(degrees, data):
 
 @given(st.integers(1, 4), st.integers(0, 100))
 def test_parts_are_balanced(threads, seed):
-    """No part is dearer than its share and one vertex."""
+    """No part costs more than its share and one vertex."""
     degrees = np.random.default_rng(seed).integers(0, 40, 4000)
     offsets = offsets_of(degrees)
     bounds = partition(threads).bounds(offsets, 0, len(degrees))

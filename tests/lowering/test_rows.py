@@ -1,4 +1,4 @@
-"""Row operations in compiled code against NumPy, for rows of every kind of length."""
+"""Row operations in compiled code, compared with NumPy, for rows of all lengths."""
 
 import functools
 import mmap
@@ -56,25 +56,25 @@ compiled = functools.partial(njit, error_model="numpy", nogil=True)
 
 
 def random_rows(n, number, seed=0):
-    """`number` rows of n values between 0.5 and 1.5 with either sign."""
+    """Return `number` rows of n values between 0.5 and 1.5 with either sign."""
     generator = np.random.default_rng(seed)
     return (generator.uniform(0.5, 1.5, (number, n)) * generator.choice([-1, 1], (number, n))).astype(np.float32)
 
 
 def special_rows(n):
-    """Two rows in which special values meet each other, as far as n lanes reach."""
+    """Return two rows that combine special values, as far as n lanes allow."""
     a = np.resize(SPECIAL, n)
     b = np.resize(np.repeat(SPECIAL, 3)[::-1], n)
     return a, b.astype(np.float32)
 
 
 def surrounded(n, number, dtype=np.float32):
-    """Space for `number` rows with a row of canaries before and after each."""
+    """Return space for `number` rows with a row of canaries before and after each."""
     return np.full((2 * number + 1) * n, CANARY).astype(dtype)
 
 
 def results(out, n, number):
-    """The rows in surrounded space, once the canaries are found unharmed."""
+    """Return the rows in surrounded space after checking the canaries."""
     space = out.reshape(2 * number + 1, n)
     assert (space[::2] == np.asarray(CANARY).astype(out.dtype)).all()
     return space[1::2]
@@ -272,7 +272,7 @@ def elementary_kernels(n):
 
 
 def largest_error(values, exact):
-    """In units in the last place of the rounded exact values; special results must agree exactly."""
+    """Return the error in units in the last place of the rounded exact values; special results must agree exactly."""
     rounded = exact.astype(values.dtype)
     ordinary = np.isfinite(rounded) & np.isfinite(values)
     np.testing.assert_array_equal(values[~ordinary], rounded[~ordinary])

@@ -1,4 +1,4 @@
-"""Small matrices in compiled code against LAPACK in float64."""
+"""Small matrices in compiled code, compared with LAPACK in float64."""
 
 import functools
 
@@ -33,7 +33,7 @@ def kernels(n):
 
 
 def placed(matrix, start, stride):
-    """The matrix in a larger array full of canaries, and the view of its elements."""
+    """Return the matrix in a larger array full of canaries, and the view of its elements."""
     n = len(matrix)
     space = np.full(start + n * stride + 7, 1e30, np.float32)
     view = space[start : start + n * stride].reshape(n, stride)[:, :n]

@@ -1,4 +1,4 @@
-"""Who is told of a change: groups of stages as readers of properties."""
+"""Which groups of stages a change marks: groups as readers of properties."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def test_folded_label_propagation_listens_to_itself():
     tracking = tracked(trace(LabelPropagation()))
     (group,) = tracking.groups
     assert tracking.sources(group) == ("lp",)
-    assert tracking.own(group) == ("lp",)  # what it reduces and derives it makes itself
+    assert tracking.own(group) == ("lp",)  # values that it reduces and derives are its own
     assert names(tracking.stale_groups("lp")) == names(tracking.listening_groups("lp")) == ["spread"]
 
 
@@ -59,7 +59,7 @@ def test_als_reads_its_own_vertex_only_through_what_it_reduced():
 @pytest.mark.parametrize("algorithm", [BFS, SSSP, Components, KCore])
 @pytest.mark.parametrize("fold", [True, False])
 def test_what_only_bounds_its_property_does_not_hear_of_itself(algorithm, fold):
-    """minimum(level, nearest) once more is the same; so is where(neighbours >= core, alive, 0)."""
+    """minimum(level, nearest) applied again gives the same; so does where(neighbours >= core, alive, 0)."""
     program = trace(algorithm())
     (name,) = program.outputs
     tracking = tracked(program, fold=fold)

@@ -1,8 +1,7 @@
-"""``python -m tests.oracle``: hold all engines under all schedules against the oracle on real graphs.
+"""Compare all engines under all schedules with the oracle on real graphs: ``python -m tests.oracle``.
 
 HARNESS_DATA names the folder of the graphs. Options: ``--graphs wiki-Vote,cora``, ``--algorithms pagerank``,
-``--schedules onyx`` (part of a name), ``--whole`` (all 16 schedules of Onyx, not 8),
-``--threads 2``.
+``--schedules onyx`` (part of a name), ``--whole`` (all 16 schedules of Onyx, not 8), ``--threads 2``.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from tests.oracle.schedules import all_runs
 
 
 def main() -> int:
-    """Print a line for each graph and algorithm, then what disagrees; 1 if anything does."""
+    """Print a line for each graph and algorithm, then the disagreements; return 1 if there are any."""
     parser = argparse.ArgumentParser(prog="python -m tests.oracle", description=__doc__)
     for name in ("graphs", "algorithms", "schedules"):
         parser.add_argument(f"--{name}", type=lambda text: text.split(","), default=None)
@@ -37,7 +36,7 @@ def main() -> int:
     chosen = [case for case in CASES if given.graphs is None or case.name in given.graphs]
     tasks = [(case, *task) for case in chosen for task in case.tasks]
     names = given.algorithms or list(ORACLES)
-    # All graphs of an algorithm together: kernels are compiled once.
+    # All graphs of an algorithm together, so that kernels are compiled once.
     for case, algorithm, features in sorted(
         (task for task in tasks if task[1].name in names), key=lambda task: names.index(task[1].name)
     ):
@@ -65,7 +64,7 @@ def main() -> int:
 
 
 def _named(algorithm) -> str:
-    """The algorithm and those of its parameters that are not the default."""
+    """Return the algorithm and its parameters that differ from the default."""
     changed = [f"{k}={v}" for k, v in vars(algorithm).items() if v != getattr(type(algorithm)(), k)]
     return " ".join([algorithm.name, *changed])
 

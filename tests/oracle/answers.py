@@ -39,7 +39,8 @@ OUTPUTS = {
 class Answers:
     """The answers of one algorithm on one graph; each is computed once.
 
-    norm: what the program's tolerance limits, the largest movement of an entry (max) or of a column's L1 norm (sum).
+    norm: the quantity that the program's tolerance limits, the largest movement of an entry (max) or of a column's
+    L1 norm (sum).
     """
 
     def __init__(self, algorithm, graph, inputs, norm: str = "max") -> None:
@@ -53,7 +54,7 @@ class Answers:
 
     @property
     def has_fixed(self) -> bool:
-        """Whether all settled runs have one answer."""
+        """Return whether all settled runs have one answer."""
         return hasattr(self.oracle, "fixed")
 
     @property
@@ -61,14 +62,14 @@ class Answers:
         return hasattr(self.oracle, "after") or hasattr(self.oracle, "iterates")
 
     def prepare(self, supersteps: Iterable[int], left_out: bool) -> None:
-        """Compute several iterates in one go where the oracle can."""
+        """Compute several iterates together if the oracle can."""
         wanted = {n for n in supersteps if (n, left_out) not in self.made}
         if wanted and hasattr(self.oracle, "iterates"):
             for number, expected in self.oracle.iterates(wanted, left_out).items():
                 self.made[number, left_out] = expected
 
     def after(self, supersteps: int, left_out: bool, kept: bool = False) -> Expected:
-        """The iterate after this many supersteps."""
+        """Return the iterate after this many supersteps."""
         if hasattr(self.oracle, "iterates"):
             self.prepare([supersteps], left_out)
             return self.made[supersteps, left_out]
@@ -78,7 +79,7 @@ class Answers:
         return self.made[key]
 
     def fixed(self, left_out: bool) -> Expected:
-        """The answer of a settled run."""
+        """Return the answer of a settled run."""
         if left_out not in self.made:
             self.made[left_out] = self.oracle.fixed(left_out)
         return self.made[left_out]

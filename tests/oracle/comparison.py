@@ -1,4 +1,4 @@
-"""Run engines and hold their answers against the oracle."""
+"""Run engines and compare their answers with the oracle."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from harness.language import Inputs, trace
 from tests.oracle.answers import OUTPUTS, Answers
 from tests.oracle.schedules import Run, installed, made
 
-SHORT = 6  # supersteps of the run without a tolerance; even, so that both sides of a graph have their turns
+SHORT = 6  # supersteps of the run without a tolerance; even, so that both sides of a graph are updated equally often
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One answer beside the right one.
+    """One answer and its comparison.
 
-    kind: "fixed length", a few supersteps with a tolerance of 0; "iterate", a whole run beside as many supersteps of
-    the oracle; "settled", a settled run beside the fixed point; "unsupported". ratio: the largest error over its bound;
-    None where nothing was run. text: the worst entry, or the reason.
+    kind: "fixed length", a few supersteps with a tolerance of 0; "iterate", a whole run compared with as many
+    supersteps of the oracle; "settled", a settled run compared with the fixed point; "unsupported". ratio: the
+    largest error over its bound; None if nothing was run. text: the worst entry, or the reason.
     """
 
     schedule: str
@@ -35,8 +35,8 @@ class Verdict:
 def verdicts(algorithm, given, features: int, runs: Iterable[Run], threads: int = 1) -> Iterator[Verdict]:
     """Run ``algorithm`` on the graph ``given`` under every schedule, and compare each answer with the right one.
 
-    ``threads``: of the engines. Threads that wait for each other are very slow on a busy machine, so few graphs get
-    more than one.
+    ``threads``: of the engines. Threads that wait for each other are very slow on a busy machine, so only few graphs
+    use more than one.
     """
     device = Device(threads=threads)
     graph = algorithm.prepare_graph(given)
@@ -73,7 +73,8 @@ def verdicts(algorithm, given, features: int, runs: Iterable[Run], threads: int 
 
 
 def _fixed_length(run, engine, program, inputs, answers, output) -> Verdict:
-    """A few supersteps in two calls, with a tolerance of 0: nothing may be left out, so only rounding is allowed."""
+    """Run a few supersteps in two calls, with a tolerance of 0: every change must be propagated, so only rounding is
+    allowed."""
     parameters = dict(inputs.parameters)
     if program.control.tolerance:
         parameters[program.control.tolerance] = 0.0
@@ -81,7 +82,7 @@ def _fixed_length(run, engine, program, inputs, answers, output) -> Verdict:
     done = len(engine.run(2).supersteps)
     done += len(engine.run(SHORT - done).supersteps)
     values = engine.values(output)
-    expected = answers.after(SHORT, False, run.keeps_sums)  # a run that settled earlier stays where it is
+    expected = answers.after(SHORT, False, run.keeps_sums)  # a run that has settled does not change
     return Verdict(
         run.label, "fixed length", expected.ratio(values), f"after {done} supersteps; {expected.place(values)}"
     )

@@ -21,15 +21,15 @@ Array = NDArray[np.float64]
 U = 2.0**-24
 WORST = (True, False)  # at worst, and on average over many vertices
 LEFT_OUT = 0.25  # of the tolerance: the largest change that is not propagated (harness.language.criterion)
-TINY = 2.0**-126  # the least normal float32: below it an engine may flush to zero
+TINY = 2.0**-126  # the smallest normal float32: below it an engine may flush to zero
 
 
 @dataclass(frozen=True)
 class Expected:
-    """The right values and the errors that are allowed.
+    """The right values and the allowed errors.
 
-    value: float64[V, k]. allowed: float64[V, k], the largest absolute error of each entry; 0 asks for equality.
-    column: float64[k], the largest sum of absolute errors in each column. source: how the value was found.
+    value: float64[V, k]. allowed: float64[V, k], the largest absolute error of each entry; 0 requires equality.
+    column: float64[k], the largest sum of absolute errors in each column. source: how the value was computed.
     """
 
     value: Array
@@ -39,20 +39,20 @@ class Expected:
 
     @classmethod
     def within(cls, value: Array, allowed: Array, source: str) -> Expected:
-        """Bounds per entry; a column may use up all of them."""
+        """Return bounds per entry; a column may use all of them."""
         return cls(value, allowed, allowed.sum(axis=0), source)
 
     def wider(self, column: Array) -> Expected:
-        """These bounds and further errors, of which the sum over each column is known: float64[k]."""
+        """Return these bounds plus further errors with a known sum over each column: float64[k]."""
         return replace(self, allowed=self.allowed + column, column=self.column + column)
 
     @classmethod
     def exact(cls, value: Array, source: str) -> Expected:
-        """Equality at every entry."""
+        """Require equality at every entry."""
         return cls(value, np.zeros_like(value), np.zeros(value.shape[1]), source)
 
     def ratio(self, got: NDArray[np.generic]) -> float:
-        """The largest error over its bound, over entries and columns; infinity where a bound of 0 is exceeded.
+        """Return the largest error over its bound, over entries and columns; infinity if a bound of 0 is exceeded.
 
         Infinite values must agree exactly. NaN counts as infinitely wrong.
         """
@@ -65,7 +65,7 @@ class Expected:
         return max(_worst(error, self.allowed), _worst(columns, self.column))
 
     def place(self, got: NDArray[np.generic]) -> str:
-        """The entry of the largest error over its bound, in words."""
+        """Describe the entry of the largest error over its bound."""
         got = np.asarray(got, np.float64).reshape(self.value.shape)
         with np.errstate(invalid="ignore", divide="ignore"):
             error = np.where(got == self.value, 0.0, np.abs(got - self.value) / self.allowed)
@@ -74,18 +74,18 @@ class Expected:
 
 
 def summed(terms: NDArray[np.generic], worst: bool) -> Array:
-    """The relative error of a float32 sum of so many nonnegative terms, in units of U.
+    """Return the relative error of a float32 sum of nonnegative terms, in units of U.
 
-    worst: for any order and any terms. Otherwise the error that holds on average over many vertices, where roundings
-    of both signs meet: it grows with the root of the number (Higham and Mary, "A new approach to probabilistic rounding
-    error analysis", SIAM Journal on Scientific Computing 41(5), 2019).
+    worst: for any order and any terms. Otherwise the error that holds on average over many vertices, where rounding
+    errors of both signs cancel: it grows with the root of the number (Higham and Mary, "A new approach to
+    probabilistic rounding error analysis", SIAM Journal on Scientific Computing 41(5), 2019).
     """
     count = np.asarray(terms, np.float64)
     return count if worst else np.minimum(count, 2 * np.sqrt(count))
 
 
 def combined(value: Array, worst: Array, average: Array, source: str) -> Expected:
-    """The worst errors bound each entry, the average ones the sum over a column."""
+    """Combine bounds: the worst errors for each entry, the average ones for the sum over a column."""
     return Expected(value, worst, average.sum(axis=0), source)
 
 
@@ -99,6 +99,7 @@ def _worst(error: Array, allowed: Array) -> float:
 
 
 def in_matrix(num_vertices: int, source: Array, destination: Array, weight: Array) -> sp.csr_array:
-    """The matrix whose product with ``[V, k]`` sums over in-edges: entry [v, u] is the total weight of u -> v."""
+    """Return the matrix whose product with ``[V, k]`` sums over in-edges: entry [v, u] is the total weight of u ->
+    v."""
     ends = (np.asarray(destination, np.int64), np.asarray(source, np.int64))
     return sp.csr_array(sp.coo_array((np.asarray(weight, np.float64), ends), shape=(num_vertices, num_vertices)))

@@ -53,7 +53,7 @@ class ALS:
         right += noise.rounded(abs(self.ratings) @ np.abs(x), terms) - abs(self.ratings) @ np.abs(x)
         ridge = self.algorithm.lam * (np.maximum(self.degrees, 1.0) if self.algorithm.weighted else 1.0)
         system = gram.reshape(count, k, k) + (ridge * np.ones(count))[:, None, None] * np.eye(k)
-        # The solver's own error, as that of a system whose entries are off by k roundings.
+        # The solver's own error, as that of a system whose entries have k rounding errors.
         diagonal = np.sqrt(np.einsum("vii->vi", system))
         size = diagonal[:, :, None] * diagonal[:, None, :]
         system = system + noise.rounded(size, 2.0 * k) - size

@@ -1,4 +1,4 @@
-"""Real graphs, and which algorithms are run on each of them."""
+"""Real graphs, and the algorithms that run on each of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Task = tuple[object, int]  # an algorithm with its parameters, and a number of f
 
 @dataclass(frozen=True)
 class Case:
-    """A graph file below HARNESS_DATA, how it is loaded, and its tasks."""
+    """A graph file below HARNESS_DATA, its loading options, and its tasks."""
 
     file: str
     tasks: tuple[Task, ...]
@@ -68,9 +68,9 @@ CASES = (
     Case("wiki-Vote.txt", (*TRAVERSALS, (KCore(), 1), RANKS, UNIFORM, LABELS, MANIFOLD, MULTIMODAL)),
     # Citations, directed, with self-loops.
     Case("cit-HepTh.npz", (*TRAVERSALS, (KCore(), 1), RANKS, UNIFORM, LABELS)),
-    # Trust with negative weights, which paths and labels refuse; as ratings.
+    # Trust with negative weights, which paths and labels refuse; used as ratings.
     Case("bitcoin-otc.npz", ((BFS(), 4), (Components(), 1), (KCore(), 1), RANKS, ALL_SIDES)),
-    # Roads with parallel edges and whole-number lengths.
+    # Roads with parallel edges and integer lengths.
     Case("rome99.gr", (*TRAVERSALS, (KCore(core=3), 1), RANKS, LABELS, MANIFOLD, SUM, MAX), {"duplicates": "keep"}),
     # Roads with paths of a thousand edges.
     Case("luxembourg_osm.npz", (*TRAVERSALS, (KCore(core=3), 1), RANKS, LABELS)),
@@ -100,7 +100,7 @@ CASES = (
             (ALS(sides="all", ratings="drawn", supersteps=12), 4),
         ),
     ),
-    # Co-authors: each edge twice over, and self-loops.
+    # Co-authors: each edge twice, and self-loops.
     Case(
         "ca-GrQc.txt",
         (*TRAVERSALS, (KCore(core=3), 1), RANKS, LABELS, MULTIMODAL, SUM),
@@ -133,7 +133,7 @@ def hub_and_ring() -> Graph:
 
 
 def two_sides() -> Graph:
-    """Ratings of 60 users and 25 items."""
+    """Return ratings of 60 users and 25 items."""
     generator = np.random.default_rng(5)
     pair = np.sort(generator.choice(60 * 25, 400, replace=False))
     ratings = generator.integers(1, 6, len(pair)).astype(np.float32)
@@ -142,7 +142,7 @@ def two_sides() -> Graph:
     )
 
 
-# In every test run: graphs that need no files. The number of features is not that of the tasks above.
+# Graphs without files, in every test run. The number of features differs from that of the tasks above.
 SMALL = (
     (hub_and_ring, PageRank(), 3), (hub_and_ring, LabelPropagation(), 3), (hub_and_ring, SSSP(), 3),
     (two_sides, ALS(supersteps=6), 3), (hub_and_ring, BeliefPropagation(vertices="drawn", supersteps=15), 3),

@@ -1,4 +1,4 @@
-"""Oracle of label propagation: affine once every label has arrived where it can."""
+"""Oracle of label propagation: affine once every label has reached all vertices that it can reach."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class LabelPropagation:
         self.weights = in_matrix(graph.num_vertices, graph.csr.row_of_edge, graph.csr.neighbours, weight)
         self.seed = np.asarray(inputs["seed"], np.float64)
         self.labelled = np.asarray(inputs["labelled"], bool)[:, None]
-        # A sum over the in-edges; two scalings to 1, each a sum over the row and a division; 1 - alpha in float32.
+        # A sum over the in-edges; two normalisations, each a sum over the row and a division; 1 - alpha in float32.
         more = 2 * self.seed.shape[1] + 8 + 1 / max(1 - self.alpha, U)
         self.units = [(summed(graph.in_degrees, worst) + more)[:, None] for worst in WORST]
         self.last: dict[object, tuple] = {}
 
     def after(self, supersteps: int, left_out: bool, kept: bool = False) -> Expected:
-        """The iterate after exactly this many supersteps, as in :class:`tests.oracle.linear.Affine`."""
+        """Return the iterate after exactly this many supersteps, as in :class:`tests.oracle.linear.Affine`."""
         begin = (0, self.seed, [np.zeros_like(self.seed)] * 2, self.seed)
         done, x, errors, size = self.last.get((left_out, kept), begin)
         if done > supersteps:
@@ -59,7 +59,8 @@ class LabelPropagation:
         return combined(x, *errors, f"{supersteps} supersteps in float64")
 
     def fixed(self, left_out: bool) -> Expected:
-        """The harmonic solution; the errors of a settled run are those of e = alpha P (e + t) + (1 - alpha) e + r."""
+        """Return the harmonic solution; the errors of a settled run are those of e = alpha P (e + t) + (1 - alpha) e
+        + r."""
         reached = self._reached()
         total = self.weights @ reached.astype(np.float64)
         free = reached & ~self.labelled[:, 0]
@@ -76,7 +77,7 @@ class LabelPropagation:
         return combined(x, *(np.where(free[:, None], error, 0.0) for error in errors), "the harmonic solution")
 
     def _reached(self) -> np.ndarray:
-        """Which vertices a label can reach, bool[V], by a search from all seeds at once."""
+        """Return which vertices a label can reach, bool[V], by a search from all seeds at once."""
         forward = sp.csr_array((self.weights > 0).T.astype(np.float64))
         distance = dijkstra(forward, indices=np.flatnonzero(self.labelled), unweighted=True, min_only=True)
         return np.isfinite(distance)

@@ -11,8 +11,8 @@ import scipy.sparse.linalg
 
 from tests.oracle.error_model import LEFT_OUT, TINY, WORST, Array, Expected, U, combined, in_matrix, summed
 
-STEPS = 200_000  # of an iteration that has to converge; a longer one is an error of the oracle
-DIRECT = 4000  # vertices up to which systems are factorised
+STEPS = 200_000  # of an iteration that must converge; more is an error of the oracle
+DIRECT = 4000  # systems with at most this many vertices are factorised
 Map = Callable[[Array], Array]
 
 
@@ -21,8 +21,9 @@ class Affine:
     """x -> spread(x) + constant from ``start``, with ``spread`` linear and nonnegative; arrays are float64[V, k].
 
     solve: the solution of x = spread(x) + b for a right side b. terms: int[V], terms of the sum at each vertex; a
-    superstep has ``sums`` of them and ``roundings`` further operations. shared: the rounding of what is reduced over
-    the whole graph. tolerance: the program's, relative to each value (norm "max") or to the sum of a column ("sum").
+    superstep has ``sums`` of them and ``roundings`` further operations. shared: the rounding error of reductions
+    over the whole graph. tolerance: the program's, relative to each value (norm "max") or to the sum of a column
+    ("sum").
     """
 
     alpha: float
@@ -39,20 +40,22 @@ class Affine:
     last: dict[object, tuple] = field(default_factory=dict)  # the last iterate of each kind
 
     def tolerated(self, x: Array) -> Array:
-        """The tolerance at each entry."""
+        """Return the tolerance at each entry."""
         return np.abs(x) * self.tolerance
 
     def rounding(self, x: Array, worst: bool) -> Array:
-        """The rounding of one superstep; 1 - alpha is off by U / (1 - alpha) of itself, since alpha is rounded."""
+        """Return the rounding error of one superstep; 1 - alpha has the relative error U / (1 - alpha), because
+        alpha is rounded."""
         units = self.sums * summed(self.terms, worst)[:, None] + self.roundings
         own = U / (1 - self.alpha) * np.abs(self.constant) + U * units * np.abs(x) + units * TINY
         return own if self.shared is None else own + self.shared(x)
 
     def after(self, supersteps: int, left_out: bool, kept: bool = False) -> Expected:
-        """The iterate after exactly this many supersteps.
+        """Return the iterate after exactly this many supersteps.
 
-        left_out: changes within the tolerance need not be propagated. kept: sums are kept and changed by differences,
-        so a rounding is relative to the largest value so far. Iterates are made in ascending order, each from the last.
+        left_out: changes within the tolerance need not be propagated. kept: sums are kept and changed by
+        differences, so a rounding error is relative to the largest value so far. Iterates are computed in ascending
+        order, each from the last.
         """
         done, x, errors, size = self.last.get((left_out, kept), (0, *self._begin()))
         if done > supersteps:
@@ -69,7 +72,7 @@ class Affine:
         return self.start, [U * np.abs(self.start)] * 2, self.start
 
     def fixed(self, left_out: bool) -> Expected:
-        """The fixed point, and the errors of a run that has settled."""
+        """Return the fixed point, and the errors of a run that has settled."""
         x = self.solve(self.constant)
         missing = (LEFT_OUT if left_out else 0.0) + (1.0 if self.norm == "max" else 0.0)
         source = self.spread(missing * self.tolerated(x))
@@ -80,9 +83,9 @@ class Affine:
 
 
 def converged(spread: Map, b: Array) -> Array:
-    """The solution of x = spread(x) + b by adding up powers of ``spread``; b >= 0.
+    """Return the solution of x = spread(x) + b by summing powers of ``spread``; b >= 0.
 
-    Terms below what float32 can hold are left out. Raises ArithmeticError if the terms do not fade.
+    Terms below float32's range are left out. Raises ArithmeticError if the terms do not vanish.
     """
     term, x = b.copy(), b.copy()
     for _ in range(STEPS):
@@ -94,7 +97,7 @@ def converged(spread: Map, b: Array) -> Array:
 
 
 def linear_solver(matrix: sp.csr_array) -> Map:
-    """Solve (I - matrix) x = b: factorised where the matrix is small, otherwise by the sum of powers."""
+    """Solve (I - matrix) x = b: by factorisation if the matrix is small, otherwise by the sum of powers."""
     if matrix.shape[0] > DIRECT:
         return lambda b: converged(lambda x: matrix @ x, b)
     factors = scipy.sparse.linalg.splu(sp.csc_array(sp.identity(matrix.shape[0]) - matrix))
@@ -102,10 +105,11 @@ def linear_solver(matrix: sp.csr_array) -> Map:
 
 
 def pagerank(graph, inputs: Mapping[str, Array], algorithm) -> Affine:
-    """rank = (1 - alpha + alpha * dangling . rank) teleport + alpha P rank.
+    """Solve rank = (1 - alpha + alpha * dangling . rank) teleport + alpha P rank.
 
-    The rank-one part is solved apart: with y = (I - alpha P)^-1 teleport and z = (I - alpha P)^-1 b the solution for a
-    right side b is z + alpha y (d . z) / (1 - alpha d . y), d marking the vertices without out-edges.
+    The rank-one part is solved separately: with y = (I - alpha P)^-1 teleport and z = (I - alpha P)^-1 b the
+    solution for a right side b is z + alpha y (d . z) / (1 - alpha d . y), where d marks the vertices without
+    out-edges.
     """
     alpha, teleport = algorithm.alpha, np.asarray(inputs["teleport"], np.float64)
     source, degree = graph.csr.row_of_edge, graph.out_degrees
@@ -122,8 +126,8 @@ def pagerank(graph, inputs: Mapping[str, Array], algorithm) -> Affine:
         z = plain(b)
         return z + walk * (alpha * (dangling @ z) / (1 - alpha * (dangling @ walk)))
 
-    # Of the sum over dangling vertices every rank gets its share. Such a sum is pairwise, or in a wider type: an error
-    # of log2 of its length, and the 128 terms that NumPy adds up one after the other.
+    # Every rank gets a share of the sum over dangling vertices. Such a sum is pairwise, or in a wider type: an error of
+    # log2 of its length, and of the 128 terms that NumPy sums sequentially.
     terms = 128 + np.log2(graph.num_vertices + 1)
 
     def shared(x: Array) -> Array:
@@ -134,7 +138,8 @@ def pagerank(graph, inputs: Mapping[str, Array], algorithm) -> Affine:
 
 
 def manifold_ranking(graph, inputs: Mapping[str, Array], algorithm) -> Affine:
-    """mm = alpha P mm + (1 - alpha) query, P the affinities of a feature with the in-edges of each vertex scaled to 1.
+    """Solve mm = alpha P mm + (1 - alpha) query, where P has the affinities of a feature, normalised over the in-edges
+    of each vertex.
 
     Features with the same affinities share a matrix.
     """
@@ -167,7 +172,7 @@ def manifold_ranking(graph, inputs: Mapping[str, Array], algorithm) -> Affine:
 
 
 def multimodal(graph, inputs: Mapping[str, Array], algorithm) -> Affine:
-    """mmode = sum_m alpha_m S_m mmode + (1 - alpha) known, the S_m fused into one matrix beforehand."""
+    """Solve mmode = sum_m alpha_m S_m mmode + (1 - alpha) known, with the S_m fused into one matrix beforehand."""
     affinity, known = (np.asarray(inputs[name], np.float64) for name in ("affinity", "known"))
     given = [float(word) for word in algorithm.shares.split()] or [1.0] * affinity.shape[1]
     fused = affinity @ (algorithm.alpha * np.array(given) / sum(given))

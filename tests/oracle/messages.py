@@ -11,14 +11,14 @@ from scipy.special import logsumexp
 from tests.oracle.error_model import Array, Expected
 from tests.oracle.sensitivity import Noise, Step, expected_after
 
-BLOCK = 2**22  # numbers of a temporary [edges, k, k]
+BLOCK = 2**22  # elements of a temporary [edges, k, k]
 
 
 class BeliefPropagation:
-    """All messages at once, in log space: no product can underflow, and impossible states are counted apart.
+    """All messages at once, in log space: no product can underflow, and impossible states are counted separately.
 
-    A superstep: the log-product at every vertex of its potential and of the messages that enter it; the belief from
-    it; then each message from the product without the message of the reverse edge.
+    A superstep: the log-product at every vertex of its potential and of its incoming messages; the belief from it;
+    then each message from the product without the message of the reverse edge.
     """
 
     def __init__(self, graph, inputs: Mapping[str, Array], algorithm) -> None:
@@ -68,12 +68,13 @@ class BeliefPropagation:
 
     @staticmethod
     def _logarithms(values: Array) -> tuple[Array, Array]:
-        """Logarithms, 0 in place of those of zeros, and where these are."""
+        """Return logarithms, with 0 in place of those of zeros, and where these are."""
         positive = values > 0
         return np.log(np.where(positive, values, 1.0)), (~positive).astype(np.float64)
 
     def _others(self, product: Array, blocked: Array, logs: Array, zeros: Array) -> Array:
-        """The product at the source of each edge without the message of its reverse, scaled to a largest entry of 1."""
+        """Return the product at the source of each edge without the message of its reverse, scaled to a largest
+        entry of 1."""
         left = product[self.source] - logs[self.reverse]
         free = blocked[self.source] - zeros[self.reverse] == 0
         left = np.where(free, left, -np.inf)
@@ -101,7 +102,7 @@ def _scaled(rows: Array) -> Array:
 
 
 def _normalised(logs: Array, blocked: Array) -> Array:
-    """Exponentials scaled to a sum of 1 in each row; zero rows where no state is possible."""
+    """Return exponentials scaled to a sum of 1 in each row; zero rows if no state is possible."""
     free = blocked == 0
     logs = np.where(free, logs, -np.inf)
     some = free.any(axis=1, keepdims=True)

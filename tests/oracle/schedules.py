@@ -1,4 +1,4 @@
-"""The engines for the processor and their schedules."""
+"""The engines for the CPU and their schedules."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Run:
 
     @property
     def leaves_out(self) -> bool:
-        """Whether changes within the tolerance are not propagated."""
+        """Return whether changes within the tolerance are not propagated."""
         return self.engine == "gunrock" or bool(self.options.get("change_driven", False))
 
     @property
     def keeps_sums(self) -> bool:
-        """Whether differences are added to sums that are kept from superstep to superstep."""
+        """Return whether differences are added to sums that are kept from superstep to superstep."""
         return self.leaves_out and self.options.get("direction", "push") == "push"
 
     @property
@@ -38,7 +38,7 @@ class Run:
 
 
 def onyx(whole: bool) -> Iterator[Run]:
-    """All 16 combinations of the four switches, or the half of them in which any three switches meet in all ways."""
+    """Return all 16 combinations of the four switches, or half of them that cover every combination of any three."""
     for push, driven, fold, aware in itertools.product((False, True), repeat=4):
         if whole or aware == (push ^ driven ^ fold ^ True):
             direction = "push" if push else "pull"
@@ -56,7 +56,7 @@ def all_runs(whole: bool = False) -> list[Run]:
 
 
 def installed() -> dict[str, EngineSpec]:
-    """The engines by name: those of the plugins, and the example."""
+    """Return the engines by name: those of the plugins, and the example."""
     if str(EXAMPLE) not in sys.path:
         sys.path.append(str(EXAMPLE))
     example = {spec.name: spec for spec in importlib.import_module("onyx_example").onyx_engines()}
@@ -64,7 +64,7 @@ def installed() -> dict[str, EngineSpec]:
 
 
 def made(run: Run, specs: dict[str, EngineSpec]) -> Engine | str:
-    """The engine, or why it cannot be had here."""
+    """Return the engine, or the reason why it is unavailable."""
     spec = specs[run.engine]
     missing = [name for name in spec.requires if importlib.util.find_spec(name) is None]
     if missing:

@@ -1,9 +1,9 @@
 """Errors of programs that are not affine, by Monte Carlo arithmetic.
 
-The oracle runs several times in float64. Each superstep of a perturbed run moves every intermediate result by a random
-amount of the size that float32 rounding and the tolerance allow. The differences between the runs show how the program
-spreads such errors (Parker, Pierce and Eggert, "Monte Carlo arithmetic", Computing in Science & Engineering 2(4),
-2000). They replace a bound on the propagation, which grows without limit for a nonlinear program.
+The oracle runs several times in float64. Each superstep of a perturbed run moves every intermediate result by a
+random amount of the size that float32 rounding and the tolerance allow. The differences between the runs show how
+the program propagates such errors (Parker, Pierce and Eggert, "Monte Carlo arithmetic", Computing in Science &
+Engineering 2(4), 2000). They replace a bound on the propagation, which grows without limit for a nonlinear program.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ import numpy as np
 from tests.oracle.error_model import TINY, Array, Expected, U
 
 RUNS = 4  # perturbed runs
-SAFETY = 8.0  # the largest of a few draws underestimates the largest error by less than this
+SAFETY = 8.0  # the largest of a few draws underestimates the largest error by less than this factor
 Step = Callable[[int, "Noise"], Array]
 
 
 class Noise:
-    """Random relative errors; ``quiet`` noise leaves values as they are."""
+    """Random relative errors; ``quiet`` noise does not change values."""
 
     def __init__(self, seed: int | None, tolerance: float) -> None:
         self.generator = None if seed is None else np.random.default_rng(seed)
         self.tolerance = 0.0 if seed is None else tolerance
 
     def rounded(self, x: Array, units: Array | float) -> Array:
-        """``x`` with a relative error of up to ``units`` roundings in each entry."""
+        """Return ``x`` with a relative error of up to ``units`` roundings in each entry."""
         if self.generator is None:
             return x
         return x * (1 + U * units * self.generator.uniform(-1, 1, x.shape))
 
     def left_out(self, x: Array) -> Array:
-        """``x`` as its readers may have it: up to the tolerance away."""
+        """Return ``x`` as its readers may see it: up to the tolerance away."""
         if not self.tolerance:
             return x
         assert self.generator is not None
@@ -43,7 +43,7 @@ class Noise:
 def expected_after(
     start: Callable[[Noise], Step], supersteps: Iterable[int], tolerance: float, by_row: bool
 ) -> dict[int, Expected]:
-    """The iterates after these numbers of supersteps, with the errors that perturbed runs show.
+    """Return the iterates after these numbers of supersteps, with the errors that perturbed runs show.
 
     start: makes a new run; each call of the result makes one superstep and returns the answer. by_row: errors are
     relative to the largest entry of a row (values that change sign), otherwise to each entry.

@@ -1,4 +1,4 @@
-"""The oracle itself: other libraries, exhaustive sums and closed forms give its answers, and it refuses wrong ones."""
+"""The oracle itself: other libraries, exhaustive sums and closed forms agree with it, and it refuses wrong answers."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_an_answer_from_ten_times_the_tolerance_is_refused(algorithm):
 
 
 def test_a_tolerance_on_columns_allows_errors_of_that_sum_and_ten_times_it_is_refused():
-    """Rank that starts in one of two cliques joined by one edge moves to the other slowly and in one direction."""
+    """Rank that starts in one of two cliques connected by one edge moves to the other slowly and in one direction."""
     pairs = np.array(list(itertools.combinations(range(8), 2)))
     ends = np.concatenate([pairs, pairs + 8, [[7, 8]]])
     graph = Graph.from_edges(*ends.T, num_vertices=16, name="two cliques", symmetrize=True)
@@ -94,7 +94,7 @@ def path(count):
 
 
 def two_triangles():
-    """Joined by an edge of little weight, over which all of the last movement goes."""
+    """Return two triangles joined by an edge of small weight, which carries the slowest movement."""
     source, destination = [0, 1, 2, 3, 4, 5, 2], [1, 2, 0, 4, 5, 3, 3]
     return Graph.from_edges(
         source, destination, num_vertices=6, weights=[1.0] * 6 + [0.01], name="two triangles", symmetrize=True
@@ -102,7 +102,8 @@ def two_triangles():
 
 
 def ten_times_too_early(problem, algorithm):
-    """An iterate from which no entry moves by more than ten times the tolerance, found in steps of a twentieth."""
+    """Return an iterate after which no entry moves by more than ten times the tolerance, searched in steps of a
+    twentieth."""
     relative, number = not isinstance(algorithm, LabelPropagation), 20
     while True:
         number += number // 20

@@ -1,4 +1,4 @@
-"""All engines for the processor, under their schedules, beside the oracle."""
+"""All engines for the CPU, under their schedules, compared with the oracle."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.oracle.comparison import verdicts
 from tests.oracle.graphs import CASES, SMALL, hub_and_ring
 from tests.oracle.schedules import Run, all_runs, installed, made
 
-# Kernels are compiled for every engine and program, so each program has few of them in every test run.
+# Kernels are compiled for every engine and program, so each program has few cases in every test run.
 OFTEN = {
     "pagerank": [Run("scipy"), Run("onyx", {"direction": "push", "change_driven": True}), Run("gunrock")],
     "label_propagation": [Run("scipy"), Run("example", {"blocks": 3}), Run("tigr")],
@@ -56,7 +56,7 @@ def example():
 
 
 def by_algorithm():
-    """The tasks of all graphs, those of an algorithm together: kernels are compiled once."""
+    """Return the tasks of all graphs, grouped by algorithm, so that kernels are compiled once."""
     tasks = [(case, *task) for case in CASES for task in case.tasks]
     return sorted(tasks, key=lambda task: list(ORACLES).index(task[1].name))
 

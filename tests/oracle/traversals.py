@@ -1,4 +1,4 @@
-"""Oracles of the programs on whole numbers and paths: BFS, shortest paths, components and the k-core."""
+"""Oracles of the programs on integers and paths: BFS, shortest paths, components and the k-core."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.oracle.error_model import Array, Expected, U
 
 
 class Settled:
-    """An answer that only a settled run gives."""
+    """An answer that is only defined for settled runs."""
 
     def __init__(self, expected: Expected) -> None:
         self.expected = expected
@@ -22,13 +22,13 @@ class Settled:
 
 
 def _sources(start: Array) -> np.ndarray:
-    """The source of each column: the only vertex at 0."""
+    """Return the source of each column: the only vertex at 0."""
     assert ((start == 0).sum(axis=0) == 1).all()
     return start.argmin(axis=0)
 
 
 def bfs(graph, inputs: Mapping[str, Array], algorithm) -> Settled:
-    """Levels by a frontier in each column: a vertex is in level i + 1 if an edge enters it from level i."""
+    """Return levels by a frontier in each column: a vertex is in level i + 1 if it has an in-edge from level i."""
     level = np.asarray(inputs["source"], np.float64).copy()
     edges = sp.csr_array(
         (np.ones(graph.num_edges, np.int8), graph.csr.neighbours.astype(np.int64), graph.csr.offsets),
@@ -45,12 +45,13 @@ def bfs(graph, inputs: Mapping[str, Array], algorithm) -> Settled:
 
 
 def sssp(graph, inputs: Mapping[str, Array], algorithm) -> Settled:
-    """Dijkstra's distances in float64. Each addition along a path rounds by U of the distance at most.
+    """Return Dijkstra's distances in float64. Each addition along a path has a rounding error of at most U times the
+    distance.
 
-    The path that is shortest in float32 may be another one: its sum in float32 is at most that of the right path, and
-    at least its own length less its roundings, so twice the additions on the right path are allowed. Whole numbers
-    below 2^24 add up exactly. An edge of length 0 would be no entry of a sparse matrix: it gets a length that is too
-    small to change a sum in float64, and the parallel edges are reduced to the shortest.
+    The path that is shortest in float32 may differ: its sum in float32 is at most that of the right path, and at
+    least its own length minus its rounding errors, so twice the additions on the right path are allowed. Integers
+    below 2^24 add up exactly. An edge of length 0 would not be an entry of a sparse matrix: it gets a length that is
+    too small to change a sum in float64, and parallel edges are reduced to the shortest.
     """
     start = np.asarray(inputs["source"], np.float64)
     weight = np.ones(graph.num_edges) if graph.weights is None else graph.weights.astype(np.float64)
@@ -72,7 +73,8 @@ def sssp(graph, inputs: Mapping[str, Array], algorithm) -> Settled:
 
 
 def _depth(before: np.ndarray, distance: Array) -> Array:
-    """The number of edges on the path to each vertex in a tree of predecessors (negative: none), by pointer jumping."""
+    """Return the number of edges on the path to each vertex in a tree of predecessors (negative: none), by pointer
+    jumping."""
     parent = np.where(before < 0, np.arange(len(before)), before)
     depth = (before >= 0).astype(np.float64)
     while (parent[parent] != parent).any():
@@ -82,7 +84,7 @@ def _depth(before: np.ndarray, distance: Array) -> Array:
 
 
 def components(graph, inputs: Mapping[str, Array], algorithm) -> Settled:
-    """The least vertex number of each weak component."""
+    """Return the smallest vertex number of each weakly connected component."""
     _, member = connected_components(_pattern(graph), directed=True, connection="weak")
     least = np.full(member.max(initial=-1) + 1, graph.num_vertices)
     np.minimum.at(least, member, np.arange(graph.num_vertices))
@@ -91,7 +93,7 @@ def components(graph, inputs: Mapping[str, Array], algorithm) -> Settled:
 
 
 def kcore(graph, inputs: Mapping[str, Array], algorithm) -> Settled:
-    """Repeatedly keep the vertices with enough neighbours in the simple undirected graph that is left."""
+    """Repeatedly keep the vertices with enough neighbours in the remaining simple undirected graph."""
     pattern = _pattern(graph)
     simple = sp.csr_array(((pattern + pattern.T) > 0).astype(np.int64))
     simple.setdiag(0)

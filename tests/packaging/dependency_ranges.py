@@ -49,7 +49,7 @@ TESTS = (
 
 
 def requirements() -> Iterator[Requirement]:
-    """Yield the requirements of the project and of the extras that are tested, those on the project itself left out."""
+    """Yield the requirements of the project and of the tested extras, without those on the project itself."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     texts = [*project["dependencies"], *(text for name in extras if name not in NOT_TESTED for text in extras[name])]
@@ -58,7 +58,7 @@ def requirements() -> Iterator[Requirement]:
 
 
 def lowest(requirement: Requirement) -> str:
-    """Return the lower bound of a requirement; empty where it has none."""
+    """Return the lower bound of a requirement; empty if it has none."""
     return next((one.version for one in requirement.specifier if one.operator in (">=", "==", "~=")), "")
 
 
@@ -88,7 +88,7 @@ def _run(command: list[str], **options: object) -> subprocess.CompletedProcess[s
 
 
 def main() -> None:
-    """Check the ends that are asked for."""
+    """Check the requested ends."""
     parser = argparse.ArgumentParser(prog="python -m tests.packaging.dependency_ranges", description=__doc__)
     parser.add_argument("which", nargs="*", choices=[[], *RESOLUTIONS], default=list(RESOLUTIONS))
     parser.add_argument("--record", action="store_true", help=f"write {RECORD.name} after testing the lowest versions")

@@ -1,4 +1,4 @@
-"""The lower bounds of pyproject.toml are versions that were tested, and upper bounds exclude what is known to break."""
+"""The lower bounds of pyproject.toml are tested versions, and upper bounds exclude versions known to break."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from packaging.version import Version
 from tests.packaging.dependency_ranges import NOT_TESTED, RECORD, lowest, requirements
 
 TESTED = dict(line.split("==") for line in RECORD.read_text().splitlines())
-# Not installed with every version of Python or on every system, so not in the record of one machine.
+# Not installed with every version of Python or on every system, and therefore not in the record of one machine.
 CONDITIONAL = {"python-graphblas", "scikit-network"}
 
 

@@ -1,4 +1,4 @@
-"""Installed from a wheel, in an empty folder, the command works the same."""
+"""Installed from a wheel, the command works in an empty folder."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def wheel(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory) -> Path:
-    """A folder with what the wheel installs; the libraries are those of the running environment."""
+    """Return a folder with the files that the wheel installs; the libraries are those of the running environment."""
     site = tmp_path_factory.mktemp("site")
     subprocess.run(
         [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--disable-pip-version-check",
@@ -41,10 +41,10 @@ def installed(wheel, tmp_path_factory) -> Path:
 
 @pytest.fixture
 def run(installed, tmp_path):
-    """Run the installed command in an empty folder, where nothing of the checkout can be found."""
+    """Run the installed command in an empty folder, from which the checkout cannot be imported."""
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        # The checkout may be installed for development in this very environment; a path in front of it wins.
+        # The checkout may be installed in this environment for development; an earlier path takes precedence.
         path = os.pathsep.join([str(installed), str(FAKES)])
         return subprocess.run(
             [sys.executable, str(installed / "bin" / "onyx-harness"), *arguments],

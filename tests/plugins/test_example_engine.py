@@ -1,4 +1,4 @@
-"""The example engine's sums: right on graphs with many vertices without out-edges and with hubs."""
+"""The example engine's sums are right on graphs with many vertices without out-edges and with hubs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXAMPLE = Path(__file__).parents[1] / "thirdparty"
 
 
 def dangling_star():
-    """100,000 leaves without out-edges; a hub that they are entered from, and a cycle of ten vertices through it."""
+    """Return 100,000 leaves without out-edges, a hub with edges to them, and a cycle of ten vertices through it."""
     leaves, ring = 100_000, np.arange(10)
     source = np.concatenate([np.zeros(leaves, np.int64), ring])
     destination = np.concatenate([np.arange(10, leaves + 10), (ring + 1) % 10])
@@ -43,7 +43,7 @@ def test_sums_of_many_rows_keep_their_digits(make, monkeypatch):
     schedule = importlib.import_module("onyx_example").ExampleSchedule(blocks=2)
     engine = importlib.import_module("onyx_example_engine").ExampleEngine(schedule)
     graph, features = make(), 16
-    algorithm = PageRank(personalise="vertices", tolerance=1e-30)  # no run settles: the difference is rounding alone
+    algorithm = PageRank(personalise="vertices", tolerance=1e-30)  # no run settles: the difference is only rounding
     program, inputs = trace(algorithm), algorithm.inputs(graph, features)
     supersteps = 20
     engine.prepare(program, graph, features, Device(threads=1), Phases())
@@ -52,4 +52,4 @@ def test_sums_of_many_rows_keep_their_digits(make, monkeypatch):
     reference.reset(inputs)
     assert len(engine.run(supersteps).supersteps) == len(reference.run(supersteps).supersteps) == supersteps
     error = relative_error(engine.values("rank"), reference.values("rank")).max()
-    assert error < 4 * 2.0**-24 / (1 - algorithm.alpha)  # a few roundings a superstep
+    assert error < 4 * 2.0**-24 / (1 - algorithm.alpha)  # a few rounding errors per superstep

@@ -24,7 +24,7 @@ def engine(name: str, factory: str = "somewhere:Engine") -> EngineSpec:
 
 @pytest.fixture
 def plugin(monkeypatch: pytest.MonkeyPatch):
-    """Install a module with the given hook implementations; its entry point."""
+    """Install a module with the given hook implementations; return its entry point."""
 
     def install(name: str, **hooks) -> EntryPoint:
         module = ModuleType(f"plugin_{name}")
@@ -138,7 +138,7 @@ def test_a_real_interrupt_ends_the_loading_of_plugins(plugin, monkeypatch):
 
 
 def test_a_plugin_that_is_long_in_being_imported_is_named(plugin, monkeypatch):
-    """The import goes on when the message has been written: here it waits for that."""
+    """The import continues once the message has been written: here it waits for that."""
     written = threading.Event()
     said = []
 

@@ -1,4 +1,4 @@
-"""An engine that somebody else wrote and packaged: installed beside the harness, it takes part like any other."""
+"""An engine from a separate package: installed beside the harness, it takes part like any other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXAMPLE = Path(__file__).parents[1] / "thirdparty"
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory) -> Path:
-    """A folder into which the example has been installed, without a network."""
+    """Return a folder into which the example has been installed, without a network."""
     folder = tmp_path_factory.mktemp("site")
     subprocess.run(
         [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index",

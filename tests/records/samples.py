@@ -1,4 +1,4 @@
-"""Records as a sweep leaves them, for tests that read some."""
+"""Records as a sweep leaves them, for tests that read records."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.records.statistics import median_interval
 
 
 def solved(samples: list[float]) -> dict[str, Any]:
-    """The ``solve`` field of a record with these samples."""
+    """Return the ``solve`` field of a record with these samples."""
     found = median_interval(samples)
     return {
         "samples": samples,
@@ -24,7 +24,7 @@ def solved(samples: list[float]) -> dict[str, Any]:
 
 
 def record(engine: str = "fast", times: tuple[float, float, float] | None = (1.0, 0.9, 1.1), **changes: Any) -> Record:
-    """A record of one cell with seven samples; ``times`` is their median, least and greatest in seconds.
+    """Return a record of one cell with seven samples; ``times``: their median, least and greatest in seconds.
 
     Any field can be given.
     """
@@ -73,7 +73,7 @@ def record(engine: str = "fast", times: tuple[float, float, float] | None = (1.0
 def accurate_record(
     engine: str, times: tuple[float, float, float], superstep: int, to_accuracy: list[float], **changes: Any
 ) -> Record:
-    """A record with a time to equal accuracy, of ``superstep`` supersteps and these samples in seconds."""
+    """Return a record with a time to equal accuracy, of ``superstep`` supersteps and these samples in seconds."""
     accuracy = {
         "superstep": superstep, "tolerance": None, "error": 9e-5, "error_before": 2e-4, "bound": 1e-4,
         "against": "a plain loop", "solve": solved(to_accuracy),
@@ -82,7 +82,7 @@ def accurate_record(
 
 
 def warm_record(engine: str = "fast", **changes: Any) -> Record:
-    """A record of a warm run of half a second beside a cold one of four."""
+    """Return a record of a warm run of half a second beside a cold one of four."""
     cold = record("cold", (4.0, 3.8, 4.2))
     warm = {
         "change": 0.01, "kind": "delete", "seed": 0, "told": "warm, 7 vertices reset", "restarted": False,

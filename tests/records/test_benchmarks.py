@@ -1,4 +1,4 @@
-"""Records in the form of pytest-benchmark, which its own command reads; and what became slower."""
+"""Records in the form of pytest-benchmark, which its own command reads; and which benchmarks became slower."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 
 def solved(engine, samples, **changed):
-    """A record whose samples are given."""
+    """Return a record with the given samples."""
     made = record(engine, (sorted(samples)[len(samples) // 2], min(samples), max(samples)), **changed)
     made["solve"]["samples"] = list(samples)
     return made
 
 
 def times(median, noise, seed, count=15):
-    """Samples around a median."""
+    """Return samples around a median."""
     draw = random.Random(seed)
     return [median * draw.uniform(1 - noise, 1 + noise) for _ in range(count)]
 
 
 def saved(path, **samples):
-    """A file as pytest-benchmark saves one with its samples."""
+    """Return a file as pytest-benchmark saves one with its samples."""
     data = exported([solved(name, drawn) for name, drawn in samples.items()])
     path.write_text(json.dumps(data))
     return path
@@ -110,7 +110,7 @@ def test_the_command_exports_a_folder(tmp_path, capsys):
 
 # what became slower ---------------------------------------------------------------------------------------------------
 def turns(factor, noise, seed, side, count=7, **changed):
-    """The turns of one side, a minute each; the sides alternate."""
+    """Return the turns of one side, a minute each; the sides alternate."""
     return [
         Turn(tuple(times(factor, noise, seed + number)), START + dt.timedelta(minutes=2 * number + side), **changed)
         for number in range(count)
@@ -121,7 +121,7 @@ def turns(factor, noise, seed, side, count=7, **changed):
     ("factor", "noise", "verdict"),
     [
         (1.2, 0.02, "slower"),
-        (1.2, 0.9, "no difference"),  # a threshold alone would cry out
+        (1.2, 0.9, "no difference"),  # only a threshold would report it
         (1.0, 0.02, "no difference"),
         (1.03, 0.002, "within the threshold"),
         (0.7, 0.02, "faster"),
@@ -156,7 +156,7 @@ def test_disturbed_turns_do_not_count(mark):
 
 
 def test_sides_that_were_not_measured_in_turns_cannot_tell():
-    """What drifts over an hour would be told as a change of the code."""
+    """Otherwise a drift over an hour would count as a change of the code."""
     before = turns(1.0, 0.01, 1, side=0)
     later = [Turn(turn.samples, turn.ended + dt.timedelta(hours=1)) for turn in turns(1.3, 0.01, 90, side=1)]
     [change] = changes({"a": before}, {"a": later})
@@ -178,7 +178,7 @@ class Load:
         self.period, self.phase = self.draw.uniform(100, 600), self.draw.uniform(0, 6.28)
 
     def turn(self, seconds, count=11):
-        """A turn of ``count`` runs that take ``seconds`` on a quiet machine."""
+        """Return a turn of ``count`` runs that take ``seconds`` on a quiet machine."""
         found = []
         for _ in range(count):
             self.busy = max(0, self.busy - 1) or (self.draw.randrange(5, 25) if self.draw.random() < 0.015 else 0)
@@ -191,7 +191,7 @@ class Load:
 
 
 def compared(seed, factor, count=9):
-    """The verdict on code that takes ``factor`` times as long, measured in turns under a varying load."""
+    """Return the verdict on code that takes ``factor`` times as long, measured in turns under a varying load."""
     load = Load(seed)
     pairs = [(load.turn(1.0), load.turn(factor)) for _ in range(count)]
     [change] = changes({"a": [b for b, _ in pairs]}, {"a": [a for _, a in pairs]})
@@ -221,7 +221,7 @@ def test_a_true_change_under_the_same_load_is_found():
 
 
 def in_turns(folder, count=6, **sides):
-    """Files of the two sides in turns; a side gives the median of every benchmark."""
+    """Return files of the two sides in turns; a side gives the median of every benchmark."""
     found = {side: [] for side in sides}
     for number in range(count):
         for place, (side, medians) in enumerate(sides.items()):

@@ -21,7 +21,7 @@ pytest.importorskip("duckdb", reason="queries need the extra 'query'")
 
 @pytest.fixture
 def store(tmp_path):
-    """A folder of three records: two engines, one of them also crashed on another graph."""
+    """Write a folder of three records: two engines, one of them also crashed on another graph."""
     write_record(tmp_path / "s1" / "a", record("fast"))
     write_record(tmp_path / "s1" / "b", record("slow", (4.0, 3.6, 4.4), marks=["busy", "noisy"]))
     write_record(tmp_path / "s2" / "c", record("fast", None, graph={}, identity=None, supersteps=[], features=None))

@@ -45,7 +45,7 @@ def test_few_samples_give_their_range_with_its_real_confidence(count, confidence
 
 @pytest.mark.parametrize("count", [10, 15, 40, 300])
 def test_the_confidence_is_the_share_of_signs_that_the_interval_covers(count):
-    """The interval misses the median when too few samples are on one side of it: a binomial tail, from SciPy."""
+    """The interval misses the median if too few samples are on one side of it: a binomial tail, from SciPy."""
     samples = [float(value) for value in range(count)]
     found = median_interval(samples)
     left_out = int(found.low)

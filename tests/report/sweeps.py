@@ -1,4 +1,4 @@
-"""Sweeps as their records tell them, for tests of what is shown."""
+"""Sweeps as their records describe them, for tests of the report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ENGINES = {"slow": 4.0, "fast": 1.0, "close": 4.1, "middling (width=2, direction
 
 
 def cell(engine, graph, algorithm, k, seconds, **changes):
-    """A record of an engine whose median is ``seconds``, with an interval of five per cent on either side."""
+    """Return a record of an engine with the median ``seconds`` and an interval of five per cent on either side."""
     labels = {"engine": engine, "algorithm": algorithm, "graph": graph}
     config = {"engine": engine.split()[0], "features": k, "max_supersteps": None, "device": {"kind": "cpu"}}
     phases = {"open": 0.1, "trace": 0.02, "compile": 0.8, "my_own": 0.1, "warm_up": seconds, "validate": 0.3}
@@ -23,13 +23,13 @@ def cell(engine, graph, algorithm, k, seconds, **changes):
 
 
 def failed(engine, graph, algorithm, k, outcome, reason, output=""):
-    """A record without a time."""
+    """Return a record without a time."""
     empty = {"solve": None, "supersteps": [], "validation": None, "metrics": {}, "settled": None}
     return cell(engine, graph, algorithm, k, 1.0, outcome=outcome, reason=reason, output=output, **empty)
 
 
 def sweep():
-    """Twenty-eight cells: four engines, two algorithms, three numbers of features, and a graph with a hostile name."""
+    """Return 28 cells: four engines, two algorithms, three numbers of features, and a graph with a hostile name."""
     records = [
         cell(engine, "ring", algorithm, k, factor * k * 1e-3 * (2 if algorithm == "flood" else 1))
         for algorithm in ("flood", "drain")

@@ -83,7 +83,7 @@ def test_a_converged_run_is_not_compared_with_one_that_did_not():
 
 
 def test_speed_ups_compare_times_to_equal_accuracy_where_both_have_one(capsys, tmp_path):
-    """One engine runs on after it is as near as the other, so that whole runs compare unequal work."""
+    """One engine continues after it has reached the other's accuracy, so that whole runs compare unequal work."""
     slow = accurate_record("slow", (4.0, 3.6, 4.4), 2, [4.0] * 7)
     fast = accurate_record("fast", (4.0, 3.6, 4.4), 1, [1.0] * 7)
     without = record("without", (2.0, 1.9, 2.1))
@@ -164,7 +164,7 @@ def test_contents_of_a_graph_are_compared_apart_and_the_change_is_told(capsys, t
 
 
 def test_means_are_of_all_speed_ups_with_an_interval_and_say_how_many():
-    """A tie counts as the tie that it is; a ratio of too few samples does not count."""
+    """A tie counts as a tie; a ratio of too few samples does not count."""
     groups = [(8.0, 1.0), (1.01, 1.0)]
     records = [
         cell(engine, "ring", "flood", k, time)

@@ -69,7 +69,7 @@ def test_an_unknown_format_is_refused(tmp_path):
 
 @pytest.fixture
 def results(tmp_path):
-    """A folder of results whose cells were asked for in another order than that of their names."""
+    """Write a folder of results whose cells have another order than their names."""
     records = sweep()
     names = [f"{len(records) - place:024d}" for place in range(len(records))]
     for name, one in zip(names, records, strict=True):

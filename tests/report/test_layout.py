@@ -1,4 +1,4 @@
-"""Results laid out as a paper's table or figure, from records alone."""
+"""Results in the layout of a paper's table or figure, from records only."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_figures_are_drawn_with_what_failed(tmp_path, kind):
     text = " ".join(ET.parse(paths[0]).getroot().itertext())
     for word in ("Table 1", "FL", "ring (y=2)", "NFA", "FA", "ms"):
         assert word in text
-    assert "$" not in text  # formulas are not set
+    assert "$" not in text  # formulas are not rendered
     assert " X " in text or kind == "lines"
     with Image.open(paths[1]) as picture:
         assert min(picture.size) > 200
@@ -136,7 +136,7 @@ def test_the_figure_says_what_the_table_says_with_intervals_and_no_bars(tmp_path
     table = as_text(layout_table(layout, rows))
     assert all(sign in table for sign in signs)
     figure = _dots(layout, rows_of(layout, rows))
-    assert all(not axes.patches for axes in figure.axes)  # a bar would begin where the axis happens to be cut off
+    assert all(not axes.patches for axes in figure.axes)  # a bar would start at the arbitrary lower limit of the axis
     spreads = [whiskers.get_segments() for axes in figure.axes for whiskers in axes.collections]
     assert len(spreads) == len(rows)
     heights = [abs(ends[1][1] - ends[0][1]) for [ends] in spreads]

@@ -1,4 +1,4 @@
-"""The page in a real browser: it renders, sorts, filters, is legible, and what is text stays text."""
+"""The page in a real browser: it renders, sorts and filters, is legible, and does not interpret text as markup."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def file(tmp_path_factory):
 
 @pytest.fixture
 def opened(browser):
-    """Open a file: ``opened(file, size)``; anything that the page asks for or complains about fails the test."""
+    """Open a file: ``opened(file, size)``; any request or error message of the page fails the test."""
     pages, met = [], []
 
     def load(path, size=LAPTOP, **options):
@@ -40,7 +40,7 @@ def opened(browser):
 
 
 def rows(page):
-    """The engine and the solve time of every row shown, from top to bottom."""
+    """Return the engine and the solve time of every visible row, from top to bottom."""
     return page.eval_on_selector_all(
         ".cells tbody tr",
         "rows => rows.filter(r => r.offsetParent).map(r => [r.cells[3].textContent, r.cells[5].textContent])",
@@ -48,7 +48,7 @@ def rows(page):
 
 
 def values(page, heading):
-    """What a column of the table of cells is sorted by, from the top."""
+    """Return the sort keys of a column of the table of cells, from the top."""
     headings = page.eval_on_selector_all(".cells thead th", "all => all.map(th => th.textContent.trim())")
     column = headings.index(heading)
     shown = page.eval_on_selector_all(
@@ -79,7 +79,7 @@ def test_infinity_is_shown_and_sorted_as_it_is():
     validation = {**record()["validation"], "error": float("inf")}
     far = record("far", outcome="wrong", metrics={"farthest": float("inf")}, validation=validation)
     text = render_page([far], None)
-    assert '<td data-value="Infinity">inf</td>' in text  # Number("inf") is none in the script
+    assert '<td data-value="Infinity">inf</td>' in text  # Number("inf") is NaN in the script
     assert "<td>farthest inf</td>" in text
 
 
@@ -186,7 +186,7 @@ def test_names_stay_text(opened, file):
 
 
 def test_no_script_but_ours_would_run(browser, tmp_path):
-    """Even were a name to slip through unescaped."""
+    """Even if a name were not escaped."""
     text = render_page(sweep(), "slow").replace(
         "</main>", f"{SCRIPT}<img src=x onerror=\"document.title='taken'\"></main>"
     )

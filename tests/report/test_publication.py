@@ -23,7 +23,7 @@ FACTS = {"python": "3.12.3", "harness": "0.1.0", "packages": {"numpy": "2.5.2"},
 
 
 def cell(engine, graph, median, **changes):
-    """A record of an engine on a graph, with the facts about its machine."""
+    """Return a record of an engine on a graph, with the facts about its machine."""
     config = {"engine": engine, "algorithm": "flood", "graph": graph, "features": 8, "max_supersteps": None,
               "schedule": {}, "device": {"kind": "cuda"}}  # fmt: skip
     labels = {"engine": engine, "algorithm": "flood", "graph": graph}
@@ -33,7 +33,7 @@ def cell(engine, graph, median, **changes):
 
 @pytest.fixture
 def sweep(tmp_path):
-    """A folder with a sweep of four cells, one of which has not run."""
+    """Write a folder with a sweep of four cells, one of which has not run."""
     cells = {
         "a": cell("fast", "ring", 0.001),
         "b": cell("slow", "ring", 0.004, marks=["busy"]),

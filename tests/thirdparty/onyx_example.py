@@ -1,4 +1,4 @@
-"""A plugin with one engine; light, since it is imported at every start."""
+"""A plugin with one engine; fast to import, because it is imported at every start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ExampleSchedule:
 
 @hookimpl
 def onyx_engines() -> list[EngineSpec]:
-    """One engine."""
+    """Return one engine."""
     return [
         EngineSpec(
             "example", "NumPy, a block of destinations at a time", ExampleSchedule, "onyx_example_engine:ExampleEngine"
@@ -26,5 +26,5 @@ def onyx_engines() -> list[EngineSpec]:
 
 @hookimpl
 def onyx_config_folders() -> list[str]:
-    """A variant of the engine, as a file."""
+    """Return a variant of the engine, as a file."""
     return ["pkg://onyx_example_conf"]

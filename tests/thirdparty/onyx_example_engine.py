@@ -77,7 +77,7 @@ class ExampleEngine(Engine):
         self.value = {}
 
     def _stage(self, stage: EdgeReduce | VertexStep | GraphReduce) -> int:
-        """Run one stage; the edges visited."""
+        """Run one stage; return the edges visited."""
         if isinstance(stage, VertexStep):
             evaluate = Evaluator(lambda _, name: self.value[name], self.parameters, self.features, np.float32)
             new = {
@@ -114,5 +114,6 @@ class ExampleEngine(Engine):
 
 
 def _reduced(rows: Array, offsets: Array, reducer: Any) -> Array:
-    """Reduce runs of rows, float32; sums are accumulated in float64, since a float32 sum of many rows loses digits."""
+    """Reduce runs of rows, float32; sums are accumulated in float64, because a float32 sum of many rows loses
+    digits."""
     return segment_reduce(rows, offsets, reducer).astype(np.float32)

@@ -1,4 +1,4 @@
-"""What the profiler prints, and what is told where there is none."""
+"""The profiler's output, and the message if there is no profiler."""
 
 from __future__ import annotations
 

@@ -9,12 +9,12 @@ from harness.transactions import Loads
 from harness.transactions.sampling import SampledKernel, estimated
 
 RANDOM = np.random.default_rng(3)
-EDGES = (1000 * RANDOM.pareto(1.5, 2000)).astype(np.int64) + 1  # of each block: a few blocks have hubs
+EDGES = (1000 * RANDOM.pareto(1.5, 2000)).astype(np.int64) + 1  # for each block: a few blocks have hubs
 COUNTS = np.column_stack([10.0 + 3 * EDGES, 8.0 + 5 * EDGES])
 
 
 def sample(first: int, last: int, every: int, array: str = "edges") -> SampledKernel:
-    """A kernel of the blocks ``first`` to ``last - 1``, of which each ``every``-th is sampled."""
+    """Return a kernel of the blocks ``first`` to ``last - 1``, of which each ``every``-th is sampled."""
     those = np.arange(first, last, every)
     return SampledKernel("kernel", last - first, COUNTS[those], EDGES[those].astype(float), array)
 
