@@ -43,7 +43,7 @@ def waits_for_lock(path: Path, thread: threading.Thread) -> None:
     """Return when a process waits for the lock of a file, or the thread has ended."""
     inode, until = path.stat().st_ino, time.monotonic() + HANGS_S
     while thread.is_alive() and not _waiters(inode):
-        assert time.monotonic() < until, f"nobody waits for {path}"
+        assert time.monotonic() < until, f"no process waits for {path}"
         os.sched_yield()
 
 

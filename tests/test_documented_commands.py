@@ -113,5 +113,5 @@ def test_the_pages_are_read_as_they_are_written():
     assert len(HARNESS) > 15
     assert len(MODULES) > 15
     for start in ELSEWHERE:
-        assert any(command.startswith(start) for command in COMMANDS), f"no page shows {start!r} any more"
+        assert any(command.startswith(start) for command in COMMANDS), f"no page shows {start!r}: remove the entry"
     assert {*HARNESS, *MODULES, *PYTEST} == {command for command in COMMANDS if not elsewhere(command)}

@@ -57,7 +57,7 @@ def problem(label, features) -> tuple[str, Graph, object]:
             return name, graph, algorithm.inputs(graph, features)
         except InvalidInput:
             continue
-    pytest.skip(f"{label} takes none of {', '.join(GRAPHS)} for k={features}")
+    pytest.skip(f"{label} accepts none of {', '.join(GRAPHS)} for k={features}")
 
 
 def title(spec, device):

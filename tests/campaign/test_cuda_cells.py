@@ -133,7 +133,7 @@ def shows_what_does_not_compile(reason, stage):
     assert "+= undeclared * " in Path(kept).read_text()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the compiler for CUDA is installed on Linux alone")
+@pytest.mark.skipif(sys.platform != "linux", reason="the CUDA compiler is installed on Linux only")
 def test_a_kernel_that_does_not_compile_ends_a_cell(told, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
     monkeypatch.setattr("harness.lowering.cuda.executor.architecture", lambda _: "sm_90")

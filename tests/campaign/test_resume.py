@@ -45,7 +45,7 @@ def finished(process, folder):
 def stored(folder):
     """Return k -> (cell, modification time) of every record."""
     found = [(record["features"], record["cell"], path) for path, record in read_records(folder / "results")]
-    assert len({k for k, _, _ in found}) == len(found), "a cell is on record twice"
+    assert len({k for k, _, _ in found}) == len(found), "a cell has two records"
     return {k: (cell, path.stat().st_mtime_ns) for k, cell, path in found}
 
 
@@ -83,7 +83,7 @@ def test_a_sweep_killed_again_and_again_ends_whole(sweep, tmp_path):
         kills += 1
         assert not never_ending(one.pid for one in left_over(tmp_path))
         now = stored(tmp_path)
-        assert now.items() >= known.items(), "a record was lost or made anew"
+        assert now.items() >= known.items(), "a record was lost or rewritten"
         known = now
     finished(sweep(), tmp_path)
     now = stored(tmp_path)

@@ -57,7 +57,7 @@ def events(registry, monkeypatch):
 
     @contextmanager
     def lock_of_device(*_, shared=False):
-        assert not held, "a lock within a lock waits for ever"
+        assert not held, "nested locks would wait forever"
         held.append("shared" if shared else "alone")
         tell(held[0])
         try:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the compiler for CUDA is installed on Linux alone")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the CUDA compiler is installed on Linux only")
 
 CHIPS = ("sm_80", "sm_90", "sm_100")
 SMALL = """

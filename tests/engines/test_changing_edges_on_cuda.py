@@ -138,7 +138,7 @@ def test_evidence_that_wakes_nobody_costs_nothing(schedule, device):
     check_that_little_is_visited(engine, program, graph, inputs, k, supersteps=30, first=3 + untracked)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the compiler for CUDA is installed on Linux alone")
+@pytest.mark.skipif(sys.platform != "linux", reason="the CUDA compiler is installed on Linux only")
 @pytest.mark.parametrize(
     ("schedule", "case", "features"),
     [pytest.param(*row, marks=() if i in (3, 40, 53) else (pytest.mark.full,)) for i, row in enumerate(CASES)],

@@ -40,8 +40,8 @@ from tests.engines.cuda_resources import (
 )
 from tests.engines.programs import PROGRAMS, edges_and_loops, graph_for, program_named, traced
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the compiler for CUDA is installed on Linux alone")
-MEND = "; where that is meant, renew the table with python -m tests.engines.cuda_resources"
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the CUDA compiler is installed on Linux only")
+MEND = "; if that is intended, update the table with python -m tests.engines.cuda_resources"
 
 
 CELLS = [
@@ -93,10 +93,10 @@ def test_kernels_take_what_the_table_says(engine, algorithm, schedule, column):
         assert "matrices" in module.reason, module.reason
         return
     found = resources(module, chip)
-    assert set(found) == set(table), f"other kernels than those of the table{MEND}"
+    assert set(found) == set(table), f"the kernels differ from those of the table{MEND}"
     ours, theirs = compiler(), compiler_of(engine)
     if not same_line(ours, theirs):
-        pytest.skip(f"compiled, but by {ours}; the table of {theirs} says nothing of that")
+        pytest.skip(f"compiled by {ours}; the table is of {theirs}")
     grown = {kernel: table[kernel].growth(now, same_compiler=ours == theirs) for kernel, now in found.items()}
     assert not any(grown.values()), f"{ {kernel: text for kernel, text in grown.items() if text} }{MEND}"
 

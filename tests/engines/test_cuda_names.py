@@ -16,7 +16,7 @@ from tests.engines.cuda_schedules import cuda_engine, plan_of
 from tests.engines.names import STAGES, awkward, quartets
 from tests.engines.programs import edges_and_loops, traced
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="the compiler for CUDA is installed on Linux alone")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="the CUDA compiler is installed on Linux only")
 SCHEDULES = ("pull", "changes-push-edges", "changes-pull", "push-loops", "gunrock", "tigr", "simdx")
 CASES = [
     pytest.param(schedule, stages, marks=() if i % len(quartets()) == j else (pytest.mark.full,))

@@ -16,7 +16,7 @@ from tests.engines.problems import SMALL, program, small
 from tests.engines.programs import PROGRAMS, program_named, two_sides
 
 BASELINES = [schedule for schedule, (engine, _) in SCHEDULES.items() if engine != "onyx"]
-linux = pytest.mark.skipif(sys.platform != "linux", reason="the compiler for CUDA is installed on Linux alone")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="the CUDA compiler is installed on Linux only")
 
 
 def lowered(schedule, graph, algorithm="label_propagation"):

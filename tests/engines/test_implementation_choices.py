@@ -22,7 +22,7 @@ def planned(title, algorithm):
 
 
 def test_the_page_is_current():
-    assert PAGE.read_text() == page(), "renew it: python -m tests.engines.implementation_choices"
+    assert PAGE.read_text() == page(), "update it: python -m tests.engines.implementation_choices"
 
 
 def test_the_choices_are_those_of_the_thesis():

@@ -166,7 +166,7 @@ def poison(engine):
 def check(row, device, seed=SEED, more=0.0):
     """Check on every graph of the row: after each of two resets the answer is that of its inputs, within the
     program's bound and ``more``."""
-    print(f"HARNESS_SEED={seed} draws the same again")  # shown if the test fails
+    print(f"HARNESS_SEED={seed} repeats the draws")  # shown if the test fails
     traced, rng = program(row.name), np.random.default_rng(seed)
     for graph_name in row.graphs:
         graph, draws = drawn_problem(row.name, graph_name, row.features, rng)

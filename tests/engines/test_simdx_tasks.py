@@ -133,7 +133,7 @@ def test_resident_blocks_by_registers():
         Residency(15, 65536, 255, 1024, 0).take("push", None)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the compiler for CUDA is installed on Linux alone")
+@pytest.mark.skipif(sys.platform != "linux", reason="the CUDA compiler is installed on Linux only")
 @pytest.mark.parametrize(
     ("algorithm", "features", "options"),
     [

@@ -21,7 +21,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description="Fuzz the loaders of graph files.")
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"{', '.join(TARGETS)}; all if none is named")
     parser.add_argument("--seconds", type=int, default=600, help="for all targets together")
-    parser.add_argument("--corpus", type=Path, help="keeps the files that reached new code, to go on from them later")
+    parser.add_argument("--corpus", type=Path, help="folder of the files that reached new code, to resume from")
     arguments = parser.parse_args()
     unknown = sorted(set(arguments.targets) - set(TARGETS))
     if unknown:

@@ -293,7 +293,7 @@ def test_exp_and_log_of_float32_of_all_magnitudes(name, exact, n):
 
 
 @pytest.mark.filterwarnings("ignore:(overflow|underflow|divide|invalid):RuntimeWarning")
-@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="no longer format to compare float64 with")
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="no wider format to compare float64 with")
 @pytest.mark.parametrize(("name", "exact"), [("exp", np.exp), ("log", np.log)])
 def test_exp_and_log_of_float64_of_all_magnitudes(name, exact):
     generator = np.random.default_rng(3)
