@@ -17,6 +17,8 @@ from tests.processes import HANGS_S
 if "PYTEST_XDIST_WORKER" in os.environ:  # otherwise each worker starts a BLAS thread per core
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    # Threads of kernels that wait for the next one would keep the cores from the other worker: a third of the time.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 pytest_plugins = ("pytester", "tests.selection")
 ROOT = Path(__file__).parents[1]
@@ -53,6 +55,23 @@ def _own_cache(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFac
     if sys.dont_write_bytecode and "PYTHONPYCACHEPREFIX" not in os.environ:
         # Tests start many interpreters. Without bytecode, each takes 0.7 s to compile the modules that it imports.
         os.environ |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
+        # Each run of the conformance suite in this process imports the suite again.
+        sys.dont_write_bytecode, sys.pycache_prefix = False, str(folder / "bytecode")
+
+
+def pytest_collection_finish() -> None:
+    """Exclude the objects of all collected tests from garbage collection.
+
+    Measuring, and pytest itself when a run in this process ends, collect all garbage. With 7,000 tests in memory that
+    took 0.1 s of processor time each time, 0.35 s a cell and 0.5 s a run of pytest.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Let the interpreter collect those objects when it ends; extension modules report what remains as leaked."""
+    gc.unfreeze()
 
 
 def pytest_runtest_setup() -> None:

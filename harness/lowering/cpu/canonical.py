@@ -8,6 +8,9 @@ programs differ from another kernel only in names.
 from __future__ import annotations
 
 import ast
+import functools
+from collections.abc import Mapping
+from types import MappingProxyType
 
 
 class _Renaming(ast.NodeTransformer):
@@ -33,15 +36,22 @@ class _Renaming(ast.NodeTransformer):
         return node
 
 
-def canonical(source: str) -> tuple[str, dict[str, str]]:
+@functools.lru_cache(maxsize=1024)  # 2 ms for a kernel; programs are prepared for many graphs with the same kernels
+def canonical(source: str) -> tuple[str, Mapping[str, str]]:
     """Return functions' source with canonical names, and the new name of each function, argument and variable.
 
     Names that the source does not bind (imported functions, types) stay. Comments and blank lines are dropped. Sources
     of equal syntax trees up to the renaming give equal text.
     """
     tree = ast.parse(source)
-    bound = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-    bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    bound |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    bound = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            bound.add(node.name)
+        elif isinstance(node, ast.arg):
+            bound.add(node.arg)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            bound.add(node.id)
     renaming = _Renaming(bound)
-    return ast.unparse(renaming.visit(tree)), renaming.names
+    text = ast.unparse(renaming.visit(tree))
+    return text, MappingProxyType(renaming.names)
