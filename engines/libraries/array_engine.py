@@ -9,14 +9,14 @@ device.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engines.libraries.array_stages import Array, ArrayStages, sides_of
-from engines.libraries.matrix import RUN, Matrix, Pattern
+from engines.libraries.matrix import RUN, HostPattern, Matrix, Pattern
 from engines.libraries.products import Product, as_product
 from harness.api import (
     Criterion,
@@ -47,7 +47,11 @@ class ArrayEngine(ArrayStages, Engine):
 
     run_length: int | None = RUN
     _inputs: Inputs | None = None  # those of the previous reset
+    # what :meth:`build` computed for :meth:`prepare`
+    _staged: Mapping[str, NDArray[Any]] | None = None
+    _hosted: Sequence[HostPattern] = ()
     _given: dict[str, Array]  # the arrays of inputs, by property
+    _built: tuple[Program, Graph, int, Device] | None = None  # for the next :meth:`prepare`
 
     # the library ----------------------------------------------------------------------------------------------------
     @abstractmethod
@@ -118,14 +122,12 @@ class ArrayEngine(ArrayStages, Engine):
         )
         return sparse + 4 * (kept + graph.num_vertices * (dense + 2 * elements))
 
-    def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
-        """Upload the structure of the matrices, which is the graph's own CSC; nothing is compiled."""
+    def build(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
+        """Recognise the products, and convert the structure of the graph on the host."""
         self.graph, self.features = graph, features
         self._inputs, self._given = None, {}
         self._watched = [name for _, name in watched(program)]
         self._criterion = Criterion.of(program)
-        with phases("load"):
-            self.open(device)
         with phases("transform"):
             self.program = self.rewritten(program)
             found = {s.name: as_product(self.program, s) for s in self.program.stages if isinstance(s, EdgeReduce)}
@@ -136,6 +138,18 @@ class ArrayEngine(ArrayStages, Engine):
                 if isinstance(stage, EdgeReduce) and not any(mutable(self.program, name) for _, name in reads(stage))
             }
             self.sides = sides_of(self.program, graph)
+            self._staged = self._ends()
+            self._hosted = self._host_patterns() if self.products else ()
+        self._built = program, graph, features, device
+
+    def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
+        """Upload the structure of the matrices, which is the graph's own CSC; nothing is compiled."""
+        built, self._built = self._built, None
+        if built is None or built[0] is not program or built[1] is not graph or built[2:] != (features, device):
+            self.build(program, graph, features, device, phases)
+            self._built = None
+        with phases("load"):
+            self.open(device)
         with phases("upload"):
             self._upload_graph()
 
@@ -145,18 +159,40 @@ class ArrayEngine(ArrayStages, Engine):
         narrow = self.graph.num_edges < 2**31 and self.graph.num_vertices < 2**31
         return np.int32 if narrow else np.int64
 
-    def _upload_graph(self) -> None:
+    def _ends(self) -> dict[str, NDArray[Any]]:
+        """Return what edges are gathered by, for the spaces that some function of an edge reads.
+
+        Edge properties are stored in CSC order, so that in-edges are read without an index.
+        """
+        stages = [stage for stage in self.program.stages if isinstance(stage, (EdgeReduce, EdgeUpdate))]
+        values = [
+            value
+            for stage in stages
+            for value in (
+                (self.products[stage.name].coefficient,) if stage.name in self.products else stage.expressions()
+            )
+        ]
+        spaces = {space for value in values for space, _ in reads(value)}
         csc = self.graph.csc
-        # Edge properties are stored in CSC order, so that in-edges are read without an index.
-        self.in_sources = self.arrays.upload(csc.neighbours.astype(self.index))
-        self.in_destinations = self.arrays.upload(csc.row_of_edge.astype(self.index))
-        self.edge_ids = self.arrays.upload(self.graph.in_edge_ids.astype(self.index))
-        columns = csc.neighbours.astype(self.index)
-        self._patterns = (
-            [self.pattern(columns[side.edges], side.offsets, self.graph.num_vertices) for side in self.sides]
-            if self.products
-            else []
-        )
+        made: dict[str, Callable[[], NDArray[Any]]] = {
+            "src": lambda: csc.neighbours, "dst": lambda: csc.row_of_edge, "reverse": lambda: self.graph.in_edge_ids,
+        }  # fmt: skip
+        return {space: of().astype(self.index) for space, of in made.items() if space in spaces}
+
+    def _upload_graph(self) -> None:
+        staged, self._staged = self._staged, None
+        assert staged is not None, "build() comes first"
+        self.ends = {space: self.arrays.upload(values) for space, values in staged.items()}
+        self._patterns = [Pattern.uploaded(host, self.arrays, self.csr) for host in self._hosted]
+        self._hosted = ()
+
+    def _host_patterns(self) -> list[HostPattern]:
+        """Return the positions of the entries of the matrices of in-edges, one for each side, on the host."""
+        columns, width = self.graph.csc.neighbours.astype(self.index), self.graph.num_vertices
+        return [
+            HostPattern.of(columns[side.edges], side.offsets.astype(self.index), width, self.run_length)
+            for side in self.sides
+        ]
 
     def pattern(self, columns: NDArray[Any], offsets: NDArray[Any], width: int) -> Pattern:
         """Return the positions of the entries of a matrix of in-edges."""
@@ -171,8 +207,9 @@ class ArrayEngine(ArrayStages, Engine):
         start = Start(self.program, self.graph, self.features, inputs, state or {})
         properties = self.program.properties
         self._value = {name: self._initial(prop, start) for name, prop in properties.items()}
+        if self._inputs is not inputs:  # coefficients read nothing else that changes
+            self._matrices = {name: self._filled(product) for name, product in self.products.items()}
         self._inputs = inputs
-        self._matrices = {name: self._filled(product) for name, product in self.products.items()}
         self._superstep, self._active, self._settled = 0, self.graph.num_vertices, False
 
     def _initial(self, prop: Property, start: Start) -> Array:
@@ -279,7 +316,5 @@ class ArrayEngine(ArrayStages, Engine):
 
     def close(self) -> None:
         """Release all arrays."""
-        self._value, self._given, self._matrices, self._patterns = {}, {}, {}, []
-        self.__dict__.pop("in_sources", None)
-        self.__dict__.pop("in_destinations", None)
-        self.__dict__.pop("edge_ids", None)
+        self._value, self._given, self._matrices, self._patterns, self.ends = {}, {}, {}, [], {}
+        self._inputs = self._staged = self._built = None

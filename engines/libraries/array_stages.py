@@ -70,9 +70,7 @@ class ArrayStages:
     features: int
     sides: list[Side]
     products: dict[str, Product]
-    in_sources: Array
-    in_destinations: Array
-    edge_ids: Array
+    ends: dict[str, Array]  # of edges: sources, destinations and reverse edges, as far as they are read
 
     _value: dict[str, Array]
     _matrices: dict[str, list[Matrix]]
@@ -117,15 +115,14 @@ class ArrayStages:
 
     def edge_evaluator(self, edges: slice) -> Evaluator:
         """Return an evaluator of functions of an edge over a range of edges in CSC order."""
-        ends = {"src": self.in_sources, "dst": self.in_destinations, "reverse": self.edge_ids}
 
         def read(space: str, name: str) -> Array:
             if space == "graph":
                 return self._value[name]
             if space == "edge":
                 return self._value[name][edges]
-            # The reverse of the j-th edge of the CSC is the j-th of the CSR, which is edge edge_ids[j] of the CSC.
-            return self.gather(self._value[name], ends[space][edges])
+            # The reverse of the j-th edge of the CSC is the j-th of the CSR, which is edge in_edge_ids[j] of the CSC.
+            return self.gather(self._value[name], self.ends[space][edges])
 
         def without(space: str, name: str, factor: Array) -> Array:  # of a sum
             return read(space, name) - factor

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -20,7 +19,7 @@ import numpy as np
 from cupy.cuda import cusparse
 from cupy.cuda.device import get_cusparse_handle
 
-from engines.libraries.cusparse_ways import Order, Way, all_ways
+from engines.libraries.cusparse_ways import Order, Way, all_ways, medians
 
 Array: TypeAlias = Any  # cupy.ndarray
 Guard = Literal["none", "first", "all"]
@@ -39,11 +38,9 @@ class PreprocessUnavailable(RuntimeError):
 
 
 UNSUPPORTED = (cusparse.CuSparseError, PreprocessUnavailable, cupy.cuda.memory.OutOfMemoryError)
-ROUNDS = 5  # timings of each way, interleaved
 # Below this number of entries only the plainest ways are tried. Such products take no longer than their launch, and
 # cuSPARSE of CUDA 13.0 accessed invalid addresses in one of the other ways for a graph of one vertex (H100).
 FEW_ENTRIES = 1 << 14
-LONG_MS = 50.0  # a slower way is timed only twice
 
 
 @dataclass
@@ -281,15 +278,10 @@ def _guard_of(matrix: CsrMatrix, dense: Array, way: Way) -> Guard:
 
 
 def timed(ways: Sequence[Way], work: Callable[[Way], object]) -> dict[Way, float]:
-    """Return the median milliseconds of ``work`` in every way, timed in interleaved rounds after one warm-up run."""
-    samples: dict[Way, list[float]] = {way: [] for way in ways}
+    """Return the median milliseconds of ``work`` in every way (:func:`engines.libraries.cusparse_ways.medians`)."""
     for way in ways:
         work(way)
-    for _ in range(ROUNDS):
-        for way, taken in samples.items():
-            if len(taken) < 2 or taken[0] < LONG_MS:
-                taken.append(_milliseconds(functools.partial(work, way)))
-    return {way: statistics.median(taken) for way, taken in samples.items()}
+    return medians(ways, lambda way: _milliseconds(functools.partial(work, way)))
 
 
 def _milliseconds(work: Callable[[], object]) -> float:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import statistics
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 Order = Literal["row", "column"]
+ROUNDS = 5  # timings of each way, interleaved
+FIRST_ROUNDS = 2  # of all ways; the other rounds are of those that take at most CLOSE times the least time so far
+CLOSE = 1.5
+LONG_MS = 50.0  # a slower way is timed only twice
 
 
 class Way(NamedTuple):
@@ -39,3 +45,16 @@ def all_ways(features: int) -> tuple[Way, ...]:
     if features == 1:
         ways += [Way("SpMV", number, "row", preprocess) for number in (1, 2) for preprocess in (False, True)]
     return tuple(ways)
+
+
+def medians(ways: Sequence[Way], milliseconds: Callable[[Way], float]) -> dict[Way, float]:
+    """Return the median time of every way in interleaved rounds; after two, only ways that may be the fastest go on."""
+    samples: dict[Way, list[float]] = {way: [] for way in ways}
+    going_on = list(ways)
+    for number in range(ROUNDS):
+        if number == FIRST_ROUNDS:
+            limit = CLOSE * min(map(min, samples.values()))
+            going_on = [way for way, taken in samples.items() if min(taken) <= limit and taken[0] < LONG_MS]
+        for way in going_on:
+            samples[way].append(milliseconds(way))
+    return {way: statistics.median(taken) for way, taken in samples.items()}

@@ -18,6 +18,53 @@ Csr = Callable[[Array, Array, Array, tuple[int, int]], Any]
 
 
 @dataclass(frozen=True)
+class HubRuns:
+    """The hub rows of a pattern on the host, cut into runs; see :class:`Pattern`.
+
+    ``each``, ``pieces``: the columns and the offsets of the matrix that adds up the runs of each hub.
+    """
+
+    kept: NDArray[Any]
+    runs: tuple[NDArray[Any], NDArray[Any]]
+    split: NDArray[Any]
+    hubs: NDArray[Any]
+    each: NDArray[Any]
+    pieces: NDArray[Any]
+
+
+@dataclass(frozen=True)
+class HostPattern:
+    """The arrays of a :class:`Pattern` on the host; ``hubs`` is None if no row is cut."""
+
+    shape: tuple[int, int]
+    rows: tuple[NDArray[Any], NDArray[Any]]
+    hubs: HubRuns | None = None
+
+    @classmethod
+    def of(cls, columns: NDArray[Any], offsets: NDArray[Any], width: int, run: int | None = RUN) -> HostPattern:
+        """Cut rows of more than ``run`` entries; None: no row."""
+        shape = (len(offsets) - 1, width)
+        degrees = np.diff(offsets)
+        hubs = np.flatnonzero(degrees > run) if run else np.empty(0, np.int64)
+        if run is None or not len(hubs):
+            return cls(shape, (columns, _with_room(offsets, width)))
+        entries = np.repeat(degrees > run, degrees)
+        kept, split = np.flatnonzero(~entries), np.flatnonzero(entries)
+        pieces = -(-degrees[hubs] // run)
+        ends = np.cumsum(pieces)
+        sizes = np.full(int(ends[-1]), run, offsets.dtype)
+        sizes[ends - 1] = degrees[hubs] - run * (pieces - 1)
+
+        def cuts(lengths: NDArray[Any], width: int) -> NDArray[Any]:
+            found = np.concatenate([[0], np.cumsum(lengths)]).astype(offsets.dtype)
+            return _with_room(found, width)
+
+        each = np.arange(len(sizes), dtype=columns.dtype)
+        runs = HubRuns(kept, (columns[split], cuts(sizes, width)), split, hubs, each, cuts(pieces, len(sizes)))
+        return cls(shape, (columns[kept], cuts(np.where(degrees > run, 0, degrees), width)), runs)
+
+
+@dataclass(frozen=True)
 class Pattern:
     """The positions of the entries of a matrix of in-edges (in CSC order); rows of more than ``RUN`` entries (hubs) are
     stored separately.
@@ -45,33 +92,26 @@ class Pattern:
     ) -> Pattern:
         """Build a pattern from columns and offsets on the host. ``run``: None if the library's sums need no
         splitting."""
-        shape = (len(offsets) - 1, width)
-        degrees = np.diff(offsets)
-        hubs = np.flatnonzero(degrees > run) if run else np.empty(0, np.int64)
-        if run is None or not len(hubs):
-            return cls(csr, shape, (arrays.upload(columns), arrays.upload(_with_room(offsets, width))))
-        entries = np.repeat(degrees > run, degrees)
-        kept, split = np.flatnonzero(~entries), np.flatnonzero(entries)
-        pieces = -(-degrees[hubs] // run)
-        ends = np.cumsum(pieces)
-        sizes = np.full(int(ends[-1]), run, offsets.dtype)
-        sizes[ends - 1] = degrees[hubs] - run * (pieces - 1)
+        return cls.uploaded(HostPattern.of(columns, offsets, width, run), arrays, csr)
 
-        def cuts(lengths: NDArray[Any], width: int) -> Array:
-            found = np.concatenate([[0], np.cumsum(lengths)]).astype(offsets.dtype)
-            return arrays.upload(_with_room(found, width))
-
-        each = arrays.upload(np.arange(len(sizes), dtype=columns.dtype))
-        ones = arrays.upload(np.ones(len(sizes), np.float32))
+    @classmethod
+    def uploaded(cls, host: HostPattern, arrays: Arrays, csr: Csr) -> Pattern:
+        """Return the pattern with its arrays on the device of a library."""
+        rows = arrays.upload(host.rows[0]), arrays.upload(host.rows[1])
+        if host.hubs is None:
+            return cls(csr, host.shape, rows)
+        hubs = host.hubs
+        count, size = len(hubs.hubs), len(hubs.each)
+        ones = arrays.upload(np.ones(size, np.float32))
         return cls(
             csr,
-            shape,
-            (arrays.upload(columns[kept]), cuts(np.where(degrees > run, 0, degrees), width)),
-            arrays.upload(kept),
-            (arrays.upload(columns[split]), cuts(sizes, width)),
-            arrays.upload(split),
-            arrays.upload(hubs),
-            csr(ones, each, cuts(pieces, len(sizes)), (len(hubs), len(sizes))),
+            host.shape,
+            rows,
+            arrays.upload(hubs.kept),
+            (arrays.upload(hubs.runs[0]), arrays.upload(hubs.runs[1])),
+            arrays.upload(hubs.split),
+            arrays.upload(hubs.hubs),
+            csr(ones, arrays.upload(hubs.each), arrays.upload(hubs.pieces), (count, size)),
         )
 
     def structures(self) -> list[Array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Iterator
 from typing import Any, cast
@@ -17,6 +18,7 @@ _SLOWED = {
 }  # fmt: skip
 
 
+@functools.cache  # NVML takes milliseconds to open, and every lock of a GPU has this in its name
 def gpu_uuid(index: int) -> str | None:
     """Return the UUID of the GPU with the CUDA number ``index``; None if NVML or the GPU is missing."""
     with _opened(index) as opened:

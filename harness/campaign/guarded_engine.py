@@ -20,6 +20,7 @@ from harness import clock
 from harness.campaign.device_use import Unlocked, Use
 from harness.contract import Device, Direction, Engine, No, Phases, RunStatistics, Superstep, Yes
 from harness.language.evaluation import concrete
+from harness.language.initial_state import Start
 from harness.plain_text import printable
 from harness.records.schema import Counted
 from harness.transactions import Behaviour
@@ -118,7 +119,13 @@ class GuardedEngine(Engine):
         _add(phases, own)
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
-        """Reset the engine."""
+        """Reset the engine; inputs that are new are checked before the device is used. Raises InvalidInput."""
+        if self._problem is not None:
+            program, graph, features = self._problem
+            start = Start(program, graph, features, inputs, {})
+            for prop in program.properties.values():
+                if prop.role == "input" and prop.name in inputs.properties:
+                    start.of(prop)
         with self.use.shared():
             self._engine.reset(inputs, state)
 

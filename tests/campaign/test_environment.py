@@ -104,6 +104,9 @@ def driver(monkeypatch):
     )
     monkeypatch.setitem(sys.modules, "pynvml", nvml)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    gpu_uuid.cache_clear()
+    yield
+    gpu_uuid.cache_clear()
 
 
 def test_a_gpu_is_described_as_its_driver_does(driver):
@@ -135,4 +138,5 @@ def test_no_gpu_and_no_driver_tell_nothing(driver, monkeypatch):
 def test_a_gpu_is_locked_by_its_uuid_whatever_it_is_called(driver, monkeypatch, visible, uuid):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert gpu_uuid(0) == uuid
+    monkeypatch.setitem(sys.modules, "pynvml", None)  # it is opened once
     assert device_lock_path(Device("cuda", index=0, threads=1)).name == f"cuda-{uuid}.lock"

@@ -8,8 +8,11 @@ import weakref
 
 import pytest
 
+from harness.algorithms.als import ALS
 from harness.contract import Phases
+from harness.emulation.arrays import DeviceArray
 from harness.graph.generators import grid
+from harness.language import trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from harness.lowering.cuda import executor as cuda
@@ -223,3 +226,41 @@ def test_another_loop_of_supersteps_can_take_the_place_of_the_usual_one(emulated
     executor.run(1)
     assert queued == list(range(1, SUPERSTEPS + 1))
     checked(executor, program, graph, inputs)
+
+
+@pytest.mark.parametrize("schedule", ["pull", "tigr", "simdx"])
+def test_a_reset_with_the_same_inputs_uploads_no_array(emulated, monkeypatch, schedule):
+    algorithm, graph = ALS(sides="all"), grid(rows=16, columns=16)
+    program, graph = trace(algorithm), algorithm.prepare_graph(graph)
+    inputs = algorithm.inputs(graph, FEATURES)  # no kernel reads "initial", from which "lf" starts
+    engine = prepared(schedule, program, graph, FEATURES, emulated)
+    uploaded, upload = [], DeviceArray.set
+
+    def counted(array, values):
+        uploaded.append(values.nbytes)
+        upload(array, values)
+
+    monkeypatch.setattr(DeviceArray, "set", counted)
+    engine.reset(inputs)
+    engine.run(SUPERSTEPS)
+    first = sum(uploaded)
+    uploaded.clear()
+    engine.reset(inputs)
+    engine.run(SUPERSTEPS)
+    assert sum(uploaded) < 4 * graph.num_vertices < 4 * FEATURES * graph.num_vertices < first
+    checked(engine, program, graph, inputs)
+
+
+def test_what_an_engine_uploads_of_the_graph_is_computed_before_it_uses_the_device(emulated, monkeypatch):
+    def late(*_):
+        raise AssertionError("computed while the device is used")
+
+    program, graph = program_named("own_aggregate"), edges_and_loops()
+    engine = cuda_engine("tigr")
+    engine.build(program, graph, FEATURES, emulated, Phases())
+    monkeypatch.setattr(DeviceStore, "_values", late)
+    engine.prepare(program, graph, FEATURES, emulated, Phases())
+    inputs = inputs_for(program, graph, FEATURES)
+    engine.reset(inputs)
+    engine.run(SUPERSTEPS)
+    checked(engine, program, graph, inputs)

@@ -74,9 +74,11 @@ def of_property(
 ) -> CudaBuffer:  # fmt: skip
     """Return the buffer of a property in an order.
 
-    State of vertices and of the graph is kept. A temporary that stays within kernels has no array.
+    State of vertices and of the graph is kept, and the inputs from which it starts, so that a reset copies them on the
+    device. A temporary that stays within kernels has no array.
     """
-    kept = prop.role == "state" and prop.place != "edge"
+    starts = {other.start for other in program.properties.values() if other.role == "state"}
+    kept = prop.place != "edge" and (prop.role == "state" or (prop.role == "input" and prop.name in starts))
     given = prop.place == "edge" and not mutable(program, prop.name)
     return CudaBuffer.of_property(prop, order, facts, layout, kept=kept, of_edges=given)
 

@@ -23,6 +23,7 @@ class DeviceStore(GraphStore):
         super().__init__(graph, place, device)
         self.edges = PLACES[place]()
         self._arrays: dict[tuple[object, str, str], Any] = {}
+        self._staged: dict[tuple[object, str, str], Array] = {}
         self._users = 0
 
     @classmethod
@@ -40,6 +41,13 @@ class DeviceStore(GraphStore):
         if not self._users:
             self._arrays.clear()
 
+    def stage(self, buffers: Iterable[CudaBuffer]) -> None:
+        """Compute on the host what :meth:`array` will upload for some buffers, without using the device."""
+        for buffer in buffers:
+            key = (buffer.source, buffer.name, buffer.dtype)
+            if buffer.source is not None and key not in self._arrays:
+                self._staged[key] = self._values(buffer).astype(buffer.kind, copy=False)
+
     def array(self, buffer: CudaBuffer) -> Any:
         """Return the array of the graph or of a table that a buffer describes, uploaded at the first request.
 
@@ -47,7 +55,8 @@ class DeviceStore(GraphStore):
         """
         key = (buffer.source, buffer.name, buffer.dtype)
         if key not in self._arrays:
-            values = self._values(buffer).astype(buffer.kind, copy=False)
+            self.stage([buffer] if key not in self._staged else [])
+            values = self._staged.pop(key)
             self._arrays[key] = self.edges.upload(values) if buffer.of_edges else _uploaded(values)
         return self._arrays[key]
 

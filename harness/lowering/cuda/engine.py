@@ -89,6 +89,7 @@ class CudaEngine(Engine):
             self.generate(program, graph, features, device)
         with phases("transform"):
             self._executor = self.executor_type(self.planned, DeviceStore.of(graph, device=device.index))
+            self._executor.stage()
         with phases("compile"):
             self._executor.compile()
         self._built = program, graph, features, device

@@ -59,6 +59,10 @@ class CudaExecutor:
             plan.source, headers(plan.templates), architecture(self.store.device), plan.program
         )
 
+    def stage(self) -> None:
+        """Compute on the host what :meth:`allocate` uploads of the graph and of tables."""
+        self.store.stage(self.plan.buffers)
+
     def load(self) -> None:
         """Load the module that :meth:`compile` made. Raises DeviceUnavailable."""
         import cupy

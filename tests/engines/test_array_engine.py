@@ -1,0 +1,55 @@
+"""Engines over whole arrays of a library: what they convert and build, and how often."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from engines.libraries.schedules import ScipySchedule
+from engines.libraries.scipy_engine import ScipyEngine
+from harness.algorithms.pagerank import PageRank
+from harness.contract import Device, Phases
+from harness.graph import Graph
+from harness.graph.generators import rmat
+from harness.language import trace
+
+CPU = Device(threads=1)
+
+
+@pytest.fixture
+def posed():
+    graph = rmat(scale=7, edge_factor=4)
+    return trace(PageRank()), graph, PageRank().inputs(graph, 2)
+
+
+def test_matrices_are_built_once_for_the_same_inputs(posed, monkeypatch):
+    program, graph, inputs = posed
+    built, fill = [], ScipyEngine._filled
+
+    def counted(self, product):
+        built.append(product)
+        return fill(self, product)
+
+    monkeypatch.setattr(ScipyEngine, "_filled", counted)
+    engine = ScipyEngine(ScipySchedule())
+    engine.prepare(program, graph, 2, CPU, Phases())
+    answers = []
+    for _ in range(2):
+        engine.reset(inputs)
+        engine.run(3)
+        answers.append(engine.values("rank"))
+    assert len(built) == len(engine.products) > 0
+    assert (answers[0] == answers[1]).all()
+    engine.reset(replace(inputs))
+    assert len(built) == 2 * len(engine.products), "other inputs may have other coefficients"
+
+
+def test_the_structure_is_converted_before_the_device_is_used(posed, monkeypatch):
+    program, graph, _ = posed
+    engine = ScipyEngine(ScipySchedule())
+    engine.build(program, graph, 2, CPU, Phases())
+    monkeypatch.setattr(Graph, "csc", property(lambda _: pytest.fail("the structure is converted again")))
+    engine.prepare(program, graph, 2, CPU, Phases())
+    assert engine.ends == {}, "no function of an edge reads its ends"
+    assert engine._hosted == ()

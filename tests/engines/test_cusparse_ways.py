@@ -1,0 +1,42 @@
+"""The ways of cuSPARSE are timed as often as it takes to find the fastest."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+from engines.libraries.cusparse_ways import ROUNDS, Way, all_ways, medians
+
+FAST, CLOSE, SLOW = Way("SpMM", 1), Way("SpMM", 2), Way("SpMM", 3)
+
+
+def counted(milliseconds):
+    """Return the medians with the number of timings of every way; ``milliseconds``: the times of each, in order."""
+    times, asked = {way: itertools.cycle(one) for way, one in milliseconds.items()}, Counter()
+
+    def time(way):
+        asked[way] += 1
+        return next(times[way])
+
+    return medians(tuple(milliseconds), time), asked
+
+
+def test_only_ways_that_may_be_the_fastest_are_timed_in_all_rounds():
+    found, asked = counted({FAST: [1.0], CLOSE: [1.4], SLOW: [1.6]})
+    assert asked == {FAST: ROUNDS, CLOSE: ROUNDS, SLOW: 2}
+    assert found == {FAST: 1.0, CLOSE: 1.4, SLOW: 1.6}
+
+
+def test_a_pause_in_one_round_excludes_no_way():
+    found, asked = counted({FAST: [9.0, 1.0, 1.0, 1.0, 1.0], CLOSE: [1.2]})
+    assert asked[FAST] == ROUNDS
+    assert min(found, key=found.get) == FAST
+
+
+def test_one_way_is_timed_in_all_rounds_and_a_long_one_twice():
+    assert counted({FAST: [1.0]})[1] == {FAST: ROUNDS}
+    assert counted({FAST: [60.0], SLOW: [59.0]})[1] == {FAST: 2, SLOW: 2}
+
+
+def test_every_way_is_timed():
+    assert set(counted({way: [1.0] for way in all_ways(4)})[0]) == set(all_ways(4))

@@ -1,0 +1,51 @@
+"""Inputs that cannot change are checked once; others whenever a run starts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.algorithms.label_propagation import LabelPropagation
+from harness.graph.adjacency import frozen
+from harness.graph.generators import grid
+from harness.language import Inputs, InvalidInput, initial_state, trace
+from harness.language.initial_state import Start
+
+
+@pytest.fixture
+def posed():
+    """A program with its graph, the inputs of a run for k = 2, and the property that they give."""
+    algorithm, graph = LabelPropagation(), grid(rows=4, columns=4)
+    program, inputs = trace(algorithm), algorithm.inputs(graph, 2)
+    name = next(name for name, one in inputs.properties.items() if one.dtype.kind == "f")
+    return program, graph, inputs, program.properties[name]
+
+
+def start(posed, array):
+    program, graph, inputs, prop = posed
+    given = Inputs({**inputs.properties, prop.name: array}, inputs.parameters)
+    return Start(program, graph, 2, given, {}).of(prop)
+
+
+def test_an_input_that_cannot_change_is_checked_once(posed, monkeypatch):
+    checks, check = [], initial_state._check_signs
+
+    def counted(what, prop, values):
+        checks.append(prop.name)
+        check(what, prop, values)
+
+    monkeypatch.setattr(initial_state, "_check_signs", counted)
+    fixed = frozen(np.array(posed[2].properties[posed[3].name]))
+    for _ in range(3):
+        assert start(posed, fixed) is fixed
+    assert len(checks) == 1
+    start(posed, frozen(np.array(fixed)))
+    assert len(checks) == 2, "another array"
+
+
+def test_an_input_that_can_change_is_checked_every_time(posed):
+    array = np.array(posed[2].properties[posed[3].name])
+    start(posed, array)
+    array[0] = np.nan
+    with pytest.raises(InvalidInput, match="contains NaN"):
+        start(posed, array)
