@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from harness.transactions import Behaviour
 
 __all__ = [
-    "AlgorithmSpec", "Device", "Direction", "Engine", "EngineFailure", "EngineSpec", "GraphSpec", "No", "Phases",
+    "AlgorithmSpec", "Device", "Direction", "Engine", "EngineFailure", "EngineSpec", "GraphSpec", "No", "Operations",
+    "Phases",
     "RunStatistics", "ScheduleError", "Superstep", "Unsupported", "Yes", "option", "schedule_from_options",
 ]  # fmt: skip
 
@@ -120,6 +121,18 @@ class RunStatistics:
     def edges(self) -> int:
         """Edges visited, summed over all supersteps."""
         return sum(step.edges for step in self.supersteps)
+
+
+@dataclass(frozen=True)
+class Operations:
+    """Operations of a run, at least; 0 where they are not counted.
+
+    ``launches``: of kernels. ``adds``: atomic additions of one float32; ``wide``: an instruction may do four of them.
+    """
+
+    launches: int = 0
+    adds: int = 0
+    wide: bool = False
 
 
 class Engine(ABC):
@@ -222,6 +235,13 @@ class Engine(ABC):
         the options of the schedule that are not None.
         """
         return options_of(getattr(self, "schedule", None))
+
+    def operations(self, statistics: RunStatistics) -> Operations:
+        """Return the launches and atomic additions of the latest :meth:`run`, which returned ``statistics``.
+
+        They give a lower bound of its time. By default none are known.
+        """
+        return Operations()
 
     def memory_model(self, program: Program, graph: Graph, features: int, inputs: Inputs) -> Behaviour | No:
         """Count global loads and atomic operations of the first superstep of a run, in which every vertex is active.

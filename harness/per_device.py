@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.contract import Device, Engine, No, Phases, RunStatistics, Yes
+from harness.contract import Device, Engine, No, Operations, Phases, RunStatistics, Yes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -92,6 +92,10 @@ class PerDevice(Engine):
     def resolved_options(self) -> Mapping[str, Any]:
         """Return the options that the engine of the device resolved."""
         return self.prepared.resolved_options()
+
+    def operations(self, statistics: RunStatistics) -> Operations:
+        """Return the operations of the latest run of the prepared engine."""
+        return self.prepared.operations(statistics)
 
     def memory_model(self, program: Program, graph: Graph, features: int, inputs: Inputs) -> Behaviour | No:
         """Return the memory model of the CUDA engine, for a run on any device."""

@@ -155,6 +155,7 @@ class Result:
             "accuracy": None,
             "warm": None,
             "memory": None,
+            "floor": None,
             "metrics": self.metrics,
             "artefacts": [],
             "environment": {**environment(), "threads": cell.device.threads},

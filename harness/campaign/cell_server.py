@@ -37,6 +37,7 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 # Modules that cells import, in the order in which they import them.
 _MODULES = (
     "harness.campaign.child", "harness.campaign.problem", "harness.campaign.measurement",
+    "harness.campaign.least_work",
     "harness.campaign.accuracy", "harness.campaign.sampled_check", "harness.campaign.judgement",
     "harness.campaign.scrutiny", "harness.campaign.lock", "harness.campaign.warm_cell",
     "harness.campaign.fingerprint", "harness.campaign.preflight", "harness.campaign.inputs_cache",

@@ -213,6 +213,7 @@ def _values(
     """Run the engine and return its answer with the times."""
     from harness.campaign.environment import Bystanders
     from harness.campaign.gpu import gpu_facts, gpu_marks
+    from harness.campaign.least_work import WORK, work_of
     from harness.campaign.lock import others_at_rest
     from harness.campaign.measurement import answer_of, marks_of, measure_engine, reset, spare_cores
     from harness.campaign.plausibility import Witness
@@ -243,6 +244,7 @@ def _values(
         gpu = gpu_facts(cell.device.index, others_at_rest(cell.device)) if cell.device.kind == "cuda" else None
         if overlaps:
             turn.close()  # what follows is not timed
+        report.tell(**{WORK: work_of(engine, problem, timing)})
         report.stage("run for the check")
         checked = None
         if sample is not None:

@@ -75,7 +75,7 @@ class DeviceUse:
         wanted = ROOMS if bytes_needed is None else rooms_for(share * bytes_needed, self._cell.device)
         with ExitStack() as held:
             with self._waiting():
-                _take(self._cell.device, wanted, held)
+                take_rooms(self._cell.device, wanted, held)
             yield wanted == ROOMS
 
     @contextmanager
@@ -129,7 +129,7 @@ def rooms_for(size: float, device: Device) -> int:
     return min(ROOMS, -(-int(size + _CONTEXT_BYTES) * ROOMS // whole))
 
 
-def _take(device: Device, wanted: int, held: ExitStack) -> None:
+def take_rooms(device: Device, wanted: int, held: ExitStack) -> None:
     """Enter ``wanted`` rooms of a GPU; requests are served in order, so that small ones do not delay a large one."""
     path = device_lock_path(device)
     free = [path.with_suffix(f".room{number}") for number in range(ROOMS)]

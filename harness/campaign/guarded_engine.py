@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from harness import clock
 from harness.campaign.device_use import Unlocked, Use
-from harness.contract import Device, Direction, Engine, No, Phases, RunStatistics, Superstep, Yes
+from harness.contract import Device, Direction, Engine, No, Operations, Phases, RunStatistics, Superstep, Yes
 from harness.language.evaluation import concrete
 from harness.language.initial_state import Start
 from harness.plain_text import printable
@@ -192,6 +192,14 @@ class GuardedEngine(Engine):
         schedule = self.schedule
         known = [item.name for item in dataclasses.fields(schedule)] if dataclasses.is_dataclass(schedule) else []
         return {name: _option(name, value, known) for name, value in answer.items()}
+
+    def operations(self, statistics: RunStatistics) -> Operations:
+        """Return Operations with counts of at least 0."""
+        answer: object = self._engine.operations(statistics)
+        if not isinstance(answer, Operations):
+            raise malformed("operations()", answer, "an Operations")
+        launches, adds = (_count(f"operations(): {name}", getattr(answer, name)) for name in ("launches", "adds"))
+        return Operations(launches, adds, bool(answer.wide))
 
     def memory_model(self, program: Program, graph: Graph, features: int, inputs: Inputs) -> Behaviour | No:
         """Return a Behaviour of finite numbers or a No with a reason."""

@@ -17,6 +17,8 @@ from harness.campaign.cell import Cell
 from harness.campaign.child_report import REPORT_FILE, STORE_STATUS, WAIT_STAGE, waited_s
 from harness.campaign.environment import environment, memory_total
 from harness.campaign.errors import CampaignError
+from harness.campaign.floors import floor_fields
+from harness.campaign.least_work import WORK
 from harness.campaign.lock import file_lock
 from harness.campaign.process import Ending, run_process
 from harness.campaign.solve_window import FIELD as SOLVE_WINDOW
@@ -34,12 +36,12 @@ _MEMORY_SHARE = 0.8
 _ROOM_BYTES = 1_000_000  # a disk with less free space counts as full
 _TAIL_LINES, _TAIL_BYTES = 60, 4 * TEXT_LIMIT  # a character has at most 4 bytes
 # fields of a report that are not fields of a record
-_BETWEEN_US = (SOLVE_WINDOW, "others", "gpu", "gpu_peak_bytes", "wait_began", "waited", "behind")
+_BETWEEN_US = (SOLVE_WINDOW, WORK, "others", "gpu", "gpu_peak_bytes", "wait_began", "waited", "behind")
 _NONE = "none"  # the stamp of a missing record
 _EMPTY: dict[str, Any] = {
     "identity": None, "features": None, "graph": {}, "program": {}, "bytes_needed": None, "phases": {}, "solve": None,
     "marks": [], "settled": None, "supersteps": [], "validation": None, "warm": None, "memory": None, "accuracy": None,
-    "resolution": None, "metrics": {}, "stage": "start", "reason": "",
+    "floor": None, "resolution": None, "metrics": {}, "stage": "start", "reason": "",
 }  # fmt: skip
 
 
@@ -120,7 +122,12 @@ def _attempt(assignment: Assignment, work: WorkFolder) -> None:
     clock = wrong_clock(fields, work.path, offset) if fields["outcome"] == Outcome.OK else ""
     if clock:
         fields |= {"outcome": Outcome.IMPLAUSIBLE, "reason": clock}
-    _keep(assignment, work, fields, started, ending)
+    try:
+        fields |= floor_fields(assignment.cell, fields, _child_environment(assignment.cell))
+    except RecordError as error:
+        fields = _damaged(fields, f"wrote an invalid record: {error}")
+    finally:  # the cell has run, even if this is interrupted
+        _keep(assignment, work, fields, started, ending)
 
 
 def _keep(
@@ -162,21 +169,24 @@ def _run_child(assignment: Assignment, work: WorkFolder) -> Ending:
     }
     # Not the strict JSON of records: a parameter may be infinite.
     work.request.write_text(json.dumps(request), encoding="utf-8")
-    threads = str(cell.device.threads)
     return run_process(
         "harness.campaign.child",
         [str(work.request.absolute()), str(work.report.absolute())],
         output=work.output,
-        # Libraries size their pools when they are loaded, so this must be set before the process starts.
-        environment={
-            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # the order in which the driver lists them, too
-            SPIN_VARIABLE: os.environ.get(SPIN_VARIABLE, SPIN_COUNT),
-            **{f"{pool}_NUM_THREADS": threads for pool in ("OMP", "OPENBLAS", "MKL", "NUMBA")},
-        },
+        environment=_child_environment(cell),
         time_s=cell.limits.time_s,
         memory_bytes=memory_bytes(cell),
         forgiven_s=lambda: min(waited_s(work.told()[0]), cell.limits.wait_s),
     )
+
+
+def _child_environment(cell: Cell) -> dict[str, str]:
+    """Return the variables of a cell's process: libraries size their pools when they are loaded."""
+    return {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # the order in which the driver lists them, too
+        SPIN_VARIABLE: os.environ.get(SPIN_VARIABLE, SPIN_COUNT),
+        **{f"{pool}_NUM_THREADS": str(cell.device.threads) for pool in ("OMP", "OPENBLAS", "MKL", "NUMBA")},
+    }
 
 
 def memory_bytes(cell: Cell) -> int:

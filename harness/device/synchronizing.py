@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from harness.contract import Device, Engine, No, Phases, RunStatistics, Yes
+from harness.contract import Device, Engine, No, Operations, Phases, RunStatistics, Yes
 from harness.device.driver import synchronize
 
 if TYPE_CHECKING:
@@ -77,6 +77,10 @@ class Finishing(Engine):
     def resolved_options(self) -> Mapping[str, Any]:
         """Return the engine's resolved options."""
         return self._engine.resolved_options()
+
+    def operations(self, statistics: RunStatistics) -> Operations:
+        """Return the operations of the engine's latest run."""
+        return self._engine.operations(statistics)
 
     def close(self) -> None:
         """Close the engine."""

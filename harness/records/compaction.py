@@ -31,6 +31,7 @@ COLUMNS = {
     "outcome": "VARCHAR", "reason": "VARCHAR", "stage": "VARCHAR", "seconds": "DOUBLE",
     "vertices": "BIGINT", "edges": "BIGINT", "supersteps": "INTEGER", "edges_visited": "BIGINT", "settled": "BOOLEAN",
     "median": "DOUBLE", "low": "DOUBLE", "high": "DOUBLE", "minimum": "DOUBLE", "confidence": "DOUBLE",
+    "floor": "DOUBLE",
     "accuracy_superstep": "INTEGER", "accuracy_median": "DOUBLE",
     "error": "DOUBLE", "samples": "DOUBLE[]", "marks": "VARCHAR[]", "schedule": "JSON", "phases": "JSON",
     "metrics": "JSON", "environment": "JSON", "record": "JSON",
@@ -153,7 +154,7 @@ def _rows(folder: Path, paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
 
 def _row(record: Record) -> dict[str, Any]:
     labels, graph, solve, validation = record["labels"], record["graph"], record["solve"], record["validation"]
-    steps = record["supersteps"]
+    steps, floor = record["supersteps"], record["floor"]
     accuracy: Mapping[str, Any] = (record["accuracy"] or {}) if record["outcome"] == Outcome.OK else {}
     # the times of a wrong answer are omitted, so that no query uses them; the record has them
     timed: Mapping[str, Any] = solve if solve and record["outcome"] == Outcome.OK else {}
@@ -172,6 +173,7 @@ def _row(record: Record) -> dict[str, Any]:
         "edges_visited": sum(step[1] for step in steps),
         "accuracy_superstep": accuracy.get("superstep"),
         "accuracy_median": (accuracy.get("solve") or {}).get("median"),
+        "floor": floor["seconds"] if floor and timed else None,
         "error": validation["error"] if validation else None,
         "record": record,
     }

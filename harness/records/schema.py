@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypedDict, cast
 import msgspec
 from msgspec import Meta
 
+from harness.records.floor import Floor
 from harness.records.outcome import Outcome
 from harness.records.text import REASON_LIMIT
 from harness.records.timing_caveat import Mark
@@ -271,6 +272,9 @@ class Record(TypedDict):
     accuracy: Annotated[Accuracy | None, Meta(description="time to equal accuracy; null if it was not measured")]
     warm: Annotated[Warm | None, Meta(description="the graph change between two runs; null if there was none")]
     memory: Annotated[Memory | None, Meta(description="memory transactions; null if they were not requested")]
+    floor: Annotated[
+        Floor | None, Meta(description="lower bound of the time of a run; null: nothing that takes time is known")
+    ]
     metrics: Annotated[
         dict[str, Number],
         Meta(description="the algorithm's metrics of its answer; empty if they need a settled run and it was not"),
@@ -297,6 +301,7 @@ def validate(data: Mapping[str, Any]) -> Record:
         ("resolution", Resolution),
         ("warm", Warm),
         ("memory", Memory),
+        ("floor", Floor),
     ):
         if data[name] is not None:
             _same_names(f"field {name!r}", described, data[name])
@@ -310,7 +315,7 @@ def json_schema() -> dict[str, Any]:
     made = msgspec.json.schema(Record)
     record = made["$defs"]["Record"]
     record["properties"]["schema"] |= {"const": SCHEMA_VERSION}
-    for name in ("Record", "Solve", "Validation", "Accuracy", "Resolution", "Warm", "Memory"):
+    for name in ("Record", "Solve", "Validation", "Accuracy", "Resolution", "Warm", "Memory", "Floor"):
         made["$defs"][name]["additionalProperties"] = False
     for described in (
         record["properties"]["metrics"]["additionalProperties"],

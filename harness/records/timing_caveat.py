@@ -6,13 +6,14 @@ from enum import StrEnum
 
 
 class Mark(StrEnum):
-    """A reason why a time may differ from that of an idle machine."""
+    """A reason why a time may differ from that of an idle machine, or cannot be right."""
 
     BUSY = "busy"
     THROTTLED = "throttled"
     SHARED = "shared"
     NOISY = "noisy"
     DRIFTING = "drifting"
+    BELOW_FLOOR = "below_floor"
 
     @property
     def meaning(self) -> str:
@@ -26,4 +27,5 @@ _MEANINGS = {
     Mark.SHARED: "another process was using the same GPU",
     Mark.NOISY: "the time budget ended before the interval was as narrow as requested",
     Mark.DRIFTING: "the times increased or decreased steadily from run to run",
+    Mark.BELOW_FLOOR: "a run took less than the lower bound of its time, so that one of the two is wrong",
 }

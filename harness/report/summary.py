@@ -12,6 +12,7 @@ from rich.text import Text
 
 from harness.atomic_write import write_whole
 from harness.records import Mark, Record
+from harness.records.floor import share_of_floor
 from harness.records.outcome import Outcome
 from harness.report.comparison import accuracy_note, changed_graph_notes, confidence_note, group_of
 from harness.report.console import as_text, console, literal, show_table
@@ -20,7 +21,7 @@ from harness.report.layout import Layout, layout_table, legend
 from harness.report.memory import memory_legend, memory_table
 from harness.report.progress import outcome_text
 from harness.report.series import engine_label
-from harness.report.table import UNSETTLED_NOTE, comparison_table, unsettled
+from harness.report.table import FLOOR_NOTE, UNSETTLED_NOTE, comparison_table, unsettled
 from harness.report.warm import NOTE, warm_rows, warm_table
 
 _OUTPUT_LINES = 8
@@ -47,6 +48,8 @@ def show_sweep(
         out.print(Text(told))
     if any(unsettled(record) for record in records):
         out.print(Text(UNSETTLED_NOTE))
+    if any(share_of_floor(record) is not None for record in records):
+        out.print(Text(FLOOR_NOTE))
     rows = warm_rows(records)
     if rows:
         show_table(out, warm_table(rows))

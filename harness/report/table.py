@@ -9,26 +9,32 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.records import Record
+from harness.records.floor import share_of_floor
 from harness.records.outcome import Outcome
 from harness.records.schema import Accuracy
 from harness.report.comparison import Group, accurate, baseline_of, grouped, interval_text, obstacle, ratio
 from harness.report.console import literal
 from harness.report.progress import outcome_text
 from harness.report.series import engine_label
-from harness.report.units import count, quality, seconds
+from harness.report.units import count, percent, quality, seconds
 
 # The columns of names with their minimum widths.
 _NAMES = {"graph": 7, "algorithm": 7, "k": 1, "engine": 7}
 # Names keep these widths until the first _LESSER columns of _SPARED have been dropped.
-_WHOLE_NAMES, _LESSER = {"graph": 14, "algorithm": 17, "k": 1, "engine": 12}, 4
+_WHOLE_NAMES, _LESSER = {"graph": 14, "algorithm": 17, "k": 1, "engine": 12}, 5
 _OUTCOME = 7
 _NUMBERS = (
-    "solve (median)", "interval", "to accuracy", "supersteps", "a superstep", "edges visited", "error", "quality",
+    "solve (median)", "interval", "to accuracy", "supersteps", "a superstep", "floor", "edges visited", "error",
+    "quality",
 )  # fmt: skip
-_SPARED = ("edges visited", "a superstep", "error", "quality", "supersteps", "interval", "to accuracy")
+_SPARED = ("edges visited", "floor", "a superstep", "error", "quality", "supersteps", "interval", "to accuracy")
 _ANY_WIDTH = 10_000
 _BREAK = "\n"
 UNSETTLED, UNCOUNTED = "not settled", "not counted"
+FLOOR_NOTE = (
+    "floor: a lower bound of the time of a run, from its bytes, atomic additions and launches at the rates of the "
+    "device, as a share of the median time; 100 % cannot be exceeded"
+)
 UNSETTLED_NOTE = "not settled: stopped at the limit of supersteps; metrics that need a settled answer are omitted"
 
 
@@ -38,7 +44,8 @@ def comparison_table(records: Sequence[Record], baseline: str | None, width: int
     ``width``: width of the terminal in characters. Columns that do not fit next to names, outcomes, times and speed-ups
     are dropped; the caption lists them.
     """
-    absent = () if any(accurate(record) for record in records) else ("to accuracy",)
+    known = {"to accuracy": accurate, "floor": share_of_floor}
+    absent = [name for name, value in known.items() if not any(value(record) is not None for record in records)]
     whole = {**_WHOLE_NAMES, **{name: _least(records, name, _WHOLE_NAMES[name]) for name in ("algorithm", "engine")}}
     tries = [(whole, left_out) for left_out in range(_LESSER + 1)]
     tries += [(_NAMES, left_out) for left_out in range(len(_SPARED) + 1)]
@@ -97,13 +104,14 @@ def _group_cells(group: Group, members: Sequence[Record], *, first: bool) -> lis
 def _cells(record: Record, base: Record | None, kept: Sequence[str]) -> list[Text]:
     solve, validation, steps = record["solve"], record["validation"], record["supersteps"]
     timed = solve if record["outcome"] == Outcome.OK else None
-    mark = _mark(record)
+    mark, share = _mark(record), share_of_floor(record)
     numbers = {
         "solve (median)": Text("-" if timed is None else seconds(timed["median"])),
         "interval": Text("-" if timed is None else interval_text(timed) + mark),
         "to accuracy": Text(accuracy_text(record)),
         "supersteps": _supersteps(record),
         "a superstep": Text("-" if timed is None or not steps else seconds(timed["median"] / len(steps))),
+        "floor": Text("-" if share is None else percent(share)),
         "edges visited": Text(count(sum(step[1] for step in steps)) if steps else "-"),
         "error": Text("-" if validation is None else f"{validation['error']:.1e}"),
         "quality": _quality(record),

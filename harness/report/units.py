@@ -34,6 +34,11 @@ def quality(value: float) -> str:
     return f"{value:.1e}" if 0 < abs(value) < 5e-4 or abs(value) >= _TOO_LONG else f"{value:.3f}"
 
 
+def percent(share: float) -> str:
+    """Format a share with two digits: ``37 %``, ``4.1 %``."""
+    return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
+
+
 def _digits(value: float) -> str:
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from harness.campaign.device_use import ROOMS, _take
+from harness.campaign.device_use import ROOMS, take_rooms
 from harness.campaign.lock import device_lock, device_lock_path, file_lock
 from harness.contract import Device
 from tests.processes import HANGS_S
@@ -91,7 +91,7 @@ def rooms(wanted):
     @contextmanager
     def taken():
         with ExitStack() as room:
-            _take(GPU, wanted, room)
+            take_rooms(GPU, wanted, room)
             yield
 
     return taken()

@@ -98,7 +98,7 @@ def events(registry, monkeypatch):
     monkeypatch.setattr(engine_work, "finishing", lambda engine, _: engine)
     monkeypatch.setattr(gpu, "gpu_facts", lambda *_: None)
     monkeypatch.setattr(device_use, "device_lock", lock_of_device)
-    monkeypatch.setattr(device_use, "_take", take)
+    monkeypatch.setattr(device_use, "take_rooms", take)
     monkeypatch.setattr(device_use, "rest", lambda _: tell("rest"))
     monkeypatch.setattr(device_use, "was_opened", lambda _: True)
     for name in ("build", "prepare", "reset", "narrow", "run", "values", "rows", "close"):

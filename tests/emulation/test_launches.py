@@ -13,6 +13,7 @@ from harness.language.validation import compare
 from harness.lowering.cuda import executor as cuda
 from harness.lowering.cuda.launcher import Launcher
 from harness.lowering.cuda.loop import LOOK_EVERY
+from tests.benchmarks.workloads import Aggregation
 from tests.engines.cuda_schedules import cuda_engine
 from tests.engines.programs import edges_and_loops, inputs_for, program_named, two_sides
 from tests.engines.test_cuda import algorithms, prepared
@@ -58,7 +59,7 @@ def test_little_is_queued_behind_the_end_of_a_short_run(emulated, monkeypatch):
     queued = []
     superstep = Launcher.superstep
     monkeypatch.setattr(
-        Launcher, "superstep", lambda self, n, past, **how: (queued.append(n), superstep(self, n, past, **how))
+        Launcher, "superstep", lambda self, n, past, **how: (queued.append(n), superstep(self, n, past, **how))[1]
     )
     algorithm, graph = algorithms()["kcore"], edges_and_loops()
     graph = algorithm.prepare_graph(graph)
@@ -111,4 +112,23 @@ def test_shared_memory_of_launches_is_asked_for(emulated, monkeypatch):
     plan = engine.planned
     assert asked == [plan.shared_of(kernel) for kernel in plan.kernels if plan.shared_of(kernel)] != []
     assert max(asked) < 48 << 10
+    engine.close()
+
+
+@pytest.mark.parametrize(
+    ("schedule", "adds"), [("pull", 0), ("push", 6), ("changes-push", 6), ("tigr", 6), ("gunrock", 6), ("simdx", 0)]
+)
+def test_a_run_counts_its_launches_and_its_atomic_additions(schedule, adds, emulated, recorded):
+    """A push adds a row of six along every edge that it visits."""
+    algorithm, graph = Aggregation(supersteps=3), edges_and_loops()
+    engine = prepared(schedule, trace(algorithm), graph, 6, emulated)
+    engine.reset(algorithm.inputs(graph, 6))
+    statistics = engine.run(3)
+    found = engine.operations(statistics)
+    # a fused kernel runs all supersteps in one launch, which is not recorded
+    even, odd = (len(one._launches) for one in recorded) if recorded else (0, 1)
+    assert found.launches == 2 * even + odd
+    assert found.launches == 1 or even >= 2
+    assert found.adds == adds * statistics.edges
+    assert statistics.edges >= graph.num_edges
     engine.close()

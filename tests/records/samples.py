@@ -61,6 +61,7 @@ def record(engine: str = "fast", times: tuple[float, float, float] | None = (1.0
         "resolution": None,
         "warm": None,
         "memory": None,
+        "floor": None,
         "metrics": {"accuracy": 0.975},
         "marks": [],
         "artefacts": [],

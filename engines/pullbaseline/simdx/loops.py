@@ -37,6 +37,7 @@ class FusedLoop:
             arguments = tuple(arrays[argument] for argument in kernels[name].arguments)
             grid, block = (self.blocks[name],), (launcher.plan.threads,)
             launcher.functions[name](grid, block, arguments, enable_cooperative_groups=True)
+            run.launches += 1
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.contract import Device, Engine, EngineFailure, No, Phases, RunStatistics, Yes, options_of, schedule_text
+from harness.contract import (
+    Device,
+    Engine,
+    EngineFailure,
+    No,
+    Operations,
+    Phases,
+    RunStatistics,
+    Yes,
+    options_of,
+    schedule_text,
+)
 from harness.facts import DeviceFacts
 from harness.language import Inputs, Program
 from harness.lowering.cuda.device_store import DeviceStore
@@ -119,6 +130,12 @@ class CudaEngine(Engine):
     def run(self, max_supersteps: int) -> RunStatistics:
         """Run until settled or for ``max_supersteps`` more supersteps."""
         return self.executor.run(max_supersteps)
+
+    def operations(self, statistics: RunStatistics) -> Operations:
+        """Return the kernels that the latest run launched, and the atomic additions of its visited edges."""
+        plan = self.executor.plan
+        adds = plan.adds_per_visit * statistics.edges
+        return Operations(self.executor.run_in_progress.launches, adds, plan.team.width > 1)
 
     def values(self, name: str) -> NDArray[np.generic]:
         """Return a property without padding."""

@@ -171,6 +171,7 @@ class CudaExecutor:
         """
         run = self.run_in_progress
         statistics = RunStatistics(settled=run.settled)
+        run.launches = 0
         if run.settled or max_supersteps < 1:
             return statistics
         first, wanted = run.done, run.done + max_supersteps

@@ -37,13 +37,13 @@ class Launcher:
     ) -> None:  # fmt: skip
         self.plan, self.ranges, self.functions, self.arrays = plan, ranges, functions, arrays
         self.run, self.multiprocessors, self.place = run, multiprocessors, place
-        self.made: dict[tuple[int, bool], Replay] = {}
+        self.made: dict[tuple[int, bool], tuple[Replay, int]] = {}
         self.past: Any = None
 
-    def superstep(self, number: int, past: Any, *, tracked: bool = False) -> None:
+    def superstep(self, number: int, past: Any, *, tracked: bool = False) -> int:
         """Queue superstep ``number``, which is recorded in ``past``, on the current stream, not the default one.
 
-        ``tracked``: changes are certain to be tracked.
+        ``tracked``: changes are certain to be tracked. Return the number of kernels.
         """
         if past is not self.past:
             self.forget()
@@ -51,8 +51,11 @@ class Launcher:
         period = TEST_EVERY if self.plan.measuring.launches else 2  # a multiple of the sides
         key = (number % period, tracked)
         if key not in self.made:
-            self.made[key] = self.place.replay(self.calls(number, past, tracked=tracked))
-        self.made[key].launch()
+            calls = self.calls(number, past, tracked=tracked)
+            self.made[key] = self.place.replay(calls), len(calls)
+        replay, kernels = self.made[key]
+        replay.launch()
+        return kernels
 
     def forget(self) -> None:
         """Release what is prepared, and its arrays."""

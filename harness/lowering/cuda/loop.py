@@ -19,7 +19,8 @@ class CudaRun:
     """A run in progress on a device.
 
     ``stream``: on which a loop queues. ``past``: int64[supersteps, 3], in which the device records supersteps.
-    ``observer``: of the plan's tracking policy. ``done``: supersteps.
+    ``observer``: of the plan's tracking policy. ``done``: supersteps. ``launches``: kernels queued by the latest call
+    that runs supersteps.
     """
 
     launcher: Launcher
@@ -29,10 +30,12 @@ class CudaRun:
     observer: Observer | None = None
     done: int = 0
     settled: bool = False
+    launches: int = 0
 
     def superstep(self, number: int) -> None:
         """Queue superstep ``number``."""
-        self.launcher.superstep(number, self.past, tracked=self.observer is not None and self.observer.tracked)
+        tracked = self.observer is not None and self.observer.tracked
+        self.launches += self.launcher.superstep(number, self.past, tracked=tracked)
 
 
 class Loop(Protocol):

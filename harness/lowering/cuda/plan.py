@@ -13,7 +13,7 @@ import numpy as np
 from harness.contract import Direction
 from harness.facts import GraphFacts
 from harness.language.criterion import Criterion
-from harness.language.program import Program
+from harness.language.program import EdgeReduce, EdgeUpdate, Program
 from harness.lowering.buffers import Holds
 from harness.lowering.cuda.buffers import CudaBuffer
 from harness.lowering.cuda.kernels import CudaKernel
@@ -115,6 +115,18 @@ class CudaPlan:
     def edge_position(self) -> type[np.generic]:
         """The dtype of a position among the edges."""
         return np.int64 if self.many_edges else np.uint32
+
+    @property
+    def adds_per_visit(self) -> int:
+        """The atomic additions of one float32 for every visited edge, at least.
+
+        A push adds every message of a sum. It compares minima and maxima first, and updates edges without additions.
+        """
+        stages = [stage for stage in self.program.stages if isinstance(stage, (EdgeReduce, EdgeUpdate))]
+        summed = [stage for stage in stages if isinstance(stage, EdgeReduce) and stage.reducer == "sum"]
+        if self.direction != "push" or not stages or len(summed) < len(stages):
+            return 0
+        return min(int(np.prod(self.layout.dims(stage.message.shape), dtype=np.int64)) for stage in summed)
 
     @property
     def modelled(self) -> tuple[Launch, ...]:

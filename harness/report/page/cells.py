@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.records import Record
+from harness.records.floor import share_of_floor
 from harness.records.outcome import Outcome
 from harness.report.comparison import accurate, interval_text
 from harness.report.series import Comparison, edges_per_second, engine_label
 from harness.report.table import UNCOUNTED, UNSETTLED, accuracy_text, disturbed, stop_of, uncounted, unsettled
-from harness.report.units import count, quality, seconds, times
+from harness.report.units import count, percent, quality, seconds, times
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ COLUMNS = (
     Column("speed-up", numeric=True),
     Column("supersteps", numeric=True),
     Column("a superstep", numeric=True),
+    Column("floor", numeric=True),
     Column("edges visited", numeric=True),
     Column("edges/s", numeric=True),
     Column("error", numeric=True),
@@ -119,11 +121,17 @@ def _work_of(record: Record) -> list[Entry]:
     return [
         Entry(str(len(steps)), float(len(steps)), _stopped(record)) if steps else _no_supersteps(record),
         Entry(seconds(step), step) if step is not None else _ABSENT,
+        _floor(record),
         Entry(count(edges), float(edges)) if steps else _ABSENT,
         Entry(count(round(rate)), rate) if rate is not None else _ABSENT,
         _error(record["validation"]),
         Entry(", ".join(told)) if told else _ABSENT,
     ]
+
+
+def _floor(record: Record) -> Entry:
+    share, floor = share_of_floor(record), record["floor"]
+    return _ABSENT if share is None or floor is None else Entry(percent(share), share, floor["largest"])
 
 
 def _no_supersteps(record: Record) -> Entry:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.records import Mark, Record, merge_rounds, superseded
+from harness.records.floor import share_of_floor
 from harness.records.outcome import Outcome
 from harness.report.comparison import accuracy_note, changed_graph_notes, confidence_note
 from harness.report.failures import Failure, failures
@@ -25,7 +26,7 @@ from harness.report.series import (
     phase_names,
     standings,
 )
-from harness.report.table import UNSETTLED_NOTE, unsettled
+from harness.report.table import FLOOR_NOTE, UNSETTLED_NOTE, unsettled
 from harness.report.units import times
 from harness.report.warm import HEADINGS, NOTE, NUMBERS, warm_rows
 
@@ -85,6 +86,7 @@ def page_model(records: Sequence[Record], baseline: str | None, cells: int, *, a
         "columns": COLUMNS,
         "rows": [cell_row(group, record) for group in groups for record in group.records],
         "stopped": UNSETTLED_NOTE if any(unsettled(record) for record in records) else "",
+        "floor": FLOOR_NOTE if any(share_of_floor(record) is not None for record in records) else "",
         "choices": _choices(records),
         "warm": {"headings": [(name, name in NUMBERS) for name in HEADINGS], "rows": warm_rows(records), "note": NOTE},
         "close": [_close(group, styles, several) for group in groups[:_CLOSE_UPS]],

@@ -1,0 +1,168 @@
+"""Floors of cells: the rates of a device are measured once and kept, and contradictions are marked."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from harness.campaign import device_rates, floors
+from harness.campaign.device_rates import rates_of
+from harness.campaign.floors import floor_fields
+from harness.campaign.least_work import WORK
+from harness.contract import Device
+from harness.device import cpu_rates
+from harness.records import Mark, RecordError, read_records
+from harness.records.floor import Rates
+from tests.records.samples import solved
+
+CPU = Device("cpu", threads=1)
+# Everything comes from memory, at 1 kB/s.
+SLOW = Rates(levels=[(0, 1e3), (0, 1e3)], on_chip=0, adds=None, wide_adds=None, launch=None)
+FAST = {**SLOW, "levels": [(0, 1e9), (0, 1e9)]}
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(floors, "_checked", set())
+    return tmp_path / "cache" / "rates"
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """The measurements to come, in order; those taken are removed."""
+    coming = []
+    monkeypatch.setattr(device_rates, "_measured", lambda *_: coming.pop(0))
+    return coming
+
+
+class OnCpu:
+    device = CPU
+
+
+def fields(moved=(2000, 1000), outcome="ok", seconds=(1.0, 2.0), **changes):
+    work = {"bytes": list(moved), "adds": 0, "wide": False, "launches": 0}
+    told = {"outcome": outcome, "solve": solved(list(seconds)), "marks": ["busy"], "gpu": None, WORK: work}
+    return {**told, **changes}
+
+
+def test_rates_are_measured_once_for_a_device_and_number_of_threads(measured, cache):
+    measured += [SLOW, FAST]
+    assert [rates_of(CPU, None, {}), rates_of(CPU, None, {})] == [SLOW, SLOW]
+    assert rates_of(Device("cpu", threads=2), None, {}) == FAST
+    assert len(list(cache.glob("*.json"))) == 2
+
+
+def test_rates_of_a_gpu_are_measured_again_under_another_driver(measured):
+    gpu, measured[:] = {"uuid": "GPU-1", "driver": "570", "most_clock": 1980, "power_cap": 700.0}, [SLOW, FAST]
+    device = Device("cuda")
+    assert [rates_of(device, gpu, {}), rates_of(device, {**gpu, "temperature": 60}, {})] == [SLOW, SLOW]
+    assert rates_of(device, {**gpu, "driver": "580"}, {}) == FAST
+    assert rates_of(device, None, {}) is None
+
+
+def test_damaged_rates_are_measured_again(measured, cache, caplog):
+    measured += [SLOW, FAST]
+    rates_of(CPU, None, {})
+    (path,) = cache.glob("*.json")
+    path.write_text(path.read_text().replace("1000.0", "9000.0"))
+    assert rates_of(CPU, None, {}) == FAST
+    assert "has changed since it was written" in caplog.text
+
+
+def test_what_cannot_be_measured_gives_no_floor_and_is_tried_again(measured):
+    measured += [None, SLOW]
+    assert floor_fields(OnCpu, fields(), {})["floor"] is None
+    assert floor_fields(OnCpu, fields(seconds=[4.0]), {})["floor"]["seconds"] == 3.0
+
+
+def test_a_time_above_its_floor_has_no_further_mark(measured):
+    measured += [SLOW]
+    found = floor_fields(OnCpu, fields(seconds=(3.0, 5.0)), {})
+    assert (found["floor"]["seconds"], found["floor"]["bytes"], found["marks"]) == (3.0, 3000, ["busy"])
+
+
+def test_a_run_below_the_floor_has_the_device_measured_again(measured):
+    """The first measurement was disturbed."""
+    measured += [SLOW, FAST]
+    found = floor_fields(OnCpu, fields(), {})
+    assert (found["floor"]["seconds"], found["marks"]) == (3e-6, ["busy"])
+    assert rates_of(CPU, None, {}) == FAST
+
+
+def test_a_run_below_the_floor_of_the_second_measurement_is_marked(measured):
+    measured += [SLOW, SLOW]
+    for _ in range(2):  # the device is measured again once
+        found = floor_fields(OnCpu, fields(), {})
+        assert found["floor"]["seconds"] == 3.0
+        assert found["marks"] == ["busy", Mark.BELOW_FLOOR]
+    assert not measured
+
+
+@pytest.mark.parametrize("changes", [{"outcome": "wrong"}, {"moved": ()}])
+def test_no_rates_are_measured_for_what_has_no_floor(measured, changes):
+    assert floor_fields(OnCpu, fields(**changes), {}) == {}
+
+
+@pytest.mark.parametrize("damage", [{WORK: "none"}, {"solve": {"minimum": "now"}}])
+def test_a_damaged_report_is_refused(damage):
+    with pytest.raises(RecordError, match="not the report of a run"):
+        floor_fields(OnCpu, fields(**damage), {})
+
+
+def test_the_caches_of_the_usable_cores_are_added_up_each_once(tmp_path):
+    described = [(1, "Data", "32K"), (1, "Instruction", "9M"), (2, "Unified", "1M")]
+    for core in os.sched_getaffinity(0):
+        for index, (level, kind, size) in enumerate(described):
+            folder = tmp_path / f"cpu{core}" / "cache" / f"index{index}"
+            folder.mkdir(parents=True)
+            shared = "all" if level == 2 else str(core)
+            for name, text in (("level", level), ("type", kind), ("size", size), ("shared_cpu_list", shared)):
+                (folder / name).write_text(f"{text}\n")
+    cores = len(os.sched_getaffinity(0))
+    assert cpu_rates.cache_sizes(tmp_path) == [(32 << 10, cores * (32 << 10)), (1 << 20, 1 << 20)]
+    assert cpu_rates.cache_sizes(tmp_path / "nothing") == []
+
+
+def test_data_in_private_caches_have_no_rate_and_the_last_level_is_no_slower_than_memory(monkeypatch):
+    monkeypatch.setattr(cpu_rates, "cache_sizes", lambda: [(1 << 15, 1 << 16), (1 << 20, 1 << 21)])
+    (private, cached), (caches, remote) = cpu_rates.cpu_rates(2, 1 << 34)["levels"]
+    assert (private, caches) == (1 << 16, (1 << 16) + (1 << 21))
+    assert cached >= remote > 1e7  # bytes per second
+    monkeypatch.setattr(cpu_rates, "cache_sizes", list)
+    assert cpu_rates.cpu_rates(2, 1 << 34) is None
+
+
+@pytest.mark.skipif(not cpu_rates.cache_sizes(), reason="the system does not describe the caches of its processor")
+def test_rates_are_measured_in_a_process_of_their_own():
+    (private, cached), (caches, remote) = rates_of(CPU, None, {})["levels"]
+    assert 0 <= private < caches
+    assert cached >= remote > 1e7
+
+
+def test_a_failed_measurement_is_told(caplog):
+    assert rates_of(Device("cuda"), {"uuid": "GPU-none", "driver": "0"}, {"CUDA_VISIBLE_DEVICES": "-1"}) is None
+    assert "the rates of the cuda are unknown, and so are floors of times: " in caplog.text
+    assert "no CUDA device" in caplog.text
+
+
+def test_a_cell_has_a_floor_and_the_table_shows_it(command, cache, tmp_path):
+    """The cache holds rates of this device: no bytes stay in a cache, and memory delivers 1 TB/s."""
+    rates = {**SLOW, "levels": [(0, 1e12), (0, 1e12)]}
+    path = cache / f"{device_rates._key(CPU, None)}.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"rates": rates, "digest": device_rates.text_digest(rates)}))
+    finished = command(
+        "engine=scipy", "algorithm=pagerank", "graph=rmat", "graph.scale=8", "features=2", "device.threads=1",
+        "measure.repetitions=2", "measure.budget_s=0.01",
+    )  # fmt: skip
+    assert finished.returncode == 0, finished.stderr
+    ((_, found),) = read_records(tmp_path / "results")
+    floor, edges, steps = found["floor"], found["graph"]["edges"], len(found["supersteps"])
+    assert floor["largest"] == "bytes"
+    assert floor["bytes"] >= 4 * edges * steps
+    assert floor["seconds"] == pytest.approx(floor["bytes"] / 1e12)
+    assert " floor " in finished.stdout
+    assert "100 % cannot be exceeded" in finished.stdout

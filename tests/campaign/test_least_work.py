@@ -1,0 +1,132 @@
+"""The least bytes of supersteps, counted by hand."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from harness.algorithms.bfs import BFS
+from harness.algorithms.label_propagation import LabelPropagation
+from harness.algorithms.sssp import SSSP
+from harness.campaign.least_work import alike, edge_needs, least_bytes
+from harness.contract import Superstep
+from harness.graph import Graph
+from harness.language import Algorithm, Inputs, K, normalize, total, trace, where
+
+# Vertex 0 has edges to the three others, vertex 1 to vertex 2; 2 and 3 have no out-edges.
+GRAPH = Graph.from_edges([0, 0, 0, 1], [1, 2, 3, 2], weights=[1.0, 2.0, 3.0, 4.0], name="four")
+E, V, SENDERS = 4, 4, 2
+
+
+class Product(Algorithm):
+    """``x(v) = sum of weight * x(u)``, in a given number of supersteps."""
+
+    name: ClassVar[str] = "product"
+
+    def build(self, p):
+        p.edge("weight")
+        p.vertex("start", K)
+        p.vertex("x", K, start="start")
+
+        @p.over_edges(into="total", reduce="sum")
+        def gather(src, edge):
+            return edge.weight * src.x
+
+        @p.over_vertices
+        def step(v):
+            return {"x": normalize(v.total)}
+
+        p.repeat(5)
+        p.output("x", bound=1e-4)
+
+
+class Masked(Product):
+    """Reads rows of sources under a condition, and one float that can be computed at each source."""
+
+    def build(self, p):
+        p.vertex("start", K)
+        p.vertex("x", K, start="start")
+        p.vertex("on", start=1.0)
+
+        @p.over_edges(into="total", reduce="sum")
+        def gather(src, dst):
+            return where(dst.on > 0.5, src.x, 0.0) * total(src.x)
+
+        @p.over_vertices
+        def step(v):
+            return {"x": normalize(v.total), "on": v.on}
+
+        p.repeat(5)
+        p.output("x", bound=1e-4)
+
+
+def steps(*visited, active=V, direction="pull"):
+    return [Superstep(active, edges, direction) for edges in visited]
+
+
+@pytest.mark.parametrize("k", [1, 4, 33])
+def test_a_full_superstep_of_a_product(k):
+    """Id and weight of every edge, the row of every source with edges, and each that moves until the next superstep."""
+    read = 8 * E + 4 * k * SENDERS
+    found = least_bytes(trace(Product()), GRAPH.facts, k, steps(E, E))
+    assert found == [read + 4 * k * SENDERS, read]
+
+
+def test_full_propagation_reads_everything_whatever_moved():
+    supersteps = [Superstep(V, E, "push"), Superstep(1, E, "push"), Superstep(0, E, "push")]
+    read = 8 * E + 4 * SENDERS
+    assert least_bytes(trace(Product()), GRAPH.facts, 1, supersteps) == [read + 4, read, read]
+
+
+def test_a_superstep_that_visits_some_edges_moves_their_ids_only():
+    supersteps = [Superstep(V, E, "push"), Superstep(1, 3, "push"), Superstep(1, 1, "push")]
+    assert least_bytes(trace(Product()), GRAPH.facts, 8, supersteps)[1:] == [12, 4]
+
+
+def test_a_change_driven_pull_that_follows_and_visits_as_many_edges_as_there_are_is_not_a_full_superstep():
+    supersteps = [Superstep(V, 2 * E, "pull"), Superstep(2, E, "pull"), Superstep(2, E, "dense")]
+    whole = 8 * E + 4 * SENDERS
+    assert least_bytes(trace(Product()), GRAPH.facts, 1, supersteps) == [whole + 2 * 4, 4 * E, whole]
+
+
+def test_a_push_of_minima_need_not_visit_the_edges_of_sources_that_did_not_move():
+    supersteps = [Superstep(V, E, "push"), Superstep(1, E, "push"), Superstep(1, E, "pull")]
+    program = trace(SSSP())
+    assert least_bytes(program, GRAPH.facts, 1, supersteps) == [8 * E + 4 * SENDERS + 4, 0, 4 * E]
+
+
+def test_two_passes_over_the_same_edges_read_them_once():
+    class Two(Product):
+        def build(self, p):
+            super().build(p)
+
+            @p.over_edges(into="most", reduce="max")
+            def largest(src):
+                return src.x
+
+    found = edge_needs(trace(Two()), 4)
+    assert (found.stages, found.most_visits, found.extrema) == (2, 2, False)
+    assert least_bytes(trace(Two()), GRAPH.facts, 4, [Superstep(1, 6, "push"), Superstep(0, 0, "push")]) == [12, 0]
+
+
+def test_what_a_condition_masks_does_not_count_and_a_part_computed_at_the_source_counts_by_its_size():
+    assert edge_needs(trace(Masked()), 8).row == 4
+
+
+def test_inputs_of_vertices_and_equal_weights_do_not_count():
+    program = trace(LabelPropagation())
+    needs = edge_needs(program, 8), edge_needs(program, 8, {"weight"})
+    assert [one.edge for one in needs] == [4, 0]
+    inputs = Inputs({}, {})
+    even = GRAPH.with_weights(np.full(E, 2.0, np.float32))
+    plain = Graph.from_edges([0], [1], name="plain")
+    assert [alike(program, inputs, graph) for graph in (GRAPH, even, plain)] == [set(), {"weight"}, {"weight"}]
+
+
+@pytest.mark.parametrize("program", [BFS, SSSP, LabelPropagation, Product])
+def test_without_edges_or_supersteps_there_are_no_bytes(program):
+    lonely = Graph.from_edges([], [], num_vertices=3, name="lonely")
+    assert least_bytes(trace(program()), lonely.facts, 2, steps(0, 0)) == [0, 0]
+    assert least_bytes(trace(program()), GRAPH.facts, 2, []) == []
