@@ -1,22 +1,22 @@
-// Change tracking: what active sources ask of others, and what they have sent (thesis ch. 4).
+// Change tracking: marks of active sources, and edges whose messages were sent (thesis ch. 4).
 #pragma once
 
 #include "edgemap.cuh"
 
-// Mark the destinations of active sources; returns the edges that this lane has followed.
+// Mark the destinations of active sources; return the number of edges that this lane has visited.
 __device__ inline Count mark(const EdgeId* offsets, const Id* neighbours, Id first, Id last, const bool* active, bool* dirty)
 {
     Count followed = 0;
     per_edge<true>(offsets, neighbours, first, last, [&](Id u) { return active[u]; },
                    [&](const Edge& edge, int count) {
                        if (lane_id() >= count) return;
-                       if (!dirty[edge.other]) dirty[edge.other] = true;  // many write the same
+                       if (!dirty[edge.other]) dirty[edge.other] = true;  // concurrent writes of the same value
                        ++followed;
                    });
     return followed;
 }
 
-// edgemap for those edges of wanted vertices that are `listed` themselves.
+// edgemap for the edges of wanted vertices that are `listed` themselves.
 template <bool PIPELINE, int DEPTH, class Wanted, class Listed, class Fetch, class Visit>
 __device__ inline void edgemap_listed(const Team& team, const EdgeId* offsets, const Id* neighbours, Id first, Id last,
                                       Wanted wanted, Listed listed, Fetch fetch, Visit visit)
@@ -27,7 +27,7 @@ __device__ inline void edgemap_listed(const Team& team, const EdgeId* offsets, c
     });
 }
 
-// The edges in the lists of dirty vertices, as far as this thread has counted them; the next superstep's flags are blank.
+// Return the number of edges of dirty vertices that this thread has counted; clear the flags of the next superstep.
 __device__ inline Count count_edges(const EdgeId* offsets, Id first, Id last, const bool* dirty, bool* next)
 {
     Count edges = 0;

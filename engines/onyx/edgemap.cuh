@@ -1,18 +1,18 @@
-// edgemap (fig. 5.1, lines 46-75; folded as in fig. 6.3: the edge functions follow each other in `visit`).
-//
-// A warp takes 32 vertices. An exclusive prefix scan of their degrees makes one list of their edges, over which the lanes
-// are spread evenly: in the per-edge phase every lane finds one edge of the list by binary search, in the per-feature
-// phase the edges go round the teams by shuffles, so that consecutive lanes hold consecutive features of one edge.
+// edgemap (fig. 5.1, lines 46-75; folded as in fig. 6.3: the edge functions follow each other in `visit`). A warp
+// processes 32 vertices. An exclusive prefix scan of their degrees forms one list of their edges, which is distributed
+// evenly over the lanes. In the per-edge phase every lane finds one edge of the list by binary search. In the
+// per-feature phase shuffles pass the edges to all teams, so that consecutive lanes process consecutive features of one
+// edge.
 #pragma once
 
 #include "vertexmap.cuh"
 
 struct Edge {
-    Id row, other;  // the vertex whose list it is in, and its neighbour
+    Id row, other;  // the vertex that has the edge in its list, and its neighbour
     EdgeId at;         // its position
 };
 
-// The last of 32 ascending numbers that is <= e: scan[0] is 0.
+// Return the index of the last of 32 ascending numbers that is <= e; scan[0] is 0.
 __device__ inline int binary_search(EdgeId e, const volatile EdgeId* scan)
 {
     int found = 0;
@@ -34,8 +34,7 @@ __device__ inline Edge find_edge(EdgeId e, EdgeId count, Id base, const volatile
     return edge;
 }
 
-// Up to 32 edges, one a lane of `some`, are visited by all teams; DEPTH of them are fetched before the first is computed
-// on.
+// All teams visit up to 32 edges, one per lane of `some`; DEPTH of them are fetched before the first is processed.
 template <int DEPTH, class Fetch, class Visit>
 __device__ inline void visit_edges(const Team& team, const Edge& mine, unsigned some, Fetch fetch, Visit visit)
 {
@@ -44,7 +43,7 @@ __device__ inline void visit_edges(const Team& team, const Edge& mine, unsigned 
         decltype(fetch(mine.row, mine.other, mine.at)) got[DEPTH];
         Edge edge[DEPTH];
         _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) {
-            // the last edge stands in for those that are not there: no load waits for another's answer behind a branch
+            // the last edge replaces missing ones, so that no load waits behind a branch for an earlier one
             const int lane = first + d * TEAMS + team.number;
             const int there = lane < count && some >> lane & 1u ? lane : count - 1;
             edge[d].row = __shfl_sync(WARP, mine.row, there);
@@ -60,8 +59,8 @@ __device__ inline void visit_edges(const Team& team, const Edge& mine, unsigned 
     }
 }
 
-// The edges in the lists of those of first .. last - 1 that are `wanted`, 32 at a time: phase(mine, count), where `mine`
-// is one edge of `count` (at least 1). PIPELINE: search for the next edges before computing on the present ones (fig. 5.3).
+// Visit the edges of the `wanted` vertices first .. last - 1, 32 at a time: phase(mine, count), where `mine` is one of
+// `count` edges (at least 1). PIPELINE: search for the next edges before processing the current ones (fig. 5.3).
 template <bool PIPELINE, class Wanted, class Phase>
 __device__ inline void per_edge(const EdgeId* offsets, const Id* neighbours, Id first, Id last, Wanted wanted,
                                 Phase phase)

@@ -1,5 +1,5 @@
-// Pull with balance=warp: SHARE teams of a warp own a vertex, gather over its in-edges, and go on with its vertex steps.
-// A block owns a hub.
+// Pull with balance=warp: SHARE teams of a warp own a vertex, gather over its in-edges, and continue with its vertex
+// steps. A block owns a hub.
 #pragma once
 
 #include "vertexmap.cuh"
@@ -11,14 +11,15 @@ template <int SHARE> __device__ inline unsigned owners(const Team& team)
     return ((1u << (SHARE * LANES % 32)) - 1u) << (team.number / SHARE * SHARE * LANES);
 }
 
-// Whether v is wanted: one lane of its owners looks, as another may take the flag back while some have yet to read it.
+// Return whether v is wanted. One lane of its owners reads the flag, because another may clear it before all have read
+// it.
 template <int SHARE, class Wanted> __device__ inline bool owners_want(const Team& team, Wanted wanted, Id v)
 {
     return __shfl_sync(owners<SHARE>(team), wanted(v), team.number / SHARE * SHARE * LANES);
 }
 template <int SHARE> __device__ inline bool owners_want(const Team&, Every, Id) { return true; }
 
-// Adds up what the SHARE teams of a vertex have; all of them know the result.
+// Sum the values of a vertex's SHARE teams; all of them get the result.
 template <int SHARE, class Operation> __device__ inline float across_teams(const Team& team, float value)
 {
     const unsigned mask = owners<SHARE>(team);
@@ -38,14 +39,14 @@ __device__ inline Matrix<M, N> across_teams(const Team& team, Matrix<M, N> matri
     return matrix;
 }
 
-// Room for a sum of every warp of a block, the same for all that asks for as many slots.
+// Shared memory for a sum of every warp of a block, the same for all uses with as many slots.
 template <int SLOTS> __device__ inline float (&sums_of_warps())[BLOCK / 32][SLOTS][LANES]
 {
     __shared__ float sums[BLOCK / 32][SLOTS][LANES];
     return sums;
 }
 
-// Adds up what the SHARE first teams of every warp of a block have; the first team of the block knows the result. All
+// Sum the values of the first SHARE teams of every warp of a block; the first team of the block gets the result. All
 // threads of the block take part.
 template <int SHARE, class Operation, int N> __device__ inline Row<N> across_block(const Team& team, Row<N> row)
 {
@@ -77,14 +78,13 @@ __device__ inline Matrix<M, N> across_block(const Team& team, Matrix<M, N> matri
     return matrix;
 }
 
-// visit(got, u, v, e) for the edges e of v from `begin` on, STRIDE apart, DEPTH of which are fetched before the first is
-// visited.
+// Call visit(got, u, v, e) for the edges e of v from `begin` on with stride STRIDE; DEPTH of them are fetched before
+// the first is visited.
 template <int STRIDE, int DEPTH, class Fetch, class Visit>
 __device__ inline void visit_edges(Id v, EdgeId begin, EdgeId end, const Id* neighbours, Fetch fetch, Visit visit)
 {
     for (EdgeId e = begin; e < end; e += STRIDE * DEPTH) {
-        // none of these loads waits for another's answer, as it would behind a branch: the last edge stands in for those
-        // that are not there
+        // the last edge replaces missing ones, so that no load waits behind a branch for an earlier one
         Id u[DEPTH];
         decltype(fetch(v, v, e)) got[DEPTH];
         _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) u[d] = neighbours[at_most(e + d * STRIDE, end - 1)];
@@ -94,10 +94,10 @@ __device__ inline void visit_edges(Id v, EdgeId begin, EdgeId end, const Id* nei
     }
 }
 
-// For the wanted vertices: start(v); visit(got, u, v, e) for its in-edges, each team of its own ones; join() brings the
-// teams' sums together; finish(v) by one team. Vertices of HUB edges or more are left to gather_hubs; HUB = 0: none are.
-// The vertices of ROUNDS rounds of a block lie together, and there are as many blocks as that takes; ROUNDS = 0: they lie
-// the whole grid apart, and any number of blocks will do.
+// For the wanted vertices: start(v); visit(got, u, v, e) for each team's share of its in-edges; join() sums the values
+// of the teams; finish(v) by one team. Vertices of HUB edges or more are left to gather_hubs; HUB = 0: none are. The
+// vertices of ROUNDS rounds of a block are consecutive, and the grid has as many blocks as that takes. ROUNDS = 0:
+// their stride is the whole grid, which may have any number of blocks.
 template <int SHARE, int DEPTH, int ROUNDS, EdgeId HUB,
           class Wanted, class Start, class Fetch, class Visit, class Join, class Finish>
 __device__ inline void gather(const Team& team, const EdgeId* offsets, const Id* neighbours, Id first, Id last,
@@ -109,7 +109,7 @@ __device__ inline void gather(const Team& team, const EdgeId* offsets, const Id*
     const Id piece = first + blockIdx.x * ROUNDS * PER_BLOCK;
     const Id begin = ROUNDS ? piece + threadIdx.x / 32 * PER_WARP : first + warp_of_grid() * PER_WARP;
     const Id all = ROUNDS ? at_most(piece + ROUNDS * PER_BLOCK, last) : last;
-    const Id stop = mine < PER_WARP ? all : first;  // left-over teams have no vertex
+    const Id stop = mine < PER_WARP ? all : first;  // spare teams have no vertex
     for (Id v = begin + mine; v < stop; v += ROUNDS ? PER_BLOCK : warps_of_grid() * PER_WARP) {
         if (!owners_want<SHARE>(team, wanted, v)) continue;
         const EdgeId edge = offsets[v], end = offsets[v + 1];
@@ -121,7 +121,7 @@ __device__ inline void gather(const Team& team, const EdgeId* offsets, const Id*
     }
 }
 
-// The same for the wanted ones of `hubs`, by a block each: the SHARE first teams of its warps gather.
+// Do the same for the wanted ones of `hubs`, by one block each: the first SHARE teams of its warps gather.
 template <int SHARE, int DEPTH, class Wanted, class Start, class Fetch, class Visit, class Join, class Finish>
 __device__ inline void gather_hubs(const Team& team, const Id* hubs, const EdgeId* offsets, const Id* neighbours,
                                    Id first, Id last, Wanted wanted, Start start, Fetch fetch, Visit visit, Join join,
@@ -131,9 +131,9 @@ __device__ inline void gather_hubs(const Team& team, const Id* hubs, const EdgeI
     const int part = threadIdx.x / 32 * SHARE + team.number;
     for (Id i = first + blockIdx.x; i < last; i += gridDim.x) {
         const Id v = hubs[i];
-        if (!wanted(v)) continue;  // all threads have looked when join() is over, and the flag is taken back behind it
+        if (!wanted(v)) continue;  // all threads have read the flag before join() ends; it is cleared after join()
         const EdgeId end = offsets[v + 1];
-        if (team.number < SHARE) start(v);  // left-over lanes have no room of their own for what that computes
+        if (team.number < SHARE) start(v);  // spare lanes have no memory for the results
         if (team.number < SHARE) visit_edges<STRIDE, DEPTH>(v, offsets[v] + part, end, neighbours, fetch, visit);
         join();
         if (part == 0 && team.number == 0) finish(v);

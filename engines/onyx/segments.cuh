@@ -1,32 +1,30 @@
-// Pull with balance=edge: equal tiles of in-edges, in the order of their rows, whatever the degrees.
-//
-// A block stages a tile in shared memory; every team walks a run of it and keeps the sum of the present row in registers.
-// A row that lies within one run is stored; the parts of one that crosses runs are reduced atomically into the identity
-// that was put there before. A hub is shared by many teams and can hold none of them up.
-//
-// Where short rows lie along edges, ABREAST teams take turns at the edges of their runs, so that together they read and
-// write whole lines of memory. Then each has a part of every row.
+// Pull with balance=edge: equal tiles of in-edges, in the order of their rows, regardless of the degrees. A block
+// stages a tile in shared memory. Every team processes a run of it and keeps the sum of the current row in registers. A
+// row within one run is stored. The parts of a row that crosses runs are reduced atomically into the identity, which
+// was written before. Many teams share a hub, so it delays none of them. If edges have short rows, ABREAST teams
+// alternate over the edges of their runs, so that together they read and write whole lines of memory. Each then has a
+// part of every row.
 #pragma once
 
 #include "vertexmap.cuh"
 
-// Whether row v is stored, as one run of those that begin at `origin` holds all its edges; or it has none, and has been
-// cleared before, unless all are to be cleared `anew`.
+// Return whether row v is stored. It is if one run of those that begin at `origin` has all its edges, or if it has none
+// and was cleared before, unless all rows are cleared (`anew`).
 template <int RUN> __device__ inline bool needs_no_clearing(const EdgeId* offsets, Id v, EdgeId origin, bool anew)
 {
     const EdgeId first = offsets[v], end = offsets[v + 1];
     return end > first ? (first - origin) / RUN == (end - 1 - origin) / RUN : !anew;
 }
 
-// start() before the edges of every row, visit(got, u, v, e, back) for each, store(v, whole) behind them; not `whole`:
-// other teams have parts of row v. `back` is where the reverse of edge e lies, if REVERSES are asked for.
+// Call start() before the edges of every row, visit(got, u, v, e, back) for each edge, and store(v, whole) after them.
+// If not `whole`, other teams have parts of row v. `back` is the position of the reverse of edge e, if REVERSES.
 template <int RUN, int DEPTH, int ABREAST, bool REVERSES, class Start, class Fetch, class Visit, class Store>
 __device__ inline void segments(const Team& team, const Id* rows, const Id* neighbours, const Id* reverse,
                                 EdgeId first, EdgeId last, Start start, Fetch fetch, Visit visit, Store store)
 {
     constexpr int TEAMS_OF_BLOCK = BLOCK / 32 * TEAMS, TILE = RUN * TEAMS_OF_BLOCK;
     constexpr Id NONE = 0xffffffffu;
-    __shared__ Id row_of[TILE + 2], neighbour_of[TILE];  // with the rows before and behind the tile
+    __shared__ Id row_of[TILE + 2], neighbour_of[TILE];  // with the rows before and after the tile
     __shared__ Id reverse_of[REVERSES ? TILE : 1];
     const int mine = threadIdx.x / 32 * TEAMS + team.number;
     const int begin = mine / ABREAST * ABREAST * RUN + mine % ABREAST;
@@ -51,7 +49,7 @@ __device__ inline void segments(const Team& team, const Id* rows, const Id* neig
             for (int i = begin; i < end; i += DEPTH * ABREAST) {
                 decltype(fetch(v, v, base, v)) got[DEPTH];
                 _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) {
-                    const int there = at_most(i + d * ABREAST, final);  // no load waits for another's answer behind a branch
+                    const int there = at_most(i + d * ABREAST, final);  // no load waits behind a branch for an earlier one
                     const Id back = REVERSES ? reverse_of[there] : 0;
                     got[d] = fetch(neighbour_of[there], row_of[there + 1], base + there, back);
                 }

@@ -1,4 +1,4 @@
-// vertexmap (fig. 5.1, lines 76-97): a warp takes 32 vertices, its teams share their features.
+// vertexmap (fig. 5.1, lines 76-97): a warp processes 32 vertices, whose features its teams share.
 #pragma once
 
 #include "run.cuh"
@@ -13,8 +13,8 @@ struct Every {  // all vertices
     __device__ bool operator()(Id, EdgeId) const { return true; }  // all edges
 };
 
-// function(v) for every vertex of first .. last - 1 that is `wanted`; the lanes of a team run it together. Flags of
-// vertices are bytes, which are set without atomics; a warp makes a bit-vector of its 32 by a ballot.
+// Call function(v) for every vertex of first .. last - 1 that is `wanted`; the lanes of a team call it together. Flags
+// of vertices are bytes, which are set without atomics; a warp combines its 32 into a bit-vector by a ballot.
 template <class Wanted, class VertexFunction>
 __device__ inline void vertexmap(const Team& team, Id first, Id last, Wanted wanted, VertexFunction function)
 {

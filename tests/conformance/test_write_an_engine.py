@@ -65,7 +65,7 @@ def test_the_page_works_as_it_is_written(environment, tmp_path):
     assert (folder / "results").is_dir()
     installed = Path(sys.prefix)
     assert not list(installed.glob("lib/python*/site-packages/*gather*")), (
-        "it was installed into the running environment"
+        "it was installed in the running environment"
     )
 
 

@@ -1,14 +1,13 @@
-// Active - Compute - Combine (Liu & Huang 2019, sec. 3): who works on a vertex, and how what they have is combined.
-//
-// Every thread computes the messages of its share of a vertex's edges. Pulling, it combines them in registers; what the
-// threads of a vertex have is combined by shuffles, and by way of shared memory in a block: nothing is atomic. Pushing, it
-// applies them to their destinations by atomic operations (sec. 5).
+// Active - Compute - Combine (Liu & Huang 2019, sec. 3): the workers of a vertex, and the combination of their values.
+// Every thread computes the messages of its share of a vertex's edges. In a pull, it combines them in registers; the
+// values of a vertex's threads are combined by shuffles, and in a block through shared memory, without atomic
+// operations. In a push, messages are applied to their destinations by atomic operations (sec. 5).
 #pragma once
 
 #include "threads.cuh"
 
-// Who works on a vertex of a list: how many do so at once in the grid, which of them this thread belongs to, its place
-// there; whether anyone there has met something, and what they have, combined (known to its first thread).
+// The worker of a vertex of a list: the number of workers in the grid, the index of this thread's worker and its place
+// in it, whether any of its threads has a condition, and their combined value (known to its first thread).
 struct Thread {
     static constexpr int SIZE = 1;
     static __device__ Id number() { return thread_of_grid(); }
@@ -34,12 +33,13 @@ struct Block {
     template <class Operation> static __device__ float combined(float value) { return combined_in_block<Operation>(value); }
 };
 
-// Pushing combines nothing within a worker, so where a list is too short to keep the grid busy more threads share a vertex:
-// several blocks a large one, as the largest hub of an R-MAT graph would hold up all others; a warp a small one, as its
-// edges would follow one another, which takes most of the time where thousands of supersteps have few active vertices.
+// A push combines nothing within a worker, so if a list is too short to occupy the grid, more threads share a vertex.
+// Several blocks share a large one, because the largest hub of an R-MAT graph would delay all others. A warp shares a
+// small one, because its edges would be processed sequentially, which dominates if thousands of supersteps have few
+// active vertices.
 template <class Worker> struct Share {
-    Id first, step;   // the places in the list that this thread works on
-    Id member, size;  // its place among those that share a vertex
+    Id first, step;   // the places in the list that this thread processes
+    Id member, size;  // its index among the threads that share a vertex
 
     __device__ explicit Share(Id)
         : first(Worker::number()), step(Worker::all()), member(Worker::member()), size(Worker::SIZE)
@@ -56,14 +56,14 @@ template <> inline __device__ Share<Thread>::Share(Id length)
 }
 template <> inline __device__ Share<Block>::Share(Id length)
 {
-    const Id blocks = length && length < gridDim.x ? gridDim.x / length : 1;  // for each vertex
+    const Id blocks = length && length < gridDim.x ? gridDim.x / length : 1;  // per vertex
     step = gridDim.x / blocks;
     first = blockIdx.x < step * blocks ? blockIdx.x / blocks : length;
     member = blockIdx.x % blocks * BLOCK + threadIdx.x;
     size = blocks * BLOCK;
 }
 
-// Apply a message to its destination; whether that changed anything.
+// Apply a message to its destination; return whether that changed anything.
 template <class Operation> __device__ inline bool applied(float* target, float message)
 {
     if constexpr (Operation::ADDS) {
@@ -80,7 +80,8 @@ template <class Operation, int N> __device__ inline bool applied(float* target, 
     return any;
 }
 
-// Vote (sec. 3.2): where all messages to a vertex are the same, any one of them decides. Has every feature had one?
+// Vote (sec. 3.2): if all messages to a vertex are equal, any one of them decides. Return whether every feature has
+// one.
 template <class Operation> __device__ inline bool decided(float value) { return value != Operation::identity(); }
 template <class Operation, int N> __device__ inline bool decided(const Row<N>& row)
 {

@@ -1,27 +1,25 @@
-// The deadlock-free global barrier (Liu & Huang 2019, sec. 5).
-//
-// Blocks that wait hold their multiprocessor, so one that is not resident would never arrive. Whoever launches a kernel
-// with such a barrier takes no more blocks than are resident at once: as its registers, and the shared memory, allow
-// (eq. 1).
+// The deadlock-free global barrier (Liu & Huang 2019, sec. 5). Waiting blocks occupy their multiprocessor, so a block
+// that is not resident would never arrive. A kernel with such a barrier is therefore launched with at most as many
+// blocks as can be resident at once, given its registers and shared memory (eq. 1).
 #pragma once
 
 #include "run.cuh"
 
 typedef unsigned long long Arrivals;
-constexpr unsigned MOST_LOOKS = 1u << 26;  // tens of seconds: a block is lost, and the launch fails rather than hangs
+constexpr unsigned MOST_LOOKS = 1u << 26;  // tens of seconds: a block is lost, and the launch fails instead of hanging
 
-// Arrival adds one to a count that is never reset. The last block of the grid to arrive is the monitor, and lets all depart
-// by one word apart from that count: those that wait look at it, and would hold up arrivals at the same place.
+// Arrival increments a counter that is never reset. The last block of the grid to arrive is the monitor, which releases
+// all others by a separate word: waiting blocks poll that word, and would delay arrivals at the same address.
 class GlobalBarrier {
     Arrivals *const arrivals, *const departures;
     Arrivals wanted = 0;
 
 public:
-    // `lock`: two counts, LOCK words apart.
+    // `lock`: two counters, LOCK words apart.
     static constexpr int LOCK = 32;
     __device__ explicit GlobalBarrier(Arrivals* lock) : arrivals(lock), departures(lock + LOCK) {}
 
-    // Every thread of every block of the grid calls this; what any wrote before, all see after it.
+    // Every thread of every block of the grid calls this. Writes before the call are visible to all threads after it.
     __device__ void wait()
     {
         __syncthreads();
@@ -31,7 +29,7 @@ public:
             wanted = wanted ? wanted + gridDim.x : (before / gridDim.x + 1) * gridDim.x;
             volatile Arrivals* const departed = departures;
             if (before + 1 == wanted) {
-                __threadfence();  // what all others wrote before they arrived comes before their departure
+                __threadfence();  // writes before the others' arrivals precede their departure
                 *departed = wanted;
             }
             unsigned looks = 0;

@@ -1,28 +1,28 @@
 // Just-in-time task management (Liu & Huang 2019, sec. 4): lists of active vertices, and the two filters that make them.
 //
-// A superstep computes in lists, small, middle and large ones by out-degree. What it reaches is *active* next if its
-// metadata change; to find that out is the filters' task, who have every vertex at most once in a list.
+// A superstep processes lists of small, middle and large vertices by out-degree. A vertex that it reaches is *active*
+// next if its metadata change. The filters determine which, and list every vertex at most once.
 #pragma once
 
 #include "acc.cuh"
 
 constexpr int LISTS = 3;
-constexpr int WARPS = BLOCK / 32;  // of a block
+constexpr int WARPS = BLOCK / 32;  // per block
 
-// What there is to do in a superstep, and what it met.
+// The work of a superstep, and its results.
 struct Tasks {
     Count listed[LISTS];  // active vertices: those of the small, the middle and the large list
-    Count edges;          // edges that leave them
+    Count edges;          // out-edges of the active vertices
     Count overflowed;     // a bin has overflowed
     Count visited;        // edges visited
 
     __device__ Count active() const { return listed[0] + listed[1] + listed[2]; }
 };
 
-// Superstep s has the tasks of place s % 3, finds those of the next place, and blanks the one after.
+// Superstep s has the tasks tasks[s % 3], fills the next ones, and clears those after.
 struct TaskManager {
     Tasks tasks[3];
-    Count votes;          // the start is such that all messages to a vertex are the same
+    Count votes;          // initially, all messages to a vertex are equal
     Count failed;         // a bin has overflowed, and there is no other filter
     Count vertices, edges;  // of the graph
     Count pulled[LISTS];  // lengths of the lists of all vertices by in-degree
@@ -38,7 +38,7 @@ struct Lists {
     __device__ Id* list(int number) const { return number == 0 ? small : number == 1 ? middle : large; }
 };
 
-// Counts of the three lists in one word, for a block's bins.
+// The counts of the three lists, packed into one word, for a block's bins.
 typedef unsigned long long Packed;
 constexpr int FIELD = 21;
 __device__ inline Packed packed(int list) { return Packed(1) << (FIELD * list); }
@@ -50,7 +50,7 @@ template <class Value> __device__ inline Value sum_of_warp(Value value)
     return value;
 }
 
-// Online filter (fig. 5c): a thread's bin for what it reaches. Slot i of all threads lies together.
+// Online filter (fig. 5c): a thread's bin for the vertices that it reaches. Slots i of all threads are adjacent.
 template <int CAPACITY> struct Bin {
     Id* const slots;
     const Id threads;
@@ -63,7 +63,7 @@ template <int CAPACITY> struct Bin {
         if (count < CAPACITY) (*this)[count] = v;
         if (count <= CAPACITY) ++count;
     }
-    // Of all that reach a vertex in superstep s one puts it into its bin.
+    // One of the threads that reach a vertex in superstep s adds it to its bin.
     __device__ void add_first(Id v, Id* marks, Count s)
     {
         const Id mark = Id(s) + 1;
@@ -75,8 +75,8 @@ template <int CAPACITY> struct Bin {
     }
 };
 
-// Concatenate the bins, by a prefix sum over the threads of a block and room for each block; every thread calls this.
-// `active`: whether a vertex is, after its step.
+// Concatenate the bins, by a prefix sum over the threads of a block and a reserved range per block; every thread calls
+// this. `active`: returns whether a vertex is active after its step.
 template <class Bin, class Active>
 __device__ inline void concatenate(Bin& bin, Tasks* next, const Lists& lists, const EdgeId* out_offsets, Active active)
 {
@@ -125,8 +125,8 @@ __device__ inline void concatenate(Bin& bin, Tasks* next, const Lists& lists, co
     __syncthreads();
 }
 
-// Ballot filter (fig. 5b): every warp scans a run of all vertices, 32 at a time, and keeps a bit of each. `bits`: of all
-// vertices; `found`: the counts of every list, by blocks and then by warps.
+// Ballot filter (fig. 5b): every warp scans a run of all vertices, 32 at a time, and stores a bit for each. `bits`: of
+// all vertices; `found`: the counts of every list, by blocks and then by warps.
 struct Ballot {
     Id *bits, *found;
     Id vertices;
@@ -137,7 +137,7 @@ struct Ballot {
     __device__ Id* of_block(Id block) const { return found + LISTS * block; }
     __device__ Id* of_warp(Id warp) const { return found + LISTS * (gridDim.x + warp); }
 
-    // Scan: every vertex takes its step, and leaves a bit.
+    // Scan: every vertex takes its step and stores a bit.
     template <class Active>
     __device__ void scan(Tasks* next, const Lists& lists, const EdgeId* out_offsets, Active active) const
     {
@@ -173,7 +173,7 @@ struct Ballot {
         __syncthreads();
     }
 
-    // Concatenate: the lists, in the order of the vertices; all blocks have scanned.
+    // Concatenate: the lists, in the order of the vertices, after all blocks have scanned.
     __device__ void write(Tasks* next, const Lists& lists, const EdgeId* out_offsets) const
     {
         __shared__ Id before[LISTS];

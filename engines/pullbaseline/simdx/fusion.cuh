@@ -1,6 +1,6 @@
-// Kernels fused around push and pull (Liu & Huang 2019, sec. 5, table 2): one launch does many supersteps, with a global
-// barrier between their steps. What is resident in registers stays there; whether to go on, every block finds out for
-// itself, from what all of them see after a barrier.
+// Kernels fused around push and pull (Liu & Huang 2019, sec. 5, table 2): one launch runs many supersteps, with a
+// global barrier between their steps. Values in registers stay there. Every block decides for itself whether to
+// continue, from values that all of them see after a barrier.
 #pragma once
 
 #include "barrier.cuh"
@@ -16,12 +16,12 @@ template <Fused FUSED, class Steps> __device__ inline void fused(const Steps& st
     const Count limit = run->limit;
     typename Steps::Bins bin(steps.bins, 0);
     Count s = run->superstep;
-    Tasks work = *steps.manager->of(s);  // as the superstep begins
+    Tasks work = *steps.manager->of(s);  // at the begin of the superstep
     bool settled = false, failed = false;
     while (s < limit && !settled) {
         Tasks *const now = steps.manager->of(s), *const next = steps.manager->of(s + 1);
         const bool pulls = steps.pulls(&work);
-        if (FUSED != Fused::ALL && pulls != (FUSED == Fused::PULL)) break;  // the direction turns
+        if (FUSED != Fused::ALL && pulls != (FUSED == Fused::PULL)) break;  // the direction changes
         if (leader) *steps.manager->of(s + 2) = Tasks{};
         bin.count = 0;
         if (FUSED == Fused::PUSH || (FUSED == Fused::ALL && !pulls)) {

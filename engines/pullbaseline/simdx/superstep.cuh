@@ -1,9 +1,9 @@
 // A superstep with active vertices (Liu & Huang 2019, fig. 3b): compute on three lists, then filter what is active next.
 //
-// `Acc` is generated of a program: its arrays, and three functions. `push` sends the messages of a list of active vertices
-// along their out-edges, `pull` combines those of a list of vertices from their in-edges, each with one kind of worker;
-// `active` takes a vertex's steps and says whether its metadata have changed. So what was found by computing is seen by
-// nobody until a superstep ends: the model is bulk-synchronous.
+// `Acc` is generated from a program: its arrays, and three functions. `push` sends the messages of a list of active
+// vertices along their out-edges. `pull` combines those of a list of vertices from their in-edges. Both use one kind of
+// worker. `active` runs a vertex's steps and returns whether its metadata have changed. Results of the computation are
+// therefore not visible until a superstep ends: the model is bulk-synchronous.
 #pragma once
 
 #include "filters.cuh"
@@ -20,10 +20,10 @@ template <class Acc, Filter FILTER, int CAPACITY> struct Superstep {
     Ballot ballot;
     Id *bins, *bin_counts;
 
-    // More than a share of all edges leave the active vertices (sec. 5).
+    // Return whether more than a share of all edges leave the active vertices (sec. 5).
     __device__ bool pulls(const Tasks* now) const { return now->edges > run->dense_edges; }
 
-    // Just-in-time control (fig. 6). In the first superstep all vertices take their steps; a pull reaches most of them.
+    // Just-in-time control (fig. 6). In the first superstep all vertices run their steps; a pull reaches most of them.
     __device__ bool scans(const Tasks* now, Count s) const
     {
         if (FILTER == Filter::BALLOT || s == 0) return true;
@@ -52,14 +52,14 @@ template <class Acc, Filter FILTER, int CAPACITY> struct Superstep {
         concatenate(bin, next, lists, acc.out_offsets, [&](Id v) { return acc.active(v); });
     }
 
-    // What a superstep did, for the statistics: `how` is 1 for a pull, and 2 more where the ballot filter made the lists.
+    // The statistics of a superstep; `how` is 1 for a pull, plus 2 if the ballot filter made the lists.
     __device__ Count how(const Tasks* now, Count s) const { return pulls(now) + 2 * scans(now, s); }
     __device__ Count visited(const Tasks* now) const
     {
         return !pulls(now) ? now->edges : manager->votes ? now->visited : manager->edges;
     }
 
-    // One step a kernel (no fusion, table 2): what a thread has in its bin it finds there in the next kernel.
+    // One step per kernel (no fusion, table 2): a thread finds the contents of its bin again in the next kernel.
     template <class Worker> __device__ void push_alone(int list) const
     {
         const Count s = run->superstep;
@@ -100,7 +100,7 @@ template <class Acc, Filter FILTER, int CAPACITY> struct Superstep {
         Bins bin(bins, bin_counts[thread_of_grid()]);
         join(bin, manager->of(s + 1));
     }
-    // By one thread: what the end of a superstep is to note.
+    // By one thread: update the state at the end of a superstep.
     __device__ void end_alone() const
     {
         const Count s = run->superstep;

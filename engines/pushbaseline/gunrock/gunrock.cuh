@@ -1,20 +1,20 @@
 // Advance and filter over an explicit frontier (Wang et al. 2016).
 //
-// A frontier is a list of vertices, with the place of each one's first edge in the list of all edges that leave them. Its
-// size is one word, so that one atomic operation makes room for the vertices of a block and for their edges.
+// A frontier is a list of vertices, with the position of each one's first edge in the list of all their out-edges. Its
+// size is one word, so that one atomic operation reserves space for the vertices of a block and for their edges.
 #pragma once
 
 #include "threads.cuh"
 
 typedef unsigned long long Size;
 constexpr int EDGE_BITS = 33;
-constexpr Id NOWHERE = 0xffffffffu;  // put out for an edge that changed nothing
+constexpr Id NOWHERE = 0xffffffffu;  // output for an edge that changed nothing
 
 __device__ inline Size size_of(Id vertices, EdgeId edges) { return (Size(vertices) << EDGE_BITS) + Size(edges); }
 __device__ inline Id vertices_of(Size size) { return Id(size >> EDGE_BITS); }
 __device__ inline EdgeId edges_of(Size size) { return EdgeId(size & ((Size(1) << EDGE_BITS) - 1)); }
 
-// Filter: append those vertices that the threads of a block want kept; every thread of the block calls this.
+// Filter: append the vertices that the threads of a block keep; every thread of the block calls this.
 __device__ inline void append(bool keep, Id v, EdgeId degree, Id* vertices, EdgeId* starts, Size* size)
 {
     __shared__ Size of_warp[BLOCK / 32], room;
@@ -45,13 +45,13 @@ __device__ inline void append(bool keep, Id v, EdgeId degree, Id* vertices, Edge
     __syncthreads();
 }
 
-// The piece of a frontier that a block advances at a time: edges first .. last - 1 of the list, which leave its vertices
-// base .. base + count - 1.
+// The part of a frontier that a block advances at a time: edges first .. last - 1 of the list, which are the out-edges
+// of its vertices base .. base + count - 1.
 struct Piece {
     Id base, count;
     EdgeId first, last;
 
-    // The edges of one of several blocks that share a piece, where there are fewer pieces than blocks.
+    // Return the share of one of several blocks that process one piece, if there are fewer pieces than blocks.
     __device__ Piece part(Id number, Id all) const
     {
         const EdgeId length = (last - first + all - 1) / all, begin = first + number * length;
@@ -71,12 +71,13 @@ struct BlockMapped {
     }
 };
 
-// Merge path: as many vertices and edges together for every block, cut where the two lists merge.
+// Merge path: an equal number of vertices and edges together per block, cut where the two lists merge.
 struct MergePath {
     static constexpr int LENGTH = 4 * BLOCK, VERTICES = LENGTH + 1;
     static __device__ Id pieces(Size size) { return Id(((Size)vertices_of(size) + edges_of(size) + LENGTH - 1) / LENGTH); }
-    // How many vertices lie before step `at` of the merge of the vertices' ends with the edges. The lanes of a warp look
-    // at 32 places at once: a binary search of one thread waits for memory 22 times among 4 M vertices, this one 5 times.
+    // Return the number of vertices before step `at` of the merge of the vertices' ends with the edges. The lanes of a
+    // warp read 32 places at once. A binary search of one thread would wait for memory 22 times among 4 M vertices,
+    // this one 5 times.
     static __device__ Id split(Size at, Size size, const EdgeId* starts)
     {
         const Id all = vertices_of(size);
@@ -98,12 +99,12 @@ struct MergePath {
         const Size whole = (Size)vertices_of(size) + edges_of(size), begin = (Size)number * LENGTH;
         const Size end = begin + LENGTH < whole ? begin + LENGTH : whole;
         const Id base = split(begin, size, starts), stop = split(end, size, starts);
-        const Id count = stop - base + (stop < vertices_of(size));  // the last one may go on in the next piece
+        const Id count = stop - base + (stop < vertices_of(size));  // the last one may continue in the next piece
         return {base, count, EdgeId(begin - base), EdgeId(end - stop)};
     }
 };
 
-// What a block knows of its piece, in shared memory; `find` is the binary search for the vertex that an edge leaves.
+// A block's piece, in shared memory; `find` is the binary search for the source of an edge.
 template <class Balance> struct Advance {
     EdgeId starts[Balance::VERTICES], offsets[Balance::VERTICES];
     Id vertices[Balance::VERTICES];
@@ -118,7 +119,7 @@ template <class Balance> struct Advance {
         }
         __syncthreads();
     }
-    // The last vertex whose edges start at or before `at`; those without edges come before it.
+    // Return the last vertex whose edges start at or before `at`; vertices without edges precede it.
     __device__ int find(EdgeId at, const Piece& piece) const
     {
         int low = 0, high = piece.count;

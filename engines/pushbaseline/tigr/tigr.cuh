@@ -1,7 +1,6 @@
-// Virtual node splitting (Sabet et al. 2018): a vertex of d out-edges stands for ceil(d / BOUND) virtual nodes, a thread each.
-//
-// Edges are dealt out in turn: part p of P takes edges p, p + P, p + 2 P, ... of its vertex, so that the threads of
-// consecutive parts read consecutive edges ("edge-array coalescing").
+// Virtual node splitting (Sabet et al. 2018): a vertex of d out-edges is split into ceil(d / BOUND) virtual nodes, with
+// a thread each. Edges are interleaved: part p of P has edges p, p + P, p + 2 P, ... of its vertex, so that the threads
+// of consecutive parts read consecutive edges ("edge-array coalescing").
 #pragma once
 
 #include "threads.cuh"

@@ -1,9 +1,10 @@
-// Matrices of ROWS rows of N features: in registers (small ones), or in memory: shared memory of the team, or a property.
+// Matrices of ROWS rows of N features: in registers (small ones), or in memory: the team's shared memory, or a
+// property.
 #pragma once
 
 #include "teams.cuh"
 
-// Every lane holds its columns in registers; row indices must be known to the compiler.
+// Every lane holds its columns in registers; row indices must be compile-time constants.
 template <int M, int N> struct Matrix {
     static constexpr int HEIGHT = M, LENGTH = N, UNROLLED = M;
     Row<N> row[M];
@@ -21,9 +22,10 @@ template <> struct Property<const float> {
     static constexpr bool value = true;
 };
 
-// Rows lie STRIDE floats apart from `start` on: in shared memory, or as const float in that of a property. Lanes see what others wrote after team.sync().
+// Rows start at `start` with stride STRIDE, in floats: in shared memory, or as const float in a property. Lanes see the
+// writes of others after team.sync().
 template <int M, int N, int STRIDE, class Float = float> struct Tile {
-    static constexpr int HEIGHT = M, LENGTH = N, UNROLLED = 4;  // loops over rows: written out so far
+    static constexpr int HEIGHT = M, LENGTH = N, UNROLLED = 4;  // the unrolling of loops over rows
     Float* start;
     __device__ Float& operator()(const Team& team, int i, int slot) const
     {
@@ -59,10 +61,10 @@ template <class Operation, class Any> __device__ inline float reduced_of(const T
     return across(team, value, Operation());
 }
 
-// How often the loop over the rows of a factor is written out: entirely where few registers hold it.
+// The unrolling of the loop over the rows of a factor: complete if few registers hold it.
 template <class Any> constexpr int unrolled = Any::HEIGHT * slots(Any::LENGTH) <= 64 ? Any::HEIGHT : Any::UNROLLED;
 
-// x @ A: every lane adds up its columns.
+// x @ A: every lane sums its columns.
 template <class Any> __device__ inline Row<Any::LENGTH> times(const Team& team, const Row<Any::HEIGHT>& x, const Any& a)
 {
     Row<Any::LENGTH> result = filled<Any::LENGTH>(0.0f);
@@ -73,7 +75,7 @@ template <class Any> __device__ inline Row<Any::LENGTH> times(const Team& team, 
     }
     return result;
 }
-// The largest product in place of the sum of products.
+// The maximum of the products in place of their sum.
 template <class Any>
 __device__ inline Row<Any::LENGTH> max_times(const Team& team, const Row<Any::HEIGHT>& x, const Any& a)
 {
@@ -123,8 +125,9 @@ __device__ inline void reduce_into(const Team& team, float* start, const Any& ma
         reduce_into<Reducer, STRIDE>(team, start + i * STRIDE, matrix.whole(team, i));
 }
 
-// x with a @ x = b, for symmetric positive definite a, which is overwritten: elimination without pivots. Step p takes row
-// p times a[i][p] / a[p][p] from every row i below it; as a is symmetric, a[i][p] is a[p][i], which the pivot row holds.
+// Solve a @ x = b for symmetric positive definite a, which is overwritten: elimination without pivots. Step p subtracts
+// row p times a[i][p] / a[p][p] from every row i below it. As a is symmetric, a[i][p] is a[p][i], which the pivot row
+// holds.
 template <int N> __device__ inline Row<N> solve_spd(const Team& team, Matrix<N, N>& a, Row<N> b)
 {
     _Pragma("unroll") for (int p = 0; p < N; ++p) {
@@ -145,8 +148,8 @@ template <int N> __device__ inline Row<N> solve_spd(const Team& team, Matrix<N, 
     }
     return x;
 }
-// Elimination in memory. Only the upper triangle is kept up: step p changes columns i.. of rows i > p. One pivot at a time,
-// as a thread alone has no registers for several rows.
+// Elimination in memory. Only the upper triangle is updated: step p changes columns i.. of rows i > p. One pivot at a
+// time, because a single thread lacks registers for several rows.
 template <int N, int STRIDE> __device__ inline void eliminate(const Team& team, Tile<N, N, STRIDE>& a, Row<N>& b)
 {
     LOOP(p, N) {
@@ -163,8 +166,8 @@ template <int N, int STRIDE> __device__ inline void eliminate(const Team& team, 
         team.sync();
     }
 }
-// The same by a team: several pivot rows are made ready in registers, and then taken from each row below them together,
-// which is loaded and stored once.
+// The same by a team: several pivot rows are prepared in registers, and then subtracted together from each row below
+// them, which is loaded and stored once.
 template <int N, int STRIDE> __device__ inline void eliminate_several(const Team& team, Tile<N, N, STRIDE>& a, Row<N>& b)
 {
     constexpr int PIVOTS = 4;
@@ -197,7 +200,7 @@ template <int N, int STRIDE> __device__ inline void eliminate_several(const Team
         team.sync();
     }
 }
-// The solution where the matrix is in memory.
+// Solve with the matrix in memory.
 template <int N, int STRIDE> __device__ inline Row<N> solve_spd(const Team& team, Tile<N, N, STRIDE>& a, Row<N> b)
 {
     team.sync();

@@ -1,11 +1,11 @@
-// Measuring whether a run meets its program's criterion: how far one superstep has moved the watched properties of
-// vertices. The kernels run in every fourth superstep only (harness/language/criterion.py); others know nothing of them.
+// Measure whether a run meets its program's criterion: the movement of the watched properties of vertices in one
+// superstep. The kernels run only in every fourth superstep (harness/language/criterion.py).
 #pragma once
 
 #include "run.cuh"
 
-// Two sums for every column of rows `first`, `first + step`, ... below `last`, by all threads of a block: `get(row,
-// column, a, b)` adds to them, `put(column, a, b)` is called once for each column.
+// Compute two sums for every column of rows `first`, `first + step`, ... below `last`, by all threads of a block:
+// `get(row, column, a, b)` adds to them, `put(column, a, b)` is called once for each column.
 template <class Get, class Put>
 __device__ inline void column_sums(size_t first, size_t last, size_t step, int width, Get get, Put put)
 {
@@ -32,13 +32,13 @@ __device__ inline void column_sums(size_t first, size_t last, size_t step, int w
     __syncthreads();
 }
 
-// How a program states its criterion: by sums of distances and magnitudes, or by the number of entries that moved by
-// more than the tolerance, which may be relative to the entry.
+// A program's criterion: by sums of distances and magnitudes, or by the number of entries that moved by more than the
+// tolerance, which may be relative to the entry.
 enum class Norm { SUM, ABSOLUTE, RELATIVE };
 
-constexpr unsigned int MOVEMENT_BLOCKS = 512;  // whose findings one block brings together; more of them do nothing
+constexpr unsigned int MOVEMENT_BLOCKS = 512;  // one block combines their results; further blocks do nothing
 
-// What each block finds: `found[block][2][width]`.
+// The results of each block: `found[block][2][width]`.
 template <Norm NORM>
 __device__ inline void measure_movement(
     const float* before, const float* now, Id vertices, int stride, int width, float tolerance, float* found)
@@ -63,8 +63,8 @@ __device__ inline void measure_movement(
         });
 }
 
-// By one block: whether what all blocks have found is within the tolerance; NaN is not. Blocks that there are not have
-// found nothing.
+// By one block: return whether the combined results are within the tolerance; NaN is not. Missing blocks have zero
+// results.
 template <Norm NORM> __device__ inline bool movement_is_within(const float* found, int width, float tolerance)
 {
     __shared__ int moving;

@@ -1,16 +1,16 @@
-// Change tracking pauses where nearly everything moves.
+// Change tracking pauses while nearly everything moves.
 #pragma once
 
 #include "run.cuh"
 
 constexpr Count SHORT_STRETCH = 8, LONG_STRETCH = 32;  // turns without tracking
-constexpr Count FALLING = 3;  // what moves is less than one in so many of what moved a turn before
+constexpr Count FALLING = 3;  // less moves than one in this many of the previous turn's movers
 
-// A turn is over, in which every side has been updated. Where nearly everything moves, noting and comparing what was
-// sent costs more than it spares: after some such turns the next ones go untracked, as a full propagation does, until
-// less seems to move or a stretch of turns has passed. Then a turn takes everything for dirty and active, and notes
-// what it sends. A run may begin with a stretch without an end of its own: there what moves is known for sure. While it
-// falls so fast that the run is nearly over, such a turn would not pay.
+// End a turn, in which every side has been updated. While nearly everything moves, recording and comparing sent values
+// costs more than it saves: after several such turns the next ones run without tracking, with full propagation, until
+// less seems to move or a stretch of turns has passed. Then a turn treats everything as dirty and active, and records
+// what it sends. A run may begin with a stretch of unlimited length, in which movement is known exactly. While movement
+// falls so fast that the run is nearly over, such a turn would not pay off.
 __device__ inline void end_turn(Run* run)
 {
     run->resuming = 0;
@@ -34,7 +34,7 @@ __device__ inline void end_turn(Run* run)
     run->found = run->movers = 0;
 }
 
-// The end of a superstep that may have been untracked.
+// End a superstep that may have been untracked.
 __device__ inline void end_or_pause(Run* run, Past* past)
 {
     if (run->untracked_edges == 0) return end_superstep(run, past);
@@ -44,14 +44,14 @@ __device__ inline void end_or_pause(Run* run, Past* past)
     }
     for (int group = 0; group < GROUPS; ++group) {
         const Count at_once = run->at_once >> group & 1;
-        // where sources are heard at once, a resuming turn takes all for moved; the next one looks
+        // if sources are read in the same superstep, a resuming turn treats all as moved; the next one measures
         if (run->reductions >> group & 1) run->found += run->frontier[group][(run->superstep + 1 - at_once) & 1];
     }
     run->movers += run->moved;
     const Count confirming = run->confirming;
     end_superstep(run, past);
     if (run->resuming) {
-        // What had been sent was from before the pause. A value that has come back to it counts as still, and is not.
+        // Sent values are from before the pause. A value that has returned to one would seem unmoved.
         run->settled = 0;
         run->confirming = confirming;
     }

@@ -1,4 +1,4 @@
-// What a run keeps on the device: its progress, frontiers, counts. The host only looks at them.
+// The state of a run on the device: its progress, frontiers, counters. The host only reads it.
 #pragma once
 
 #include "teams.cuh"
@@ -6,50 +6,50 @@
 typedef long long Count;
 
 struct Run {
-    Count superstep;   // supersteps done
-    Count limit;       // those asked for
-    Count first;       // done before this call, whose records begin there
-    Count settled;     // nothing moves any more
+    Count superstep;   // completed supersteps
+    Count limit;       // requested supersteps
+    Count first;       // supersteps before this call, whose records begin there
+    Count settled;     // nothing moves
     Count active;      // sources that were active before this superstep
-    Count moved;       // sources found moved, or active, in this one
-    Count edges;       // edges counted in this one
-    Count dense;       // edge stages that went over everything in this one, though changes are tracked
-    Count rebuilding;  // this superstep builds kept accumulators anew from all messages
-    Count within;      // this superstep's movement has been measured and meets the program's criterion
-    Count confirming;  // no source is active; accumulators are built anew to see whether that stays
+    Count moved;       // sources that have moved, or are active, in this superstep
+    Count edges;       // visited edges of this superstep
+    Count dense;       // edge stages with full propagation in this superstep, although changes are tracked
+    Count rebuilding;  // this superstep rebuilds kept accumulators from all messages
+    Count within;      // this superstep's movement was measured and meets the program's criterion
+    Count confirming;  // no source is active; accumulators are rebuilt to confirm it
 
-    Count untracked;  // turns left, this one among them, in which everything is propagated and no changes are tracked
-    Count resuming;   // the turn behind these: everything counts as dirty and active, and is tracked again
-    Count crowded;    // turns one after another in which nearly everything moved
-    Count stretch;    // turns of the last stretch that went untracked, or were to
+    Count untracked;  // remaining turns, including this one, with full propagation and without tracking
+    Count resuming;   // the turn after those: everything counts as dirty and active, and is tracked again
+    Count crowded;    // consecutive turns in which nearly everything moved
+    Count stretch;    // length in turns of the last stretch without tracking
     Count found;      // edges of sources that moved, in this turn so far
-    Count movers;     // what moved in this turn so far
-    Count usual;      // what moved in the first of the untracked turns
+    Count movers;     // movers in this turn so far
+    Count usual;      // movers in the first of the untracked turns
     Count entered;    // edges of sources that had moved in the turn before these
-    Count before;     // what moved in the turn before
+    Count before;     // movers in the previous turn
 
     Count sides;       // 2: supersteps alternate the sides of a bipartite graph
-    Count settles;     // whether the program ends when nothing moves
-    Count rebuild;     // supersteps of a side between building accumulators anew; 0: never
-    Count dense_edges;  // a frontier with more edges than these goes over everything
-    Count dense_rows;  // an edge update whose dirty rows have more edges than these goes over everything
-    Count rebuild_edges;  // one with as many as these has accumulators built anew, which is no more work; 0: never so
-    Count may_pause;   // whether supersteps may go untracked: else the kernels that they take are not queued
-    Count untracked_edges;  // sources that moved have so many in a turn: nearly everything moves; 0: never untracked
+    Count settles;     // the program ends when nothing moves
+    Count rebuild;     // supersteps of a side between rebuilds of accumulators; 0: never
+    Count dense_edges;  // a frontier with more edges than these uses full propagation
+    Count dense_rows;  // an edge update whose dirty rows have more edges than these updates all rows
+    Count rebuild_edges;  // a frontier with at least these edges rebuilds accumulators, which costs no more; 0: never
+    Count may_pause;   // supersteps may run untracked; otherwise their kernels are not queued
+    Count untracked_edges;  // sources with these edges moved in a turn: nearly everything moves; 0: never untracked
     Count reductions;  // a bit for every edge stage that reduces
     Count at_once;     // of those, the ones whose sources moved in the same superstep
-    Count patience;    // turns in which nearly everything moved, before some go untracked
+    Count patience;    // turns in which nearly everything moves, before some run untracked
     Count full[2];     // edges that an untracked superstep of each side visits
-    Count always[2];   // edges that a superstep of each side visits whatever happens
-    Count frontier[GROUPS][2];  // edges that leave the active sources of an edge stage: in even and odd supersteps
+    Count always[2];   // edges that a superstep of each side always visits
+    Count frontier[GROUPS][2];  // out-edges of the active sources of an edge stage: in even and odd supersteps
 
-    // Supersteps are queued ahead of the news that a run has settled: those too many do nothing.
+    // Supersteps are queued before it is known that a run has settled; the excess ones do nothing.
     __device__ bool over() const { return settled || superstep >= limit; }
     __device__ bool sparse(int group) const { return frontier[group][superstep & 1] <= dense_edges; }
     __device__ bool sparse_rows(int group) const { return frontier[group][superstep & 1] <= dense_rows; }
 };
 
-// Add up what all threads of the grid counted; every thread of a block calls this, once.
+// Sum the counts of all threads of the grid; every thread of a block calls this, once.
 __device__ inline void add_counts(Count* target, Count mine)
 {
     __shared__ Count sum;
@@ -62,7 +62,7 @@ __device__ inline void add_counts(Count* target, Count mine)
     __syncthreads();
 }
 
-// What every superstep did, for the statistics; written by the last kernel of a superstep, read when a run ends.
+// Statistics of a superstep; written by its last kernel, read when a run ends.
 struct Past {
     Count active, edges, dense;
 };
@@ -74,7 +74,7 @@ __device__ inline void end_superstep(Run* run, Past* past)
     run->active = run->moved;
     run->moved = run->edges = run->dense = 0;
     run->superstep += 1;
-    // A run ends once a superstep that rebuilds accumulators moves nothing. What it moves is propagated as changes.
+    // A run ends once a superstep that rebuilds accumulators moves nothing. Any movement is propagated as changes.
     run->confirming = run->active == 0 && run->settles && run->superstep >= run->sides;
     if (run->confirming && (run->rebuild == 0 || run->rebuilding)) run->settled = 1;
     const Count turn = run->superstep / run->sides;
@@ -83,7 +83,7 @@ __device__ inline void end_superstep(Run* run, Past* past)
         if (run->rebuild_edges && run->frontier[group][run->superstep & 1] >= run->rebuild_edges) run->rebuilding = 1;
 }
 
-// Behind the end of a superstep whose movement may have been measured.
+// Run after the end of a superstep whose movement may have been measured.
 __device__ inline void settle_if_within(Run* run)
 {
     if (run->within) run->settled = 1;

@@ -1,11 +1,10 @@
 // Teams of lanes, and rows: the features of one value, spread over a team.
 //
-// The generated file defines LANES (lanes of a team, 1 to 32), WIDTH (consecutive features that a lane loads at once: 1,
-// 2 or 4) and BLOCK (threads of a block) and then includes this one. A warp holds 32 / LANES teams; left-over lanes idle.
-// With LANES == 1 a thread walks all features of its vertex or edge, as conventional frameworks do.
-//
-// Lane m of a team holds features m * WIDTH .. m * WIDTH + WIDTH - 1 of every LANES * WIDTH of them, so consecutive lanes
-// touch consecutive addresses. What a row holds in slots beyond its length is undefined, and no reduction looks at it.
+// The generated file defines LANES (lanes of a team, 1 to 32), WIDTH (consecutive features that a lane loads at once:
+// 1, 2 or 4) and BLOCK (threads of a block) and then includes this one. A warp holds 32 / LANES teams; spare lanes are
+// idle. With LANES == 1 a thread loops over all features of its vertex or edge, as conventional frameworks do. Lane m
+// of a team holds features m * WIDTH .. m * WIDTH + WIDTH - 1 of every LANES * WIDTH of them, so consecutive lanes
+// access consecutive addresses. Slots of a row beyond its length are undefined, and no reduction reads them.
 #pragma once
 
 typedef unsigned int Id;
@@ -16,7 +15,7 @@ constexpr int TEAMS = 32 / LANES;
 
 __host__ __device__ constexpr int slots(int n) { return WIDTH * ((n + LANES * WIDTH - 1) / (LANES * WIDTH)); }
 __host__ __device__ constexpr bool fills(int n) { return n % (LANES * WIDTH) == 0; }
-constexpr int UNROLL = LANES == 1 && WIDTH == 1 ? 16 : 64;  // longer rows are walked, not written out
+constexpr int UNROLL = LANES == 1 && WIDTH == 1 ? 16 : 64;  // loops over longer rows are not unrolled
 
 // A loop over the slots of a row of n features; over the rows of a matrix in registers.
 #define FEATURES(slot, n) _Pragma("unroll UNROLL") for (int slot = 0; slot < slots(n); ++slot)
@@ -27,7 +26,7 @@ constexpr int UNROLL = LANES == 1 && WIDTH == 1 ? 16 : 64;  // longer rows are w
 __device__ inline int lane_id() { return threadIdx.x & 31; }
 
 struct Team {
-    int number;     // of the team within its warp; TEAMS for left-over lanes
+    int number;     // of the team within its warp; TEAMS for spare lanes
     int member;     // of the lane within its team
     unsigned mask;  // the lanes of the team
 
@@ -60,8 +59,8 @@ template <int N, class Value = float> struct Row {
 };
 
 // Elementwise functions that CUDA spells otherwise ---------------------------------------------------------------------
-// NaN wins. Teams of lanes take one instruction in place of three for maxima of whole rows; with threads of their own,
-// which hold more, compilers found fewer registers for it.
+// NaN wins. Teams of lanes use one instruction instead of three for maxima of whole rows. Threads that loop over
+// features hold more values, and compilers needed more registers with that instruction.
 #if __CUDA_ARCH__ >= 800 && LANES > 1
 __device__ inline float minimum(float a, float b)
 {
@@ -80,7 +79,7 @@ __device__ inline float minimum(float a, float b) { return a < b || a != a ? a :
 __device__ inline float maximum(float a, float b) { return a > b || a != a ? a : b; }
 #endif
 __device__ inline float square(float a) { return a * a; }
-// The logarithm of what is no positive number, whatever its base: NaN, infinite, or NaN if x is negative.
+// Return the logarithm of x that is not a positive number, for any base: NaN, infinite, or NaN if x is negative.
 __device__ inline float logarithm_of_none(float x)
 {
 #if __CUDA_ARCH__ >= 800
@@ -91,8 +90,8 @@ __device__ inline float logarithm_of_none(float x)
     return logf(x);
 #endif
 }
-// The logarithm of x > 0, within 1.3 units in the last place, and of infinity and NaN; negative numbers give
-// NaN. Of x = m 2^i with m in [2/3, 4/3) it is i log 2 + log(1 + f), by the polynomial of least relative error.
+// Return the logarithm of x > 0, within 1.3 units in the last place, and of infinity and NaN; negative numbers give
+// NaN. For x = m 2^i with m in [2/3, 4/3) it is i log 2 + log(1 + f), by the polynomial of least relative error.
 __device__ inline float log_of_positive(float x)
 {
     const bool subnormal = x < 1.17549435e-38f;
@@ -111,7 +110,7 @@ __device__ inline float log_of_positive(float x)
     const float result = exponent * 0.693147181f + (f * (p * f) + f);
     return unsigned(bits) < 0x7f800000u ? result : logarithm_of_none(normal);
 }
-// Both values are computed, so that lanes that choose differently stay together.
+// Both values are computed, so that lanes with different conditions do not diverge.
 template <class Value> __device__ inline Value choose(bool first, Value a, Value b) { return first ? a : b; }
 __device__ inline bool differs(float before, float now) { return now != before; }
 __device__ inline bool differs(bool before, bool now) { return now != before; }
@@ -126,7 +125,7 @@ struct alignas(4 * WIDTH) Chunk {  // what a lane loads at once
     float at[WIDTH];
 };
 
-// The row of N features at `start`; rows lie STRIDE values apart, so chunks are aligned where STRIDE divides by WIDTH.
+// The row of N features at `start`; rows have stride STRIDE, so chunks are aligned if STRIDE is a multiple of WIDTH.
 template <int N, int STRIDE, class Value> __device__ inline Row<N, Value> load(const Team& team, const Value* start)
 {
     Row<N, Value> row;
@@ -177,11 +176,11 @@ struct Min {
     static constexpr bool ADDS = false;
     static __device__ float identity() { return INFINITE; }
     __device__ float operator()(float a, float b) const { return minimum(a, b); }
-    // Floats of one sign are ordered as their bits are: non-negative ones alike, negative ones the other way round.
-    // Whether the value took the place of another.
+    // Floats of one sign are ordered like their bits: non-negative ones in the same order, negative ones in reverse.
+    // Return whether the value replaced another.
     static __device__ bool into(float* target, float value)
     {
-        if (!(value < __ldca(target))) return false;  // what was there a while ago does: it only falls
+        if (!(value < __ldca(target))) return false;  // a stale value suffices: the target only decreases
         const int bits = __float_as_int(value);
         if (bits >= 0) return bits < atomicMin(reinterpret_cast<int*>(target), bits);
         return unsigned(bits) > atomicMax(reinterpret_cast<unsigned*>(target), unsigned(bits));
@@ -200,7 +199,7 @@ struct Max {
     }
 };
 
-// The sum of WIDTH features in one transaction, where the chip has such reductions (sm_90 and later).
+// Add WIDTH features in one transaction, if the chip has such reductions (sm_90 and later).
 __device__ inline void add_chunk(float* target, const float* values)
 {
 #if __CUDA_ARCH__ >= 900 && WIDTH == 4
@@ -222,7 +221,7 @@ template <class Reducer, int STRIDE, int N>
 __device__ inline void reduce_into(const Team& team, float* start, const Row<N>& row)
 {
     _Pragma("unroll UNROLL") for (int slot = 0; slot < slots(N); slot += WIDTH) {
-        // What a chunk adds to the padding of a row is read by nobody.
+        // Values that a chunk adds to the padding of a row are never read.
         if constexpr (WIDTH > 1 && STRIDE % WIDTH == 0 && Reducer::ADDS) {
             if (team.holds(slot, N)) add_chunk(start + team.feature(slot), row.at + slot);
         } else {
@@ -232,7 +231,8 @@ __device__ inline void reduce_into(const Team& team, float* start, const Row<N>&
     }
 }
 
-// Collaborative operations: all lanes of a team together (fig. 5.4) ---------------------------------------------------------
+// Collective operations: all lanes of a team together (fig. 5.4)
+// ------------------------------------------------------------
 template <class Value, class Operation> __device__ inline Value across(const Team& team, Value value, Operation combine)
 {
     if constexpr (LANES == 1) {
@@ -256,7 +256,7 @@ template <class Operation, int N> __device__ inline float reduced(const Team& te
     FEATURES(slot, N) if (team.holds(slot, N)) value = Operation()(value, row[slot]);
     return across(team, value, Operation());
 }
-// Whether the lane holds a feature that is not zero.
+// Return whether the lane holds a feature that is not zero.
 __device__ inline bool some(const Team&, float value) { return value != 0.0f; }
 template <int N> __device__ inline bool some(const Team& team, const Row<N>& row)
 {
@@ -292,7 +292,7 @@ template <int N> __device__ inline float dot(const Team& team, const Row<N>& a, 
     return total(team, products);
 }
 
-// Feature i of a row, known to every lane.
+// Return feature i of a row to every lane.
 template <int N, class Value> __device__ inline Value pick(const Team& team, const Row<N, Value>& row, int i)
 {
     if constexpr (LANES == 1) {

@@ -1,15 +1,16 @@
-// A thread for a vertex or an edge, which walks all its features: for engines to which properties are opaque (LANES is 1).
+// One thread per vertex or edge, which loops over all its features: for engines that treat properties as opaque (LANES
+// is 1).
 #pragma once
 
 #include "run.cuh"
 
 __device__ inline Id thread_of_grid() { return blockIdx.x * BLOCK + threadIdx.x; }
 __device__ inline Id threads_of_grid() { return gridDim.x * BLOCK; }
-// The first place of a thread where a block has pieces of `each` times its threads: the others are BLOCK apart.
+// Return a thread's first index if a block has pieces of `each` times its threads; its other indices are BLOCK apart.
 __device__ inline size_t thread_of_pieces(Id each) { return size_t(blockIdx.x) * (each * BLOCK) + threadIdx.x; }
 
-// Whether all other blocks of the grid have come here before this one, and what they have written can be read; every
-// thread calls this. The count begins anew by itself.
+// Return whether all other blocks of the grid have called this before, so that their writes can be read; every thread
+// calls this. The counter resets itself.
 __device__ inline bool last_block(Id* ticket)
 {
     __shared__ bool last;
@@ -23,7 +24,7 @@ __device__ inline bool last_block(Id* ticket)
     return last;
 }
 
-// What all lanes of a warp have, combined; every lane calls this and knows the result.
+// Combine the values of all lanes of a warp; every lane calls this and gets the result.
 template <class Operation> __device__ inline float combined_in_warp(float value)
 {
     _Pragma("unroll") for (int offset = 16; offset > 0; offset /= 2)
@@ -31,7 +32,8 @@ template <class Operation> __device__ inline float combined_in_warp(float value)
     return value;
 }
 
-// What all threads of a block have, combined by way of shared memory; every thread calls this, thread 0 knows the result.
+// Combine the values of all threads of a block through shared memory; every thread calls this, thread 0 gets the
+// result.
 template <class Operation> __device__ inline float combined_in_block(float value)
 {
     __shared__ float of_warp[BLOCK / 32];
