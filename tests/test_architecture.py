@@ -138,7 +138,7 @@ def forbidden(module: str, path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(("module", "path"), modules(), ids=[name for name, _ in modules()])
-def test_a_module_imports_only_what_its_part_may(module, path):
+def test_a_module_only_imports_allowed_packages(module, path):
     met = forbidden(module, path)
     assert not met, f"{path.relative_to(ROOT)} imports {', '.join(met)}, which {part_of(module)} may not"
 

@@ -21,7 +21,7 @@ def test_a_file_takes_the_place_of_another_and_leaves_nothing_beside_it(tmp_path
 
 
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
-def test_who_may_read_a_file_is_left_to_the_umask(tmp_path, umask, mode):
+def test_file_permissions_follow_the_umask(tmp_path, umask, mode):
     before = os.umask(umask)
     try:
         write_whole(tmp_path / "file", "text")
@@ -44,7 +44,7 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_others_see_before_the_end_is_the_old_file(tmp_path, monkeypatch):
+def test_readers_see_the_old_file_until_the_end(tmp_path, monkeypatch):
     path = tmp_path / "file"
     write_whole(path, "old")
     seen = []

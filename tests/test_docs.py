@@ -121,7 +121,7 @@ def test_functions_are_in_the_files_that_are_named_with_them():
     assert checked > 40, "the test does not recognise the page's form"
 
 
-def test_named_variants_are_what_the_page_says():
+def test_named_variants_match_the_page():
     rows = re.findall(r"engine=(\w+)` \| `([^`]+)` \|", ON_CUDA)
     variants = [path for path in (ROOT / "conf" / "engine").glob("onyx_*.yaml") if "thesis" in path.read_text()]
     assert {name for name, _ in rows} == {path.stem for path in variants}

@@ -24,7 +24,7 @@ def test_ordinary_text_stays(text):
 
 
 @pytest.mark.parametrize("sign", ["\x1b", "\x00", "\x7f", "\x9b", "\r", "\ud800", "\u202e"])
-def test_what_acts_on_a_terminal_is_replaced(sign):
+def test_control_characters_are_replaced(sign):
     assert printable(f"a{sign}b") == f"a{REPLACEMENT}b"
 
 

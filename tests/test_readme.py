@@ -49,7 +49,7 @@ def test_quick_start_is_two_commands():
     assert len(re.findall("quick start: ", README)) == 2
 
 
-def test_quick_start_names_what_the_package_offers():
+def test_the_quick_start_names_the_packages_functions():
     assert ".venv/bin/onyx-harness" in block("quick start: compare")
     assert "constraints.txt" in block("quick start: test")
 

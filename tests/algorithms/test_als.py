@@ -87,7 +87,7 @@ def test_a_training_graph_is_not_taken_for_the_ratings_to_predict(small):
         algorithm.metrics(prepared, {"lf": np.ones((50, 2))})
 
 
-def test_draws_depend_on_the_seed_alone(small):
+def test_draws_depend_only_on_the_seed(small):
     first, again, other = (ALS(seed=s, holdout=0.2) for s in (1, 1, 2))
     assert first.prepare_graph(small).content_hash == again.prepare_graph(small).content_hash
     assert first.prepare_graph(small).content_hash != other.prepare_graph(small).content_hash

@@ -105,7 +105,7 @@ def test_on_grids_every_superstep_is_that_of_a_plain_loop(rule, damping, superst
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_parallel_edges_are_factors_of_their_own(rule):
+def test_parallel_edges_are_separate_factors(rule):
     """Two parallel edges between 0 and 1, three between 1 and 2, each with another table."""
     rng = np.random.default_rng(6)
     u, v = np.array([0, 0, 1, 1, 1, 2]), np.array([1, 1, 2, 2, 2, 3])
@@ -269,7 +269,7 @@ def test_messages_are_watched():
     assert (form.kind, form.sources, form.edges) == ("factor", (), (("edge", "msg"),))
 
 
-def test_a_run_goes_on_while_beliefs_stand_still_and_messages_change():
+def test_a_run_continues_while_only_messages_change():
     """Messages from the two ends of a chain meet in the middle and cancel: in one superstep no belief changes."""
     same = np.array([[3.0, 1.0], [1.0, 3.0]])
     unary = np.ones((7, 2))
@@ -320,7 +320,7 @@ TABLE = np.array([[1.0, 2.0], [3.0, 4.0]])
         ({"pairwise": None}, {"potentials": "shared", "truncation": 0.0}, "truncation=0.0: smoothness must be"),
     ],
 )  # fmt: skip
-def test_what_is_no_network_is_refused(changes, options, words):
+def test_other_graphs_than_networks_are_refused(changes, options, words):
     algorithm = BeliefPropagation(**{"potentials": "edge", **options})
     with pytest.raises(InvalidInput, match=words):
         algorithm.inputs(algorithm.prepare_graph(changed(**changes)), 2)
@@ -336,7 +336,7 @@ def test_a_graph_without_potentials_on_its_edges_is_refused():
         BeliefPropagation(potentials="edge").inputs(changed(pairwise=None), 2)
 
 
-def test_potentials_of_one_direction_alone_are_refused():
+def test_potentials_of_only_one_direction_are_refused():
     edge = Graph.from_edges(
         [0], [1], name="edge", vertex_data={"unary": np.ones((2, 2))}, edge_data={"pairwise": np.ones((1, 2, 2))}
     )

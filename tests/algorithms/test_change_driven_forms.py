@@ -26,7 +26,7 @@ ALGORITHMS = [BFS(), SSSP(), Components(), KCore(core=3), ManifoldRanking(alpha=
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda algorithm: algorithm.name)
 @given(multigraphs(), st.sampled_from([1, 3]))
 @settings(max_examples=15)
-def test_changes_alone_give_the_same_values(algorithm, graph, features):
+def test_propagating_only_changes_gives_the_same_values(algorithm, graph, features):
     program, prepared = trace(algorithm), algorithm.prepare_graph(graph)
     inputs = algorithm.inputs(prepared, features)
     full = ReferenceRun(program, prepared, features)

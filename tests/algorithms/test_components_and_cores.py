@@ -69,7 +69,7 @@ def test_the_program_runs_on_a_simple_undirected_graph():
     assert Components().prepare_graph(simple) is simple
 
 
-def test_what_changes_alone_is_propagated():
+def test_only_changes_are_propagated():
     (tell,) = change_driven(trace(Components()))
     (count,) = change_driven(trace(KCore()))
     assert (tell.kind, count.kind) == ("monotone", "linear")
@@ -92,7 +92,7 @@ def test_more_vertices_than_labels_are_refused():
         vertex_labels(2**30 + 1)
 
 
-def test_the_core_is_that_of_the_simdx_paper_unless_told_otherwise():
+def test_the_default_core_is_that_of_the_simdx_paper():
     assert KCore().core == 16
     assert KCore().parameter_values() == KCore(core=16).parameter_values()
     assert trace(KCore()).fingerprint == trace(KCore(core=16)).fingerprint != trace(KCore(core=15)).fingerprint

@@ -101,7 +101,7 @@ def test_a_vertex_that_no_label_reaches_is_not_counted_as_class_0():
     assert algorithm.metrics(graph, {"lp": certain}) == {"accuracy": 1.0}
 
 
-def test_accuracy_is_told_only_of_seeds_that_are_true_labels():
+def test_accuracy_is_only_reported_for_true_labels():
     graph = labelled([0, 1, 0, 1])
     assert LabelPropagation(seeds="random").metrics(graph, {"lp": np.ones((4, 2))}) == {}
     assert LabelPropagation().metrics(graph, {"lp": np.ones((4, 3))}) == {}
@@ -116,7 +116,7 @@ def test_every_class_is_seeded_in_proportion(ten_digits):
 
 
 @pytest.mark.parametrize("kind", ["labels", "random", "colour"])
-def test_seeds_depend_on_the_seed_alone(ten_digits, kind):
+def test_seeds_depend_only_on_the_seed(ten_digits, kind):
     graph = ten_digits if kind != "colour" else coloured(400)
     features = 10 if kind != "colour" else 3
     first, again, other = (choose_seeds(kind, graph, features, 0.2, s) for s in (1, 1, 2))
@@ -172,6 +172,6 @@ plain = Graph.from_edges([0, 1], [1, 0], name="plain")
         (plain.with_weights([1, -1]), {}, "needs weights >= 0; graph 'plain' has negative ones"),
     ],
 )
-def test_what_cannot_be_propagated_is_refused(graph, options, words):
+def test_programs_that_cannot_be_propagated_are_refused(graph, options, words):
     with pytest.raises(InvalidInput, match=words):
         LabelPropagation(**options).inputs(graph, 2)

@@ -35,7 +35,7 @@ def test_an_algorithm_has_at_most_sixty_lines_of_code(algorithm):
     assert 10 < code_lines(source, type(algorithm).__name__) <= MOST
 
 
-def test_blanks_comments_and_docstrings_are_no_code():
+def test_blank_lines_comments_and_docstrings_are_not_code():
     told = '"""Module."""\n\nclass A(B):\n    """Says\n    much."""\n'
     source = told + "\n    x = 1\n    # why\n    y = f(\n        x\n    )\n"
     assert code_lines(source, "A") == 5

@@ -92,7 +92,7 @@ def test_both_sums_have_a_change_driven_form():
     assert weigh.sources == ()
 
 
-def test_queries_depend_on_the_seed_alone():
+def test_queries_depend_only_on_the_seed():
     graph = grid(rows=9, columns=9)
     first, again, other = (ManifoldRanking(seed=s).inputs(graph, 9).properties for s in (1, 1, 2))
     assert all(np.array_equal(first[name], again[name]) for name in first)
@@ -111,7 +111,7 @@ def test_queries_depend_on_the_seed_alone():
         ({"at": 0}, "at=0: precision is that of the first answers, of 1 at least"),
     ],
 )
-def test_what_makes_no_sense_is_refused(options, words):
+def test_invalid_combinations_are_refused(options, words):
     with pytest.raises(InvalidInput, match=words):
         ManifoldRanking(**options).inputs(grid(rows=9, columns=9), 3)
 

@@ -83,7 +83,7 @@ def test_digits_are_recognised_from_three_views(ten_digits):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * expected.max(axis=1).min())
 
 
-def test_one_view_alone_is_one_modality(ten_digits):
+def test_one_view_is_one_modality(ten_digits):
     algorithm = Multimodal(views="gradients")
     prepared = algorithm.prepare_graph(ten_digits)
     assert prepared.edge_data["affinity"].shape == (prepared.num_edges, 1)
@@ -92,7 +92,7 @@ def test_one_view_alone_is_one_modality(ten_digits):
     assert trace(algorithm).properties["affinity"].shape == (1,)
 
 
-def test_seeds_and_drawn_affinities_depend_on_the_seed_alone():
+def test_seeds_and_drawn_affinities_depend_only_on_the_seed():
     graph = rmat(scale=7, edge_factor=6, max_weight=4)
     first, again, other = (Multimodal(seed=s).inputs(graph, 4).properties for s in (1, 1, 2))
     assert set(first) == {"known", "affinity"}
@@ -139,7 +139,7 @@ RING = Graph.from_edges([0, 1, 2], [1, 2, 0], name="ring")
         ({"views": "pixel"}, "view 'pixel' is not known"),
     ],
 )
-def test_what_makes_no_sense_is_refused(options, words):
+def test_invalid_combinations_are_refused(options, words):
     algorithm = Multimodal(**options)
     with pytest.raises(InvalidInput, match=words):
         answer(algorithm, RING, 2)

@@ -102,7 +102,7 @@ def pair():
 
 
 @pytest.mark.parametrize(("rule", "most"), [("sum", 0.19), ("max", 0.18)])
-def test_messages_mend_most_of_what_single_pixels_match_wrongly(pair, rule, most):
+def test_messages_correct_most_wrong_matches_of_single_pixels(pair, rule, most):
     algorithm = BeliefPropagation(rule=rule)
     k = algorithm.default_features(pair)
     assert k == 8
@@ -183,7 +183,7 @@ def test_neighbours_take_out_most_of_the_noise(coins, rule, k, before, after):
     assert quality["agreement"] == pytest.approx(np.mean(belief.argmax(axis=1) == clean))
 
 
-def test_noise_depends_on_its_seed_and_size_alone(coins):
+def test_noise_depends_only_on_its_seed_and_size(coins):
     one, again, other = (noisy_levels(coins, 4, 0.5, seed) for seed in (1, 1, 2))
     assert np.array_equal(one, again)
     assert not np.array_equal(one, other)

@@ -107,7 +107,7 @@ def test_float32_sums_along_long_paths_stay_within_the_bound():
 
 
 @pytest.mark.parametrize("algorithm", [BFS(), SSSP()])
-def test_new_values_alone_are_pushed_by_a_change_driven_engine(algorithm):
+def test_a_change_driven_engine_pushes_only_new_values(algorithm):
     (delta,) = change_driven(trace(algorithm))
     assert delta.kind == "monotone"
 
@@ -117,7 +117,7 @@ def test_levels_are_exact_and_distances_are_not():
     assert 0 < trace(SSSP()).bound <= 1e-5
 
 
-def test_sources_depend_on_the_seed_alone_and_have_out_edges():
+def test_sources_depend_only_on_the_seed_and_have_out_edges():
     graph = rmat(scale=8, edge_factor=4, seed=3)
     assert (graph.out_degrees == 0).any()
     first, again, other = (starting_vertices("drawn", graph, 20, s) for s in (1, 1, 2))

@@ -107,7 +107,7 @@ def test_beliefs_follow_potentials_that_changed(power):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ONE_ANSWER)
-def test_what_was_found_is_kept(name, kind):
+def test_settled_values_are_kept(name, kind):
     """Most vertices begin with their settled value, which differs from that of a cold start, and settle sooner.
 
     Exceptions: a k-core that gained an edge restarts, and so does a component that lost an edge that carried its
@@ -136,7 +136,7 @@ def settled_start(name, kind, *, share=0.02, settled=True):
 
 
 @pytest.mark.parametrize("name", ["bfs", "sssp", "components"])
-def test_what_tightens_keeps_all_under_insertions_and_resets_some_under_deletions(name):
+def test_monotone_programs_keep_all_under_insertions_and_reset_some_under_deletions(name):
     assert settled_start(name, "insert")[1].told == "warm"
     start = settled_start(name, "delete")[1]
     assert not start.restarted
@@ -146,7 +146,7 @@ def test_what_tightens_keeps_all_under_insertions_and_resets_some_under_deletion
     assert (settled_start("sssp", "lighter")[1].told, settled_start("bfs", "heavier")[1].told) == ("warm", "warm")
 
 
-def test_what_peels_starts_anew_after_insertions():
+def test_peeling_restarts_after_insertions():
     assert settled_start("kcore", "delete")[1].told == "warm"
     start = settled_start("kcore", "insert")[1]
     assert start.restarted
@@ -182,7 +182,7 @@ def test_values_that_no_path_supports_any_more_go_back_to_the_start():
     assert (start.state["lp"][1:4] == 0).all()
 
 
-def test_an_algorithm_that_says_nothing_starts_anew():
+def test_an_algorithm_without_a_rule_restarts():
     def build(p, self):
         p.vertex("x0", K)
         p.vertex("x", K, start="x0")
@@ -207,7 +207,7 @@ def test_programs_that_do_not_move_one_way(name):
     assert isinstance(one_way(program(name)), str)
 
 
-def test_other_vertices_start_anew():
+def test_other_vertices_restart():
     posed, _ = settled_start("bfs", "insert")
     larger = problem("bfs", rmat(scale=8, edge_factor=6, max_weight=4), 2, "insert", 0.1)
     posed.new = larger.new

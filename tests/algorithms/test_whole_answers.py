@@ -26,7 +26,7 @@ ALGORITHMS = [BFS(seed=1), SSSP(seed=2), Components(), KCore(core=1), KCore(core
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=str)
 @given(graph=multigraphs(), features=st.integers(1, 3))
 @settings(max_examples=40)
-def test_they_give_what_the_reference_settles_at(algorithm, graph, features):
+def test_they_give_the_references_settled_answer(algorithm, graph, features):
     values, settled = answer(algorithm, graph, features)
     assert settled
     found = algorithm.settled_answer(algorithm.prepare_graph(graph), features)

@@ -113,7 +113,7 @@ def test_a_sweep_is_the_command(results, folder):
 
 
 @pytest.mark.slow
-def test_a_figure_is_drawn_or_says_what_is_missing(results, monkeypatch, tmp_path):
+def test_a_figure_is_drawn_or_names_the_missing_part(results, monkeypatch, tmp_path):
     pytest.importorskip("matplotlib")
     for kind in (None, "features", "supersteps", "phases"):
         results.figure(kind).savefig(tmp_path / "figure.svg")

@@ -191,6 +191,6 @@ def test_names_lead_to_numbers_and_back():
         ((np.array([0, 0]), np.array([1, 1])), {}, "given more than once"),
     ],
 )  # fmt: skip
-def test_what_is_no_graph_is_refused_with_what_to_give(data, options, told):
+def test_other_types_than_graphs_are_refused_with_the_accepted_ones(data, options, told):
     with pytest.raises(GraphError, match=told):
         as_graph(data, **options)

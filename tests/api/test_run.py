@@ -192,7 +192,7 @@ def test_a_schedule_that_the_engine_refuses_is_resolved_unless_it_was_given():
 
 
 @pytest.mark.usefixtures("fakes")
-def test_what_an_engine_returns_is_checked_and_what_it_needs_is_there():
+def test_results_and_inputs_of_an_engine_are_checked():
     with pytest.raises(TypeError, match="it must be of dtype float32 and shape"):
         run("fake_misshapen", "pagerank", KARATE)
     with pytest.raises(MemoryError, match="this machine has .*; take a smaller graph or fewer features"):

@@ -216,7 +216,7 @@ def test_it_has_a_meaning_for_programs_that_may_run_until_they_converge(problem_
     assert target_of(cell(), exact) is None
 
 
-def test_where_the_reference_does_not_converge_there_is_no_target(problem_of, monkeypatch):
+def test_without_a_converging_reference_there_is_no_target(problem_of, monkeypatch):
     from harness.campaign import reference
 
     program = trace(LabelPropagation(supersteps=3))

@@ -51,7 +51,7 @@ def config(**changes):
     return changed
 
 
-def test_a_cell_holds_what_was_asked_for(registry):
+def test_a_cell_holds_the_requested_values(registry):
     cell = resolve_cell(config(engine__width=2, algorithm__scale=2, features="auto"), registry)
     assert cell.schedule == {"direction": "push", "width": 2}
     assert cell.parameters == {"scale": 2.0}
@@ -110,13 +110,13 @@ def test_a_cell_survives_the_way_to_another_process(registry):
         ({"validate": "sampled", "warm__change": 0.1}, CampaignError, "a warm run is compared with a whole reference"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_the_mend(registry, change, error, told):
+def test_invalid_settings_are_refused_with_the_correction(registry, change, error, told):
     with pytest.raises(error) as met:
         resolve_cell(config(**change), registry)
     assert told in str(met.value)
 
 
-def test_the_key_depends_on_what_decides_the_result_and_its_time(registry):
+def test_the_key_depends_on_everything_that_affects_result_or_time(registry):
     key = resolve_cell(config(), registry).key("machine")
     for change in ({"engine__width": 2}, {"algorithm__scale": 2.0}, {"graph__vertices": 13}, {"features": 5},
                    {"max_supersteps": 3}, {"memory": "model"}, {"measure__repetitions": 4},

@@ -28,7 +28,7 @@ def test_cells_of_one_environment_come_from_one_server(run_module):
     assert first == second == f"{spawn._local.server.process} True"
 
 
-def test_another_environment_has_a_server_of_its_own(run_module):
+def test_another_environment_has_a_separate_server(run_module):
     source = "import os, psutil; print(psutil.Process(os.getppid()).ppid(), os.environ.get('OMP_NUM_THREADS'))"
     before = run_module(source, OMP_NUM_THREADS="1")[1].split()
     after = run_module(source, OMP_NUM_THREADS="2")[1].split()
@@ -52,7 +52,7 @@ def test_a_cell_changes_nothing_for_the_next_one(run_module):
     assert output == f"None False {os.getcwd()}"
 
 
-def test_the_server_has_imported_what_engines_import_from_the_harness(run_module):
+def test_the_server_has_imported_the_modules_that_engines_import(run_module):
     source = "import sys\nbefore = set(sys.modules)\nimport engines.onyx.engine, engines.libraries.scipy_engine\n"
     source += "import engines.onyx.cpu_engine\n"
     source += "print([name for name in sys.modules.keys() - before if name.startswith(('harness', 'numba', 'scipy'))])"
@@ -142,7 +142,7 @@ def test_a_server_ends_when_its_socket_is_closed():
     assert os.waitstatus_to_exitcode(os.waitpid(server.process, 0)[1]) == 0
 
 
-def test_a_forked_process_leaves_the_server_of_its_parent_alone(run_module):
+def test_a_forked_process_does_not_end_its_parents_server(run_module):
     run_module("pass")
     server = spawn._local.server
     child = os.fork()
@@ -187,7 +187,7 @@ def beside(run_module, modules, source):
     return output.split(" ", 2)
 
 
-def test_a_process_beside_a_cell_has_what_the_cell_had_at_its_start(run_module, modules):
+def test_a_process_beside_a_cell_has_the_cells_initial_state(run_module, modules):
     source = "import os, sys, numpy\nfacts = (sys.stdin.read(), os.environ['A_VARIABLE'], os.getcwd(), "
     source += "hasattr(numpy, 'changed'), 'numba' in sys.modules)\nsys.stderr.write(repr(facts))"
     status, _, printed = beside(run_module, modules, source)

@@ -108,7 +108,7 @@ def test_cells_differ_by_every_swept_key_and_are_shown_in_groups(command_here, t
     assert all(record["validation"] is None for record in found)
 
 
-def test_a_sweep_goes_on_where_it_stopped(command_here, tmp_path):
+def test_a_sweep_resumes_where_it_stopped(command_here, tmp_path):
     sweep = (*CELL, "engine=fake_right,fake_raises")
     first = command_here(*sweep)
     assert first.returncode == 1
@@ -161,7 +161,7 @@ def test_half_a_record_is_never_taken_for_a_result(command_here, tmp_path):
         (["output=/proc/nothing/here"], "/proc/nothing/here cannot be written"),
     ],
 )
-def test_a_mistake_is_told_in_one_sentence_before_anything_runs(command_here, tmp_path, arguments, told):
+def test_a_mistake_is_reported_in_one_sentence_before_anything_runs(command_here, tmp_path, arguments, told):
     finished = command_here(*CELL, "engine=fake_right", *arguments)
     assert told in single_error(finished)
     assert "sweep" not in finished.stdout
@@ -184,7 +184,7 @@ def test_an_output_folder_that_is_a_file_is_found_before_the_sweep(command_here,
         (["graph=fake_path"], "no natural number of features on graph 'path'; set features=K"),
     ],
 )
-def test_input_that_does_not_fit_is_told_once_for_all_cells(command_here, tmp_path, arguments, told):
+def test_unsuitable_input_is_reported_once_for_all_cells(command_here, tmp_path, arguments, told):
     (tmp_path / "present.txt").write_text("nonsense")
     finished = command_here(*CELL, "engine=fake_right,fake_wrong", *arguments)
     assert finished.returncode == 1
@@ -194,7 +194,7 @@ def test_input_that_does_not_fit_is_told_once_for_all_cells(command_here, tmp_pa
     assert all(record["solve"] is None and record["identity"] is None for record in records(tmp_path).values())
 
 
-def test_an_unsupported_cell_beside_an_ok_one_is_no_failure(command_here):
+def test_an_unsupported_cell_beside_an_ok_one_is_not_a_failure(command_here):
     finished = command_here(*CELL, "engine=fake_right,fake_refuses")
     assert finished.returncode == 0
     assert not finished.stderr
@@ -242,7 +242,7 @@ def test_help_names_everything_that_is_installed(command):
         assert told in finished.stdout
 
 
-def test_the_version_is_told(command):
+def test_the_version_is_reported(command):
     from harness import __version__
 
     assert command("--version").stdout.strip() == f"onyx-harness {__version__}"
@@ -294,13 +294,13 @@ def test_an_interruption_ends_the_cell_and_is_recorded(tmp_path, interruptible, 
     assert all(map(gone, map(int, started)))
 
 
-def test_a_baseline_that_is_no_engine_is_refused(command_here):
+def test_a_baseline_must_be_an_engine(command_here):
     done = command_here("engine=fake_right", "algorithm=fake_spread", "graph=fake_ring", "baseline=scypi")
     assert done.returncode == 2
     assert "there is no engine called 'scypi'; did you mean 'scipy'?" in done.stderr
 
 
-def test_a_cache_that_is_no_folder_is_told(command_here, tmp_path):
+def test_a_cache_that_is_not_a_folder_is_an_error(command_here, tmp_path):
     (tmp_path / "cache").touch()
     tiny = ("engine=fake_right", "algorithm=fake_spread", "graph=fake_ring")
     done = command_here(*tiny, env={"ONYX_HARNESS_CACHE": str(tmp_path / "cache")})

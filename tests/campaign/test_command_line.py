@@ -21,7 +21,7 @@ MEANT = ["hydra.mode=MULTIRUN", "hydra/sweeper=harness", "engine=a,b", "+experim
 
 
 @pytest.mark.parametrize(("argument", "told"), MISTAKES.items())
-def test_a_mistake_is_one_line_that_says_what_to_write(capsys, argument, told):
+def test_a_mistake_is_one_line_with_the_correction(capsys, argument, told):
     assert application.main(["features=1", argument]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("onyx-harness: error: ")
@@ -31,7 +31,7 @@ def test_a_mistake_is_one_line_that_says_what_to_write(capsys, argument, told):
 
 
 @pytest.mark.parametrize("argument", MEANT)
-def test_what_a_sweep_can_honour_passes(argument):
+def test_valid_settings_of_a_sweep_pass(argument):
     check_overrides([argument])
 
 
@@ -75,7 +75,7 @@ def test_a_flag_for_configuration_leaves_a_command_a_sweep(plan, tmp_path, flag)
     assert len(plan(*given, "engine=scipy,tigr", "graph=grid").cells) == 2
 
 
-def test_no_warm_up_can_be_asked_for(plan):
+def test_the_warm_up_can_be_switched_off(plan):
     [planned] = plan("engine=scipy", "graph=grid", "measure.warmup_s=0").cells
     assert planned.cell.measure.warmup_s == 0
     assert application.main(["measure.warmup_s=-1"]) == 2

@@ -58,7 +58,7 @@ def test_the_processor_is_never_refused():
     assert device_refusal(Device("cpu", threads=1)) == ""
 
 
-def test_what_does_not_fit_the_memory_is_told_beforehand(gpu):
+def test_too_large_problems_are_refused_beforehand(gpu):
     assert memory_refusal(79 * GIGABYTE, CUDA, GIGABYTE) == ""
     assert "the GPU has 85,899,345,920" in memory_refusal(81 * GIGABYTE, CUDA, GIGABYTE)
     assert memory_refusal(9 * GIGABYTE, CUDA, GIGABYTE, 9 * GIGABYTE) == ""
@@ -81,7 +81,7 @@ def test_what_does_not_fit_the_memory_is_told_beforehand(gpu):
         (ValueError("memory"), False),
     ],
 )
-def test_memory_that_runs_out_is_told_from_other_errors(error, expected):
+def test_exhausted_memory_differs_from_other_errors(error, expected):
     assert ran_out_of_memory(error) is expected
 
 
@@ -107,13 +107,13 @@ def told(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("status", [35, 803])
-def test_under_a_driver_that_is_too_old_a_cell_is_unsupported_and_says_what_to_do(told, status):
+def test_a_driver_that_is_too_old_is_unsupported_with_a_remedy(told, status):
     ended = told("fake_cuda", FakeDriver(init=status))
     assert ended["outcome"] == "unsupported"
     assert ended["reason"] == "no CUDA device: the NVIDIA driver is too old for its own library; update it"
 
 
-def test_under_a_driver_that_is_too_old_for_cupy_a_cell_is_unsupported_and_says_what_to_do(told):
+def test_a_driver_that_is_too_old_for_cupy_is_unsupported_with_a_remedy(told):
     cupy = pytest.importorskip("cupy")
     ended = told("fake_uncompiled", FakeDriver(cuda=11080))
     assert ended["outcome"] == "unsupported"
@@ -203,7 +203,7 @@ FAILING = {
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("case", FAILING)
-def test_what_a_gpu_cannot_do_is_an_outcome_and_its_process_ends(ran, case):
+def test_a_gpu_failure_is_an_outcome_and_its_process_ends(ran, case):
     """The driver releases the device memory of a process that has ended."""
     engine, asked, outcome, words = FAILING[case]
     record = ran(engine, **asked)

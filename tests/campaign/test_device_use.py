@@ -59,7 +59,7 @@ def wait_at(path):
         pass
 
 
-def test_shared_uses_are_beside_each_other_and_keep_who_wants_to_be_alone_waiting():
+def test_shared_uses_coexist_and_delay_an_exclusive_one():
     path = device_lock_path(GPU)
     with held(lock(shared=True)) as first, held(lock(shared=True)) as second:
         assert first.wait(HANGS_S)
@@ -68,14 +68,14 @@ def test_shared_uses_are_beside_each_other_and_keep_who_wants_to_be_alone_waitin
         assert is_free(path, shared=True)
 
 
-def test_who_is_alone_keeps_all_others_waiting():
+def test_an_exclusive_use_delays_all_others():
     path = device_lock_path(GPU)
     with held(lock(shared=False)) as alone:
         assert alone.wait(HANGS_S)
         assert not is_free(path, shared=True)
 
 
-def test_a_shared_use_does_not_overtake_who_waits_to_be_alone():
+def test_a_shared_use_does_not_overtake_a_waiting_exclusive_one():
     gate = device_lock_path(GPU).with_suffix(".gate")
     with ExitStack() as later:
         with held(lock(shared=True)) as first:

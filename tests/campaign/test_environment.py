@@ -15,7 +15,7 @@ from harness.contract import Device
 from harness.records import Mark
 
 
-def test_the_host_is_told_and_is_no_part_of_the_key(monkeypatch):
+def test_the_host_is_recorded_and_not_part_of_the_key(monkeypatch):
     told = environment.environment()
     assert told["host"] == platform.node()
     assert {"governor", "most_clock", "memory", "cpu"} <= set(told)
@@ -119,7 +119,7 @@ def test_a_gpu_is_described_as_its_driver_does(driver):
     assert gpu_marks(facts) == []
 
 
-def test_a_slowed_and_shared_gpu_is_marked_and_what_it_does_not_tell_is_left_out(driver):
+def test_a_throttled_and_shared_gpu_is_marked_without_unknown_fields(driver):
     facts = gpu_facts(1)
     assert "power_cap" not in facts
     assert (facts["slowed_by"], facts["others"]) == (["temperature"], 1)

@@ -41,7 +41,7 @@ def cells(plan):
 
 
 @pytest.mark.parametrize("place", ["--config-dir", "hydra.searchpath"])
-def test_groups_that_a_preset_overrides_are_what_runs(plan, preset, place):
+def test_groups_overridden_by_a_preset_run(plan, preset, place):
     folder = preset("mine", MINE)
     where = ["--config-dir", folder] if place == "--config-dir" else [f"hydra.searchpath=[file://{folder}]"]
     assert cells(plan(*where, "+experiment=mine")) == [("scipy", "pagerank", "grid", 2)]

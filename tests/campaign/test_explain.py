@@ -58,7 +58,7 @@ def test_a_direction_that_switches_by_itself_is_refused(command_here, device):
     assert f"onyx (direction=adaptive): unsupported: {REFUSED}" in finished.stdout
 
 
-def test_a_cell_of_a_direction_that_switches_by_itself_says_what_explain_says(command_here, tmp_path):
+def test_a_cell_with_adaptive_direction_gives_the_reason_of_explain(command_here, tmp_path):
     cell = ("algorithm=pagerank", "graph=rmat", "graph.scale=6", "features=1")
     finished = command_here("engine=onyx", "engine.direction=adaptive", *cell, "allow_unsupported=true")
     assert finished.returncode == 0, finished.stdout + finished.stderr
@@ -69,14 +69,14 @@ def test_a_cell_of_a_direction_that_switches_by_itself_says_what_explain_says(co
     assert "lower" not in record["phases"]
 
 
-def test_a_default_that_is_refused_gives_way_to_what_runs(command_here):
+def test_a_refused_default_is_replaced_by_a_supported_option(command_here):
     finished = command_here("explain", "engine=fake_pulls", "algorithm=fake_spread", "graph=fake_ring", "features=2")
     assert finished.returncode == 0, finished.stderr
     told = "resolved: engine.direction=pull instead of engine.direction=push: nothing pushes here\nschedule Schedule("
     assert f"{told}direction='pull', width=1)" in finished.stdout
 
 
-def test_mistakes_are_told_in_one_line(command_here):
+def test_mistakes_are_reported_in_one_line(command_here):
     for mistake, words in {
         "engine=onix": "did you mean",
         "engine=onyx,scipy": "one cell",

@@ -66,7 +66,7 @@ WAYS = {  # way of damaging a work folder -> the outcome, and words of the reaso
 
 
 @pytest.mark.slow
-def test_an_engine_that_damages_its_work_folder_fails_in_its_own_cell_alone(command_here, tmp_path):
+def test_an_engine_that_damages_its_work_folder_fails_only_in_its_cell(command_here, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     (elsewhere / "made").mkdir(parents=True)
     (elsewhere / "made" / "mine").touch()
@@ -86,7 +86,7 @@ def test_an_engine_that_damages_its_work_folder_fails_in_its_own_cell_alone(comm
 
 
 @pytest.mark.slow
-def test_a_validated_answer_stands_whatever_keeps_its_process(command_here, tmp_path):
+def test_a_validated_answer_counts_even_if_its_process_hangs(command_here, tmp_path):
     finished = command_here(*CELL, "engine=fake_lingering", "limits.time_s=60")
     assert finished.returncode == 0, finished.stdout
     assert records(tmp_path / "results")["fake_lingering"]["seconds"] < 60
@@ -148,7 +148,7 @@ def on_its_own_disk(tmp_path, harness_environment):
 
 
 @pytest.mark.slow
-def test_a_disk_that_fills_up_is_told_and_what_is_on_record_stays(on_its_own_disk, command, tmp_path):
+def test_a_full_disk_is_reported_and_records_stay(on_its_own_disk, command, tmp_path):
     sweep = (*CELL, "engine=fake_right,fake_verbose,fake_wrong")
     finished = on_its_own_disk("mount -t tmpfs -o size=1500k none results", *sweep)
     assert finished.returncode == 2

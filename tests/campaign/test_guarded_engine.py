@@ -179,7 +179,7 @@ def modelled(answer):
         (SystemExit("no model"), "SystemExit: no model"),
     ],
 )
-def test_a_malformed_memory_model_is_told_and_the_run_stays_ok(record_of, answer, told):  # noqa: F811
+def test_a_malformed_memory_model_is_reported_and_the_run_stays_ok(record_of, answer, told):  # noqa: F811
     record = record_of(modelled(answer), memory="model")
     assert record["outcome"] == "ok", record["reason"]
     assert record["memory"]["told"].startswith(f"no model: {told}")

@@ -79,7 +79,7 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("engine", ERRORS, ids=lambda engine: engine.__name__)
-def test_an_engine_that_writes_to_what_it_was_given_is_an_engine_error(record_of, engine, caplog):  # noqa: F811
+def test_an_engine_that_writes_to_its_inputs_is_an_engine_error(record_of, engine, caplog):  # noqa: F811
     record = record_of(engine)
     assert record["outcome"] == "engine_error"
     assert ERRORS[engine] in record["reason"]

@@ -138,7 +138,7 @@ def ended(process: subprocess.Popen[bytes], most_s: float) -> bool:
 
 @pytest.mark.full
 @pytest.mark.parametrize("launcher", PRESENT)
-def test_nothing_is_lost_or_left_behind_whatever_is_killed(tmp_path, harness_environment, launcher):
+def test_kills_neither_lose_nor_leave_anything(tmp_path, harness_environment, launcher):
     killed = Killed(tmp_path, harness_environment, launcher, seed=KILLS)
     began = time.monotonic()
     killed.run_killed("sweep-0", 0, 0.0)

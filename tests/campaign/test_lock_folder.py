@@ -23,7 +23,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path / "locks"
 
 
-def test_the_folder_is_made_for_the_user_alone(folder):
+def test_the_folder_is_private(folder):
     before = os.umask(0)
     try:
         assert lock_folder() == folder

@@ -77,7 +77,7 @@ def test_a_warm_up_of_no_length_is_left_out():
     assert engine.calls == ["reset", 20]
 
 
-def test_every_timed_run_starts_anew_and_runs_whole():
+def test_every_timed_run_starts_again_and_completes():
     engine = Counting(length=6)
     timing, _ = measured(engine, repetitions=3, budget_s=0.5, width=1e9)
     assert len(timing.samples) == 6
@@ -86,7 +86,7 @@ def test_every_timed_run_starts_anew_and_runs_whole():
     assert timing.statistics.settled
 
 
-def test_the_warm_up_is_cut_short_and_a_phase_of_its_own():
+def test_the_warm_up_is_a_separate_phase_with_a_limit():
     engine = Counting(length=1000)
     _, phases = measured(engine, supersteps=1000, repetitions=1, budget_s=1e-9, warmup_s=1e-9)
     assert engine.calls == ["reset", 4, "reset", 1000]
@@ -153,7 +153,7 @@ def test_by_default_every_cell_gets_enough_samples_for_a_verdict():
         ([1.0 + 0.05 * i for i in range(20)], 0.0, ["noisy", "drifting"]),
     ],
 )
-def test_what_speaks_against_the_times_is_marked(samples, other_cores, marks):
+def test_caveats_of_times_are_marked(samples, other_cores, marks):
     timing = Timing(samples, median_interval(samples), "budget", RunStatistics(True))
     assert marks_of(timing, Measure(width=0.05), other_cores) == marks
 

@@ -72,7 +72,7 @@ def test_workers_and_semaphores_end_with_an_owner_that_is_killed(started, reques
     assert other.exists()
 
 
-def test_the_next_start_ends_what_is_left_where_the_watch_was_killed_too(started, tmp_path, monkeypatch):
+def test_the_next_start_ends_leftovers_if_the_watch_was_killed_too(started, tmp_path, monkeypatch):
     monkeypatch.setattr(orphans, "_GRACE_S", 0.1)
     process, owner, worker = started("SIG_IGN")
     [watch] = [one for one in psutil.Process(process.pid).children() if one.pid != worker]
@@ -91,7 +91,7 @@ def test_the_next_start_ends_what_is_left_where_the_watch_was_killed_too(started
     assert not journal.path.exists()
 
 
-def test_what_a_living_owner_has_started_is_left_alone(started):
+def test_processes_of_a_living_owner_are_kept(started):
     process, owner, worker = started("SIG_DFL")
     end_orphans(owner)
     assert not gone(worker)

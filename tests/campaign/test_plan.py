@@ -46,7 +46,7 @@ def test_a_link_is_in_force_until_one_of_its_keys_is_said(given, in_force):
     assert bool(links) is in_force
 
 
-def test_linked_settings_go_with_their_value_alone():
+def test_linked_settings_apply_only_with_their_value():
     assert linked_overrides(["graph=photo"], LINKS) == ["graph=photo", "features=8", "max_supersteps=100"]
     assert linked_overrides(["graph=digits"], LINKS) == ["graph=digits"]
 

@@ -178,7 +178,7 @@ def test_an_honest_engine_is_plausible_and_its_samples_are_those_of_the_work(rec
     assert record["solve"]["samples"] == pytest.approx([10 * SUPERSTEP_S] * len(record["solve"]["samples"]), rel=1e-3)
 
 
-def test_a_pause_in_one_run_on_other_inputs_is_no_evidence(record_of, clock):  # noqa: F811
+def test_a_pause_in_one_run_on_other_inputs_does_not_count(record_of, clock):  # noqa: F811
     """Only a run that is slow on each of several inputs counts."""
 
     class Paused(Working):

@@ -53,7 +53,7 @@ def test_a_dry_run_says_so_too(capsys):
     assert "it must be 0..31" in capsys.readouterr().err
 
 
-def test_a_file_that_has_gone_is_told(command_here, tmp_path):
+def test_a_missing_file_is_an_error(command_here, tmp_path):
     (tmp_path / "a.txt").write_text("0 1\n1 0\n")
     cell = ("graph=file", f"graph.path={tmp_path}/a.txt", "algorithm=fake_spread", "engine=fake_right", "features=1")
     asked = (*cell, "sweep.id=mine", "validate=false", "measure.budget_s=0.001")

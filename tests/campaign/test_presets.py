@@ -110,7 +110,7 @@ def test_a_preset_of_a_page_has_a_column_for_every_cell(plan, name, device, cell
         assert set(columns) == set(found.layout.columns)
 
 
-def test_a_layout_that_cannot_be_meant_is_told_before_anything_runs(command_here):
+def test_an_invalid_layout_is_reported_before_anything_runs(command_here):
     finished = command_here("+experiment=figure_7_4", "layout.first=Nobody")
     assert finished.returncode == 2
     assert "layout.first is 'Nobody', not one of the columns: Unfolded, Folded" in finished.stderr
@@ -131,7 +131,7 @@ def test_a_preset_of_a_paper_ends_with_the_paper_s_table(command_here, tmp_path)
     assert not finished.stderr
 
 
-def test_what_is_said_wins_over_a_preset(plan):
+def test_overrides_take_precedence_over_a_preset(plan):
     found = plan("+experiment=stereo", "engine=onyx", "engine.change_driven=false", "features=8", "graph.shrink=4")
     [planned] = found.cells
     assert planned.cell.features == 8
@@ -179,7 +179,7 @@ def test_a_small_version_ends_with_the_quality_of_its_task(command_here, tmp_pat
         assert record["graph"]["content_hash"] == observed.content_hash
 
 
-def test_a_network_without_its_file_says_what_to_name(command_here):
+def test_a_network_without_its_file_names_the_option(command_here):
     finished = command_here("+experiment=network", "engine=onyx")
     assert finished.returncode == 2
     assert "no path is given; set graph.path to a graph file" in finished.stderr

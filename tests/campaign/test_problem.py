@@ -140,7 +140,7 @@ def test_a_function_of_numpy_is_refused_at_the_author_s_line():
     assert met.value.where.text == "return np.sin(v.total)  # the author's line"
 
 
-def test_any_exception_of_build_is_told_at_the_author_s_line():
+def test_any_exception_of_build_is_reported_at_the_authors_line():
     with pytest.raises(LanguageError, match=r"sound\.build raised NameError: name 'undefined_name'") as met:
         posed(Misspelt)
     assert met.value.where.text.endswith("# the author's line")

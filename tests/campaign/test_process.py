@@ -49,18 +49,18 @@ def test_bytecode_stays_where_the_user_keeps_it(monkeypatch):
     assert process._bytecode() == {}
 
 
-def test_a_child_is_in_a_session_of_its_own(run_module):
+def test_a_child_has_a_separate_session(run_module):
     _, output = run_module("import os; print(os.getsid(0))")
     assert int(output) != os.getsid(0)
 
 
-def test_the_exit_status_is_told(run_module):
+def test_the_exit_status_is_reported(run_module):
     ending, output = run_module("import sys; print('out'); sys.exit('the last words')")
     assert ending.status == 1
     assert "the last words" in output
 
 
-def test_the_signal_is_told_by_name(run_module):
+def test_the_signal_is_reported_by_name(run_module):
     ending, output = run_module("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
     assert ending.signal_name == "SIGSEGV"
     assert "Segmentation fault" in output
@@ -86,7 +86,7 @@ def test_a_child_that_does_not_end_is_ended_with_all_that_it_started(run_module)
     assert all(map(gone, map(int, output.split())))
 
 
-def test_what_a_child_leaves_running_is_ended_with_it(run_module):
+def test_processes_of_a_child_end_with_it(run_module):
     source = "import os, threading\nif os.fork() == 0:\n    threading.Event().wait()\nprint('done', flush=True)"
     ending, output = run_module(source)
     assert ending.status == 0
@@ -152,7 +152,7 @@ def test_everything_dies_with_a_parent_that_is_killed(tmp_path, daemon):
     assert not never_ending(found)
 
 
-def test_a_daemon_that_a_child_leaves_behind_is_ended_with_it(run_module):
+def test_a_daemon_of_a_child_ends_with_it(run_module):
     source = "import os, threading\nr, w = os.pipe()\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
     source += "        os.write(w, str(os.getpid()).encode())\n        threading.Event().wait()\n    os._exit(0)\n"
     source += "print(os.read(r, 20).decode())"
@@ -197,7 +197,7 @@ def test_time_that_is_forgiven_does_not_count(tmp_path, monkeypatch):
     assert asked == [True]
 
 
-def test_waiting_for_the_device_is_told_while_it_lasts_and_after(tmp_path):
+def test_waiting_for_the_device_is_shown_during_and_after_it(tmp_path):
     path = tmp_path / "report.jsonl"
     with path.open("wb", buffering=0) as file:
         report = ChildReport(file)
@@ -212,7 +212,7 @@ def test_waiting_for_the_device_is_told_while_it_lasts_and_after(tmp_path):
             assert read_report(path)["stage"] == "prepare"
 
 
-def test_a_draft_keeps_what_was_told_last_and_drops_a_line_cut_short(tmp_path):
+def test_a_report_keeps_the_last_values_and_drops_a_truncated_line(tmp_path):
     path = tmp_path / "report.jsonl"
     with path.open("wb", buffering=0) as file:
         report = ChildReport(file)
@@ -243,7 +243,7 @@ def test_a_lock_is_held_by_one_process_at_a_time(tmp_path):
     assert Path(path).exists()
 
 
-def test_what_others_do_is_seen_and_what_we_do_is_not():
+def test_load_of_others_is_seen_and_our_own_is_not():
     source = "import sys, time\nend = time.process_time() + 0.4\nwhile time.process_time() < end: pass"
     began, bystanders = time.perf_counter(), Bystanders()
     subprocess.run([sys.executable, "-c", source], check=True)

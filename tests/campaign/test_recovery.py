@@ -6,7 +6,7 @@ from harness.campaign.lock import file_lock
 from harness.campaign.recovery import clear_leftovers
 
 
-def test_what_nobody_is_at_is_cleared_away_and_a_record_put_aside_comes_back(tmp_path):
+def test_abandoned_files_are_removed_and_a_set_aside_record_is_restored(tmp_path):
     work = tmp_path / ".running"
     for name in ("aside", "made"):
         (work / "a" / name).mkdir(parents=True)
@@ -29,7 +29,7 @@ def test_a_record_in_its_place_is_not_replaced(tmp_path):
     assert list((tmp_path / ".running").iterdir()) == []
 
 
-def test_what_somebody_is_at_is_left_alone(tmp_path):
+def test_files_in_use_are_kept(tmp_path):
     work = tmp_path / ".running"
     (work / "a").mkdir(parents=True)
     with file_lock(work / "a.lock"), file_lock(work / "1-abc.journal"):

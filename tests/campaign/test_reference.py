@@ -72,14 +72,14 @@ def test_a_computation_that_fails_leaves_nothing_to_be_taken_for_values(problem,
     assert values(problem)["x"].shape == (6, 2)
 
 
-def test_a_settled_run_is_held_against_a_method_that_knows_nothing_of_the_program(levels, monkeypatch):
+def test_a_settled_run_is_compared_with_a_method_independent_of_the_program(levels, monkeypatch):
     for _ in range(2):
         found = reference.expected(levels, settled=True)
         assert found.values["level"].tolist() == [[0.0], [1.0], [2.0], [3.0], [4.0]]
         assert found.method == "scipy.sparse.csgraph.dijkstra"
 
 
-def test_a_run_that_was_stopped_is_held_against_as_many_supersteps(levels):
+def test_a_stopped_run_is_compared_after_equally_many_supersteps(levels):
     reference.expected(levels, settled=True)
     found = reference.expected(levels, settled=False)
     assert found.values["level"].tolist() == [[0.0], [1.0], [2.0], [np.inf], [np.inf]]

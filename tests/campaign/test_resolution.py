@@ -58,7 +58,7 @@ def asked(**options):
     return resolve_cell({**config, "algorithm": {"name": "pagerank"}, "graph": {"name": "grid"}}, load_plugins())
 
 
-def test_onyx_runs_what_only_its_default_refuses():
+def test_onyx_runs_programs_that_only_its_default_refuses():
     cell, problem = asked(), posed(HubsAndAuthorities())
     engine = load(SPECS["onyx"])(schedule_from_options(SPECS["onyx"], {}))
     answer = engine.supports(problem.program, problem.graph, problem.features, cell.device)
@@ -68,7 +68,7 @@ def test_onyx_runs_what_only_its_default_refuses():
     assert found.reason == answer.reason
 
 
-def test_what_the_user_gave_is_not_changed():
+def test_options_of_the_user_are_not_changed():
     """Even if it equals the default: the refusal then names a schedule that would run."""
     cell, problem = asked(change_driven=True), posed(HubsAndAuthorities())
     assert resolve(SPECS["onyx"], cell, problem, "refused") is None
@@ -123,7 +123,7 @@ def test_the_values_of_an_option(several):
     assert alternatives(several, {**defaults, "width": 2, "rebuild": 3})["rebuild"] == [16]
 
 
-def test_an_engine_that_fails_under_other_options_is_asked_on(several):
+def test_an_engine_that_fails_under_other_options_is_still_queried(several):
     problem = posed(PageRank())
     cell = SimpleNamespace(
         schedule={"balance": "warp", "width": None, "fold": True, "rebuild": 16}, given=(), device=None
@@ -159,14 +159,14 @@ def test_a_record_has_the_options_that_the_engine_resolved(record_of, pulls):  #
     assert found["config"]["schedule"] == {"direction": "push", "width": 1}
 
 
-def test_a_record_names_what_would_run(record_of, pulls):  # noqa: F811
+def test_a_record_names_a_supported_schedule(record_of, pulls):  # noqa: F811
     found = record_of(pulls, given=("direction", "width"))
     assert (found["outcome"], found["resolution"]) == ("unsupported", None)
     assert found["reason"] == f"{PUSHES}; engine.direction=pull would run it"
     assert found["schedule"]["direction"] == "push"
 
 
-def test_what_runs_as_asked_is_not_resolved(record_of):  # noqa: F811
+def test_a_supported_request_is_not_changed(record_of):  # noqa: F811
     import onyx_fakes_engines
 
     found = record_of(onyx_fakes_engines.Right)

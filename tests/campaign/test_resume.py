@@ -155,7 +155,7 @@ def test_a_finished_sweep_runs_nothing(sweep, tmp_path):
     assert stored(tmp_path) == before
 
 
-def test_a_sweep_with_an_id_of_its_own_can_be_added_to(command_here, tmp_path):
+def test_cells_can_be_added_to_a_sweep_with_a_given_id(command_here, tmp_path):
     cells = ("algorithm=fake_spread", "graph=fake_ring", "sweep.id=mine", "measure.budget_s=0.001")
     assert command_here(*cells, "engine=fake_right").returncode == 0
     added = command_here(*cells, "engine=fake_right,fake_refuses")
@@ -164,7 +164,7 @@ def test_a_sweep_with_an_id_of_its_own_can_be_added_to(command_here, tmp_path):
     assert len(list(read_records(tmp_path / "results" / "mine"))) == 2
 
 
-def test_a_sweep_goes_on_by_its_id_alone(command_here, tmp_path):
+def test_a_sweep_resumes_by_its_id(command_here, tmp_path):
     sweep = ("algorithm=fake_spread", "graph=fake_ring", "engine=fake_right,fake_raises", "measure.budget_s=0.001")
     assert command_here(*sweep).returncode == 1
     before = {record["cell"]: record["outcome"] for _, record in read_records(tmp_path / "results")}
@@ -177,7 +177,7 @@ def test_a_sweep_goes_on_by_its_id_alone(command_here, tmp_path):
     assert {record["cell"]: record["outcome"] for _, record in read_records(tmp_path / "results")} == before
 
 
-def test_an_id_that_is_no_name_is_refused(command):
+def test_an_id_must_be_a_name(command):
     refused = command("engine=fake_right", "sweep.id='../elsewhere'")
     assert refused.returncode == 2
     assert "sweep.id is '../elsewhere'; it must be letters" in refused.stderr

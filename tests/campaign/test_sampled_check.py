@@ -36,7 +36,7 @@ def test_a_right_run_is_ok_a_wrong_one_is_not(outcomes):
     assert not validation["ok"]
 
 
-def test_what_is_reduced_over_the_whole_graph_is_checked_too(outcomes):
+def test_reductions_over_the_whole_graph_are_checked_too(outcomes):
     asked = "algorithm=pagerank", "graph=fake_path", "features=2"  # the end of the path has no out-edge
     found = outcomes("engine=fake_right,fake_wrong", *asked)
     outcome, reason, validation = found["fake_right", "pagerank"]
@@ -54,7 +54,7 @@ def test_each_checked_superstep_is_within_rounding_of_float64(outcomes):
     assert validation["error"] < 1e-6
 
 
-def test_a_program_that_cannot_be_checked_so_is_told(outcomes):
+def test_a_program_without_a_sampled_check_is_reported(outcomes):
     graph = "graph=ratings_random", "graph.users=9", "graph.items=6", "graph.num_ratings=20"
     found = outcomes("engine=fake_right", "algorithm=als", *graph, "features=1")
     outcome, reason, _ = found["fake_right", "als"]

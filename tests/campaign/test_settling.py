@@ -12,7 +12,7 @@ def only_record(folder):
     return record
 
 
-def test_a_settled_run_is_held_against_a_library_and_rated(command_here, tmp_path):
+def test_a_settled_run_is_compared_with_a_library_and_rated(command_here, tmp_path):
     finished = command_here(*GRID, "algorithm=components")
     assert finished.returncode == 0, finished.stdout + finished.stderr
     record = only_record(tmp_path)

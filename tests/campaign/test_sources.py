@@ -33,7 +33,7 @@ def test_the_hash_changes_with_any_source_file_of_the_package(package):
     assert hashed() not in (before, after)
 
 
-def test_what_is_no_source_does_not_count(package):
+def test_vertices_without_out_edges_do_not_count(package):
     before = hashed()
     (package / "notes.txt").write_text("a note")
     assert hashed() == before

@@ -20,7 +20,7 @@ def test_an_interrupt_while_it_is_loading_ends_it_quietly(monkeypatch):
     assert __main__.main() == 130
 
 
-def test_nobody_need_listen(tmp_path, harness_environment):
+def test_a_broken_pipe_is_accepted(tmp_path, harness_environment):
     cell = "engine=fake_right algorithm=fake_spread graph=fake_ring features=1 measure.budget_s=0.01"
     done = subprocess.run(
         ["sh", "-c", f"exec {sys.executable} -m harness {cell} >&-"],

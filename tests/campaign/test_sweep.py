@@ -54,20 +54,20 @@ def test_rounds_go_through_all_cells_again_and_are_shown_as_one(command_here, tm
     assert len({record["identity"] for record in found if record["outcome"] == "ok"}) == 1
 
 
-def test_more_rounds_go_on_with_the_same_sweep(command_here, tmp_path):
+def test_more_rounds_extend_the_same_sweep(command_here, tmp_path):
     command_here(*CELL, "engine=fake_right")
     finished = command_here(*CELL, "engine=fake_right", "rounds=2")
     assert "2 cells, 1 on record" in finished.stdout
 
 
-def test_nothing_more_is_begun_after_a_failure_when_asked(command_here, tmp_path):
+def test_no_cell_starts_after_a_failure_if_requested(command_here, tmp_path):
     finished = command_here(*CELL, "engine=fake_refuses,fake_raises,fake_right", "fail_fast=true")
     assert finished.returncode == 1
     assert {record["config"]["engine"] for record in records(tmp_path)} == {"fake_refuses", "fake_raises"}
     assert "1 of 3 cells have not been run" in finished.stdout
 
 
-def test_a_dry_run_tells_what_would_be_run_and_why_not(command_here, tmp_path):
+def test_a_dry_run_shows_the_cells_and_the_reasons(command_here, tmp_path):
     command_here(*CELL, "engine=fake_right,fake_raises")
     before = sorted(path for path in (tmp_path / "results").rglob("*"))
     finished = command_here(
@@ -120,7 +120,7 @@ def test_a_killed_sweep_leaves_no_process_behind(tmp_path, harness_environment, 
         assert vanishes(left)
 
 
-def test_a_launcher_whose_worker_was_killed_says_how_to_go_on():
+def test_a_launcher_whose_worker_was_killed_says_how_to_resume():
     class Killed:
         def launch(self, jobs, initial_job_idx):
             raise BrokenProcessPool("A worker was killed\nwith a long list of processes")
@@ -180,7 +180,7 @@ def test_the_time_left_follows_from_the_time_taken(done, total, elapsed, told):
     assert time_left(done, total, elapsed) == told
 
 
-def test_what_runs_is_told_and_between_two_cells_what_is_left_alone():
+def test_progress_shows_running_cells_and_otherwise_the_remaining_ones():
     assert in_flight([Text("a"), Text("b")], ", about 5 s left").plain == "running a, b, about 5 s left"
     assert in_flight([], ", about 5 s left").plain == "the next cell, about 5 s left"
 

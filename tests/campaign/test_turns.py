@@ -139,7 +139,7 @@ def ran(registry, events, tmp_path, monkeypatch):
     return run
 
 
-def test_on_a_gpu_only_timed_runs_are_alone(ran):
+def test_on_a_gpu_only_timed_runs_are_exclusive(ran):
     told, events = ran("cuda")
     assert told["outcome"] == "ok", told["reason"]
     before = ["sample", "admitted", "build", "rooms", *shared("context", "prepare", "reset")]
@@ -201,7 +201,7 @@ def counted(ran, events, monkeypatch):
     return told, made
 
 
-def test_what_a_cell_asks_of_its_engine_while_it_is_alone_and_in_all(counted):
+def test_calls_of_a_cell_to_its_engine_exclusively_and_in_total(counted):
     told, made = counted
     samples, steps, array = len(told["solve"]["samples"]), 10, 16 * VERTICES
     sample = 16 * SAMPLED
@@ -217,7 +217,7 @@ def test_what_a_cell_asks_of_its_engine_while_it_is_alone_and_in_all(counted):
     assert array < made["bytes read", "shared"] <= array + 5 * sample
 
 
-def test_an_engine_that_tunes_is_prepared_alone(ran, monkeypatch):
+def test_an_engine_that_tunes_is_prepared_exclusively(ran, monkeypatch):
     monkeypatch.setattr("onyx_fakes_engines.Right.tunes", True)
     monkeypatch.setattr("onyx_fakes_engines.Right.supports", lambda *_: Yes(GPU_BYTES // 2))
     _, events = ran("cuda")
@@ -225,7 +225,7 @@ def test_an_engine_that_tunes_is_prepared_alone(ran, monkeypatch):
     assert events[4:][:8] == [*shared("context"), *alone("prepare")]
 
 
-def test_an_engine_that_needs_the_memory_of_a_gpu_is_alone_there(ran, monkeypatch):
+def test_an_engine_that_needs_a_gpus_memory_has_it_exclusively(ran, monkeypatch):
     monkeypatch.setattr("onyx_fakes_engines.Right.supports", lambda *_: Yes(GPU_BYTES - 1))
     told, events = ran("cuda")
     assert told["outcome"] == "ok", told["reason"]
@@ -237,7 +237,7 @@ def test_rooms_are_equal_parts_of_the_memory(events, gigabytes, rooms):
     assert device_use.rooms_for(gigabytes * GIGABYTE, Device("cuda")) == rooms
 
 
-def test_memory_that_others_may_have_taken_is_asked_for_again_with_nobody_there(ran, events, monkeypatch):
+def test_memory_that_others_may_hold_is_requested_again_exclusively(ran, events, monkeypatch):
     prepare = importlib.import_module("onyx_fakes_engines").Right.prepare
 
     def fails_beside_others(self, *arguments):
@@ -252,7 +252,7 @@ def test_memory_that_others_may_have_taken_is_asked_for_again_with_nobody_there(
     assert [event for event in events if event in ("rooms", *again)] == ["admitted", "build", "rooms", *again, "out"]
 
 
-def test_memory_that_nobody_else_has_is_not_asked_for_again(ran, monkeypatch):
+def test_memory_that_no_other_process_has_is_not_requested_again(ran, monkeypatch):
     def fails(*_):
         raise MemoryError("no room for 8 arrays")
 
@@ -262,7 +262,7 @@ def test_memory_that_nobody_else_has_is_not_asked_for_again(ran, monkeypatch):
         ran("cuda")
 
 
-def test_what_never_opened_a_gpu_does_not_rest_there(ran, monkeypatch):
+def test_a_process_that_never_opened_a_gpu_does_not_rest_there(ran, monkeypatch):
     monkeypatch.setattr(device_use, "was_opened", lambda _: False)
     _, events = ran("cuda")
     assert "rest" not in events
@@ -312,7 +312,7 @@ def test_the_run_before_a_change_is_beside_other_cells_but_for_its_run(ran):
     assert events == ["changed", *before, "start", "sample", *timed, "judged"]
 
 
-def test_the_run_before_a_change_is_alone_on_the_processor_while_it_runs(ran):
+def test_the_run_before_a_change_has_the_processor_exclusively(ran):
     asked = {"algorithm": {"name": "bfs"}, "graph": {"name": "fake_path", "vertices": 12}, "warm": WARM}
     told, events = ran("cpu", **asked)
     assert told["outcome"] == "ok", told["reason"]
@@ -322,7 +322,7 @@ def test_the_run_before_a_change_is_alone_on_the_processor_while_it_runs(ran):
     assert events == ["changed", *before, "start", "sample", *timed, "judged"]
 
 
-def test_what_is_counted_is_alone_on_the_gpu_and_in_its_memory(ran, monkeypatch):
+def test_counted_runs_have_the_gpu_and_its_memory_exclusively(ran, monkeypatch):
     def nothing(*_):
         raise ProfilerError("no counters here")
 
@@ -332,7 +332,7 @@ def test_what_is_counted_is_alone_on_the_gpu_and_in_its_memory(ran, monkeypatch)
     assert events[-6:] == ["out", "all rooms", *alone(), "out", "judged"][-6:]
 
 
-def test_waits_add_up_and_what_was_done_goes_on(registry, tmp_path, monkeypatch):
+def test_waits_add_up_and_stages_resume(registry, tmp_path, monkeypatch):
     monkeypatch.setenv("ONYX_HARNESS_LOCKS", str(tmp_path / "locks"))
     cell, path, phases = resolve_cell(config(), registry), tmp_path / "report", Phases()
     with path.open("wb", buffering=0) as file:

@@ -44,7 +44,7 @@ def locks(tmp_path, monkeypatch):
     return folder
 
 
-def test_a_holder_that_hangs_is_ended_at_its_limit_though_nobody_watches(locks):
+def test_a_hanging_holder_ends_at_its_limit_without_a_supervisor(locks):
     holder = subprocess.run(
         [sys.executable, "-c", HOLDER, "0.3"], capture_output=True, text=True, timeout=HANGS_S, check=False
     )
@@ -54,7 +54,7 @@ def test_a_holder_that_hangs_is_ended_at_its_limit_though_nobody_watches(locks):
         pass
 
 
-def test_who_holds_a_device_can_be_asked(locks):
+def test_the_holder_of_a_device_can_be_queried(locks):
     assert device_holder(CPU) == ""
     holder = subprocess.Popen([sys.executable, "-c", HOLDER, "60"], stdout=subprocess.PIPE, text=True)
     assert holder.stdout.readline() == "held\n"
@@ -80,7 +80,7 @@ def test_processes_that_rest_beside_a_gpu_are_counted_while_they_live(locks):
 
 
 @pytest.mark.slow
-def test_a_cell_gives_up_waiting_at_its_limit_and_says_for_whom_it_waited(locks, command, tmp_path):
+def test_a_cell_stops_waiting_at_its_limit_and_names_the_holder(locks, command, tmp_path):
     limits = ("limits.time_s=20", "limits.wait_s=0.5")  # the first is for everything before the wait
     with file_lock(device_lock_path(CPU)) as handle:
         device_lock_path(CPU).write_text("process 7: another cell")
@@ -92,7 +92,7 @@ def test_a_cell_gives_up_waiting_at_its_limit_and_says_for_whom_it_waited(locks,
     assert "s for the cpu, held by process 7: another cell; end that, or raise limits.wait_s" in record["reason"]
 
 
-def test_a_long_wait_is_told_once_where_there_is_no_terminal(capsys):
+def test_a_long_wait_is_reported_once_without_a_terminal(capsys):
     labels = {"graph": "ring", "algorithm": "spread", "engine": "right"}
     with Progress(1) as progress:
         progress.begun("a", labels, 3, 1)

@@ -38,7 +38,7 @@ def test_a_warm_run_and_a_cold_one_are_on_record_and_in_the_table(command_here, 
 
 
 @pytest.mark.slow
-def test_an_answer_that_is_one_of_several_is_held_against_its_next_superstep(command_here, tmp_path):
+def test_one_of_several_answers_is_compared_with_its_next_superstep(command_here, tmp_path):
     finished = command_here(
         "graph=ratings_random", "graph.users=30", "graph.items=20", "graph.num_ratings=250", "features=2",
         "measure.repetitions=1", "measure.budget_s=0.01", "engine=scipy,onyx", "algorithm=als",
@@ -48,7 +48,7 @@ def test_an_answer_that_is_one_of_several_is_held_against_its_next_superstep(com
     assert finished.returncode == 0, finished.stdout + finished.stderr
 
 
-def test_a_run_that_does_not_settle_is_no_start(command_here, tmp_path):
+def test_a_run_that_does_not_settle_is_not_a_warm_start(command_here, tmp_path):
     finished = command_here("engine=fake_right", "algorithm=fake_spread", "graph=fake_ring", "warm.change=0.2")
     assert finished.returncode == 1
     record = only_record(tmp_path)
@@ -57,7 +57,7 @@ def test_a_run_that_does_not_settle_is_no_start(command_here, tmp_path):
     assert record["warm"] is None
 
 
-def test_what_cannot_be_changed_is_invalid_input(command_here, tmp_path):
+def test_impossible_changes_are_invalid_input(command_here, tmp_path):
     finished = command_here(*CELL, "engine=onyx", "algorithm=bfs", "graph.rows=1", "graph.columns=1", "warm.change=0.5")
     assert finished.returncode == 1
     assert only_record(tmp_path)["outcome"] == "invalid_input"

@@ -84,7 +84,7 @@ def test_its_run_is_settled_checked_and_not_counted(told_of, engine, algorithm):
         assert accuracy["solve"]["confidence"] > 0.9
 
 
-def test_supersteps_cannot_be_asked_of_it(told_of):
+def test_supersteps_cannot_be_requested(told_of):
     told = told_of(KrylovEngine, max_supersteps=3)
     assert (told["outcome"], "cannot stop after 3 supersteps" in told["reason"]) == ("unsupported", True)
     told = told_of(KrylovEngine, warm=Warm(0.01, "mixed", 0))
@@ -97,7 +97,7 @@ def test_a_sampled_check_is_of_its_final_state(told_of):
     assert "a superstep more in float64" in told["validation"]["against"]
 
 
-def test_what_it_refuses_by_its_inputs_is_unsupported(told_of):
+def test_inputs_that_a_library_refuses_are_unsupported(told_of):
     class Refuses(KrylovEngine):
         def pose(self, inputs, state):
             raise Unsupported("no such inputs")

@@ -71,7 +71,7 @@ def installed(monkeypatch, tmp_path):
     onyx_suspects_engines.clean_up()
 
 
-def test_every_fake_is_held_against_the_suite():
+def test_every_fake_runs_the_suite():
     assert set(CAUGHT) == {name_of(name) for name in BROKEN} | set(SCHEDULES)
 
 
@@ -116,7 +116,7 @@ def test_noise_that_is_not_denied_is_stated_and_passes(installed, capsys):
     assert "averaging differs by up to" in told
 
 
-def test_without_a_device_what_needs_one_is_skipped_with_the_reason(installed, capsys, monkeypatch):
+def test_without_a_device_tests_that_need_one_are_skipped_with_the_reason(installed, capsys, monkeypatch):
     monkeypatch.setattr("harness.device.driver._library", lambda: None)
     assert main(["on_a_device", "--device", "cuda", "--", "-rs"]) == 0
     told = capsys.readouterr().out
@@ -135,7 +135,7 @@ def test_without_a_device_what_needs_one_is_skipped_with_the_reason(installed, c
         (["right", "blocks=2", "--table"], "the table covers every schedule"),
     ],
 )
-def test_misuse_is_told(installed, capsys, arguments, words):
+def test_misuse_is_reported(installed, capsys, arguments, words):
     assert main(arguments) == 2
     assert words in capsys.readouterr().err
 

@@ -64,9 +64,7 @@ def test_the_page_works_as_it_is_written(environment, tmp_path):
     assert seen == ["file", "file", "file", "run", "run", "shows", "run", "shows", "run", "shows"]
     assert (folder / "results").is_dir()
     installed = Path(sys.prefix)
-    assert not list(installed.glob("lib/python*/site-packages/*gather*")), (
-        "it was installed in the running environment"
-    )
+    assert not list(installed.glob("lib/python*/site-packages/*gather*")), "it was installed in the running environment"
 
 
 def test_every_block_of_the_page_is_followed():

@@ -76,7 +76,7 @@ def test_machine_code_is_a_whole_elf_file():
     assert len(code) == max(sections + size * count, programs + length * number)
 
 
-def test_headers_are_part_of_what_is_cached(tmp_path, monkeypatch):
+def test_headers_are_part_of_the_cache_key(tmp_path, monkeypatch):
     from harness.device import compilation
 
     monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))

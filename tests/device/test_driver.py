@@ -79,7 +79,7 @@ def install(monkeypatch):
         (FakeDriver(), 2, ("no CUDA device 2", "shows 2", "0..1")),
     ],
 )
-def test_why_there_is_no_device(install, library, index, words):
+def test_reasons_for_a_missing_device(install, library, index, words):
     install(library)
     reason = driver.cuda_unavailable(index)
     assert all(word in reason for word in words), reason
@@ -97,7 +97,7 @@ def test_a_device_is_described(install):
     assert found.compute_capability == "9.0"
 
 
-def test_the_newest_cuda_is_told(install):
+def test_the_newest_cuda_is_reported(install):
     install(FakeDriver(cuda=12080))
     assert driver.newest_cuda() == 12080
 
@@ -116,7 +116,7 @@ def test_memory_is_counted_once_the_device_has_finished(install):
     assert library.called[-4:] == ["cuCtxPushCurrent_v2", "cuCtxSynchronize", "cuMemGetInfo_v2", "cuCtxPopCurrent_v2"]
 
 
-def test_a_kernel_that_failed_is_told_when_it_is_waited_for(install):
+def test_a_failed_kernel_is_reported_at_synchronization(install):
     library = install(FakeDriver(failing="cuCtxSynchronize"))
     with pytest.raises(EngineFailure, match="cuCtxSynchronize .* illegal memory access"):
         driver.synchronize(0)

@@ -22,7 +22,7 @@ def cupy():
     library.get_default_memory_pool().free_all_blocks()
 
 
-def test_the_peak_outlives_what_made_it(cupy):
+def test_the_peak_stays_after_its_arrays_are_released(cupy):
     with Pool(0, None) as pool:
         before = cupy.get_default_memory_pool().total_bytes()
         array = cupy.zeros(64 * MEBIBYTE, np.uint8)
@@ -45,7 +45,7 @@ def test_nothing_is_taken_beyond_the_limit(cupy):
         cupy.zeros(32 * MEBIBYTE, np.uint8)
 
 
-def test_arrays_that_only_hold_each_other_are_no_obstacle(cupy):
+def test_arrays_that_only_reference_each_other_are_released(cupy):
     class Holder:
         pass
 

@@ -48,7 +48,7 @@ def backwards(p, self):
 
 
 @pytest.mark.parametrize("schedule", ["changes-push", "gunrock", "gunrock-merge-path", "tigr-short", "simdx-lists"])
-def test_active_sources_send_what_the_reverse_edge_has(schedule, emulated):
+def test_active_sources_send_the_reverse_edges_value(schedule, emulated):
     program, graph, k = traced(backwards, "backwards"), grid(rows=5, columns=7), 3
     graph = graph.with_weights(np.random.default_rng(1).uniform(0.5, 2.0, graph.num_edges).astype(np.float32))
     inputs = inputs_for(program, graph, k, seed=2)
@@ -62,7 +62,7 @@ def test_active_sources_send_what_the_reverse_edge_has(schedule, emulated):
 
 
 @pytest.mark.parametrize("schedule", ["tigr-short", "simdx-lists"])
-def test_a_thread_reads_what_the_reverse_edge_has(schedule, emulated):
+def test_a_thread_reads_the_reverse_edge(schedule, emulated):
     on_cuda.test_programs_that_update_edges(schedule, "reads back", TWO_LANES, emulated)
 
 
@@ -83,17 +83,17 @@ def test_beliefs_and_messages_are_those_of_full_propagation(schedule, case, rule
 
 @pytest.mark.full
 @pytest.mark.parametrize("schedule", on_cuda.TRACKED)
-def test_what_has_settled_is_visited_no_more(schedule, emulated):
-    on_cuda.test_what_has_settled_is_visited_no_more_and_the_answer_is_within_the_bound(schedule, emulated)
+def test_settled_vertices_are_not_visited(schedule, emulated):
+    on_cuda.test_settled_vertices_are_not_visited_and_the_answer_is_within_the_bound(schedule, emulated)
 
 
 @pytest.mark.parametrize("schedule", ["changes-pull", "changes-push-loops"])
-def test_evidence_that_wakes_nobody_costs_nothing(schedule, emulated):
-    on_cuda.test_evidence_that_wakes_nobody_costs_nothing(schedule, emulated)
+def test_evidence_that_activates_no_vertex_costs_nothing(schedule, emulated):
+    on_cuda.test_evidence_that_activates_no_vertex_costs_nothing(schedule, emulated)
 
 
 @pytest.mark.parametrize("schedule", ["tigr", "simdx-lists", "pull-edges", "push", "changes-pull"])
-def test_an_update_that_nobody_reads(schedule, emulated):
+def test_an_update_that_is_never_read(schedule, emulated):
     program, graph = traced(unread, "unread"), edges_and_loops()
     inputs = inputs_for(program, graph, 3)
     check_every_superstep(schedule, program, graph, inputs, 3, emulated, 3)

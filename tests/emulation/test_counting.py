@@ -135,7 +135,7 @@ def test_lanes_at_one_address_take_turns(places, sectors, lines):
     assert (found - around(places)).tolist() == [0, 0, 0, 1, sectors, lines]
 
 
-def test_lanes_converge_behind_a_loop_of_different_lengths():
+def test_lanes_converge_after_a_loop_of_different_lengths():
     ends = np.array([2, 3, 1, *np.zeros(30, int)])  # lane 0: twice 3, lane 1: three times 1, lane 2: once 0
     found = counted("loop", allocated(np.zeros(128, np.float32)), placed(ends), allocated(np.zeros(32, np.float32)))
     inner = 3 + 3 + 1  # rounds: lane 0 has three each, beside one of lane 1; only lane 1 has a third round

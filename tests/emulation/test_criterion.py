@@ -103,7 +103,7 @@ def test_programs_without_a_tolerance_launch_nothing_more(emulated):
         engine.close()
 
 
-def test_what_is_not_a_number_never_settles(emulated):
+def test_nan_never_settles(emulated):
     algorithm, graph = PageRank(tolerance=1e-3), rmat(scale=6, edge_factor=8, seed=4)
     program, inputs = trace(algorithm), algorithm.inputs(graph, 1)
     given = np.where(np.arange(graph.num_vertices) == 3, np.nan, 0.1).astype(np.float32)[:, None]

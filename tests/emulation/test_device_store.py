@@ -70,7 +70,7 @@ def test_the_arrays_of_a_graph_live_as_long_as_executors_use_them(emulated):
 
 
 @pytest.mark.parametrize("other", [grid(rows=4, columns=6), None], ids=["graph", "features"])
-def test_what_was_built_for_another_problem_is_not_prepared(emulated, other):
+def test_a_plan_for_another_problem_is_not_prepared(emulated, other):
     program, graph = program_named("own_aggregate"), edges_and_loops()
     engine = cuda_engine("pull")
     built = (graph, FEATURES + 1) if other is None else (other, FEATURES)
@@ -82,7 +82,7 @@ def test_what_was_built_for_another_problem_is_not_prepared(emulated, other):
     checked(engine, program, graph, inputs)
 
 
-def test_an_engine_that_got_no_memory_releases_what_it_uploaded(emulated, monkeypatch):
+def test_an_engine_out_of_memory_releases_its_uploads(emulated, monkeypatch):
     program, graph = program_named("own_aggregate"), edges_and_loops()
     uploaded, array = [], DeviceStore.array
 

@@ -124,13 +124,13 @@ def test_every_atomic_operation_stores_its_result():
         ("traps", (), "it trapped"),
     ],
 )
-def test_what_no_kernel_may_do_is_told(name, arguments, why):
+def test_forbidden_accesses_of_kernels_are_reported(name, arguments, why):
     with pytest.raises(EmulationError, match=f"{name}: {why}"):
         launch(name, *arguments, shared=64)
 
 
 @pytest.mark.parametrize("place", [-1, 10])
-def test_writing_beside_an_array_is_told(place):
+def test_writes_outside_an_array_are_reported(place):
     with pytest.raises(EmulationError, match="beside wrote beside the array that is its argument 0"):
         launch("beside", allocated(np.zeros(10, np.float32)), np.int64(place))
 
@@ -150,6 +150,6 @@ def test_grids_that_wait_for_each_other_are_refused():
         module.get_function("total")((2,), (64,), (), enable_cooperative_groups=True)
 
 
-def test_what_does_not_compile_is_told():
+def test_compilation_errors_are_reported():
     with pytest.raises(EmulationError, match="'nonsense' was not declared|‘nonsense’ was not declared"):
         library('extern "C" __global__ void broken(float* x)\n{\n    nonsense(x);\n}\n', {})

@@ -55,7 +55,7 @@ def test_supersteps_are_recorded_once(schedule, name, graphs, recorded, emulated
         assert found.ok, found.detail
 
 
-def test_little_is_queued_behind_the_end_of_a_short_run(emulated, monkeypatch):
+def test_little_is_queued_after_the_end_of_a_short_run(emulated, monkeypatch):
     queued = []
     superstep = Launcher.superstep
     monkeypatch.setattr(
@@ -104,7 +104,7 @@ def test_an_engine_that_got_no_memory_closes(emulated, monkeypatch):
     engine.close()
 
 
-def test_shared_memory_of_launches_is_asked_for(emulated, monkeypatch):
+def test_shared_memory_of_launches_is_requested(emulated, monkeypatch):
     """Any size must be requested: the usual 48 KiB also hold arrays that kernels declare themselves."""
     asked = []
     monkeypatch.setattr(cuda, "allow_shared_memory", lambda _, size: asked.append(size))

@@ -77,7 +77,7 @@ def a_number_beside_a_vector(p, self):
 
 
 @pytest.mark.parametrize("schedule", ["pull-unfolded", "push-edges-unfolded", "changes-pull"])
-def test_a_leader_writes_what_the_others_have_read(schedule, emulated):
+def test_a_leader_writes_after_the_others_have_read(schedule, emulated):
     program, graph = traced(a_number_beside_a_vector, "number"), edges_and_loops()
     inputs = inputs_for(program, graph, 9, seed=1)
     check_every_superstep(schedule, program, graph, inputs, 9, emulated, SUPERSTEPS)

@@ -79,7 +79,7 @@ EVERY = 3  # supersteps between rebuilds
 
 
 @pytest.mark.parametrize(("pace", "movers"), [(0.3, "half"), (0.3, "all"), (0.6, "all")])
-def test_after_building_anew_sources_have_sent_what_they_are(pace, movers, schedule, emulated, monkeypatch):
+def test_after_a_rebuild_sources_have_sent_their_values(pace, movers, schedule, emulated, monkeypatch):
     kind, options = SCHEDULES[schedule]
     monkeypatch.setitem(SCHEDULES, schedule, (kind, {**options, "rebuild": EVERY}))
     program_, graph = small_changes.creeping_program(), grid(rows=6, columns=7)

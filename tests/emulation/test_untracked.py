@@ -45,8 +45,8 @@ def test_algorithms(schedule, name, emulated, monkeypatch):
 
 
 @pytest.mark.parametrize("schedule", on_cuda.PAUSING)
-def test_tracking_goes_on_when_little_moves(schedule, emulated):
-    on_cuda.test_tracking_goes_on_when_little_moves(schedule, emulated)
+def test_tracking_resumes_when_little_moves(schedule, emulated):
+    on_cuda.test_tracking_resumes_when_little_moves(schedule, emulated)
 
 
 @pytest.mark.parametrize("schedule", on_cuda.PAUSING)
@@ -61,8 +61,8 @@ def test_pauses_that_nothing_suggested_at_first(schedule, emulated):
 
 @pytest.mark.parametrize("build", [on_cuda.cycling, on_cuda.cycling_sides])
 @pytest.mark.parametrize("schedule", on_cuda.PAUSING)
-def test_what_is_again_what_it_was_before_a_pause_has_moved(schedule, build, emulated):
-    on_cuda.test_what_is_again_what_it_was_before_a_pause_has_moved(schedule, build, emulated)
+def test_values_equal_to_those_before_a_pause_have_moved(schedule, build, emulated):
+    on_cuda.test_values_equal_to_those_before_a_pause_have_moved(schedule, build, emulated)
 
 
 @pytest.mark.parametrize("schedule", on_cuda.PAUSING)
@@ -71,5 +71,5 @@ def test_never_where_little_moves(schedule, emulated):
 
 
 @pytest.mark.parametrize("schedule", on_cuda.PUSHED)
-def test_never_where_sums_are_never_built_anew(schedule, emulated, monkeypatch):
-    on_cuda.test_never_where_sums_are_never_built_anew(schedule, emulated, monkeypatch)
+def test_never_if_sums_are_never_rebuilt(schedule, emulated, monkeypatch):
+    on_cuda.test_never_if_sums_are_never_rebuilt(schedule, emulated, monkeypatch)

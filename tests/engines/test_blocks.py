@@ -73,7 +73,7 @@ def test_a_constant_sum_is_added_up_once():
 
 
 @pytest.mark.parametrize("name", ["reads_destination", "largest_label", "products"])
-def test_what_is_in_no_blocks_is_told_so(name):
+def test_messages_without_blocks_are_reported(name):
     program = program_named(name)
     reductions = [stage for stage in program.stages if hasattr(stage, "reducer") and hasattr(stage, "message")]
     assert any(as_blocks(program, stage) is None for stage in reductions)

@@ -131,7 +131,7 @@ def test_equals_full_after_every_superstep_at_length(strategy, algorithm, featur
     check_every_superstep(strategy, algorithm, features, threads)
 
 
-def test_an_infinity_on_one_side_alone_is_seen():
+def test_an_infinity_on_only_one_side_is_found():
     reached = np.array([[0.0, np.inf], [2.0, np.inf]])
     assert magnitude(reached).tolist() == [0.0, 2.0]
     assert furthest(reached, reached, magnitude(reached)) == 0.0
@@ -140,7 +140,7 @@ def test_an_infinity_on_one_side_alone_is_seen():
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_what_has_no_change_driven_form_is_unsupported_where_changes_are_pushed(name):
+def test_programs_without_a_change_driven_form_are_unsupported_in_push(name):
     """The reason is that of the program's analysis; pulls recompute the destinations of changes, which needs no
     form."""
     program_, graph = program_named(name), graph_for(name)
@@ -276,7 +276,7 @@ def back_to_zero(p, self):
 
 
 @pytest.mark.parametrize("strategy", CHANGE_DRIVEN)
-def test_what_a_run_before_propagated_is_forgotten(strategy):
+def test_values_sent_in_an_earlier_run_are_dropped(strategy):
     """From the first superstep on, changes are relative to this run's values, not to zeros or an earlier run's."""
     program_, graph = traced(back_to_zero, "back_to_zero"), edges_and_loops()
     name, options = CHANGE_DRIVEN[strategy]

@@ -88,7 +88,7 @@ def swap(p, self):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_factors_that_compensate_leave_the_product_still_and_move_what_is_left_without_one(strategy):
+def test_compensating_factors_keep_the_product_and_move_it_without_one(strategy):
     program = traced(swap, "swap")
     hub = Graph.from_edges([0, 0], [1, 2], num_vertices=3, name="swap", symmetrize=True)
     inputs = Inputs(
@@ -133,7 +133,7 @@ def falls_at_once(p, self):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_what_an_update_saw_first_is_what_later_values_are_compared_with(strategy):
+def test_later_values_are_compared_with_the_first_value_an_update_read(strategy):
     program = traced(falls_at_once, "falls_at_once")
     star = Graph.from_edges([0, 0], [1, 2], num_vertices=3, name="star", symmetrize=True)
     inputs = Inputs({"x0": np.array([1.0, 2.0, 3.0], np.float32)}, {})

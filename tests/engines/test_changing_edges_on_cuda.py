@@ -113,7 +113,7 @@ def test_beliefs_and_messages_are_those_of_full_propagation(schedule, case, rule
 
 @gpu
 @pytest.mark.parametrize("schedule", TRACKED)
-def test_what_has_settled_is_visited_no_more_and_the_answer_is_within_the_bound(schedule, device):
+def test_settled_vertices_are_not_visited_and_the_answer_is_within_the_bound(schedule, device):
     program, graph, inputs, k = belief_propagation("forest", "sum")
     run, engine = ReferenceRun(program, graph, k), prepared(schedule, program, graph, k, device)
     run.reset(inputs)
@@ -131,7 +131,7 @@ def test_what_has_settled_is_visited_no_more_and_the_answer_is_within_the_bound(
 
 @gpu
 @pytest.mark.parametrize("schedule", ["changes-pull", "changes-pull-edges", "changes-push", "changes-push-loops"])
-def test_evidence_that_wakes_nobody_costs_nothing(schedule, device):
+def test_evidence_that_activates_no_vertex_costs_nothing(schedule, device):
     program, graph, inputs, k = lone_evidence()
     engine = prepared(schedule, program, graph, k, device)
     untracked = begins_untracked(engine.planned)  # such a run needs three supersteps to detect that little moves

@@ -97,7 +97,7 @@ SETTLING = [("forest", "sum"), ("forest", "max"), ("great hub", "sum"), ("grid",
         for j, pair in enumerate(SETTLING)
     ],
 )
-def test_what_has_settled_is_visited_no_more_and_the_answer_is_within_the_bound(strategy, case, rule):
+def test_settled_vertices_are_not_visited_and_the_answer_is_within_the_bound(strategy, case, rule):
     program, graph, inputs, k = belief_propagation(case, rule)
     run = ReferenceRun(program, graph, k)
     run.reset(inputs)
@@ -142,7 +142,7 @@ def test_the_belief_at_a_hub_of_a_hundred_thousand_neighbours(strategy):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_evidence_that_wakes_nobody_costs_nothing(strategy):
+def test_evidence_that_activates_no_vertex_costs_nothing(strategy):
     program, graph, inputs, k = lone_evidence()
     engine = prepared(*STRATEGIES[strategy], program, graph, k)
     check_that_little_is_visited(engine, program, graph, inputs, k, supersteps=60)

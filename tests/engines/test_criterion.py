@@ -93,7 +93,7 @@ def test_labels_settle_at_the_same_superstep(graph_name, name):
 
 
 @pytest.mark.parametrize("name", ENGINES)
-def test_rounding_alone_does_not_keep_a_run_going(name):
+def test_rounding_does_not_keep_a_run_going(name):
     """From ranks that move only by rounding, the first test ends the run, also at half the tolerance. Of the graphs
     tried, this one has the largest rounding errors: hubs of 2,600 neighbours have a third of the rank."""
     graph, program, inputs, _ = posed(PageRank(), "as-caida20071105.npz", 1)

@@ -80,7 +80,7 @@ def parameters():
 
 
 @pytest.mark.parametrize(("engine", "algorithm", "schedule", "column"), list(parameters()))
-def test_kernels_take_what_the_table_says(engine, algorithm, schedule, column):
+def test_kernels_use_the_resources_of_the_table(engine, algorithm, schedule, column):
     declared, (features, chip) = DECLARED[engine], COLUMNS[column]
     table = {
         kernel: cells[column]
@@ -154,7 +154,7 @@ def test_sums_of_a_hub_of_several_reducers_share_their_room():
     assert 16 << 10 <= hubs[0].shared < 17 << 10
 
 
-def test_what_reads_reverse_edges_refuses_more_than_32_bits_can_count():
+def test_programs_with_reverse_edges_refuse_more_edges_than_32_bits_count():
     for name, taken in (("belief_propagation", False), ("label_propagation", True)):
         program, graph = problem(name)
         answer = DECLARED["onyx"].build(()).plan(program, replace(graph.facts, num_edges=(1 << 32) + 1), 4)
@@ -188,7 +188,7 @@ def test_every_operation_of_the_language_compiles(engine, name):
         assert refused == {form if isinstance(form, str) else untracked}
 
 
-def test_growth_is_told_beyond_the_margins():
+def test_growth_beyond_the_margins_is_reported():
     before = Resources(40, 0, 0)
     assert not before.growth(Resources(48, 1024, 0))
     assert not before.growth(Resources(20, 0, 0))
@@ -200,7 +200,7 @@ def test_growth_is_told_beyond_the_margins():
     assert Resources.parse(str(Resources(255, 48, 12))) == Resources(255, 48, 12)
 
 
-def test_another_version_of_the_compiler_is_held_to_spills_alone():
+def test_another_compiler_version_is_compared_by_spills_only():
     before = Resources(40, 0, 0)
     assert not before.growth(Resources(255, 9999, 32), same_compiler=False)
     assert before.growth(Resources(40, 0, 33), same_compiler=False) == "spills from 0 to 33 bytes"

@@ -52,7 +52,7 @@ def test_letters_that_are_not_ascii_are_spelt_but_in_comments():
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_kernels_of_one_module_have_names_of_their_own(schedule):
+def test_kernels_of_one_module_have_distinct_names(schedule):
     """A stage has the name of the kernel that clears another one's accumulator; there is a stage for each tile."""
     stages = ("messages", "messages_tiles", "clear_got", "clear_template")
     engine = cuda_engine(schedule)
@@ -62,7 +62,7 @@ def test_kernels_of_one_module_have_names_of_their_own(schedule):
     assert all(f" {kernel.name}(" in kernel.source.split("\n")[0] or kernel.name == "fused_pull" for kernel in launched)
 
 
-def test_a_line_that_goes_on_does_not_make_its_comment_go_on():
+def test_a_continued_line_does_not_continue_its_comment():
     def build(p, self):
         p.vertex("x", K, start=1.0)
         p.over_vertices(lambda v: {"x": v.x \

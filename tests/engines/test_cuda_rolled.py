@@ -73,7 +73,7 @@ def test_nothing_may_come_between(reads, may):
     assert (rolled(lowered(Passing(reads=reads))) is not None) == may
 
 
-def test_what_was_reduced_is_not_wanted_behind_the_update():
+def test_reductions_are_not_read_after_the_update():
     program = traced(reduced_for_later, "reduced for later")
     steps = {stage.name: stage for stage in program.stages}
 
@@ -106,7 +106,7 @@ def plan(algorithm: Algorithm, features: int = 4, **options: Any) -> CudaPlan:
     return plan_of(engine, trace(algorithm), graph, features)
 
 
-def test_belief_propagation_reduces_alone_in_the_first_superstep_only():
+def test_belief_propagation_reduces_separately_only_in_the_first_superstep():
     made = plan(BeliefPropagation())
     first = [kernel for kernel in made.kernels if kernel.unless == FIRST_ALONE]
     assert {kernel.name for kernel in first} == {"clear_aggr_log_reduced", "clear_aggr_zeros_reduced", "gather_log"}
@@ -124,7 +124,7 @@ def test_belief_propagation_reduces_alone_in_the_first_superstep_only():
         assert "if (whole)" not in message.source
 
 
-def test_what_nobody_reads_is_not_rolled():
+def test_unread_reductions_are_not_fused():
     """Otherwise no step behind the reduction would clear its sums."""
 
     def unread(p, _):

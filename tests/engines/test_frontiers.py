@@ -106,7 +106,7 @@ def test_equals_full_after_every_superstep(strategy, algorithm, graph_name, thre
 
 
 @pytest.mark.parametrize("strategy", ["pull", "push"])
-def test_sparse_supersteps_visit_what_is_active(strategy):
+def test_sparse_supersteps_visit_active_vertices(strategy):
     """On the path one vertex per source is active; at the hubs all others are reached at once."""
     program, graph, inputs, features, wanted = job("bfs", "path")
     engine = prepared(*CHANGE_DRIVEN[strategy], program, graph, features)

@@ -32,7 +32,7 @@ def test_the_choices_are_those_of_the_thesis():
 
 
 @pytest.mark.parametrize("title", ENGINES)
-def test_what_steps_hand_on_is_where_it_is_said_to_be(title):
+def test_values_of_steps_are_stored_where_planned(title):
     handed_on = {"vertex_n_aggr", "vertex_prob"} & {
         name for kernel in planned(title, "label_propagation").kernels for name in kernel.arguments
     }
@@ -54,7 +54,7 @@ def test_edges_are_gone_over_in_the_direction_that_is_said(title):
 
 
 @pytest.mark.parametrize("title", ENGINES)
-def test_only_what_is_change_driven_refuses_what_has_no_changes_to_send(title):
+def test_only_change_driven_engines_refuse_programs_without_changes(title):
     reads_destination = program("label_propagation")
     assert not unsupported(reads_destination, small("rmat").facts, 4, change_driven=THESIS[title].change_driven)
     sent = any(buffer.holds is Holds.SENT for buffer in planned(title, "label_propagation").buffers)

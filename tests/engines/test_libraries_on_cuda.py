@@ -227,7 +227,7 @@ def little_memory():
 
 
 @pytest.mark.parametrize("engine_name", ["cusparse", "torch"])
-def test_more_than_the_device_has_is_told_as_memory(engine_name, little_memory):
+def test_more_than_the_device_has_is_out_of_memory(engine_name, little_memory):
     graph, inputs = problem("pagerank", "great hub", 32)
     with pytest.raises(MemoryError):
         prepared(engine_name, program("pagerank"), graph, 32).reset(inputs)

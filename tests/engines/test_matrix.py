@@ -275,12 +275,12 @@ def runs(engine, name):
 
 
 @pytest.mark.parametrize("engine", COMPILED)
-def test_what_takes_turns_runs(engine):
+def test_alternating_sides_run(engine):
     assert all(runs(engine, name) for name in ALGORITHMS)
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_what_is_called_scalar_is(name):
+def test_values_called_scalar_are_scalar(name):
     shapes = {prop.shape for prop in program(name).properties.values() if prop.role in ("state", "temporary")}
     assert (name in SCALAR) == (shapes == {()})
 

@@ -103,7 +103,7 @@ def test_a_side_without_hubs_launches_nothing_for_them():
         assert plan.named["hubs"].nbytes == 4
 
 
-def test_rows_whose_features_are_no_power_of_two_are_padded():
+def test_rows_are_padded_to_a_power_of_two():
     loads, atomics = spread("onyx", ring(64), 5, **PUSH, balance="edge")
     # rows of 5 have a stride of 8: the second of two lanes also loads 16 bytes, of one feature and padding
     assert (loads, atomics) == spread("onyx", ring(64), 8, **PUSH, balance="edge")
@@ -116,7 +116,7 @@ def test_rows_whose_features_are_no_power_of_two_are_padded():
     assert atomics.sectors == 32
 
 
-def test_a_hub_is_walked_alone_by_a_thread():
+def test_one_thread_processes_a_hub():
     # vertex 0 has 100 edges, the other lanes of its warp none: one edge per step, two words and four features of 4
     # bytes
     loads, _ = spread("onyx", star(100, inwards=True), 4, **PULL, feature_aware=False, fold=False)
@@ -171,7 +171,7 @@ def test_rows_that_cross_runs_are_reduced_and_others_stored():
     assert across.atomics == Atomics(2 * 8, 2 * 8 * 16, 2 * 8 * 16)
 
 
-def test_a_run_that_begins_without_tracking_loads_what_full_propagation_does():
+def test_a_run_that_begins_without_tracking_has_the_loads_of_full_propagation():
     graph = BELIEFS.prepare_graph(ring(64))
     kernels = behaviour("onyx", graph, 4, algorithm=BELIEFS, balance="edge").kernels
     full = behaviour("onyx", graph, 4, algorithm=BELIEFS, **PULL, balance="edge").kernels
@@ -241,7 +241,7 @@ def test_a_sample_tells_of_the_whole(name, options, monkeypatch):
     assert sampled.whole.atomics.transactions == pytest.approx(exact.whole.atomics.transactions, rel=0.15)
 
 
-def test_an_engine_without_kernels_of_its_own_says_so():
+def test_an_engine_without_kernels_says_so():
     found = engine_of("scipy").memory_model(trace(PROPAGATION), ring(8), 8, PROPAGATION.inputs(ring(8), 8))
     assert isinstance(found, No)
     assert "no kernels whose accesses can be counted" in found.reason

@@ -120,7 +120,7 @@ def test_every_schedule_and_every_program_meets_every_number_of_features():
 
 
 @pytest.mark.parametrize("schedule", REFUSED)
-def test_what_a_schedule_cannot_run_is_refused_with_a_reason(schedule):
+def test_unsupported_programs_are_refused_with_a_reason(schedule):
     """Every such pair of a schedule and a program, for every k; nothing is compiled."""
     for name, features in itertools.product(REFUSED[schedule], FEATURES):
         engine = new_engine(*SCHEDULES[schedule])

@@ -43,7 +43,7 @@ def test_a_panel_lies_within_whole_rows():
 
 
 @pytest.mark.parametrize(("schedule", "panels"), [("pull-edges", 2), ("pull-edges-loops", 1), ("pull", 1), ("push", 1)])
-def test_segments_alone_go_over_panels(schedule, panels):
+def test_only_segments_use_panels(schedule, panels):
     engine = cuda_engine(schedule)
     plan = plan_of(engine, program_named("own_aggregate"), edges_and_loops(), 128)
     assert max(kernel.panels for kernel in plan.kernels) == panels

@@ -70,7 +70,7 @@ def test_reset_repeats_bit_for_bit(case):
     assert np.array_equal(engine.values("rank"), answers[0])
 
 
-def test_warm_start_goes_on_where_it_stopped(case):
+def test_a_warm_start_resumes_where_the_run_stopped(case):
     engine, inputs, _graph = case
     engine.reset(inputs)
     engine.run(200)

@@ -87,7 +87,7 @@ CHOICES = [
 
 
 @pytest.mark.parametrize(("options", "algorithm", "features", "graph", "expected"), CHOICES)
-def test_what_is_chosen_on_a_gpu(options, algorithm, features, graph, expected):
+def test_choices_on_a_gpu(options, algorithm, features, graph, expected):
     found = asdict(resolve(OnyxSchedule(**options), lowered(algorithm), features, graph, DEVICES["cuda"]))
     assert {name: found[name] for name in expected} == expected
 
@@ -189,7 +189,7 @@ SIMDX = [
 
 
 @pytest.mark.parametrize(("options", "algorithm", "features", "expected"), SIMDX)
-def test_what_simdx_chooses_on_a_gpu(options, algorithm, features, expected):
+def test_simdx_choices_on_a_gpu(options, algorithm, features, expected):
     schedule = SimdxSchedule(**options)
     found = simdx.resolve(schedule, lowered(algorithm), features)
     assert {name: getattr(found, name) for name in expected} == expected
@@ -226,7 +226,7 @@ def tuned(split, *ways, **schedule):
     return engine
 
 
-def test_what_cusparse_was_tuned_to_is_resolved():
+def test_cusparses_tuned_options_are_resolved():
     one = tuned(["no"], (2, "row", False))
     assert one.resolved_options() == {"algorithm": 2, "order": "row", "preprocess": "no", "split": "no"}
     several = tuned(["yes", "yes"], (2, "row", False), (3, "column", True), (2, "row", False), algorithm=0)

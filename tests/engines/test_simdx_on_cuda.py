@@ -129,7 +129,7 @@ def test_bins_that_overflow_turn_the_ballot_on_and_off_again(name, algorithm, fu
 
 
 @pytest.mark.parametrize("fusion", FUSIONS)
-def test_the_online_filter_alone_cannot_go_on(fusion, device):
+def test_the_online_filter_fails_on_overflow(fusion, device):
     chosen, graph = BFS(sources="0"), stars()
     inputs = chosen.inputs(graph, 1)
     options = {"bin_size": 1, "warp_degree": 100_000, "block_degree": 100_000, "pull_share": 1.0}

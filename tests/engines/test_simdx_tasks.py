@@ -52,7 +52,7 @@ def test_traversals_have_active_vertices_and_others_say_why_not(name):
         assert found
 
 
-def test_what_the_program_is_decides_and_not_its_name():
+def test_the_program_decides_and_not_its_name():
     plain = activity(extremum(lambda v: minimum(v.x, v.best)))
     assert isinstance(plain, Activity)
     assert plain.votes
@@ -107,7 +107,7 @@ def test_messages_of_several_properties_are_made_at_their_source():
         assert made_at_sources(program(name)) is program(name)
 
 
-def test_who_sends_takes_no_steps_where_sides_alternate():
+def test_the_sending_side_runs_no_steps_if_sides_alternate():
     made = made_at_sources(program("pagerank"))
     alternating = dataclasses.replace(made.control, alternate=True)
     pagerank = dataclasses.replace(program("pagerank"), control=alternating)
@@ -115,7 +115,7 @@ def test_who_sends_takes_no_steps_where_sides_alternate():
 
 
 @pytest.mark.parametrize("option", [{"filter": "jit"}, {"bin_size": 8}, {"pull_share": 0.2}, {"fusion": "all"}])
-def test_what_has_no_active_vertices_refuses_their_options(option):
+def test_programs_without_active_vertices_refuse_their_options(option):
     answer = SimdxCudaEngine(SimdxSchedule(**option)).supports(program("pagerank"), small("rmat"), 1, Device("cuda"))
     assert isinstance(answer, No)
     assert next(iter(option)) in answer.reason
@@ -179,7 +179,7 @@ def test_edges_that_change_places_twice_are_where_they_were():
     assert "odd ? next_csc_flow" not in plan.source
 
 
-def test_reductions_in_one_phase_have_tickets_of_their_own():
+def test_reductions_in_one_phase_have_separate_tickets():
     """A block may complete the second one before another begins the first."""
     plan = fused("whole graph", whole_graph)
     assert {"ticket_top", "ticket_low", "ticket_moments"} <= set(plan.named)

@@ -172,7 +172,7 @@ def test_a_program_is_recognised_by_its_structure_under_any_names():
     renamed_levels(step=2.0), renamed_levels(extra=True), renamed_levels(start=0.0), *map(program, (
         "label_propagation", "als", "belief_propagation", "manifold_ranking", "multimodal")),
 ])  # fmt: skip
-def test_what_differs_in_more_than_names_is_not_recognised(other):
+def test_kernels_that_differ_in_more_than_names_are_distinct(other):
     assert recognised(other) is None
 
 
@@ -206,7 +206,7 @@ def test_supports_needs_no_library():
         assert says(engine, program("als"), small("rmat"), device=Device("cuda"))
 
 
-def test_what_a_library_cannot_do_is_refused_with_the_reason():
+def test_a_library_refuses_with_a_reason():
     rmat = small("rmat")
     assert "takes no teleport vector" in says("networkit", program("pagerank"), rmat, 2)
     assert says("networkit", program("pagerank"), rmat, 1) == ""
@@ -266,7 +266,7 @@ def test_no_vertex_is_beyond_its_bound_where_a_solver_concentrates_its_errors(wa
     assert found.ok, found.detail
 
 
-def test_a_solver_that_does_not_get_there_fails_and_says_what_to_do():
+def test_a_solver_that_does_not_converge_fails_with_a_remedy():
     """A tolerance below float64's resolution."""
     graph, inputs = problem("manifold_ranking", "rmat", 2)
     made = prepared("krylov", {"way": "bicgstab"}, program("manifold_ranking"), graph, 2)

@@ -140,7 +140,7 @@ def forgetful(p, self):
     ("build", "word"),
     [(product_over_graph, "everything"), (reversed_edges, "spread")],
 )
-def test_what_is_not_lowered_is_refused_by_name(strategy, build, word):
+def test_operations_that_are_not_lowered_are_refused_by_name(strategy, build, word):
     if strategy in LIBRARIES and build is product_over_graph:
         pytest.skip("a library multiplies over the graph")
     assert word in refusal(strategy, traced(build, build.__name__))
@@ -154,7 +154,7 @@ def test_edge_updates_are_taken_by_all_but_sparse_products(strategy):
 
 @pytest.mark.parametrize("build", [descending, forgetful])
 @pytest.mark.parametrize("strategy", ALL)
-def test_what_has_no_delta_form_is_refused_where_deltas_are_pushed(strategy, build):
+def test_programs_without_a_delta_form_are_refused_in_push(strategy, build):
     reason = refusal(strategy, traced(build, build.__name__))
     assert bool(reason) == (strategy in DELTAS or strategy == "scipy")
     if strategy in DELTAS:

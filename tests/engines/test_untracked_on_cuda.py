@@ -197,7 +197,7 @@ def tracked(stretches, supersteps):
 
 
 @pytest.mark.parametrize("schedule", PAUSING)
-def test_tracking_goes_on_when_little_moves(schedule, device):
+def test_tracking_resumes_when_little_moves(schedule, device):
     dusk = hours(20.0)
     dusk[:7] = 60.0
     program_, graph, inputs = awake(dusk)
@@ -283,7 +283,7 @@ def cycling_sides(p, self):
 
 @pytest.mark.parametrize("build", [cycling, cycling_sides])
 @pytest.mark.parametrize("schedule", PAUSING)
-def test_what_is_again_what_it_was_before_a_pause_has_moved(schedule, build, device):
+def test_values_equal_to_those_before_a_pause_have_moved(schedule, build, device):
     """Nine turns, a multiple of three, lie between the value sent before a pause and the value compared after it."""
     program_, graph = traced(build, build.__name__, tolerance_value=0.01), two_sides()
     engine = prepared(schedule, program_, graph, 1, device)
@@ -305,7 +305,7 @@ def test_never_where_little_moves(schedule, device):
 
 
 @pytest.mark.parametrize("schedule", PUSHED)
-def test_never_where_sums_are_never_built_anew(schedule, device, monkeypatch):
+def test_never_if_sums_are_never_rebuilt(schedule, device, monkeypatch):
     kind, options = SCHEDULES[schedule]
     monkeypatch.setitem(SCHEDULES, schedule, (kind, {**options, "rebuild": 0}))
     program_, graph, inputs = awake(hours(20.0))

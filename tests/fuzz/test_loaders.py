@@ -53,7 +53,7 @@ def test_a_mutilated_file_is_read_or_refused(tmp_path, name, data, changes, turn
 
 
 @pytest.mark.parametrize(("name", "content", "told"), FOUND)
-def test_what_was_found_is_refused_with_its_reason(tmp_path, name, content, told):
+def test_found_inputs_are_refused_with_their_reason(tmp_path, name, content, told):
     assert told in read_or_refused(TARGETS[name], content, tmp_path)
 
 

@@ -133,7 +133,7 @@ def test_pickles_are_not_opened(caplog):
     assert "building it again" in caplog.text
 
 
-def test_nothing_is_left_behind():
+def test_nothing_is_left():
     cached(["k"], example)
     names = [path.name for path in cache_folder().rglob("*")]
     assert not [name for name in names if name.startswith(("writing-", ".")) or name == "damaged"]

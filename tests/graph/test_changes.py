@@ -21,7 +21,7 @@ def pairs(graph):
 
 @given(multigraphs(), st.sampled_from(KINDS), st.booleans(), st.integers(0, 99))
 @settings(max_examples=60)
-def test_changes_are_of_the_kind_asked_for(graph, kind, both_ways, seed):
+def test_changes_are_of_the_requested_kind(graph, kind, both_ways, seed):
     graph = graph.with_reverse_edges() if both_ways else graph
     if not graph.num_edges:
         with pytest.raises(GraphError, match="no edges"):
@@ -118,7 +118,7 @@ def test_data_of_new_edges_are_those_of_an_existing_one_its_reverse_transposed()
         ({"kind": "heavier"}, "weights"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(options, word):
+def test_invalid_settings_are_refused(options, word):
     graph = Graph.from_edges([0, 1], [1, 2], name="plain")
     with pytest.raises(GraphError, match=word):
         change_graph(graph, options.pop("share", 0.5), **options)

@@ -55,13 +55,13 @@ def test_metis_sizes_and_weights(write):
     assert graph.vertex_data["vertex_weight"].tolist() == [[1, 2], [3, 4], [5, 6]]
 
 
-def test_metis_edge_weights_alone_and_vertex_weights_alone(write):
+def test_metis_with_only_edge_weights_or_only_vertex_weights(write):
     assert load_graph(write("m.graph", "2 1 1\n2 5\n1 5\n")).weights.tolist() == [5, 5]
     assert load_graph(write("n.graph", "2 1 10\n4 2\n6 1\n")).vertex_data["vertex_weight"].tolist() == [4, 6]
 
 
 @given(st.integers(1, 12), st.integers(0, 2**20), st.integers(1, 30))
-def test_metis_reads_what_networkx_made_in_blocks_of_any_size(tmp_path_factory, count, seed, block):
+def test_metis_reads_files_of_networkx_in_blocks_of_any_size(tmp_path_factory, count, seed, block):
     made = nx.gnp_random_graph(count, 0.4, seed=seed)
     lines = [f"{count} {made.number_of_edges()}", *(" ".join(str(v + 1) for v in made[u]) for u in made)]
     path = tmp_path_factory.getbasetemp() / "made.graph"

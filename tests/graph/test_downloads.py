@@ -174,7 +174,7 @@ def test_publications_name_public_places():
         published("none")
 
 
-def test_no_room_for_what_is_extracted_is_no_fault_of_the_archive(tmp_path, monkeypatch):
+def test_a_full_disk_is_not_a_fault_of_the_archive(tmp_path, monkeypatch):
     archive = tmp_path / "a.tar.gz"
     archive.write_bytes(archive_of(**{"graph.mtx": MATRIX}))
     (tmp_path / "full").mkdir()

@@ -23,7 +23,7 @@ HASHES = {
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_the_seed_alone_decides(name):
+def test_only_the_seed_decides(name):
     graph = SMALL[name]()
     graph.validate()
     assert graph.content_hash == SMALL[name]().content_hash == HASHES[name]
@@ -32,7 +32,7 @@ def test_the_seed_alone_decides(name):
 
 @pytest.mark.parametrize("symmetric", [False, True])
 @pytest.mark.parametrize("num_edges", [0, 2, 5000, 20000])
-def test_rmat_has_exactly_the_edges_asked_for(symmetric, num_edges):
+def test_rmat_has_exactly_the_requested_edges(symmetric, num_edges):
     graph = rmat(scale=9, num_edges=num_edges, symmetric=symmetric, max_weight=5)
     graph.validate()
     assert (graph.num_vertices, graph.num_edges, graph.directed) == (512, num_edges, not symmetric)
@@ -140,6 +140,6 @@ def test_ratings_have_two_sides_steps_and_structure():
         (lambda: random_ratings(num_ratings=10**9), "at most half"),
     ],
 )
-def test_what_cannot_be_is_refused(make, message):
+def test_impossible_values_are_refused(make, message):
     with pytest.raises(GraphError, match=message):
         make()

@@ -156,7 +156,7 @@ def test_symmetrize_keeps_self_loops_once():
         ({"sources": [0], "destinations": [1], "bipartite": (1, 2)}, "do not add up to its 2 vertices"),
     ],
 )
-def test_what_does_not_fit_is_refused(arguments, message):
+def test_unsuitable_inputs_are_refused(arguments, message):
     with pytest.raises(GraphError, match=message):
         Graph.from_edges(**arguments, name="g")
 
@@ -191,7 +191,7 @@ def test_arrays_are_read_only_and_of_the_promised_types():
     assert changed.in_weights.tolist() == [2, 100]
 
 
-def test_the_content_hash_is_of_content_alone():
+def test_the_content_hash_depends_only_on_content():
     def make(**changes):
         return Graph.from_edges([0, 1], [1, 2], **({"name": "g", "weights": [1, 2]} | changes)).content_hash
 
@@ -218,13 +218,13 @@ def test_the_content_hash_is_of_content_alone():
         ([0, 1, 1], [1], {"labels": np.array([-2, 0])}, "labels"),
     ],
 )
-def test_validate_finds_what_is_wrong(offsets, neighbours, more, message):
+def test_validate_finds_inconsistencies(offsets, neighbours, more, message):
     adjacency = Adjacency(np.array(offsets), np.array(neighbours, dtype=np.uint32))
     with pytest.raises(GraphError, match=message):
         Graph(adjacency, name="g", **more).validate()
 
 
-def test_nbytes_counts_what_is_held():
+def test_nbytes_counts_the_arrays_held():
     graph = Graph.from_edges([0, 1], [1, 0], weights=[1, 2], name="g")
     assert graph.nbytes == 3 * 8 + 2 * 4 + 2 * 4
     _ = graph.in_weights

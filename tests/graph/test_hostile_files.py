@@ -98,7 +98,7 @@ class TestEveryTextFormat:
             load_graph(write(name, b"%" * 2**17))
 
 
-def test_a_suffix_without_a_format_lists_what_there_is(write):
+def test_a_suffix_without_a_format_lists_the_formats(write):
     with pytest.raises(GraphError, match=r"a\.xyz: the suffix names no known format; .*matrix_market \(\.mtx\)"):
         load_graph(write("a.xyz", "0 1\n"))
     assert load_graph(write("a.xyz", "0 1\n"), format="edge_list").num_edges == 1

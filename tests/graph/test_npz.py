@@ -99,7 +99,7 @@ def test_a_cut_archive_is_named(tmp_path, kept):
         load_graph(path)
 
 
-def test_text_in_an_npz_is_no_archive(tmp_path):
+def test_text_in_an_npz_is_not_an_archive(tmp_path):
     (tmp_path / "g.npz").write_text("0 1\n")
     with pytest.raises(GraphError, match="damaged"):
         load_graph(tmp_path / "g.npz")

@@ -38,7 +38,7 @@ def test_the_edges_kept_and_no_others_in_their_order_with_their_data(case):
     assert chosen.name == graph.name
 
 
-def test_sides_stay_and_directions_are_told_honestly():
+def test_sides_stay_and_directions_are_kept():
     sided = Graph.from_edges([0, 0, 1], [2, 3, 3], name="sided", bipartite=(2, 2))
     assert sided.select_edges([True, False, True]).bipartite == (2, 2)
     both = Graph.from_edges([0, 1], [1, 2], name="both", symmetrize=True)  # 0-1, 1-0, 1-2, 2-1
@@ -47,7 +47,7 @@ def test_sides_stay_and_directions_are_told_honestly():
 
 
 @pytest.mark.parametrize("keep", [[True], [0, 1], [[True, False]]])
-def test_a_selection_that_is_no_mask_is_refused(keep):
+def test_a_selection_must_be_a_mask(keep):
     graph = Graph.from_edges([0, 1], [1, 0], name="pair")
     with pytest.raises(GraphError, match=r"pair.*give bool\[2\]"):
         graph.select_edges(keep)

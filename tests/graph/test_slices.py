@@ -26,7 +26,7 @@ def test_every_element_is_in_one_slice(count, monkeypatch):
     assert (found == 1).all()
 
 
-def test_what_a_slice_raises_is_raised(monkeypatch):
+def test_errors_of_a_slice_are_raised(monkeypatch):
     monkeypatch.setattr(slices, "SLICE", 8)
 
     def fail(part):
@@ -39,7 +39,7 @@ def test_what_a_slice_raises_is_raised(monkeypatch):
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3)])
 @pytest.mark.parametrize("dtype", [np.float32, np.bool_])
-def test_taken_is_what_indexing_gives(shape, dtype, monkeypatch):
+def test_taken_equals_indexing(shape, dtype, monkeypatch):
     monkeypatch.setattr(slices, "SLICE", 8)
     random = np.random.default_rng(1)
     values = random.random((50, *shape)).astype(np.float32) > 0.5

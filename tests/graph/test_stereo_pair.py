@@ -30,7 +30,7 @@ def test_the_full_pair_is_the_published_one():
     assert 0 < truth[known].min() <= truth[known].max() < graph.meta["range"]
 
 
-def test_what_is_on_the_left_lies_its_disparity_further_left_on_the_right():
+def test_pixels_of_the_right_picture_are_shifted_left_by_the_disparity():
     graph = motorcycle(shrink=2)
     height, width = graph.meta["height"], graph.meta["width"]
     left, right = (graph.vertex_data[side].reshape(height, width, 3) for side in ("left", "right"))
@@ -58,6 +58,6 @@ def test_blocks_of_pixels_become_their_mean():
 
 
 @pytest.mark.parametrize("wrong", [{"shrink": 0}, {"shrink": 17}, {"neighbours": 5}])
-def test_what_cannot_be_made_is_refused(wrong):
+def test_impossible_parameters_are_refused(wrong):
     with pytest.raises(GraphError, match=r"shrink is 1\.\.16, neighbours 4 or 8"):
         motorcycle(**wrong)

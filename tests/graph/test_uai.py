@@ -56,7 +56,7 @@ def test_the_evidence_file_beside_it_is_read(write, evidence, expected):
     assert network.evidence == expected
 
 
-def test_other_graphs_are_no_networks(write):
+def test_other_graphs_are_not_networks(write):
     with pytest.raises(GraphError, match="not a Markov network"):
         MarkovNetwork.from_graph(load_graph(write("a.txt", "0 1\n")))
 

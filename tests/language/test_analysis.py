@@ -61,7 +61,7 @@ def test_linear_forms_are_found(number):
 
 
 @pytest.mark.parametrize("number", range(len(NOT_LINEAR)))
-def test_what_is_not_linear_by_its_form_is_not_called_linear(number):
+def test_messages_that_are_not_linear_by_form_are_not_called_linear(number):
     assert not linear(NOT_LINEAR[number], NAMES)
 
 
@@ -87,7 +87,7 @@ def test_increasing_forms_are_found_and_do_increase(number):
 
 
 @pytest.mark.parametrize("number", range(len(NOT_INCREASING)))
-def test_what_may_decrease_is_not_called_increasing(number):
+def test_values_that_may_decrease_are_not_called_increasing(number):
     assert not increasing(NOT_INCREASING[number], NAMES)
 
 
@@ -140,7 +140,7 @@ REASONS = [
 
 
 @pytest.mark.parametrize(("program", "words"), REASONS, ids=[words[:40] for _, words in REASONS])
-def test_where_there_is_no_change_driven_form_the_reason_is_given(program, words):
+def test_a_missing_change_driven_form_has_a_reason(program, words):
     met = change_driven(program)
     assert isinstance(met, str)
     assert words in met
@@ -165,7 +165,7 @@ def test_reading_constants_of_the_destination_and_builtins_is_allowed():
     assert repr(delta.message) == "((dst.cap * (src.d - sent.d)) / (dst.degree * graph.num_vertices))"
 
 
-def test_forms_of_changing_edges_read_what_was_sent_of_them():
+def test_forms_of_changing_edges_read_the_values_sent():
     (delta,) = change_driven(reduction("sum", lambda src, edge: src.d * edge.m, tighten, edge_state))
     assert (delta.kind, delta.sources, delta.edges) == ("difference", ("d",), (("edge", "m"),))
     assert repr(delta.message) == "((src.d * edge.m) - (sent.d * sent_edge.m))"
@@ -235,7 +235,7 @@ def names(groups):
     return [(group.kind, [stage.name for stage in group.stages]) for group in groups]
 
 
-def test_a_run_watches_what_edges_and_whole_graph_reductions_read_and_what_changes():
+def test_a_run_watches_changing_properties_that_edges_and_graph_reductions_read():
     found = set(watched(program_of(everything)))
     assert found == {("vertex", "hidden"), ("vertex", "x"), ("vertex", "a"), ("edge", "m")}
 
@@ -271,7 +271,7 @@ def test_folding_keeps_every_stage_in_its_order():
         assert [stage for group in groups for stage in group.stages] == list(program.stages)
 
 
-def test_composed_steps_do_what_the_steps_do_one_after_the_other():
+def test_composed_steps_equal_the_steps_in_sequence():
     def build(p, self):
         p.vertex("a", start=1.0)
         p.vertex("b", start=2.0)

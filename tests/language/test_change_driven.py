@@ -185,7 +185,7 @@ def test_settled_vertices_are_not_visited_again():
     assert lazy.value["d"].tolist() == list(range(10))
 
 
-def test_a_tolerance_keeps_what_was_not_sent_below_it():
+def test_unsent_changes_stay_below_the_tolerance():
     from harness.algorithms.pagerank import PageRank
     from harness.graph.generators import rmat
     from harness.language import trace

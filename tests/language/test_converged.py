@@ -99,7 +99,7 @@ def long_path(count=3000):
 
 
 # shortest paths ------------------------------------------------------------------------------------------------------
-def test_a_path_may_be_off_by_a_rounding_for_every_edge():
+def test_a_path_is_allowed_one_rounding_per_edge():
     graph, algorithm = long_path(), SSSP(sources="0")
     program, answer = trace(algorithm), algorithm.settled_answer(graph, 1)
     right = np.add.accumulate(np.append(np.float32(0), graph.weights), dtype=np.float32)[:, None]
@@ -118,7 +118,7 @@ def test_a_path_may_be_off_by_a_rounding_for_every_edge():
         assert f"distance of vertex {place} is off" in found.detail
 
 
-def test_edges_of_length_zero_and_ties_are_no_larger_than_the_path_that_is_taken():
+def test_edges_of_length_zero_and_ties_do_not_raise_the_allowance():
     graph = Graph.from_edges(
         [0, 0, 1, 2], [1, 2, 3, 3], weights=np.float32([0.5, 0, 0.5, 1]), num_vertices=5, name="ties"
     )
@@ -129,7 +129,7 @@ def test_edges_of_length_zero_and_ties_are_no_larger_than_the_path_that_is_taken
 
 
 # hubs ----------------------------------------------------------------------------------------------------------------
-def test_a_hub_may_be_off_by_a_rounding_for_every_in_edge_and_others_by_a_few():
+def test_a_hub_is_allowed_one_rounding_per_in_edge_and_others_a_few():
     graph = rmat(scale=10, edge_factor=8)
     into_hub = np.arange(1, graph.num_vertices)
     source = np.concatenate([graph.csr.row_of_edge, into_hub])
@@ -221,7 +221,7 @@ def test_a_small_feature_is_not_hidden_behind_a_large_one():
     assert "in the L1 norm over the graph" in found.detail
 
 
-def test_a_run_stopped_at_its_limit_is_held_against_as_many_supersteps():
+def test_a_run_stopped_at_its_limit_is_compared_after_equally_many_supersteps():
     question = program, graph, features, inputs = posed(PageRank(supersteps=3), rmat(scale=8, edge_factor=8), 2)
     answer = answer_for(question)
     assert answer.method == METHOD

@@ -80,7 +80,7 @@ def test_the_largest_movement_settles_a_run_at_once_where_everything_is_computed
     assert settles_after(program_of(build, tolerance=1e-3), loops(2), given) == (wanted, True)
 
 
-def test_what_is_measured():
+def test_the_measured_quantity():
     assert Criterion.of(trace(PageRank())) == Criterion(("rank",), "tolerance", "sum", True, 1)
     assert Criterion.of(trace(LabelPropagation())) == Criterion(("lp",), "tolerance", "max", False, 1)
     assert Criterion.of(trace(ALS())) == Criterion(("lf",), "tolerance", "max", False, 2)
@@ -146,7 +146,7 @@ def test_a_sum_over_edges_is_refused():
         program_of(build)
 
 
-def test_the_rule_is_told_and_part_of_the_identity():
+def test_the_rule_is_reported_and_part_of_the_identity():
     rank, labels = trace(PageRank()), trace(LabelPropagation())
     assert "the sum of movements of every column of rank is within self.tolerance of its magnitude" in told(rank)
     assert "no entry of lp moves by more than self.tolerance, absolute; measured in every 4th" in told(labels)

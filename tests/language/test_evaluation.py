@@ -126,7 +126,7 @@ class Row:
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_an_operation_is_what_numpy_gives_row_by_row(name, dtype):
+def test_an_operation_equals_numpy_row_by_row(name, dtype):
     expression, plain = CASES[name]
     data = drawn(dtype)
     values = evaluate(expression, data, dtype)
@@ -152,7 +152,7 @@ ELEMENTWISE = {
 
 @given(st.data(), st.sampled_from([*ELEMENTWISE]), st.sampled_from(["xy", "sx", "xs", "AB", "sA"]), st.booleans())
 @settings(max_examples=150)
-def test_elementwise_operations_on_any_floats_broadcast_scalars_alone(data, name, operands, single):
+def test_elementwise_operations_on_any_floats_broadcast_only_scalars(data, name, operands, single):
     dtype = np.float32 if single else np.float64
     rows = data.draw(st.integers(0, 4))
     sizes = {"s": (), "x": (FEATURES,), "y": (FEATURES,), "A": (FEATURES, FEATURES), "B": (FEATURES, FEATURES)}

@@ -43,7 +43,7 @@ def test_edge_and_vertex_functions_read_it():
         (None, r"input 'turn' \(graph property of shape \(K, K\)\) was not given"),
     ],
 )
-def test_what_does_not_fit_is_refused(turn, words):
+def test_unsuitable_inputs_are_refused(turn, words):
     given = {} if turn is None else {"turn": turn}
     with pytest.raises(InvalidInput, match=words):
         run(program_of(turned), ring, 2, shift=np.float32(0), first=np.zeros((3, 2)), **given)

@@ -50,7 +50,7 @@ def test_the_factor_counts_and_stays_when_another_is_taken_out(graph, data):
             np.testing.assert_allclose(done.values("rest")[e], others, rtol=1e-6)
 
 
-def test_it_is_multiplied_before_the_scaling_so_that_it_may_exclude_what_is_likeliest():
+def test_it_is_multiplied_before_the_scaling_and_may_exclude_the_likeliest_state():
     leaves = np.arange(1, 2001)
     star = Graph.from_edges(leaves, np.zeros_like(leaves), name="star")
     x = np.tile(np.array([1.0, 0.1, 0.01], np.float32), (2000, 1))
@@ -69,7 +69,7 @@ def test_it_is_multiplied_before_the_scaling_so_that_it_may_exclude_what_is_like
         ({"reducer": "sum"}, r"initial='first' is a factor of a prod; with reduce='sum' add it in the vertex step"),
     ],
 )
-def test_what_cannot_be_a_factor_is_refused(options, words):
+def test_invalid_factors_are_refused(options, words):
     with pytest.raises(LanguageError, match=words):
         program_of(multiplied(**options))
 

@@ -42,7 +42,7 @@ def test_ranges_of_whole_numbers(number):
 
 
 @pytest.mark.parametrize("number", range(len(NOT_WHOLE)))
-def test_what_may_be_no_whole_number_or_too_large_has_no_range(number):
+def test_fractional_or_too_large_values_have_no_range(number):
     assert whole_range(NOT_WHOLE[number], RANGES) is None
 
 
@@ -122,7 +122,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", CLOSED)
-def test_properties_that_hold_whole_numbers_alone(name):
+def test_properties_with_only_integers(name):
     program, wanted = CLOSED[name]
     found = whole_ranges(program)
     assert {key: found.get(key) for key in wanted} == wanted
@@ -146,11 +146,11 @@ def test_no_run_leaves_a_range(name):
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_grows_or_may_be_no_whole_number_is_refused(name):
+def test_growing_or_fractional_values_are_refused(name):
     assert "x" not in whole_ranges(REFUSED[name])
 
 
-def test_what_is_made_of_what_is_refused_is_refused():
+def test_expressions_of_refused_values_are_refused():
     assert whole_ranges(stepping(peel, before=halved_edges)) == {"x": (0, 1), "y": (0, 0)}
     chained = stepping(lambda v: {"x": minimum(v.y, 1.0), "y": v.y + v.x})
     assert whole_ranges(chained) == {"m": (2, 2)}
@@ -197,7 +197,7 @@ def test_how_many_edges_are_added_exactly(message, step, most):
     assert not adds_exactly(form, ranges, most + 1)
 
 
-def test_ranks_are_no_whole_numbers():
+def test_ranks_are_not_integers():
     program = trace(PageRank())
     assert not adds_exactly(form_of(program), whole_ranges(program), 1)
 

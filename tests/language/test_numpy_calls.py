@@ -40,7 +40,7 @@ def test_a_scalar_of_numpy_is_a_number_on_both_sides(apply, scalar):
         (lambda: np.ones(3) * X, r"an array of shape \(3,\) cannot appear in a traced expression"),
     ],
 )
-def test_a_call_of_numpy_says_what_to_write(call, told):
+def test_a_call_of_numpy_names_the_replacement(call, told):
     with pytest.raises(LanguageError, match=told) as met:
         call()
     assert met.value.where.file == __file__

@@ -155,7 +155,7 @@ def test_largest_labels_spread_over_connected_components(graph):
 
 @given(graphs(max_vertices=8, max_edges=24, symmetric=True), st.integers(1, 3))
 @settings(max_examples=60)
-def test_a_core_is_what_peeling_leaves(graph, core):
+def test_a_core_is_the_result_of_peeling(graph, core):
     def build(p, self):
         p.vertex("alive", start=1.0)
         p.over_edges(into="left", reduce="sum")(lambda src: src.alive)
@@ -223,7 +223,7 @@ def test_without_of_a_sum_subtracts():
     assert run(program_of(build), graph).values("m").tolist() == [6, 5, 3]
 
 
-def test_a_product_may_read_itself_without_seeing_what_is_new():
+def test_a_product_may_read_its_own_old_value():
     """Every edge multiplies the *old* aggregates, whatever the order in which destinations are visited."""
 
     def build(p, self):

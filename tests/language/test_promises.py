@@ -71,7 +71,7 @@ def test_the_reference_run_finds_a_broken_promise():
         run.run(1)
 
 
-def test_what_is_declared_must_be_able_to_keep_it():
+def test_declarations_must_be_satisfiable():
     class Falling(Algorithm):
         name = "falling"
 

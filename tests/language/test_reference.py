@@ -277,7 +277,7 @@ def test_without_a_tolerance_a_run_settles_when_nothing_moves_at_all():
     assert (len(statistics.supersteps), statistics.settled, reference.values("x").tolist()) == (6, True, [0.0])
 
 
-def test_a_change_that_only_the_whole_graph_hears_of_keeps_a_run_going():
+def test_a_change_that_only_graph_reductions_read_keeps_a_run_going():
     def build(p, self):
         p.vertex("clock", start=4.0)
         p.vertex("x", start=0.0)

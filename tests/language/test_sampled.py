@@ -151,12 +151,12 @@ def random_start(graph, features):
     return Inputs({"start": np.random.default_rng(1).random((graph.num_vertices, features), np.float32)}, {})
 
 
-def test_what_is_reduced_over_the_whole_is_given_to_the_part():
+def test_reductions_over_the_whole_graph_are_given_to_the_part():
     graph = rmat(scale=8, edge_factor=6, seed=3, symmetric=True, max_weight=4)
     supersteps_are_right(*posed(program_of(reduces_much), random_start, graph))
 
 
-def test_what_is_reduced_over_the_part_alone_is_found_wrong():
+def test_reductions_over_only_the_part_are_found_wrong():
     traced, graph, inputs, run, sample = run_of("pagerank")
     run.run(1)
     before, reduced = state(run, traced), sample.reduced(graph, inputs, 3, state(run, traced))
@@ -224,7 +224,7 @@ def test_a_superstep_that_was_not_made_is_found():
     assert not sample.compared(inputs, 3, before, results(run, sample, traced)).ok
 
 
-def test_the_part_is_what_the_sample_hears():
+def test_the_part_has_the_samples_in_edges():
     _, graph, _, _, sample = run_of("label_propagation")
     assert sample.graph.num_edges == int(graph.in_degrees[sample.vertices].sum())
     assert set(sample.vertices) <= set(sample.near)
@@ -239,7 +239,7 @@ def test_hubs_and_others_are_drawn():
     assert counts.max() == 3
 
 
-def test_what_cannot_be_checked_so_is_told():
+def test_programs_that_sampling_cannot_check_are_reported():
     assert "alternates" in not_sampled(program("als"))
     told = "spread_again reads from its sources what they have received in the same superstep"
     assert not_sampled(program_named("gathered_twice")) == told
@@ -309,5 +309,5 @@ def counts_vertices(p):
         (sends_back_what_was_heard, "reads from its sources what they have received in the same superstep"),
     ],
 )
-def test_programs_that_cannot_be_checked_so_are_told(write, told):
+def test_programs_without_a_sampled_check_are_reported(write, told):
     assert told in not_sampled(program_of(write))

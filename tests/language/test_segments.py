@@ -45,7 +45,7 @@ def test_errors_of_values_whose_sum_overflows_are_injected():
     np.testing.assert_array_equal(off(values, np.array([0.25])), [1.25e308, 1.25e308, 5.0])
 
 
-def test_an_error_has_a_factor_and_a_magnitude_of_its_own():
+def test_an_error_has_its_factor_and_magnitude():
     values, signs = np.array([[1.0, 1.0], [2.0, 2.0]]), np.array([[1.0, -1.0]])
     np.testing.assert_array_equal(off(values, np.array([[0.5], [0.25]]), factor=signs), [[1.5, 0.5], [2.5, 1.5]])
     np.testing.assert_array_equal(off(values, signs, np.full((2, 2), 8.0)), [[9, -7], [10, -6]])

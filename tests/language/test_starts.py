@@ -10,7 +10,7 @@ from harness.language import InvalidInput, stack, total, where
 from tests.language.programs import mean_of_neighbours, numbers, program_of, run
 
 
-def test_a_state_is_where_a_run_goes_on_from():
+def test_a_run_resumes_from_a_state():
     program = program_of(mean_of_neighbours)
     graph = Graph.from_edges([0, 1, 2], [1, 2, 0], name="ring")
     x = numbers(graph, 2)
@@ -40,7 +40,7 @@ def test_inputs_and_states_that_do_not_fit_are_refused(given_values, state, word
         run(program_of(mean_of_neighbours), graph, 2, state=state, **given_values)
 
 
-def test_a_bool_input_takes_bools_alone():
+def test_a_bool_input_accepts_only_bools():
     def build(p, self):
         p.vertex("flag", dtype=bool)
         p.vertex("x", start=0.0)

@@ -357,7 +357,7 @@ def test_a_mistake_is_shown_at_the_line_that_made_it(body, words):
         ),
     ],
 )  # fmt: skip
-def test_what_is_missing_is_said(body, words):
+def test_missing_parts_are_named(body, words):
     with pytest.raises(LanguageError, match=words):
         program_of(body)
 

@@ -63,7 +63,7 @@ def test_programs_whose_properties_have_other_names_share_modules(loaded):
     assert loaded[0] == loaded[1] != loaded[2]
 
 
-def test_what_does_not_depend_on_the_number_of_features_is_compiled_once(loaded):
+def test_kernels_independent_of_the_number_of_features_are_compiled_once(loaded):
     found = []
     for features in (3, 5):
         loaded.clear()

@@ -79,7 +79,7 @@ def test_a_graph_that_is_known_by_facts_only_can_be_planned(schedule):
     assert {one.dtype for one in offsets} == {"int64"}
 
 
-def test_support_needs_what_the_buffers_take(monkeypatch):
+def test_support_counts_the_bytes_of_the_buffers(monkeypatch):
     graph, asked = small("rmat"), program("pagerank")
     engine = cuda_engine("pull")
     plan = plan_of(engine, asked, graph, 4)
@@ -98,7 +98,7 @@ def drafted():
     return PlanDraft(thread_setting(lowered, small("rmat").facts, 4, "pull"))
 
 
-def test_a_kernel_takes_only_what_the_plan_describes():
+def test_a_kernel_only_takes_buffers_of_the_plan():
     draft = drafted()
     draft.add(CudaKernel("lost", "", ("run", "vertex_rank", "nowhere"), 0), Over.VERTICES)
     with pytest.raises(ValueError, match=r"kernels take arrays that the plan does not describe: \['nowhere'\]"):

@@ -26,7 +26,7 @@ def test_only_vertices_of_many_in_edges_are_hubs(leaves, hubs):
 
 
 @given(st.integers(1, 4), st.lists(st.integers(0, 3 * HUB), min_size=1, max_size=6), st.integers(0, 2**32))
-def test_between_two_flushes_a_hub_hears_at_most_a_run(owners, degrees, seed):
+def test_a_hub_receives_at_most_one_run_between_flushes(owners, degrees, seed):
     draw = np.random.default_rng(seed)
     sources = [draw.integers(0, 2000, degree) for degree in degrees]
     destinations = np.repeat(np.arange(len(degrees)) * 100, degrees)

@@ -24,7 +24,7 @@ def kept(algorithm, graph="hub", rebuild=64):
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_extrema_and_sums_of_whole_numbers_are_never_built_anew(algorithm):
+def test_extrema_and_sums_of_integers_are_never_rebuilt(algorithm):
     found = kept(algorithm)
     assert found.extrema == (algorithm in EXTREMA)
     assert found.rebuild_every({}) == (0 if algorithm in EXTREMA + EXACT else 64)
@@ -33,7 +33,7 @@ def test_extrema_and_sums_of_whole_numbers_are_never_built_anew(algorithm):
 
 
 @pytest.mark.parametrize(("most", "every"), [(MOST_NEIGHBOURS, 0), (MOST_NEIGHBOURS - 1, 64)])
-def test_a_vertex_of_more_neighbours_than_float32_counts_has_its_sum_built_anew(most, every, monkeypatch):
+def test_a_vertex_of_more_neighbours_than_float32_counts_has_its_sum_rebuilt(most, every, monkeypatch):
     monkeypatch.setattr(integer_ranges, "MOST", most)
     assert kept("kcore").rebuild_every({}) == every
 

@@ -80,7 +80,7 @@ def test_launches_from_another_python_thread():
     assert list(seen) == [100] * 9
 
 
-def test_wrong_arguments_are_told_at_compile_time():
+def test_wrong_arguments_are_compile_time_errors():
     with pytest.raises(TypingError, match="compiled function"):
         njit(lambda x: launch(x, 1, 1, (x,)))(1)
     with pytest.raises(TypingError, match="tuple"):

@@ -129,7 +129,7 @@ def test_every_operand_is_computed_in_its_own_scope():
 
 
 # accumulators of their own ----------------------------------------------------------------------------------------
-def test_programs_that_need_no_accumulators_of_their_own_stay():
+def test_programs_without_separate_accumulators_stay():
     for algorithm in (LabelPropagation(), PageRank()):
         program = trace(algorithm)
         assert separated(program) is program
@@ -154,7 +154,7 @@ def test_reductions_that_others_read_or_write_get_accumulators(name, own):
     assert apart.outputs == program.outputs
 
 
-def test_stages_of_one_name_are_told_apart():
+def test_stages_of_one_name_are_distinguished():
     names = [stage.name for stage in program_named("one_name").stages]
     assert len(set(names)) == len(names) == 4
 
@@ -176,14 +176,14 @@ def test_literals_are_float32(value):
         (1.0, float("nan"), None, False, True), (0.0, float("inf"), 0.5, False, True),
     ],
 )  # fmt: skip
-def test_what_counts_as_moved(old, new, tolerance, relative, differs):
+def test_the_definition_of_moved(old, new, tolerance, relative, differs):
     text = far("old", "new", None if tolerance is None else "tolerance", relative)
     code = compile(ast.parse(text, mode="eval"), "far", "eval")
     names = {"old": old, "new": new, "tolerance": tolerance, "abs": abs}
     assert bool(eval(code, {"__builtins__": {}}, names)) is differs  # noqa: S307 - the text under test
 
 
-def test_blocks_know_what_enclosing_blocks_computed():
+def test_blocks_reuse_values_of_enclosing_blocks():
     outer = Block("outer")
     inner = Block("inner", outer)
     beside = Block("beside", outer)

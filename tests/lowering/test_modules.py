@@ -93,7 +93,7 @@ def test_a_damaged_file_is_replaced(folder):
     assert path.read_text() == "value = 4\n"
 
 
-def test_a_file_that_another_process_writes_meanwhile_is_left_alone(folder, monkeypatch):
+def test_a_file_that_another_process_is_writing_is_kept(folder, monkeypatch):
     path, seen = folder / "late.py", []
 
     def waited(*_):
@@ -105,14 +105,14 @@ def test_a_file_that_another_process_writes_meanwhile_is_left_alone(folder, monk
     assert [(one.st_ino, one.st_mtime_ns) for one in seen] == [(path.stat().st_ino, path.stat().st_mtime_ns)]
 
 
-def test_errors_in_the_source_leave_no_module_behind():
+def test_errors_in_the_source_leave_no_module():
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
             load_module("value = 1 / 0\n", "failing")
     assert not [name for name in sys.modules if name.startswith("failing_")]
 
 
-def test_a_stem_that_is_no_identifier_is_refused():
+def test_a_stem_must_be_an_identifier():
     with pytest.raises(ValueError, match="identifier"):
         load_module("", "../escape")
 

@@ -120,7 +120,7 @@ def arithmetic_kernel(n):
 
 
 @pytest.mark.parametrize("n", LENGTHS)
-def test_arithmetic_matches_numpy_and_leaves_neighbours_alone(n):
+def test_arithmetic_matches_numpy_and_does_not_touch_neighbours(n):
     x = random_rows(n, 3)
     a, b, c = x
     scalar, lane = np.float32(0.75), n // 2
@@ -399,7 +399,7 @@ def test_rows_pass_through_helper_functions_and_branches():
     np.testing.assert_array_equal(out, 0 * x)
 
 
-def test_wrong_use_is_told_at_compile_time():
+def test_wrong_use_is_a_compile_time_error():
     load3, load5 = row_ops(3).load, row_ops(5).load
     single, double = np.zeros(8, np.float32), np.zeros(8)
     wrong = SimpleNamespace(
@@ -485,6 +485,6 @@ def test_rows_at_the_edges_of_a_page_touch_no_other_page():
     assert (run.returncode, run.stdout.strip()) == (0, "untouched"), run.stderr
 
 
-def test_every_function_is_told_of_in_the_module():
+def test_every_function_is_documented_in_the_module():
     for name in rows.__all__:
         assert re.search(rf"\b{name}\b", rows.__doc__) or name in {"Row", "Row64", "RowMask", "RowOps"}, name

@@ -42,14 +42,14 @@ def test_unfolded_steps_follow_each_other():
     assert names(tracking.stale_groups("seed")) == ["settle"] or tracking.stale_groups("seed") == ()
 
 
-def test_reductions_over_the_graph_make_nobody_stale_by_vertices():
+def test_reductions_over_the_graph_mark_no_vertices_stale():
     tracking = tracked(trace(PageRank()))
     assert names(tracking.groups) == ["dangling", "share"]
     assert "dangling" not in names(tracking.stale_groups("rank"))
     assert tracking.of_graph(tracking.groups[1]) == ("dangling",)
 
 
-def test_als_reads_its_own_vertex_only_through_what_it_reduced():
+def test_als_reads_its_own_vertex_only_through_its_reduction():
     tracking = tracked(trace(ALS()))
     (group,) = tracking.groups
     assert tracking.own(group) == ()
@@ -58,7 +58,7 @@ def test_als_reads_its_own_vertex_only_through_what_it_reduced():
 
 @pytest.mark.parametrize("algorithm", [BFS, SSSP, Components, KCore])
 @pytest.mark.parametrize("fold", [True, False])
-def test_what_only_bounds_its_property_does_not_hear_of_itself(algorithm, fold):
+def test_steps_that_only_bound_their_property_do_not_mark_themselves(algorithm, fold):
     """minimum(level, nearest) applied again gives the same; so does where(neighbours >= core, alive, 0)."""
     program = trace(algorithm())
     (name,) = program.outputs
@@ -83,7 +83,7 @@ def test_what_only_bounds_its_property_does_not_hear_of_itself(algorithm, fold):
         (lambda v: {"x": minimum(v.y, v.heard), "y": v.x}, True),
     ],
 )
-def test_who_hears_of_what_it_has_written_itself(step, hears):
+def test_groups_that_read_their_own_writes(step, hears):
     class Bounded(Algorithm):
         name = "bounded"
 
@@ -99,17 +99,17 @@ def test_who_hears_of_what_it_has_written_itself(step, hears):
     assert bool(tracking.stale_after("x")) == hears
 
 
-def test_bounds_with_a_second_writer_are_no_bounds():
+def test_bounds_with_a_second_writer_do_not_count():
     tracking = tracked(program_named("two_writers"), fold=False)
     assert tracking.stale_after("y") == tracking.stale_groups("y")
 
 
-def test_every_writer_of_a_property_with_several_hears_of_the_others():
+def test_every_writer_of_a_shared_property_is_marked_by_the_others():
     tracking = tracked(program_named("two_writers"), fold=False)
     assert {"first", "second"} <= set(names(tracking.stale_groups("y")))
 
 
-def test_what_only_a_group_reads_is_not_live():
+def test_values_that_only_a_group_reads_are_not_live():
     program = trace(LabelPropagation())
     (group,) = fold_groups(program, "pull")
     live = live_after(program, group.stages)

@@ -180,7 +180,7 @@ def test_affinities_of_multimodal_learning_have_a_spectral_norm_of_one():
     assert np.linalg.norm(matrix.toarray(), 2) == pytest.approx(1.0, abs=1e-5)
 
 
-def test_errors_are_held_against_entries_and_columns():
+def test_errors_are_compared_by_entries_and_columns():
     value = np.array([[1.0, np.inf], [0.5, 0.0]])
     expected = Expected(value, np.full((2, 2), 1e-3), np.array([1.5e-3, 1e-3]), "made up")
     assert expected.ratio(value) == 0

@@ -95,7 +95,7 @@ def test_a_cell_runs_from_the_installed_command(run, installed, tmp_path):
     assert record["environment"]["commit"] is None  # it ran from the installed files, not from the checkout
 
 
-def test_somebody_elses_engine_is_held_against_the_installed_suite(installed, tmp_path):
+def test_a_third_party_engine_runs_the_installed_suite(installed, tmp_path):
     site, folder = tmp_path / "site", tmp_path / "empty"
     folder.mkdir()
     subprocess.run(

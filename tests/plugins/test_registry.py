@@ -37,7 +37,7 @@ def plugin(monkeypatch: pytest.MonkeyPatch):
     return install
 
 
-def test_what_plugins_offer_is_found_by_name(plugin):
+def test_contributions_of_plugins_are_found_by_name(plugin):
     first = plugin("first", onyx_engines=lambda: [engine("fast")], onyx_config_folders=lambda: ["pkg://somewhere.conf"])
     second = plugin(
         "second",

@@ -83,7 +83,7 @@ def test_its_own_command_shows_sweeps_side_by_side(tmp_path):
         assert shown.stdout.count(f"solve[flood-ring-k=8-{engine}]") == 2
 
 
-def test_cells_that_differ_elsewhere_keep_names_of_their_own():
+def test_cells_that_differ_elsewhere_keep_separate_names():
     first = solved("fast", [1.0], cell="a" * 24, config={**record()["config"], "max_supersteps": 3})
     names = {one["fullname"] for one in exported([first, solved("fast", [2.0])])["benchmarks"]}
     assert names == {"solve[flood-ring-k=8-fast]@aaaaaaaa", "solve[flood-ring-k=8-fast]@cccccccc"}
@@ -127,7 +127,7 @@ def turns(factor, noise, seed, side, count=7, **changed):
         (0.7, 0.02, "faster"),
     ],
 )
-def test_a_change_is_told_when_it_is_large_and_no_chance(factor, noise, verdict):
+def test_a_change_is_reported_if_it_is_large_and_significant(factor, noise, verdict):
     before, after = {"a": turns(1.0, noise, 10, side=0)}, {"a": turns(factor, noise, 200, side=1)}
     [change] = changes(before, after, threshold=0.05)
     assert change.verdict == verdict
@@ -163,7 +163,7 @@ def test_sides_that_were_not_measured_in_turns_cannot_tell():
     assert (change.verdict, change.doubt) == ("cannot tell", "the measurements of the two sides were not interleaved")
 
 
-def test_other_contents_of_a_graph_are_no_change_of_the_code():
+def test_other_contents_of_a_graph_are_not_a_change_of_the_code():
     before = turns(1.0, 0.01, 1, side=0, contents="a")
     [change] = changes({"a": before}, {"a": turns(1.3, 0.01, 90, side=1, contents="b")})
     assert (change.verdict, change.doubt) == ("cannot tell", "the content of its graph changed")
@@ -198,7 +198,7 @@ def compared(seed, factor, count=9):
     return change.verdict
 
 
-def test_identical_code_under_varying_load_is_hardly_ever_told_as_changed():
+def test_identical_code_under_varying_load_is_rarely_reported_as_changed():
     verdicts = Counter(compared(seed, 1.0) for seed in range(20))
     assert verdicts["slower"] + verdicts["faster"] <= 1
     assert verdicts["cannot tell"] == 0
@@ -233,7 +233,7 @@ def in_turns(folder, count=6, **sides):
     return ["--before", *found["before"], "--after", *found["after"]]
 
 
-def test_the_command_fails_for_what_became_slower(tmp_path, capsys):
+def test_the_command_fails_for_slower_benchmarks(tmp_path, capsys):
     given = in_turns(tmp_path, before={"fast": 1.0, "slow": 4.0}, after={"fast": 1.3, "slow": 4.0, "other": 1.0})
     assert main(["regressions", *given]) == 1
     told = capsys.readouterr().out.splitlines()
@@ -244,7 +244,7 @@ def test_the_command_fails_for_what_became_slower(tmp_path, capsys):
     assert main(["regressions", *given, "--threshold", "0.5"]) == 0
 
 
-def test_the_command_says_what_one_turn_cannot_tell(tmp_path, capsys):
+def test_the_command_requires_several_turns(tmp_path, capsys):
     given = in_turns(tmp_path, count=1, before={"fast": 1.0}, after={"fast": 1.3})
     assert main(["regressions", *given]) == 0
     told = capsys.readouterr().out.splitlines()

@@ -43,19 +43,19 @@ def test_the_whole_record_can_be_had_back(store):
     assert json.loads(rows[0][0]) == record("slow", (4.0, 3.6, 4.4), marks=["busy", "noisy"])
 
 
-def test_json_columns_and_lists_can_be_asked(store):
+def test_json_columns_and_lists_can_be_queried(store):
     sql = "SELECT max(list_max(samples)), any_value(metrics->>'accuracy'), sum(edges_visited) FROM records"
     assert query(store, sql)[1] == [(4.4, "0.975", 40_200)]
 
 
-def test_infinity_can_be_asked_for(store):
+def test_infinity_can_be_requested(store):
     validation = {**record()["validation"], "error": float("inf")}
     write_record(store / "s1" / "d", record("far", validation=validation, metrics={"farthest": float("inf")}))
     _, rows = query(store, "SELECT error, metrics->>'farthest' FROM records WHERE isinf(error)")
     assert rows == [(float("inf"), "Infinity")]
 
 
-def test_what_changed_is_read_again_and_what_is_gone_is_gone(store, monkeypatch):
+def test_changed_records_are_read_again_and_deleted_ones_vanish(store, monkeypatch):
     compact(store)
     before = (store / PARQUET_FILE).stat().st_ino
     write_record(store / "s1" / "a", record("fast", (2.0, 1.9, 2.1)))
@@ -79,12 +79,12 @@ def test_an_empty_folder_has_no_rows(tmp_path):
     assert query(tmp_path, "SELECT count(*) FROM records")[1] == [(0,)]
 
 
-def test_a_parquet_file_of_another_kind_is_made_anew(store):
+def test_a_parquet_file_of_another_kind_is_rebuilt(store):
     (store / PARQUET_FILE).write_bytes(b"PAR1 is what it begins with, and no more")
     assert query(store, "SELECT count(*) FROM records")[1] == [(3,)]
 
 
-def test_a_file_that_is_no_record_is_named(store):
+def test_a_file_without_a_record_is_named(store):
     (store / "s1" / "a" / "record.json").write_text("{}")
     with pytest.raises(RecordError, match="s1/a/record.json"):
         compact(store)
@@ -136,7 +136,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path, capsys, command):
     assert "resluts is not a folder" in capsys.readouterr().err
 
 
-def test_a_folder_that_cannot_be_written_is_told_and_can_be_asked_all_the_same(store, capsys, monkeypatch):
+def test_a_read_only_folder_is_reported_and_can_be_queried(store, capsys, monkeypatch):
     monkeypatch.setattr(compaction, "beside", lambda path: path / "nowhere")
     assert records_command.main(["compact", str(store)]) == 1
     assert "records.parquet cannot be written (" in capsys.readouterr().err

@@ -67,7 +67,7 @@ def test_one_round_has_the_interval_of_its_samples():
     assert rounds_interval([samples]) == median_interval(samples)
 
 
-def test_what_differs_between_rounds_widens_the_interval():
+def test_differences_between_rounds_widen_the_interval():
     narrow = [1.0, 1.001, 0.999, 1.0005, 0.9995, 1.0, 1.0]
     rounds = [[factor * sample for sample in narrow] for factor in (1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6)]
     pooled = median_interval([sample for samples in rounds for sample in samples])
@@ -107,7 +107,7 @@ OTHER_GRAPH = {"graph": {"name": "ring", "vertices": 3, "edges": 3, "content_has
 @pytest.mark.parametrize(
     "older", [{"sources": "o" * 32}, OTHER_GRAPH, {"reason": "it raised", "sources": "o" * 32, "times": None}]
 )
-def test_what_other_code_or_another_graph_left_is_not_put_together(older):
+def test_rounds_of_other_code_or_another_graph_are_not_combined(older):
     before = [at(1, 1, **older), at(2, 2, **older), at(2, 3, **older)]  # the third is not run again
     now = [at(3, 1, (5.0, 4.9, 5.1)), at(4, 2, (5.2, 5.1, 5.3))]
     for records in (before + now, now + before):
@@ -117,7 +117,7 @@ def test_what_other_code_or_another_graph_left_is_not_put_together(older):
         assert superseded(records) == before
 
 
-def test_the_newest_record_of_a_round_stands_for_it():
+def test_the_newest_record_of_a_round_counts():
     [merged] = merge_rounds([at(1, times=None, reason="it raised"), at(2)])
     assert merged["outcome"] == "ok"
 
@@ -127,7 +127,7 @@ def test_a_round_that_never_had_its_graph_counts():
     assert merged["reason"] == "in round 2 of 2: no such file"
 
 
-def test_what_fails_in_every_round_alike_is_told_without_one():
+def test_failures_of_all_rounds_are_reported_once():
     [merged] = merge_rounds([in_round(n, None, reason="it raised") for n in (1, 2)])
     assert merged["reason"] == "it raised"
     [merged] = merge_rounds([in_round(1, None, reason="it raised"), in_round(2, None, reason="it died")])

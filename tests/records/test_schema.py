@@ -29,7 +29,7 @@ def test_the_command_prints_the_schema():
     assert finished.stdout == PUBLISHED.read_text()
 
 
-def test_the_schema_names_every_field_and_says_what_it_is():
+def test_the_schema_names_and_describes_every_field():
     fields = json_schema()["$defs"]["Record"]
     assert set(fields["required"]) == set(fields["properties"]) == set(record())
     assert "UTC" in fields["properties"]["started"]["description"]
@@ -115,7 +115,7 @@ def test_an_accuracy_without_an_earlier_superstep_is_kept(tmp_path):
         (True, "not a version"),
     ],
 )
-def test_a_version_that_is_not_known_is_told(version, told):
+def test_an_unknown_version_is_an_error(version, told):
     with pytest.raises(RecordError, match=told):
         upgraded({**record(), "schema": version})
 

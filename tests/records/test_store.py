@@ -57,7 +57,7 @@ def test_folders_that_go_while_one_looks_are_left_out(tmp_path, monkeypatch):
         ({"validation": {"ok": True}}, "missing required field .* - at .*validation"),
     ],
 )
-def test_what_is_no_record_is_neither_written_nor_read(tmp_path, change, told):
+def test_invalid_records_are_neither_written_nor_read(tmp_path, change, told):
     broken = {**record(), **change}
     with pytest.raises(RecordError, match=told):
         write_record(tmp_path, broken)
@@ -74,14 +74,14 @@ def test_a_record_without_a_field_is_refused():
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1, 2]", "\udcff"])
-def test_a_file_that_is_no_json_object_is_named(tmp_path, text):
+def test_a_file_without_a_json_object_is_named(tmp_path, text):
     path = tmp_path / RECORD_FILE
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(RecordError, match=RECORD_FILE):
         read_record(path)
 
 
-def test_a_failed_write_leaves_what_was_there(tmp_path):
+def test_a_failed_write_leaves_the_old_file(tmp_path):
     path = write_record(tmp_path, record())
     with pytest.raises(TypeError):
         write_json(path, {"field": object()})

@@ -139,7 +139,7 @@ def test_an_answer_that_never_comes_so_near_says_so():
 CONTENTS = [{"name": "ring", "vertices": 1000, "edges": 20_000, "content_hash": f"{letter * 16}"} for letter in "ab"]
 
 
-def test_contents_of_a_graph_are_compared_apart_and_the_change_is_told(capsys, tmp_path):
+def test_contents_of_a_graph_are_compared_separately_and_the_change_is_reported(capsys, tmp_path):
     """The file of a graph changed between the cells of a sweep."""
     slow, fast = record("slow", (4.0, 3.6, 4.4), graph=CONTENTS[0]), record("fast", graph=CONTENTS[1])
     lost = record("lost", None, graph={})
@@ -191,7 +191,7 @@ def test_means_are_of_all_speed_ups_with_an_interval_and_say_how_many():
     ],
     ids=["sweep", "machine", "wrong", "crashed"],
 )
-def test_what_cannot_be_compared_gets_no_ratio(other):
+def test_incomparable_cells_get_no_ratio(other):
     assert ratio(record("fast"), other) is None
 
 
@@ -232,7 +232,7 @@ def test_the_baseline_with_its_default_schedule_goes_first():
     [(0.95712, "0.957"), (12345.6789, "12345.679"), (0.0, "0.000"), (5e-4, "0.001"), (3.71e-6, "3.7e-06"),
      (-2e-5, "-2.0e-05"), (1e300, "1.0e+300"), (float("inf"), "inf")],
 )  # fmt: skip
-def test_a_small_error_is_not_told_as_none(value, told):
+def test_a_small_error_is_not_shown_as_zero(value, told):
     assert quality(value) == told
     assert f"marginal_error {told} " in row(shown([record("slow", metrics={"marginal_error": value})]), "slow")
     assert f">marginal_error {told}</td>" in render_page([record("slow", metrics={"marginal_error": value})], "slow")
@@ -259,7 +259,7 @@ def test_a_run_that_was_stopped_says_so(capsys, tmp_path):
     assert "not settled" not in capsys.readouterr().out
 
 
-def test_warm_runs_have_a_table_of_their_own(capsys, tmp_path):
+def test_warm_runs_have_a_separate_table(capsys, tmp_path):
     wrong = warm_record("wrong", outcome="wrong")
     show_sweep([warm_record(), record("cold"), wrong], 3, None, tmp_path)
     text = capsys.readouterr().out.partition("Warm / cold")[2]
@@ -281,7 +281,7 @@ def test_names_are_shown_as_they_are(capsys, tmp_path):
     assert "\x1b[2J" not in text
 
 
-def test_failures_are_told_again_each_reason_once(capsys, tmp_path):
+def test_failures_are_listed_again_each_reason_once(capsys, tmp_path):
     records = [
         record("fast"),
         record("a", None, outcome="invalid_input", reason="features=0"),
@@ -301,16 +301,16 @@ def test_failures_are_told_again_each_reason_once(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("value", "told"), [(12.3456, "12.3 s"), (0.0123456, "12.3 ms"), (1.2e-5, "12 us"), (0.0, "0 us")]
 )
-def test_times_are_told_with_a_unit(value, told):
+def test_times_have_a_unit(value, told):
     assert seconds(value) == told
 
 
-def test_an_interval_is_told_in_the_unit_of_what_it_is_about():
+def test_an_interval_is_shown_in_the_unit_of_its_value():
     assert seconds_range(0.0009, 2.5, 0.001) == "[0.9, 2500]"
 
 
 @pytest.mark.parametrize(("value", "told"), [(9_999, "9,999"), (12_345, "12.3 k"), (1_234_567, "1.23 M"), (2e9, "2 G")])
-def test_counts_are_told_short(value, told):
+def test_counts_are_abbreviated(value, told):
     assert count(int(value)) == told
 
 
@@ -354,7 +354,7 @@ def test_names_outcomes_times_and_speed_ups_fit_any_terminal(width):
     assert ("edges" in lines[1]) is everything
 
 
-def test_a_part_of_the_cores_is_told():
+def test_a_subset_of_the_cores_is_recorded():
     cores = {"cpu": "a processor", "cores": 4, "usable_cores": 4}
     made = record("fast", environment=cores)
     labels = []

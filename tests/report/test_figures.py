@@ -32,7 +32,7 @@ def test_every_kind_is_drawn(drawn):
     assert sum(name.startswith("supersteps") for name in kinds) == sum(name.startswith("phases") for name in kinds) == 7
 
 
-def test_they_name_what_they_show(drawn):
+def test_they_name_their_contents(drawn):
     told = {path.name: (text_of(path), title) for path, title in drawn if path.suffix == ".svg"}
     text, title = told["features-01.svg"]
     assert title == "ring · flood"
@@ -109,7 +109,7 @@ def test_the_command_makes_a_page_and_figures(results, capsys):
     assert "features-01.pdf  ring · flood" in capsys.readouterr().out
 
 
-def test_the_command_says_what_cannot_be_done(tmp_path, results, capsys):
+def test_the_command_explains_its_errors(tmp_path, results, capsys):
     assert main(["page", str(tmp_path / "nothing")]) == 2
     assert "has no records" in capsys.readouterr().err
     assert main(["figures", str(results), "--format", "bmp"]) == 2

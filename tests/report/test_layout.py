@@ -80,7 +80,7 @@ def test_signs_are_explained_where_they_stand():
     assert legend(Layout.from_plain(TIMES), records()[:3]) == []
 
 
-def test_numbers_of_features_are_told_apart():
+def test_numbers_of_features_are_distinguished():
     many = [cell("onyx", True, "flood", "ring", 0.1 * k, k) for k in (1, 8)]
     text = as_text(layout_table(Layout.from_plain(TIMES), many))
     assert "100 ms" in text
@@ -89,7 +89,7 @@ def test_numbers_of_features_are_told_apart():
 
 
 @pytest.mark.parametrize("kind", ["lines", "dots"])
-def test_figures_are_drawn_with_what_failed(tmp_path, kind):
+def test_figures_show_failed_cells(tmp_path, kind):
     many = [cell("onyx", aware, "flood", "ring", 0.01 * k * (1 + aware), k) for k in (1, 8) for aware in (False, True)]
     lost = cell("other", None, "flood", "ring", None, outcome="out_of_memory")
     paths = write_layout_figure(tmp_path / "layout", Layout.from_plain({**TIMES, "kind": kind}), [*many, lost])
@@ -120,7 +120,7 @@ def test_atomic_transactions_stand_on_the_right_where_there_are_any(tmp_path):
     assert told not in drawn("not asked", None, None, None, None)
 
 
-def test_the_figure_says_what_the_table_says_with_intervals_and_no_bars(tmp_path):
+def test_the_figure_shows_the_table_with_intervals_and_without_bars(tmp_path):
     layout = Layout.from_plain({**SPEED_UPS, "kind": "dots"})
     rows = [
         cell("onyx", False, "flood", "road_usa", 0.695), cell("onyx", True, "flood", "road_usa", 0.130),
@@ -147,7 +147,7 @@ def test_a_layout_of_an_earlier_sweep_keeps_its_figure():
     assert Layout.from_plain({**TIMES, "kind": "bars"}).kind == "dots"
 
 
-def test_contents_of_a_graph_have_rows_of_their_own():
+def test_contents_of_a_graph_have_separate_rows():
     rows = [cell("onyx", False, "flood", "ring", 0.8), cell("onyx", True, "flood", "ring", 0.2)]
     rows[1]["graph"] = {**rows[1]["graph"], "content_hash": "another1"}
     text = as_text(layout_table(Layout.from_plain(SPEED_UPS), rows))
@@ -155,7 +155,7 @@ def test_contents_of_a_graph_have_rows_of_their_own():
     assert "(contents another1)" in text
 
 
-def test_a_figure_of_failures_alone_is_drawn(tmp_path):
+def test_a_figure_of_only_failures_is_drawn(tmp_path):
     layout = Layout.from_plain({**TIMES, "kind": "dots"})
     paths = write_layout_figure(
         tmp_path / "layout", layout, [cell("onyx", True, "flood", "ring", None, outcome="wrong")]
@@ -168,7 +168,7 @@ def test_a_table_has_no_figure(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_it_is_made_again_from_what_is_on_record(tmp_path, capsys):
+def test_it_is_rebuilt_from_the_records(tmp_path, capsys):
     for number, made in enumerate(records()):
         marks = ["busy"] if number < 2 else []
         write_record(tmp_path / f"{number:024d}", {**made, "cell": f"{number:024d}", "marks": marks})

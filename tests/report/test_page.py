@@ -57,7 +57,7 @@ def values(page, heading):
     return [None if value is None else float(value) for value in shown]
 
 
-def test_every_section_is_there_and_nothing_is_asked_of_a_network(opened, file):
+def test_every_section_exists_and_nothing_is_loaded_from_a_network(opened, file):
     page = opened(file)
     assert page.eval_on_selector_all("main > section", "all => all.map(one => one.id)") == SECTIONS
     assert len(rows(page)) == 28
@@ -91,7 +91,7 @@ def test_the_time_of_a_wrong_answer_is_not_shown():
     assert "1.88 s" not in text
 
 
-def test_what_is_no_number_has_no_place_in_the_order_and_goes_last(opened, tmp_path):
+def test_values_without_a_number_are_sorted_last(opened, tmp_path):
     validation = record()["validation"]
     errors = [float("nan"), 2.0, float("inf"), 1.0]
     checked = [{**validation, "error": error} for error in errors]
@@ -169,7 +169,7 @@ def test_speed_ups_are_shaded_on_either_side_of_the_baseline(opened, file):
     assert lost.all_inner_texts() == ["4 ms", "crashed", "unsupported", "wrong"]
 
 
-def test_what_failed_is_told_with_its_last_lines(opened, file):
+def test_failures_are_reported_with_their_last_lines(opened, file):
     page = opened(file)
     told = page.inner_text("#failures")
     for text in ("died by SIGSEGV", "<b>the last</b>", "line 99", "stage 'x' has no delta form", "k = 8 · fast"):
@@ -251,7 +251,7 @@ def test_labels_of_charts_keep_apart(opened, file, size):
     assert page.evaluate(OVERLAPS) == []
 
 
-def test_a_row_on_a_phone_says_what_its_values_are(opened, file):
+def test_a_row_on_a_phone_labels_its_values(opened, file):
     page = opened(file, PHONE)
     assert page.locator(".cells thead").is_hidden()
     cells = page.locator(".cells tbody tr").first.locator("td")
@@ -295,7 +295,7 @@ CONTRAST = """() => {
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_stands_out_from_what_is_behind_it(opened, tmp_path, scheme):
+def test_text_has_enough_contrast(opened, tmp_path, scheme):
     """4.5 to 1 (WCAG 2, level AA) everywhere, on every shade of the heat map."""
     factors = [8.0, 4.0, 3.2, 2.5, 2.0, 1.6, 1.26, 0.8, 0.63, 0.5, 0.4, 0.31, 0.1]
     shades = [cell(f"e{place}", "ring", "flood", 8, 1 / factor) for place, factor in enumerate(factors)]

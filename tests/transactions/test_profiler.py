@@ -44,7 +44,7 @@ def test_counters_are_read_by_kernel_and_run():
     assert second.whole.loads.requests == 1024
 
 
-def test_a_run_without_a_kernel_behind_it_counts_too():
+def test_a_run_without_a_following_kernel_counts_too():
     [only] = read_counters(printed("spread"))
     assert list(only.kernels) == ["spread"]
 
@@ -57,12 +57,12 @@ def test_a_run_without_a_kernel_behind_it_counts_too():
         (printed("spread").replace("8,192", "n/a"), "reported 'n/a' for l1tex__t_sectors.*not a number"),
     ],
 )
-def test_what_is_no_count_is_told(text, told):
+def test_an_invalid_count_is_an_error(text, told):
     with pytest.raises(ProfilerError, match=f"(?s){told}"):
         read_counters(text)
 
 
-def test_a_profiler_that_is_missing_is_told_with_the_way_out(monkeypatch, tmp_path):
+def test_a_missing_profiler_is_reported_with_the_remedy(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ProfilerError, match="not on the PATH.*memory=model"):
         find_profiler()
@@ -92,7 +92,7 @@ def test_the_profiler_is_started_on_the_command(monkeypatch, tmp_path):
         ("echo ==ERROR== ERR_NVGPUCTRPERM; exit 1", "only an administrator"),
     ],
 )
-def test_a_profiler_that_fails_is_told(monkeypatch, tmp_path, body, told):
+def test_a_failing_profiler_is_reported(monkeypatch, tmp_path, body, told):
     fake_profiler(tmp_path, body)
     monkeypatch.setenv("PATH", str(tmp_path) + os.pathsep + os.environ["PATH"])
     with pytest.raises(ProfilerError, match=f"(?s){told}"):
