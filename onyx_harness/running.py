@@ -18,7 +18,7 @@ from harness.campaign.problem import Problem, inputs_of, read_only
 from harness.campaign.resolution import Resolution, hint, resolve
 from harness.contract import Device, EngineSpec, No, Phases, RunStatistics, Unsupported, schedule_from_options
 from harness.device.spinning import short_spins
-from harness.device.synchronizing import finishing
+from harness.device.synchronizing import synchronizing
 from harness.language import MOST_FEATURES, Algorithm, Inputs, InvalidInput, Program, trace
 from harness.language.errors import authored
 from harness.language.initial_state import check_inputs
@@ -213,7 +213,7 @@ def _solve(
 ) -> tuple[dict[str, NDArray[Any]], RunStatistics, dict[str, Any]]:
     """Return the answers, the statistics and the resolved schedule; the engine is closed in any case."""
     made = load(spec.factory)(schedule_from_options(spec, cell.schedule))
-    engine = GuardedEngine(finishing(made, cell.device))
+    engine = GuardedEngine(synchronizing(made, cell.device))
     try:
         refused = whole_run_refusal(engine, cell, problem)
         if refused:

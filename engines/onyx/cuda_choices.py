@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engines.onyx.cuda_edge_changes import doubled_edges
+from engines.onyx.cuda_fused_next_superstep import fused_next_superstep
 from engines.onyx.cuda_kernels import Choices
 from engines.onyx.cuda_panels import panel_of
-from engines.onyx.cuda_rolled import rolled
 from engines.onyx.policy import small_degrees
 from harness.api import TeamShape, fold_groups, unfolded
 from harness.api.cuda import CudaSetting, DeviceLayout, KeptAccumulators, Thresholds, flips_of
@@ -57,7 +57,7 @@ def _choices(
     program, aware = lowered.program, schedule.feature_aware
     team = TeamShape.for_program(program, features, aware, schedule.vector_width)
     segments = schedule.direction == "pull" and schedule.balance == "edge"
-    fused = rolled(program) if segments and schedule.fold else None
+    fused = fused_next_superstep(program) if segments and schedule.fold else None
     rolls_alone = fused and not schedule.change_driven  # else in untracked supersteps, where there are no panels
     panel = panel_of(program, features) if segments and aware and not rolls_alone else 0
     if panel:

@@ -26,15 +26,15 @@ OVER = "run->over()"
 class Choices:
     """The choices of a schedule for one program on one graph.
 
-    ``tiles``: edges are balanced, not vertices. ``pipeline``: edges are fetched ahead. ``rolled``: the edge update and
-    the reductions of the next superstep that share a pass. ``panel``: features of a pass over segments; 0: all.
-    ``small_degrees``: all vertices have few edges, in similar numbers. ``policy``: the constants of all choices.
-    ``pauses``: tracking pauses while nearly everything moves.
+    ``tiles``: edges are balanced, not vertices. ``pipeline``: edges are fetched ahead. ``fused_next_superstep``: the
+    edge update and the reductions of the next superstep that share a pass. ``panel``: features of a pass over segments;
+    0: all. ``small_degrees``: all vertices have few edges, in similar numbers. ``policy``: the constants of all
+    choices. ``pauses``: tracking pauses while nearly everything moves.
     """
 
     tiles: bool
     pipeline: bool
-    rolled: tuple[EdgeUpdate, tuple[EdgeReduce, ...]] | None
+    fused_next_superstep: tuple[EdgeUpdate, tuple[EdgeReduce, ...]] | None
     panel: int
     small_degrees: bool
     policy: Policy
@@ -52,7 +52,7 @@ class Kernels:
         self.choices = choices
         self.untracked, self.pauses = untracked, choices.pauses and not untracked
         self.tracking = replace(setting.tracking, change_driven=False) if untracked else setting.tracking
-        self.rolled = None if self.tracking.change_driven else choices.rolled
+        self.fused_next_superstep = None if self.tracking.change_driven else choices.fused_next_superstep
         self.idle = "!run->untracked" if untracked else "run->untracked" if self.pauses else ""
         self.or_resuming = " || run->resuming" if choices.pauses else ""
         self.pipeline, self.tiles = choices.pipeline, choices.tiles

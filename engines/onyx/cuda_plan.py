@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Literal
 
 from engines.onyx.cuda_choices import doubled_vertices, setting_of, thresholds_of
 from engines.onyx.cuda_edge_changes import EdgeChanges, doubled_edges, order_of
+from engines.onyx.cuda_fused_next_superstep import last_reader, reduces_alone, update_and_reduce
 from engines.onyx.cuda_hubs import Hubs
-from engines.onyx.cuda_pauses import pausing_of
 from engines.onyx.cuda_pull import PullKernels
 from engines.onyx.cuda_push import PushKernels
-from engines.onyx.cuda_rolled import last_reader, reduces_alone, update_and_reduce
+from engines.onyx.cuda_tracking_policy import pausing_of
 from engines.onyx.policy import DEFAULT, Policy, teams_of_vertex
 from engines.onyx.resolve import resolve, sums_matrices
 from harness.api import EdgeReduce, EdgeUpdate, FoldGroup, GraphReduce, No, change_driven
@@ -108,7 +108,7 @@ class OnyxPlanner:
 
     def _last_read(self, kernels: Kernels, group: FoldGroup) -> list[EdgeReduce]:
         """Return the accumulators that are dead after this group and recomputed by the fused update."""
-        reductions = kernels.rolled[1] if kernels.rolled else ()
+        reductions = kernels.fused_next_superstep[1] if kernels.fused_next_superstep else ()
         return [stage for stage in reductions if last_reader(stage, self.tracking.groups) is group]
 
     def _plan_scatter(self, kernels: PushKernels, group: FoldGroup) -> None:
@@ -238,8 +238,8 @@ class OnyxPlanner:
             EdgeChanges(kernels, group).plan(self.draft)
             return
         order = order_of(self.setting.direction)
-        if kernels.rolled:
-            self._plan_rolled(kernels, *kernels.rolled)
+        if kernels.fused_next_superstep:
+            self._plan_fused_next_superstep(kernels, *kernels.fused_next_superstep)
             return
         for stage in group.stages:
             assert isinstance(stage, EdgeUpdate)
@@ -253,7 +253,9 @@ class OnyxPlanner:
             self.draft.double(array)
             self.draft.add(kernels.update(stage, order), over, lanes, (array,))
 
-    def _plan_rolled(self, kernels: Kernels, update: EdgeUpdate, reductions: tuple[EdgeReduce, ...]) -> None:
+    def _plan_fused_next_superstep(
+        self, kernels: Kernels, update: EdgeUpdate, reductions: tuple[EdgeReduce, ...]
+    ) -> None:
         """Plan the update, fused with the reductions of the next superstep."""
         array = f"csc_{update.updates}"
         in_place = kernels.untracked and array not in self.setting.flipped  # as where changes are tracked

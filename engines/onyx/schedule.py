@@ -39,7 +39,7 @@ class OnyxSchedule:
       have more than ``dense_share`` of all edges recomputes everything. An update of edges visits the dirty rows of
       sources, or all rows if the dirty ones have more than half of the edges (or ``dense_share``, if that is more).
       Tracking pauses while nearly everything moves: supersteps then use full propagation, except for an occasional one
-      that measures movement again (``pauses.cuh``; in push, not with ``rebuild=0``, nor for exact sums).
+      that measures movement again (``tracking_policy.cuh``; in push, not with ``rebuild=0``, nor for exact sums).
     - ``rebuild``: as on the CPU; exact sums are also rebuilt while active sources have nearly all edges.
     - ``fold``: as on the CPU; a pull continues with the vertex steps if one owner has all in-edges (``balance=warp``).
     - ``direction``: a *push* adds to destinations atomically, 8 or 16 bytes at once if the GPU supports it (sm_90).

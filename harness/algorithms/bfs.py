@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from harness.algorithms.exact_solvers import DIJKSTRA, path_lengths
 from harness.algorithms.starting_vertices import reached, starting_vertices, zero_at
-from harness.algorithms.whole_answers import DIJKSTRA, path_lengths
 from harness.language import Algorithm, Answer, Expression, Inputs, K, ProgramBuilder, Reader, minimum
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.algorithms.whole_answers import WEAK_COMPONENTS, hops, least_members
+from harness.algorithms.exact_solvers import WEAK_COMPONENTS, hops, least_members
 from harness.language import Algorithm, Answer, Expression, Inputs, InvalidInput, ProgramBuilder, Reader, minimum
 
 if TYPE_CHECKING:

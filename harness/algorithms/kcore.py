@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness.algorithms.whole_answers import PEELING, core_members
+from harness.algorithms.exact_solvers import PEELING, core_members
 from harness.graph import Graph
 from harness.language import Algorithm, Answer, Expression, Inputs, InvalidInput, ProgramBuilder, Reader, where
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from harness.algorithms.exact_solvers import DIJKSTRA, hops, length_allowances, path_lengths
 from harness.algorithms.starting_vertices import reached, starting_vertices, zero_at
-from harness.algorithms.whole_answers import DIJKSTRA, hops, length_allowances, path_lengths
 from harness.language import (
     Algorithm,
     Allowance,

@@ -16,7 +16,7 @@ from harness.campaign.guarded_engine import GuardedEngine
 from harness.campaign.preflight import memory_refusal, ran_out_of_memory, whole_run_refusal
 from harness.contract import EngineSpec, No, Phases, Unsupported, schedule_from_options
 from harness.device.errors import DeviceUnavailable
-from harness.device.synchronizing import finishing
+from harness.device.synchronizing import synchronizing
 from harness.plain_text import describe_error, message_of, print_traceback
 from harness.records.outcome import Outcome
 
@@ -90,7 +90,7 @@ def _work_of_engine(
     """
     use, seconds = DeviceUse(cell, report, phases), dict(phases.seconds)
     made = load(spec.factory)(schedule_from_options(spec, cell.schedule))
-    engine = GuardedEngine(finishing(made, cell.device), use)
+    engine = GuardedEngine(synchronizing(made, cell.device), use)
     result, alone = None, True
     with contextlib.ExitStack() as held:
         try:

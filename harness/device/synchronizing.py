@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from harness.language import Inputs, Program
 
 
-def finishing(engine: Engine, device: Device) -> Engine:
+def synchronizing(engine: Engine, device: Device) -> Engine:
     """Return the engine itself on a CPU; on a CUDA device, wrap it so that each call synchronizes the device."""
     return engine if device.kind == "cpu" else Finishing(engine, device.index)
 

@@ -95,7 +95,7 @@ def events(registry, monkeypatch):
     monkeypatch.setattr(child, "device_refusal", lambda _: "")
     monkeypatch.setattr(child, "profiler_refusal", lambda _: "")
     monkeypatch.setattr(engine_work, "device_memory", memory)
-    monkeypatch.setattr(engine_work, "finishing", lambda engine, _: engine)
+    monkeypatch.setattr(engine_work, "synchronizing", lambda engine, _: engine)
     monkeypatch.setattr(gpu, "gpu_facts", lambda *_: None)
     monkeypatch.setattr(device_use, "device_lock", lock_of_device)
     monkeypatch.setattr(device_use, "take_rooms", take)

@@ -6,7 +6,7 @@ import pytest
 
 from harness.contract import Device, Engine, No, RunStatistics
 from harness.device import synchronizing as module
-from harness.device.synchronizing import finishing
+from harness.device.synchronizing import synchronizing
 
 
 class Eager(Engine):
@@ -53,7 +53,7 @@ def log(monkeypatch):
 
 
 def test_calls_on_a_device_are_waited_for(log):
-    engine = finishing(Eager(log), Device("cuda", 3, threads=1))
+    engine = synchronizing(Eager(log), Device("cuda", 3, threads=1))
     engine.prepare(None, None, 1, None, None)
     engine.reset("inputs", {"x": 1})
     engine.narrow(None, None)
@@ -65,7 +65,7 @@ def test_calls_on_a_device_are_waited_for(log):
 
 
 def test_it_answers_as_the_engine_does(log):
-    engine = finishing(Eager(log), Device("cuda", 0, threads=1))
+    engine = synchronizing(Eager(log), Device("cuda", 0, threads=1))
     assert engine.schedule == "schedule"
     assert engine.supports(None, None, 1, None) == No("for a reason")
     assert engine.values("x") == "x"
@@ -75,4 +75,4 @@ def test_it_answers_as_the_engine_does(log):
 
 def test_a_processor_needs_no_waiting(log):
     engine = Eager(log)
-    assert finishing(engine, Device("cpu", threads=1)) is engine
+    assert synchronizing(engine, Device("cpu", threads=1)) is engine

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from engines.onyx.cuda_rolled import FIRST_ALONE
+from engines.onyx.cuda_fused_next_superstep import FIRST_ALONE
 from engines.pullbaseline.simdx import cuda_plan as simdx
 from engines.pushbaseline.gunrock import cuda_plan as gunrock
 from harness.algorithms.bfs import BFS
@@ -31,7 +31,7 @@ from tests.engines.test_cuda import (
     prepared,
     random_network,
 )
-from tests.engines.test_cuda_rolled import Passing
+from tests.engines.test_cuda_fused_next_superstep import Passing
 
 EXACT = ("bfs", "sssp", "components", "kcore")  # the others may settle a superstep apart
 FEATURES = (1, 3, 8, 33)

@@ -43,7 +43,7 @@ def test_the_second_buffer_of_flags_holds_flags(schedule, emulated):
     program, graph = program_named("guarded_steps"), graph_for("guarded_steps")
     inputs = inputs_for(program, graph, 3, seed=3)
     engine, run = prepared(schedule, program, graph, 3, emulated), ReferenceRun(program, graph, 3)
-    assert engine.planned.named["vertex_done"].twin == "next_vertex_done"
+    assert engine.planned.named["vertex_done"].partner == "next_vertex_done"
     for one in (engine, run):
         one.reset(inputs)
         one.run(1)

@@ -185,7 +185,7 @@ def test_a_run_that_begins_without_tracking_has_the_loads_of_full_propagation():
 
 def test_under_change_tracking_edges_of_dirty_rows_are_counted_and_buffers_change_places(monkeypatch):
     # tracked from the first superstep on
-    monkeypatch.setattr("engines.onyx.cuda_pauses.edges_change", lambda _: False)
+    monkeypatch.setattr("engines.onyx.cuda_tracking_policy.edges_change", lambda _: False)
     graph = BELIEFS.prepare_graph(ring(64))
     kernels = behaviour("onyx", graph, 4, algorithm=BELIEFS, direction="push", balance="warp").kernels
     # by two warps: one byte of flags per vertex, the begin and the end of its edges

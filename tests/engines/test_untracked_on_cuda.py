@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from engines.onyx.cuda_rolled import FIRST_OF_STRETCH, rolled
+from engines.onyx.cuda_fused_next_superstep import FIRST_OF_STRETCH, fused_next_superstep
 from harness.graph.generators import grid
 from harness.language import Inputs, where
 from harness.language.reference import ReferenceRun
@@ -44,7 +44,7 @@ def _schedules(monkeypatch):
 
 def whenever_anything_moves(monkeypatch):
     """Pause tracking whenever anything moves."""
-    monkeypatch.setattr("engines.onyx.cuda_pauses.untracked_share", lambda *_, **__: 1e-9)
+    monkeypatch.setattr("engines.onyx.cuda_tracking_policy.untracked_share", lambda *_, **__: 1e-9)
 
 
 def check(engine, program_, graph, inputs, features, supersteps):
@@ -111,11 +111,11 @@ def test_an_update_reduces_for_the_next_superstep(case, features, tracked_first,
     """Stretches without tracking, in each of which only the first superstep reduces by itself."""
     whenever_anything_moves(monkeypatch)
     if tracked_first:
-        monkeypatch.setattr("engines.onyx.cuda_pauses.edges_change", lambda _: False)
+        monkeypatch.setattr("engines.onyx.cuda_tracking_policy.edges_change", lambda _: False)
     build, make, names = EDGE_PROGRAMS[case]
     program_, graph = traced(build, build.__name__), make()
     engine = prepared("pausing-pull-edges", program_, graph, features, device)
-    _, reductions = rolled(engine.planned.program)
+    _, reductions = fused_next_superstep(engine.planned.program)
     alone = {kernel.name for kernel in engine.planned.kernels if kernel.unless.startswith(FIRST_OF_STRETCH)}
     assert alone == {f"{stage}_untracked" for stage in ("gather", *(f"clear_{stage.into}" for stage in reductions))}
     inputs = inputs_for(program_, graph, features, seed=features)

@@ -42,17 +42,17 @@ LOOP = """
 
 
 def fused_superstep(
-    launches: Sequence[Launch], sides: int, measuring: Measuring, twins: Mapping[str, str]
+    launches: Sequence[Launch], sides: int, measuring: Measuring, ping_pong: Mapping[str, str]
 ) -> CudaKernel:
     """Return the kernel of a whole run whose supersteps are ``launches``.
 
-    ``measuring``: decides whether the run has settled. ``twins``: the buffers that swap. The argument ``bounds`` has,
-    for each side, two words for each launch, with the measuring launches last: first and last + 1 of its range.
+    ``measuring``: decides whether the run has settled. ``ping_pong``: the buffers that swap. The argument ``bounds``
+    has, for each side, two words for each launch, with the measuring launches last: first and last + 1 of its range.
     """
     steps, measured = len(launches), len(measuring.ahead)
     launches = [*launches, *measuring.launches]
     functions = {launch.kernel.name: Function.of(launch.kernel, own={}, drop=OVER) for launch in launches}
-    names = [_buffers(launches, parity, twins) for parity in (0, 1)]
+    names = [_buffers(launches, parity, ping_pong) for parity in (0, 1)]
     types: dict[str, str] = {}
     for launch, *buffers in zip(launches, *names, strict=True):
         kinds = functions[launch.kernel.name].parameters
@@ -102,12 +102,12 @@ def _call(function: Function, launch: Launch, number: int, even: dict[str, str],
     return f"{guard}{function.name}({', '.join(given.values())});"
 
 
-def _buffers(launches: Sequence[Launch], parity: int, twins: Mapping[str, str]) -> list[dict[str, str]]:
+def _buffers(launches: Sequence[Launch], parity: int, ping_pong: Mapping[str, str]) -> list[dict[str, str]]:
     """Return the arrays passed to every launch in even or odd supersteps, by the names of its kernel's arguments."""
     swapped = turned(launches) if parity else set()
     found = []
     for launch in launches:
-        found.append({name: exchanged(name, swapped, twins) for name in launch.kernel.arguments})
+        found.append({name: exchanged(name, swapped, ping_pong) for name in launch.kernel.arguments})
         swapped = swapped ^ set(launch.swaps)
     return found
 

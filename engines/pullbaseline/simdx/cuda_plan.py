@@ -221,7 +221,7 @@ def _fuse(draft: PlanDraft, setting: CudaSetting) -> None:
     named = tuple(named_apart([*draft.launches, *measured.launches]))
     steps, behind = named[:count], count + len(measured.ahead)
     measuring = Measuring(named[count:behind], named[behind:], measured.buffers)
-    kernel = fused_superstep(steps, len(setting.sides), measuring, draft.twins)
+    kernel = fused_superstep(steps, len(setting.sides), measuring, draft.ping_pong)
     draft.launches = []
     draft.add(kernel, Over.ALL_VERTICES, 1, tuple(sorted(turned(steps))))
     draft.combined = Combined(steps, measuring)

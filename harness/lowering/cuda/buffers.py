@@ -27,13 +27,13 @@ Source: TypeAlias = Structure | Table[Any]
 class CudaBuffer(Buffer):
     """An array on a CUDA device.
 
-    ``twin``: the name of the buffer with which it swaps; empty if there is none. ``flips``: the name of the buffer that
-    counts these swaps, if the device decides when to swap. ``kept``: it is allocated even if no kernel takes it.
+    ``partner``: the name of the buffer with which it swaps; empty if there is none. ``flips``: the name of the buffer
+    that counts these swaps, if the device decides when to swap. ``kept``: it is allocated even if no kernel takes it.
     ``source``: the part of the graph, or the table, whose array the store of the graph has; None: every executor has an
     array of its own. ``of_edges``: it has a row for every edge, and no kernel writes it.
     """
 
-    twin: str = ""
+    partner: str = ""
     flips: str = ""
     kept: bool = False
     source: Source | None = None
@@ -62,11 +62,10 @@ def flips_of(array: str) -> str:
     return f"flips_{array}"
 
 
-def exchanged(name: str, swapped: Iterable[str], twins: Mapping[str, str]) -> str:
-    """Return the buffer that lies where ``name`` does before swaps, after the buffers ``swapped`` and their twins have
-    swapped."""
-    twin = twins.get(name, "")
-    return twin if twin and not {name, twin}.isdisjoint(swapped) else name
+def exchanged(name: str, swapped: Iterable[str], ping_pong: Mapping[str, str]) -> str:
+    """Return the buffer in the place of ``name`` after the buffers ``swapped`` have swapped with their partners."""
+    partner = ping_pong.get(name, "")
+    return partner if partner and not {name, partner}.isdisjoint(swapped) else name
 
 
 def of_property(
@@ -102,8 +101,8 @@ def of_tracking(tracking: Tracking, facts: GraphFacts, layout: DeviceLayout) -> 
     for group in tracking.groups:
         name = tracking.name(group)
         dirty = flag_of(Holds.DIRTY, name)
-        yield CudaBuffer(dirty, Holds.DIRTY, name, "bool", vertices, twin=second(dirty), start=1)
-        yield CudaBuffer(second(dirty), Holds.SECOND, dirty, "bool", vertices, twin=dirty)
+        yield CudaBuffer(dirty, Holds.DIRTY, name, "bool", vertices, partner=second(dirty), start=1)
+        yield CudaBuffer(second(dirty), Holds.SECOND, dirty, "bool", vertices, partner=dirty)
         yield CudaBuffer(flag_of(Holds.ACTIVE, name), Holds.ACTIVE, name, "bool", vertices, start=1)
         for holds, rows in ((Holds.FRESH, vertices), (Holds.ROWS, vertices), (Holds.MOVED, edges), (Holds.FAR, edges)):
             yield CudaBuffer(flag_of(holds, name), holds, name, "bool", rows, start=0)

@@ -60,7 +60,7 @@ class PlanDraft:
         self._doubled.add(array)
 
     @property
-    def twins(self) -> dict[str, str]:
+    def ping_pong(self) -> dict[str, str]:
         """The arrays with two buffers and these, both ways."""
         pairs = [(array, second(array)) for array in sorted(self._doubled)]
         return dict(pairs) | {other: array for array, other in pairs}
@@ -175,7 +175,7 @@ class PlanDraft:
         taken |= {name for launch in launches for name in launch.swaps if second(name) in taken}
         found = [known[name] for name in sorted(known) if name in taken or known[name].kept]
         there = {buffer.name for buffer in found}
-        return tuple(one if one.twin in there else replace(one, twin="", flips="") for one in found)
+        return tuple(one if one.partner in there else replace(one, partner="", flips="") for one in found)
 
     def _known(self) -> Iterator[CudaBuffer]:
         """Yield every buffer that a kernel of this draft may take."""
@@ -187,10 +187,10 @@ class PlanDraft:
             yield CudaBuffer(flips, Holds.FLIPS, array, "int64", start=0)
         for one in of_program(setting.program, facts, layout):
             other, flips = second(one.name), setting.flipped.get(one.name, "")
-            yield replace(one, twin=other, flips=flips, start=self._starts.get(one.name))
+            yield replace(one, partner=other, flips=flips, start=self._starts.get(one.name))
             if one.name in self._doubled:
                 yield CudaBuffer(
-                    other, Holds.SECOND, one.name, one.dtype, one.rows, one.stride, twin=one.name, kept=True
+                    other, Holds.SECOND, one.name, one.dtype, one.rows, one.stride, partner=one.name, kept=True
                 )  # fmt: skip
         yield from self._owned.values()
 

@@ -84,7 +84,9 @@ class Elements(ABC):
     ) -> None:
         self.layout, self.team, self.locate, self.root = layout, team, locate, root
         self.parameters, self.feature_aware, self.computed, self.holds = parameters, feature_aware, computed, holds
-        self.spent: frozenset[tuple[str, str]] = frozenset()  # accumulators that only one solution reads and overwrites
+        self.overwritable: frozenset[tuple[str, str]] = (
+            frozenset()
+        )  # accumulators that only one solution reads and overwrites
         self.tile_floats = 0
         self.read_by_all: set[str] = set()  # arrays of which all lanes of a team read the same value
         self._names = 0

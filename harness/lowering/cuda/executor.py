@@ -209,7 +209,7 @@ class CudaExecutor:
         swapped = turned(plan.launches) if self.run_in_progress.done % 2 else set()
         counted = [buffer for buffer in plan.buffers if buffer.flips]
         swapped |= {buffer.name for buffer in counted if int(self.arrays[buffer.flips][0]) % 2}
-        array_of = {array: plan.twins[array] for array in swapped}
+        array_of = {array: plan.ping_pong[array] for array in swapped}
         return self.memory.values(name, array_of) if index is None else self.memory.rows(name, array_of, index)
 
     def close(self) -> None:

@@ -291,7 +291,11 @@ class Lowering(Elements):
     def _own_matrix(self, node: Expression, home: Block) -> Value:
         """Return a matrix that may be overwritten: that of an accumulator without further readers, or a new one."""
         for read in walk(node):
-            held = self.locate(*read.attribute).value if read.op == "read" and read.attribute in self.spent else None
+            held = (
+                self.locate(*read.attribute).value
+                if read.op == "read" and read.attribute in self.overwritable
+                else None
+            )
             if held is not None and held.kind == "tile":
                 self.prepare(node)
                 return held if read is node else self._filled(node, held, home)

@@ -8,7 +8,7 @@ from harness.language.expressions import Expression, walk
 from harness.lowering.cuda.elements import INLINE
 
 
-def spent(values: Sequence[Expression]) -> frozenset[tuple[str, str]]:
+def overwritable(values: Sequence[Expression]) -> frozenset[tuple[str, str]]:
     """Return space and name of the properties, read at a vertex, whose last use is one system of equations.
 
     Each is read by a single expression, elementwise, and only as part of the matrix of that system.

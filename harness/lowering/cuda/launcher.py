@@ -97,4 +97,4 @@ class Launcher:
         )  # fmt: skip
 
     def _array(self, name: str, swapped: Collection[str]) -> Any:
-        return self.arrays[exchanged(self.plan.parities.get(name, name), swapped, self.plan.twins)]
+        return self.arrays[exchanged(self.plan.parities.get(name, name), swapped, self.plan.ping_pong)]

@@ -96,14 +96,14 @@ class CudaPlan:
         return {buffer.name: buffer for buffer in self.buffers}
 
     @cached_property
-    def twins(self) -> Mapping[str, str]:
+    def ping_pong(self) -> Mapping[str, str]:
         """The buffers that swap, both ways."""
-        return {buffer.name: buffer.twin for buffer in self.buffers if buffer.twin}
+        return {buffer.name: buffer.partner for buffer in self.buffers if buffer.partner}
 
     @cached_property
     def parities(self) -> Mapping[str, str]:
         """The buffers by the arguments of kernels that take both and select one by the count of swaps."""
-        pairs = [(buffer.name, buffer.twin) for buffer in self.buffers if buffer.flips]
+        pairs = [(buffer.name, buffer.partner) for buffer in self.buffers if buffer.flips]
         return {f"{parity}_{one}": name for one, other in pairs for parity, name in (("even", one), ("odd", other))}
 
     @property

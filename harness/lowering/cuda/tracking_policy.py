@@ -1,8 +1,8 @@
 """Policies that decide, superstep by superstep, whether a run tracks changes.
 
-The device applies a policy by the fields of the run that the policy sets at the start (``pauses.cuh``): in a superstep,
-either the launches that track do nothing or those that do not. Even so, each takes the time of a launch, so an observer
-on the host decides which of them are queued.
+The device applies a policy by the fields of the run that the policy sets at the start (``tracking_policy.cuh``): in a
+superstep, either the launches that track do nothing or those that do not. Even so, each takes the time of a launch, so
+an observer on the host decides which of them are queued.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from harness.language.analysis import FoldGroup
 from harness.language.expressions import Expression
 from harness.lowering.cuda.code import Value
 from harness.lowering.cuda.kernels import CudaKernelBuilder
-from harness.lowering.cuda.last_use import spent
+from harness.lowering.cuda.last_use import overwritable
 from harness.lowering.tracking import Tracking, composed_writes
 
 
@@ -33,7 +33,7 @@ def cuda_write_back(
     any value changed; if none did, nothing is stored. Vertices that moved are counted in ``run->moved``.
     """
     writes = [*reduced, *composed_writes(tracking.program, group, tracking.live(group.stages))]
-    builder.mapping.spent = spent([value for _, value in writes])
+    builder.mapping.overwritable = overwritable([value for _, value in writes])
     builder.bind("old", builder.read_in(block), "v")
     new = {name: builder.mapping.kept(value) for name, value in writes}
     moved = []

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from engines.onyx.cuda_engine import OnyxCudaEngine
-from engines.onyx.cuda_rolled import FIRST_ALONE, rolled
+from engines.onyx.cuda_fused_next_superstep import FIRST_ALONE, fused_next_superstep
 from engines.onyx.schedule import OnyxSchedule
 from harness.algorithms.belief_propagation import BeliefPropagation
 from harness.algorithms.label_propagation import LabelPropagation
@@ -70,7 +70,7 @@ def lowered(algorithm: Algorithm) -> Any:
     ("reads", "may"), [("nothing", True), ("weight", True), ("source", False), ("destination", False)]
 )
 def test_nothing_may_come_between(reads, may):
-    assert (rolled(lowered(Passing(reads=reads))) is not None) == may
+    assert (fused_next_superstep(lowered(Passing(reads=reads))) is not None) == may
 
 
 def test_reductions_are_not_read_after_the_update():
@@ -78,7 +78,7 @@ def test_reductions_are_not_read_after_the_update():
     steps = {stage.name: stage for stage in program.stages}
 
     def of(*names):
-        return rolled(dataclasses.replace(program, stages=tuple(steps[name] for name in names)))
+        return fused_next_superstep(dataclasses.replace(program, stages=tuple(steps[name] for name in names)))
 
     assert of("gather", "before", "move") is None  # of a run's state
     passing = dataclasses.replace(program.properties["got"], role="temporary", start=None)
@@ -89,13 +89,16 @@ def test_reductions_are_not_read_after_the_update():
     (x,) = program.results
     asked = dataclasses.replace(program, results=(x, dataclasses.replace(x, name="got")))
     assert (
-        rolled(dataclasses.replace(asked, stages=tuple(steps[name] for name in ("gather", "before", "move")))) is None
+        fused_next_superstep(
+            dataclasses.replace(asked, stages=tuple(steps[name] for name in ("gather", "before", "move")))
+        )
+        is None
     )
 
 
-def test_other_programs_are_not_rolled():
-    assert rolled(lowered(LabelPropagation())) is None
-    assert rolled(lowered(Passing(order="updated first"))) is None
+def test_other_programs_are_not_fused():
+    assert fused_next_superstep(lowered(LabelPropagation())) is None
+    assert fused_next_superstep(lowered(Passing(order="updated first"))) is None
 
 
 def plan(algorithm: Algorithm, features: int = 4, **options: Any) -> CudaPlan:
@@ -146,7 +149,7 @@ def test_unread_reductions_are_not_fused():
         p.repeat(3)
         p.output("x", bound=1e-5)
 
-    assert rolled(products_as_sums(traced(unread, "unread"))) is None
+    assert fused_next_superstep(products_as_sums(traced(unread, "unread"))) is None
 
 
 @pytest.mark.parametrize(("features", "abreast"), [(1, 32), (2, 16), (4, 8), (8, 4), (16, 2), (32, 1), (100, 1)])

@@ -28,7 +28,7 @@ AT_ONCE = 1024  # threads, of 64 registers each: with fewer threads belief propa
 NEW = "new"  # the space of the values that an update has just computed
 
 
-def rolled(program: Program) -> tuple[EdgeUpdate, tuple[EdgeReduce, ...]] | None:
+def fused_next_superstep(program: Program) -> tuple[EdgeUpdate, tuple[EdgeReduce, ...]] | None:
     """Return the update and the reductions that can share a pass; None if there are none.
 
     There must be one update, after all reductions, and these may read only its result and inputs of edges and of the
@@ -111,7 +111,7 @@ def _counts(stage: EdgeReduce) -> bool:
 def reduces_alone(kernels: Kernels) -> str:
     """Return the condition under which kernels that only reduce do nothing, because a fused pass has already
     reduced."""
-    if not kernels.rolled:
+    if not kernels.fused_next_superstep:
         return OVER
     return FIRST_OF_STRETCH if kernels.untracked else FIRST_ALONE
 

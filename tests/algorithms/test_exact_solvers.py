@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from harness.algorithms.als import ALS
 from harness.algorithms.bfs import BFS
 from harness.algorithms.components import Components
+from harness.algorithms.exact_solvers import core_members
 from harness.algorithms.kcore import KCore
 from harness.algorithms.pagerank import PageRank
 from harness.algorithms.sssp import SSSP
-from harness.algorithms.whole_answers import core_members
 from harness.graph import Graph
 from harness.graph.generators import rmat
 from tests.algorithms.answers import answer

@@ -1,4 +1,4 @@
-"""Onyx on CUDA: tracking pauses while nearly everything moves (``pauses.cuh``)."""
+"""Onyx on CUDA: tracking pauses while nearly everything moves (``tracking_policy.cuh``)."""
 
 from __future__ import annotations
 
