@@ -1,6 +1,7 @@
 """Inputs on disk, for the other cells of a problem: inputs that take long to make are made once and then mapped.
 
-    CACHE/inputs/KEY/   inputs.json, with a digest of each array and of itself, and one .npy file per array
+    CACHE/inputs/KEY/   inputs.json, with the hash of the inputs and a digest of each array and of itself, and one .npy
+                        file per array
 
 Inputs are a function of the algorithm with its parameters, of its source, of the graph and of k; together these are the
 key. The process that computes a reference makes the inputs anew, so that inputs that differ each time are noticed.
@@ -30,7 +31,7 @@ from harness.graph.adjacency import frozen
 from harness.graph.digest import array_digests, text_digest
 from harness.language import Inputs
 
-LAYOUT = 1  # incremented whenever the format of the folders changes
+LAYOUT = 2  # incremented whenever the format of the folders changes
 LEAST_S = 0.5  # inputs that are made faster are not stored: reading and checking them takes about as long
 MOST_BYTES = 20_000_000_000  # of all folders; the least recently used ones are removed
 MOST_SHARE = 0.25  # of the free space of the disk, for new inputs
@@ -38,9 +39,12 @@ _HEAD = "inputs.json"
 logger = logging.getLogger(__name__)
 
 
-def inputs_for(key_parts: Sequence[object], make: Callable[[], Inputs]) -> Inputs:
+Hashed = tuple[Inputs, str]  # inputs with their hash (:func:`harness.campaign.problem.hash_inputs`)
+
+
+def inputs_for(key_parts: Sequence[object], make: Callable[[], Hashed]) -> Hashed:
     """Return the inputs with the key ``key_parts``, mapped from the cache; else those that ``make`` returns, stored if
-    that takes long.
+    that takes long. The hash is not computed again: the digests of all arrays are checked.
 
     Raises CacheError if the cache cannot be written. A damaged folder is made again, with a warning in the log.
     """
@@ -57,23 +61,23 @@ def inputs_for(key_parts: Sequence[object], make: Callable[[], Inputs]) -> Input
         if found is not None:
             return found
         began = time.perf_counter()
-        inputs = make()
-        if time.perf_counter() - began < LEAST_S or not _storable(inputs, folder.parent):
-            return inputs
+        made = make()
+        if time.perf_counter() - began < LEAST_S or not _storable(made[0], folder.parent):
+            return made
         with filling_cache():
-            _store(inputs, folder)
+            _store(*made, folder)
             _remove_old(folder.parent, folder)
-        return _known(folder) or inputs
+        return _known(folder) or made
 
 
-def _known(folder: Path) -> Inputs | None:
+def _known(folder: Path) -> Hashed | None:
     """Return the inputs in a folder, or None if it is missing or damaged."""
     if not (folder / _HEAD).is_file():
         return None
     try:
-        inputs = _opened(folder)
+        found = _opened(folder)
         os.utime(folder)  # the time of the last use
-        return inputs
+        return found
     except FileNotFoundError:
         return None  # removed by another process
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -81,7 +85,7 @@ def _known(folder: Path) -> Inputs | None:
         return None
 
 
-def _opened(folder: Path) -> Inputs:
+def _opened(folder: Path) -> Hashed:
     head = json.loads((folder / _HEAD).read_text(encoding="utf-8"))
     if head.pop("digest") != text_digest(head):
         raise ValueError(f"{folder / _HEAD} has changed since it was written")
@@ -90,7 +94,7 @@ def _opened(folder: Path) -> Inputs:
         if found != head["arrays"][name]["digest"]:
             raise ValueError(f"{folder / head['arrays'][name]['file']} ({name}) has changed since it was written")
     properties: dict[str, NDArray[Any]] = {name: frozen(array) for name, array in arrays.items()}
-    return Inputs(MappingProxyType(properties), MappingProxyType(head["parameters"]))
+    return Inputs(MappingProxyType(properties), MappingProxyType(head["parameters"])), str(head["hash"])
 
 
 def _storable(inputs: Inputs, folder: Path) -> bool:
@@ -106,7 +110,7 @@ def _text(data: object) -> str:
     return json.dumps(data, sort_keys=True)
 
 
-def _store(inputs: Inputs, folder: Path) -> None:
+def _store(inputs: Inputs, inputs_hash: str, folder: Path) -> None:
     temporary = Path(tempfile.mkdtemp(prefix="writing-", dir=folder.parent))
     try:
         arrays = {name: np.asarray(array) for name, array in inputs.properties.items()}
@@ -115,7 +119,9 @@ def _store(inputs: Inputs, folder: Path) -> None:
         for number, (name, array) in enumerate(arrays.items()):
             np.save(temporary / f"{number}.npy", array, allow_pickle=False)
             files[name] = {"file": f"{number}.npy", "digest": digests[name]}
-        head: dict[str, Any] = {"layout": LAYOUT, "parameters": dict(inputs.parameters), "arrays": files}
+        head: dict[str, Any] = {
+            "layout": LAYOUT, "parameters": dict(inputs.parameters), "arrays": files, "hash": inputs_hash,
+        }  # fmt: skip
         (temporary / _HEAD).write_text(_text(head | {"digest": text_digest(head)}), encoding="utf-8")
         shutil.rmtree(folder, ignore_errors=True)  # a damaged one
         temporary.rename(folder)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Each check of the interval may stop at one that is narrow by chance, so checks become rarer.
 _FIRST_LOOK, _GROWTH = FEWEST_SAMPLES, 1.5
 _MOST_SAMPLES = 1000
-_WARM_UP_STEPS = 4
+_WARM_UP_STEPS = 2  # both sides of a bipartite graph
 # Below this, a disturbance cannot be distinguished from the system's own work and the granularity of its clock.
 _DISTURBING_CORES = 0.2
 _CORES_OF_A_GPU = 2  # one launches kernels, one serves the driver

@@ -19,7 +19,7 @@ from harness.graph.adjacency import frozen
 from harness.graph.named import open_graph
 from harness.language import MOST_FEATURES, Algorithm, Inputs, InvalidInput, Program, trace
 from harness.language.errors import authored
-from harness.language.initial_state import check_inputs
+from harness.language.initial_state import check_inputs, note_checked
 from harness.language.warm import WarmStart, kept_properties
 from harness.plugins import Registry
 
@@ -88,9 +88,10 @@ def set_problem(cell: Cell, registry: Registry, report: ChildReport, phases: Pha
         def make() -> Inputs:
             return read_only(inputs_of(algorithm, program, graph, features))
 
-        inputs = make() if anew else inputs_for(asked, make)
+        inputs, inputs_hash = _with_hash(make()) if anew else inputs_for(asked, lambda: _with_hash(make()))
+        note_checked(program, inputs)  # before they were stored, or now
     max_supersteps = cell.max_supersteps or program.max_supersteps
-    parts = [program.fingerprint, given.content_hash, maker, features, hash_inputs(inputs), max_supersteps]
+    parts = [program.fingerprint, given.content_hash, maker, features, inputs_hash, max_supersteps]
     key = digest(parts)[:32]
     told = {
         "features": features,
@@ -137,6 +138,10 @@ def _features(cell: Cell, algorithm: Algorithm, graph: Graph) -> int:
     if not 1 <= features <= MOST_FEATURES:
         raise InvalidInput(f"graph {graph.name!r} suggests features={features}; a program has 1 to {MOST_FEATURES}")
     return features
+
+
+def _with_hash(inputs: Inputs) -> tuple[Inputs, str]:
+    return inputs, hash_inputs(inputs)
 
 
 def hash_inputs(inputs: Inputs) -> str:

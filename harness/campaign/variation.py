@@ -22,6 +22,7 @@ from harness.campaign.plausibility import LEAST_S, implausible
 from harness.campaign.problem import read_only
 from harness.graph.adjacency import frozen
 from harness.language.algorithm import Inputs
+from harness.language.initial_state import note_checked
 from harness.language.warm import kept_properties
 
 if TYPE_CHECKING:
@@ -68,17 +69,24 @@ def varied_inputs(program: Program, graph: Graph, inputs: Inputs, attempt: int =
             name: _rotated(array, bounds, attempt + 1) if program.properties[name].place == place else array
             for name, array in inputs.properties.items()
         }
-        if any(not np.array_equal(made[name], array) for name, array in inputs.properties.items()):
-            changed = {name: frozen(made[name]) for name in made if made[name] is not inputs.properties[name]}
-            return Inputs(MappingProxyType({**inputs.properties, **changed}), inputs.parameters)
+        moved = {name: one for name, one in made.items() if one is not inputs.properties[name]}
+        if any(not np.array_equal(one, inputs.properties[name]) for name, one in moved.items()):
+            changed = {name: frozen(one) for name, one in moved.items()}
+            found = Inputs(MappingProxyType({**inputs.properties, **changed}), inputs.parameters)
+            note_checked(program, found)  # the same rows
+            return found
     share = 1 - _STEP * (attempt + 1)
     return read_only(Inputs(inputs.properties, {name: value * share for name, value in inputs.parameters.items()}))
 
 
 def _rotated(array: NDArray[Any], bounds: tuple[int, ...], by: int) -> NDArray[Any]:
     """Return an array whose rows between neighbouring bounds are rotated."""
-    parts = itertools.pairwise(bounds)
-    return np.concatenate([np.roll(array[low:high], by, axis=0) for low, high in parts])
+    moved = np.empty_like(array)
+    for low, high in itertools.pairwise(bounds):
+        cut = high - by % (high - low) if high > low else high
+        moved[low : low + high - cut] = array[cut:high]
+        moved[low + high - cut : high] = array[low:cut]
+    return moved
 
 
 def varied_run(

@@ -50,6 +50,14 @@ def check_inputs(program: Program, graph: Graph, features: int, inputs: Inputs) 
             start.of(prop)
 
 
+def note_checked(program: Program, inputs: Inputs) -> None:
+    """Take the arrays of some inputs as checked, because they have rows that were; only arrays that cannot change."""
+    for name, array in inputs.properties.items():
+        prop = program.properties.get(name)
+        if prop is not None and not array.flags.writeable:
+            _CHECKED[_requirements(prop, array)] = array
+
+
 class Start:
     """The initial values of single properties; returned arrays may be the caller's own and must not be written.
 
@@ -110,7 +118,7 @@ def checked_input(prop: Property, inputs: Inputs, graph: Graph, shape: tuple[int
         raise InvalidInput(f"input {prop.name!r} ({prop.place} property of shape {prop.shape}) was not given")
     if array.shape != shape:
         raise InvalidInput(f"input {prop.name!r} has shape {array.shape}; the program needs {shape}")
-    key = (id(array), prop.dtype, prop.nonnegative)
+    key = _requirements(prop, array)
     if _CHECKED.get(key) is array and not array.flags.writeable:
         return array
     if array.dtype.kind not in ("b" if prop.dtype == "bool" else "fiub"):
@@ -120,6 +128,10 @@ def checked_input(prop: Property, inputs: Inputs, graph: Graph, shape: tuple[int
     _check_signs("input", prop, array)
     _CHECKED[key] = array
     return array
+
+
+def _requirements(prop: Property, array: Array) -> tuple[int, str, bool]:
+    return id(array), prop.dtype, prop.nonnegative
 
 
 def _check_signs(what: str, prop: Property, values: Array) -> None:

@@ -21,7 +21,7 @@ def made(tmp_path, monkeypatch):
     def make():
         calls.append(1)
         arrays = {"seed": np.arange(12, dtype=np.float32).reshape(4, 3), "known": np.array([True, False, True, False])}
-        return Inputs(arrays, {"alpha": 0.1, "clamp": True})
+        return Inputs(arrays, {"alpha": 0.1, "clamp": True}), "a hash"
 
     return make, calls
 
@@ -34,9 +34,10 @@ def test_inputs_are_made_once_and_mapped(made, tmp_path):
     make, calls = made
     first, second = inputs_for(["a problem"], make), inputs_for(["a problem"], make)
     assert len(calls) == 1
-    for found in (first, second):
+    for found, inputs_hash in (first, second):
+        assert inputs_hash == "a hash"
         assert dict(found.parameters) == {"alpha": 0.1, "clamp": True}
-        for name, array in make().properties.items():
+        for name, array in make()[0].properties.items():
             np.testing.assert_array_equal(found.properties[name], array, strict=True)
             assert not found.properties[name].flags.writeable
 
@@ -64,8 +65,8 @@ def test_damaged_inputs_are_made_again(made, tmp_path, file, caplog):
     damaged = bytearray((folder / file).read_bytes())
     damaged[-2] ^= 1
     (folder / file).write_bytes(damaged)
-    found = inputs_for(["a problem"], make)
-    np.testing.assert_array_equal(found.properties["seed"], make().properties["seed"])
+    found, _ = inputs_for(["a problem"], make)
+    np.testing.assert_array_equal(found.properties["seed"], make()[0].properties["seed"])
     assert "making them again" in caplog.text
     caplog.clear()
     inputs_for(["a problem"], make)
@@ -77,13 +78,13 @@ def test_the_least_recently_used_inputs_are_removed(made, tmp_path, monkeypatch)
     inputs_for(["old"], make)
     (old,) = folders(tmp_path)
     monkeypatch.setattr(inputs_cache, "MOST_BYTES", 1)
-    kept = inputs_for(["another"], make)  # too large to be stored
+    kept, _ = inputs_for(["another"], make)  # too large to be stored
     assert folders(tmp_path) == [old]
     monkeypatch.setattr(inputs_cache, "MOST_BYTES", 1 + sum(file.stat().st_size for file in old.iterdir()))
     inputs_for(["new"], make)
     assert len(folders(tmp_path)) == 1
     assert folders(tmp_path) != [old]
-    np.testing.assert_array_equal(kept.properties["seed"], make().properties["seed"])
+    np.testing.assert_array_equal(kept.properties["seed"], make()[0].properties["seed"])
 
 
 def test_parameters_that_json_changes_are_not_stored(tmp_path, made):
@@ -91,7 +92,7 @@ def test_parameters_that_json_changes_are_not_stored(tmp_path, made):
 
     def make():
         calls.append(1)
-        return Inputs({}, {"alpha": np.float32(0.1)})
+        return Inputs({}, {"alpha": np.float32(0.1)}), "a hash"
 
     inputs_for(["a problem"], make)
     inputs_for(["a problem"], make)
@@ -103,7 +104,7 @@ def test_mapped_inputs_need_no_fingerprint(made):
 
     make, _ = made
     empty = SimpleNamespace(arrays=lambda: iter(()))
-    problem = SimpleNamespace(inputs=inputs_for(["a problem"], make), graph=empty, start=None)
+    problem = SimpleNamespace(inputs=inputs_for(["a problem"], make)[0], graph=empty, start=None)
     assert Fingerprint(problem)._arrays == {}
-    problem.inputs = make()
+    problem.inputs = make()[0]
     assert sorted(Fingerprint(problem)._arrays) == ["input known", "input seed"]

@@ -81,7 +81,7 @@ def test_every_timed_run_starts_again_and_completes():
     engine = Counting(length=6)
     timing, _ = measured(engine, repetitions=3, budget_s=0.5, width=1e9)
     assert len(timing.samples) == 6
-    assert engine.calls == ["reset", 4, 4, *["reset", 20] * 6]
+    assert engine.calls == ["reset", 2, 2, 2, *["reset", 20] * 6]
     assert len(timing.statistics.supersteps) == 6
     assert timing.statistics.settled
 
@@ -89,14 +89,14 @@ def test_every_timed_run_starts_again_and_completes():
 def test_the_warm_up_is_a_separate_phase_with_a_limit():
     engine = Counting(length=1000)
     _, phases = measured(engine, supersteps=1000, repetitions=1, budget_s=1e-9, warmup_s=1e-9)
-    assert engine.calls == ["reset", 4, "reset", 1000]
+    assert engine.calls == ["reset", 2, "reset", 1000]
     assert phases.seconds["warm_up"] > 0
 
 
 def test_the_warm_up_never_runs_longer_than_the_run():
     engine = Counting(length=1000)
     measured(engine, supersteps=6, repetitions=1, budget_s=1e-9)
-    assert engine.calls == ["reset", 4, 2, "reset", 6]
+    assert engine.calls == ["reset", 2, 2, 2, "reset", 6]
 
 
 def test_a_narrow_interval_ends_the_measurement_before_the_budget():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,7 +15,7 @@ from harness.campaign.cell import Measure
 from harness.campaign.measurement import Timing
 from harness.campaign.plausibility import too_fast
 from harness.campaign.solve_window import wrong_clock
-from harness.campaign.variation import varied_inputs, varied_run
+from harness.campaign.variation import _rotated, varied_inputs, varied_run
 from harness.contract import Device, Phases, RunStatistics, Superstep
 from harness.graph import Graph
 from harness.language import Inputs, trace
@@ -281,3 +283,11 @@ def test_the_clock_of_a_cell_is_compared_with_the_systems(marks, window, samples
     assert told in found
     assert bool(told) == bool(found)
     assert not wrong_clock(fields, marks, system_offset() - 7.0)  # the time of day was set in between
+
+
+@pytest.mark.parametrize("by", [1, 5, 7, 23])
+@pytest.mark.parametrize("bounds", [(0, 7), (0, 3, 7), (0, 0, 7), (0, 6, 7)])
+def test_rows_are_rotated_within_their_side(bounds, by):
+    array = np.arange(14).reshape(7, 2)
+    expected = [np.roll(array[low:high], by, axis=0) for low, high in pairwise(bounds)]
+    np.testing.assert_array_equal(_rotated(array, bounds, by), np.concatenate(expected))

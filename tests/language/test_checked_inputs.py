@@ -9,7 +9,7 @@ from harness.algorithms.label_propagation import LabelPropagation
 from harness.graph.adjacency import frozen
 from harness.graph.generators import grid
 from harness.language import Inputs, InvalidInput, initial_state, trace
-from harness.language.initial_state import Start
+from harness.language.initial_state import Start, note_checked
 
 
 @pytest.fixture
@@ -49,3 +49,15 @@ def test_an_input_that_can_change_is_checked_every_time(posed):
     array[0] = np.nan
     with pytest.raises(InvalidInput, match="contains NaN"):
         start(posed, array)
+
+
+def test_inputs_with_rows_of_checked_ones_are_not_checked_again(posed, monkeypatch):
+    program, _, inputs, prop = posed
+    monkeypatch.setattr(initial_state, "_check_signs", lambda *_: pytest.fail("checked again"))
+    fixed = frozen(np.array(inputs.properties[prop.name]))
+    note_checked(program, Inputs({prop.name: fixed}, {}))
+    assert start(posed, fixed) is fixed
+    changing = np.array(fixed)
+    note_checked(program, Inputs({prop.name: changing}, {}))
+    with pytest.raises(pytest.fail.Exception, match="checked again"):
+        start(posed, changing)

@@ -115,7 +115,7 @@ class DeviceMemory:
         for first in range(0, len(given), EDGES_AT_ONCE):
             part = slice(first, first + EDGES_AT_ONCE)
             values = self.cupy.asarray(np.ascontiguousarray(given[part], buffer.kind))
-            rows[self.cupy.asarray(in_csc[part].astype(np.int64))] = values
+            rows[self.cupy.asarray(in_csc[part]).astype(np.int64)] = values
 
     def _copy(self, buffer: CudaBuffer, prop: Property) -> bool:
         """Set a property to the input from which it starts, if that is on the device."""
