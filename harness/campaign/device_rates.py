@@ -8,6 +8,7 @@ clock and power limit. Files are written atomically. Everything may be deleted a
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import tempfile
@@ -20,7 +21,7 @@ import msgspec
 from harness.atomic_write import write_whole
 from harness.cache import cache_folder, filling_cache
 from harness.campaign.cell import digest
-from harness.campaign.environment import cpu_model, environment, memory_total
+from harness.campaign.environment import environment, memory_total
 from harness.campaign.lock import file_lock
 from harness.campaign.process import run_process
 from harness.campaign.rates_process import LIMIT_S
@@ -64,7 +65,13 @@ def rates_of(
 def _key(device: Device, gpu: Mapping[str, Any] | None) -> str:
     if device.kind == "cuda":
         return digest([LAYOUT, *((gpu or {}).get(name) for name in _OF_GPU)])[:32]
-    return digest([LAYOUT, cpu_model(), environment()["usable_cores"], cache_sizes(), device.threads])[:32]
+    return digest([LAYOUT, *_cpu(), device.threads])[:32]
+
+
+@functools.cache
+def _cpu() -> tuple[object, ...]:
+    """Return the name, the usable cores and the caches of the processor; reading them takes milliseconds."""
+    return environment()["cpu"], environment()["usable_cores"], cache_sizes()
 
 
 def _known(path: Path) -> Rates | None:

@@ -123,3 +123,13 @@ def test_a_kernel_that_does_not_compile_shows_the_users_line_and_the_generated_s
     (kept,) = tmp_path.glob("cuda/*.failed.cu")
     assert str(kept) in told
     assert kept.read_text() == source
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_the_kernels_that_measure_rates_compile_without_spills(chip):
+    from harness.device.compilation import compiled
+    from harness.device.cuda_rates import SOURCE
+
+    resources = compiled(SOURCE.read_text(encoding="utf-8"), {}, chip).resources()
+    assert set(resources) == {"read", "copy", "add", "add4", "nothing"}
+    assert all(one["spills"] == one["stack"] == 0 and one["registers"] <= 64 for one in resources.values())
