@@ -31,7 +31,7 @@ def onyx_engines() -> list[EngineSpec]:
         ),
         EngineSpec(
             "torch",
-            "PyTorch: sparse CSR times dense, gather and reduce where the message is no product",
+            "PyTorch: sparse CSR times dense, gather and reduce if the message is not a product",
             TorchSchedule,
             "engines.libraries.torch_engine:TorchEngine",
             requires=("torch",),

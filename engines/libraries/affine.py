@@ -51,7 +51,7 @@ def not_affine(program: Program) -> str:
         if found == NOT_AFFINE or (found and reducer != "sum"):
             return f"{stage.name} is not an affine function of {states[0].name!r}"
         if isinstance(stage, EdgeReduce) and reducer != "sum":
-            return f"{stage.name} reduces with {reducer}, which is no sparse product"
+            return f"{stage.name} reduces with {reducer}, which is not a sparse product"
         moving |= set(stage.writes) if found else set()
     outputs = set(program.outputs)
     return "" if outputs == {states[0].name} else f"{program.name} has outputs other than {states[0].name!r}"

@@ -75,7 +75,7 @@ class ArrayEngine(ArrayStages, Engine):
 
     def other_stage(self, stage: EdgeUpdate) -> str:
         """Return why edge properties cannot be updated; empty if they can."""
-        return f"{stage.name} updates an edge property, which is no sparse product"
+        return f"{stage.name} updates an edge property, which is not a sparse product"
 
     def rewritten(self, program: Program) -> Program:
         """Return the program as this engine runs it."""

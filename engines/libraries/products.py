@@ -18,7 +18,7 @@ class Product:
 def as_product(program: Program, stage: EdgeReduce) -> Product | str:
     """Return a reduction as a product, or the reason why it is not one."""
     if stage.reducer != "sum":
-        return f"{stage.name} reduces with {stage.reducer}, which is no sparse product"
+        return f"{stage.name} reduces with {stage.reducer}, which is not a sparse product"
     found = factors(program, stage.message)
     if found is None:
         return f"the message of {stage.name} is not a constant of the edge times a value of its source"

@@ -103,7 +103,7 @@ class Solving:
     def values(self, name: str) -> NDArray[np.generic]:
         """Return the result as float32[V] or [V, k]; before a run, its start."""
         if name != self.result:
-            raise EngineFailure(f"{self.library} gives {self.result!r} and no other property; {name!r} was asked for")
+            raise EngineFailure(f"{self.library} gives {self.result!r} and no other property; {name!r} was requested")
         answer = self.start if self._reader is None else self._reader()
         return np.array(answer, np.float32).reshape(self.start.shape)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 DIJKSTRA = "scipy.sparse.csgraph.dijkstra"
 WEAK_COMPONENTS = "scipy.sparse.csgraph.connected_components"
-PEELING = "peeling of what has just lost a neighbour"
+PEELING = "peeling of vertices that have just lost a neighbour"
 UNIT_ROUNDOFF = 2.0**-24
 
 

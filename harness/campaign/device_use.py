@@ -94,7 +94,7 @@ class DeviceUse:
             yield
             return
         if self._held:
-            raise RuntimeError("a cell that shares its device cannot have it alone; leave the shared use first")
+            raise RuntimeError("a cell that shares its device cannot have it exclusively; leave the shared use first")
         with self._holding(shared=False):
             yield
 

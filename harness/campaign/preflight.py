@@ -30,7 +30,7 @@ def whole_run_refusal(engine: Engine, cell: Cell, problem: Problem) -> str:
         return ""
     what = f"engine {cell.engine!r} solves the whole problem"
     if cell.warm is not None:
-        return f"{what} from the program's own start, so it does no warm runs"
+        return f"{what} from the program's own initial state, so it cannot run warm"
     if problem.max_supersteps < problem.program.max_supersteps:
         return f"{what}, so it cannot stop after {problem.max_supersteps} supersteps"
     return ""

@@ -145,7 +145,7 @@ def _open_entry(entry: Path) -> Graph:
         raise ValueError("it has changed since it was written")
     content = described["content_hash"]
     if not isinstance(content, str) or not content.isalnum():
-        raise ValueError(f"{content!r} is no content hash")
+        raise ValueError(f"{content!r} is not a content hash")
     return open_stored(cache_folder() / "graphs" / content, name=described["name"], meta=described["meta"])
 
 

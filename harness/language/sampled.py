@@ -41,14 +41,14 @@ def not_sampled(program: Program) -> str:
             return f"{stage.name} reads the size of the graph"
         if isinstance(stage, GraphReduce):
             if _reads_any(stage, fresh):
-                return f"{stage.name} reduces over the whole graph what vertices have received in the same superstep"
+                return f"{stage.name} reduces over the whole graph values received in the same superstep"
             if stage.into in reduced:
                 return f"{stage.name} reduces over the whole graph into a property that was reduced before"
             reduced.add(stage.into)
     lost = _lost(program)
     for name in program.outputs:
         if name in lost:
-            return f"{lost[name]} reads from its sources what they have received in the same superstep"
+            return f"{lost[name]} reads values that its sources received in the same superstep"
     return ""
 
 

@@ -17,7 +17,7 @@ class Holds(Enum):
     """What a buffer holds. The value describes it."""
 
     STRUCTURE = "offsets, rows or neighbours of the graph"
-    TABLE = "what the engine computes from the graph once"
+    TABLE = "tables that the engine computes once from the graph"
     PARAMETERS = "run-time parameters of the program"
     PROPERTY = "values of a property"
     SECOND = "the second buffer of an array"

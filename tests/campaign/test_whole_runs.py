@@ -88,7 +88,7 @@ def test_supersteps_cannot_be_requested(told_of):
     told = told_of(KrylovEngine, max_supersteps=3)
     assert (told["outcome"], "cannot stop after 3 supersteps" in told["reason"]) == ("unsupported", True)
     told = told_of(KrylovEngine, warm=Warm(0.01, "mixed", 0))
-    assert (told["outcome"], "it does no warm runs" in told["reason"]) == ("unsupported", True)
+    assert (told["outcome"], "it cannot run warm" in told["reason"]) == ("unsupported", True)
 
 
 def test_a_sampled_check_is_of_its_final_state(told_of):

@@ -70,7 +70,7 @@ class Row(NamedTuple):
 def refused(row):
     """Return a part of the reason why the engine refuses; empty if it does not."""
     if row.engine == "cusparse" and row.name in NO_PRODUCT:
-        return "which is no sparse product"
+        return "which is not a sparse product"
     if row.engine == "cusparse" and row.name in NO_CONSTANTS:
         return "is not a constant of the edge times a value of its source"
     if row.engine == "gunrock" and row.name.startswith("belief"):

@@ -241,7 +241,7 @@ def test_hubs_and_others_are_drawn():
 
 def test_programs_that_sampling_cannot_check_are_reported():
     assert "alternates" in not_sampled(program("als"))
-    told = "spread_again reads from its sources what they have received in the same superstep"
+    told = "spread_again reads values that its sources received in the same superstep"
     assert not_sampled(program_named("gathered_twice")) == told
 
 
@@ -303,10 +303,10 @@ def counts_vertices(p):
 @pytest.mark.parametrize(
     ("write", "told"),
     [
-        (reduces_what_was_heard, "mass reduces over the whole graph what vertices have received in the same superstep"),
+        (reduces_what_was_heard, "mass reduces over the whole graph values received in the same superstep"),
         (reduces_twice, "reduces over the whole graph into a property that was reduced before"),
         (counts_vertices, "reads the size of the graph"),
-        (sends_back_what_was_heard, "reads from its sources what they have received in the same superstep"),
+        (sends_back_what_was_heard, "reads values that its sources received in the same superstep"),
     ],
 )
 def test_programs_without_a_sampled_check_are_reported(write, told):
