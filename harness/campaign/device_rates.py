@@ -33,6 +33,7 @@ from harness.records.floor import Rates, faster
 LAYOUT = 1  # incremented whenever rates are measured differently
 _MODULE = "harness.campaign.rates_process"
 _OF_GPU = ("uuid", "driver", "most_clock", "power_cap")
+_failed: set[Path] = set()  # files of rates that this process could not measure, and does not try again
 logger = logging.getLogger(__name__)
 
 
@@ -46,19 +47,19 @@ def rates_of(
     """
     path = cache_folder() / "rates" / f"{_key(device, gpu)}.json"
     known = _known(path)
-    if (device.kind == "cuda" and not (gpu and gpu.get("uuid"))) or (known is not None and not again):
+    nameless = device.kind == "cuda" and not (gpu and gpu.get("uuid"))
+    if nameless or path in _failed or (known is not None and not again):
         return known
     with filling_cache(), file_lock(path.with_suffix(".lock")):  # other processes wait, then find them
         known = _known(path)
         if known is not None and not again:
             return known
         found = _measured(device, child_environment)
-        if found is None or known is None:
-            found = found or known
-        else:
-            found = faster(known, found)
-        if found is not None:
-            write_whole(path, json.dumps({"rates": found, "digest": text_digest(found)}))
+        if found is None:
+            _failed.add(path)
+            return known
+        found = faster(known, found) if known is not None else found
+        write_whole(path, json.dumps({"rates": found, "digest": text_digest(found)}))
         return found
 
 
