@@ -116,7 +116,7 @@ class Result:
         return {
             "schema": SCHEMA_VERSION,
             "sweep": "",
-            "cell": digest(cell.asked())[:24],
+            "cell": digest(cell.requested())[:24],
             "identity": identity(self._key(), cell),
             "round": 1,
             "outcome": Outcome.OK.value,

@@ -61,10 +61,10 @@ def _solvers() -> list[EngineSpec]:
         ),
         *(
             EngineSpec(
-                name, f"{told}, the whole problem", SolverSchedule, f"engines.libraries.{name}_engine:{cls}",
+                name, f"{summary}, the whole problem", SolverSchedule, f"engines.libraries.{name}_engine:{cls}",
                 requires=(module,), install=PEERS,
             )
-            for name, told, cls, module in (
+            for name, summary, cls, module in (
                 ("networkit", "NetworKit", "NetworkitEngine", "networkit"),
                 ("scikit_network", "scikit-network; one thread", "ScikitNetworkEngine", "sknetwork"),
                 ("networkx", "networkx; one thread, in Python", "NetworkxEngine", "networkx"),

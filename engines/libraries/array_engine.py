@@ -311,7 +311,7 @@ class ArrayEngine(ArrayStages, Engine):
     def explain(self) -> str:
         """Return the implementation of each stage as text."""
         lines = [type(self).__name__, schedule_text(self)]
-        lines += [f"  {stage.name}: {self.told(stage)}" for stage in self.program.stages]
+        lines += [f"  {stage.name}: {self.described(stage)}" for stage in self.program.stages]
         return "\n".join(lines)
 
     def close(self) -> None:

@@ -182,7 +182,7 @@ class ArrayStages:
         values = self.arrays.broadcast(values, (self.graph.num_vertices, *values.shape[1:]))
         self._value[stage.into] = self.arrays.over_rows(stage.reducer, values)[None]
 
-    def told(self, stage: Any) -> str:
+    def described(self, stage: Any) -> str:
         """Return the implementation of one stage as text."""
         if stage.name in self.products:
             product = self.products[stage.name]

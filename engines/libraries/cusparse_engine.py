@@ -94,8 +94,8 @@ class CusparseEngine(ArrayEngine):
             for structure in candidates[name].structures():
                 self.choices.forget(structure)
         self.split.append(best)
-        told = ", ".join(f"{name} {taken:.3g} ms" for name, taken in ms.items())
-        self.splits.append(f"rows of more than {RUN} entries cut into runs: {best} ({told})")
+        times = ", ".join(f"{name} {taken:.3g} ms" for name, taken in ms.items())
+        self.splits.append(f"rows of more than {RUN} entries cut into runs: {best} ({times})")
         return candidates[best]
 
     def _milliseconds(self, pattern: Pattern, entries: int, n: int) -> float:
@@ -143,10 +143,10 @@ class CusparseEngine(ArrayEngine):
         ]
         return "\n".join([super().explain(), *(f"  {line}" for line in self.splits), *chosen])
 
-    def told(self, stage: Any) -> str:
+    def described(self, stage: Any) -> str:
         """Return the implementation of one stage as text."""
         if stage.name in self.products:
-            return super().told(stage)
+            return super().described(stage)
         return "kernels that CuPy generates, one a formula, and its reductions"
 
     def close(self) -> None:

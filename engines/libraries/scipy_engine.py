@@ -86,11 +86,11 @@ class ScipyEngine(ArrayEngine):
         total = self._block_matrices[stage.name][at] @ (dense if found.outer else dense.reshape(-1, 1))
         return np.asarray(total.reshape(-1, entries, *(columns if found.outer else ())))
 
-    def told(self, stage: Any) -> str:
+    def described(self, stage: Any) -> str:
         """Return the implementation of one stage as text."""
         found = self._blocks.get(stage.name)
         if found is None:
-            return super().told(stage)
+            return super().described(stage)
         kind = f"outer({found.coefficient!r}, " if found.outer else f"{found.coefficient!r} times ("
         return f"{self.library} CSR of blocks, {kind}dense {found.dense!r})"
 

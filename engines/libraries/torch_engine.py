@@ -251,7 +251,7 @@ class TorchEngine(ArrayEngine):
         value = self.edge_evaluator(slice(0, self.graph.num_edges))(stage.value)
         self._value[stage.updates] = value.expand(old.shape)
 
-    def told(self, stage: Any) -> str:
+    def described(self, stage: Any) -> str:
         """Return the implementation of one stage as text."""
         if isinstance(stage, EdgeUpdate):
             return "torch.index_select along all edges"
@@ -263,7 +263,7 @@ class TorchEngine(ArrayEngine):
             if not self.on_cpu and self._most_in_edges <= SHORT:
                 how = "torch.segment_reduce"
             return f"torch.index_select along all edges, then {how} ({stage.reducer})"
-        return super().told(stage).replace("torch.sparse array functions", "torch functions")
+        return super().described(stage).replace("torch.sparse array functions", "torch functions")
 
     def close(self) -> None:
         """Release all tensors and the device's memory."""

@@ -107,7 +107,7 @@ class Kernels:
         return math.gcd(max(1, LINE // min(strides)), teams)
 
     # what to recompute ------------------------------------------------------------------------------------------------
-    def wanted(self, group: FoldGroup) -> tuple[str, list[tuple[str, str]]]:
+    def recompute_test(self, group: FoldGroup) -> tuple[str, list[tuple[str, str]]]:
         """Return the test whether to recompute a vertex, and the arguments of the test.
 
         All vertices are recomputed. Under change tracking only the dirty ones are, or all if a graph value that the
@@ -141,7 +141,7 @@ class Kernels:
         ``last_read``: reductions that are dead after the steps and are cleared.
         """
         name = self.tracking.name(group)
-        wanted, flags = self.wanted(group)
+        wanted, flags = self.recompute_test(group)
         builder = self.builder(name, templates.VERTEX.replace("WANTED", wanted), [*RANGE, *flags])
         if flags and self.pauses:
             builder.root.line("const bool resuming = run->resuming;")

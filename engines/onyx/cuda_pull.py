@@ -75,7 +75,7 @@ class PullKernels(Kernels):
         the parts of an owner's teams, if there are several. ``more``: additional parameters.
         """
         name = self.tracking.name(group)
-        wanted, flags = self.wanted(group)
+        wanted, flags = self.recompute_test(group)
         template = templates.GATHER.format(map=mapped[0], walked=mapped[1])
         template = template.replace("WANTED", wanted).replace("FETCH", templates.fetch("u", "v"))
         signature = [*more, ("in_offsets", "offsets"), ("in_neighbours", "ids"), *templates.RANGE, *flags]

@@ -100,7 +100,7 @@ class Pauses:
         self.tracked = not begin
         self.since = 0
 
-    def heard(self, news: Mapping[str, int], queued: int) -> None:
+    def update(self, news: Mapping[str, int], queued: int) -> None:
         """Update what is allowed, given the state of the run after some of the ``queued`` supersteps."""
         paused = news["untracked"] or news["resuming"]
         if self.allowed:

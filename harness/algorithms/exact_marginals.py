@@ -40,8 +40,8 @@ def exact_marginals(network: MarkovNetwork) -> NDArray[np.float64] | None:
         if len(bucket.scope) > 1:
             parent = buckets[bucket.scope[1]]
             others = tuple(axis for axis, u in enumerate(parent.scope) if u not in bucket.scope)
-            told = parent.table.sum(axis=others)
-            bucket.table *= np.divide(told, bucket.message, out=np.zeros_like(told), where=bucket.message > 0)
+            marginal = parent.table.sum(axis=others)
+            bucket.table *= np.divide(marginal, bucket.message, out=np.zeros_like(marginal), where=bucket.message > 0)
         bucket.table = _scaled(bucket.table)
         marginal = bucket.table.sum(axis=tuple(range(1, bucket.table.ndim)))
         result[v, : states[v]] = marginal / (marginal.sum() or 1.0)

@@ -114,7 +114,7 @@ class Cell:
         k = "auto" if self.features is None else str(self.features)
         return f"{self.labels['graph']} · {self.labels['algorithm']} · k={k} · {self.labels['engine']}"
 
-    def asked(self) -> dict[str, Any]:
+    def requested(self) -> dict[str, Any]:
         """Return the request as plain data: everything that determines the result and its time, without limits and
         labels."""
         data = dataclasses.asdict(self)
@@ -129,7 +129,7 @@ class Cell:
     def key(self, environment: str) -> str:
         """Return the hash that names the cell's folder; ``environment`` identifies the machine."""
         files = [_stamp(value) for value in self.graph_parameters.values() if isinstance(value, str)]
-        return digest([self.asked(), self.sources, self.graph_sources, environment, files])[:24]
+        return digest([self.requested(), self.sources, self.graph_sources, environment, files])[:24]
 
     def plain(self) -> dict[str, Any]:
         """Return every field as plain data; `Cell.from_plain` reads it in another process."""

@@ -134,7 +134,7 @@ def _problem(cell: Cell, registry: Registry, referee: Referee, report: ChildRepo
     problem = _fitting(report, lambda: set_problem(cell, registry, report, phases))
     if problem is None:
         return None
-    report.tell(**problem.told, phases=phases.seconds)
+    report.tell(**problem.record_fields, phases=phases.seconds)
     reason = not_sampled(problem) if cell.validate == SAMPLED else ""
     if reason:
         report.end(Outcome.INVALID_INPUT, f"validate={SAMPLED}: {reason}; give validate=true or false")
@@ -234,7 +234,7 @@ def _values(
         bystanders = Bystanders()
         cold = cold_run(engine, cell, problem, report) if problem.start is not None else None
         report.stage("solve")
-        witness = Witness(engine, problem.wanted, sample)
+        witness = Witness(engine, problem.validated, sample)
         with solve_window(report, folder):
             timing = measure_engine(
                 engine, problem.inputs, problem.max_supersteps, cell.measure, phases, problem.start, witness.look
@@ -251,7 +251,7 @@ def _values(
             checked = transitions(engine, problem, sample, timing.statistics, phases)
         report.stage("download")
         with phases("download"):
-            values = checked.answer if checked else answer_of(engine, problem.wanted)
+            values = checked.answer if checked else answer_of(engine, problem.validated)
         report.stage("run on other inputs")
         with phases("other_inputs"):
             evidence = gather(engine, cell, problem, timing, witness, late, sample)

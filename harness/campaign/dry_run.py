@@ -11,7 +11,7 @@ from harness.report.summary import Forecast
 def forecast(plan: Plan, planned: Planned, record: Record | None) -> Forecast:
     """Return whether the cell would be run, and why not or why again."""
     cell = planned.cell
-    wanted = plan.wanted(record)
+    wanted = plan.due(record)
     if record is not None:
         policy = f"rerun={plan.rerun} {'runs it again' if wanted else 'leaves it'}"
         why = f"{record['outcome']} is on record, {policy}"

@@ -108,10 +108,10 @@ def _attempt(assignment: Assignment, work: WorkFolder) -> None:
     try:
         ending = _run_child(assignment, work)
     except KeyboardInterrupt:
-        fields = work.told()[0] | {"outcome": Outcome.INTERRUPTED, "reason": "interrupted from outside"}
+        fields = work.reported()[0] | {"outcome": Outcome.INTERRUPTED, "reason": "interrupted from outside"}
         _keep(assignment, work, fields, started, Ending(0, None, time.monotonic() - began, 0))
         raise
-    fields, damaged = work.told()
+    fields, damaged = work.reported()
     if "cache_error" in fields:
         raise CacheError(fields["cache_error"])
     # An engine may also exit with that status while the disk has room.
@@ -176,7 +176,7 @@ def _run_child(assignment: Assignment, work: WorkFolder) -> Ending:
         environment=_child_environment(cell),
         time_s=cell.limits.time_s,
         memory_bytes=memory_bytes(cell),
-        forgiven_s=lambda: min(waited_s(work.told()[0]), cell.limits.wait_s),
+        forgiven_s=lambda: min(waited_s(work.reported()[0]), cell.limits.wait_s),
     )
 
 

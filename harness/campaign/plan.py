@@ -84,7 +84,7 @@ class Plan:
         """The folder of the sweep's records."""
         return self.output / self.identity
 
-    def wanted(self, record: Record | None) -> bool:
+    def due(self, record: Record | None) -> bool:
         """Return whether a cell with this record is to be run under ``rerun``.
 
         *all*: any cell. *failed*: cells without an acceptable record. *none*: cells without a record.
@@ -162,7 +162,7 @@ def _identity(config: Mapping[str, Any], cells: Sequence[Cell]) -> str:
     given = config["sweep"]["id"]
     if given is None:
         # A leading letter, or sweep.id=12e4 would be a number.
-        return "s" + digest(sorted({digest(cell.asked()) for cell in cells}))[:11]
+        return "s" + digest(sorted({digest(cell.requested()) for cell in cells}))[:11]
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", str(given)):
         raise CampaignError(f"sweep.id is {given!r}; it must be letters, digits, '_', '-' and '.', 64 at most")
     return str(given)
@@ -189,7 +189,7 @@ def refuse_graphs(plan: Plan) -> None:
         asked = digest([cell.graph, cell.graph_parameters])
         if asked not in refused:
             refused[asked] = _refusal(plan.registry.graph(cell.graph), cell.graph_parameters)
-        if refused[asked] and plan.wanted(planned.record()):
+        if refused[asked] and plan.due(planned.record()):
             raise CampaignError(refused[asked])
 
 
@@ -237,5 +237,5 @@ def prepare_output(plan: Plan) -> None:
 
 def _description(planned: Planned) -> dict[str, Any]:
     """Return the cell's entry in the description of a sweep; ``request`` is independent of machine and code."""
-    request = digest(planned.cell.asked())
+    request = digest(planned.cell.requested())
     return {"cell": planned.key, "request": request, "overrides": lasting(planned.overrides)}

@@ -35,10 +35,10 @@ class Problem:
     """A program with its graph and inputs.
 
     ``given``: the graph that the cell names. ``graph``: the graph that the algorithm derives from it and runs on.
-    ``key``: the hash of everything that the answer depends on. ``told``: the fields of a record that describe the
-    problem. ``start``: the start of a warm run. ``by_residual``: the answer of a warm run is one of several fixed
-    points, and is compared with its own next superstep. ``compute`` puts a reference into the cache; None: this
-    process computes it.
+    ``key``: the hash of everything that the answer depends on. ``record_fields``: the fields of a record that describe
+    the problem. ``start``: the start of a warm run. ``by_residual``: the answer of a warm run is one of several fixed
+    points, and is compared with its own next superstep. ``compute`` puts a reference into the cache; None: this process
+    computes it.
     """
 
     algorithm: Algorithm
@@ -49,13 +49,13 @@ class Problem:
     features: int
     max_supersteps: int
     key: str
-    told: dict[str, Any]
+    record_fields: dict[str, Any]
     start: WarmStart | None = None
     by_residual: bool = False
     compute: Compute | None = None
 
     @property
-    def wanted(self) -> tuple[str, ...]:
+    def validated(self) -> tuple[str, ...]:
         """The properties that validation needs."""
         kept = kept_properties(self.program) if self.by_residual else ()
         return tuple(dict.fromkeys((*self.program.outputs, *kept)))

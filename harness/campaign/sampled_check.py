@@ -110,7 +110,7 @@ def transitions(engine: Engine, problem: Problem, sample: Sample, statistics: Ru
     first and last, if the engine is stepwise.
     """
     with phases("download"):
-        answer = {name: np.array(one) for name, one in answer_of(engine, problem.wanted).items()}
+        answer = {name: np.array(one) for name, one in answer_of(engine, problem.validated).items()}
     with phases("check"):
         final, whole = None, None
         if statistics.settled:

@@ -56,7 +56,7 @@ def run_plan(plan: Plan, launcher: Launcher | None, batch: int | None) -> None:
         show_forecast(plan.identity, [forecast(plan, planned, planned.record()) for planned in plan.cells])
         return
     prepare_output(plan)
-    todo = [planned for planned in plan.cells if plan.wanted(planned.first_record())]
+    todo = [planned for planned in plan.cells if plan.due(planned.first_record())]
     say_begin(plan.identity, len(plan.cells), len(plan.cells) - len(todo))
     try:
         status = _carry_out(plan, todo, launcher, batch)

@@ -80,7 +80,7 @@ def cold_run(engine: Engine, cell: Cell, problem: Problem, report: ChildReport) 
     """Time cold runs on the changed graph."""
     report.stage("cold run")
     timing = measure_engine(engine, problem.inputs, problem.max_supersteps, cell.measure, Phases())
-    return ColdRun(timing, answer_of(engine, problem.wanted))
+    return ColdRun(timing, answer_of(engine, problem.validated))
 
 
 def compare_cold(cell: Cell, problem: Problem, cold: ColdRun, report: ChildReport, *, settled: bool) -> bool:
@@ -103,8 +103,9 @@ def compare_cold(cell: Cell, problem: Problem, cold: ColdRun, report: ChildRepor
     if warm is None or start is None:
         raise ValueError("a cold run is compared only if the cell requests a change and the problem has a warm start")
     plain = {
-        "change": warm.change, "kind": warm.kind, "seed": warm.seed, "told": start.told, "restarted": start.restarted,
-        "vertices_reset": start.vertices_reset, "edges_examined": start.edges_examined, "cold": cold.timing.plain(),
+        "change": warm.change, "kind": warm.kind, "seed": warm.seed, "told": start.summary,
+        "restarted": start.restarted, "vertices_reset": start.vertices_reset,
+        "edges_examined": start.edges_examined, "cold": cold.timing.plain(),
         "cold_supersteps": cold.timing.supersteps(), "cold_validation": told.get("validation"),
     }  # fmt: skip
     report.tell(warm=plain)

@@ -33,7 +33,7 @@ class WorkFolder:
         self._folders = {folder: os.lstat(folder) for folder in (self.path, self.made)}
         self._report, self._output = self.report.open("xb+"), self.output.open("xb+")
 
-    def told(self) -> tuple[dict[str, Any], bool]:
+    def reported(self) -> tuple[dict[str, Any], bool]:
         """Return the fields that the cell has written, and whether its report contains anything else."""
         self._report.seek(0)
         return parse_report(self._report)

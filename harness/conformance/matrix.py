@@ -57,8 +57,8 @@ def algorithms(registry: Registry) -> dict[str, Algorithm]:
     found = {}
     for spec in registry.algorithms.values():
         for parameters in VARIANTS.get(spec.name, ({},)):
-            told = ", ".join(f"{name}={value}" for name, value in parameters.items())
-            found[f"{spec.name} ({told})" if told else spec.name] = load(spec.factory)(**parameters)
+            listed = ", ".join(f"{name}={value}" for name, value in parameters.items())
+            found[f"{spec.name} ({listed})" if listed else spec.name] = load(spec.factory)(**parameters)
     return found
 
 

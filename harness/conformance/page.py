@@ -34,12 +34,12 @@ def page(registry: Registry, device: Device, engines: Sequence[str] | None = Non
     rows = questions(registry)
     there = [name for name in sorted(registry.engines) if device.kind in registry.engines[name].devices]
     specs = [registry.engines[name] for name in (there if engines is None else engines)]
-    told = [answers(spec, rows, device) for spec in specs]
+    answered = [answers(spec, rows, device) for spec in specs]
     titles = ["algorithm", *(spec.name for spec in specs)]
     lines = [titles, ["---"] * len(titles)]
-    lines += [[label, *(summary(found)[label] for found in told)] for label in rows]
+    lines += [[label, *(summary(found)[label] for found in answered)] for label in rows]
     overview = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-    sections = [section(spec, found) for spec, found in zip(specs, told, strict=True)]
+    sections = [section(spec, found) for spec, found in zip(specs, answered, strict=True)]
     return (
         HEAD.format(device=device.kind, held=HELD[device.kind]) + overview + "".join(f"\n{text}" for text in sections)
     )
@@ -68,9 +68,9 @@ def _refusal(spec: EngineSpec, options: Mapping[str, Any], asked: Question, devi
 def summary(found: Answers) -> dict[str, str]:
     """Return an engine's column of the overview: a word for every algorithm."""
     words = {}
-    for label, told in found.items():
-        refused = sum(bool(reason) for _, reason in told)
-        words[label] = "no" if refused == len(told) else "in part" if refused else "runs"
+    for label, replies in found.items():
+        refused = sum(bool(reason) for _, reason in replies)
+        words[label] = "no" if refused == len(replies) else "in part" if refused else "runs"
     return words
 
 
@@ -79,14 +79,14 @@ def section(spec: EngineSpec, found: Answers) -> str:
     every = schedules(spec)
     options = {name: dict.fromkeys(str(one[name]) for one in every) for name in every[0]}
     listed = "; ".join(f"{name} = {' or '.join(values)}" for name, values in options.items())
-    told = f"{len(every)} schedules: {listed}." if options else "One schedule."
+    heading = f"{len(every)} schedules: {listed}." if options else "One schedule."
     refusals: dict[tuple[str, str], list[str]] = {}
     for label, answered in found.items():
         for reason in dict.fromkeys(reason for _, reason in answered if reason):
             refused = [chosen for chosen, why in answered if why == reason]
             refusals.setdefault((_condition(refused, every), reason), []).append(label)
     lines = [f"- {', '.join(labels)}: no{where}: {reason}.\n" for (where, reason), labels in refusals.items()]
-    return f"## {spec.name}\n\n{told} " + ("Refused:\n\n" + "".join(lines) if lines else "Everything runs.\n")
+    return f"## {spec.name}\n\n{heading} " + ("Refused:\n\n" + "".join(lines) if lines else "Everything runs.\n")
 
 
 def _condition(refused: Sequence[Mapping[str, Any]], every: Sequence[Mapping[str, Any]]) -> str:

@@ -21,7 +21,9 @@ MADE_OF = "made of"
 # Division is accurate to 2 ulp (--prec-div=false): correctly rounded division takes several times the instructions.
 OPTIONS = ("-std=c++17", "-default-device", "--prec-div=false", "--ptxas-options=-v")
 # All figures follow "Compiling entry function"; older compilers list spills under "Function properties for NAME".
-_ENTRY = re.compile(r"Compiling entry function '(?P<name>\w+)'(?P<told>.*?)(?=Compiling entry function|\Z)", re.DOTALL)
+_ENTRY = re.compile(
+    r"Compiling entry function '(?P<name>\w+)'(?P<report>.*?)(?=Compiling entry function|\Z)", re.DOTALL
+)
 _FIGURES = {
     "registers": re.compile(r"Used (\d+) registers"),
     "stack": re.compile(r"(\d+) bytes stack frame"),
@@ -41,7 +43,7 @@ class Compiled:
         """Return for each kernel: registers per thread, stack and spilled bytes, static shared bytes per block."""
         found = {}
         for entry in _ENTRY.finditer(self.log):
-            figures = {name: pattern.search(entry["told"]) for name, pattern in _FIGURES.items()}
+            figures = {name: pattern.search(entry["report"]) for name, pattern in _FIGURES.items()}
             found[entry["name"]] = {name: int(match[1]) if match else 0 for name, match in figures.items()}
         return found
 
@@ -61,9 +63,9 @@ def compiled(source: str, headers: Mapping[str, str], architecture: str) -> Comp
 
     digest = hashlib.sha256(repr((nvrtc.getVersion(), OPTIONS, architecture, source, sorted(headers.items()))).encode())
     path = cache_folder() / f"{digest.hexdigest()[:32]}_{architecture}.cubin"
-    told = path.with_suffix(".log")
-    if path.exists() and told.exists():
-        return Compiled(path.read_bytes(), told.read_text(encoding="utf-8"))
+    log = path.with_suffix(".log")
+    if path.exists() and log.exists():
+        return Compiled(path.read_bytes(), log.read_text(encoding="utf-8"))
     try:
         result = _compile(source, headers, architecture)
     except CompilationFailed as error:
@@ -72,7 +74,7 @@ def compiled(source: str, headers: Mapping[str, str], architecture: str) -> Comp
             write_whole(failed, source)
         raise CompilationFailed(f"{error}\nthe generated source: {failed}") from error
     with cache.filling_cache():
-        write_whole(told, result.log)
+        write_whole(log, result.log)
         write_whole(path, result.code)
     return result
 
@@ -105,14 +107,14 @@ def explained(log: str, source: str) -> str:
     in the program (``// NAME: ...``).
     """
     lines = source.splitlines()
-    told = []
+    shown = []
     for line in log.splitlines():
-        told.append(line)
+        shown.append(line)
         match = re.match(r"generated\.cu\((\d+)\): error", line)
         if match and int(match[1]) <= len(lines):
-            told.append(f"    {lines[int(match[1]) - 1].strip()}")
-            told += _origin(lines[: int(match[1])])
-    return "\n".join(told)
+            shown.append(f"    {lines[int(match[1]) - 1].strip()}")
+            shown += _origin(lines[: int(match[1])])
+    return "\n".join(shown)
 
 
 def _origin(lines: Sequence[str]) -> list[str]:

@@ -29,10 +29,12 @@ def cache_sizes(folder: Path = _CACHES) -> list[tuple[int, int]]:
     found: dict[int, dict[str, int]] = {}
     for core in os.sched_getaffinity(0):
         for index in (folder / f"cpu{core}" / "cache").glob("index*"):
-            told = {name: (index / name).read_text().strip() for name in ("type", "level", "size", "shared_cpu_list")}
-            if told["type"] != "Instruction" and told["size"][-1:] in _UNITS:
-                size = int(told["size"][:-1]) * _UNITS[told["size"][-1]]
-                found.setdefault(int(told["level"]), {})[told["shared_cpu_list"]] = size
+            entries = {
+                name: (index / name).read_text().strip() for name in ("type", "level", "size", "shared_cpu_list")
+            }
+            if entries["type"] != "Instruction" and entries["size"][-1:] in _UNITS:
+                size = int(entries["size"][:-1]) * _UNITS[entries["size"][-1]]
+                found.setdefault(int(entries["level"]), {})[entries["shared_cpu_list"]] = size
     return [(max(caches.values()), sum(caches.values())) for _, caches in sorted(found.items())]
 
 

@@ -140,7 +140,7 @@ class Settling:
         return criterion.met(self._before, now, self._parameters, self._arrays)
 
 
-def told(program: Program) -> str:
+def criterion_text(program: Program) -> str:
     """Return the stopping rule of a program as text, for records and ``explain``."""
     control = program.control
     if not control.settles:
@@ -165,4 +165,4 @@ def propagated_share(program: Program) -> float:
     return PROPAGATED_SHARE if Criterion.of(program) else 1.0
 
 
-__all__ = ["PROPAGATED_SHARE", "TEST_EVERY", "Criterion", "Settling", "propagated_share", "told"]
+__all__ = ["PROPAGATED_SHARE", "TEST_EVERY", "Criterion", "Settling", "criterion_text", "propagated_share"]

@@ -10,7 +10,7 @@ from harness.language.analysis import (
     fold_groups,
     watched,
 )
-from harness.language.criterion import told
+from harness.language.criterion import criterion_text
 from harness.language.pretty import format_expression
 from harness.language.program import EdgeReduce, Program, describe, reads
 
@@ -31,7 +31,7 @@ def _settling(program: Program) -> list[str]:
     found = [f"{place} {name}" for place, name in watched(program)]
     if not program.control.settles:
         return ["watched: nothing, the number of supersteps is fixed"]
-    return [f"watched: {', '.join(found) or 'nothing, so one superstep settles it'}", told(program)]
+    return [f"watched: {', '.join(found) or 'nothing, so one superstep settles it'}", criterion_text(program)]
 
 
 def _group(program: Program, group: FoldGroup) -> str:

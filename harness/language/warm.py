@@ -41,10 +41,10 @@ class WarmStart:
     ``state``: for ``Engine.reset``; empty for a restart. ``stale``: vertices that a superstep may change, bool[V], for
     ``Engine.narrow`` (None: any vertex). ``senders``: sources whose messages must be sent again, bool[V].
     ``vertices_reset``: number of vertices whose value was reset. ``edges_examined``: number of edges examined to find
-    them. ``told``: a summary in words.
+    them. ``summary``: a summary in words.
     """
 
-    told: str
+    summary: str
     state: dict[str, Array] = field(default_factory=dict)
     stale: NDArray[np.bool_] | None = None
     senders: NDArray[np.bool_] | None = None
@@ -154,10 +154,10 @@ def _finish(
 ) -> WarmStart:
     """Compute the stale vertices for engines and the summary of the warm start."""
     program = before.program
-    told = f"warm, {lost} {'vertex' if lost == 1 else 'vertices'} reset" if lost else "warm"
+    summary = f"warm, {lost} {'vertex' if lost == 1 else 'vertices'} reset" if lost else "warm"
     floats = {name: value if value.dtype == np.bool_ else value.astype(np.float32) for name, value in state.items()}
     if differences.everywhere or any(isinstance(stage, EdgeUpdate) for stage in program.stages):
-        return WarmStart(told, floats, vertices_reset=lost, edges_examined=looked)
+        return WarmStart(summary, floats, vertices_reset=lost, edges_examined=looked)
     vertex = [name for name in state if program.properties[name].place == "vertex"]
     moved = np.logical_or.reduce([differ(state[name], before.values[name]) for name in vertex])
     heads = after.graph.csr.neighbours
@@ -169,4 +169,4 @@ def _finish(
     senders = moved.copy()
     senders[after.sources[touched]] = True
     senders[after.sources[moved[heads]]] = True
-    return WarmStart(told, floats, stale, senders, lost, looked)
+    return WarmStart(summary, floats, stale, senders, lost, looked)

@@ -43,7 +43,7 @@ def check(name, posed):
         told = residual(program(name), posed.new[0], features, posed.new[1], kept(name, found))
     else:
         told = compare(program(name), outputs(name, found), outputs(name, wanted))
-    assert told.ok, f"{start.told}: {told.detail}"
+    assert told.ok, f"{start.summary}: {told.detail}"
     return start
 
 
@@ -56,7 +56,7 @@ def test_the_answer_is_that_of_a_cold_run(name, graph, kind, features, seed):
     except (GraphError, InvalidInput):  # nothing to change, or no graph for this algorithm
         assume(False)
     start = check(name, posed)
-    assert start.restarted == (name == "kcore" and gained(posed)), start.told
+    assert start.restarted == (name == "kcore" and gained(posed)), start.summary
 
 
 def gained(posed):
@@ -95,7 +95,7 @@ def test_beliefs_follow_potentials_that_changed(power):
     assert run.run(100).settled
     values = {name: run.values(name) for name in kept_properties(traced_)}
     start = warm_start(traced_, 5, old, new, values, fixed_points=algorithm.fixed_points())
-    assert start.told == "warm"
+    assert start.summary == "warm"
     assert np.array_equal(start.state["msg"], values["msg"].astype(np.float32))
     exact = exact_marginals(MarkovNetwork.from_graph(changed))
     assert np.abs(run.values("belief") - exact).max() > 0.01
@@ -137,26 +137,26 @@ def settled_start(name, kind, *, share=0.02, settled=True):
 
 @pytest.mark.parametrize("name", ["bfs", "sssp", "components"])
 def test_monotone_programs_keep_all_under_insertions_and_reset_some_under_deletions(name):
-    assert settled_start(name, "insert")[1].told == "warm"
+    assert settled_start(name, "insert")[1].summary == "warm"
     start = settled_start(name, "delete")[1]
     assert not start.restarted
-    assert start.told == f"warm, {start.vertices_reset} vertices reset"
+    assert start.summary == f"warm, {start.vertices_reset} vertices reset"
     assert start.vertices_reset > 1
     assert start.edges_examined > 0
-    assert (settled_start("sssp", "lighter")[1].told, settled_start("bfs", "heavier")[1].told) == ("warm", "warm")
+    assert (settled_start("sssp", "lighter")[1].summary, settled_start("bfs", "heavier")[1].summary) == ("warm", "warm")
 
 
 def test_peeling_restarts_after_insertions():
-    assert settled_start("kcore", "delete")[1].told == "warm"
+    assert settled_start("kcore", "delete")[1].summary == "warm"
     start = settled_start("kcore", "insert")[1]
     assert start.restarted
-    assert start.told == "restarted: kcore only removes vertices and cannot continue after insertions"
+    assert start.summary == "restarted: kcore only removes vertices and cannot continue after insertions"
     assert start.state == {}
 
 
 @pytest.mark.parametrize("name", ["bfs", "kcore", "pagerank"])
 def test_a_run_that_has_not_settled_gives_no_start(name):
-    assert settled_start(name, "delete", settled=False)[1].told == "restarted: the previous run had not settled"
+    assert settled_start(name, "delete", settled=False)[1].summary == "restarted: the previous run had not settled"
 
 
 def test_a_change_of_an_out_degree_makes_all_that_it_sends_to_stale():
@@ -178,7 +178,7 @@ def test_values_that_no_path_supports_any_more_go_back_to_the_start():
     values = {name: run.values(name) for name in kept_properties(traced_)}
     new = (cut, inputs_after(traced_, inputs, algorithm.inputs(cut, 2)))
     start = warm_start(traced_, 2, (cycle, inputs), new, values, fixed_points="one")
-    assert start.told == "warm, 3 vertices reset"
+    assert start.summary == "warm, 3 vertices reset"
     assert (start.state["lp"][1:4] == 0).all()
 
 
@@ -211,4 +211,4 @@ def test_other_vertices_restart():
     posed, _ = settled_start("bfs", "insert")
     larger = problem("bfs", rmat(scale=8, edge_factor=6, max_weight=4), 2, "insert", 0.1)
     posed.new = larger.new
-    assert posed.start({}).told == "restarted: the number of vertices changed"
+    assert posed.start({}).summary == "restarted: the number of vertices changed"

@@ -56,7 +56,7 @@ def record_of(monkeypatch, tmp_path):
             child.run_cell(cell, ChildReport(file), work.made, _GIGABYTE)
         assignment = job.Assignment(cell, "sweep", "key", tmp_path / f"cell-{number}", "none")
         ending = Ending(0, None, 1.0, 0)
-        fields, damaged = work.told()
+        fields, damaged = work.reported()
         fields = job._concluded(fields, ending, assignment, damaged=damaged)
         job._keep(assignment, work, fields, dt.datetime.now(dt.UTC), ending)
         work.close()

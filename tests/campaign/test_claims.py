@@ -70,7 +70,7 @@ def judged(monkeypatch, tmp_path):
         engine.reset(inputs)
         statistics = report(engine.run(limit))
         checked = None
-        values = {name: engine.values(name) for name in problem.wanted}
+        values = {name: engine.values(name) for name in problem.validated}
         if validate == "sampled":
             checked = transitions(engine, problem, Sample.draw(program, graph), statistics, Phases())
             values = checked.answer

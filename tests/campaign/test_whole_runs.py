@@ -53,7 +53,7 @@ def told_of(monkeypatch, tmp_path):
         work = WorkFolder(tmp_path / f"work-{len(list(tmp_path.iterdir()))}")
         with work.report.open("ab", buffering=0) as file:
             child.run_cell(cell, ChildReport(file), work.made, 1 << 30)
-        fields, damaged = work.told()
+        fields, damaged = work.reported()
         work.close()
         assert not damaged
         return fields

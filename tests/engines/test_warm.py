@@ -74,10 +74,10 @@ def runs(schedule, name, kind, device=PROCESSOR):
     old.reset(posed.old[1])
     settled = old.run(most).settled
     start = posed.start(kept(name, old), settled)
-    assert start.restarted == (name == "kcore" and kind == "insert"), start.told
+    assert start.restarted == (name == "kcore" and kind == "insert"), start.summary
     # A deleted edge may have been a bridge: vertices that received their component's label through it restart.
     least = 0.1 if (name, kind) == ("components", "delete") else 0.9
-    assert start.restarted or share_kept(name, start, old) > least, start.told
+    assert start.restarted or share_kept(name, start, old) > least, start.summary
     old.close()
     new = engine_on(schedule, name, posed.new, features, device)
     new.reset(posed.new[1])
@@ -93,7 +93,7 @@ def runs(schedule, name, kind, device=PROCESSOR):
         found = residual(program(name), posed.new[0], features, posed.new[1], kept(name, new))
     else:
         found = compare(program(name), outputs(name, new), outputs(name, run_reference(name, features, posed.new)[1]))
-    assert found.ok, f"{start.told}: {found.detail}"
+    assert found.ok, f"{start.summary}: {found.detail}"
     new.close()
     return start, cold, warm
 
@@ -168,7 +168,7 @@ def test_changed_potentials_of_edges(schedule):
     before = engine.values("belief")
     engine.close()
     start = warm_start(traced, features, old, new, values, fixed_points=algorithm.fixed_points())
-    assert start.told == "warm"
+    assert start.summary == "warm"
     cold = ReferenceRun(traced, after, features)
     cold.reset(new[1])
     assert cold.run(1000).settled
@@ -194,4 +194,4 @@ def test_few_edges_are_visited(schedule, name, kind, share):
     run too."""
     start, cold, warm = runs(schedule, name, kind)
     assert not start.restarted
-    assert warm.edges <= share * cold.edges, f"{start.told}: {warm.edges} after {cold.edges}"
+    assert warm.edges <= share * cold.edges, f"{start.summary}: {warm.edges} after {cold.edges}"

@@ -12,7 +12,7 @@ from harness.algorithms.label_propagation import LabelPropagation
 from harness.algorithms.pagerank import PageRank
 from harness.graph import Graph
 from harness.language import Inputs, K, LanguageError, trace
-from harness.language.criterion import TEST_EVERY, Criterion, Settling, told
+from harness.language.criterion import TEST_EVERY, Criterion, Settling, criterion_text
 from harness.language.explain import explain_program
 from harness.language.reference import ReferenceRun
 from tests.language.programs import program_of
@@ -148,9 +148,11 @@ def test_a_sum_over_edges_is_refused():
 
 def test_the_rule_is_reported_and_part_of_the_identity():
     rank, labels = trace(PageRank()), trace(LabelPropagation())
-    assert "the sum of movements of every column of rank is within self.tolerance of its magnitude" in told(rank)
-    assert "no entry of lp moves by more than self.tolerance, absolute; measured in every 4th" in told(labels)
-    assert told(rank) in explain_program(rank)
+    assert "the sum of movements of every column of rank is within self.tolerance of its magnitude" in criterion_text(
+        rank
+    )
+    assert "no entry of lp moves by more than self.tolerance, absolute; measured in every 4th" in criterion_text(labels)
+    assert criterion_text(rank) in explain_program(rank)
     absolute, sums = (
         program_of(lambda p, self, norm=norm: halving(p, self, relative=True, norm=norm)) for norm in ("max", "sum")
     )

@@ -39,11 +39,11 @@ class SimdxCudaEngine(CudaEngine):
     def explain(self) -> str:
         """Explain the engine, with the reason if a program has no active vertices, and the blocks of fused kernels."""
         active, schedule = activity(self.planned.program), self.planned.schedule
-        told = [f"bulk-synchronous: {active}"] if isinstance(active, str) else []
+        heading = [f"bulk-synchronous: {active}"] if isinstance(active, str) else []
         blocks = [f"{name}: {blocks} blocks, all resident" for name, blocks in self.blocks_of.items()]
         if is_fused(schedule) and schedule.resident_blocks is None and not blocks:
             blocks = ["resident_blocks: as many as the device holds at once, known once the kernels are loaded"]
-        return "\n".join([*told, *blocks, super().explain()])
+        return "\n".join([*heading, *blocks, super().explain()])
 
     def resolved_options(self) -> Mapping[str, Any]:
         """Return the resolved options, with the blocks of fused kernels once these are loaded.

@@ -264,7 +264,7 @@ def test_repetitions_agree(subject: Subject, statements: list[str]) -> None:
     An engine that declares itself ``deterministic`` returns bitwise equal values each time, also in a new engine. For
     any other engine the largest difference is reported.
     """
-    told: dict[str, dict[str, float]] = {"again": {}, "in a new engine": {}, "with one thread": {}}
+    measured: dict[str, dict[str, float]] = {"again": {}, "in a new engine": {}, "with one thread": {}}
     promised = False
     for name, asked in repeated():
         if isinstance(subject.says(asked.program, asked.graph, FEATURES), No):
@@ -277,17 +277,17 @@ def test_repetitions_agree(subject: Subject, statements: list[str]) -> None:
                 engine.run(asked.program.max_supersteps)
                 found.append(outputs(asked.program, engine))
             promised = engine.deterministic
-        told["again"][name] = max(furthest(other, found[0]) for other in found)
-        told["in a new engine"][name] = furthest(subject.answer(*case), found[0])
-        told["with one thread"][name] = furthest(subject.with_threads(1).answer(*case), found[0])
-        for kind, differences in told.items():
+        measured["again"][name] = max(furthest(other, found[0]) for other in found)
+        measured["in a new engine"][name] = furthest(subject.answer(*case), found[0])
+        measured["with one thread"][name] = furthest(subject.with_threads(1).answer(*case), found[0])
+        for kind, differences in measured.items():
             bound = 2 * asked.program.bound
             assert differences[name] <= bound, f"{name}, run {kind}, is off by {differences[name]} (bound {bound})"
             if promised and kind != "with one thread":
                 assert not differences[name], f"it declares itself deterministic, and {name}, run {kind}, differs"
-    statements.append(f"determinism, run {', '.join(told)} (of up to {os.cpu_count()}):")
+    statements.append(f"determinism, run {', '.join(measured)} (of up to {os.cpu_count()}):")
     statements.append(f"  it declares itself {'' if promised else 'not '}deterministic")
-    statements.extend(f"  {kind}: {in_words(differences)}" for kind, differences in told.items())
+    statements.extend(f"  {kind}: {in_words(differences)}" for kind, differences in measured.items())
 
 
 def furthest(one: Values, other: Values) -> float:

@@ -139,6 +139,6 @@ def test_exhausted_memory_raises_memory_error(subject: Subject, statements: list
     )  # fmt: skip
     ended = f"the process ended with status {finished.returncode}: {finished.stderr[-2000:]}"
     assert finished.returncode == 0, ended
-    told = json.loads(finished.stdout.splitlines()[-1])
-    statements.append(f"when memory runs out: {told['met']}")
-    assert told["ok"], told["met"]
+    result = json.loads(finished.stdout.splitlines()[-1])
+    statements.append(f"when memory runs out: {result['met']}")
+    assert result["ok"], result["met"]

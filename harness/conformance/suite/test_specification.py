@@ -82,8 +82,8 @@ def test_an_unknown_word_is_refused_by_name(described: Subject) -> None:
     for field in option_fields(described):
         if isinstance(field.default, str) or "str" in str(field.type):
             wrong = replace(described, options={**described.options, field.name: "no_such_word"})
-            told = taken(wrong)
-            assert field.name in told, f"{field.name}=no_such_word: {told}"
+            message = taken(wrong)
+            assert field.name in message, f"{field.name}=no_such_word: {message}"
 
 
 def taken(subject: Subject) -> str:

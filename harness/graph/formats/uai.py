@@ -192,8 +192,8 @@ def _tables(
 ) -> tuple[NDArray[np.float64], dict[tuple[int, int], NDArray[np.float64]]]:
     """Return unary potentials [V, k] and a table per pair, lower variable first. Constant factors are dropped."""
     k = int(cardinalities.max(initial=1))
-    told = f"the potentials of {cardinalities.size} variables with up to {k} states"
-    words.source.refuse_table(cardinalities.size * k * 8, len(words.data), told)
+    described = f"the potentials of {cardinalities.size} variables with up to {k} states"
+    words.source.refuse_table(cardinalities.size * k * 8, len(words.data), described)
     unary = np.where(np.arange(k) < cardinalities[:, None], 1.0, 0.0)
     pairs: dict[tuple[int, int], NDArray[np.float64]] = {}
     for number, scope in enumerate(scopes):

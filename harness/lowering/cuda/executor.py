@@ -182,7 +182,7 @@ class CudaExecutor:
             self.stream.synchronize()
             found = self.state.fields()
             if run.observer:
-                run.observer.heard(found, found["superstep"])
+                run.observer.update(found, found["superstep"])
                 self.stream.synchronize()  # before other code writes to the state
         run.done, run.settled = found["superstep"], bool(found["settled"])
         taken = run.past[: run.done - first].get()

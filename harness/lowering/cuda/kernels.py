@@ -165,8 +165,10 @@ class CudaKernelBuilder:
     # statements -------------------------------------------------------------------------------------------------------
     def comment(self, block: str, stage: Stage) -> None:
         """Write a comment that names the stage of the next statements and quotes its line in the program."""
-        told = f"// {stage.name}: {stage.line.text or stage.line}".split("\n")[0]
-        self.blocks[block].line(told.rstrip("\\"))  # a trailing backslash would continue the comment on the next line
+        comment = f"// {stage.name}: {stage.line.text or stage.line}".split("\n")[0]
+        self.blocks[block].line(
+            comment.rstrip("\\")
+        )  # a trailing backslash would continue the comment on the next line
 
     def accumulator(self, name: str, message: Expression, reducer: Reducer, block: str) -> Value:
         """Return a local accumulator, set to the reducer's identity in ``block``."""

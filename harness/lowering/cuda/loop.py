@@ -61,4 +61,4 @@ def queue_ahead(run: CudaRun, first: int, wanted: int) -> None:
                 if news["settled"]:
                     return
                 if run.observer:
-                    run.observer.heard(news, superstep + 1)
+                    run.observer.update(news, superstep + 1)

@@ -23,7 +23,7 @@ class Observer(Protocol):
 
     tracked: bool
 
-    def heard(self, news: Mapping[str, int], queued: int) -> None:
+    def update(self, news: Mapping[str, int], queued: int) -> None:
         """Take note of the state of the run after some of the ``queued`` supersteps."""
 
 
