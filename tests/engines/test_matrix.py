@@ -3,9 +3,11 @@
 The table is ``docs/what-runs-where.md``. Under ``-m full``, every schedule meets every algorithm (:func:`at_length`).
 Otherwise:
 
-- the default schedule of every engine meets every algorithm for a small k, and every small k, and 33, with vectors;
-- every algorithm meets every small k, and a larger one, on some engine;
-- every larger k is met by some compiled engine, and by all others;
+- the default schedule of every engine meets every small k, and 33, with vectors;
+- the default schedule of an engine without compiled kernels meets every algorithm and every k;
+- every algorithm is pulled and pushed by compiled engines, and meets a small k of whole
+  vectors, another small k and a larger k;
+- every larger k is met by some compiled engine;
 - every pair of two options' values of an engine, or of one with an algorithm or a k, is met.
 """
 
@@ -195,26 +197,40 @@ COMPILED = ("onyx", "gunrock", "tigr", "simdx")  # have separate kernels for eve
 
 
 FEW, MANY = FEATURES[:4], FEATURES[4:]
+PULLS = ("onyx", "simdx")  # of COMPILED; the others push
+VECTOR = 4  # floats of the narrowest SIMD vector: a row of k is a whole number of them, or has a remainder
 ODD, ANY_LARGER = 33, "larger"  # more than a row's vector, and not a multiple of one
 
 
 def of_default_schedules():
-    """Return (engine, no options, algorithm, k): every algorithm under every engine for an alternating small k, and
-    for a larger one if nothing is compiled for it; of the others those that :func:`of_many` needs. ALS with 100
+    """Return (engine, no options, algorithm, k): every algorithm under every engine for which nothing is compiled, for
+    an alternating small k and a larger one; of the compiled engines those that :func:`of_compiled` needs. ALS with 100
     features is left to ``-m full`` because it is slow."""
-    for engine, name in itertools.product(ENGINES, ALGORITHMS):
-        yield engine, {}, name, turns(engine, name)[0]
-    larger = [(e, {}, n, turns(e, n)[1]) for e, n in itertools.product(ENGINES, ALGORITHMS) if n not in VARIANTS]
-    larger = [row for row in larger if row[2:] != ("als", 100)]
-    yield from (row for row in larger if row[0] not in COMPILED)
-    yield from covering([row for row in larger if row[0] in COMPILED], of_many)
+    for (engine, name), turn in itertools.product(itertools.product(ENGINES, ALGORITHMS), (0, 1)):
+        if engine not in COMPILED and (turn == 0 or name not in VARIANTS):
+            yield engine, {}, name, turns(engine, name)[turn]
+    yield from covering(list(of_compiled_engines()), of_compiled)
 
 
-def of_many(row):
-    """Return cells for many features: every engine meets k = 33 with vectors; every algorithm with vectors, and
-    every larger k, is met by one."""
+def of_compiled_engines():
+    """Return the rows of compiled engines, in an order in which engines and numbers of features alternate."""
+    for shift, number in itertools.product(range(len(COMPILED)), range(len(FEATURES))):
+        for turn, name in enumerate(ALGORITHMS):
+            engine, features = COMPILED[(turn + shift) % len(COMPILED)], FEATURES[(turn + number) % len(FEATURES)]
+            if features in FEW or (name not in VARIANTS and (name, features) != ("als", 100)):
+                yield engine, {}, name, features
+
+
+def of_compiled(row):
+    """Return what a row shows: an algorithm that is pulled or pushed, and with vectors: a small k, or 33, or a larger k
+    on an engine, and whole vectors, a remainder or a larger k for an algorithm."""
     engine, _, name, features = row
-    return set() if name in SCALAR else {(engine, features if features == ODD else ANY_LARGER), name, features}
+    met = {(name, "pulled" if engine in PULLS else "pushed")}
+    if name in SCALAR:
+        return met
+    if features in FEW:
+        return met | {(engine, features), (name, features % VECTOR == 0)}
+    return met | {(engine, features if features == ODD else ANY_LARGER), name, features}
 
 
 def of_options(row):
@@ -252,15 +268,19 @@ def test_answers(case):
 
 
 def test_the_turns_leave_nothing_out():
-    assert {(engine, name) for engine, _, name, _ in DEFAULT} == {(e, name) for e in ENGINES for name in ALGORITHMS}
+    met = {(engine, name) for engine, _, name, _ in DEFAULT}
+    assert met >= set(itertools.product(set(ENGINES) - set(COMPILED), ALGORITHMS))
+    assert {(engine in PULLS, name) for engine, name in met if engine in COMPILED} == set(
+        itertools.product((False, True), ALGORITHMS)
+    )
     importable = [engine for engine in ENGINES if all(map(importlib.util.find_spec, SPECS[engine].requires))]
     cases = [case for case in DEFAULT if case[0] in importable]
     vectors = {(engine, k) for engine, _, name, k in cases if name not in SCALAR and runs(engine, name)}
     interpreted = set(importable) - set(COMPILED)
     assert vectors >= set(itertools.product(importable, (*FEW, ODD))) | set(itertools.product(interpreted, FEATURES))
     assert {k for engine, k in vectors if engine in COMPILED} == set(FEATURES)
-    met = {(ALGORITHMS[name].name, k) for engine, _, name, k in DEFAULT if engine in COMPILED}
-    assert {(algorithm.name, k) for algorithm in ALGORITHMS.values() for k in FEW} <= met
+    small = {(name, k % VECTOR == 0) for engine, _, name, k in DEFAULT if engine in COMPILED and k in FEW}
+    assert small >= set(itertools.product(set(ALGORITHMS) - set(SCALAR), (False, True)))
     large = {name for engine, _, name, k in DEFAULT if engine in COMPILED and k in MANY}
     assert large == set(ALGORITHMS) - set(VARIANTS) - set(SCALAR)
     chosen = {pair for row in PAIRED if row[1] for pair in of_options(row)}
