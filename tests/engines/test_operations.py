@@ -9,6 +9,7 @@ import itertools
 import pytest
 
 from harness.contract import Device, No, Phases, Yes
+from harness.language.program import EdgeReduce, reads
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from tests.engines.covering import covering
@@ -90,11 +91,30 @@ def side(schedule):
     return "push" if engine in ("gunrock", "tigr") or options.get("direction") == "push" else "pull"
 
 
+@functools.cache
+def kinds(name):
+    """Return the kinds of a program's stages: reducer and rank of a message, spaces that it reads, updates."""
+    found = set()
+    for stage in program_named(name).stages:
+        if isinstance(stage, EdgeReduce):
+            found.add((stage.reducer, len(program_named(name).properties[stage.into].shape)))
+            found |= {("reads", space) for space, _ in reads(stage)}
+        else:
+            found.add(type(stage))
+    return frozenset(found)
+
+
 def shown(row):
-    """Return what a row covers: every program is pulled, pushed and, if a library supports it, multiplied; every
-    schedule meets every k."""
+    """Return what a row covers: every program is compiled once and, if a library supports it, multiplied; every kind of
+    stage is pulled and pushed; every schedule meets whole vectors or scalars (k of 1 or 4) and others (3 or 8)."""
     schedule, name, features = row
-    return {(name, side(schedule)), (schedule, features)}
+    if side(schedule) == "library":
+        return {(name, "library"), (schedule, features)}
+    return {
+        (name, "compiled"),
+        (schedule, features in (1, 4)),
+        *((side(schedule), kind) for kind in (features, *kinds(name))),
+    }
 
 
 def turns():
@@ -108,15 +128,22 @@ def turns():
 
 
 # These schedules compile 8 to 10 kernels for a program, the others except push 1 to 6: of equal choices they come last.
+# The rest of the pairs of a schedule and a program are in AT_LENGTH.
 MANY_KERNELS = ("pull-unfolded", "push-loops", "gunrock", "simdx")
 CHOSEN = covering(sorted(turns(), key=lambda row: row[0] in MANY_KERNELS), shown)
 
 
-def test_every_schedule_and_every_program_meets_every_number_of_features():
-    assert {(schedule, k) for schedule, _, k in CHOSEN} == {(s, k) for s in SCHEDULES for k in FEATURES}
-    assert {(name, side(schedule)) for schedule, name, _ in CHOSEN} == {(name, side(s)) for s, name in TAKEN}
-    assert {name for _, name, _ in CHOSEN} == set(PROGRAMS)
+def test_every_program_and_every_kind_of_stage_is_compiled():
+    compiled = [row for row in CHOSEN if side(row[0]) != "library"]
+    assert {name for _, name, _ in compiled} == set(PROGRAMS)
+    multiplied = {(s, name) for s, name in TAKEN if side(s) == "library"}
+    assert {name for s, name, _ in CHOSEN if side(s) == "library"} == {name for _, name in multiplied}
+    assert {(schedule, k in (1, 4)) for schedule, _, k in CHOSEN} == set(itertools.product(SCHEDULES, (False, True)))
     assert {(k, side(schedule)) for schedule, _, k in CHOSEN} == set(itertools.product(FEATURES, map(side, SCHEDULES)))
+    every = set().union(*map(kinds, PROGRAMS))
+    for direction in ("pull", "push"):
+        assert set().union(*(kinds(name) for s, name, _ in CHOSEN if side(s) == direction)) == every
+    assert {(reducer, rank) for reducer in ("sum", "min", "max", "prod") for rank in (0, 1, 2)} <= every
 
 
 @pytest.mark.parametrize("schedule", REFUSED)
