@@ -173,8 +173,8 @@ class Result:
     def _key(self) -> str:
         """Return a hash of everything that the answer depends on, apart from the code."""
         problem = self._problem
-        asked = [problem.features, problem.max_supersteps, hash_inputs(problem.inputs)]
-        return digest([problem.program.fingerprint, problem.given.content_hash, *asked])[:32]
+        request = [problem.features, problem.max_supersteps, hash_inputs(problem.inputs)]
+        return digest([problem.program.fingerprint, problem.given.content_hash, *request])[:32]
 
     def __repr__(self) -> str:
         graph, cell = self.graph.graph, self._cell

@@ -185,10 +185,10 @@ def _resolved(spec: EngineSpec, cell: Cell, problem: Problem) -> tuple[Cell, Res
     """
     from harness.campaign.environment import memory_total
 
-    def answer(asked: Cell) -> Any:
-        engine = GuardedEngine(load(spec.factory)(schedule_from_options(spec, asked.schedule)))
+    def answer(cell: Cell) -> Any:
+        engine = GuardedEngine(load(spec.factory)(schedule_from_options(spec, cell.schedule)))
         try:
-            return engine.supports(problem.program, problem.graph, problem.features, asked.device)
+            return engine.supports(problem.program, problem.graph, problem.features, cell.device)
         finally:
             engine.close()
 

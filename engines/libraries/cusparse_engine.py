@@ -83,8 +83,8 @@ class CusparseEngine(ArrayEngine):
         if given.runs is not None:
             whole = Pattern.of(columns, offsets.astype(self.index), given.shape[1], self.arrays, self.csr, None)
             candidates = {"yes": given, "no": whole}
-            asked = self.schedule.split
-            candidates = candidates if asked == "auto" else {asked: candidates[asked]}
+            split = self.schedule.split
+            candidates = candidates if split == "auto" else {split: candidates[split]}
         ms = {
             name: sum(self._milliseconds(pattern, len(columns), n) for n in widths)
             for name, pattern in candidates.items()

@@ -178,8 +178,8 @@ class Kernels:
             builder.blocks["vertex"].line(f"if (team.leads()) {builder.argument(dense, 'flag')}[v] = false;")
         if run:
             offsets = builder.argument("in_offsets", "offsets")
-            anew = "true" if dense else "run->superstep < run->sides"
-            kept = f"needs_no_clearing<{run}>({offsets}, v, {offsets}[first], {anew})"
+            cleared = "true" if dense else "run->superstep < run->sides"
+            kept = f"needs_no_clearing<{run}>({offsets}, v, {offsets}[first], {cleared})"
             builder.blocks["vertex"].line(f"if ({kept}) return;")
         builder.store(f"{array}_{stage.into}", "v", stage.message, blank, "vertex")
         return builder.finish(unless=unless)

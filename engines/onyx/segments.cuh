@@ -9,11 +9,11 @@
 #include "vertexmap.cuh"
 
 // Return whether row v is stored. It is if one run of those that begin at `origin` has all its edges, or if it has none
-// and was cleared before, unless all rows are cleared (`anew`).
-template <int RUN> __device__ inline bool needs_no_clearing(const EdgeId* offsets, Id v, EdgeId origin, bool anew)
+// and was cleared before, unless all rows are cleared (`clears_all`).
+template <int RUN> __device__ inline bool needs_no_clearing(const EdgeId* offsets, Id v, EdgeId origin, bool clears_all)
 {
     const EdgeId first = offsets[v], end = offsets[v + 1];
-    return end > first ? (first - origin) / RUN == (end - 1 - origin) / RUN : !anew;
+    return end > first ? (first - origin) / RUN == (end - 1 - origin) / RUN : !clears_all;
 }
 
 // Call start() before the edges of every row, visit(got, u, v, e, back) for each edge, and store(v, whole) after them.

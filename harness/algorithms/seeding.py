@@ -89,11 +89,11 @@ def label_accuracy(scores: NDArray[Any], seeding: str, graph: Graph, fraction: f
     if resolve_seeding(seeding, graph, features) != "labels":
         return {}
     truth = np.asarray(graph.labels)
-    asked = (truth >= 0) & (choose_seeds(seeding, graph, features, fraction, seed) < 0)
-    if not asked.any():
+    rated = (truth >= 0) & (choose_seeds(seeding, graph, features, fraction, seed) < 0)
+    if not rated.any():
         return {}
     found = np.where(scores.any(axis=1), scores.argmax(axis=1), -1)
-    return {"accuracy": float((found == truth)[asked].mean())}
+    return {"accuracy": float((found == truth)[rated].mean())}
 
 
 def _palette_labels(colours: NDArray[Any], count: int, generator: np.random.Generator) -> NDArray[np.int64]:

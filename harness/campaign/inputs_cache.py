@@ -4,7 +4,7 @@
                         file per array
 
 Inputs are a function of the algorithm with its parameters, of its source, of the graph and of k; together these are the
-key. The process that computes a reference makes the inputs anew, so that inputs that differ each time are noticed.
+key. The process that computes a reference makes the inputs again, so that inputs that differ each time are noticed.
 Folders are written under temporary names and renamed. Nothing is unpickled. Everything may be deleted at any time.
 """
 

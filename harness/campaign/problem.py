@@ -61,10 +61,12 @@ class Problem:
         return tuple(dict.fromkeys((*self.program.outputs, *kept)))
 
 
-def set_problem(cell: Cell, registry: Registry, report: ChildReport, phases: Phases, *, anew: bool = False) -> Problem:
+def set_problem(
+    cell: Cell, registry: Registry, report: ChildReport, phases: Phases, *, make_again: bool = False
+) -> Problem:
     """Open the graph, trace the algorithm and make its inputs, each in a phase of its own.
 
-    ``anew``: make the inputs, even if they are in the cache.
+    ``make_again``: make the inputs, even if they are in the cache.
 
     Raises GraphError, InvalidInput or LanguageError if they are unavailable or do not fit each other.
     """
@@ -88,7 +90,7 @@ def set_problem(cell: Cell, registry: Registry, report: ChildReport, phases: Pha
         def make() -> Inputs:
             return read_only(inputs_of(algorithm, program, graph, features))
 
-        inputs, inputs_hash = _with_hash(make()) if anew else inputs_for(asked, lambda: _with_hash(make()))
+        inputs, inputs_hash = _with_hash(make()) if make_again else inputs_for(asked, lambda: _with_hash(make()))
         note_checked(program, inputs)  # before they were stored, or now
     max_supersteps = cell.max_supersteps or program.max_supersteps
     parts = [program.fingerprint, given.content_hash, maker, features, inputs_hash, max_supersteps]

@@ -104,7 +104,7 @@ def _compute(cell: Cell, key: str, kind: Kind) -> None:
     from harness.campaign.warm_cell import changed_graph, changed_key
 
     with Path(os.devnull).open("wb", buffering=0) as nowhere:
-        problem = set_problem(cell, load_plugins(cell.block), ChildReport(nowhere), Phases(), anew=True)
+        problem = set_problem(cell, load_plugins(cell.block), ChildReport(nowhere), Phases(), make_again=True)
     if cell.warm is not None and key != problem.key:
         graph, inputs = changed_graph(problem, cell.warm)
         problem = replace(problem, graph=graph, inputs=inputs, key=changed_key(problem, cell.warm))

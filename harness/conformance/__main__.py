@@ -27,12 +27,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     cut = given.index("--") if "--" in given else len(given)
     parser = _parser()
-    asked, for_pytest = parser.parse_args(given[:cut]), given[cut + 1 :]
-    names = [word for word in asked.words if "=" not in word]
+    parsed, for_pytest = parser.parse_args(given[:cut]), given[cut + 1 :]
+    names = [word for word in parsed.words if "=" not in word]
     try:
-        options = options_of(word for word in asked.words if "=" in word)
-        if asked.table:
-            return _print_table(names, options, asked.device or "cpu")
+        options = options_of(word for word in parsed.words if "=" in word)
+        if parsed.table:
+            return _print_table(names, options, parsed.device or "cpu")
         if len(names) != 1:
             return _refuse("name one engine, or use --table")
         spec = load_plugins().engine(names[0])
@@ -40,12 +40,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             schedule_from_options(spec, options)
     except (UnknownName, ScheduleError) as error:
         return _refuse(str(error))
-    device = asked.device or spec.devices[0]
+    device = parsed.device or spec.devices[0]
     if device not in spec.devices:
         return _refuse(f"engine {spec.name!r} does not run on {device} (it runs on: {', '.join(spec.devices)})")
     if importlib.util.find_spec("pytest") is None:
         return _refuse("the suite needs pytest: pip install 'onyx-harness[conformance]'")
-    return _run(spec.name, [word for word in asked.words if "=" in word], device, asked.thorough, for_pytest)
+    return _run(spec.name, [word for word in parsed.words if "=" in word], device, parsed.thorough, for_pytest)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -52,11 +52,11 @@ def main(request: dict[str, Any]) -> dict[str, Any]:
     return {"ok": right, "met": f"{met}, and the next run is {'right' if right else 'wrong'}"}
 
 
-def is_right(subject: Subject, asked: Question) -> bool:
+def is_right(subject: Subject, problem: Question) -> bool:
     """Return whether a run of the same program, number of features and types as the large one is right."""
-    supersteps = SUPERSTEPS if subject.stepwise else asked.program.max_supersteps
-    case = asked.program, asked.graph, asked.features, asked.inputs, supersteps
-    return compare(asked.program, subject.answer(*case), expected(*case)).ok
+    supersteps = SUPERSTEPS if subject.stepwise else problem.program.max_supersteps
+    case = problem.program, problem.graph, problem.features, problem.inputs, supersteps
+    return compare(problem.program, subject.answer(*case), expected(*case)).ok
 
 
 @contextlib.contextmanager

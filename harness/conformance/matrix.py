@@ -92,19 +92,19 @@ def question(algorithm: Algorithm, features: int) -> Question:
     raise InvalidInput(f"{algorithm.name} accepts none of the small graphs: {'; '.join(refused)}")
 
 
-def ask(spec: EngineSpec, options: Mapping[str, Any], asked: Question, device: Device) -> Yes | No:
+def ask(spec: EngineSpec, options: Mapping[str, Any], problem: Question, device: Device) -> Yes | No:
     """Return whether the engine runs the program under a schedule on a device."""
-    return Subject(spec, options, device).says(asked.program, asked.graph, asked.features)
+    return Subject(spec, options, device).says(problem.program, problem.graph, problem.features)
 
 
-def check(spec: EngineSpec, options: Mapping[str, Any], asked: Question, device: Device) -> Comparison | No:
+def check(spec: EngineSpec, options: Mapping[str, Any], problem: Question, device: Device) -> Comparison | No:
     """Run the program and compare its answer with the float64 reference; No if the engine refuses it."""
-    case = asked.program, asked.graph, asked.features, asked.inputs, asked.program.max_supersteps
+    case = problem.program, problem.graph, problem.features, problem.inputs, problem.program.max_supersteps
     try:
         found = Subject(spec, options, device).answer(*case)
     except Unsupported as reason:
         return No(str(reason))
-    return compare(asked.program, found, expected(*case))
+    return compare(problem.program, found, expected(*case))
 
 
 # small graphs ---------------------------------------------------------------------------------------------------------

@@ -53,15 +53,15 @@ def questions(registry: Registry) -> dict[str, Question]:
 def answers(spec: EngineSpec, rows: Mapping[str, Question], device: Device) -> Answers:
     """Return an engine's answer to every algorithm under every one of its schedules."""
     return {
-        label: [(options, _refusal(spec, options, asked, device)) for options in schedules(spec)]
-        for label, asked in rows.items()
+        label: [(options, _refusal(spec, options, problem, device)) for options in schedules(spec)]
+        for label, problem in rows.items()
     }
 
 
-def _refusal(spec: EngineSpec, options: Mapping[str, Any], asked: Question, device: Device) -> str:
+def _refusal(spec: EngineSpec, options: Mapping[str, Any], problem: Question, device: Device) -> str:
     if device.kind not in spec.devices:
         return f"{spec.name} has no {device.kind} code"
-    answer = ask(spec, options, asked, device)
+    answer = ask(spec, options, problem, device)
     return answer.reason if isinstance(answer, No) else ""
 
 

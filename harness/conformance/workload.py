@@ -23,10 +23,10 @@ def workload(subject: Subject, vertices: int, edges: int) -> Question:
     Raises Unsupported if there is none.
     """
     refusals = []
-    for asked in _candidates(random_graph(vertices, edges)):
-        answer = subject.says(asked.program, asked.graph, asked.features)
+    for problem in _candidates(random_graph(vertices, edges)):
+        answer = subject.says(problem.program, problem.graph, problem.features)
         if not isinstance(answer, No):
-            return asked
+            return problem
         refusals.append(answer.reason)
     raise Unsupported(f"no program that fits a random graph: {'; '.join(dict.fromkeys(refusals))}")
 

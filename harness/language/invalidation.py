@@ -76,9 +76,9 @@ def unreached(name: str, stages: list[EdgeReduce], before: Posed, after: Posed) 
     """
     shape = after.program.properties[name].shape
     reached: Array = after.values[name] != 0
-    asked = (before.values[name] != 0) & ~reached
+    requested = (before.values[name] != 0) & ~reached
     frontier, fresh, looked = np.flatnonzero(in_any_feature(reached)), reached, 0
-    while len(frontier) and (asked & ~reached).any():
+    while len(frontier) and (requested & ~reached).any():
         edges = after.out_edges(frontier)
         looked += len(edges)
         heads = after.graph.csr.neighbours[edges]
@@ -93,4 +93,4 @@ def unreached(name: str, stages: list[EdgeReduce], before: Posed, after: Posed) 
         fresh = arrived & ~reached
         reached = reached | fresh
         frontier = np.flatnonzero(in_any_feature(fresh))
-    return asked & ~reached, looked
+    return requested & ~reached, looked

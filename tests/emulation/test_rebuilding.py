@@ -92,9 +92,9 @@ def test_after_a_rebuild_sources_have_sent_their_values(pace, movers, schedule, 
     for superstep in range(10):
         active = np.abs(x - sent) > small_changes.UNSENT
         dense.append(nearly_all(graph, active))
-        anew = superstep % EVERY == 0 or dense[-1]
-        sent = np.where(active | anew, x, sent)
-        assert rebuilt(engine, 1) == [anew]
+        rebuilds = superstep % EVERY == 0 or dense[-1]
+        sent = np.where(active | rebuilds, x, sent)
+        assert rebuilt(engine, 1) == [rebuilds]
         wanted = np.bincount(graph.csr.neighbours, sent[graph.csr.row_of_edge], graph.num_vertices)
         np.testing.assert_allclose(engine.values("y"), wanted, rtol=1e-5)
         x = x + paces

@@ -21,7 +21,7 @@ from harness.lowering.cpu.policy import CpuPolicy
 from tests.engines.problems import CHANGE_DRIVEN, prepared
 
 
-def numbered_anew(pairs, name):
+def renumbered(pairs, name):
     """Return an undirected graph with randomly numbered vertices, so that a frontier lies in many blocks of flags."""
     pairs = np.asarray(pairs)
     order = np.random.default_rng(4).permutation(int(pairs.max()) + 1)
@@ -30,13 +30,13 @@ def numbered_anew(pairs, name):
 
 
 def path(length=200):
-    return numbered_anew([(i, i + 1) for i in range(length)], "path")
+    return renumbered([(i, i + 1) for i in range(length)], "path")
 
 
 def lattice(rows=9, columns=41):
     number = np.arange(rows * columns).reshape(rows, columns)
     across, down = (number[:, :-1], number[:, 1:]), (number[:-1], number[1:])
-    return numbered_anew([(*pair,) for a, b in (across, down) for pair in zip(a.flat, b.flat, strict=True)], "lattice")
+    return renumbered([(*pair,) for a, b in (across, down) for pair in zip(a.flat, b.flat, strict=True)], "lattice")
 
 
 def pulses(leaves=200, length=50):
@@ -49,7 +49,7 @@ def pulses(leaves=200, length=50):
         pairs += [(hub, leaf) for leaf in range(hub + 1, second)] + [(leaf, second) for leaf in range(hub + 1, second)]
         last = second
     pairs += [(i, i + 1) for i in range(last, last + length)]
-    return numbered_anew(pairs, "pulses")
+    return renumbered(pairs, "pulses")
 
 
 GRAPHS = {"path": path, "lattice": lattice, "pulses": pulses}

@@ -115,10 +115,10 @@ def plain(answer: Yes | No) -> None:
 
 def test_it_supports_something(subject: Subject, statements: list[str]) -> None:
     """An engine that refuses everything does not conform."""
-    asked = {name: (program_named(name), two_sides(), 3) for name in PROGRAMS}
+    problems = {name: (program_named(name), two_sides(), 3) for name in PROGRAMS}
     small = {label: question(algorithm, 4) for label, algorithm in built_in().items()}
-    asked |= {label: (one.program, one.graph, one.features) for label, one in small.items()}
-    answers = {label: subject.says(*one) for label, one in asked.items()}
+    problems |= {label: (one.program, one.graph, one.features) for label, one in small.items()}
+    answers = {label: subject.says(*one) for label, one in problems.items()}
     refused = {label: answer.reason for label, answer in answers.items() if isinstance(answer, No)}
     statements.append(f"supports {len(answers) - len(refused)} of {len(answers)} programs")
     statements.extend(f"  unsupported: {label}: {reason}" for label, reason in refused.items())
@@ -137,9 +137,9 @@ def test_memory_grows_with_features(subject: Subject) -> None:
 @functools.cache
 def answered(label: str, features: int) -> tuple[Question, Values]:
     """Return a built-in algorithm on a small graph, and the reference's answer."""
-    asked = question(built_in()[label], features)
-    limit = asked.program.max_supersteps
-    return asked, expected(asked.program, asked.graph, features, asked.inputs, limit)
+    problem = question(built_in()[label], features)
+    limit = problem.program.max_supersteps
+    return problem, expected(problem.program, problem.graph, features, problem.inputs, limit)
 
 
 def test_built_in_algorithms_are_answered_correctly(
@@ -150,16 +150,16 @@ def test_built_in_algorithms_are_answered_correctly(
     refused = []
     numbers = MORE_FEATURES if pytestconfig.getoption("--thorough") else (one,)
     for features in numbers:
-        asked, wanted = answered(algorithm, features)
+        problem, wanted = answered(algorithm, features)
         where = f"{algorithm} with k = {features}"
         try:
-            case = asked.program, asked.graph, features, asked.inputs, asked.program.max_supersteps
+            case = problem.program, problem.graph, features, problem.inputs, problem.program.max_supersteps
             found = replace(subject, options=schedule).answer(*case)
         except Unsupported as reason:
             refused.append(str(reason))
             continue
-        well_formed(asked.program, found, where)
-        comparison = compare(asked.program, found, wanted)
+        well_formed(problem.program, found, where)
+        comparison = compare(problem.program, found, wanted)
         assert comparison.ok, f"{where}: {comparison.detail}"
     if len(refused) == len(numbers):
         pytest.skip(f"unsupported: {refused[0]}")

@@ -34,7 +34,7 @@ def small(name: str, seed: int = 0) -> Question:
 
 
 @pytest.fixture(params=CASES)
-def asked(request: pytest.FixtureRequest, subject: Subject) -> Question:
+def problem(request: pytest.FixtureRequest, subject: Subject) -> Question:
     """Return a program that the engine supports, with graph and inputs."""
     names = list(PROGRAMS) if request.param in PROGRAMS else list(built_in())
     refusals = []
@@ -47,9 +47,9 @@ def asked(request: pytest.FixtureRequest, subject: Subject) -> Question:
     pytest.skip(f"unsupported: {refusals[0]}")
 
 
-def steps_of(subject: Subject, asked: Question) -> int:
+def steps_of(subject: Subject, problem: Question) -> int:
     """Return the supersteps after which answers are compared: a few, or all if the engine solves the whole problem."""
-    return STEPS if subject.stepwise else asked.program.max_supersteps
+    return STEPS if subject.stepwise else problem.program.max_supersteps
 
 
 def needs_steps(subject: Subject) -> None:
@@ -58,17 +58,19 @@ def needs_steps(subject: Subject) -> None:
         pytest.skip("the engine solves the whole problem")
 
 
-def other_inputs(asked: Question) -> Inputs:
+def other_inputs(problem: Question) -> Inputs:
     """Return other inputs: rotated among vertices and edges, with other run-time parameters where possible."""
-    rolled = {name: np.roll(np.asarray(array), 1, axis=0) for name, array in asked.inputs.properties.items()}
-    parameters = dict(asked.inputs.parameters)
+    rolled = {name: np.roll(np.asarray(array), 1, axis=0) for name, array in problem.inputs.properties.items()}
+    parameters = dict(problem.inputs.parameters)
     return Inputs(rolled, {**parameters, "rate": 0.25} if "rate" in parameters else parameters)
 
 
-def right_after(asked: Question, found: Values, supersteps: int, inputs: Inputs | None = None, **state: object) -> None:
+def right_after(
+    problem: Question, found: Values, supersteps: int, inputs: Inputs | None = None, **state: object
+) -> None:
     """Compare with the reference after the same number of supersteps."""
-    wanted = expected(asked.program, asked.graph, asked.features, inputs or asked.inputs, supersteps, **state)  # type: ignore[arg-type]
-    comparison = compare(asked.program, found, wanted)
+    wanted = expected(problem.program, problem.graph, problem.features, inputs or problem.inputs, supersteps, **state)  # type: ignore[arg-type]
+    comparison = compare(problem.program, found, wanted)
     assert comparison.ok, f"after {supersteps} supersteps: {comparison.detail}"
 
 
@@ -78,111 +80,111 @@ def same(one: Values, other: Values) -> bool:
 
 
 # supersteps -----------------------------------------------------------------------------------------------------------
-def test_a_run_stops_at_its_limit(subject: Subject, asked: Question) -> None:
+def test_a_run_stops_at_its_limit(subject: Subject, problem: Question) -> None:
     """A run must not exceed its limit, unless it has settled it must reach it, and the values must be those of that
     superstep."""
     needs_steps(subject)
-    with subject.prepared(asked.program, asked.graph, asked.features) as engine:
+    with subject.prepared(problem.program, problem.graph, problem.features) as engine:
         for supersteps in range(STEPS):
-            engine.reset(asked.inputs)
+            engine.reset(problem.inputs)
             statistics = engine.run(supersteps)
             assert len(statistics.supersteps) == supersteps or statistics.settled, f"run({supersteps}): {statistics}"
             assert len(statistics.supersteps) <= supersteps, f"run({supersteps}): {statistics}"
-            right_after(asked, outputs(asked.program, engine), supersteps)
+            right_after(problem, outputs(problem.program, engine), supersteps)
 
 
-def test_rows_are_those_of_the_whole_property(subject: Subject, asked: Question) -> None:
+def test_rows_are_those_of_the_whole_property(subject: Subject, problem: Question) -> None:
     """``rows`` returns ``values(name)[index]``, for any rows in any order."""
     random = np.random.default_rng(3)
-    with subject.prepared(asked.program, asked.graph, asked.features) as engine:
-        engine.reset(asked.inputs)
-        engine.run(steps_of(subject, asked))
-        for name in asked.program.outputs:
+    with subject.prepared(problem.program, problem.graph, problem.features) as engine:
+        engine.reset(problem.inputs)
+        engine.run(steps_of(subject, problem))
+        for name in problem.program.outputs:
             whole = engine.values(name)
             index = random.integers(0, len(whole), 2 * len(whole)) if len(whole) else np.empty(0, np.int64)
             assert engine.rows(name, index).tobytes() == whole[index].tobytes(), name
 
 
-def test_a_single_array_of_the_inputs_is_exchanged(subject: Subject, asked: Question) -> None:
+def test_a_single_array_of_the_inputs_is_exchanged(subject: Subject, problem: Question) -> None:
     """A reset may receive the arrays of the previous one and one new array."""
-    rolled = other_inputs(asked).properties
+    rolled = other_inputs(problem).properties
     if not rolled:
         pytest.skip("the program has no arrays as inputs")
-    steps = steps_of(subject, asked)
-    with subject.prepared(asked.program, asked.graph, asked.features) as engine:
-        engine.reset(asked.inputs)
+    steps = steps_of(subject, problem)
+    with subject.prepared(problem.program, problem.graph, problem.features) as engine:
+        engine.reset(problem.inputs)
         engine.run(steps)
         for name in rolled:
-            inputs = Inputs({**asked.inputs.properties, name: rolled[name]}, asked.inputs.parameters)
+            inputs = Inputs({**problem.inputs.properties, name: rolled[name]}, problem.inputs.parameters)
             engine.reset(inputs)
             engine.run(steps)
-            right_after(asked, outputs(asked.program, engine), steps, inputs)
+            right_after(problem, outputs(problem.program, engine), steps, inputs)
 
 
-def test_a_run_continues_from_its_state(subject: Subject, asked: Question) -> None:
+def test_a_run_continues_from_its_state(subject: Subject, problem: Question) -> None:
     """``run`` continues from the current state."""
     needs_steps(subject)
-    with subject.prepared(asked.program, asked.graph, asked.features) as engine:
-        engine.reset(asked.inputs)
+    with subject.prepared(problem.program, problem.graph, problem.features) as engine:
+        engine.reset(problem.inputs)
         parts = [*engine.run(1).supersteps, *engine.run(STEPS - 1).supersteps]
-        parted = outputs(asked.program, engine)
-        engine.reset(asked.inputs)
+        parted = outputs(problem.program, engine)
+        engine.reset(problem.inputs)
         whole = engine.run(STEPS)
-        comparison = compare(asked.program, parted, outputs(asked.program, engine))
+        comparison = compare(problem.program, parted, outputs(problem.program, engine))
     assert len(parts) == len(whole.supersteps)
     assert comparison.ok, comparison.detail
 
 
-def test_a_settled_run_stays_settled(subject: Subject, asked: Question) -> None:
+def test_a_settled_run_stays_settled(subject: Subject, problem: Question) -> None:
     """A further run changes nothing and reports that it has settled."""
-    if not asked.program.control.settles:
-        pytest.skip(f"{asked.program.name} runs for a fixed number of supersteps")
-    with subject.prepared(asked.program, asked.graph, asked.features) as engine:
-        engine.reset(asked.inputs)
-        assert engine.run(asked.program.max_supersteps).settled
-        before = outputs(asked.program, engine)
+    if not problem.program.control.settles:
+        pytest.skip(f"{problem.program.name} runs for a fixed number of supersteps")
+    with subject.prepared(problem.program, problem.graph, problem.features) as engine:
+        engine.reset(problem.inputs)
+        assert engine.run(problem.program.max_supersteps).settled
+        before = outputs(problem.program, engine)
         again = engine.run(STEPS)
         assert again.settled
-        assert compare(asked.program, outputs(asked.program, engine), before).ok
+        assert compare(problem.program, outputs(problem.program, engine), before).ok
 
 
 # inputs ---------------------------------------------------------------------------------------------------------------
-def test_reset_discards_all_state(subject: Subject, asked: Question) -> None:
+def test_reset_discards_all_state(subject: Subject, problem: Question) -> None:
     """Other inputs and other run-time parameters replace the previous ones."""
-    other = other_inputs(asked)
-    with subject.prepared(asked.program, asked.graph, asked.features) as engine:
-        engine.reset(asked.inputs)
-        engine.run(asked.program.max_supersteps)
+    other = other_inputs(problem)
+    with subject.prepared(problem.program, problem.graph, problem.features) as engine:
+        engine.reset(problem.inputs)
+        engine.run(problem.program.max_supersteps)
         engine.reset(other)
         engine.run(STEPS)
-        right_after(asked, outputs(asked.program, engine), steps_of(subject, asked), other)
+        right_after(problem, outputs(problem.program, engine), steps_of(subject, problem), other)
 
 
-def state_of(asked: Question) -> Values:
+def state_of(problem: Question) -> Values:
     """Return values for a warm start: random ones for the programs of the suite; otherwise those after a superstep."""
-    found = expected(asked.program, asked.graph, asked.features, asked.inputs, 1)
-    if asked.program.name in PROGRAMS:
+    found = expected(problem.program, problem.graph, problem.features, problem.inputs, 1)
+    if problem.program.name in PROGRAMS:
         draws = np.random.default_rng(2)
         return {name: draws.uniform(0.25, 1.25, value.shape).astype(np.float32) for name, value in found.items()}
     return {name: value.astype(np.float32) for name, value in found.items()}
 
 
-def test_a_warm_state_is_used(subject: Subject, asked: Question) -> None:
+def test_a_warm_state_is_used(subject: Subject, problem: Question) -> None:
     """``reset(inputs, state)`` starts from values of a previous run, and does not write to them."""
     needs_steps(subject)
-    state = state_of(asked)
+    state = state_of(problem)
     kept = {name: value.copy() for name, value in state.items()}
-    with subject.prepared(asked.program, asked.graph, asked.features) as engine:
-        engine.reset(asked.inputs, state)
+    with subject.prepared(problem.program, problem.graph, problem.features) as engine:
+        engine.reset(problem.inputs, state)
         engine.run(2)
-        right_after(asked, outputs(asked.program, engine), 2, state=state)
+        right_after(problem, outputs(problem.program, engine), 2, state=state)
     assert same(state, kept)
 
 
-def arrays_of(asked: Question) -> Iterator[tuple[str, NDArray[np.generic]]]:
+def arrays_of(problem: Question) -> Iterator[tuple[str, NDArray[np.generic]]]:
     """Yield every array that the engine is given."""
-    graph = asked.graph
-    yield from asked.inputs.properties.items()
+    graph = problem.graph
+    yield from problem.inputs.properties.items()
     yield from [("CSR offsets", graph.csr.offsets), ("CSR neighbours", graph.csr.neighbours)]
     yield from [("CSC offsets", graph.csc.offsets), ("CSC neighbours", graph.csc.neighbours)]
     yield from [("out-degrees", graph.out_degrees), ("in-degrees", graph.in_degrees)]
@@ -190,24 +192,24 @@ def arrays_of(asked: Question) -> Iterator[tuple[str, NDArray[np.generic]]]:
         yield "weights", graph.weights
 
 
-def test_inputs_are_not_written(subject: Subject, asked: Question) -> None:
+def test_inputs_are_not_written(subject: Subject, problem: Question) -> None:
     """Inputs and graph must be unchanged after a run."""
-    before = {name: np.array(array) for name, array in arrays_of(asked)}
-    with subject.prepared(asked.program, asked.graph, asked.features) as engine:
-        engine.reset(asked.inputs)
+    before = {name: np.array(array) for name, array in arrays_of(problem)}
+    with subject.prepared(problem.program, problem.graph, problem.features) as engine:
+        engine.reset(problem.inputs)
         engine.run(STEPS)
-    written = [name for name, array in arrays_of(asked) if not np.array_equal(array, before[name])]
-    for name, array in arrays_of(asked):  # restores them for the next test
+    written = [name for name, array in arrays_of(problem) if not np.array_equal(array, before[name])]
+    for name, array in arrays_of(problem):  # restores them for the next test
         if name in written:
             array[...] = before[name]
     assert not written, f"it wrote to the caller's {', '.join(written)}"
 
 
-def test_an_input_that_is_missing_or_misshapen_is_refused(subject: Subject, asked: Question) -> None:
+def test_an_input_that_is_missing_or_misshapen_is_refused(subject: Subject, problem: Question) -> None:
     """InvalidInput names the input: nothing is substituted for it, and the next run is unaffected."""
-    given, parameters = asked.inputs.properties, asked.inputs.parameters
-    start = expected(asked.program, asked.graph, asked.features, asked.inputs, 0)
-    with subject.prepared(asked.program, asked.graph, asked.features) as engine:
+    given, parameters = problem.inputs.properties, problem.inputs.parameters
+    start = expected(problem.program, problem.graph, problem.features, problem.inputs, 0)
+    with subject.prepared(problem.program, problem.graph, problem.features) as engine:
         for name, array in given.items():
             rest = {other: kept for other, kept in given.items() if other != name}
             for wrong in (rest, {**rest, name: np.asarray(array)[:-1]}):
@@ -215,35 +217,35 @@ def test_an_input_that_is_missing_or_misshapen_is_refused(subject: Subject, aske
                     engine.reset(Inputs(wrong, parameters))
         for name, value in start.items():
             with pytest.raises(InvalidInput, match=name):
-                engine.reset(asked.inputs, {name: np.concatenate([value, value[:1]])})
+                engine.reset(problem.inputs, {name: np.concatenate([value, value[:1]])})
         with pytest.raises(InvalidInput, match="no_such_property"):
-            engine.reset(asked.inputs, {"no_such_property": next(iter(start.values()))})
-        engine.reset(asked.inputs)
+            engine.reset(problem.inputs, {"no_such_property": next(iter(start.values()))})
+        engine.reset(problem.inputs)
         engine.run(STEPS)
-        right_after(asked, outputs(asked.program, engine), steps_of(subject, asked))
+        right_after(problem, outputs(problem.program, engine), steps_of(subject, problem))
 
 
 # outputs --------------------------------------------------------------------------------------------------------------
-def test_values_are_copies(subject: Subject, asked: Question) -> None:
+def test_values_are_copies(subject: Subject, problem: Question) -> None:
     """Writing to the result of ``values`` must not change the engine, and a further run must not change the result."""
-    with subject.prepared(asked.program, asked.graph, asked.features) as engine:
-        engine.reset(asked.inputs)
+    with subject.prepared(problem.program, problem.graph, problem.features) as engine:
+        engine.reset(problem.inputs)
         engine.run(1)
-        for name in asked.program.outputs:
+        for name in problem.program.outputs:
             values = engine.values(name)
             kept = np.array(values)
             values[...] = 0
             assert np.array_equal(engine.values(name), kept), f"writing to values({name!r}) changes the engine"
-        name = asked.program.outputs[0]
+        name = problem.program.outputs[0]
         values = engine.values(name)
         kept = np.array(values)
         engine.run(1)
         assert np.array_equal(values, kept), f"values({name!r}) changed during a further run"
 
 
-def test_explain_names_the_schedule(subject: Subject, asked: Question) -> None:
+def test_explain_names_the_schedule(subject: Subject, problem: Question) -> None:
     """``explain`` returns a text that names the schedule."""
-    with subject.prepared(asked.program, asked.graph, asked.features) as engine:
+    with subject.prepared(problem.program, problem.graph, problem.features) as engine:
         assert type(engine.schedule).__name__ in engine.explain()
 
 
@@ -266,22 +268,22 @@ def test_repetitions_agree(subject: Subject, statements: list[str]) -> None:
     """
     measured: dict[str, dict[str, float]] = {"again": {}, "in a new engine": {}, "with one thread": {}}
     promised = False
-    for name, asked in repeated():
-        if isinstance(subject.says(asked.program, asked.graph, FEATURES), No):
+    for name, problem in repeated():
+        if isinstance(subject.says(problem.program, problem.graph, FEATURES), No):
             continue
-        case = asked.program, asked.graph, FEATURES, asked.inputs, asked.program.max_supersteps
+        case = problem.program, problem.graph, FEATURES, problem.inputs, problem.program.max_supersteps
         found = []
-        with subject.prepared(asked.program, asked.graph, FEATURES) as engine:
+        with subject.prepared(problem.program, problem.graph, FEATURES) as engine:
             for _ in range(AGAIN):
-                engine.reset(asked.inputs)
-                engine.run(asked.program.max_supersteps)
-                found.append(outputs(asked.program, engine))
+                engine.reset(problem.inputs)
+                engine.run(problem.program.max_supersteps)
+                found.append(outputs(problem.program, engine))
             promised = engine.deterministic
         measured["again"][name] = max(furthest(other, found[0]) for other in found)
         measured["in a new engine"][name] = furthest(subject.answer(*case), found[0])
         measured["with one thread"][name] = furthest(subject.with_threads(1).answer(*case), found[0])
         for kind, differences in measured.items():
-            bound = 2 * asked.program.bound
+            bound = 2 * problem.program.bound
             assert differences[name] <= bound, f"{name}, run {kind}, is off by {differences[name]} (bound {bound})"
             if promised and kind != "with one thread":
                 assert not differences[name], f"it declares itself deterministic, and {name}, run {kind}, differs"

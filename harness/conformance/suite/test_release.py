@@ -30,7 +30,7 @@ STARTED = ["threads", "open files", "child processes"]
 
 
 @pytest.fixture(scope="module")
-def asked(subject: Subject) -> Question:
+def problem(subject: Subject) -> Question:
     """Return a program large enough that its arrays dominate the memory."""
     try:
         return workload(subject, VERTICES, EDGES)
@@ -38,10 +38,10 @@ def asked(subject: Subject) -> Question:
         pytest.skip(str(reason))
 
 
-def cycle(subject: Subject, asked: Question) -> weakref.ref[object]:
+def cycle(subject: Subject, problem: Question) -> weakref.ref[object]:
     """Create, run and close one engine; return a weak reference to it."""
-    with subject.prepared(asked.program, asked.graph, asked.features) as engine:
-        engine.reset(asked.inputs)
+    with subject.prepared(problem.program, problem.graph, problem.features) as engine:
+        engine.reset(problem.inputs)
         engine.run(2)
         return weakref.ref(engine)
 
@@ -65,23 +65,23 @@ def held(subject: Subject) -> int:
     return int(psutil.Process().memory_info().rss) + on_device
 
 
-def test_everything_is_released(subject: Subject, asked: Question) -> None:
+def test_everything_is_released(subject: Subject, problem: Question) -> None:
     """The numbers of threads, processes and open files must not grow with the number of engines, and neither must
     memory.
 
     Memory is that of the process and of the device.
     """
     for _ in range(WARM):
-        cycle(subject, asked)
+        cycle(subject, problem)
     gc.collect()
     counts, bytes_before = started(), held(subject)
     for _ in range(CYCLES):
-        engine = cycle(subject, asked)
+        engine = cycle(subject, problem)
         gc.collect()
         assert engine() is None, "a reference to the engine remains after close"
     left = {what: now - then for what, now, then in zip(STARTED, started(), counts, strict=True) if now > then}
     assert not left, f"{CYCLES} engines, each closed, left {left}"
-    answer = subject.says(asked.program, asked.graph, asked.features)
+    answer = subject.says(problem.program, problem.graph, problem.features)
     assert isinstance(answer, Yes)
     grown = held(subject) - bytes_before
     assert grown < 2 * max(answer.bytes_needed, NOISE), f"{CYCLES} engines, each closed, left {grown:,} bytes"
@@ -99,34 +99,34 @@ def surroundings() -> dict[str, object]:
 
 
 def test_the_process_is_unchanged(
-    subject: Subject, asked: Question, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    subject: Subject, problem: Question, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The working folder and its files, the environment, signal handlers and random numbers must be unchanged."""
-    cycle(subject, asked)  # set-up that happens once, such as loading a library, is allowed
+    cycle(subject, problem)  # set-up that happens once, such as loading a library, is allowed
     monkeypatch.chdir(tmp_path)
     np.random.seed(1)  # noqa: NPY002  the global state is under test
     before = surroundings()
-    cycle(subject, asked)
+    cycle(subject, problem)
     after = surroundings()
     changed = [what for what in before if before[what] != after[what]]
     assert not changed, f"changed: {', '.join(changed)}"
     assert [path.name for path in tmp_path.iterdir()] == []
 
 
-def test_close_is_harmless_at_any_time(subject: Subject, asked: Question) -> None:
+def test_close_is_harmless_at_any_time(subject: Subject, problem: Question) -> None:
     """Close right after construction, after ``prepare`` without a run, and for one engine while another runs."""
     subject.new().close()
-    with subject.prepared(asked.program, asked.graph, asked.features) as going_on:
-        going_on.reset(asked.inputs)
-        going_on.run(1)
-        before = outputs(asked.program, going_on)
+    with subject.prepared(problem.program, problem.graph, problem.features) as running:
+        running.reset(problem.inputs)
+        running.run(1)
+        before = outputs(problem.program, running)
         other = subject.new()
-        other.supports(asked.program, asked.graph, asked.features, subject.device)
-        other.prepare(asked.program, asked.graph, asked.features, subject.device, Phases())
+        other.supports(problem.program, problem.graph, problem.features, subject.device)
+        other.prepare(problem.program, problem.graph, problem.features, subject.device, Phases())
         other.close()
-        after = outputs(asked.program, going_on)
+        after = outputs(problem.program, running)
         assert all(np.array_equal(before[name], after[name]) for name in before)
-        going_on.run(1)
+        running.run(1)
 
 
 def test_exhausted_memory_raises_memory_error(subject: Subject, statements: list[str]) -> None:
