@@ -46,6 +46,7 @@ class ArrayEngine(ArrayStages, Engine):
     """Runs every superstep over all vertices (of a side); a subclass chooses the library."""
 
     run_length: int | None = RUN
+    on_host = True  # the library's arrays are in the memory of the host
     _inputs: Inputs | None = None  # those of the previous reset
     # what :meth:`build` computed for :meth:`prepare`
     _staged: Mapping[str, NDArray[Any]] | None = None
@@ -220,8 +221,7 @@ class ArrayEngine(ArrayStages, Engine):
                 return self._initial(self.program.properties[prop.start], start)
             return self._filled_with(prop)
         if given or not self._kept(prop, start.inputs):
-            values = self._in_order(prop.name, start.of(prop))
-            made = self.arrays.upload(values.astype(np.bool_ if prop.dtype == "bool" else self.dtype, copy=False))
+            made = self._uploaded(prop, start.of(prop))
             if given:
                 return made
             self._given[prop.name] = made
@@ -242,9 +242,16 @@ class ArrayEngine(ArrayStages, Engine):
             return False
         return before.properties.get(prop.name) is inputs.properties.get(prop.name)
 
-    def _in_order(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
-        """Return edge properties reordered from CSR to CSC; other properties unchanged."""
-        return self.graph.in_csc_order(values) if self.program.properties[name].place == "edge" else values
+    def _uploaded(self, prop: Property, values: NDArray[Any]) -> Array:
+        """Return the values of a property, edge properties reordered from CSR to CSC: on the device, if it is not the
+        host, where that takes longer than the upload."""
+        kind = np.bool_ if prop.dtype == "bool" else self.dtype
+        if prop.place != "edge":
+            return self.arrays.upload(values.astype(kind, copy=False))
+        if self.on_host or values is self.graph.weights:  # weights are there in both orders
+            return self.arrays.upload(self.graph.in_csc_order(values).astype(kind, copy=False))
+        in_csc = self.arrays.upload(self.graph.in_edge_ids.astype(self.index))
+        return self.gather(self.arrays.upload(values.astype(kind, copy=False)), in_csc)
 
     def _filled(self, product: Product) -> list[Matrix]:
         """Return the matrices of a product, one for each side."""

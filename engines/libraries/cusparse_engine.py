@@ -29,6 +29,7 @@ class CusparseEngine(ArrayEngine):
 
     library = "cuSPARSE"
     tunes = True
+    on_host = False
     schedule: CusparseSchedule
     choices: Choices
     split: list[str]  # yes or no for each side of the graph

@@ -36,6 +36,8 @@ import torch
 from numpy.typing import NDArray
 
 from engines.libraries.array_engine import ArrayEngine
+from engines.libraries.array_stages import Side
+from engines.libraries.matrix import HostPattern, Pattern
 from engines.libraries.torch_arrays import TorchArrays
 from harness.api import (
     Device,
@@ -110,7 +112,7 @@ class TorchEngine(ArrayEngine):
 
     def open(self, device: Device) -> None:
         """Select the device and set its number of threads."""
-        self.on_cpu = device.kind == "cpu"
+        self.on_cpu = self.on_host = device.kind == "cpu"
         if self.on_cpu:
             torch.set_num_threads(device.threads)
         torch.sparse.check_sparse_tensor_invariants.disable()  # the graph's structure is checked when it is created
@@ -166,6 +168,25 @@ class TorchEngine(ArrayEngine):
 
         return isinstance(as_product(program, stage), str)
 
+    def build(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
+        """Convert the structure on the host, with a separate matrix for the sums of gathered messages."""
+        super().build(program, graph, features, device, phases)
+        with phases("transform"):
+            self._most_in_edges = int(graph.in_degrees.max(initial=0))
+            by_matrix = self._gathered and (device.kind == "cpu" or self._most_in_edges > SHORT)
+            self._hosted_sums = [self._host_sums(side) for side in self.sides if by_matrix]
+
+    @property
+    def _gathered(self) -> list[EdgeReduce]:
+        """The reductions of messages that are gathered."""
+        return [s for s in self.program.stages if isinstance(s, EdgeReduce) and s.name not in self.products]
+
+    def _host_sums(self, side: Side) -> HostPattern:
+        """Return the matrix of vertices and in-edges."""
+        count = int(side.offsets[-1])
+        columns, offsets = np.arange(count, dtype=self.index), side.offsets.astype(self.index)
+        return HostPattern.of(columns, offsets, count, self.run_length)
+
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Upload the structure, with a separate matrix for the sums of gathered messages."""
         with inference():
@@ -174,10 +195,9 @@ class TorchEngine(ArrayEngine):
                 self._prepare_gathered()
 
     def _prepare_gathered(self) -> None:
-        gathered = [s for s in self.program.stages if isinstance(s, EdgeReduce) and s.name not in self.products]
+        gathered = self._gathered
         self._offsets = [self.arrays.upload(side.offsets) for side in self.sides]
         self._empty = [self.arrays.upload(np.diff(side.offsets) == 0) for side in self.sides]
-        self._most_in_edges = int(self.graph.in_degrees.max(initial=0))
         extrema = any(stage.reducer != "sum" for stage in gathered)
         self._destinations: list[Tensor] = []
         if extrema and not self.on_cpu:
@@ -186,13 +206,15 @@ class TorchEngine(ArrayEngine):
             _silence_index_reduce(self.arrays.device)
         self._incidence: list[Any] = []
         self._whole: list[Tensor] = []  # the same matrix with unsplit hub rows, for extrema
-        for side in self.sides if gathered else ():
+        for side, host in zip(self.sides, self._hosted_sums, strict=False):  # there may be none
             count, rows = int(side.offsets[-1]), len(side.offsets) - 1
-            columns, ones = np.arange(count, dtype=self.index), torch.ones(count, device=self.arrays.device)
-            self._incidence.append(self.pattern(columns, side.offsets, count).matrix(ones))
+            ones = torch.ones(count, device=self.arrays.device)
+            self._incidence.append(Pattern.uploaded(host, self.arrays, self.csr).matrix(ones))
             if extrema and self.on_cpu:
-                columns, offsets = self.arrays.upload(columns), self.arrays.upload(side.offsets.astype(self.index))
+                columns = self.arrays.upload(np.arange(count, dtype=self.index))
+                offsets = self.arrays.upload(side.offsets.astype(self.index))
                 self._whole.append(self.csr(ones, columns, offsets, (rows, count)))
+        self._hosted_sums = []
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
         """Reset all properties to their initial state."""

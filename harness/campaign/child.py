@@ -227,7 +227,7 @@ def _values(
     _tell_schedule(engine, problem, report, folder)
     overlaps = cell.device.kind == "cuda"
     if overlaps:
-        with phases("reset"):  # uploads the inputs, which later resets find on the device
+        with phases("upload"):  # of the inputs, which later resets find on the device
             reset(engine, problem.inputs, problem.start)
     with contextlib.ExitStack() as turn:
         turn.enter_context(engine.use.alone())

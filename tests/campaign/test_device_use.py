@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import random
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
 
 import pytest
 
-from harness.campaign.device_use import ROOMS, take_rooms
+from harness.campaign.device_use import ROOMS, DeviceUse, take_rooms
 from harness.campaign.lock import device_lock, device_lock_path, file_lock
-from harness.contract import Device
+from harness.contract import Device, Phases
 from tests.processes import HANGS_S
 
 GPU = Device("cuda")
@@ -120,3 +124,41 @@ def test_small_engines_do_not_delay_a_large_one_that_came_before():
             assert not large.is_set()  # whoever comes now waits behind it
         assert large.wait(HANGS_S)
         assert free_rooms() == 0
+
+
+class Quiet:
+    """A report that nobody reads."""
+
+    def waits(self, behind):
+        pass
+
+    waited = waits
+
+
+def test_cells_that_use_a_gpu_at_random_are_alone_when_they_ask_for_it():
+    cell = SimpleNamespace(device=GPU, title="a cell", limits=SimpleNamespace(time_s=HANGS_S))
+    inside, disturbed, most = [], [], []
+
+    def work(number):
+        use, draw = DeviceUse(cell, Quiet(), Phases()), random.Random(number)
+        for _ in range(20):
+            alone = draw.random() < 0.3
+            with use.alone() if alone else use.shared(), use.shared():  # a call within a use takes no lock
+                inside.append(alone)
+                os.sched_yield()
+                if any(inside) and len(inside) > 1:
+                    disturbed.append(number)
+                most.append(len(inside))
+                inside.remove(alone)
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(work, range(4)))
+    assert disturbed == []
+    assert len(most) == 80
+
+
+def test_who_shares_a_device_cannot_ask_for_it_alone():
+    cell = SimpleNamespace(device=GPU, title="a cell", limits=SimpleNamespace(time_s=HANGS_S))
+    use = DeviceUse(cell, Quiet(), Phases())
+    with use.shared(), pytest.raises(RuntimeError, match="leave the shared use first"), use.alone():
+        pass

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from engines.libraries.schedules import ScipySchedule
 from engines.libraries.scipy_engine import ScipyEngine
+from harness.algorithms.manifold_ranking import ManifoldRanking
 from harness.algorithms.pagerank import PageRank
 from harness.contract import Device, Phases
 from harness.graph import Graph
@@ -53,3 +55,25 @@ def test_the_structure_is_converted_before_the_device_is_used(posed, monkeypatch
     engine.prepare(program, graph, 2, CPU, Phases())
     assert engine.ends == {}, "no function of an edge reads its ends"
     assert engine._hosted == ()
+
+
+class Elsewhere(ScipyEngine):
+    """Reorders edge properties as if its arrays were on a device."""
+
+    on_host = False
+
+
+def test_edge_properties_are_reordered_on_a_device_as_on_the_host():
+    graph = rmat(scale=7, edge_factor=4)
+    algorithm = ManifoldRanking(alpha=0.85)
+    graph = algorithm.prepare_graph(graph)
+    program, inputs = trace(algorithm), algorithm.inputs(graph, 3)
+    values = []
+    for kind in (ScipyEngine, Elsewhere):
+        engine = kind(ScipySchedule())
+        engine.prepare(program, graph, 3, CPU, Phases())
+        engine.reset(inputs)
+        values.append({name: engine.values(name) for name in inputs.properties})
+    for name, array in inputs.properties.items():
+        for found in values:
+            np.testing.assert_array_equal(found[name], array, strict=True)
