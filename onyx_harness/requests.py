@@ -1,4 +1,4 @@
-"""What a call asks for, checked against the installed plugins: engine and schedule, algorithm, graph, device."""
+"""The request of a call, checked against the installed plugins: engine and schedule, algorithm, graph, device."""
 
 from __future__ import annotations
 

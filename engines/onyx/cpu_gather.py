@@ -97,7 +97,7 @@ class GatherKernels:
 
     @property
     def setting(self) -> CpuSetting:
-        """What all kernels of the plan share."""
+        """The parts of the plan that all kernels share."""
         return self.draft.setting
 
     @property

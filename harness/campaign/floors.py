@@ -1,4 +1,4 @@
-"""The floor of a cell's time: what its run did at least, over the rates of its device."""
+"""The floor of a cell's time: the least work of its run, over the rates of its device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bytes that a superstep has to move at least, whatever the engine, from what it reported to have visited.
+"""Lower bounds of the bytes that supersteps move, for any engine, from the visited edges and vertices that it reports.
 
 Counted are arrays of distinct addresses, each once: a 4-byte id for every visited edge and, if all edges are visited,
 the properties that their messages need. An engine may compute a property's part of a message in advance, skip what a
@@ -46,7 +46,7 @@ def work_of(engine: GuardedEngine, problem: Problem, timing: Timing) -> Work:
 
 @dataclass(frozen=True)
 class EdgeNeeds:
-    """What the messages of a program need.
+    """The data that the messages of a program read.
 
     ``row``: bytes of the changing properties of a source. ``edge``: bytes of the properties of an edge. ``most_visits``
     of an edge in a superstep, ``stages`` over edges. ``extrema``: all reductions are minima or maxima, which need no
@@ -104,7 +104,7 @@ def least_bytes(
         moved = ID * visited
         if whole or (visited == edges and all_active and not sides):
             moved += needs.edge * edges + needs.row * senders
-            if needs.keeps and number + 1 < len(supersteps):  # what moves is written
+            if needs.keeps and number + 1 < len(supersteps):  # rows that move are written
                 moved += needs.row * min(senders, supersteps[number + 1].active)
         found.append(moved)
     return found

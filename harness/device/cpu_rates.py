@@ -1,4 +1,4 @@
-"""What the memory of a CPU delivers at most: bytes per second by level, of NumPy's copies and of its reads."""
+"""The maximum rates of a CPU's memory: bytes per second by level, of NumPy's copies and of its reads."""
 
 from __future__ import annotations
 

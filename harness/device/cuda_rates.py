@@ -1,4 +1,4 @@
-"""What a CUDA device delivers at most: bytes per second by level, atomic additions per second, seconds of a launch."""
+"""The maximum rates of a CUDA device: bytes per second by level, atomic additions per second, seconds of a launch."""
 
 from __future__ import annotations
 

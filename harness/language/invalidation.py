@@ -61,7 +61,7 @@ def worse_edges(way: OneWay, before: Posed, after: Posed, differences: Differenc
 
 
 def _near(x: Array, given: Array, sign: int) -> NDArray[np.bool_]:
-    """Return where a value is no better than the given one."""
+    """Return where a value is at most as good as the given one."""
     with np.errstate(invalid="ignore"):
         slack = np.where(np.isfinite(x), ROUNDING * np.abs(x), 0.0)
         return np.asarray(sign * given <= sign * x + slack)

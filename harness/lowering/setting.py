@@ -51,7 +51,7 @@ class LoweredProgram:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Setting:
-    """What all kernels of a plan share.
+    """The setting that all kernels of a plan share.
 
     ``layout``: of values in memory. ``direction``: of the reductions. ``feature_aware``: lanes hold features; else a
     thread walks them. ``accumulators``: those that a push of changes keeps.

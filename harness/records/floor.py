@@ -14,7 +14,7 @@ Term = Literal["bytes", "atomics", "launches"]
 
 
 class Rates(TypedDict):
-    """What a device reaches at most, measured once. Null: the device has no such operations, or they are not timed."""
+    """The maximum rates of a device, measured once. Null: the device has no such operations, or they are not timed."""
 
     levels: Annotated[
         list[tuple[int, float]],
@@ -29,7 +29,7 @@ class Rates(TypedDict):
 
 
 class Work(TypedDict):
-    """What a run moved, added and launched at least.
+    """The least work of a run: bytes, additions and launches.
 
     ``bytes``: of distinct addresses, per superstep. ``adds``: atomic float32 additions. ``wide``: an instruction may do
     four of them. ``launches``: of kernels; 0: not counted.

@@ -28,7 +28,7 @@ OWN = {"bounds": "const Count*", "lock": "Arrivals*", "past": "Past*"}
 LOOP = """
     GlobalBarrier barrier(lock);
     while (!run->over()) {{
-        const Count superstep = run->superstep;  // which block 0 counts on while others still work
+        const Count superstep = run->superstep;  // which block 0 increments while others still work
         const bool odd = superstep & 1;
         const Count* const bound = bounds + superstep % {sides} * {length};
 {ahead}{phases}

@@ -1,4 +1,4 @@
-"""What all parts of planning share on the CPU."""
+"""The setting that all parts of planning share on the CPU."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from harness.lowering.setting import LoweredProgram, Setting
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CpuSetting(Setting):
-    """What all kernels of a plan share on the CPU.
+    """The setting that all kernels of a plan share on the CPU.
 
     ``forms``: the change-driven forms of the reductions; empty unless changes are pushed. ``policy``: the constants of
     runs.

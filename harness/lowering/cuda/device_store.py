@@ -36,7 +36,7 @@ class DeviceStore(GraphStore):
         self._users += 1
 
     def detach(self) -> None:
-        """Remove a user; without users the arrays are released, whoever still refers to the store."""
+        """Remove a user; without users the arrays are released, even if references to the store remain."""
         self._users -= 1
         if not self._users:
             self._arrays.clear()

@@ -1,4 +1,4 @@
-"""What all parts of planning share on a CUDA device: in addition, the mapping to lanes."""
+"""The setting that all parts of planning share on a CUDA device, with the mapping to lanes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.lowering.setting import Setting
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CudaSetting(Setting):
-    """What all kernels of a plan share on a CUDA device.
+    """The setting that all kernels of a plan share on a CUDA device.
 
     ``team``: the lanes that share a vertex or an edge. ``block``: threads of a block on which the mapping is based.
     ``flipped``: arrays whose two buffers the device swaps, by the name of the count of swaps.
@@ -25,7 +25,7 @@ class CudaSetting(Setting):
 
     @property
     def sides(self) -> tuple[Bounds, ...]:
-        """The vertices of every side that supersteps update by turns."""
+        """The vertices of every side that supersteps update in turn."""
         count = self.facts.num_vertices
         if not self.alternates or self.facts.bipartite is None:
             return ((0, count),)

@@ -1,4 +1,4 @@
-"""Plans for CUDA engines that treat properties as opaque: a thread walks all features of a vertex or an edge.
+"""Plans for CUDA engines that treat properties as opaque: a thread loops over all features of a vertex or an edge.
 
 This module has what they share independently of the traversal: vertex steps, updates of edges, reductions over the
 graph, clearing of accumulators. Each engine defines how it reduces over edges.
@@ -91,7 +91,7 @@ def thread_setting(
     groups: Sequence[FoldGroup] | None = None, change_driven: bool = False, block: int = 0,
     accumulators: KeptAccumulators | None = None,
 ) -> CudaSetting:  # fmt: skip
-    """Return the setting of kernels whose threads walk features.
+    """Return the setting of kernels whose threads loop over features.
 
     ``groups``: the stages of each kernel, by default one. ``block``: threads of a block; 0: the default.
     """
@@ -107,7 +107,7 @@ def thread_setting(
 def thread_builder(
     setting: CudaSetting, name: str, template: str, signature: Sequence[tuple[str, str]], scratch: Scratch = "global"
 ) -> CudaKernelBuilder:
-    """Return a builder for a kernel whose threads walk the features."""
+    """Return a builder for a kernel whose threads loop over the features."""
     return CudaKernelBuilder(
         name, setting.program, setting.layout, setting.team, template, signature, feature_aware=False, scratch=scratch,
         holds=True,
@@ -148,7 +148,7 @@ class ThreadPlanner(ABC):
     def builder(
         self, name: str, template: str, signature: Sequence[tuple[str, str]] = (("first", "Id"), ("last", "Id"))
     ) -> CudaKernelBuilder:
-        """Return a builder for a kernel whose threads walk the features."""
+        """Return a builder for a kernel whose threads loop over the features."""
         return thread_builder(self.setting, name, template, signature, self.scratch)
 
     # vertices ---------------------------------------------------------------------------------------------------------
