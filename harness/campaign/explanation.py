@@ -48,12 +48,12 @@ def explanation(overrides: Sequence[str]) -> str:
     if refused:
         return f"{program}\n\n{cell.labels['engine']}: unsupported: {refused}"
     try:
-        return f"{program}\n\n{_told(spec, cell, problem)}"
+        return f"{program}\n\n{_described(spec, cell, problem)}"
     except MalformedAnswer as error:
         raise CampaignError(f"engine {cell.engine!r}: {error}") from error
 
 
-def _told(spec: EngineSpec, cell: Cell, problem: Problem) -> str:
+def _described(spec: EngineSpec, cell: Cell, problem: Problem) -> str:
     """Return the engine's description of the schedule that runs, or why none does. Raises MalformedAnswer."""
     schedule, changed = cell.schedule, ""
     with closing(_engine(spec, schedule)) as engine:

@@ -78,7 +78,7 @@ def _reads_any(stage: Stage, names: frozenset[str]) -> bool:
     return any(name in names for _, name in reads(stage))
 
 
-def _unheard(program: Program) -> Program:
+def _without_edges(program: Program) -> Program:
     """Return the part of a program that needs no edges.
 
     It consists of whole-graph reductions and vertex stages that do not depend on messages of the same superstep.
@@ -246,7 +246,7 @@ class Sample:
         """
         if not self.reduces:
             return {}
-        program = _unheard(self.program)
+        program = _without_edges(self.program)
         names = [stage.into for stage in program.stages if isinstance(stage, GraphReduce)]
         run = ReferenceRun(program, PartOfGraph.vertices_of(graph), features)
         run.reset(inputs, {name: values for name, values in (before or {}).items() if name in program.properties})

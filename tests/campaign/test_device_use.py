@@ -1,4 +1,4 @@
-"""The locks of a device between processes: shared and alone, in the order of requests, and rooms of its memory."""
+"""The locks of a device between processes: shared and exclusive, in the order of requests, and shares of its memory."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ GPU = Device("cuda")
 
 @pytest.fixture(autouse=True)
 def locks(tmp_path, monkeypatch):
-    """A folder of locks that no other test uses."""
+    """Return a folder of locks that no other test uses."""
     monkeypatch.setenv("ONYX_HARNESS_LOCKS", str(tmp_path / "locks"))
     device_lock_path(GPU).parent.mkdir(parents=True, exist_ok=True)
 
 
 @contextmanager
 def held(lock):
-    """Enter a lock in a thread; yields an event that is set once it is held, until the end."""
+    """Enter a lock in a thread; yield an event that is set once it is held, until the end."""
     entered, over = threading.Event(), threading.Event()
 
     def hold():
@@ -86,7 +86,7 @@ def test_a_shared_use_does_not_overtake_a_waiting_exclusive_one():
             assert first.wait(HANGS_S)
             alone = later.enter_context(held(lock(shared=False)))
             wait_at(gate)
-            assert not alone.is_set()  # whoever comes now waits at the gate
+            assert not alone.is_set()  # later requests wait at the gate
         assert alone.wait(HANGS_S)
         assert is_free(gate)
 
@@ -121,13 +121,13 @@ def test_small_engines_do_not_delay_a_large_one_that_came_before():
             assert small.wait(HANGS_S)
             large = later.enter_context(held(rooms(ROOMS)))
             wait_at(order)
-            assert not large.is_set()  # whoever comes now waits behind it
+            assert not large.is_set()  # later requests wait behind it
         assert large.wait(HANGS_S)
         assert free_rooms() == 0
 
 
 class Quiet:
-    """A report that nobody reads."""
+    """A report that is never read."""
 
     def waits(self, behind):
         pass

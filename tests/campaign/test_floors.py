@@ -33,7 +33,7 @@ def cache(monkeypatch, tmp_path):
 
 @pytest.fixture
 def measured(monkeypatch):
-    """The measurements to come, in order; those taken are removed."""
+    """Return the measurements to come, in order; those taken are removed."""
     coming = []
     monkeypatch.setattr(device_rates, "_measured", lambda *_: coming.pop(0))
     return coming

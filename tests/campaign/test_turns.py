@@ -1,4 +1,4 @@
-"""What a cell does with its device, and whether alone or beside other cells: on a GPU only what is timed is alone."""
+"""The use of a device by a cell, exclusive or beside other cells: on a GPU only timed parts are exclusive."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COLD_AND_WARM = ["reset", "run", *TIMED_RUNS, *WARM_RUNS]
 
 
 def shared(*events):
-    """Calls of an engine beside other cells, each under a lock of its own."""
+    """Return the calls of an engine beside other cells, each under a separate lock."""
     return [one for event in events for one in ("shared", *event.split(), "rest", "idle")]
 
 
@@ -161,7 +161,7 @@ def test_on_a_gpu_a_sampled_check_is_beside_other_cells(ran):
 
 @pytest.fixture
 def counted(ran, events, monkeypatch):
-    """Run a cell on a path of 20,000 vertices with sampled validation; its fields and the counts of its engine."""
+    """Run a cell on a path of 20,000 vertices with sampled validation; return its fields and its engine's counts."""
     right = importlib.import_module("onyx_fakes_engines").Right
     made = Counter()
     given = {}

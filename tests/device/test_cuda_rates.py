@@ -20,7 +20,7 @@ ATTRIBUTES = {
 
 @pytest.fixture
 def calls(monkeypatch):
-    """The calls of kernels: name, grid and block, and the numbers that they take."""
+    """Return the calls of kernels: name, grid and block, and their arguments."""
     made = []
 
     def function(name):

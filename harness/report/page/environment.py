@@ -16,7 +16,7 @@ def environment(records: Sequence[Record]) -> list[tuple[str, str]]:
     told: list[dict[str, Any]] = [dict(record["environment"]) for record in records]
     fields = {name: [one.get(name) for one in told] for name in dict.fromkeys(name for one in told for name in one)}
     known = {name: values for name, values in fields.items() if any(value is not None for value in values)}
-    return [(name.replace("_", " "), _told(name, values)) for name, values in known.items()]
+    return [(name.replace("_", " "), _shown(name, values)) for name, values in known.items()]
 
 
 def machine(records: Sequence[Record]) -> str:
@@ -28,7 +28,7 @@ def machine(records: Sequence[Record]) -> str:
     return f"{cpu}, {cores} cores"
 
 
-def _told(name: str, values: Sequence[Any]) -> str:
+def _shown(name: str, values: Sequence[Any]) -> str:
     counted = Counter(_plain(name, value) for value in values)
     if len(counted) == 1:
         return next(iter(counted))
