@@ -21,10 +21,12 @@ from harness.campaign.child_report import STORE_STATUS, ChildReport, StoreError,
 from harness.campaign.engine_work import with_engine
 from harness.campaign.errors import CampaignError
 from harness.campaign.guarded_engine import GuardedEngine
+from harness.campaign.lock import share_until_end
 from harness.campaign.preflight import device_refusal, profiler_refusal, refusal
 from harness.campaign.reference_process import Referee
 from harness.campaign.solved import Solved
 from harness.contract import EngineSpec, Phases, Unsupported
+from harness.device.cuda import was_opened
 from harness.plain_text import message_of, print_traceback
 from harness.plugins import Registry, load_plugins
 from harness.records.outcome import Outcome
@@ -48,6 +50,8 @@ def main(arguments: list[str]) -> int:
         except StoreError as error:
             print_traceback(error)
             return STORE_STATUS
+    if cell.device.kind == "cuda" and was_opened(cell.device.index):
+        share_until_end(cell.device)
     return 0
 
 

@@ -41,6 +41,7 @@ RESERVED_PHASES = frozenset(
         "support",
         "sample",
         "wait",
+        "context",
         "warm_up",
         "reset",
         "read",

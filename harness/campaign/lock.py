@@ -6,6 +6,7 @@ import errno
 import faulthandler
 import fcntl
 import os
+import resource
 import secrets
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,6 +16,7 @@ from harness.campaign.gpu import gpu_uuid
 from harness.campaign.lock_folder import LOCKS_VARIABLE, LockError, lock_folder, open_lock
 from harness.contract import Device
 
+_LATE = 4096  # a descriptor above those that libraries open
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK)
 
 
@@ -80,6 +82,19 @@ def device_lock(device: Device, holder: str, limit_s: float, *, shared: bool = F
             yield
         finally:
             faulthandler.cancel_dump_traceback_later()
+
+
+def share_until_end(device: Device) -> None:
+    """Share a GPU with other cells until this process has ended, which destroys its context there.
+
+    The system closes the descriptors of a process in ascending order, so that of the lock is above those of the driver.
+    """
+    path = device_lock_path(device)
+    with file_lock(path.with_suffix(".gate")):
+        handle = _locked(path, fcntl.LOCK_SH)
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]  # negative: unlimited
+    fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, min(most, _LATE) - 1 if most > 0 else _LATE)
+    os.close(handle)
 
 
 def device_lock_path(device: Device) -> Path:

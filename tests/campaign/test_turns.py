@@ -146,6 +146,7 @@ def test_on_a_gpu_only_timed_runs_are_exclusive(ran):
     timed = alone("reset", "run", *TIMED_RUNS)
     after = shared("values", "reset", "run", "values", "run", "close")
     assert events == [*before, *timed, *after, "out", "judged"]
+    assert {"context", "upload", "warm_up", "reset", "read"} <= told["phases"].keys()
 
 
 def test_on_a_gpu_a_sampled_check_is_beside_other_cells(ran):
@@ -272,6 +273,7 @@ def test_on_the_processor_only_the_runs_have_a_lock(ran):
     told, events = ran("cpu")
     assert told["outcome"] == "ok", told["reason"]
     runs = ["reset", "run", *TIMED_RUNS, *RUNS_ON_OTHER_INPUTS]
+    assert {"context", "upload"}.isdisjoint(told["phases"])
     assert events == ["sample", "admitted", "build", "prepare", "alone", *runs, "idle", "close", "judged"]
 
 

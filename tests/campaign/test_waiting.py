@@ -36,6 +36,16 @@ threading.Event().wait()
 """
 
 
+ENDING = """
+import threading
+from harness.campaign.lock import share_until_end
+from harness.contract import Device
+share_until_end(Device("cuda"))
+print("held", flush=True)
+threading.Event().wait()
+"""
+
+
 @pytest.fixture
 def locks(tmp_path, monkeypatch):
     """Return a folder of locks that no other test uses."""
@@ -63,6 +73,20 @@ def test_the_holder_of_a_device_can_be_queried(locks):
         pass
     holder.kill()
     holder.communicate()
+
+
+def test_a_process_shares_its_gpu_until_it_has_ended(locks):
+    ending = subprocess.Popen([sys.executable, "-c", ENDING], stdout=subprocess.PIPE, text=True)
+    assert ending.stdout.readline() == "held\n"
+    path = device_lock_path(GPU)
+    with pytest.raises(BlockingIOError), file_lock(path, wait=False):
+        pass
+    with file_lock(path, wait=False, shared=True), file_lock(path.with_suffix(".gate"), wait=False):
+        pass  # other cells use the GPU meanwhile
+    ending.kill()
+    ending.communicate()
+    with file_lock(path, wait=False):
+        pass
 
 
 def test_processes_that_rest_beside_a_gpu_are_counted_while_they_live(locks):
