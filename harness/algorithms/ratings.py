@@ -33,7 +33,10 @@ def drawn_ratings(graph: Graph, seed: int) -> Graph:
 
     The numbers are hashes of the pair of vertices and ``seed`` (:func:`harness.algorithms.hashed_pairs.hashed_pairs`).
     """
-    return graph.with_weights((1 + hashed_pairs(graph, seed) % np.uint64(5)).astype(np.float32))
+    drawn = hashed_pairs(graph, seed)
+    drawn %= np.uint64(5)
+    drawn += np.uint64(1)
+    return graph.with_weights(drawn.astype(np.float32))
 
 
 def held_out(graph: Graph, share: float, seed: int) -> NDArray[np.bool_]:
