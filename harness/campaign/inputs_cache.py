@@ -31,7 +31,7 @@ from harness.graph.adjacency import frozen
 from harness.graph.digest import array_digests, text_digest
 from harness.language import Inputs
 
-LAYOUT = 2  # incremented whenever the format of the folders changes
+LAYOUT = 3  # incremented whenever the format of the folders changes
 LEAST_S = 0.5  # inputs that are made faster are not stored: reading and checking them takes about as long
 MOST_BYTES = 20_000_000_000  # of all folders; the least recently used ones are removed
 MOST_SHARE = 0.25  # of the free space of the disk, for new inputs

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,6 +156,27 @@ def plan_sweep(configurations: Iterable[tuple[Sequence[str], Mapping[str, Any]]]
         allow_unsupported=truth("allow_unsupported", first["allow_unsupported"]),
         registry=registry,
     )
+
+
+def in_turns(cells: Sequence[Planned]) -> list[Planned]:
+    """Return cells for jobs that run at the same time: of each graph, the problems take turns.
+
+    Engines of one problem wait for the same inputs and the same reference, which the first of them makes. Graphs and
+    rounds stay one after the other.
+    """
+    graphs: dict[str, int] = {}
+    problems: dict[str, int] = {}
+    seen: Counter[str] = Counter()
+    places: list[tuple[int, int, int]] = []
+    for planned in cells:
+        cell = planned.cell
+        graph = digest([cell.round, cell.graph, cell.graph_parameters])
+        problem = digest([graph, cell.algorithm, cell.parameters, cell.features])
+        places.append((
+            graphs.setdefault(graph, len(graphs)), seen[problem], problems.setdefault(problem, len(problems)),
+        ))  # fmt: skip
+        seen[problem] += 1
+    return [cells[number] for number in sorted(range(len(cells)), key=places.__getitem__)]
 
 
 def _identity(config: Mapping[str, Any], cells: Sequence[Cell]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
@@ -16,6 +15,7 @@ from harness.campaign.inputs_cache import inputs_for
 from harness.campaign.sources import source_hash
 from harness.contract import Phases
 from harness.graph.adjacency import frozen
+from harness.graph.digest import array_digests, text_digest
 from harness.graph.named import open_graph
 from harness.language import MOST_FEATURES, Algorithm, Inputs, InvalidInput, Program, trace
 from harness.language.errors import authored
@@ -148,10 +148,5 @@ def _with_hash(inputs: Inputs) -> tuple[Inputs, str]:
 
 def hash_inputs(inputs: Inputs) -> str:
     """Return the hash of the names, dtypes, shapes and values of inputs."""
-    hashed = hashlib.blake2b(digest_size=16)
-    for name, value in sorted(inputs.properties.items()):
-        array = np.ascontiguousarray(value)
-        hashed.update(f"{name}{array.dtype.str}{array.shape}".encode())
-        hashed.update(array.view(np.uint8).data)
-    hashed.update(repr(sorted(inputs.parameters.items())).encode())
-    return hashed.hexdigest()
+    arrays = array_digests({name: np.asarray(value) for name, value in inputs.properties.items()})
+    return text_digest([sorted(arrays.items()), sorted(inputs.parameters.items())])

@@ -23,7 +23,7 @@ from harness.campaign.journal import Journal
 from harness.campaign.lock import file_lock
 from harness.campaign.orphans import marking_children
 from harness.campaign.parent_watch import end_with
-from harness.campaign.plan import Plan, Planned, prepare_output, refuse_graphs
+from harness.campaign.plan import Plan, Planned, in_turns, prepare_output, refuse_graphs
 from harness.campaign.progress_monitor import Follower
 from harness.plugins import load_plugins
 from harness.records import Record, merge_rounds, read_record
@@ -97,7 +97,7 @@ def _carry_out(plan: Plan, todo: Sequence[Planned], launcher: Launcher | None, b
             if launcher is None:
                 _run_here(plan, todo, journal)
                 return 0
-            jobs = [plan.job_overrides(planned, owner, str(journal.path)) for planned in todo]
+            jobs = [plan.job_overrides(planned, owner, str(journal.path)) for planned in in_turns(todo)]
             for start, part in _parts(jobs, batch):
                 for result in _launch(launcher, part, start):
                     with contextlib.redirect_stderr(io.StringIO()):  # Hydra lists every override first

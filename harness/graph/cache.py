@@ -32,7 +32,7 @@ from harness.graph.digest import array_digests, text_digest
 from harness.graph.errors import GraphError
 from harness.graph.graph import Graph
 
-LAYOUT = 2  # incremented whenever the format of the folders changes
+LAYOUT = 3  # incremented whenever the format of the folders changes
 logger = logging.getLogger(__name__)
 
 

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from harness.campaign.errors import CampaignError
 from harness.campaign.journal import Journal
-from harness.campaign.plan import quoted
+from harness.campaign.plan import in_turns, quoted
 from harness.campaign.sweep import _launch
 from harness.records import read_records
 from harness.report.progress import in_flight, time_left
@@ -191,3 +191,18 @@ def test_a_quoted_text_comes_through_hydras_grammar(text):
 
     [override] = OverridesParser.create().parse_overrides([f"key={quoted(text)}"])
     assert override.value() == text
+
+
+def test_jobs_that_run_at_once_ask_for_different_problems(plan):
+    found = plan(
+        "engine=onyx,gunrock,tigr", "algorithm=pagerank,label_propagation", "features=2,4",
+        "graph=small_social,small_road", "rounds=2",
+    )  # fmt: skip
+    cells = [planned.cell for planned in in_turns(found.cells)]
+    assert sorted(map(id, cells)) == sorted(id(planned.cell) for planned in found.cells)
+    for first in range(0, len(cells), 4):  # four problems on each graph
+        window = cells[first : first + 4]
+        assert len({(cell.algorithm, cell.features) for cell in window}) == 4
+        assert len({(cell.round, cell.graph, cell.engine) for cell in window}) == 1
+    assert [cell.round for cell in cells] == [1] * 24 + [2] * 24
+    assert [cell.graph_parameters for cell in cells[:12]].count(cells[0].graph_parameters) == 12
