@@ -125,26 +125,26 @@ def measured(engine, problem, **measure):
     timing = measure_engine(engine, problem.inputs, problem.max_supersteps, MEASURE, Phases())
     at_stop = distance(problem, target, {name: engine.values(name) for name in problem.program.outputs})
     measure = dataclasses.replace(MEASURE, **measure)
-    told, timed = accuracy_of(engine, problem, target, timing, at_stop, measure)
-    return told, timed, timing
+    fields, timed = accuracy_of(engine, problem, target, timing, at_stop, measure)
+    return fields, timed, timing
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_it_is_the_first_superstep_of_all_whose_answer_is_within_the_bound(name, problem_of, engine_of):
     problem = problem_of(name)
     engine = engine_of(problem)
-    told, timed, timing = measured(engine, problem)
+    fields, timed, timing = measured(engine, problem)
     target = target_of(cell(), problem)
     within = []
     engine.reset(problem.inputs)
-    for _ in range(told["superstep"]):
+    for _ in range(fields["superstep"]):
         engine.run(1)
         within.append(distance(problem, target, {n: engine.values(n) for n in problem.program.outputs}).within)
-    assert within == [False] * (told["superstep"] - 1) + [True]
-    assert 1 < told["superstep"] <= len(timing.statistics.supersteps)
-    assert told["error"] <= told["bound"] < told["error_before"]
-    assert len(timed.statistics.supersteps) == told["superstep"]
-    assert told["solve"] == timed.plain()
+    assert within == [False] * (fields["superstep"] - 1) + [True]
+    assert 1 < fields["superstep"] <= len(timing.statistics.supersteps)
+    assert fields["error"] <= fields["bound"] < fields["error_before"]
+    assert len(timed.statistics.supersteps) == fields["superstep"]
+    assert fields["solve"] == timed.plain()
     assert timed.interval.sufficient
 
 
@@ -158,11 +158,11 @@ def test_engines_that_stop_elsewhere_reach_it_at_the_same_superstep(problem_of, 
 
 def test_an_answer_that_is_never_so_near_has_no_time(problem_of, engine_of):
     problem = problem_of("label_propagation")
-    told, timed, _ = measured(engine_of(problem, factor=1.5), problem)
+    fields, timed, _ = measured(engine_of(problem, factor=1.5), problem)
     assert timed is None
-    assert (told["superstep"], told["solve"]) == (None, None)
-    assert told["error"] > told["bound"]
-    assert math.isnan(told["error_before"])
+    assert (fields["superstep"], fields["solve"]) == (None, None)
+    assert fields["error"] > fields["bound"]
+    assert math.isnan(fields["error_before"])
 
 
 def test_a_timed_run_that_is_not_so_near_has_no_time(problem_of, engine_of, monkeypatch):
@@ -177,17 +177,17 @@ def test_a_timed_run_that_is_not_so_near_has_no_time(problem_of, engine_of, monk
         return timing
 
     monkeypatch.setattr("harness.campaign.accuracy.measure_engine", hasty)
-    told, timed, _ = measured(engine, problem)
+    fields, timed, _ = measured(engine, problem)
     assert timed is None
-    assert (told["superstep"], told["solve"]) == (None, None)
-    assert told["error"] > told["bound"]
+    assert (fields["superstep"], fields["solve"]) == (None, None)
+    assert fields["error"] > fields["bound"]
 
 
 def test_it_is_not_sought_where_that_would_take_longer_than_the_cap(problem_of, engine_of):
     problem = problem_of("label_propagation")
-    told, timed, _ = measured(engine_of(problem), problem, cap_s=1e-9)
-    assert (timed, told["superstep"]) == (None, None)
-    assert told["error"] <= told["bound"]
+    fields, timed, _ = measured(engine_of(problem), problem, cap_s=1e-9)
+    assert (timed, fields["superstep"]) == (None, None)
+    assert fields["error"] <= fields["bound"]
 
 
 def test_the_target_is_nearer_to_the_fixed_point_than_a_settled_run(problem_of, engine_of):
@@ -240,6 +240,6 @@ def test_a_timing_of_the_own_stop_is_used_again_where_it_is_the_first_within(pro
     at_stop = distance(problem, target, {n: engine.values(n) for n in problem.program.outputs})
     own = measure_engine(engine, problem.inputs, first["superstep"], MEASURE, Phases())
     stopped = Timing(own.samples, own.interval, own.stopped, statistics)
-    told, timed = accuracy_of(engine, problem, target, stopped, at_stop, MEASURE)
-    assert told["superstep"] == first["superstep"]
+    fields, timed = accuracy_of(engine, problem, target, stopped, at_stop, MEASURE)
+    assert fields["superstep"] == first["superstep"]
     assert timed is stopped

@@ -48,12 +48,12 @@ WARM = {"change": 0.05, "kind": "insert", "seed": 1}
 @pytest.fixture
 def events(registry, monkeypatch):
     """Return the events in order, with repetitions collapsed and the GPU's name normalised."""
-    told = []
+    seen = []
     held = []
 
     def tell(event):
-        if told[-1:] != [event]:
-            told.append(event)
+        if seen[-1:] != [event]:
+            seen.append(event)
 
     @contextmanager
     def lock_of_device(*_, shared=False):
@@ -68,8 +68,8 @@ def events(registry, monkeypatch):
 
     def take(device, wanted, room):
         assert not held, "a cell that waits for memory holds no lock"
-        told.append("all rooms" if wanted == device_use.ROOMS else "rooms")
-        room.callback(told.append, "out")
+        seen.append("all rooms" if wanted == device_use.ROOMS else "rooms")
+        room.callback(seen.append, "out")
 
     @contextmanager
     def memory(cell, _):
@@ -109,7 +109,7 @@ def events(registry, monkeypatch):
     note(sampled_check, "sample_for", "sample")
     for module in (judgement, warm_cell):
         note(module, "verdict", "judged")
-    return told
+    return seen
 
 
 @pytest.fixture
@@ -140,18 +140,18 @@ def ran(registry, events, tmp_path, monkeypatch):
 
 
 def test_on_a_gpu_only_timed_runs_are_exclusive(ran):
-    told, events = ran("cuda")
-    assert told["outcome"] == "ok", told["reason"]
+    fields, events = ran("cuda")
+    assert fields["outcome"] == "ok", fields["reason"]
     before = ["sample", "admitted", "build", "rooms", *shared("context", "prepare", "reset")]
     timed = alone("reset", "run", *TIMED_RUNS)
     after = shared("values", "reset", "run", "values", "run", "close")
     assert events == [*before, *timed, *after, "out", "judged"]
-    assert {"context", "upload", "warm_up", "reset", "read"} <= told["phases"].keys()
+    assert {"context", "upload", "warm_up", "reset", "read"} <= fields["phases"].keys()
 
 
 def test_on_a_gpu_a_sampled_check_is_beside_other_cells(ran):
-    told, events = ran("cuda", validate="sampled")
-    assert told["outcome"] == "ok", told["reason"]
+    fields, events = ran("cuda", validate="sampled")
+    assert fields["outcome"] == "ok", fields["reason"]
     timed = alone("reset", "run", "reset", "run", "rows", "values")
     rows = "rows values"  # the default of rows() reads all
     checked = ["reset", "run", rows, "run", rows, "run", rows]  # superstep 1, those up to 9, and 10
@@ -197,14 +197,14 @@ def counted(ran, events, monkeypatch):
 
     for method in (reset_counted, run_counted, values_counted, rows_counted):
         monkeypatch.setattr(right, method.__name__.removesuffix("_counted"), method)
-    told, _ = ran("cuda", 3, validate="sampled", graph={"name": "fake_path", "vertices": VERTICES}, features=4)
-    assert told["outcome"] == "ok", told["reason"]
-    return told, made
+    fields, _ = ran("cuda", 3, validate="sampled", graph={"name": "fake_path", "vertices": VERTICES}, features=4)
+    assert fields["outcome"] == "ok", fields["reason"]
+    return fields, made
 
 
 def test_calls_of_a_cell_to_its_engine_exclusively_and_in_total(counted):
-    told, made = counted
-    samples, steps, array = len(told["solve"]["samples"]), 10, 16 * VERTICES
+    fields, made = counted
+    samples, steps, array = len(fields["solve"]["samples"]), 10, 16 * VERTICES
     sample = 16 * SAMPLED
     # before: uploads of the inputs; alone: warm-up and timed runs; after: the check, and 1 + 15 on other inputs
     assert made["resets", "shared"] == 3
@@ -228,8 +228,8 @@ def test_an_engine_that_tunes_is_prepared_exclusively(ran, monkeypatch):
 
 def test_an_engine_that_needs_a_gpus_memory_has_it_exclusively(ran, monkeypatch):
     monkeypatch.setattr("onyx_fakes_engines.Right.supports", lambda *_: Yes(GPU_BYTES - 1))
-    told, events = ran("cuda")
-    assert told["outcome"] == "ok", told["reason"]
+    fields, events = ran("cuda")
+    assert fields["outcome"] == "ok", fields["reason"]
     assert "all rooms" in events
 
 
@@ -247,8 +247,8 @@ def test_memory_that_others_may_hold_is_requested_again_exclusively(ran, events,
         prepare(self, *arguments)
 
     monkeypatch.setattr("onyx_fakes_engines.Right.prepare", fails_beside_others)
-    told, events = ran("cuda")
-    assert told["outcome"] == "ok", told["reason"]
+    fields, events = ran("cuda")
+    assert fields["outcome"] == "ok", fields["reason"]
     again = ["out", "admitted", "build", "all rooms"]
     assert [event for event in events if event in ("rooms", *again)] == ["admitted", "build", "rooms", *again, "out"]
 
@@ -270,10 +270,10 @@ def test_a_process_that_never_opened_a_gpu_does_not_rest_there(ran, monkeypatch)
 
 
 def test_on_the_processor_only_the_runs_have_a_lock(ran):
-    told, events = ran("cpu")
-    assert told["outcome"] == "ok", told["reason"]
+    fields, events = ran("cpu")
+    assert fields["outcome"] == "ok", fields["reason"]
     runs = ["reset", "run", *TIMED_RUNS, *RUNS_ON_OTHER_INPUTS]
-    assert {"context", "upload"}.isdisjoint(told["phases"])
+    assert {"context", "upload"}.isdisjoint(fields["phases"])
     assert events == ["sample", "admitted", "build", "prepare", "alone", *runs, "idle", "close", "judged"]
 
 
@@ -289,8 +289,8 @@ def test_an_engine_that_fails_gives_its_device_back(ran, kind, expected, monkeyp
         raise RuntimeError
 
     monkeypatch.setattr("onyx_fakes_engines.Right.run", fails)
-    told, events = ran(kind)
-    assert told["outcome"] == "engine_error"
+    fields, events = ran(kind)
+    assert fields["outcome"] == "engine_error"
     assert events[-len(expected) :] == expected
 
 
@@ -299,15 +299,15 @@ def test_an_engine_that_cannot_be_built_takes_nothing(ran, monkeypatch):
         raise RuntimeError
 
     monkeypatch.setattr("onyx_fakes_engines.Right.build", fails)
-    told, events = ran("cuda")
-    assert (told["outcome"], told["stage"]) == ("engine_error", "build")
+    fields, events = ran("cuda")
+    assert (fields["outcome"], fields["stage"]) == ("engine_error", "build")
     assert events == ["sample", "admitted", "close"]
 
 
 def test_the_run_before_a_change_is_beside_other_cells_but_for_its_run(ran):
     asked = {"algorithm": {"name": "bfs"}, "graph": {"name": "fake_path", "vertices": 12}, "warm": WARM}
-    told, events = ran("cuda", **asked)
-    assert told["outcome"] == "ok", told["reason"]
+    fields, events = ran("cuda", **asked)
+    assert fields["outcome"] == "ok", fields["reason"]
     begin = ["admitted", "build", "rooms", *shared("context", "prepare")]
     before = [*begin, *alone("reset", "run"), *shared("values", "close"), "out"]
     timed = [*begin, *shared("reset", "narrow"), *alone(*COLD_AND_WARM), *shared("values", "close"), "out"]
@@ -316,8 +316,8 @@ def test_the_run_before_a_change_is_beside_other_cells_but_for_its_run(ran):
 
 def test_the_run_before_a_change_has_the_processor_exclusively(ran):
     asked = {"algorithm": {"name": "bfs"}, "graph": {"name": "fake_path", "vertices": 12}, "warm": WARM}
-    told, events = ran("cpu", **asked)
-    assert told["outcome"] == "ok", told["reason"]
+    fields, events = ran("cpu", **asked)
+    assert fields["outcome"] == "ok", fields["reason"]
     begin = ["admitted", "build", "prepare", "alone"]
     before = [*begin, "reset", "run", "idle", "values", "close"]
     timed = [*begin, *COLD_AND_WARM, "idle", "close"]
@@ -329,8 +329,8 @@ def test_counted_runs_have_the_gpu_and_its_memory_exclusively(ran, monkeypatch):
         raise ProfilerError("no counters here")
 
     monkeypatch.setattr(memory_counters, "counted", nothing)
-    told, events = ran("cuda", memory="counters")
-    assert told["outcome"] == "ok", told["reason"]
+    fields, events = ran("cuda", memory="counters")
+    assert fields["outcome"] == "ok", fields["reason"]
     assert events[-6:] == ["out", "all rooms", *alone(), "out", "judged"][-6:]
 
 
@@ -343,6 +343,6 @@ def test_waits_add_up_and_stages_resume(registry, tmp_path, monkeypatch):
         for stage in ("run before the change", "prepare"):
             report.stage(stage)
             with use.alone():
-                told = read_report(path)
-                assert told["stage"] == stage
-                assert waited_s(told) == phases.seconds["wait"] > 0
+                fields = read_report(path)
+                assert fields["stage"] == stage
+                assert waited_s(fields) == phases.seconds["wait"] > 0

@@ -28,8 +28,8 @@ _MODULE = "onyx_solver_under_test"
 
 
 @pytest.fixture
-def told_of(monkeypatch, tmp_path):
-    """Return the report of a cell's process, run in this process: ``told_of(Engine, algorithm, key=value)``."""
+def fields_of(monkeypatch, tmp_path):
+    """Return the report of a cell's process, run in this process: ``fields_of(Engine, algorithm, key=value)``."""
     monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("harness.campaign.device_use.device_lock", lambda *_, **__: nullcontext())
     registry = load_plugins()
@@ -68,13 +68,13 @@ def compute_here(self, problem, kind):
 
 
 @pytest.mark.parametrize(("engine", "algorithm"), [(KrylovEngine, "pagerank"), (ScipyGraphEngine, "bfs")])
-def test_its_run_is_settled_checked_and_not_counted(told_of, engine, algorithm):
-    told = told_of(engine, algorithm)
-    assert told["outcome"] == "ok", told["reason"]
-    assert (told["settled"], told["supersteps"]) == (True, [])
-    assert told["validation"]["ok"]
-    assert told["schedule"]["way"] in engine.every_way, "the way that was chosen by timing is recorded"
-    accuracy = told.get("accuracy")
+def test_its_run_is_settled_checked_and_not_counted(fields_of, engine, algorithm):
+    fields = fields_of(engine, algorithm)
+    assert fields["outcome"] == "ok", fields["reason"]
+    assert (fields["settled"], fields["supersteps"]) == (True, [])
+    assert fields["validation"]["ok"]
+    assert fields["schedule"]["way"] in engine.every_way, "the way that was chosen by timing is recorded"
+    accuracy = fields.get("accuracy")
     if algorithm == "bfs":
         assert accuracy is None
     else:
@@ -84,26 +84,26 @@ def test_its_run_is_settled_checked_and_not_counted(told_of, engine, algorithm):
         assert accuracy["solve"]["confidence"] > 0.9
 
 
-def test_supersteps_cannot_be_requested(told_of):
-    told = told_of(KrylovEngine, max_supersteps=3)
-    assert (told["outcome"], "cannot stop after 3 supersteps" in told["reason"]) == ("unsupported", True)
-    told = told_of(KrylovEngine, warm=Warm(0.01, "mixed", 0))
-    assert (told["outcome"], "it cannot run warm" in told["reason"]) == ("unsupported", True)
+def test_supersteps_cannot_be_requested(fields_of):
+    fields = fields_of(KrylovEngine, max_supersteps=3)
+    assert (fields["outcome"], "cannot stop after 3 supersteps" in fields["reason"]) == ("unsupported", True)
+    fields = fields_of(KrylovEngine, warm=Warm(0.01, "mixed", 0))
+    assert (fields["outcome"], "it cannot run warm" in fields["reason"]) == ("unsupported", True)
 
 
-def test_a_sampled_check_is_of_its_final_state(told_of):
-    told = told_of(KrylovEngine, validate="sampled")
-    assert told["outcome"] == "ok", told["reason"]
-    assert "a superstep more in float64" in told["validation"]["against"]
+def test_a_sampled_check_is_of_its_final_state(fields_of):
+    fields = fields_of(KrylovEngine, validate="sampled")
+    assert fields["outcome"] == "ok", fields["reason"]
+    assert "a superstep more in float64" in fields["validation"]["against"]
 
 
-def test_inputs_that_a_library_refuses_are_unsupported(told_of):
+def test_inputs_that_a_library_refuses_are_unsupported(fields_of):
     class Refuses(KrylovEngine):
         def pose(self, inputs, state):
             raise Unsupported("no such inputs")
 
-    told = told_of(Refuses)
-    assert (told["outcome"], told["reason"]) == ("unsupported", "no such inputs")
+    fields = fields_of(Refuses)
+    assert (fields["outcome"], fields["reason"]) == ("unsupported", "no such inputs")
 
 
 class Remembers(ScipyGraphEngine):
@@ -125,25 +125,25 @@ class RemembersRanks(KrylovEngine):
     [(Remembers, "bfs", "lie beyond their start"), (RemembersRanks, "pagerank", "not at rest")],
 )
 @pytest.mark.parametrize("validate", [True, "sampled"])
-def test_an_answer_that_is_remembered_whatever_the_inputs_is_wrong(told_of, engine, algorithm, reason, validate):
-    told = told_of(engine, algorithm, validate=validate)
-    assert told["outcome"] == "wrong"
-    assert "on other inputs (rotated among the vertices), at the end: " in told["reason"]
-    assert reason in told["reason"]
+def test_an_answer_that_is_remembered_whatever_the_inputs_is_wrong(fields_of, engine, algorithm, reason, validate):
+    fields = fields_of(engine, algorithm, validate=validate)
+    assert fields["outcome"] == "wrong"
+    assert "on other inputs (rotated among the vertices), at the end: " in fields["reason"]
+    assert reason in fields["reason"]
 
 
 @pytest.mark.parametrize("answer", [
     RunStatistics(False), RunStatistics(True, [measurement.RunStatistics(True)]),
 ])  # fmt: skip
-def test_a_run_that_is_not_settled_or_counts_is_malformed(told_of, answer):
+def test_a_run_that_is_not_settled_or_counts_is_malformed(fields_of, answer):
     class Misbehaves(KrylovEngine):
         def run(self, max_supersteps):
             super().run(max_supersteps)
             return answer
 
-    told = told_of(Misbehaves)
-    assert told["outcome"] == "engine_error"
-    assert "an engine that is not stepwise returns True without supersteps" in told["reason"]
+    fields = fields_of(Misbehaves)
+    assert fields["outcome"] == "engine_error"
+    assert "an engine that is not stepwise returns True without supersteps" in fields["reason"]
 
 
 def test_the_refusal_of_a_missing_library_names_the_command_that_installs_it():
@@ -152,8 +152,8 @@ def test_the_refusal_of_a_missing_library_names_the_command_that_installs_it():
     config["graph"] = {"name": "rmat"}
     cell = resolve_cell(config, registry)
     spec = dataclasses.replace(registry.engine("networkit"), requires=("no_such_library",))
-    told = "engine 'networkit' needs the Python module 'no_such_library', which is not installed; install it with: "
-    assert refusal(spec, cell) == f"{told}pip install 'onyx-harness[peers]'"
+    reason = "engine 'networkit' needs the Python module 'no_such_library', which is not installed; install it with: "
+    assert refusal(spec, cell) == f"{reason}pip install 'onyx-harness[peers]'"
 
 
 # the search -----------------------------------------------------------------------------------------------------------

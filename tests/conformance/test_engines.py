@@ -40,26 +40,26 @@ def conforms(capsys, tmp_path, monkeypatch):
         for module in load_plugins().engine(engine.split()[0]).requires:
             pytest.importorskip(module, reason=f"engine {engine!r} needs the module {module!r}")
         status = main([*engine.split(), "--", "-q", *for_pytest])
-        told = capsys.readouterr().out
-        assert status == 0, told
-        assert " passed" in told.splitlines()[-1]
+        output = capsys.readouterr().out
+        assert status == 0, output
+        assert " passed" in output.splitlines()[-1]
         assert not list(tmp_path.iterdir())
-        return told
+        return output
 
     return report
 
 
 @pytest.mark.parametrize("engine", INTERPRETED)
 def test_an_interpreted_engine_passes(engine, conforms):
-    told = conforms(engine)
-    assert "it declares itself deterministic" in told
-    assert OUT_OF_MEMORY in told
+    output = conforms(engine)
+    assert "it declares itself deterministic" in output
+    assert OUT_OF_MEMORY in output
 
 
 @pytest.mark.parametrize("engine", PROTOCOL)
 def test_an_engine_keeps_the_protocol(engine, conforms):
-    told = conforms(engine, "-k", "test_protocol and settling")
-    assert "skipped" not in told.splitlines()[-1]
+    output = conforms(engine, "-k", "test_protocol and settling")
+    assert "skipped" not in output.splitlines()[-1]
 
 
 @pytest.mark.parametrize("engine", RELEASED)
@@ -81,9 +81,9 @@ def test_an_engine_that_solves_the_whole_problem_passes(engine, conforms):
 @pytest.mark.full
 @pytest.mark.parametrize("engine", [*COMPILED, "torch"])
 def test_a_compiled_engine_passes(engine, conforms):
-    told = conforms(engine)
-    assert "it declares itself deterministic" in told or engine == "torch"
-    assert OUT_OF_MEMORY in told
+    output = conforms(engine)
+    assert "it declares itself deterministic" in output or engine == "torch"
+    assert OUT_OF_MEMORY in output
 
 
 @pytest.mark.slow

@@ -79,11 +79,11 @@ def test_every_fake_runs_the_suite():
 def test_a_broken_engine_is_caught(installed, capsys, name):
     check, words = CAUGHT[name]
     status = main([name, "--", "-x", "-q", "--tb=short", "-k", check])
-    told = capsys.readouterr().out
-    assert status == 1, told
-    assert f"::{check}" in told
-    assert words in told
-    assert " error" not in told.splitlines()[-1], "it failed before the check was reached"
+    output = capsys.readouterr().out
+    assert status == 1, output
+    assert f"::{check}" in output
+    assert words in output
+    assert " error" not in output.splitlines()[-1], "it failed before the check was reached"
 
 
 def test_a_leak_shows_in_a_process_that_has_memory_left_over(installed, capsys):
@@ -111,17 +111,17 @@ def test_a_right_engine_passes(installed):
 
 def test_noise_that_is_not_denied_is_stated_and_passes(installed, capsys):
     assert main(["honest_noise", "--", "-k", "test_repetitions_agree"]) == 0
-    told = capsys.readouterr().out
-    assert "it declares itself not deterministic" in told
-    assert "averaging differs by up to" in told
+    output = capsys.readouterr().out
+    assert "it declares itself not deterministic" in output
+    assert "averaging differs by up to" in output
 
 
 def test_without_a_device_tests_that_need_one_are_skipped_with_the_reason(installed, capsys, monkeypatch):
     monkeypatch.setattr("harness.device.driver._library", lambda: None)
     assert main(["on_a_device", "--device", "cuda", "--", "-rs"]) == 0
-    told = capsys.readouterr().out
-    assert "no CUDA device: this machine has no NVIDIA driver" in told
-    assert "7 passed, " in told.splitlines()[-1]  # the plugin's claims about the engine
+    output = capsys.readouterr().out
+    assert "no CUDA device: this machine has no NVIDIA driver" in output
+    assert "7 passed, " in output.splitlines()[-1]  # the plugin's claims about the engine
 
 
 @pytest.mark.parametrize(
@@ -142,6 +142,6 @@ def test_misuse_is_reported(installed, capsys, arguments, words):
 
 def test_the_table_of_one_engine(installed, capsys):
     assert main(["--table", "right"]) == 0
-    told = capsys.readouterr().out
-    assert "| algorithm | right |" in told
-    assert "| bfs | runs |" in told
+    output = capsys.readouterr().out
+    assert "| algorithm | right |" in output
+    assert "| bfs | runs |" in output

@@ -45,7 +45,7 @@ def in_words(text: str) -> str:
 def test_the_page_works_as_it_is_written(environment, tmp_path):
     folder = tmp_path / "gather"
     folder.mkdir()
-    told, seen = "", []
+    output, seen = "", []
     for block in BLOCK.finditer(PAGE.read_text()):
         kind, text = block[1].partition(":")[0], block["text"]
         seen.append(kind)
@@ -56,11 +56,11 @@ def test_the_page_works_as_it_is_written(environment, tmp_path):
                 ["bash", "-e", "-c", text],
                 cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=HANGS_S,
             )  # fmt: skip
-            told = finished.stdout + finished.stderr
-            assert finished.returncode == 0, f"{text}\n{told}"
+            output = finished.stdout + finished.stderr
+            assert finished.returncode == 0, f"{text}\n{output}"
         else:
             for line in text.splitlines():
-                assert in_words(line) in in_words(told), f"{line!r} is not in\n{told}"
+                assert in_words(line) in in_words(output), f"{line!r} is not in\n{output}"
     assert seen == ["file", "file", "file", "run", "run", "shows", "run", "shows", "run", "shows"]
     assert (folder / "results").is_dir()
     installed = Path(sys.prefix)

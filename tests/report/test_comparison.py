@@ -57,9 +57,9 @@ def test_too_few_samples_get_neither_interval_nor_verdict(count, capsys, tmp_pat
         assert "too few samples; 1 s" in render_page(records, "slow")
         assert "4×" not in render_page(records, "slow")
     show_sweep([few, slow], 2, "slow", tmp_path)
-    told = " ".join(capsys.readouterr().out.split())
-    assert "1 of 2 times have fewer than 6 samples" in told
-    assert "at least 98.4 % confidence" in told
+    output = " ".join(capsys.readouterr().out.split())
+    assert "1 of 2 times have fewer than 6 samples" in output
+    assert "at least 98.4 % confidence" in output
 
 
 def test_six_samples_decide_and_the_least_confidence_is_shown(capsys, tmp_path):
@@ -72,11 +72,11 @@ def test_six_samples_decide_and_the_least_confidence_is_shown(capsys, tmp_path):
 
 def test_a_converged_run_is_not_compared_with_one_that_did_not():
     done, stopped, fixed = record("done"), record("slow", settled=False), record("fixed", settled=None)
-    told = "not comparable: did not converge"
+    expected = "not comparable: did not converge"
     assert "not comparable:" in row(shown([done, stopped]), "done")
     assert "did not converge" in shown([done, stopped])
     assert ratio(done, stopped) is None
-    assert told in render_page([done, stopped], "slow")
+    assert expected in render_page([done, stopped], "slow")
     also_stopped = record("also", settled=False)
     assert ratio(also_stopped, stopped) is not None
     assert ratio(done, fixed) is not None
@@ -92,8 +92,8 @@ def test_speed_ups_compare_times_to_equal_accuracy_where_both_have_one(capsys, t
     assert ratio(fast, slow, to_accuracy=False).value == 1.0
     assert ratio(without, slow).value == 2.0
     line = row(shown(records), "fast")
-    for told in ("1 s (1)", "4x [4, 4]", " 2 s "):  # to accuracy, the speed-up, a superstep of the whole run
-        assert told in line
+    for expected in ("1 s (1)", "4x [4, 4]", " 2 s "):  # to accuracy, the speed-up, a superstep of the whole run
+        assert expected in line
     assert "to accuracy" not in shown([without, record("slow")])
     show_sweep(records, 3, "slow", tmp_path)
     assert "Speed-ups compare these times if both rows have one" in " ".join(capsys.readouterr().out.split())
@@ -109,8 +109,8 @@ def test_an_engine_that_counts_no_supersteps_shows_its_tolerance():
     whole = accurate_record("whole", (2.0, 1.9, 2.1), 1, [1.0] * 7, supersteps=[])
     whole["accuracy"] |= {"superstep": None, "tolerance": 2.8e-4}
     line = row(shown([slow, whole]), "whole")
-    for told in ("1 s (tolerance 2.8e-04)", "not counted", "4x [4, 4]"):
-        assert told in line
+    for expected in ("1 s (tolerance 2.8e-04)", "not counted", "4x [4, 4]"):
+        assert expected in line
     page = render_page([slow, whole], "slow")
     assert "tolerance 2.8e-04, [1, 1]" in page
     assert "not counted" in page
@@ -205,8 +205,8 @@ def test_a_cell_that_is_not_ok_shows_its_outcome_and_no_time():
 
 def test_the_row_tells_supersteps_edges_error_and_quality():
     line = row(shown([record("fast")]), "fast")
-    for told in ("1 s", "[0.9, 1.1]", " 2 ", "20.1 k", "1.2e-07", "accuracy 0.975"):
-        assert told in line
+    for expected in ("1 s", "[0.9, 1.1]", " 2 ", "20.1 k", "1.2e-07", "accuracy 0.975"):
+        assert expected in line
 
 
 def test_groups_are_graph_algorithm_and_features():
@@ -228,14 +228,15 @@ def test_the_baseline_with_its_default_schedule_goes_first():
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "expected"),
     [(0.95712, "0.957"), (12345.6789, "12345.679"), (0.0, "0.000"), (5e-4, "0.001"), (3.71e-6, "3.7e-06"),
      (-2e-5, "-2.0e-05"), (1e300, "1.0e+300"), (float("inf"), "inf")],
 )  # fmt: skip
-def test_a_small_error_is_not_shown_as_zero(value, told):
-    assert quality(value) == told
-    assert f"marginal_error {told} " in row(shown([record("slow", metrics={"marginal_error": value})]), "slow")
-    assert f">marginal_error {told}</td>" in render_page([record("slow", metrics={"marginal_error": value})], "slow")
+def test_a_small_error_is_not_shown_as_zero(value, expected):
+    cell = record("slow", metrics={"marginal_error": value})
+    assert quality(value) == expected
+    assert f"marginal_error {expected} " in row(shown([cell]), "slow")
+    assert f">marginal_error {expected}</td>" in render_page([cell], "slow")
 
 
 def test_infinity_is_shown_as_it_is():
@@ -263,8 +264,8 @@ def test_warm_runs_have_a_separate_table(capsys, tmp_path):
     wrong = warm_record("wrong", outcome="wrong")
     show_sweep([warm_record(), record("cold"), wrong], 3, None, tmp_path)
     text = capsys.readouterr().out.partition("Warm / cold")[2]
-    for told in ("warm, 7 vertices reset", "500 ms", "4 s", "8x", "2 / 3", "150 / 29.1 k", "31"):
-        assert told in row(text, "fast")
+    for expected in ("warm, 7 vertices reset", "500 ms", "4 s", "8x", "2 / 3", "150 / 29.1 k", "31"):
+        assert expected in row(text, "fast")
     assert "│ cold " not in text
     assert "│ wrong " not in text
     show_sweep([record("cold")], 1, None, tmp_path)
@@ -299,19 +300,21 @@ def test_failures_are_listed_again_each_reason_once(capsys, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("value", "told"), [(12.3456, "12.3 s"), (0.0123456, "12.3 ms"), (1.2e-5, "12 us"), (0.0, "0 us")]
+    ("value", "expected"), [(12.3456, "12.3 s"), (0.0123456, "12.3 ms"), (1.2e-5, "12 us"), (0.0, "0 us")]
 )
-def test_times_have_a_unit(value, told):
-    assert seconds(value) == told
+def test_times_have_a_unit(value, expected):
+    assert seconds(value) == expected
 
 
 def test_an_interval_is_shown_in_the_unit_of_its_value():
     assert seconds_range(0.0009, 2.5, 0.001) == "[0.9, 2500]"
 
 
-@pytest.mark.parametrize(("value", "told"), [(9_999, "9,999"), (12_345, "12.3 k"), (1_234_567, "1.23 M"), (2e9, "2 G")])
-def test_counts_are_abbreviated(value, told):
-    assert count(int(value)) == told
+@pytest.mark.parametrize(
+    ("value", "expected"), [(9_999, "9,999"), (12_345, "12.3 k"), (1_234_567, "1.23 M"), (2e9, "2 G")]
+)
+def test_counts_are_abbreviated(value, expected):
+    assert count(int(value)) == expected
 
 
 def test_a_time_taken_while_something_else_ran_is_marked(capsys, tmp_path):
@@ -330,9 +333,9 @@ def test_sweeps_are_compared_with_each_other_only_when_that_is_forced():
     [group] = comparisons(records, "slow", forced=True)
     assert group.ratio(records[1]).value == 4.0
     assert group.fastest() is records[1]
-    told = "compared across sweeps and machines"
-    assert told in render_page(records, "slow", across=True)
-    assert told not in render_page(records, "slow")
+    expected = "compared across sweeps and machines"
+    assert expected in render_page(records, "slow", across=True)
+    assert expected not in render_page(records, "slow")
 
 
 @pytest.mark.parametrize("width", [80, 90, 100, 120, 140, 180])
@@ -347,8 +350,8 @@ def test_names_outcomes_times_and_speed_ups_fit_any_terminal(width):
     lines = out.file.getvalue().splitlines()
     assert max(map(len, lines)) <= width
     text = "\n".join(lines)
-    for told in ("slow", "gunrock", "photogr", "ok", "1 s", "500 ms", "2x"):
-        assert told in text, told
+    for expected in ("slow", "gunrock", "photogr", "ok", "1 s", "500 ms", "2x"):
+        assert expected in text, expected
     everything = width >= 180
     assert ("not shown at this width" in text) is not everything
     assert ("edges" in lines[1]) is everything

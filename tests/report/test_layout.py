@@ -114,10 +114,10 @@ def test_atomic_transactions_stand_on_the_right_where_there_are_any(tmp_path):
         path, _ = write_layout_figure(tmp_path / name, layout, counted)
         return " ".join(ET.parse(path).getroot().itertext())
 
-    told = "atomic transactions (dashed)"
-    assert told in drawn("counted", 100.0, 40.0, 900.0, None)
-    assert told not in drawn("none", 0.0, 0.0, 0.0, None)
-    assert told not in drawn("not asked", None, None, None, None)
+    expected = "atomic transactions (dashed)"
+    assert expected in drawn("counted", 100.0, 40.0, 900.0, None)
+    assert expected not in drawn("none", 0.0, 0.0, 0.0, None)
+    assert expected not in drawn("not counted", None, None, None, None)
 
 
 def test_the_figure_shows_the_table_with_intervals_and_without_bars(tmp_path):
@@ -176,10 +176,10 @@ def test_it_is_rebuilt_from_the_records(tmp_path, capsys):
     layout = Layout.from_plain(SPEED_UPS).plain()
     write_json(tmp_path / "sweep.json", {"sweep": "0123456789ab", "baseline": None, "layout": layout, "cells": cells})
     assert main(["layout", str(tmp_path)]) == 0
-    told = capsys.readouterr().out
-    assert told.startswith("Table 1\n")
-    assert "busy (2 of 7 times): other work used" in told
-    assert (tmp_path / "layout.txt").read_text().splitlines() == told.splitlines()[:-1]
+    output = capsys.readouterr().out
+    assert output.startswith("Table 1\n")
+    assert "busy (2 of 7 times): other work used" in output
+    assert (tmp_path / "layout.txt").read_text().splitlines() == output.splitlines()[:-1]
 
 
 def test_a_sweep_without_a_layout_says_so(tmp_path, capsys):
@@ -189,7 +189,7 @@ def test_a_sweep_without_a_layout_says_so(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "expected"),
     [
         ({"kind": "pie"}, "layout.kind is 'pie'"),
         ({"columns": {}}, "layout.columns names no column"),
@@ -199,8 +199,8 @@ def test_a_sweep_without_a_layout_says_so(tmp_path, capsys):
         ({"names": ["FL"]}, "layout.names is"),
     ],
 )
-def test_a_layout_that_cannot_be_meant_is_refused(changes, told):
-    with pytest.raises(LayoutError, match=told.replace("(", r"\(")):
+def test_an_invalid_layout_is_refused(changes, expected):
+    with pytest.raises(LayoutError, match=expected.replace("(", r"\(")):
         Layout.from_plain({**SPEED_UPS, **changes})
 
 
@@ -236,9 +236,9 @@ def test_memory_transactions_stand_over_those_of_the_first_column():
         ["FL", "RU", "4", "FA", "counters", "25.0 %", "2x", "1.1 M", "0.25x"],
         ["FL", "ring (y=2)", "4", "FA", "model", "20.0 %", "4x", "0", "-"],
     ]
-    told = memory_legend(Layout.from_plain(MEMORY), TRANSACTIONS)
-    assert "FL, ring (y=2), FA: no counters: ncu is not on the PATH" in told
-    assert "FL, star (y=2), NFA: no model: of sums alone" in told
+    legend = memory_legend(Layout.from_plain(MEMORY), TRANSACTIONS)
+    assert "FL, ring (y=2), FA: no counters: ncu is not on the PATH" in legend
+    assert "FL, star (y=2), NFA: no model: of sums alone" in legend
 
 
 def test_memory_transactions_are_drawn(tmp_path):
