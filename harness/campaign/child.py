@@ -241,7 +241,14 @@ def _values(
         witness = Witness(engine, problem.validated, sample)
         with solve_window(report, folder):
             timing = measure_engine(
-                engine, problem.inputs, problem.max_supersteps, cell.measure, phases, problem.start, witness.look
+                engine,
+                problem.inputs,
+                problem.max_supersteps,
+                cell.measure,
+                phases,
+                problem.start,
+                witness.look,
+                witness.prime,
             )
         late = witness.late(timing.interval.median)
         others = bystanders.cores()

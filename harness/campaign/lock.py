@@ -9,7 +9,7 @@ import os
 import resource
 import secrets
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from harness.campaign.gpu import gpu_uuid
@@ -66,15 +66,14 @@ def device_lock(device: Device, holder: str, limit_s: float, *, shared: bool = F
     """Hold the device, alone or ``shared`` with others that share it, so that cells do not disturb each other's timing.
 
     The processor is one device: cells take turns even if they use few of its cores. The lock is that of all processes
-    of this user on this machine (see :mod:`harness.campaign.lock_folder`). Only one process at a time waits for the
-    lock itself, the others wait for the gate before it: a request to share cannot overtake a request to be alone.
+    of this user on this machine (see :mod:`harness.campaign.lock_folder`). Requests to share are granted while others
+    share, even if a process waits to be alone: it waits until nobody has anything left to share. That is soon, because
+    few cells have memory of a device, and each of them needs it alone next. In a model of 800 cells this takes 10 to
+    18 % less time than granting requests in order, where every timed run waits for one long call.
     ``holder`` is shown to waiting processes. After ``limit_s`` seconds this process is ended and its stack printed,
     even if no process watches it any more. Raises LockError.
     """
-    path = device_lock_path(device)
-    with ExitStack() as held:
-        with file_lock(path.with_suffix(".gate")):
-            handle = held.enter_context(file_lock(path, shared=shared))
+    with file_lock(device_lock_path(device), shared=shared) as handle:
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"process {os.getpid()}: {holder}".encode(), 0)
         faulthandler.dump_traceback_later(limit_s, exit=True)
@@ -89,9 +88,7 @@ def share_until_end(device: Device) -> None:
 
     The system closes the descriptors of a process in ascending order, so that of the lock is above those of the driver.
     """
-    path = device_lock_path(device)
-    with file_lock(path.with_suffix(".gate")):
-        handle = _locked(path, fcntl.LOCK_SH)
+    handle = _locked(device_lock_path(device), fcntl.LOCK_SH)
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]  # negative: unlimited
     fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, min(most, _LATE) - 1 if most > 0 else _LATE)
     os.close(handle)

@@ -68,10 +68,11 @@ def measure_engine(
     phases: Phases,
     start: WarmStart | None = None,
     look: Callable[[RunStatistics], None] = lambda statistics: None,
+    warmed: Callable[[], object] = lambda: None,
 ) -> Timing:
     """Warm up, then time ``run``; every run starts from the same inputs (and warm ``start``), set outside the clock.
 
-    ``look`` is called after every timed run, outside the clock.
+    ``look`` is called after every timed run, outside the clock; ``warmed`` once after the warm-up.
 
     There are at least ``measure.repetitions`` samples, and sampling stops once the interval is narrow enough or the
     budget is spent. Only the hard cap ``measure.cap_s`` ends it earlier, see :func:`_enough`. Stopping at a narrow
@@ -82,6 +83,7 @@ def measure_engine(
     checked = guarded(engine)
     with phases("warm_up"):
         _warm_up(checked, inputs, max_supersteps, measure.warmup_s, start)
+        warmed()
     samples: list[float] = []
     stopped: Stop | None = None
     next_look = _FIRST_LOOK

@@ -77,6 +77,11 @@ class Witness:
             steps = len(statistics.supersteps) if self.engine.stepwise else None
             self.differing.append(Repetition(number, kept, statistics.settled, steps))
 
+    def prime(self) -> None:
+        """Read the sample once: a library may compile or load kernels for the first reading."""
+        if self.sample is not None:
+            self._read()
+
     def late(self, median_s: float) -> str:
         """Return a reason if the first reading of an answer takes much longer than the run and a second reading; else
         "".

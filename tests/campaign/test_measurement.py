@@ -93,6 +93,13 @@ def test_the_warm_up_is_a_separate_phase_with_a_limit():
     assert phases.seconds["warm_up"] > 0
 
 
+def test_what_is_to_be_done_after_the_warm_up_is_done_once():
+    engine = Counting(length=6)
+    warmed = lambda: engine.calls.append("warmed")  # noqa: E731
+    measure_engine(engine, None, 20, Measure(repetitions=2, width=1e9, budget_s=1e-9), Phases(), warmed=warmed)
+    assert engine.calls == ["reset", 2, 2, 2, "warmed", *["reset", 20] * 2]
+
+
 def test_the_warm_up_never_runs_longer_than_the_run():
     engine = Counting(length=1000)
     measured(engine, supersteps=6, repetitions=1, budget_s=1e-9)

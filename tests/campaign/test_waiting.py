@@ -81,7 +81,7 @@ def test_a_process_shares_its_gpu_until_it_has_ended(locks):
     path = device_lock_path(GPU)
     with pytest.raises(BlockingIOError), file_lock(path, wait=False):
         pass
-    with file_lock(path, wait=False, shared=True), file_lock(path.with_suffix(".gate"), wait=False):
+    with file_lock(path, wait=False, shared=True):
         pass  # other cells use the GPU meanwhile
     ending.kill()
     ending.communicate()
