@@ -104,17 +104,21 @@ def kinds(name):
     return frozenset(found)
 
 
+def tracks(schedule):
+    """Return whether a schedule propagates changes only."""
+    engine, options = SCHEDULES[schedule]
+    return engine in ("onyx", "gunrock") and options.get("change_driven", True)
+
+
 def shown(row):
     """Return what a row covers: every program is compiled once and, if a library supports it, multiplied; every kind of
-    stage is pulled and pushed; every schedule meets whole vectors or scalars (k of 1 or 4) and others (3 or 8)."""
+    stage is pulled and pushed, completely and by changes; every schedule meets whole vectors or scalars (k of 1 or 4)
+    and others (3 or 8)."""
     schedule, name, features = row
     if side(schedule) == "library":
         return {(name, "library"), (schedule, features)}
-    return {
-        (name, "compiled"),
-        (schedule, features in (1, 4)),
-        *((side(schedule), kind) for kind in (features, *kinds(name))),
-    }
+    way = side(schedule), tracks(schedule)
+    return {(name, "compiled"), (schedule, features in (1, 4)), *((way, kind) for kind in (features, *kinds(name)))}
 
 
 def turns():
@@ -141,8 +145,13 @@ def test_every_program_and_every_kind_of_stage_is_compiled():
     assert {(schedule, k in (1, 4)) for schedule, _, k in CHOSEN} == set(itertools.product(SCHEDULES, (False, True)))
     assert {(k, side(schedule)) for schedule, _, k in CHOSEN} == set(itertools.product(FEATURES, map(side, SCHEDULES)))
     every = set().union(*map(kinds, PROGRAMS))
-    for direction in ("pull", "push"):
-        assert set().union(*(kinds(name) for s, name, _ in CHOSEN if side(s) == direction)) == every
+    for way in itertools.product(("pull", "push"), (False, True)):
+        taken, chosen = (
+            {kind for schedule, name, *_ in rows if (side(schedule), tracks(schedule)) == way for kind in kinds(name)}
+            for rows in (TAKEN, CHOSEN)
+        )
+        assert chosen == taken
+        assert taken == every or way == ("push", True)
     assert {(reducer, rank) for reducer in ("sum", "min", "max", "prod") for rank in (0, 1, 2)} <= every
 
 
