@@ -21,9 +21,7 @@ from harness.campaign.lock import device_holder, device_lock, device_lock_path, 
 from harness.contract import Device, Phases
 from harness.device.cuda import was_opened
 
-# Equal parts of a GPU's memory, and the most engines there. In the model of 800 cells (:func:`device_lock`), with 12
-# to 16 processes, 8 rooms took 4 to 6 % longer than 4 or 6.
-ROOMS = 6
+ROOMS = 6  # equal parts of a GPU's memory, and the most engines there
 # Beyond what an engine reports: allocators round sizes up, a CUDA context with its libraries takes 0.5 to 0.8 GB, and
 # workspaces of the ways that an engine tries (cuSPARSE held up to 1.95 times the bytes that it reported, on an H100).
 _ROUNDING, _TRYING, _CONTEXT_BYTES = 1.1, 2.0, 1 << 30

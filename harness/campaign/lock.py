@@ -68,8 +68,7 @@ def device_lock(device: Device, holder: str, limit_s: float, *, shared: bool = F
     The processor is one device: cells take turns even if they use few of its cores. The lock is that of all processes
     of this user on this machine (see :mod:`harness.campaign.lock_folder`). Requests to share are granted while others
     share, even if a process waits to be alone: it waits until nobody has anything left to share. That is soon, because
-    few cells have memory of a device, and each of them needs it alone next. In a model of 800 cells this takes 10 to
-    18 % less time than granting requests in order, where every timed run waits for one long call.
+    few cells have memory of a device, and each of them needs it alone next.
     ``holder`` is shown to waiting processes. After ``limit_s`` seconds this process is ended and its stack printed,
     even if no process watches it any more. Raises LockError.
     """

@@ -25,6 +25,7 @@ from tests.campaign.test_guarded_engine import Right
 
 SUPERSTEP_S = 0.01
 SIX = Measure(repetitions=6, budget_s=1e-6, warmup_s=1e-6)
+ONE = Measure(repetitions=1, budget_s=1e-6, warmup_s=1e-6)
 
 
 class Clock:
@@ -193,6 +194,22 @@ def test_a_pause_in_one_run_on_other_inputs_does_not_count(record_of, clock):  #
 
     assert record_of(Paused)["outcome"] == "ok"
     assert Paused.runs == 2
+
+
+def test_a_pause_in_the_only_reading_does_not_count(record_of, clock):  # noqa: F811
+    """With one repetition the engine runs and is read again; only readings that are slow every time count."""
+
+    class Paused(Working):
+        readings = 0
+
+        def values(self, name):
+            Paused.readings += 1
+            self.clock.now += 5.0 * (Paused.readings == 1)
+            return super().values(name)
+
+    assert record_of(Paused, measure=ONE)["outcome"] == "ok"
+    assert Paused.readings > 1
+    assert record_of(Asynchronous, measure=ONE)["outcome"] == "implausible"
 
 
 @pytest.mark.parametrize(
