@@ -14,6 +14,7 @@ from harness.algorithms.als import ALS
 from harness.algorithms.belief_propagation import BeliefPropagation
 from harness.algorithms.bfs import BFS
 from harness.algorithms.components import Components
+from harness.algorithms.feature_diffusion import FeatureDiffusion
 from harness.algorithms.kcore import KCore
 from harness.algorithms.label_propagation import LabelPropagation
 from harness.algorithms.manifold_ranking import ManifoldRanking
@@ -176,6 +177,7 @@ ALGORITHMS = {
     "kcore": KCore(core=3),
     "manifold_ranking": ManifoldRanking(alpha=0.9, supersteps=300),
     "multimodal": Multimodal(),
+    "feature_diffusion": FeatureDiffusion(),
 }
 
 
