@@ -132,6 +132,6 @@ LATER = [pair for pair in zip(SCHEDULES, itertools.cycle(algorithms()), strict=F
 def test_no_kernel_races(schedule, name, monkeypatch):
     emulated, algorithm = emulate(monkeypatch, racing=True), algorithms()[name]
     program, features = trace(algorithm), 1 if name in ("components", "kcore") else FEATURES
-    graph = algorithm.prepare_graph(rmat(scale=6, edge_factor=8, seed=4, max_weight=4))
+    graph = algorithm.prepare_graph(rmat(scale=8, edge_factor=4, seed=4, max_weight=4))
     inputs = random_network(graph, features) if name == "belief_propagation" else algorithm.inputs(graph, features)
     check_every_superstep(schedule, program, graph, inputs, features, emulated, SUPERSTEPS)
