@@ -5,10 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from engines.onyx.cuda_plan import OnyxPlanner
+from harness.graph import Graph
 from harness.language import K, where
 from harness.language.reference import ReferenceRun
+from tests.emulation.device import THREADS
+from tests.engines.cuda_schedules import SCHEDULES, cuda_engine, plan_of
 from tests.engines.programs import edges_and_loops, graph_for, inputs_for, program_named, traced
-from tests.engines.test_cuda import GATHERED, LEFT_OVER, PAIRED, SUPERSTEPS, check_every_superstep, check_hubs, prepared
+from tests.engines.test_cuda import (
+    GATHERED,
+    LEFT_OVER,
+    PAIRED,
+    SUPERSTEPS,
+    check_every_superstep,
+    check_hubs,
+    prepared,
+)
 
 EVERY = 23  # of the pairs of a schedule and a program, one is not marked as full
 
@@ -113,3 +125,27 @@ def test_a_row_or_a_number(schedule, emulated):
     program, graph = traced(a_row_or_a_number, "row or number"), edges_and_loops()
     inputs = inputs_for(program, graph, 5, seed=1)
     check_every_superstep(schedule, program, graph, inputs, 5, emulated, SUPERSTEPS)
+
+
+@pytest.mark.parametrize("shape", [(), K], ids=["a number", "features"])
+def test_every_warp_of_a_block_has_edges_of_a_hub(shape, emulated, monkeypatch):
+    """The block of a hub adds up what each of its warps gathered."""
+    monkeypatch.setattr(OnyxPlanner, "hub", 2 * THREADS)
+    monkeypatch.setitem(SCHEDULES, "owners", ("onyx", {"change_driven": False, "balance": "warp"}))
+
+    def sums(p, self):
+        p.vertex("given", shape)
+        p.vertex("x", shape, start="given")
+        p.over_edges(into="total", reduce="sum")(lambda src: 0.1 * src.x)
+        p.over_vertices(lambda v: {"x": v.total})
+        p.repeat(SUPERSTEPS)
+        p.output("x", bound=1e-5)
+
+    leaves = np.arange(1, 3 * THREADS)
+    hub = np.zeros_like(leaves)
+    graph = Graph.from_edges(np.append(hub, leaves), np.append(leaves, hub), name="star")
+    program, features = traced(sums, "sums"), 3
+    plan = plan_of(cuda_engine("owners"), program, graph, features)
+    assert any("gather_hubs<" in launch.kernel.source for launch in plan.launches)
+    inputs = inputs_for(program, graph, features)
+    check_every_superstep("owners", program, graph, inputs, features, emulated, SUPERSTEPS)
