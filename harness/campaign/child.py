@@ -221,7 +221,7 @@ def _values(
     from harness.campaign.least_work import WORK, work_of
     from harness.campaign.lock import others_at_rest
     from harness.campaign.measurement import answer_of, marks_of, measure_engine, reset, spare_cores
-    from harness.campaign.plausibility import Witness
+    from harness.campaign.plausibility import WHOLE_BYTES, Witness
     from harness.campaign.sampled_check import transitions
     from harness.campaign.scrutiny import gather
     from harness.campaign.solve_window import solve_window
@@ -239,7 +239,7 @@ def _values(
         bystanders = Bystanders()
         cold = cold_run(engine, cell, problem, report) if problem.start is not None else None
         report.stage("solve")
-        witness = Witness(engine, problem.validated, sample)
+        witness = Witness(engine, problem.validated, sample if problem.answer_bytes > WHOLE_BYTES else None)
         with solve_window(report, folder):
             timing = measure_engine(
                 engine,

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 # are shorter or do not occur every time.
 FACTOR, LEAST_S = 10.0, 2e-3
 _FEW_READS = 3
-# Larger answers are read after the first repetitions only, and not compared.
-_MOST_BYTES = 64_000_000
+# Larger answers are read at the sample; without one, after the first repetitions only, and not compared.
+WHOLE_BYTES = 64_000_000
 _READS_OF_LARGE = 3
 _MOST_KEPT = 2
 # Edges per second that no device reaches. A core at 5 GHz that adds 32 float32 numbers per cycle adds 1.6e11 per
@@ -71,7 +71,7 @@ class Witness:
         values, seconds = self._read()
         self.reads.append(seconds)
         if self._first is None:
-            self._large = sum(array.nbytes for array in values.values()) > _MOST_BYTES
+            self._large = sum(array.nbytes for array in values.values()) > WHOLE_BYTES
             self._first = {} if self._large else {name: np.array(array) for name, array in values.items()}
         elif not self._large and len(self.differing) < _MOST_KEPT and not _same(values, self._first):
             kept = {name: np.array(array) for name, array in values.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
@@ -19,6 +20,7 @@ from harness.graph.digest import array_digests, text_digest
 from harness.graph.named import open_graph
 from harness.language import MOST_FEATURES, Algorithm, Inputs, InvalidInput, Program, trace
 from harness.language.errors import authored
+from harness.language.evaluation import concrete
 from harness.language.initial_state import check_inputs, note_checked
 from harness.language.warm import WarmStart, kept_properties
 from harness.plugins import Registry
@@ -59,6 +61,13 @@ class Problem:
         """The properties that validation needs."""
         kept = kept_properties(self.program) if self.by_residual else ()
         return tuple(dict.fromkeys((*self.program.outputs, *kept)))
+
+    @property
+    def answer_bytes(self) -> int:
+        """The bytes of the properties that validation needs, in float32."""
+        counts = {"vertex": self.graph.num_vertices, "edge": self.graph.num_edges, "graph": 1}
+        found = [self.program.properties[name] for name in self.validated]
+        return sum(4 * counts[prop.place] * math.prod(concrete(prop.shape, self.features)) for prop in found)
 
 
 def set_problem(

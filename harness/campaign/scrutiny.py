@@ -33,11 +33,13 @@ _APART = 2.0
 class Evidence:
     """Evidence for an answer and its times.
 
-    ``differing``: answers of repetitions that differ from the first. ``varied``: a run on other inputs (None for warm
-    runs). ``implausible``: why the times are implausible, or an empty text.
+    ``differing``: answers of repetitions that differ from the first, only the part of ``read`` if it is a sample.
+    ``varied``: a run on other inputs (None for warm runs). ``implausible``: why the times are implausible, or an empty
+    text.
     """
 
     differing: tuple[Repetition, ...]
+    read: Sample | None
     varied: Varied | None
     implausible: str
 
@@ -54,7 +56,7 @@ def gather(
         )
     fast = too_fast(min(timing.samples), timing.statistics.edges, cell.device)
     reasons = [late, fast, varied.slow if varied is not None else ""]
-    return Evidence(tuple(witness.differing), varied, "; ".join(filter(None, reasons)))
+    return Evidence(tuple(witness.differing), witness.sample, varied, "; ".join(filter(None, reasons)))
 
 
 def scrutinize(
@@ -66,7 +68,10 @@ def scrutinize(
     """
     if cell.validate:
         for one in evidence.differing:
-            outcome, reason = _repetition(cell, problem, values, one, sample)
+            last = None if sample is None else values
+            if last is not None and evidence.read is not None:
+                last = {name: evidence.read.results_of(name, array) for name, array in values.items()}
+            outcome, reason = _repetition(cell, problem, one, last)
             if outcome is not Outcome.OK:
                 return outcome, f"timed run {one.number}: {reason}"
         wrong = _varied(problem, evidence.varied, sample) if evidence.varied is not None else ""
@@ -75,14 +80,11 @@ def scrutinize(
     return (Outcome.IMPLAUSIBLE, evidence.implausible) if evidence.implausible else (Outcome.OK, "")
 
 
-def _repetition(
-    cell: Cell, problem: Problem, values: Values, one: Repetition, sample: Sample | None
-) -> tuple[Outcome, str]:
-    """Validate the answer of one repetition."""
-    if sample is None:
+def _repetition(cell: Cell, problem: Problem, one: Repetition, last: Values | None) -> tuple[Outcome, str]:
+    """Validate the answer of one repetition: by that of the last one, or by the reference if ``last`` is None."""
+    if last is None:
         outcome, reason, _ = verdict(cell, problem, one.values, settled=one.settled, supersteps=one.supersteps)
         return outcome, reason
-    last = {name: sample.results_of(name, array) for name, array in values.items()}
     found = compare(problem.program, one.values, last)
     if found.ok or found.excess <= _APART:
         return Outcome.OK, ""

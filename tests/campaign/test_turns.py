@@ -149,7 +149,8 @@ def test_on_a_gpu_only_timed_runs_are_exclusive(ran):
     assert {"context", "upload", "warm_up", "reset", "read"} <= fields["phases"].keys()
 
 
-def test_on_a_gpu_a_sampled_check_is_beside_other_cells(ran):
+def test_on_a_gpu_a_sampled_check_is_beside_other_cells(ran, monkeypatch):
+    monkeypatch.setattr("harness.campaign.plausibility.WHOLE_BYTES", 0)
     fields, events = ran("cuda", validate="sampled")
     assert fields["outcome"] == "ok", fields["reason"]
     timed = alone("reset", "run", "rows", "values", "reset", "run", "rows", "values")
@@ -162,7 +163,8 @@ def test_on_a_gpu_a_sampled_check_is_beside_other_cells(ran):
 
 @pytest.fixture
 def counted(ran, events, monkeypatch):
-    """Run a cell on a path of 20,000 vertices with sampled validation; return its fields and its engine's counts."""
+    """Return a function that runs a cell on a path of 20,000 vertices with sampled validation, and returns its fields
+    and its engine's counts."""
     right = importlib.import_module("onyx_fakes_engines").Right
     made = Counter()
     given = {}
@@ -197,13 +199,23 @@ def counted(ran, events, monkeypatch):
 
     for method in (reset_counted, run_counted, values_counted, rows_counted):
         monkeypatch.setattr(right, method.__name__.removesuffix("_counted"), method)
-    fields, _ = ran("cuda", 3, validate="sampled", graph={"name": "fake_path", "vertices": VERTICES}, features=4)
-    assert fields["outcome"] == "ok", fields["reason"]
-    return fields, made
+
+    def cell():
+        fields, _ = ran("cuda", 3, validate="sampled", graph={"name": "fake_path", "vertices": VERTICES}, features=4)
+        assert fields["outcome"] == "ok", fields["reason"]
+        return fields, made
+
+    return cell
 
 
-def test_calls_of_a_cell_to_its_engine_exclusively_and_in_total(counted):
-    fields, made = counted
+def test_every_repetition_of_a_small_answer_is_read_whole(counted):
+    fields, made = counted()
+    assert made["bytes read", "alone"] == len(fields["solve"]["samples"]) * 16 * VERTICES
+
+
+def test_calls_of_a_cell_to_its_engine_exclusively_and_in_total(counted, monkeypatch):
+    monkeypatch.setattr("harness.campaign.plausibility.WHOLE_BYTES", 16 * VERTICES - 1)
+    fields, made = counted()
     samples, steps, array = len(fields["solve"]["samples"]), 10, 16 * VERTICES
     sample = 16 * SAMPLED
     # before: uploads of the inputs; alone: warm-up and timed runs; after: the check, and 1 + 15 on other inputs
