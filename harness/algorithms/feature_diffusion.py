@@ -16,14 +16,14 @@ class FeatureDiffusion(Algorithm):
     """X <- S X for a fixed number of ``hops``, with S = D^-1/2 A D^-1/2: the precomputation of simplified graph
     convolutions.
 
-    It is the operator of SGC without self-loops (Wu et al. 2019, eq. 8) and of SIGN (Frasca et al. 2020, sec. 3). D
-    holds the strengths of the vertices, the sums of their weights: of in-edges at the destination, of out-edges at the
-    source. X is drawn with ``seed``, uniformly from [0, 1).
+    It is the propagation of SGC (Wu et al., Simplifying graph convolutional networks, ICML 2019) without self-loops. D
+    contains the sum of the weights of each vertex: of its in-edges at the destination, of its out-edges at the source.
+    X is drawn with ``seed``, uniformly from [0, 1).
 
-    One superstep is one product of a sparse matrix and a dense one of k columns, and nothing else. So times compare the
-    products of engines, not the rest of an algorithm.
+    One superstep is one product of a sparse matrix and a dense matrix of k columns, and nothing else. Its times compare
+    the products of engines.
 
-    The bound: all terms are positive, so rounding adds at most a few units in the last place of float32 per hop.
+    The bound: no term is negative, so rounding adds a few units in the last place of float32 per hop.
     """
 
     name: ClassVar[str] = "feature_diffusion"
@@ -55,7 +55,7 @@ class FeatureDiffusion(Algorithm):
         count = graph.num_vertices
         out = np.bincount(sources, weights, count)[sources]
         into = np.bincount(destinations, weights, count)[destinations]
-        strengths = np.sqrt(out * into)
-        coefficient = np.divide(weights, strengths, out=np.zeros(graph.num_edges), where=strengths > 0)
+        scale = np.sqrt(out * into)
+        coefficient = np.divide(weights, scale, out=np.zeros(graph.num_edges), where=scale > 0)
         given = np.random.default_rng(self.seed).random((count, features), np.float32)
         return Inputs({"given": given, "coefficient": coefficient.astype(np.float32)}, self.parameter_values())
