@@ -67,10 +67,8 @@ def scrutinize(
     An implausible time is not a result: its outcome never counts as a win.
     """
     if cell.validate:
+        last = None if sample is None else _part(values, evidence.read)
         for one in evidence.differing:
-            last = None if sample is None else values
-            if last is not None and evidence.read is not None:
-                last = {name: evidence.read.results_of(name, array) for name, array in values.items()}
             outcome, reason = _repetition(cell, problem, one, last)
             if outcome is not Outcome.OK:
                 return outcome, f"timed run {one.number}: {reason}"
@@ -78,6 +76,11 @@ def scrutinize(
         if wrong:
             return Outcome.WRONG, wrong
     return (Outcome.IMPLAUSIBLE, evidence.implausible) if evidence.implausible else (Outcome.OK, "")
+
+
+def _part(values: Values, read: Sample | None) -> Values:
+    """Return the part of an answer that belongs to a sample; all of it if there is none."""
+    return values if read is None else {name: read.results_of(name, array) for name, array in values.items()}
 
 
 def _repetition(cell: Cell, problem: Problem, one: Repetition, last: Values | None) -> tuple[Outcome, str]:
