@@ -19,15 +19,15 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 TOOLS = ("memcheck", "racecheck")
-FAMILIES = (  # a file of tests, a pattern for names of tests, the number of these to run; 0: all
-    ("tests/engines/test_cuda.py", r"test_operations\[.*-beliefs-", 0),
+FAMILIES = (  # a file of tests, a pattern for names of tests, the number of these to run (0: all); the slowest first
     ("tests/engines/test_cuda.py", r"test_algorithms\[(als|multimodal)-.*-32\]", 6),
+    ("tests/engines/test_solved_in_place.py", r"", 3),
+    ("tests/engines/test_cuda.py", r"test_operations\[.*-beliefs-", 0),
     ("tests/engines/test_cuda.py", r"test_hubs\[", 10),
     ("tests/engines/test_panels.py", r"test_panels\[", 6),
     ("tests/engines/test_simdx_on_cuda.py", r"", 10),
     ("tests/engines/test_changing_edges_on_cuda.py", r"", 6),
     ("tests/engines/test_untracked_on_cuda.py", r"test_(programs|algorithms|an_update)", 10),
-    ("tests/engines/test_solved_in_place.py", r"", 3),
 )
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider")
 FOUND = 77  # the sanitizer's exit status if it has found an error
@@ -56,11 +56,11 @@ def spread(names: Sequence[str], count: int) -> list[str]:
     return list(names[:: max(1, len(names) // count)][:count])
 
 
-def checked(tool: str, tests: Sequence[str]) -> tuple[bool, str]:
-    """Return whether tests pass under a tool without a report, and the output."""
+def checked(tool: str, test: str) -> tuple[bool, str]:
+    """Return whether a test passes under a tool without a report, and the output."""
     tools = ["--tool", tool, "--error-exitcode", str(FOUND), "--target-processes", "all", "--print-limit", "5"]
     done = subprocess.run(
-        ["compute-sanitizer", *tools, *PYTEST, *tests], capture_output=True, text=True, check=False
+        ["compute-sanitizer", *tools, *PYTEST, test], capture_output=True, text=True, check=False
     )  # fmt: skip
     return judged(done.returncode, done.stdout + done.stderr)
 
@@ -82,14 +82,12 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=4, help="side by side (default 4)")
     given = parser.parse_args()
     began, tests = time.monotonic(), [test for test in chosen() if re.search(given.only, test)]
-    parts = [tests[first :: given.processes] for first in range(given.processes)]
-    jobs = [(tool, part) for tool in given.tool for part in parts if part]
     fine = True
     with ThreadPoolExecutor(given.processes) as pool:
-        running = {pool.submit(checked, tool, part): (tool, part) for tool, part in jobs}
+        running = {pool.submit(checked, tool, test): (tool, test) for tool in given.tool for test in tests}
         for ended in as_completed(running):
-            (tool, part), (clean, told) = running[ended], ended.result()
-            print(f"{tool}, {len(part)} tests: {told}", flush=True)
+            (tool, test), (clean, summary) = running[ended], ended.result()
+            print(f"{tool}, {test}: {summary}", flush=True)
             fine &= clean
     fine &= bool(tests)
     print(f"{len(tests)} tests, {'clean' if fine else 'NOT CLEAN'}, {time.monotonic() - began:.0f} s")
