@@ -6,7 +6,7 @@ that is fastest for the matrix (:mod:`engines.libraries.cusparse_matrix`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import cupy
@@ -86,10 +86,10 @@ class CusparseEngine(ArrayEngine):
             candidates = {"yes": given, "no": whole}
             split = self.schedule.split
             candidates = candidates if split == "auto" else {split: candidates[split]}
-        ms = {
-            name: sum(self._milliseconds(pattern, len(columns), n) for n in widths)
-            for name, pattern in candidates.items()
-        }
+        ms = dict.fromkeys(candidates, 0.0)
+        for n in widths:
+            for name, taken in self._milliseconds(candidates, len(columns), n).items():
+                ms[name] += taken
         best = min(ms, key=ms.__getitem__)
         for name in candidates.keys() - {best}:
             for structure in candidates[name].structures():
@@ -99,14 +99,15 @@ class CusparseEngine(ArrayEngine):
         self.splits.append(f"rows of more than {RUN} entries cut into runs: {best} ({times})")
         return candidates[best]
 
-    def _milliseconds(self, pattern: Pattern, entries: int, n: int) -> float:
-        """Return the milliseconds of a product with a matrix of ones, in the fastest way for each of its parts."""
+    def _milliseconds(self, patterns: Mapping[str, Pattern], entries: int, n: int) -> dict[str, float]:
+        """Return the milliseconds of a product of each pattern with ``n`` columns, in the fastest way for each part."""
         from engines.libraries.cusparse_matrix import timed
 
-        matrix = pattern.matrix(cupy.ones(entries, np.float32))
-        dense = cupy.random.random((pattern.shape[1], n), dtype=np.float32)
-        any_way = Way("SpMM", 0)  # each part chooses its own
-        return timed([any_way], lambda _: matrix @ dense)[any_way]
+        ones = cupy.ones(entries, np.float32)
+        matrices = {name: pattern.matrix(ones) for name, pattern in patterns.items()}
+        rows = next(iter(patterns.values())).shape[1]
+        dense = cupy.random.random((rows, n), dtype=np.float32)
+        return timed(list(matrices), lambda name: matrices[name] @ dense)
 
     def _filled(self, product: Product) -> list[Matrix]:
         """Return a product's matrix for each side, after cuSPARSE's preparation of each."""

@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import cupy
 import numpy as np
 from cupy.cuda import cusparse
 from cupy.cuda.device import get_cusparse_handle
 
-from engines.libraries.cusparse_ways import Order, Way, all_ways, medians
+from engines.libraries.cusparse_ways import Order, Way, all_ways, medians, queued_calls
 
 Array: TypeAlias = Any  # cupy.ndarray
 Guard = Literal["none", "first", "all"]
+T = TypeVar("T", bound=Hashable)
 
 # Constants of cusparse.h and library_types.h that CuPy does not define.
 _FLOAT32 = 0  # CUDA_R_32F
@@ -277,20 +278,28 @@ def _guard_of(matrix: CsrMatrix, dense: Array, way: Way) -> Guard:
     return "all"
 
 
-def timed(ways: Sequence[Way], work: Callable[[Way], object]) -> dict[Way, float]:
-    """Return the median milliseconds of ``work`` in every way (:func:`engines.libraries.cusparse_ways.medians`)."""
+def timed(ways: Sequence[T], work: Callable[[T], object]) -> dict[T, float]:
+    """Return the median milliseconds of ``work`` in every way (:func:`engines.libraries.cusparse_ways.medians`).
+
+    A sample is a queue of several calls, as a run queues its products, so that the time in which the host launches a
+    kernel counts only where the device waits for it there too. The number of calls follows from an untimed call's time.
+    """
+    calls: dict[T, int] = {}
     for way in ways:
-        work(way)
-    return medians(ways, lambda way: _milliseconds(functools.partial(work, way)))
+        work(way)  # loads kernels and allocates memory
+        calls[way] = queued_calls(_milliseconds(functools.partial(work, way), 1))
+    return medians(ways, lambda way: _milliseconds(functools.partial(work, way), calls[way]))
 
 
-def _milliseconds(work: Callable[[], object]) -> float:
+def _milliseconds(work: Callable[[], object], calls: int) -> float:
+    """Return the milliseconds of one call, on average over a queue of calls."""
     start, stop = cupy.cuda.Event(), cupy.cuda.Event()
     start.record()
-    work()
+    for _ in range(calls):
+        work()
     stop.record()
     stop.synchronize()
-    return float(cupy.cuda.get_elapsed_time(start, stop))
+    return float(cupy.cuda.get_elapsed_time(start, stop)) / calls
 
 
 # what CuPy does not define -----------------------------------------------------------------------------------------

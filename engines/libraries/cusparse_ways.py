@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Hashable, Sequence
+from typing import Literal, NamedTuple, TypeVar
 
 Order = Literal["row", "column"]
 ROUNDS = 5  # timings of each way, interleaved
 FIRST_ROUNDS = 2  # of all ways; the other rounds are of those that take at most CLOSE times the least time so far
 CLOSE = 1.5
 LONG_MS = 50.0  # a slower way is timed only twice
+QUEUE_MS = 5.0  # a sample lasts about as long
+MOST_CALLS = 20
+T = TypeVar("T", bound=Hashable)
 
 
 class Way(NamedTuple):
@@ -47,9 +50,14 @@ def all_ways(features: int) -> tuple[Way, ...]:
     return tuple(ways)
 
 
-def medians(ways: Sequence[Way], milliseconds: Callable[[Way], float]) -> dict[Way, float]:
+def queued_calls(ms: float) -> int:
+    """Return the number of calls of ``ms`` milliseconds each that a sample queues: 1 to ``MOST_CALLS``."""
+    return min(MOST_CALLS, max(1, round(QUEUE_MS / max(ms, 1e-3))))
+
+
+def medians(ways: Sequence[T], milliseconds: Callable[[T], float]) -> dict[T, float]:
     """Return the median time of every way in interleaved rounds; after two, only ways that may be the fastest go on."""
-    samples: dict[Way, list[float]] = {way: [] for way in ways}
+    samples: dict[T, list[float]] = {way: [] for way in ways}
     going_on = list(ways)
     for number in range(ROUNDS):
         if number == FIRST_ROUNDS:

@@ -22,7 +22,8 @@ TOOLS = ("memcheck", "racecheck")
 FAMILIES = (  # a file of tests, a pattern for names of tests, the number of these to run (0: all); the slowest first
     ("tests/engines/test_cuda.py", r"test_algorithms\[(als|multimodal)-.*-32\]", 6),
     ("tests/engines/test_solved_in_place.py", r"", 3),
-    ("tests/engines/test_cuda.py", r"test_operations\[.*-beliefs-", 0),
+    ("tests/engines/test_cuda.py", r"test_operations\[(?!gunrock).*-beliefs-", 0),
+    ("tests/engines/test_cuda.py", r"test_operations\[gunrock.*-(power_iteration|whole_graph|shortest_paths)-", 0),
     ("tests/engines/test_cuda.py", r"test_hubs\[", 10),
     ("tests/engines/test_panels.py", r"test_panels\[", 6),
     ("tests/engines/test_simdx_on_cuda.py", r"", 10),

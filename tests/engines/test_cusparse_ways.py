@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 
-from engines.libraries.cusparse_ways import ROUNDS, Way, all_ways, medians
+from engines.libraries.cusparse_ways import MOST_CALLS, QUEUE_MS, ROUNDS, Way, all_ways, medians, queued_calls
 
 FAST, CLOSE, SLOW = Way("SpMM", 1), Way("SpMM", 2), Way("SpMM", 3)
 
@@ -40,3 +40,9 @@ def test_one_way_is_timed_in_all_rounds_and_a_long_one_twice():
 
 def test_every_way_is_timed():
     assert set(counted({way: [1.0] for way in all_ways(4)})[0]) == set(all_ways(4))
+
+
+def test_a_sample_queues_short_products_and_no_long_ones():
+    assert queued_calls(1.7) * 1.7 >= 0.9 * QUEUE_MS
+    assert queued_calls(0.01) == queued_calls(0.0) == MOST_CALLS
+    assert queued_calls(QUEUE_MS) == queued_calls(200.0) == 1
