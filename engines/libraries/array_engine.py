@@ -39,7 +39,7 @@ from harness.api import (
     schedule_text,
     watched,
 )
-from harness.api.library import Start, places
+from harness.api.library import Start, bulk_refusal, places
 
 
 class ArrayEngine(ArrayStages, Engine):
@@ -91,6 +91,9 @@ class ArrayEngine(ArrayStages, Engine):
             return No(refused)
         if program.control.alternate and graph.bipartite is None:
             return No("the program alternates sides and the graph is not bipartite")
+        reason = bulk_refusal(program)
+        if reason:
+            return No(reason)
         program = self.rewritten(program)
         for stage in program.stages:
             reason = ""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.algorithms.hashed_pairs import hashed_pairs
+from harness.graph.adjacency import Adjacency, id_dtype
+from harness.graph.graph import Graph
 from harness.language import InvalidInput
 
-if TYPE_CHECKING:
-    from harness.graph import Graph
-
 HELD_OUT = "held_out_edges"  # in the meta of a training graph
+PAIRS = 1 << 16  # pairs of rows in memory at a time
 
 
 def ratings(graph: Graph) -> NDArray[np.float32]:
@@ -67,14 +67,49 @@ def training(graph: Graph, held: NDArray[np.bool_]) -> Graph:
     return kept
 
 
+def left_to_right(graph: Graph) -> Graph:
+    """Return a bipartite graph with only the edges that lead from the left to the right side: each rating once."""
+    assert graph.bipartite is not None
+    kept = graph.csr.row_of_edge < graph.bipartite[0]
+    return graph if kept.all() else graph.select_edges(kept)
+
+
+def double_cover(graph: Graph) -> Graph:
+    """Return the bipartite graph with an edge u -> V + v for every edge u -> v, which has its weight."""
+    size = graph.num_vertices
+    columns = graph.csr.neighbours.astype(np.int64) + size
+    offsets = np.concatenate([graph.csr.offsets, np.full(size, graph.num_edges, np.int64)])
+    return Graph(
+        Adjacency(offsets, columns.astype(id_dtype(2 * size))),
+        name=f"{graph.name}, double cover", weights=graph.weights, bipartite=(size, size), meta=graph.meta,
+    )  # fmt: skip
+
+
 def prediction_errors(graph: Graph, factors: NDArray[Any], held: NDArray[np.bool_]) -> dict[str, float]:
     """Return root mean square errors of mean + x_u . x_v: ``train_rmse`` and, if edges are held out, ``rmse``.
 
     ``graph``: including the held-out edges. ``factors``: ``[V, k]``.
     """
-    given, x = ratings(graph), factors.astype(np.float64)
+    given = ratings(graph)
     mean = float(given[~held].mean(dtype=np.float64))
-    fitted = mean + np.einsum("ek,ek->e", x[graph.csr.row_of_edge], x[graph.csr.neighbours])
-    square = (given - fitted) ** 2
-    found = {"train_rmse": float(np.sqrt(square[~held].mean()))}
+    fitted = row_products(factors, graph.csr.row_of_edge, graph.csr.neighbours)
+    return root_mean_squares(given - (mean + fitted), held)
+
+
+def row_products(factors: NDArray[Any], rows: NDArray[Any], columns: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the dot product of two rows of ``factors`` ``[V, k]`` for each pair of vertices, float64 [E]."""
+    found = np.empty(len(rows))
+    for first in range(0, len(rows), PAIRS):
+        part = slice(first, first + PAIRS)
+        found[part] = np.einsum("ek,ek->e", factors[rows[part]], factors[columns[part]], dtype=np.float64)
+    return found
+
+
+def root_mean_squares(errors: NDArray[Any], held: NDArray[np.bool_]) -> dict[str, float]:
+    """Return the root mean square of the errors: ``train_rmse`` of the others and ``rmse`` of those held out, if any.
+
+    ``errors``: [E]. ``held``: bool[E].
+    """
+    square = errors**2
+    found = {"train_rmse": float(np.sqrt(square[~held].mean()))} if (~held).any() else {}
     return found | ({"rmse": float(np.sqrt(square[held].mean()))} if held.any() else {})

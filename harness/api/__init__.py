@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from harness.language.initial_state import initial_values
     from harness.language.program import (
         EdgeReduce,
+        EdgeStep,
         EdgeUpdate,
         GraphReduce,
         Property,
@@ -74,7 +75,7 @@ _HOME = {
     "harness.language.expressions": "ELEMENTWISE Expression K constant read substitute walk",
     "harness.language.reference": "segment_reduce",
     "harness.language.initial_state": "initial_values",
-    "harness.language.program": "EdgeReduce EdgeUpdate GraphReduce Property Stage VertexStep reads",
+    "harness.language.program": "EdgeReduce EdgeStep EdgeUpdate GraphReduce Property Stage VertexStep reads",
     "harness.lowering.log_products": "products_as_sums",
     "harness.lowering.cuda.layout": "TeamShape",
 }
@@ -89,10 +90,11 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "ELEMENTWISE", "Algorithm", "AlgorithmSpec", "Arrays", "Criterion", "Device", "DeviceFacts", "Direction",
-    "EdgeReduce", "EdgeUpdate", "Engine", "EngineFailure", "EngineSpec", "Evaluator", "Expression", "FoldGroup",
-    "Graph", "GraphFacts", "GraphReduce", "GraphSpec", "Inputs", "InvalidInput", "K", "LanguageError", "No",
-    "Operations", "PerDevice", "Phases", "Program", "Property", "RunStatistics", "ScheduleError", "Settling", "Stage",
-    "Superstep", "TeamShape", "Unsupported", "VertexStep", "Yes", "change_driven", "concrete", "constant",
-    "cuda_unavailable", "fold_groups", "hookimpl", "initial_values", "mutable", "option", "options_of",
-    "products_as_sums", "read", "reads", "schedule_text", "segment_reduce", "substitute", "unfolded", "walk", "watched",
+    "EdgeReduce", "EdgeStep", "EdgeUpdate", "Engine", "EngineFailure", "EngineSpec", "Evaluator", "Expression",
+    "FoldGroup", "Graph", "GraphFacts", "GraphReduce", "GraphSpec", "Inputs", "InvalidInput", "K", "LanguageError",
+    "No", "Operations", "PerDevice", "Phases", "Program", "Property", "RunStatistics", "ScheduleError", "Settling",
+    "Stage", "Superstep", "TeamShape", "Unsupported", "VertexStep", "Yes", "change_driven", "concrete",
+    "constant", "cuda_unavailable", "fold_groups", "hookimpl", "initial_values", "mutable", "option",
+    "options_of", "products_as_sums", "read", "reads", "schedule_text", "segment_reduce", "substitute", "unfolded",
+    "walk", "watched",
 ]  # fmt: skip

@@ -1,10 +1,11 @@
-"""The parts that engines calling a library's functions are made of: recognition of well-known problems, the start of a
-run, and the order of edges."""
+"""The parts that engines calling a library's functions are made of: recognition of well-known problems, refusal of
+programs without a form over whole arrays, the start of a run, and the order of edges."""
 
 from __future__ import annotations
 
 from harness.algorithms.recognition import Recognised, recognised
+from harness.language.analysis import bulk_refusal
 from harness.language.initial_state import Start
 from harness.lowering.edge_order import places
 
-__all__ = ["Recognised", "Start", "places", "recognised"]
+__all__ = ["Recognised", "Start", "bulk_refusal", "places", "recognised"]

@@ -149,6 +149,11 @@ class Graph:
         same_rows = np.array_equal(self.csr.offsets, self.csc.offsets)
         return same_rows and equal_in_slices(self.csr.neighbours, self.csc.neighbours)
 
+    @cached_property
+    def has_self_loops(self) -> bool:
+        """Whether some edge leads from a vertex to itself."""
+        return self.bipartite is None and bool((self.csr.row_of_edge == self.csr.neighbours).any())
+
     @property
     def reverse_edges(self) -> Array:
         """CSR position of each edge's reverse, [E], in CSR order.

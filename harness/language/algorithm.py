@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from harness.language.errors import InvalidInput, LanguageError, authored
 from harness.language.expressions import parameter
 from harness.language.program import Program
-from harness.language.tracing import ProgramBuilder, line_of
+from harness.language.stage_names import line_of
+from harness.language.tracing import ProgramBuilder
 
 if TYPE_CHECKING:
     from harness.graph import Graph

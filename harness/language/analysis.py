@@ -12,7 +12,9 @@ from typing import Literal, TypeAlias
 
 from harness.language.expressions import Expression, read, substitute
 from harness.language.program import (
+    SUPERSTEP,
     EdgeReduce,
+    EdgeStep,
     EdgeUpdate,
     GraphReduce,
     Program,
@@ -26,7 +28,7 @@ Watched: TypeAlias = tuple[Literal["vertex", "edge"], str]
 
 def mutable(program: Program, name: str) -> bool:
     """Return whether a property changes during a run."""
-    return program.properties[name].role in ("state", "temporary")
+    return program.properties[name].role in ("state", "temporary") or name == SUPERSTEP
 
 
 def watched(program: Program) -> tuple[Watched, ...]:
@@ -43,6 +45,22 @@ def watched(program: Program) -> tuple[Watched, ...]:
                 elif mutable(program, name) and space in ("edge", "reverse"):
                     found[("edge", name)] = None
     return tuple(found)
+
+
+def bulk_refusal(program: Program) -> str:
+    """Return why a program cannot run on an engine whose edges all read the values from before a stage.
+
+    Empty if it can. Such engines do not supply the number of the superstep either.
+    """
+    for stage in program.stages:
+        if isinstance(stage, EdgeStep):
+            return (
+                f"{stage.name} updates both ends of an edge in place; this engine evaluates all edges on the values "
+                "from before the stage"
+            )
+        if any(name == SUPERSTEP for _, name in reads(stage)):
+            return f"{stage.name} reads the number of the superstep, which this engine does not supply"
+    return ""
 
 
 def factors(program: Program) -> frozenset[str]:
@@ -143,6 +161,10 @@ def change_driven(program: Program) -> tuple[Delta, ...] | str:
     """
     deltas = []
     for stage in program.stages:
+        if isinstance(stage, EdgeStep):
+            return f"{stage.name} moves both ends of an edge in place each time it runs"
+        if SUPERSTEP in (name for _, name in reads(stage)):
+            return f"{stage.name} reads the number of the superstep, which changes in every superstep"
         if isinstance(stage, EdgeReduce):
             delta = change_driven_form(program, stage)
             if isinstance(delta, str):
@@ -243,7 +265,7 @@ def _only_tightens(program: Program, value: Expression, name: str, stage: EdgeRe
 
 
 # folding --------------------------------------------------------------------------------------------------------------
-GroupKind: TypeAlias = Literal["edge", "vertex", "edge+vertex", "graph", "update"]
+GroupKind: TypeAlias = Literal["edge", "vertex", "edge+vertex", "graph", "update", "step"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,7 +288,9 @@ class FoldGroup:
         return tuple(stage for stage in self.stages if isinstance(stage, VertexStep))
 
 
-_LOOP: dict[type, GroupKind] = {EdgeReduce: "edge", VertexStep: "vertex", GraphReduce: "graph", EdgeUpdate: "update"}
+_LOOP: dict[type, GroupKind] = {
+    EdgeReduce: "edge", VertexStep: "vertex", GraphReduce: "graph", EdgeUpdate: "update", EdgeStep: "step",
+}  # fmt: skip
 
 
 def unfolded(program: Program) -> tuple[FoldGroup, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.language.errors import LanguageError, SourceLine
 from harness.language.expressions import Dimension, DType, Expression, Shape, as_shape
-from harness.language.program import BUILTIN_GRAPH, BUILTIN_VERTEX, Place, Property
+from harness.language.program import BUILTIN_GRAPH, BUILTIN_VERTEX, SUPERSTEP, Place, Property
 from harness.language.wellformed import check_name
 
 
@@ -34,6 +34,10 @@ class Declarations(dict[str, Property]):
         if nonnegative:
             self._check_promise(name, kind, start)
         self[name] = Property(name, place, dims, kind, role, start, nonnegative)  # type: ignore[arg-type]
+
+    def read_superstep(self) -> None:
+        """Record that the program reads the number of the superstep."""
+        self.setdefault(SUPERSTEP, Property(SUPERSTEP, "graph", (), role="builtin"))
 
     def _check_promise(self, name: str, kind: DType, start: str | float | None) -> None:
         if kind == "bool":

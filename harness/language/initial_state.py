@@ -102,6 +102,8 @@ class Start:
                 return graph.out_degrees
             case "num_vertices":
                 return [graph.num_vertices]
+            case "superstep":
+                return [0]
         return [graph.num_edges]
 
 

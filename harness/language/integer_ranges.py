@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from harness.language.analysis import Delta
 from harness.language.expressions import Expression, walk
-from harness.language.program import EdgeUpdate, Program, VertexStep, reads
+from harness.language.program import EdgeStep, EdgeUpdate, Program, VertexStep, reads
 
 MOST = 2**24  # float32 represents every integer up to here
 
@@ -95,6 +95,8 @@ def _written(program: Program) -> list[tuple[str, Expression | None]]:
                 found += stage.values
             case EdgeUpdate():
                 found.append((stage.updates, stage.value))
+            case EdgeStep():
+                found += [(name, value) for _, name, value in stage.values]
             case _:
                 found.append((stage.into, None))
     properties = program.properties

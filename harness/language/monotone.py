@@ -12,7 +12,7 @@ from typing import Literal
 
 from harness.language.analysis import change_driven, compose, depends, increasing, mutable, source_properties
 from harness.language.expressions import Expression
-from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, Program, VertexStep, reads
+from harness.language.program import EdgeReduce, EdgeStep, EdgeUpdate, GraphReduce, Program, VertexStep, reads
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ def one_way(program: Program) -> OneWay | str:
     """Return the monotone form of a program, or the reason why none is known."""
     reductions = [stage for stage in program.stages if isinstance(stage, EdgeReduce)]
     states = [prop.name for prop in program.properties.values() if prop.role == "state"]
-    others = [stage for stage in program.stages if isinstance(stage, (EdgeUpdate, GraphReduce))]
+    others = [stage for stage in program.stages if isinstance(stage, (EdgeUpdate, GraphReduce, EdgeStep))]
     if len(reductions) != 1 or len(states) != 1 or others or program.control.alternate:
         return f"{program.name} is not one reduction over edges that moves one property"
     (reduction,), (state,) = reductions, states

@@ -2,6 +2,7 @@
 
 A program is the result of tracing an algorithm. One superstep runs the stages in order; every stage reads what the
 stages before it wrote. An edge stage reads source, destination and edge; its writes are visible from the next stage on.
+The exception is :class:`EdgeStep`, in which every edge reads what the edges before it wrote.
 """
 
 from __future__ import annotations
@@ -23,9 +24,16 @@ Norm: TypeAlias = Literal["max", "sum"]
 NORMS: Final[tuple[Norm, ...]] = ("max", "sum")
 Place: TypeAlias = Literal["vertex", "edge", "graph"]
 Role: TypeAlias = Literal["input", "state", "temporary", "builtin"]
+End: TypeAlias = Literal["src", "dst"]
+ENDS: Final[tuple[End, ...]] = ("src", "dst")
+EdgeOrder: TypeAlias = Literal["any", "given"]
+EDGE_ORDERS: Final[tuple[EdgeOrder, ...]] = ("any", "given")
+Conflicts: TypeAlias = Literal["serial", "lossy"]
+CONFLICTS: Final[tuple[Conflicts, ...]] = ("serial", "lossy")
 
 BUILTIN_VERTEX: Final = ("degree", "in_degree", "out_degree")
 BUILTIN_GRAPH: Final = ("num_vertices", "num_edges")
+SUPERSTEP: Final = "superstep"  # the number of the superstep, from 0; a builtin of programs that read it
 
 
 @dataclass(frozen=True)
@@ -121,7 +129,32 @@ class GraphReduce:
         return (self.into,)
 
 
-Stage: TypeAlias = EdgeReduce | EdgeUpdate | VertexStep | GraphReduce
+@dataclass(frozen=True, eq=False)
+class EdgeStep:
+    """Update both ends of every edge in place, one edge after another, each edge once.
+
+    ``values``: the new value of a vertex property at an end of the edge, ``(end, property, value)``. An edge reads the
+    values of both ends after all earlier edges, then writes both. ``order``: *given*, that of the edges in the CSR;
+    *any*, some order, which may differ between supersteps. ``conflicts`` is the least that the program accepts.
+    *serial*: the result is that of the edges one after another. *lossy*: of two edges with a common end that run at the
+    same time, one may overwrite what the other wrote.
+    """
+
+    name: str
+    values: tuple[tuple[End, str, Expression], ...]
+    order: EdgeOrder
+    conflicts: Conflicts
+    line: SourceLine
+
+    def expressions(self) -> tuple[Expression, ...]:
+        return tuple(value for _, _, value in self.values)
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for _, name, _ in self.values))
+
+
+Stage: TypeAlias = EdgeReduce | EdgeUpdate | VertexStep | GraphReduce | EdgeStep
 
 
 @dataclass(frozen=True)
@@ -213,7 +246,15 @@ def _serialise_property(prop: Property) -> list[Any]:
 
 def _serialise_stage(stage: Stage) -> list[Any]:
     reducer = getattr(stage, "reducer", None)
-    return [type(stage).__name__, stage.name, reducer, list(stage.writes), [e.key for e in stage.expressions()]]
+    found = [type(stage).__name__, stage.name, reducer, list(stage.writes), [e.key for e in stage.expressions()]]
+    if isinstance(stage, EdgeStep):
+        found += [[[end, name] for end, name, _ in stage.values], stage.order, stage.conflicts]
+    return found
+
+
+def edge_steps(program: Program) -> tuple[EdgeStep, ...]:
+    """Return the stages that update both ends of edges in place."""
+    return tuple(stage for stage in program.stages if isinstance(stage, EdgeStep))
 
 
 def reads(stage_or_expression: Stage | Expression) -> Iterator[tuple[str, str]]:
@@ -259,6 +300,11 @@ def _describe_stage(stage: Stage) -> list[str]:
             return [f"{name}(v) = {_kept(value, ('v', name))}" for name, value in stage.values]
         case GraphReduce():
             return [f"{stage.into} = {stage.reducer} over vertices of {format_expression(stage.value)}"]
+        case EdgeStep():
+            order = "in any order" if stage.order == "any" else "in the order of the CSR"
+            head = f"in place, edge by edge {order}, conflicts {stage.conflicts}"
+            new = [f"  {end}.{name} = {_kept(value, (end, name))}" for end, name, value in stage.values]
+            return [head, *new]
 
 
 def _kept(value: Expression, old: tuple[str, str]) -> str:

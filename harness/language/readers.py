@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 
+from harness.language.declarations import Declarations
 from harness.language.errors import LanguageError
 from harness.language.expressions import Expression, read
-from harness.language.program import Place, Property
+from harness.language.program import SUPERSTEP, Place, Property
 
 _ARGUMENTS_OF_PLACE: dict[Place, str] = {"vertex": "src, dst or v", "edge": "edge", "graph": "graph"}
 
@@ -39,6 +40,19 @@ class Reader:
         if not name.startswith("_"):
             raise LanguageError(f"{self._space}.{name} cannot be assigned; return the new value instead")
         super().__setattr__(name, value)
+
+
+class GraphReader(Reader):
+    """The symbolic graph; ``graph.superstep`` is the number of the superstep, from 0 in every run."""
+
+    def __init__(self, space: str, place: Place, properties: Declarations) -> None:
+        super().__init__(space, place, properties)
+        self._declarations = properties
+
+    @property
+    def superstep(self) -> Expression:
+        self._declarations.read_superstep()
+        return read("graph", SUPERSTEP, (), "float")
 
 
 class EdgeReader(Reader):

@@ -18,7 +18,16 @@ from numpy.typing import NDArray
 from harness.graph.adjacency import Adjacency
 from harness.graph.graph import Graph
 from harness.language.algorithm import Allowance, Inputs
-from harness.language.program import EdgeReduce, GraphReduce, Program, Stage, VertexStep, reads
+from harness.language.program import (
+    SUPERSTEP,
+    EdgeReduce,
+    GraphReduce,
+    Program,
+    Stage,
+    VertexStep,
+    edge_steps,
+    reads,
+)
 from harness.language.reference import ReferenceRun, reads_reverse
 from harness.language.residual import Share, at_rest, responses
 from harness.language.rounding import RoundedRun
@@ -35,6 +44,10 @@ def not_sampled(program: Program) -> str:
     """Return why supersteps of a program cannot be checked on a sample; empty if they can."""
     if program.control.alternate:
         return "the program alternates sides"
+    for step in edge_steps(program):
+        return f"{step.name} updates both ends of an edge in place, so a superstep depends on all edges"
+    if SUPERSTEP in program.properties:
+        return "the program reads the number of the superstep"
     reduced: set[str] = set()
     for stage, fresh in _with_fresh(program):
         if any(name in _OF_THE_GRAPH for _, name in reads(stage)):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from harness.language.criterion import Criterion
 from harness.language.declarations import Declarations
+from harness.language.edge_steps import edge_step
 from harness.language.errors import LanguageError, SourceLine
 from harness.language.evaluation import Evaluator
 from harness.language.expressions import Dimension, Expression, Shape, _operand, read, walk
@@ -17,8 +18,11 @@ from harness.language.program import (
     IDENTITY,
     NORMS,
     REDUCERS,
+    Conflicts,
     Control,
+    EdgeOrder,
     EdgeReduce,
+    EdgeStep,
     EdgeUpdate,
     GraphReduce,
     Norm,
@@ -30,8 +34,9 @@ from harness.language.program import (
     VertexStep,
     reads,
 )
-from harness.language.readers import EdgeReader, Reader
-from harness.language.wellformed import check_sides, check_without, require_float
+from harness.language.readers import EdgeReader, GraphReader, Reader
+from harness.language.stage_names import line_of, name_of, named_apart
+from harness.language.wellformed import check_edge_step, check_sides, check_without, require_float
 
 __all__ = ["ProgramBuilder", "Reader"]
 
@@ -96,18 +101,30 @@ class ProgramBuilder:
     # stages -----------------------------------------------------------------------------------------------------
     def over_edges(
         self, *, into: str | None = None, reduce: Reducer | None = None, updates: str | None = None,
-        when: Function | None = None, initial: str | None = None,
+        when: Function | None = None, initial: str | None = None, update: Literal["both"] | None = None,
+        order: EdgeOrder = "any", conflicts: Conflicts = "serial",
     ) -> Callable[[Function], Function]:  # fmt: skip
-        """Decorate an edge function: reduce its messages ``into`` a vertex property, or let it update an edge property.
+        """Decorate an edge function: reduce its messages ``into`` a vertex property, or let it update an edge property
+        or both ends of the edge.
 
         The function takes any of ``src``, ``dst``, ``edge``, ``graph``. ``when`` is a guard over the same arguments: if
         it is false for an edge, neither this stage nor the edge stages directly after it run for that edge. A ``prod``
         of vectors or matrices is scaled, per vertex, to a largest magnitude of 1 (see
         :mod:`harness.language.products`). ``initial``: a vertex property that is one more factor of a ``prod``, before
         it is scaled; ``without()`` does not remove it.
+
+        ``update="both"``: the function returns ``{"src": {"property": new value, ...}, "dst": {...}}``. Edges run one
+        after another, and each reads what the edges before it wrote (:class:`~harness.language.program.EdgeStep`
+        defines ``order`` and ``conflicts``). ``when`` then belongs to this stage only.
         """
+        if update is not None:
+            if update != "both" or (into, reduce, updates, initial) != (None, None, None, None):
+                raise LanguageError('over_edges(update="both") takes order=, conflicts= and when= only')
+            return lambda function: self._edge_step(function, when, order, conflicts)
         if (into is None) == (updates is None) or (into is None) != (reduce is None):
-            raise LanguageError("over_edges() takes either into= with reduce=, or updates=")
+            raise LanguageError('over_edges() takes either into= with reduce=, or updates=, or update="both"')
+        if (order, conflicts) != ("any", "serial"):
+            raise LanguageError('order= and conflicts= belong to over_edges(update="both")')
         if reduce is not None and reduce not in REDUCERS:
             raise LanguageError(f"reduce={reduce!r} is not known; the reducers are {', '.join(REDUCERS)}")
 
@@ -126,7 +143,7 @@ class ProgramBuilder:
                 first = None if initial is None else self._initial(initial, reduce, value, line)
                 self._properties.write(into, "vertex", value, line)
                 self._note_written(into)
-                self._stages.append(EdgeReduce(_name_of(function), into, reduce, value, line, first))
+                self._stages.append(EdgeReduce(name_of(function), into, reduce, value, line, first))
             return function
 
         return decorate
@@ -141,7 +158,15 @@ class ProgramBuilder:
             value = where(guard, value, read("edge", updates, prop.shape, prop.dtype))
         self._properties.write(updates, "edge", value, line)
         self._note_written(updates)
-        self._stages.append(EdgeUpdate(_name_of(function), updates, value, line))
+        self._stages.append(EdgeUpdate(name_of(function), updates, value, line))
+
+    def _edge_step(self, function: Function, when: Function | None, order: str, conflicts: str) -> Function:
+        self._guard = None
+        guard = None if when is None else self._condition(when, "edge", function)
+        name, line = name_of(function), line_of(function)
+        returned = self._trace(function, "edge")
+        self._stages.append(edge_step(name, returned, guard, order, conflicts, self._properties, line))
+        return function
 
     def over_vertices(self, function: Function | None = None, *, when: Function | None = None) -> Any:
         """Decorate a vertex function: it takes ``v`` (and ``graph``) and returns ``{"property": new value, ...}``.
@@ -167,7 +192,7 @@ class ProgramBuilder:
                 values.append((name, value))
             for name, value in values:
                 self._properties.write(name, "vertex", value, line)
-            self._stages.append(VertexStep(_name_of(function), tuple(values), line))
+            self._stages.append(VertexStep(name_of(function), tuple(values), line))
             return function
 
         return decorate if function is None else decorate(function)
@@ -184,7 +209,7 @@ class ProgramBuilder:
             require_float(value, function.__name__, line)
             self._properties.write(into, "graph", value, line)
             self._guard = None
-            self._stages.append(GraphReduce(_name_of(function), into, reduce, value, line))
+            self._stages.append(GraphReduce(name_of(function), into, reduce, value, line))
             return function
 
         return decorate
@@ -254,6 +279,8 @@ class ProgramBuilder:
                 raise LanguageError(f"no stage of {self.name} writes the output {name!r}", self.line)
         for stage in self._stages:
             check_without(stage, self._stages)
+            if isinstance(stage, EdgeStep):
+                check_edge_step(stage, self._properties, self._control)
             if self._control.alternate:
                 check_sides(stage, self._properties)
         number = Evaluator(_no_read, parameters, 1)
@@ -263,7 +290,7 @@ class ProgramBuilder:
         program = Program(
             self.name,
             dict(self._properties),
-            _named_apart(self._stages),
+            named_apart(self._stages),
             self._control,
             results,
             {name: value for name, value in parameters.items() if name in used},
@@ -288,7 +315,7 @@ class ProgramBuilder:
                     f"{function.__name__} has an argument {name!r}; {kind} functions take {', '.join(allowed)}",
                     line_of(function),
                 )
-            reader = EdgeReader if name == "edge" else Reader
+            reader = {"edge": EdgeReader, "graph": GraphReader}.get(name, Reader)
             arguments.append(reader(name, _PLACE_OF_ARGUMENT[name], self._properties))
         return function(*arguments)
 
@@ -328,13 +355,7 @@ class ProgramBuilder:
         self._guard = previous
         if when is None:
             return None if previous is None else previous.condition
-        condition = self._value(when, kind)
-        if condition.dtype != "bool" or condition.shape:
-            raise LanguageError(
-                f"the guard of {function.__name__} gives a {condition.dtype} of shape {condition.shape}; it must give "
-                "one bool",
-                line_of(when),
-            )
+        condition = self._condition(when, kind, function)
         if kind == "vertex":
             condition = self._remember(condition, function)
         if previous is None:
@@ -343,13 +364,23 @@ class ProgramBuilder:
             self._guard = _Guard(kind, previous.condition & condition, previous.written)
         return self._guard.condition
 
+    def _condition(self, when: Function, kind: str, function: Function) -> Expression:
+        condition = self._value(when, kind)
+        if condition.dtype != "bool" or condition.shape:
+            raise LanguageError(
+                f"the guard of {function.__name__} gives a {condition.dtype} of shape {condition.shape}; it must give "
+                "one bool",
+                line_of(when),
+            )
+        return condition
+
     def _note_written(self, name: str) -> None:
         if self._guard is not None:
             self._guard.written.add(name)
 
     def _remember(self, condition: Expression, function: Function) -> Expression:
         """Store a guard, which is tested before its stage writes, in a temporary that later stages read."""
-        base = name = f"{_name_of(function).lstrip('_') or 'stage'}_guard"
+        base = name = f"{name_of(function).lstrip('_') or 'stage'}_guard"
         number = 1
         while name in self._properties:
             number += 1
@@ -361,29 +392,3 @@ class ProgramBuilder:
 
 def _no_read(space: str, name: str) -> NoReturn:
     raise AssertionError(f"a bound that reads {space}.{name} is rejected when it is declared")
-
-
-def line_of(function: Function) -> SourceLine:
-    code = function.__code__
-    return SourceLine(code.co_filename, code.co_firstlineno)
-
-
-def _named_apart(stages: Sequence[Stage]) -> tuple[Stage, ...]:
-    """Append a number to stage names that occur before: engines identify stages by name."""
-    taken = {stage.name for stage in stages}
-    seen: set[str] = set()
-    result: list[Stage] = []
-    for stage in stages:
-        name, number = stage.name, 1
-        while name in seen or (number > 1 and name in taken):
-            number += 1
-            name = f"{stage.name}_{number}"
-        seen.add(name)
-        result.append(stage if name == stage.name else replace(stage, name=name))
-    return tuple(result)
-
-
-def _name_of(function: Function) -> str:
-    """Return the name of the stage: that of the function, or "stage" for a lambda."""
-    name: str = function.__name__
-    return name if name.isidentifier() else "stage"

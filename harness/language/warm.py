@@ -25,7 +25,7 @@ from harness.language.analysis import linear, source_properties
 from harness.language.differences import Differences, Posed, differ, in_any_feature
 from harness.language.invalidation import start_of, unreached, unsupported, worse_edges
 from harness.language.monotone import OneWay, one_way, strictly_increasing
-from harness.language.program import EdgeReduce, EdgeUpdate, Program
+from harness.language.program import EdgeReduce, EdgeStep, EdgeUpdate, Program
 
 if TYPE_CHECKING:
     from harness.graph import Graph
@@ -156,7 +156,7 @@ def _finish(
     program = before.program
     summary = f"warm, {lost} {'vertex' if lost == 1 else 'vertices'} reset" if lost else "warm"
     floats = {name: value if value.dtype == np.bool_ else value.astype(np.float32) for name, value in state.items()}
-    if differences.everywhere or any(isinstance(stage, EdgeUpdate) for stage in program.stages):
+    if differences.everywhere or any(isinstance(stage, (EdgeUpdate, EdgeStep)) for stage in program.stages):
         return WarmStart(summary, floats, vertices_reset=lost, edges_examined=looked)
     vertex = [name for name in state if program.properties[name].place == "vertex"]
     moved = np.logical_or.reduce([differ(state[name], before.values[name]) for name in vertex])

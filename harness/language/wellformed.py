@@ -7,16 +7,18 @@ from collections.abc import Mapping, Sequence
 
 from harness.language.errors import LanguageError, SourceLine
 from harness.language.expressions import Expression, walk
-from harness.language.program import EdgeReduce, GraphReduce, Property, Stage
+from harness.language.program import SUPERSTEP, Control, EdgeReduce, EdgeStep, GraphReduce, Property, Stage, reads
+
+RESERVED = ("reverse", SUPERSTEP)
 
 
 def check_name(name: object, line: SourceLine | None = None) -> None:
     """Raise LanguageError for a name that cannot be written as ``v.name``."""
     legal = isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("_")
-    if not legal or name == "reverse":
+    if not legal or name in RESERVED:
         raise LanguageError(
             f"{name!r} is not a property name: use a Python identifier without leading underscore, other "
-            "than 'reverse'",
+            f"than {' and '.join(map(repr, RESERVED))}",
             line,
         )
 
@@ -56,3 +58,24 @@ def check_sides(stage: Stage, properties: Mapping[str, Property]) -> None:
                 "with a start",
                 node.where,
             )
+
+
+def check_edge_step(stage: EdgeStep, properties: Mapping[str, Property], control: Control) -> None:
+    """Raise LanguageError unless a step that updates both ends of edges reads and writes what such a step may."""
+    for name in stage.writes:
+        prop = properties.get(name)
+        if prop is None or (prop.place, prop.role, prop.dtype) != ("vertex", "state", "float"):
+            raise LanguageError(
+                f"{stage.name} updates {name!r} in place; declare it as a float of vertices with a start", stage.line
+            )
+    if any(space == "reverse" for space, _ in reads(stage)):
+        raise LanguageError(f"{stage.name} updates both ends of an edge; it cannot read edge.reverse", stage.line)
+    if any(node.op == "without" for node in walk(*stage.expressions())):
+        raise LanguageError(f"{stage.name} updates both ends of an edge; without() has no meaning in it", stage.line)
+    if control.alternate:
+        raise LanguageError(f"{stage.name} updates both ends of an edge; remove alternate_sides()", stage.line)
+    if control.settles:
+        raise LanguageError(
+            f"{stage.name} moves both ends of an edge each time it runs, so the program never settles; use p.repeat(n)",
+            stage.line,
+        )

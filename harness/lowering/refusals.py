@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.facts import GraphFacts
 from harness.language.algorithm import MOST_FEATURES
-from harness.language.analysis import mutable
+from harness.language.analysis import bulk_refusal, mutable
 from harness.language.expressions import walk
 from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, Program, reads
 from harness.lowering.layout import Layout
@@ -13,14 +13,18 @@ MAX_LANES = MOST_FEATURES
 
 
 def unsupported(
-    program: Program, graph: GraphFacts, features: int, *, change_driven: bool, tracks_edges: bool = False
-) -> str:
+    program: Program, graph: GraphFacts, features: int, *, change_driven: bool, tracks_edges: bool = False,
+    in_place: bool = False,
+) -> str:  # fmt: skip
     """Return why a program (its products written as sums) cannot run on a graph; empty if it can.
 
-    ``tracks_edges``: changes of edge properties can be tracked.
+    ``tracks_edges``: changes of edge properties can be tracked. ``in_place``: steps that update both ends of edges can
+    run, and the number of the superstep is supplied.
     """
     if not 1 <= features <= MAX_LANES:
         return f"features={features}: this engine handles 1 to {MAX_LANES}"
+    if not in_place and (reason := bulk_refusal(program)):
+        return reason
     layout = Layout(features)
     shapes = {node.shape for stage in program.stages for node in walk(*stage.expressions())}
     longest = max(max(layout.dims(shape), default=1) for shape in shapes)

@@ -1,0 +1,149 @@
+"""Matrix factorisation by stochastic gradient descent: every rating updates the factors of its two ends in place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.algorithms.ratings import (
+    double_cover,
+    drawn_ratings,
+    held_out,
+    left_to_right,
+    ratings,
+    root_mean_squares,
+    row_products,
+    training,
+)
+from harness.language import Algorithm, Expression, Inputs, InvalidInput, K, ProgramBuilder, Reader, dot, mean, sqrt
+
+if TYPE_CHECKING:
+    from harness.graph import Graph
+    from harness.language.algorithm import Values
+
+CHOICES = {
+    "sides": ("ratings", "double"), "ratings": ("given", "drawn"), "bias": ("none", "both"),
+    "rates": ("power", "adagrad"), "normalise": ("centre", "largest"),
+}  # fmt: skip
+
+
+class SGDMatrixFactorisation(Algorithm):
+    """Factors x of users and items with r_ui ~ x_u . x_i (+ b_u + b_i), one rating after another.
+
+    A step on the rating r of u and i, with e = r - x_u . x_i, is x_u <- x_u + s (e x_i - lambda x_u) and
+    x_i <- x_i + s (e x_u - lambda x_i); both read the old values. A superstep is a sweep over all ratings. Kaleem et
+    al. (IPDPS 2016) run it on GPUs without stating the update; this is the one of the Galois CPU code and of LIBMF.
+
+    ``rates=power``: s = alpha / (1 + beta t^1.5) in sweep t = 0, 1, ... (Yun et al., NOMAD, VLDB 2014).
+    ``rates=adagrad``: s = alpha / sqrt(g), where g starts at 1 and grows by the mean square of the vertex's gradient in
+    every step (Duchi et al. 2011; one number a row as in LIBMF, Chin et al. 2015). ``bias=both``: users and items have
+    a bias, with the same rate. ``normalise=centre`` subtracts the training mean; *largest* divides by the largest
+    rating, as the GPU code of Galois does. Factors start uniform in [0, 1/sqrt(k)), as there; centred ratings subtract
+    half of that.
+
+    ``sides=ratings``: a bipartite graph of ratings, each once. ``sides=double``: any graph, by its double cover: a row
+    for every source, a column for every destination. ``ratings=drawn``: ratings from 1 to 5 replace the weights
+    (:func:`harness.algorithms.ratings.drawn_ratings`). A share ``holdout`` of the ratings is held out of training, for
+    the RMSE. ``order`` and ``conflicts``: :class:`harness.language.program.EdgeStep`.
+
+    The bound: a float32 run in the same order differed from float64 by at most 1.3e-6 of a row's largest value after 20
+    sweeps; runs in two orders differ by 5 % after one.
+    """
+
+    name: ClassVar[str] = "sgd_mf"
+    rated_every_superstep: ClassVar[bool] = True
+
+    alpha: float = 0.02
+    beta: float = 0.015
+    lam: float = 0.05
+    epochs: int = 20
+    bias: str = "none"
+    rates: str = "power"
+    normalise: str = "centre"
+    sides: str = "ratings"
+    ratings: str = "given"
+    order: Literal["any", "given"] = "any"
+    conflicts: Literal["serial", "lossy"] = "serial"
+    holdout: float = 0.0
+    seed: int = 0
+
+    def build(self, p: ProgramBuilder) -> None:
+        p.edge("rating")
+        p.vertex("initial", K)
+        p.vertex("x", K, start="initial")
+        if self.bias == "both":
+            p.vertex("b", start=0.0)
+        if self.rates == "adagrad":
+            p.vertex("g", start=1.0)
+
+        @p.over_edges(update="both", order=self.order, conflicts=self.conflicts)
+        def step(src: Reader, dst: Reader, edge: Reader, graph: Reader) -> dict[str, dict[str, Expression]]:
+            error = edge.rating - dot(src.x, dst.x)
+            error = error - src.b - dst.b if self.bias == "both" else error
+
+            def moved(own: Reader, other: Reader) -> dict[str, Expression]:
+                down, new = self.lam * own.x - error * other.x, {}
+                if self.rates == "adagrad":
+                    new["g"] = own.g + mean(down * down)
+                    rate = self.alpha / sqrt(new["g"])
+                else:
+                    rate = self.alpha / (1.0 + self.beta * graph.superstep**1.5)
+                if self.bias == "both":
+                    new["b"] = own.b + rate * (error - self.lam * own.b)
+                return {"x": own.x - rate * down, **new}
+
+            return {"src": moved(src, dst), "dst": moved(dst, src)}
+
+        p.repeat(self.epochs)
+        for name in ("x", "b") if self.bias == "both" else ("x",):
+            p.output(name, bound=2e-5, floor=0.01)
+
+    def prepare_graph(self, graph: Graph) -> Graph:
+        """Return the training ratings, each once, from rows to columns."""
+        graph = rated(self, graph)
+        held = held_out(graph, self.holdout, self.seed)
+        graph = training(graph, held) if held.any() else graph
+        return double_cover(graph) if self.sides == "double" else graph
+
+    def inputs(self, graph: Graph, features: int) -> Inputs:
+        offset, scale = normalisation(self.normalise, ratings(graph))
+        draws = np.random.default_rng(self.seed).random((graph.num_vertices, features), np.float32)
+        initial = (draws - np.float32(0.5 if self.normalise == "centre" else 0.0)) / np.float32(np.sqrt(features))
+        rating = (ratings(graph) - np.float32(offset)) / np.float32(scale)
+        return Inputs({"rating": rating, "initial": initial}, self.parameter_values())
+
+    def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
+        """Return ``rmse`` of the predictions on the held-out ratings and ``train_rmse`` on the others."""
+        graph = rated(self, graph)
+        given, held = ratings(graph), held_out(graph, self.holdout, self.seed)
+        rows, columns = graph.csr.row_of_edge.astype(np.int64), graph.csr.neighbours.astype(np.int64)
+        columns += graph.num_vertices if self.sides == "double" else 0
+        fitted = row_products(values["x"], rows, columns)
+        if self.bias == "both":
+            bias = np.asarray(values["b"], np.float64)
+            fitted += bias[rows] + bias[columns]
+        offset, scale = normalisation(self.normalise, given[~held])
+        return root_mean_squares(given - (offset + scale * fitted), held)
+
+
+def normalisation(kind: str, given: NDArray[Any]) -> tuple[float, float]:
+    """Return offset and scale: a rating is offset + scale times what the program fits."""
+    if kind == "centre":
+        return float(given.mean(dtype=np.float64)) if len(given) else 0.0, 1.0
+    return 0.0, float(np.abs(given).max(initial=0.0)) or 1.0
+
+
+def rated(algorithm: SGDMatrixFactorisation, graph: Graph) -> Graph:
+    """Return the graph with the ratings of the options, each once. Raises InvalidInput."""
+    for name, known in CHOICES.items():
+        if getattr(algorithm, name) not in known:
+            raise InvalidInput(f"{name}={getattr(algorithm, name)!r} is not known; it is {' or '.join(known)}")
+    double = algorithm.sides == "double"
+    if not double and graph.bipartite is None:
+        raise InvalidInput(
+            f"sides=ratings: graph {graph.name!r} is not bipartite; use a ratings graph, or sides=double"
+        )
+    graph = drawn_ratings(graph, algorithm.seed) if algorithm.ratings == "drawn" else graph
+    return graph if double else left_to_right(graph)
