@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.campaign.measurement import answer_of, reset
-from harness.language import sampled
 from harness.language.sampled import Sample
+from harness.language.sampled_stages import not_sampled as superstep_not_sampled
 from harness.language.validation import Comparison, compare
-from harness.language.warm import kept_properties
 
 if TYPE_CHECKING:
     from harness.campaign.cell import Cell
@@ -91,7 +90,7 @@ class Checked:
 
 def not_sampled(problem: Problem) -> str:
     """Return why supersteps of a problem cannot be checked on a sample; empty if they can."""
-    return sampled.not_sampled(problem.program)
+    return superstep_not_sampled(problem.program)
 
 
 def sample_for(cell: Cell, problem: Problem, report: ChildReport, phases: Phases) -> Sample | None:
@@ -114,7 +113,7 @@ def transitions(engine: Engine, problem: Problem, sample: Sample, statistics: Ru
     with phases("check"):
         final, whole = None, None
         if statistics.settled:
-            names = kept_properties(problem.program)
+            names = sample.state
             if sample.rests_by_whole:
                 whole = {name: np.array(one) for name, one in answer_of(engine, names).items()}
                 final = {name: sample.part_of(name, one) for name, one in whole.items()}
@@ -129,7 +128,7 @@ def transitions(engine: Engine, problem: Problem, sample: Sample, statistics: Ru
 
 def _part(engine: Engine, sample: Sample, name: str) -> NDArray[Any]:
     """Return a copy of the sample's part of a property."""
-    rows = sample.part(name)
+    rows = sample.rows_of(name)
     return np.array(engine.values(name) if rows is None else engine.rows(name, rows))
 
 
@@ -144,9 +143,8 @@ def _transitions(engine: Engine, problem: Problem, sample: Sample, supersteps: i
     if supersteps > 1:
         if supersteps > 2:
             engine.run(supersteps - 2)
-        kept = kept_properties(problem.program)
-        before = {name: _part(engine, sample, name) for name in kept}
-        whole = {name: np.array(engine.values(name)) for name in kept} if sample.reduces else None
+        before = {name: _part(engine, sample, name) for name in sample.state}
+        whole = {name: np.array(engine.values(name)) for name in sample.state} if sample.reduces else None
         engine.run(1)
         found.append(Transition(supersteps, before, results(), whole))
     return tuple(found)

@@ -22,7 +22,7 @@ from harness.language.criterion import Criterion
 from harness.language.edge_steps import levels
 from harness.language.errors import InvalidInput, LanguageError
 from harness.language.evaluation import Evaluator, Read, Without, concrete
-from harness.language.initial_state import initial_values
+from harness.language.initial_state import State, initial_values
 from harness.language.products import LogProduct
 from harness.language.program import (
     SUPERSTEP,
@@ -94,10 +94,14 @@ class ReferenceRun:
         self._parameters = dict(self.program.parameters) | dict(inputs.parameters)
         self._product = {}
         self._value = {}
-        self._value = initial_values(self.program, self.graph, self.features, inputs, state or {})
+        self._value = self._initial(inputs, state or {})
         for stage in self.program.stages:
             if isinstance(stage, EdgeReduce) and stage.reducer == "prod":
                 self._product[stage.into] = LogProduct.of(self._value[stage.into])
+
+    def _initial(self, inputs: Inputs, state: State) -> dict[str, Array]:
+        """Return the values of all properties at the start."""
+        return initial_values(self.program, self.graph, self.features, inputs, state)
 
     def change_parameters(self, parameters: Mapping[str, float]) -> None:
         """Change run-time parameters for the following supersteps."""
@@ -147,6 +151,12 @@ class ReferenceRun:
             self._before = before
         if SUPERSTEP in self._value:
             self._value[SUPERSTEP] = np.array([float(self._superstep)])
+        self.run_stages()
+        self._superstep += 1
+        return self._moved(before)
+
+    def run_stages(self) -> None:
+        """Run the stages of one superstep, without counting what moved."""
         for stage in self.program.stages:
             match stage:
                 case EdgeReduce():
@@ -162,8 +172,6 @@ class ReferenceRun:
                 case _:
                     assert_never(stage)
             self._check_promises(stage)
-        self._superstep += 1
-        return self._moved(before)
 
     # properties -------------------------------------------------------------------------------------------------
     def _check_promises(self, stage: Stage) -> None:
@@ -187,9 +195,9 @@ class ReferenceRun:
             total += int(np.logical_or.reduce(flags).sum()) if flags else 0
         return total
 
-    def _updated_side(self) -> slice:
-        """Return the vertices that this superstep updates."""
-        if not self.program.control.alternate:
+    def _vertices_of(self, stage: Stage) -> slice:
+        """Return the vertices that a stage updates in this superstep, or whose in-edges it updates."""
+        if not self.program.control.alternate or isinstance(stage, (EdgeUpdate, GraphReduce)):
             return slice(0, self.graph.num_vertices)
         assert self.graph.bipartite is not None
         left = self.graph.bipartite[0]
@@ -247,7 +255,7 @@ class ReferenceRun:
 
     def _reduce_edges(self, stage: EdgeReduce) -> None:
         shape = concrete(stage.message.shape, self.features)
-        side = self._updated_side()
+        side = self._vertices_of(stage)
         result = self._value[stage.into].copy()
         product = self._product[stage.into].copy() if stage.reducer == "prod" else None
         for vertices, edges in self._blocks(int(np.prod(shape, dtype=int)), side.start, side.stop):
@@ -268,9 +276,10 @@ class ReferenceRun:
         self._value[stage.into] = result
 
     def _update_edges(self, stage: EdgeUpdate) -> None:
-        result = np.empty_like(self._value[stage.updates])
+        side = self._vertices_of(stage)
+        result = self._value[stage.updates].copy()
         elements = int(np.prod(result.shape[1:], dtype=int))
-        for _, edges in self._blocks(elements, 0, self.graph.num_vertices):
+        for _, edges in self._blocks(elements, side.start, side.stop):
             result[self._edge[edges]] = self._evaluator(edges)(stage.value)
         self._value[stage.updates] = result
 
@@ -290,20 +299,23 @@ class ReferenceRun:
     def _read_rows(self, rows: Mapping[str, Array], space: str, name: str) -> Array:
         return self._value[name] if space == "graph" else self._value[name].take(rows[space], axis=0)
 
-    def _vertex_evaluator(self) -> Evaluator:
-        return self._evaluates(lambda space, name: self._value[name])
+    def _vertex_evaluator(self, vertices: slice) -> Evaluator:
+        """Return an evaluator of vertex functions on a range of vertices."""
+        return self._evaluates(
+            lambda space, name: self._value[name] if space == "graph" else self._value[name][vertices]
+        )
 
     def _step_vertices(self, stage: VertexStep) -> None:
-        evaluate = self._vertex_evaluator()
-        side = self._updated_side()
+        side = self._vertices_of(stage)
+        evaluate = self._vertex_evaluator(side)
         fresh = {name: evaluate(value) for name, value in stage.values}
         for name, value in fresh.items():
             result = self._value[name].copy()
-            result[side] = np.broadcast_to(value, result.shape)[side]
+            result[side] = value
             self._value[name] = result
 
     def _reduce_graph(self, stage: GraphReduce) -> None:
-        values = self._vertex_evaluator()(stage.value)
+        values = self._vertex_evaluator(self._vertices_of(stage))(stage.value)
         values = np.broadcast_to(values, (self.graph.num_vertices, *values.shape[1:]))
         whole = np.asarray([0, len(values)])
         if stage.reducer == "prod":

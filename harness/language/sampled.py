@@ -1,127 +1,65 @@
 """A check of one superstep in float64 on a sample of vertices, for graphs whose reference run would take hours.
 
 The reference executes the superstep on a subgraph: the sample, its in-neighbours, the edges from these and, if the
-program reads ``edge.reverse``, the edges back. The result at the sample equals that on the whole graph, provided that
-no output depends on values that sources have received in the same superstep. Whole-graph reductions are computed over
-all vertices of the graph, for which no edges are needed, and given to the subgraph.
+check needs ``edge.reverse``, the edges back. The result at the sample equals that on the whole graph, provided that no
+output depends on values that sources have received in the same superstep. Stages that no compared property depends on
+are left out. Whole-graph reductions are computed over all vertices of the graph, for which no edges are needed, and
+given to the subgraph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.graph.adjacency import Adjacency
+from harness.graph.adjacency import Adjacency, compress
 from harness.graph.graph import Graph
 from harness.language.algorithm import Allowance, Inputs
-from harness.language.program import (
-    SUPERSTEP,
-    EdgeReduce,
-    GraphReduce,
-    Program,
-    Stage,
-    VertexStep,
-    edge_steps,
-    reads,
-)
+from harness.language.evaluation import concrete
+from harness.language.initial_state import State, initial_values
+from harness.language.program import EdgeReduce, GraphReduce, Program, Stage
 from harness.language.reference import ReferenceRun, reads_reverse
 from harness.language.residual import Share, at_rest, responses
 from harness.language.rounding import RoundedRun
+from harness.language.sampled_stages import (
+    determined,
+    lost_properties,
+    part_for,
+    reads_any,
+    state_of,
+    with_fresh,
+    without_edges,
+)
 from harness.language.validation import Comparison, compare
 
 Array = NDArray[Any]
 Values = Mapping[str, Array]
 NOTHING: Values = {}
-_OF_THE_GRAPH = ("num_vertices", "num_edges")
 EACH, CLASS_EDGES = 256, 1 << 18
 
 
-def not_sampled(program: Program) -> str:
-    """Return why supersteps of a program cannot be checked on a sample; empty if they can."""
-    if program.control.alternate:
-        return "the program alternates sides"
-    for step in edge_steps(program):
-        return f"{step.name} updates both ends of an edge in place, so a superstep depends on all edges"
-    if SUPERSTEP in program.properties:
-        return "the program reads the number of the superstep"
-    reduced: set[str] = set()
-    for stage, fresh in _with_fresh(program):
-        if any(name in _OF_THE_GRAPH for _, name in reads(stage)):
-            return f"{stage.name} reads the size of the graph"
-        if isinstance(stage, GraphReduce):
-            if _reads_any(stage, fresh):
-                return f"{stage.name} reduces over the whole graph values received in the same superstep"
-            if stage.into in reduced:
-                return f"{stage.name} reduces over the whole graph into a property that was reduced before"
-            reduced.add(stage.into)
-    lost = _lost(program)
-    for name in program.outputs:
-        if name in lost:
-            return f"{lost[name]} reads values that its sources received in the same superstep"
-    return ""
+def classes_of(graph: Graph) -> NDArray[np.int8]:
+    """Return the in-degree class of each vertex, int8[V].
 
-
-def _lost(program: Program) -> dict[str, str]:
-    """Return the properties whose values in the subgraph differ from the whole after a superstep, with the stage that
-    causes it."""
-    lost: dict[str, str] = {}
-    for stage, fresh in _with_fresh(program):
-        seen = tuple(reads(stage))
-        by = [lost[name] for _, name in seen if name in lost]
-        by += [stage.name for space, name in seen if space in ("src", "reverse") and name in fresh]
-        if by:
-            lost |= dict.fromkeys(stage.writes, by[0])
-    return lost
-
-
-def _with_fresh(program: Program) -> Iterator[tuple[Stage, frozenset[str]]]:
-    """Yield every stage with the properties that by then depend on messages of the same superstep."""
-    fresh: frozenset[str] = frozenset()
-    for stage in program.stages:
-        yield stage, fresh
-        if isinstance(stage, EdgeReduce) or _reads_any(stage, fresh):
-            fresh |= frozenset(stage.writes)
-
-
-def _reads_any(stage: Stage, names: frozenset[str]) -> bool:
-    return any(name in names for _, name in reads(stage))
-
-
-def _without_edges(program: Program) -> Program:
-    """Return the part of a program that needs no edges.
-
-    It consists of whole-graph reductions and vertex stages that do not depend on messages of the same superstep.
+    In-degrees 0, 1, 2 to 3, 4 to 7, ... are classes 0, 1, 2, 3, ...
     """
-    stages = tuple(
-        stage
-        for stage, fresh in _with_fresh(program)
-        if isinstance(stage, (GraphReduce, VertexStep)) and not _reads_any(stage, fresh)
-    )
-    written = {name for stage in stages for name in stage.writes}
-    properties = {
-        name: prop
-        for name, prop in program.properties.items()
-        if prop.place != "edge" and (prop.role != "temporary" or name in written)
-    }
-    return replace(program, properties=properties, stages=stages)
+    return np.frexp(graph.in_degrees)[1].astype(np.int8)
 
 
-def classes_of(graph: Graph) -> Array:
-    """Return the in-degree class of each vertex: in-degrees 0, 1, 2 to 3, 4 to 7, ... are classes 0, 1, 2, 3, ..."""
-    return np.asarray(np.frexp(graph.in_degrees)[1])
-
-
-def of_all_degrees(graph: Graph, each: int = EACH, seed: int = 0, class_edges: int = CLASS_EDGES) -> Array:
+def of_all_degrees(
+    classes: NDArray[np.int8], each: int = EACH, seed: int = 0, class_edges: int = CLASS_EDGES
+) -> NDArray[np.int64]:
     """Draw up to ``each`` vertices from every in-degree class (:func:`classes_of`); returns them sorted.
 
     The classes are sampled separately, since engines process hubs and other vertices differently. The number of hubs is
     reduced such that a class has about ``class_edges`` in-edges.
     """
-    random, classes = np.random.default_rng(seed), classes_of(graph)
+    random = np.random.default_rng(seed)
     chosen = []
     for number in range(int(classes.min(initial=0)), int(classes.max(initial=-1)) + 1):
         members = np.flatnonzero(classes == number)
@@ -155,9 +93,43 @@ class PartOfGraph(Graph):
 
 
 class _PartRun(ReferenceRun):
-    """A run on a subgraph that takes the results of whole-graph reductions from ``reduced``, by name."""
+    """A run of one superstep on the subgraph of a sample, whose first vertices are the sample.
 
+    ``sampled``: their number. ``reduced``: the results of whole-graph reductions, by name. Stages that depend on
+    messages of the superstep run at the sample only, since the subgraph lacks in-edges of other vertices; temporary
+    properties that they write have no rows for these.
+    """
+
+    sampled = 0
     reduced: Values = NOTHING
+
+    def _initial(self, inputs: Inputs, state: State) -> dict[str, Array]:
+        early = {name for stage in self.program.stages if stage.name not in self._late for name in stage.writes}
+        known = self.program.properties
+        short = {
+            name: prop
+            for name, prop in known.items()
+            if prop.role == "temporary" and prop.place == "vertex" and name not in early
+        }
+        others = replace(self.program, properties={name: prop for name, prop in known.items() if name not in short})
+        values = initial_values(others, self.graph, self.features, inputs, state)
+        for name, prop in short.items():
+            shape = (self.sampled, *concrete(prop.shape, self.features))
+            values[name] = np.zeros(shape, np.bool_) if prop.dtype == "bool" else np.full(shape, np.nan)
+        return values
+
+    def _vertices_of(self, stage: Stage) -> slice:
+        return slice(0, self.sampled if stage.name in self._late else self.graph.num_vertices)
+
+    @cached_property
+    def _late(self) -> frozenset[str]:
+        """The stages that depend on messages of the same superstep."""
+        late = {
+            stage.name
+            for stage, fresh in with_fresh(self.program)
+            if isinstance(stage, EdgeReduce) or reads_any(stage, fresh)
+        }
+        return frozenset(late)
 
     def _reduce_graph(self, stage: GraphReduce) -> None:
         self._value[stage.into] = self.reduced[stage.into]
@@ -172,9 +144,9 @@ class Sample:
     """A sample of vertices, and the subgraph that a superstep on them reads.
 
     ``vertices``: sampled vertices of the whole graph, sorted. ``near``: vertices of the subgraph, by their numbers in
-    the whole graph. ``edges``: edges of the subgraph, by their CSR positions in the whole graph. ``graph``: the
-    subgraph, its vertices numbered as in ``near``. ``rows``: positions of ``vertices`` in ``near``. ``classes``:
-    :func:`classes_of` the whole graph.
+    the whole graph: the sample, then the others, each sorted. ``edges``: edges of the subgraph, by their CSR positions
+    in the whole graph. ``graph``: the subgraph, its vertices numbered as in ``near``. ``classes``: :func:`classes_of`
+    the whole graph. ``part``: the stages of ``program`` that the check needs, with their properties.
     """
 
     program: Program
@@ -182,35 +154,40 @@ class Sample:
     near: Array
     edges: Array
     graph: Graph
-    rows: Array
-    classes: Array
+    classes: NDArray[np.int8]
+    part: Program
 
     @classmethod
     def draw(cls, program: Program, graph: Graph, each: int = EACH, seed: int = 0) -> Sample:
         """Sample vertices with :func:`of_all_degrees`."""
-        return cls.of(program, graph, of_all_degrees(graph, each, seed))
+        classes = classes_of(graph)
+        return cls.of(program, graph, of_all_degrees(classes, each, seed), classes)
 
     @classmethod
-    def of(cls, program: Program, graph: Graph, vertices: Array) -> Sample:
-        """Return the sample of the given vertices, which must be sorted."""
-        entering = _ranges(graph.csc.offsets, vertices)
-        edges = graph.in_edge_ids[entering].astype(np.int64)
-        if reads_reverse(program):
-            edges = np.concatenate([edges, graph.reverse_edges[edges].astype(np.int64)])
-        edges = np.unique(edges)
-        sources = np.searchsorted(graph.csr.offsets, edges, side="right") - 1
-        destinations = graph.csr.neighbours[edges].astype(np.int64)
-        near = np.unique(np.concatenate([vertices, sources, destinations]))
-        counts = np.bincount(np.searchsorted(near, sources), minlength=len(near))
-        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        part = PartOfGraph(
-            Adjacency(offsets, np.searchsorted(near, destinations).astype(np.uint32)),
+    def of(cls, program: Program, graph: Graph, vertices: Array, classes: NDArray[np.int8]) -> Sample:
+        """Return the sample of the given vertices, which must be sorted; ``classes``: :func:`classes_of` the graph."""
+        part = part_for(program, determined(program))
+        edges, sources, destinations = _entering(graph, vertices)
+        if reads_reverse(part):
+            edges = np.concatenate([edges, graph.reverse_edges[edges]])
+            sources, destinations = np.concatenate([sources, destinations]), np.concatenate([destinations, sources])
+            edges, first = np.unique(edges, return_index=True)
+            sources, destinations = sources[first], destinations[first]
+        near, number = _numbered(graph.num_vertices, vertices, sources, destinations)
+        csr, kept = compress(number[sources], number[destinations], len(near), edges)
+        subgraph = PartOfGraph(
+            csr,
             name=f"{graph.name} around {len(vertices)} vertices",
             directed=graph.directed,
-            weights=None if graph.weights is None else graph.weights[edges],
+            weights=None if graph.weights is None else graph.weights[kept],
         )
-        part.whole_degrees = graph.out_degrees[near], graph.in_degrees[near]
-        return cls(program, vertices, near, edges, part, np.searchsorted(near, vertices), classes_of(graph))
+        subgraph.whole_degrees = _degrees(graph.csr, near), _degrees(graph.csc, near)
+        return cls(program, vertices, near, np.asarray(kept), subgraph, classes, part)
+
+    @property
+    def rows(self) -> Array:
+        """Positions of ``vertices`` in ``near``."""
+        return np.arange(len(self.vertices))
 
     @property
     def weights(self) -> Array:
@@ -221,10 +198,10 @@ class Sample:
 
     def part_of(self, name: str, values: NDArray[np.generic]) -> Array:
         """Return the subgraph's part of the values of a property."""
-        rows = self.part(name)
+        rows = self.rows_of(name)
         return np.asarray(values if rows is None else values[rows])
 
-    def part(self, name: str) -> Array | None:
+    def rows_of(self, name: str) -> Array | None:
         """Return the rows of a property in the subgraph, by their numbers in the whole graph; None for a property of
         the graph.
         """
@@ -240,12 +217,17 @@ class Sample:
         return self.edges[self._entering()] if edge else self.vertices
 
     def _entering(self) -> Array:
-        return np.flatnonzero(np.isin(self.graph.csr.neighbours, self.rows))
+        return np.flatnonzero(self.graph.csr.neighbours < len(self.vertices))
+
+    @property
+    def state(self) -> tuple[str, ...]:
+        """The state that the check reads."""
+        return tuple(name for name, prop in self.part.properties.items() if prop.role == "state")
 
     @property
     def reduces(self) -> bool:
-        """Whether the program has whole-graph reductions."""
-        return any(isinstance(stage, GraphReduce) for stage in self.program.stages)
+        """Whether the check needs whole-graph reductions."""
+        return any(isinstance(stage, GraphReduce) for stage in self.part.stages)
 
     @property
     def rests_by_whole(self) -> bool:
@@ -259,11 +241,11 @@ class Sample:
         """
         if not self.reduces:
             return {}
-        program = _without_edges(self.program)
+        program = without_edges(self.part)
         names = [stage.into for stage in program.stages if isinstance(stage, GraphReduce)]
         run = ReferenceRun(program, PartOfGraph.vertices_of(graph), features)
         run.reset(inputs, {name: values for name, values in (before or {}).items() if name in program.properties})
-        run.superstep()
+        run.run_stages()
         return {name: run.values(name) for name in names}
 
     def compared(
@@ -274,13 +256,6 @@ class Sample:
         ``before``: :meth:`part_of` all state before it; None: the start. ``reduced``: whole-graph reductions of the
         superstep (:meth:`reduced`). ``inputs``: of the whole graph.
         """
-        given = {name: self.part_of(name, values) for name, values in inputs.properties.items()}
-        return self.judged(Inputs(given, inputs.parameters), features, before, after, reduced=reduced)
-
-    def judged(
-        self, inputs: Inputs, features: int, before: Values | None, after: Values, *, reduced: Values = NOTHING
-    ) -> Comparison:
-        """Compare as :meth:`compared`, with ``inputs`` of the subgraph."""
         exact, response = self._superstep(inputs, features, before, reduced, self.program.outputs)
         allowances = {name: Allowance(entries) for name, entries in response.items()}
         return compare(self.program, after, exact, allowances)
@@ -294,15 +269,9 @@ class Sample:
         the whole-graph reductions of that superstep. State may move by the program's tolerance plus the effect of
         rounding and of unsent values in one superstep.
         """
-        given = {name: self.part_of(name, values) for name, values in inputs.properties.items()}
-        part = Inputs(given, inputs.parameters)
-        lost = _lost(self.program)
-        names = tuple(
-            prop.name
-            for prop in self.program.properties.values()
-            if prop.role == "state" and prop.place != "graph" and prop.name not in lost
-        )
-        after, response = self._superstep(part, features, state, reduced, names)
+        lost = lost_properties(self.program)
+        names = tuple(name for name in state_of(self.program) if name not in lost)
+        after, response = self._superstep(inputs, features, state, reduced, names)
         before = {name: self._at_sample(name, state[name]) for name in names}
         by_sum = names if self.program.control.norm == "sum" else ()
         sums = {name: np.abs(np.asarray(whole[name], np.float64)).sum(axis=0) for name in by_sum}
@@ -311,16 +280,22 @@ class Sample:
     def _superstep(
         self, inputs: Inputs, features: int, before: Values | None, reduced: Values, names: Sequence[str]
     ) -> tuple[dict[str, Array], dict[str, Array]]:
-        """Return the sample's properties after a superstep, and the changes that rounding and lag may cause."""
+        """Return the sample's properties after a superstep, and the changes that rounding and lag may cause.
+
+        ``inputs``: of the whole graph.
+        """
+        known = self.part.properties
+        given = {name: self.part_of(name, values) for name, values in inputs.properties.items() if name in known}
+        state = {name: values for name, values in (before or {}).items() if name in known}
 
         def values(run: _PartRun) -> dict[str, Array]:
-            run.reduced = reduced
-            run.reset(inputs, before or {})
-            run.superstep()
+            run.sampled, run.reduced = len(self.vertices), reduced
+            run.reset(Inputs(given, inputs.parameters), state)
+            run.run_stages()
             return {name: self._at_sample(name, run.values(name)) for name in names}
 
-        exact = values(_PartRun(self.program, self.graph, features))
-        rounded = values(_RoundedPartRun(self.program, self.graph, features, lag=1.0))
+        exact = values(_PartRun(self.part, self.graph, features))
+        rounded = values(_RoundedPartRun(self.part, self.graph, features, lag=1.0))
         return exact, responses(exact, rounded)
 
     def _at_sample(self, name: str, values: NDArray[np.generic]) -> Array:
@@ -329,8 +304,26 @@ class Sample:
         return np.asarray(values[self._entering()] if edge else values[self.rows])
 
 
-def _ranges(offsets: Array, rows: Array) -> Array:
-    """Concatenate all positions in the ranges of the given rows."""
-    starts, lengths = offsets[rows], offsets[rows + 1] - offsets[rows]
+def _entering(graph: Graph, vertices: Array) -> tuple[Array, Array, Array]:
+    """Return the in-edges of vertices: their CSR positions, sources and destinations."""
+    offsets, lengths = graph.csc.offsets, _degrees(graph.csc, vertices)
     ends = np.cumsum(lengths)
-    return np.asarray(np.repeat(starts - ends + lengths, lengths) + np.arange(ends[-1] if len(ends) else 0))
+    places = np.repeat(offsets[vertices] - ends + lengths, lengths) + np.arange(ends[-1] if len(ends) else 0)
+    return graph.in_edge_ids[places], graph.csc.neighbours[places], np.repeat(vertices, lengths)
+
+
+def _degrees(adjacency: Adjacency, vertices: Array) -> Array:
+    """Return the degrees of some vertices."""
+    return np.asarray(adjacency.offsets[vertices + 1] - adjacency.offsets[vertices])
+
+
+def _numbered(num_vertices: int, vertices: Array, sources: Array, destinations: Array) -> tuple[Array, Array]:
+    """Return the distinct vertices, ``vertices`` first, and the number of each among them, uint32[V]."""
+    others = np.zeros(num_vertices, np.bool_)
+    for ends in (sources, destinations):
+        others[ends] = True
+    others[vertices] = False
+    near = np.concatenate([vertices, np.flatnonzero(others)])
+    number = np.zeros(num_vertices, np.uint32)
+    number[near] = np.arange(len(near), dtype=np.uint32)
+    return near, number

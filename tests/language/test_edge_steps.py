@@ -18,7 +18,7 @@ from harness.language.edge_steps import levels
 from harness.language.explain import explain_program
 from harness.language.program import edge_steps
 from harness.language.reference import ReferenceRun
-from harness.language.sampled import not_sampled
+from harness.language.sampled_stages import not_sampled
 from harness.plugins import load_plugins
 from tests.language.programs import program_of
 

@@ -8,7 +8,8 @@ import pytest
 from harness.graph.generators import rmat
 from harness.language import Algorithm, Inputs, K, outer, smallest, total, trace, where
 from harness.language.reference import ReferenceRun
-from harness.language.sampled import Sample, not_sampled
+from harness.language.sampled import Sample
+from harness.language.sampled_stages import not_sampled
 from harness.language.warm import kept_properties
 from tests.engines.problems import program
 from tests.engines.programs import PROGRAMS, inputs_for, program_named
@@ -229,6 +230,35 @@ def test_the_part_has_the_samples_in_edges():
     assert sample.graph.num_edges == int(graph.in_degrees[sample.vertices].sum())
     assert set(sample.vertices) <= set(sample.near)
     assert np.array_equal(sample.graph.in_degrees[sample.rows], graph.in_degrees[sample.vertices])
+
+
+def test_stages_and_edges_that_no_output_needs_are_left_out():
+    traced, graph, _, _, sample = run_of("belief_propagation")
+    assert [stage.name for stage in traced.stages] == ["gather", "believe", "message"]
+    assert [stage.name for stage in sample.part.stages] == ["gather", "believe"]
+    assert sample.graph.num_edges == int(graph.in_degrees[sample.vertices].sum())  # none back to the in-neighbours
+
+
+def answers_on_edges(p):
+    """Write edges by values received in the same superstep, and use a temporary before and after messages arrive."""
+    p.vertex("start", K)
+    p.vertex("x", K, start="start")
+    p.edge("w", K, start=1.0)
+    p.over_vertices(lambda v: {"scratch": 0.5 * v.x})
+    p.over_edges(into="got", reduce="sum")(lambda src, edge: edge.w * src.scratch)
+    p.over_edges(updates="w")(lambda src, dst, edge: 0.01 * dst.got + 0.1 * edge.w + 0.1 * edge.reverse.w * src.x)
+    p.over_vertices(lambda v: {"scratch": v.got + v.x})
+    p.over_vertices(lambda v: {"x": 0.1 * v.scratch})
+    p.repeat(4)
+    p.output("x", bound=1e-4)
+    p.output("w", bound=1e-4)
+
+
+def test_edges_that_depend_on_messages_are_checked_at_the_sample():
+    graph = rmat(scale=8, edge_factor=6, seed=3, symmetric=True)
+    traced, graph, inputs, run, sample = posed(program_of(answers_on_edges), random_start, graph)
+    supersteps_are_right(traced, graph, inputs, run, sample)
+    assert sample.graph.num_edges > int(graph.in_degrees[sample.vertices].sum())  # edges back are read
 
 
 def test_hubs_and_others_are_drawn():
