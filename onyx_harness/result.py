@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from harness.campaign.cell import Cell, digest, load
 from harness.campaign.guarded_engine import GuardedEngine, checked_metrics
-from harness.campaign.problem import Problem, hash_inputs, identity
+from harness.campaign.inputs_cache import with_hash
+from harness.campaign.problem import Problem, identity
 from harness.campaign.resolution import Resolution
 from harness.contract import EngineSpec, RunStatistics, schedule_from_options
 from harness.plugins import closest
@@ -173,7 +174,7 @@ class Result:
     def _key(self) -> str:
         """Return a hash of everything that the answer depends on, apart from the code."""
         problem = self._problem
-        request = [problem.features, problem.max_supersteps, hash_inputs(problem.inputs)]
+        request = [problem.features, problem.max_supersteps, with_hash(problem.inputs)[1]]
         return digest([problem.program.fingerprint, problem.given.content_hash, *request])[:32]
 
     def __repr__(self) -> str:

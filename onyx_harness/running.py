@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from harness.campaign.cell import Cell, Limits, Measure, field_defaults, label, load
 from harness.campaign.errors import CampaignError
 from harness.campaign.guarded_engine import GuardedEngine
+from harness.campaign.inputs_cache import read_only
 from harness.campaign.options import count
 from harness.campaign.preflight import device_refusal, memory_refusal, refusal, whole_run_refusal
-from harness.campaign.problem import Problem, inputs_of, read_only
+from harness.campaign.problem import Problem, inputs_of
 from harness.campaign.resolution import Resolution, hint, resolve
 from harness.contract import Device, EngineSpec, No, Phases, RunStatistics, Unsupported, schedule_from_options
 from harness.device.spinning import short_spins

@@ -42,7 +42,7 @@ class ALS(Algorithm):
     share ``holdout`` of the ratings, drawn with ``seed``, is excluded from training and used for the RMSE; both edges
     of a pair are excluded together. Factors start as N(0, 1) / sqrt(k) draws. Vertices without ratings get zero
     factors: their prediction is the mean. ``ratings=drawn``: on any graph, ratings from 1 to 5 for each pair of
-    vertices (:func:`harness.algorithms.ratings.drawn_ratings`) replace its weights.
+    vertices (:func:`harness.algorithms.ratings.drawn_ratings`) replace its weights, whose changes then have no effect.
 
     The bound: the systems amplify an error of their right-hand sides by about 1 / lambda. Ten times the ``tolerance``
     covers values that were not propagated over several supersteps (measured on MovieLens: a twentieth of ``tolerance``
@@ -90,19 +90,19 @@ class ALS(Algorithm):
         return "several"
 
     def prepare_graph(self, graph: Graph) -> Graph:
-        """Return the training ratings, with every edge in both directions."""
+        """Return the graph of the training ratings, with every edge in both directions; :meth:`inputs` draws them."""
         if self.sides == "alternate" and graph.bipartite is None:
             raise InvalidInput(
                 f"sides=alternate: graph {graph.name!r} is not bipartite; use a ratings graph, or sides=all"
             )
-        graph = self._rated(graph)
+        self._check_ratings()
         held = held_out(graph, self.holdout, self.seed)
         return (training(graph, held) if held.any() else graph).with_reverse_edges()
 
     def inputs(self, graph: Graph, features: int) -> Inputs:
         if self.lam <= 0:
             raise InvalidInput(f"lam={self.lam}: the regularisation must be positive, or the systems are singular")
-        weights = ratings(graph)
+        weights = ratings(self._rated(graph))
         rating = weights - np.float32(float(weights.sum(dtype=np.float64)) / max(len(weights), 1))
         draws = np.random.default_rng(self.seed).standard_normal((graph.num_vertices, features), np.float32)
         return Inputs({"rating": rating, "initial": draws / np.float32(np.sqrt(features))}, self.parameter_values())
@@ -115,7 +115,9 @@ class ALS(Algorithm):
         graph = self._rated(graph)
         return prediction_errors(graph, values["lf"], held_out(graph, self.holdout, self.seed))
 
-    def _rated(self, graph: Graph) -> Graph:
+    def _check_ratings(self) -> None:
         if self.ratings not in ("given", "drawn"):
             raise InvalidInput(f"ratings={self.ratings!r} is not known; it is given or drawn")
+
+    def _rated(self, graph: Graph) -> Graph:
         return drawn_ratings(graph, self.seed) if self.ratings == "drawn" else graph

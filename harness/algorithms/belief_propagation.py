@@ -115,8 +115,9 @@ class BeliefPropagation(Algorithm):
         """Add reverse edges and remove self-loops, which have no effect under a shared potential."""
         if self.potentials == "edge":
             return graph
-        loops = graph.csr.row_of_edge == graph.csr.neighbours
-        return (graph.select_edges(~loops) if loops.any() else graph).with_reverse_edges()
+        if graph.has_self_loops:
+            graph = graph.select_edges(graph.csr.row_of_edge != graph.csr.neighbours)
+        return graph.with_reverse_edges()
 
     def inputs(self, graph: Graph, features: int) -> Inputs:
         if not 0.0 <= self.damping < 1.0:

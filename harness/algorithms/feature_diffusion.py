@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from harness.algorithms.edge_blocks import over_roots_of_totals
 from harness.language import Algorithm, Expression, Inputs, InvalidInput, K, ProgramBuilder, Reader
 
 if TYPE_CHECKING:
@@ -51,11 +52,6 @@ class FeatureDiffusion(Algorithm):
         weights = np.ones(graph.num_edges, np.float32) if graph.weights is None else graph.weights
         if len(weights) and float(weights.min()) < 0:
             raise InvalidInput(f"feature diffusion needs weights >= 0; graph {graph.name!r} has negative ones")
-        sources, destinations = graph.csr.row_of_edge, graph.csr.neighbours
-        count = graph.num_vertices
-        out = np.bincount(sources, weights, count)[sources]
-        into = np.bincount(destinations, weights, count)[destinations]
-        scale = np.sqrt(out * into)
-        coefficient = np.divide(weights, scale, out=np.zeros(graph.num_edges), where=scale > 0)
-        given = np.random.default_rng(self.seed).random((count, features), np.float32)
-        return Inputs({"given": given, "coefficient": coefficient.astype(np.float32)}, self.parameter_values())
+        coefficient = over_roots_of_totals(graph, weights)
+        given = np.random.default_rng(self.seed).random((graph.num_vertices, features), np.float32)
+        return Inputs({"given": given, "coefficient": coefficient}, self.parameter_values())

@@ -97,7 +97,7 @@ class ManifoldRanking(Algorithm):
         feature = np.arange(features)
         query = np.zeros((graph.num_vertices, features), np.float32)
         query[self._queries(graph, features)[feature // number_of_views(self.views)], feature] = 1.0
-        affinity = affinities(graph, self.views, self.seed)[:, feature % number_of_views(self.views)]
+        affinity = affinities(graph, self.views, self.seed, feature % number_of_views(self.views))
         return Inputs({"query": query, "affinity": affinity}, self.parameter_values())
 
     def default_features(self, graph: Graph) -> int | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from harness.algorithms.edge_blocks import over_roots_of_totals
 from harness.algorithms.seeding import choose_seeds, label_accuracy, number_of_labels
 from harness.algorithms.views import affinities, joined_views, number_of_views
 from harness.language import Algorithm, Expression, Inputs, InvalidInput, K, ProgramBuilder, Reader, outer, stack
@@ -90,15 +91,13 @@ class Multimodal(Algorithm):
     def inputs(self, graph: Graph, features: int) -> Inputs:
         if not 0.0 < self.alpha < 1.0:
             raise InvalidInput(f"alpha={self.alpha}: the share taken from the neighbours lies in (0, 1)")
-        affinity = affinities(graph, self.views, self.seed).astype(np.float64)
-        source, destination = graph.csr.row_of_edge, graph.csr.neighbours
+        affinity = affinities(graph, self.views, self.seed)
         for view in affinity.T:
-            out, into = (np.bincount(ends, view, graph.num_vertices) for ends in (source, destination))
-            view /= np.sqrt(np.maximum(out[source] * into[destination], np.finfo(np.float64).tiny))
+            view[:] = over_roots_of_totals(graph, view.astype(np.float64))
         label = choose_seeds(self.seeds, graph, features, self.fraction, self.seed)
         known = np.zeros((graph.num_vertices, features), np.float32)
         known[label >= 0, label[label >= 0]] = 1.0
-        return Inputs({"known": known, "affinity": affinity.astype(np.float32)}, self.parameter_values())
+        return Inputs({"known": known, "affinity": affinity}, self.parameter_values())
 
     def default_features(self, graph: Graph) -> int | None:
         return number_of_labels(graph)

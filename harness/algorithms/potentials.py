@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 DRAWN_STATES = 4  # of vertices with drawn potentials, as in Vaz 2021
+_AT_ONCE = 1 << 15  # potentials: temporary arrays stay in the cache of a core
 LEAST = 1e-37  # relative to the largest: keeps unlikely but possible states possible; float32 would round them to zero
 
 
@@ -25,22 +26,34 @@ def scaled(potentials: Array, name: Callable[[int], str]) -> NDArray[np.float32]
     Raises InvalidInput for a negative or infinite potential, and for a row of zeros. ``name`` formats the row's number
     for the message, as in "variable 3".
     """
-    flat = np.asarray(potentials, np.float64).reshape(len(potentials), math.prod(potentials.shape[1:]))
+    potentials = np.asarray(potentials)
+    flat = potentials.reshape(len(potentials), math.prod(potentials.shape[1:]))
+    result = np.empty(flat.shape, np.float32)
+    rows = max(1, _AT_ONCE // max(1, flat.shape[1]))
+    for first in range(0, len(flat), rows):
+        part = slice(first, first + rows)
+        result[part] = _scaled(np.asarray(flat[part], np.float64), first, name)
+    return result.reshape(potentials.shape)
+
+
+def _scaled(flat: NDArray[np.float64], first: int, name: Callable[[int], str]) -> NDArray[np.float64]:
+    """Scale the rows from the number ``first`` on."""
     wrong = np.argwhere(~(np.isfinite(flat) & (flat >= 0)))
     if len(wrong):
         row, entry = wrong[0]
-        raise InvalidInput(f"{name(int(row))} has the potential {flat[row, entry]:g}; potentials are finite and >= 0")
+        raise InvalidInput(
+            f"{name(first + int(row))} has the potential {flat[row, entry]:g}; potentials are finite and >= 0"
+        )
     top = flat.max(axis=1, initial=0.0, keepdims=True)
     empty = np.flatnonzero(top == 0)
     if len(empty):
         raise InvalidInput(
-            f"{name(int(empty[0]))} has potentials that are all zero: no state is possible; correct them"
+            f"{name(first + int(empty[0]))} has potentials that are all zero: no state is possible; correct them"
         )
-    kept = flat / top
+    kept: NDArray[np.float64] = flat / top
     np.maximum(kept, LEAST, out=kept)
     kept[flat == 0] = 0.0
-    result: NDArray[np.float32] = kept.astype(np.float32).reshape(potentials.shape)
-    return result
+    return kept
 
 
 def drawn_potentials(count: int, features: int, seed: int) -> NDArray[np.float32]:

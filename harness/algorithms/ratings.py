@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.algorithms.edge_blocks import edge_blocks
 from harness.algorithms.hashed_pairs import hashed_pairs
 from harness.graph.adjacency import Adjacency, id_dtype
 from harness.graph.graph import Graph
@@ -32,11 +33,12 @@ def drawn_ratings(graph: Graph, seed: int) -> Graph:
     """Return the graph with an integer from 1 to 5 on every edge, equal in both directions.
 
     The numbers are hashes of the pair of vertices and ``seed`` (:func:`harness.algorithms.hashed_pairs.hashed_pairs`).
+    An edge keeps its number when other edges are added or removed.
     """
-    drawn = hashed_pairs(graph, seed)
-    drawn %= np.uint64(5)
-    drawn += np.uint64(1)
-    return graph.with_weights(drawn.astype(np.float32))
+    drawn = np.empty(graph.num_edges, np.float32)
+    for part, sources, destinations in edge_blocks(graph):
+        drawn[part] = hashed_pairs(sources, destinations, seed, [0])[0] % np.uint64(5) + np.uint64(1)
+    return graph.with_weights(drawn)
 
 
 def held_out(graph: Graph, share: float, seed: int) -> NDArray[np.bool_]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.algorithms.edge_blocks import edge_blocks
 from harness.algorithms.hashed_pairs import hashed_pairs
 from harness.graph import Graph
 from harness.language import InvalidInput
@@ -64,8 +65,12 @@ def joined_views(graph: Graph, views: str, neighbours: int, seed: int) -> Graph:
     )  # fmt: skip
 
 
-def affinities(graph: Graph, views: str, seed: int) -> NDArray[np.float32]:
+def affinities(
+    graph: Graph, views: str, seed: int, columns: NDArray[np.integer[Any]] | None = None
+) -> NDArray[np.float32]:
     """Return the affinity of the ends of every edge in each view, ``[E, M]``: those of :func:`joined_views`.
+
+    ``columns``: the views of the columns of the result, ``[k]``; None: each view once.
 
     On a graph without them, three modalities are generated: the weights (or 1), each times a number from 0.5 to 1.5.
     The number is a hash of the two ends, the view and ``seed`` (:func:`harness.algorithms.hashed_pairs.hashed_pairs`).
@@ -73,14 +78,20 @@ def affinities(graph: Graph, views: str, seed: int) -> NDArray[np.float32]:
 
     Raises InvalidInput for negative weights.
     """
+    count = number_of_views(views)
+    columns = np.arange(count) if columns is None else columns
     if AFFINITY in graph.edge_data:
-        return np.asarray(graph.edge_data[AFFINITY], np.float32)
-    weights = np.ones(graph.num_edges, np.float32) if graph.weights is None else graph.weights
-    if len(weights) and float(weights.min()) < 0:
+        return np.asarray(graph.edge_data[AFFINITY], np.float32).take(columns, axis=1)
+    weights = graph.weights
+    if weights is not None and len(weights) and float(weights.min()) < 0:
         raise InvalidInput(f"affinities are >= 0; graph {graph.name!r} has negative weights")
-    hashes = [hashed_pairs(graph, seed, 1 + view) for view in range(number_of_views(views))]
-    drawn = 0.5 + np.stack(hashes, axis=1) / 2.0**64
-    return (weights[:, None] * drawn).astype(np.float32)
+    found = np.empty((graph.num_edges, len(columns)), np.float32)
+    for part, sources, destinations in edge_blocks(graph):
+        drawn = 0.5 + hashed_pairs(sources, destinations, seed, range(1, 1 + count)) / 2.0**64
+        if weights is not None:
+            drawn *= weights[part]
+        found[part] = drawn.T.astype(np.float32).take(columns, axis=1)
+    return found
 
 
 def _view(graph: Graph, name: str, seed: int) -> NDArray[np.float64]:

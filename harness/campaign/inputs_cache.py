@@ -1,7 +1,6 @@
 """Inputs on disk, for the other cells of a problem: inputs that take long to make are made once and then mapped.
 
-    CACHE/inputs/KEY/   inputs.json, with the hash of the inputs and a digest of each array and of itself, and one .npy
-                        file per array
+    CACHE/inputs/KEY/   inputs.json, with a digest of each array and of itself, and one .npy file per array
 
 Inputs are a function of the algorithm with its parameters, of its source, of the graph and of k; together these are the
 key. The process that computes a reference makes the inputs again, so that inputs that differ each time are noticed.
@@ -17,7 +16,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -31,7 +30,7 @@ from harness.graph.adjacency import frozen
 from harness.graph.digest import array_digests, text_digest
 from harness.language import Inputs
 
-LAYOUT = 3  # incremented whenever the format of the folders changes
+LAYOUT = 4  # incremented whenever the format of the folders changes
 LEAST_S = 0.5  # inputs that are made faster are not stored: reading and checking them takes about as long
 MOST_BYTES = 20_000_000_000  # of all folders; the least recently used ones are removed
 MOST_SHARE = 0.25  # of the free space of the disk, for new inputs
@@ -39,14 +38,15 @@ _HEAD = "inputs.json"
 logger = logging.getLogger(__name__)
 
 
-Hashed = tuple[Inputs, str]  # inputs with their hash (:func:`harness.campaign.problem.hash_inputs`)
+Hashed = tuple[Inputs, str]  # inputs with their hash (:func:`with_hash`)
 
 
-def inputs_for(key_parts: Sequence[object], make: Callable[[], Hashed]) -> Hashed:
-    """Return the inputs with the key ``key_parts``, mapped from the cache; else those that ``make`` returns, stored if
-    that takes long. The hash is not computed again: the digests of all arrays are checked.
+def inputs_for(key_parts: Sequence[object], make: Callable[[], Inputs]) -> Hashed:
+    """Return the inputs with the key ``key_parts`` and their hash: mapped from the cache, else those of ``make``.
 
-    Raises CacheError if the cache cannot be written. A damaged folder is made again, with a warning in the log.
+    These are stored if making them takes long, and copied otherwise. All arrays are read-only. The digests of mapped
+    arrays are checked. Raises CacheError if the cache cannot be written. A damaged folder is made again, with a warning
+    in the log.
     """
     folder = cache_folder() / "inputs" / digest([LAYOUT, np.__version__, *key_parts])[:32]
     found = _known(folder)
@@ -62,12 +62,31 @@ def inputs_for(key_parts: Sequence[object], make: Callable[[], Hashed]) -> Hashe
             return found
         began = time.perf_counter()
         made = make()
-        if time.perf_counter() - began < LEAST_S or not _storable(made[0], folder.parent):
-            return made
-        with filling_cache():
-            _store(*made, folder)
-            _remove_old(folder.parent, folder)
-        return _known(folder) or made
+        if time.perf_counter() - began >= LEAST_S and _storable(made, folder.parent):
+            with filling_cache():
+                _store(made, folder)
+                _remove_old(folder.parent, folder)
+            found = _known(folder)
+        return found or with_hash(read_only(made))
+
+
+def read_only(inputs: Inputs) -> Inputs:
+    """Return inputs with read-only copies of the arrays, in read-only mappings."""
+    properties = {name: frozen(np.array(array)) for name, array in inputs.properties.items()}
+    return Inputs(MappingProxyType(properties), MappingProxyType(dict(inputs.parameters)))
+
+
+def with_hash(inputs: Inputs) -> Hashed:
+    """Return inputs with the hash of their names, dtypes, shapes and values."""
+    return inputs, _hash(inputs, _digests(inputs))
+
+
+def _digests(inputs: Inputs) -> dict[str, str]:
+    return array_digests({name: np.asarray(array) for name, array in inputs.properties.items()})
+
+
+def _hash(inputs: Inputs, digests: Mapping[str, str]) -> str:
+    return text_digest([sorted(digests.items()), sorted(inputs.parameters.items())])
 
 
 def _known(folder: Path) -> Hashed | None:
@@ -90,11 +109,13 @@ def _opened(folder: Path) -> Hashed:
     if head.pop("digest") != text_digest(head):
         raise ValueError(f"{folder / _HEAD} has changed since it was written")
     arrays = {name: np.load(folder / file["file"], mmap_mode="r") for name, file in head["arrays"].items()}
-    for name, found in array_digests(arrays).items():
+    digests = array_digests(arrays)
+    for name, found in digests.items():
         if found != head["arrays"][name]["digest"]:
             raise ValueError(f"{folder / head['arrays'][name]['file']} ({name}) has changed since it was written")
     properties: dict[str, NDArray[Any]] = {name: frozen(array) for name, array in arrays.items()}
-    return Inputs(MappingProxyType(properties), MappingProxyType(head["parameters"])), str(head["hash"])
+    inputs = Inputs(MappingProxyType(properties), MappingProxyType(head["parameters"]))
+    return inputs, _hash(inputs, digests)
 
 
 def _storable(inputs: Inputs, folder: Path) -> bool:
@@ -110,18 +131,16 @@ def _text(data: object) -> str:
     return json.dumps(data, sort_keys=True)
 
 
-def _store(inputs: Inputs, inputs_hash: str, folder: Path) -> None:
+def _store(inputs: Inputs, folder: Path) -> None:
     temporary = Path(tempfile.mkdtemp(prefix="writing-", dir=folder.parent))
     try:
         arrays = {name: np.asarray(array) for name, array in inputs.properties.items()}
-        digests = array_digests(arrays)
+        digests = _digests(inputs)
         files = {}
         for number, (name, array) in enumerate(arrays.items()):
             np.save(temporary / f"{number}.npy", array, allow_pickle=False)
             files[name] = {"file": f"{number}.npy", "digest": digests[name]}
-        head: dict[str, Any] = {
-            "layout": LAYOUT, "parameters": dict(inputs.parameters), "arrays": files, "hash": inputs_hash,
-        }  # fmt: skip
+        head: dict[str, Any] = {"layout": LAYOUT, "parameters": dict(inputs.parameters), "arrays": files}
         (temporary / _HEAD).write_text(_text(head | {"digest": text_digest(head)}), encoding="utf-8")
         shutil.rmtree(folder, ignore_errors=True)  # a damaged one
         temporary.rename(folder)

@@ -5,18 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-
-import numpy as np
 
 from harness.campaign.cell import Cell, digest, load
 from harness.campaign.child_report import ChildReport
-from harness.campaign.inputs_cache import inputs_for
+from harness.campaign.inputs_cache import inputs_for, read_only, with_hash
 from harness.campaign.sources import source_hash
 from harness.contract import Phases
-from harness.graph.adjacency import frozen
-from harness.graph.digest import array_digests, text_digest
 from harness.graph.named import open_graph
 from harness.language import MOST_FEATURES, Algorithm, Inputs, InvalidInput, Program, trace
 from harness.language.errors import authored
@@ -97,9 +92,9 @@ def set_problem(
         asked = [maker, given.content_hash, features]
 
         def make() -> Inputs:
-            return read_only(inputs_of(algorithm, program, graph, features))
+            return inputs_of(algorithm, program, graph, features)
 
-        inputs, inputs_hash = _with_hash(make()) if make_again else inputs_for(asked, lambda: _with_hash(make()))
+        inputs, inputs_hash = with_hash(read_only(make())) if make_again else inputs_for(asked, make)
         note_checked(program, inputs)  # before they were stored, or now
     max_supersteps = cell.max_supersteps or program.max_supersteps
     parts = [program.fingerprint, given.content_hash, maker, features, inputs_hash, max_supersteps]
@@ -131,12 +126,6 @@ def inputs_of(algorithm: Algorithm, program: Program, graph: Graph, features: in
     return inputs
 
 
-def read_only(inputs: Inputs) -> Inputs:
-    """Return inputs with read-only copies of the arrays, in read-only mappings."""
-    properties = {name: frozen(np.array(array)) for name, array in inputs.properties.items()}
-    return Inputs(MappingProxyType(properties), MappingProxyType(dict(inputs.parameters)))
-
-
 def _features(cell: Cell, algorithm: Algorithm, graph: Graph) -> int:
     if cell.features is not None:
         return cell.features
@@ -149,13 +138,3 @@ def _features(cell: Cell, algorithm: Algorithm, graph: Graph) -> int:
     if not 1 <= features <= MOST_FEATURES:
         raise InvalidInput(f"graph {graph.name!r} suggests features={features}; a program has 1 to {MOST_FEATURES}")
     return features
-
-
-def _with_hash(inputs: Inputs) -> tuple[Inputs, str]:
-    return inputs, hash_inputs(inputs)
-
-
-def hash_inputs(inputs: Inputs) -> str:
-    """Return the hash of the names, dtypes, shapes and values of inputs."""
-    arrays = array_digests({name: np.asarray(value) for name, value in inputs.properties.items()})
-    return text_digest([sorted(arrays.items()), sorted(inputs.parameters.items())])

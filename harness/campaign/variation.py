@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.campaign.inputs_cache import read_only
 from harness.campaign.measurement import answer_of
 from harness.campaign.plausibility import LEAST_S, implausible
-from harness.campaign.problem import read_only
 from harness.graph.adjacency import frozen
 from harness.language.algorithm import Inputs
 from harness.language.initial_state import note_checked

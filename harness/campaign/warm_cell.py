@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from harness.campaign.cell import Cell, Warm, digest
 from harness.campaign.child_report import ChildReport
+from harness.campaign.inputs_cache import read_only
 from harness.campaign.measurement import Timing, answer_of, measure_engine, reset
-from harness.campaign.problem import Problem, inputs_of, read_only
+from harness.campaign.problem import Problem, inputs_of
 from harness.campaign.verdict import verdict
 from harness.contract import Engine, Phases
 from harness.graph.changes import Change, change_graph

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from harness.algorithms.als import ALS
+from harness.algorithms.ratings import drawn_ratings
 from harness.graph import Graph, load_graph
 from harness.graph.generators import random_ratings
 from harness.language import InvalidInput
@@ -137,13 +138,15 @@ def test_drawn_ratings_are_the_same_both_ways_and_need_none_of_the_graph():
         generator.integers(0, 60, 900), generator.integers(0, 60, 900), num_vertices=60, name="plain", duplicates="sum",
         symmetrize=True,
     )  # fmt: skip
-    prepared = ALS(sides="all", ratings="drawn").prepare_graph(graph)
-    assert set(np.unique(prepared.weights)) == {1.0, 2.0, 3.0, 4.0, 5.0}
-    np.testing.assert_array_equal(prepared.weights, prepared.weights[prepared.reverse_edges])
-    counts = np.bincount(prepared.weights.astype(int))[1:]
+    drawn = drawn_ratings(graph, 0).weights
+    assert set(np.unique(drawn)) == {1.0, 2.0, 3.0, 4.0, 5.0}
+    np.testing.assert_array_equal(drawn, drawn[graph.reverse_edges])
+    counts = np.bincount(drawn.astype(int))[1:]
     assert counts.max() < 1.5 * counts.min()
-    other = ALS(sides="all", ratings="drawn", seed=1).prepare_graph(graph)
-    assert 0.1 < (other.weights == prepared.weights).mean() < 0.3  # a fifth, if they were independent
+    other = drawn_ratings(graph, 1).weights
+    assert 0.1 < (other == drawn).mean() < 0.3  # a fifth, if they were independent
+    rating = ALS(sides="all", ratings="drawn").inputs(graph, 3).properties["rating"]
+    np.testing.assert_allclose(rating, drawn - drawn.mean(), atol=1e-5)
     algorithm = ALS(sides="all", ratings="drawn")
     found, _ = answer(algorithm, graph, 3)
     assert np.isfinite(found).all()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.algorithms import hashed_pairs
+from harness.algorithms import edge_blocks
+from harness.algorithms.hashed_pairs import hashed_pairs
 from harness.graph.generators import rmat
 
 WORD = 2**64
@@ -23,8 +24,11 @@ def hashed(u, v, seed, stream):
 
 @pytest.mark.parametrize("at_once", [1, 7, 1 << 16])
 def test_every_edge_has_the_hash_of_its_ends(at_once, monkeypatch):
-    monkeypatch.setattr(hashed_pairs, "_AT_ONCE", at_once)
+    monkeypatch.setattr(edge_blocks, "_AT_ONCE", at_once)
     graph = rmat(scale=5, edge_factor=2)
-    ends = zip(graph.csr.row_of_edge.tolist(), graph.csr.neighbours.tolist(), strict=True)
-    expected = np.array([hashed(u, v, 3, 1) for u, v in ends], np.uint64)
-    np.testing.assert_array_equal(hashed_pairs.hashed_pairs(graph, 3, 1), expected, strict=True)
+    ends = list(zip(graph.csr.row_of_edge.tolist(), graph.csr.neighbours.tolist(), strict=True))
+    expected = np.array([[hashed(u, v, 3, stream) for u, v in ends] for stream in (1, 4)], np.uint64)
+    found = np.empty_like(expected)
+    for part, sources, destinations in edge_blocks.edge_blocks(graph):
+        found[:, part] = hashed_pairs(sources, destinations, 3, [1, 4])
+    np.testing.assert_array_equal(found, expected)
