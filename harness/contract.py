@@ -12,9 +12,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from harness import clock
+from harness.options import option, options_in, problems
 from harness.specifications import AlgorithmSpec, EngineSpec, GraphSpec
 
 if TYPE_CHECKING:
@@ -28,10 +29,10 @@ if TYPE_CHECKING:
 __all__ = [
     "AlgorithmSpec", "Device", "Direction", "Engine", "EngineFailure", "EngineSpec", "GraphSpec", "No", "Operations",
     "Phases",
-    "RunStatistics", "ScheduleError", "Superstep", "Unsupported", "Yes", "option", "schedule_from_options",
+    "RunStatistics", "ScheduleError", "Superstep", "Unsupported", "Yes", "option",
+    "schedule_from_options",
 ]  # fmt: skip
 
-T = TypeVar("T")
 Direction = Literal["push", "pull", "dense"]
 
 
@@ -275,21 +276,11 @@ def schedule_text(engine: Engine, detail: str = "") -> str:
     return f"{line}\nchosen by the engine: {', '.join(chosen)}" if chosen else line
 
 
-def option(default: T, text: str, planned: tuple[T, ...] = ()) -> T:
-    """Define a schedule option: a field of a schedule dataclass with its default and its help text.
-
-    ``planned``: values of a ``Literal`` type that the engine refuses by name because they are not implemented yet.
-    Enumerations of all schedules omit them.
-    """
-    made: Any = field(default=default, metadata={"help": text, "planned": planned})
-    return cast("T", made)
-
-
 def schedule_from_options(spec: EngineSpec, options: Mapping[str, object]) -> Any:
     """Return the engine's schedule with ``options`` set.
 
     Raises ScheduleError for an option that the engine does not have, with the closest known one, and for a value of
-    the wrong type.
+    the wrong type or outside of the option's values or range.
     """
     known = {f.name: f for f in dataclasses.fields(spec.schedule)}
     for name, value in options.items():
@@ -302,6 +293,8 @@ def schedule_from_options(spec: EngineSpec, options: Mapping[str, object]) -> An
         if default is not dataclasses.MISSING and default is not None and not _fits(value, default):
             wanted = f"takes a {type(default).__name__}, like {default!r}"
             raise ScheduleError(f"option {name!r} of engine {spec.name!r} {wanted}, not {value!r}")
+    for problem in problems(options_in(spec.schedule), options):
+        raise ScheduleError(problem)
     return spec.schedule(**options)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from harness.options import Option, split_parameters
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,10 @@ class AlgorithmSpec:
 
 @dataclass(frozen=True)
 class GraphSpec:
-    """A plugin's specification of a graph: ``factory`` is ``"package.module:function"``; ``parameters``: defaults.
+    """A plugin's specification of a graph: ``factory`` is ``"package.module:function"``.
+
+    ``parameters``: the default of each parameter, or :func:`harness.api.option` with default, help text and range.
+    After construction ``parameters`` has the defaults, and ``options`` the descriptions.
 
     ``check``, if given, is also ``"package.module:function"``. It is called once, before a sweep starts any process,
     with the parameters that its signature names. It raises GraphError for values that the factory would refuse. It must
@@ -47,3 +52,16 @@ class GraphSpec:
     factory: str
     parameters: Mapping[str, object] = field(default_factory=dict)
     check: str = ""
+    options: tuple[Option, ...] = field(default=(), repr=False)  # derived from parameters
+
+    def __post_init__(self) -> None:
+        defaults, options = split_parameters(self.parameters)
+        object.__setattr__(self, "parameters", defaults)
+        if not self.options:
+            object.__setattr__(self, "options", options)
+
+    def variant(self, name: str, text: str, **defaults: object) -> GraphSpec:
+        """Return the specification of the same graph with another name, line of help and other defaults."""
+        options = tuple(replace(item, default=defaults.get(item.name, item.default)) for item in self.options)
+        parameters = {**self.parameters, **defaults}
+        return replace(self, name=name, help=text, parameters=parameters, options=options)

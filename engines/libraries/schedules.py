@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.api import ScheduleError, option
+from harness.api import option
 
 
 @dataclass(frozen=True)
@@ -21,17 +21,10 @@ class CusparseSchedule:
     phase *tune*; ``explain`` lists the times. A given value restricts the choice.
     """
 
-    algorithm: int = option(0, "of cuSPARSE's for CSR: 1, 2 or 3; 0: the fastest")
+    algorithm: int = option(0, "cuSPARSE's algorithm for CSR; 0: the fastest", values=(0, 1, 2, 3))
     order: Literal["auto", "row", "column"] = option("auto", "how dense operands are stored during a product")
     preprocess: Literal["auto", "yes", "no"] = option("auto", "whether cuSPARSE analyses the matrix beforehand")
     split: Literal["auto", "yes", "no"] = option("auto", "whether rows of many entries are cut into runs")
-
-    def __post_init__(self) -> None:
-        if self.algorithm not in (0, 1, 2, 3):
-            raise ScheduleError(f"algorithm={self.algorithm} of cuSPARSE does not exist; give 1, 2, 3, or 0 for any")
-        for name, values in {"order": ("row", "column"), "preprocess": ("yes", "no"), "split": ("yes", "no")}.items():
-            if getattr(self, name) not in ("auto", *values):
-                raise ScheduleError(f"{name}={getattr(self, name)!r} is not known; give auto, {' or '.join(values)}")
 
 
 @dataclass(frozen=True)

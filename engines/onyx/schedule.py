@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from harness.api import ScheduleError, option
+from harness.api import option
 
 
 @dataclass(frozen=True)
@@ -61,31 +61,23 @@ class OnyxSchedule:
     direction: Literal["push", "pull", "adaptive"] = option(
         "pull", "push along out-edges or pull along in-edges (adaptive: planned)", planned=("adaptive",)
     )
-    rebuild: int = option(64, "supersteps between rebuilding sums that round (change-driven push); 0: never")
-    dense_share: float | None = option(
-        None, "share of edges from which change-driven pull recomputes everything (None: 0.1 on the CPU, 0.01 on a GPU)"
+    rebuild: int = option(
+        64, "supersteps between rebuilding sums that round (change-driven push); 0: never", within="[0, inf)"
     )
-    pipeline: bool | None = option(None, "GPU: search for the next edges while computing (None: the default)")
-    balance: str | None = option(None, "GPU: warp or edge (None: the default)")
-    vector_width: int | None = option(None, "GPU: features a lane loads at once, 1, 2 or 4 (None: the default)")
-    block_size: int | None = option(None, "GPU: threads a block, 32 to 512 in powers of two (None: the default)")
+    dense_share: float | None = option(
+        None,
+        "share of edges from which change-driven pull recomputes everything (null: 0.1 on the CPU, 0.01 on a GPU)",
+        within="[0, 1]",
+    )
+    pipeline: bool | None = option(None, "GPU: search for the next edges while computing (null: the default)")
+    balance: str | None = option(
+        None, "GPU: edges of vertices by warps, or tiles of edges (null: the default)", values=("warp", "edge")
+    )
+    vector_width: int | None = option(None, "GPU: features a lane loads at once (null: the default)", values=(1, 2, 4))
+    # Blocks are whole warps, also when halved; the tile of a larger block does not fit in its static shared memory.
+    block_size: int | None = option(None, "GPU: threads of a block (null: the default)", values=(32, 64, 128, 256, 512))
 
     GPU_ONLY: ClassVar[tuple[str, ...]] = ("pipeline", "balance", "vector_width", "block_size")
-    # Blocks are whole warps, also when halved; the tile of a larger block does not fit in its static shared memory.
-    VALUES: ClassVar[dict[str, tuple[str | int, ...]]] = {
-        "balance": ("warp", "edge"), "vector_width": (1, 2, 4), "block_size": (32, 64, 128, 256, 512),
-    }  # fmt: skip
-
-    def __post_init__(self) -> None:
-        if self.direction not in ("push", "pull", "adaptive"):
-            raise ScheduleError(f"direction={self.direction!r}: give push or pull")
-        if self.rebuild < 0:
-            raise ScheduleError(f"rebuild={self.rebuild}: give a number of supersteps, or 0 for never")
-        if self.dense_share is not None and not 0.0 <= self.dense_share <= 1.0:
-            raise ScheduleError(f"dense_share={self.dense_share}: a share of the edges lies in 0..1")
-        for name, known in self.VALUES.items():
-            if getattr(self, name) not in (None, *known):
-                raise ScheduleError(f"{name}={getattr(self, name)!r}: give one of {', '.join(map(str, known))}")
 
     def refusal(self) -> str:
         """Return why no program runs under this schedule yet; empty if programs do."""

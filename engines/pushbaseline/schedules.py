@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from harness.api import ScheduleError, option
+from harness.api import option
 
 
 @dataclass(frozen=True)
@@ -21,24 +21,16 @@ class GunrockSchedule:
     CPU uses ranges of owners instead and refuses the option.
     """
 
-    rebuild: int = option(64, "supersteps between rebuilding sums that round; 0: never")
-    balance: str | None = option(None, "GPU: block or merge_path (None: the default)")
+    rebuild: int = option(64, "supersteps between rebuilding sums that round; 0: never", within="[0, inf)")
+    balance: str | None = option(
+        None, "GPU: how edges are divided among blocks (null: block)", values=("block", "merge_path")
+    )
 
     GPU_ONLY: ClassVar[tuple[str, ...]] = ("balance",)
-
-    def __post_init__(self) -> None:
-        if self.rebuild < 0:
-            raise ScheduleError(f"rebuild={self.rebuild}: give a number of supersteps, or 0 for never")
-        if self.balance not in (None, "block", "merge_path"):
-            raise ScheduleError(f"balance={self.balance!r}: give block or merge_path")
 
 
 @dataclass(frozen=True)
 class TigrSchedule:
     """Tigr's schedule. ``degree_bound``: the maximum number of edges of a virtual node (8 in the paper)."""
 
-    degree_bound: int = option(8, "the most out-edges of a virtual node")
-
-    def __post_init__(self) -> None:
-        if self.degree_bound < 1:
-            raise ScheduleError(f"degree_bound={self.degree_bound}: a virtual node has at least one edge")
+    degree_bound: int = option(8, "the most out-edges of a virtual node", within="[1, inf)")

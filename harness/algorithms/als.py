@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from harness.algorithms.ratings import drawn_ratings, held_out, prediction_errors, ratings, training
+from harness.contract import option
 from harness.language import (
     Algorithm,
     Expression,
@@ -52,14 +53,16 @@ class ALS(Algorithm):
 
     name: ClassVar[str] = "als"
 
-    lam: float = 0.1
-    weighted: bool = True
-    sides: str = "alternate"
-    ratings: str = "given"
-    holdout: float = 0.0
-    tolerance: float = 1e-5
-    supersteps: int = 30
-    seed: int = 0
+    lam: float = option(0.1, "lambda, the weight of the regularisation", within="(0, inf)")
+    weighted: bool = option(True, "multiply lambda by the number of ratings of a vertex (Zhou et al.), or not (thesis)")
+    sides: str = option(
+        "alternate", "solve one side of a bipartite graph per superstep, or all", values=("alternate", "all")
+    )
+    ratings: str = option("given", "the graph's weights, or ratings drawn for every edge", values=("given", "drawn"))
+    holdout: float = option(0.0, "share of the ratings that is kept for the RMSE and not trained on", within="[0, 1)")
+    tolerance: float = option(1e-5, "largest change of a factor in a settled run", within="[0, inf)")
+    supersteps: int = option(30, "the most supersteps of a run", within="[1, inf)")
+    seed: int = option(0, "seed of the first factors, the held-out and the drawn ratings")
 
     def build(self, p: ProgramBuilder) -> None:
         p.edge("rating")
@@ -81,8 +84,6 @@ class ALS(Algorithm):
 
         if self.sides == "alternate":
             p.alternate_sides()
-        elif self.sides != "all":
-            raise InvalidInput(f"sides={self.sides!r} is not known; it is alternate or all")
         p.until_settled(self.tolerance, at_most=self.supersteps)
         p.output("lf", bound=(5e-5 + 10 * self.tolerance) / self.lam, floor=0.01)
 
@@ -95,13 +96,10 @@ class ALS(Algorithm):
             raise InvalidInput(
                 f"sides=alternate: graph {graph.name!r} is not bipartite; use a ratings graph, or sides=all"
             )
-        self._check_ratings()
         held = held_out(graph, self.holdout, self.seed)
         return (training(graph, held) if held.any() else graph).with_reverse_edges()
 
     def inputs(self, graph: Graph, features: int) -> Inputs:
-        if self.lam <= 0:
-            raise InvalidInput(f"lam={self.lam}: the regularisation must be positive, or the systems are singular")
         weights = ratings(self._rated(graph))
         rating = weights - np.float32(float(weights.sum(dtype=np.float64)) / max(len(weights), 1))
         draws = np.random.default_rng(self.seed).standard_normal((graph.num_vertices, features), np.float32)
@@ -114,10 +112,6 @@ class ALS(Algorithm):
             return {}
         graph = self._rated(graph)
         return prediction_errors(graph, values["lf"], held_out(graph, self.holdout, self.seed))
-
-    def _check_ratings(self) -> None:
-        if self.ratings not in ("given", "drawn"):
-            raise InvalidInput(f"ratings={self.ratings!r} is not known; it is given or drawn")
 
     def _rated(self, graph: Graph) -> Graph:
         return drawn_ratings(graph, self.seed) if self.ratings == "drawn" else graph

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from harness.algorithms.pairwise_tasks import natural_features, quality, task_of, vertex_potentials, write_picture
 from harness.algorithms.potentials import DRAWN_STATES, pairwise_potentials
+from harness.contract import option
 from harness.language import (
     Algorithm,
     Expression,
     Inputs,
-    InvalidInput,
     K,
     ProgramBuilder,
     Reader,
@@ -69,22 +69,22 @@ class BeliefPropagation(Algorithm):
 
     name: ClassVar[str] = "belief_propagation"
 
-    rule: str = "sum"
-    potentials: str = "shared"
-    vertices: str = "given"
-    damping: float = 0.0
-    smoothness: float = 1.0
-    truncation: float = 2.0
-    noise: float = 1.0
-    tolerance: float = 1e-5
-    supersteps: int = 100
-    seed: int = 0
+    rule: str = option("sum", "sum-product or max-product", values=("sum", "max"))
+    potentials: str = option(
+        "shared", "truncated linear potentials on all edges, or the graph's own", values=("shared", "edge")
+    )
+    vertices: str = option("given", "potentials from the graph's vertex data, or drawn", values=("given", "drawn"))
+    damping: float = option(0.0, "share of the old message in the new one", within="[0, 1)")
+    smoothness: float = option(1.0, "factor of the distance of two states, for shared potentials", within="[0, inf)")
+    truncation: float = option(
+        2.0, "largest distance of two states, for shared potentials; 1: Potts", within="(0, inf)"
+    )
+    noise: float = option(1.0, "standard deviation of the noise on a photograph, in grey levels")
+    tolerance: float = option(1e-5, "largest change of a message in a settled run", within="[0, inf)")
+    supersteps: int = option(100, "the most supersteps of a run", within="[1, inf)")
+    seed: int = option(0, "seed of the noise and of drawn potentials")
 
     def build(self, p: ProgramBuilder) -> None:
-        options = {"rule": ("sum", "max"), "potentials": ("shared", "edge"), "vertices": ("given", "drawn")}
-        for option, known in options.items():
-            if getattr(self, option) not in known:
-                raise InvalidInput(f"{option}={getattr(self, option)!r} is not known; it is {' or '.join(known)}")
         p.vertex("phi", K, nonnegative=True)
         (p.edge if self.potentials == "edge" else p.graph)("psi", (K, K))
         p.edge("msg", K, start=1.0, nonnegative=True)
@@ -120,8 +120,6 @@ class BeliefPropagation(Algorithm):
         return graph.with_reverse_edges()
 
     def inputs(self, graph: Graph, features: int) -> Inputs:
-        if not 0.0 <= self.damping < 1.0:
-            raise InvalidInput(f"damping={self.damping}: the share of the old message lies in [0, 1)")
         phi = vertex_potentials(self.vertices, graph, features, self.noise, self.seed)
         psi = pairwise_potentials(self.potentials, graph, features, self.smoothness, self.truncation)
         return Inputs({"phi": phi, "psi": psi}, self.parameter_values())

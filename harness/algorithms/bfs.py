@@ -8,6 +8,7 @@ import numpy as np
 
 from harness.algorithms.exact_solvers import DIJKSTRA, path_lengths
 from harness.algorithms.starting_vertices import reached, starting_vertices, zero_at
+from harness.contract import option
 from harness.language import Algorithm, Answer, Expression, Inputs, K, ProgramBuilder, Reader, minimum
 
 if TYPE_CHECKING:
@@ -30,9 +31,9 @@ class BFS(Algorithm):
     name: ClassVar[str] = "bfs"
     rated_when_settled: ClassVar[bool] = True
 
-    sources: str = "drawn"
-    seed: int = 0
-    supersteps: int = 1_000_000
+    sources: str = option("drawn", 'k vertex numbers, such as "3 17", or drawn')
+    seed: int = option(0, "seed of drawn sources")
+    supersteps: int = option(1_000_000, "the most supersteps of a run", within="[1, inf)")
 
     def build(self, p: ProgramBuilder) -> None:
         p.vertex("source", K)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.algorithms.exact_solvers import WEAK_COMPONENTS, hops, least_members
+from harness.contract import option
 from harness.language import Algorithm, Answer, Expression, Inputs, InvalidInput, ProgramBuilder, Reader, minimum
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Components(Algorithm):
     name: ClassVar[str] = "components"
     rated_when_settled: ClassVar[bool] = True
 
-    supersteps: int = 1_000_000
+    supersteps: int = option(1_000_000, "the most supersteps of a run", within="[1, inf)")
 
     def build(self, p: ProgramBuilder) -> None:
         p.vertex("own")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from harness.algorithms.edge_blocks import over_roots_of_totals
+from harness.contract import option
 from harness.language import Algorithm, Expression, Inputs, InvalidInput, K, ProgramBuilder, Reader
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ class FeatureDiffusion(Algorithm):
 
     name: ClassVar[str] = "feature_diffusion"
 
-    hops: int = 4
-    seed: int = 0
+    hops: int = option(4, "number of supersteps, each one product with S", within="[1, inf)")
+    seed: int = option(0, "seed of the features")
 
     def build(self, p: ProgramBuilder) -> None:
         p.edge("coefficient")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from harness.algorithms.exact_solvers import PEELING, core_members
+from harness.contract import option
 from harness.graph import Graph
 from harness.language import Algorithm, Answer, Expression, Inputs, InvalidInput, ProgramBuilder, Reader, where
 
@@ -33,8 +34,8 @@ class KCore(Algorithm):
     name: ClassVar[str] = "kcore"
     rated_when_settled: ClassVar[bool] = True
 
-    core: int = 16
-    supersteps: int = 1_000_000
+    core: int = option(16, "least number of neighbours in the core", within="[1, inf)")
+    supersteps: int = option(1_000_000, "the most supersteps of a run", within="[1, inf)")
 
     def build(self, p: ProgramBuilder) -> None:
         p.vertex("alive", start=1.0)
@@ -63,8 +64,6 @@ class KCore(Algorithm):
         )  # fmt: skip
 
     def inputs(self, graph: Graph, features: int) -> Inputs:
-        if self.core < 1:
-            raise InvalidInput(f"core={self.core}: a core's number of neighbours is at least 1")
         most = int(graph.in_degrees.max(initial=0))
         if most > 2**24:
             raise InvalidInput(f"a vertex of graph {graph.name!r} has {most} neighbours; float32 counts up to 2^24")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from harness.algorithms.pictures import write_segmentation
-from harness.algorithms.seeding import choose_seeds, label_accuracy, number_of_labels
+from harness.algorithms.seeding import SEEDINGS, choose_seeds, label_accuracy, number_of_labels
+from harness.contract import option
 from harness.language import Algorithm, Expression, Inputs, InvalidInput, K, ProgramBuilder, Reader, normalize, where
 
 if TYPE_CHECKING:
@@ -36,13 +37,13 @@ class LabelPropagation(Algorithm):
 
     name: ClassVar[str] = "label_propagation"
 
-    alpha: float = 0.85
-    clamp: bool = True
-    tolerance: float = 1e-5
-    supersteps: int = 200
-    seeds: str = "auto"
-    fraction: float = 0.1
-    seed: int = 0
+    alpha: float = option(0.85, "share of a label that is taken from the neighbours", within="(0, 1]")
+    clamp: bool = option(True, "reset the seeds after every step (Zhu and Ghahramani), or not (thesis)")
+    tolerance: float = option(1e-5, "largest change of a distribution in a settled run", within="[0, inf)")
+    supersteps: int = option(200, "the most supersteps of a run", within="[1, inf)")
+    seeds: str = option("auto", "how seeds get labels; auto: true labels, else colours, else random", values=SEEDINGS)
+    fraction: float = option(0.1, "share of the vertices that are seeds", within="(0, 1]")
+    seed: int = option(0, "seed of the choice of seeds")
 
     def build(self, p: ProgramBuilder) -> None:
         p.edge("weight")
@@ -74,8 +75,6 @@ class LabelPropagation(Algorithm):
         return "one" if self.clamp else "several"
 
     def inputs(self, graph: Graph, features: int) -> Inputs:
-        if not 0.0 < self.alpha <= 1.0:
-            raise InvalidInput(f"alpha={self.alpha}: the share taken from the neighbours lies in (0, 1]")
         if graph.weights is not None and len(graph.weights) and float(graph.weights.min()) < 0:
             raise InvalidInput(f"label propagation needs weights >= 0; graph {graph.name!r} has negative ones")
         label = choose_seeds(self.seeds, graph, features, self.fraction, self.seed)

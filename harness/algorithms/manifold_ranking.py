@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.algorithms.starting_vertices import starting_vertices
-from harness.algorithms.views import affinities, joined_views, number_of_views
+from harness.algorithms.views import VIEWS_HELP, affinities, joined_views, number_of_views
+from harness.contract import option
 from harness.language import (
     Algorithm,
     Expression,
     Inputs,
-    InvalidInput,
     K,
     ProgramBuilder,
     Reader,
@@ -52,14 +52,14 @@ class ManifoldRanking(Algorithm):
 
     name: ClassVar[str] = "manifold_ranking"
 
-    alpha: float = 0.99
-    tolerance: float = 1e-6
-    supersteps: int = 2000
-    views: str = "auto"
-    neighbours: int = 10
-    queries: str = "drawn"
-    at: int = 50
-    seed: int = 0
+    alpha: float = option(0.99, "share of a score that is taken from the neighbours", within="(0, 1)")
+    tolerance: float = option(1e-6, "largest relative change of a score in a settled run", within="[0, inf)")
+    supersteps: int = option(2000, "the most supersteps of a run", within="[1, inf)")
+    views: str = option("auto", VIEWS_HELP)
+    neighbours: int = option(10, "neighbours of an image on a derived view", within="[1, inf)")
+    queries: str = option("drawn", 'vertex numbers, such as "3 17", or drawn')
+    at: int = option(50, "number of answers that the precision counts", within="[1, inf)")
+    seed: int = option(0, "seed of drawn queries and of random views")
 
     def build(self, p: ProgramBuilder) -> None:
         p.edge("affinity", K)
@@ -90,10 +90,6 @@ class ManifoldRanking(Algorithm):
         return joined_views(graph, self.views, self.neighbours, self.seed)
 
     def inputs(self, graph: Graph, features: int) -> Inputs:
-        if not 0.0 < self.alpha < 1.0:
-            raise InvalidInput(f"alpha={self.alpha}: the share taken from the neighbours lies in (0, 1)")
-        if self.at < 1:
-            raise InvalidInput(f"at={self.at}: precision is that of the first answers, of 1 at least")
         feature = np.arange(features)
         query = np.zeros((graph.num_vertices, features), np.float32)
         query[self._queries(graph, features)[feature // number_of_views(self.views)], feature] = 1.0

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from harness.algorithms.edge_blocks import over_roots_of_totals
-from harness.algorithms.seeding import choose_seeds, label_accuracy, number_of_labels
-from harness.algorithms.views import affinities, joined_views, number_of_views
+from harness.algorithms.seeding import SEEDINGS, choose_seeds, label_accuracy, number_of_labels
+from harness.algorithms.views import VIEWS_HELP, affinities, joined_views, number_of_views
+from harness.contract import option
 from harness.language import Algorithm, Expression, Inputs, InvalidInput, K, ProgramBuilder, Reader, outer, stack
 
 if TYPE_CHECKING:
@@ -43,15 +44,17 @@ class Multimodal(Algorithm):
 
     name: ClassVar[str] = "multimodal"
 
-    alpha: float = 0.9
-    tolerance: float = 1e-6
-    supersteps: int = 500
-    views: str = "auto"
-    shares: str = ""
-    neighbours: int = 10
-    seeds: str = "auto"
-    fraction: float = 0.1
-    seed: int = 0
+    alpha: float = option(
+        0.9, "share of a value that is taken from the neighbours, over all modalities", within="(0, 1)"
+    )
+    tolerance: float = option(1e-6, "largest relative change of a value in a settled run", within="[0, inf)")
+    supersteps: int = option(500, "the most supersteps of a run", within="[1, inf)")
+    views: str = option("auto", VIEWS_HELP)
+    shares: str = option("", 'shares of the modalities, such as "2 1 1"; empty: equal')
+    neighbours: int = option(10, "neighbours of an image on a derived view", within="[1, inf)")
+    seeds: str = option("auto", "how seeds get labels; auto: true labels, else colours, else random", values=SEEDINGS)
+    fraction: float = option(0.1, "share of the vertices that are seeds", within="(0, 1]")
+    seed: int = option(0, "seed of the choice of seeds and of random views")
 
     def build(self, p: ProgramBuilder) -> None:
         p.edge("affinity", number_of_views(self.views))
@@ -89,8 +92,6 @@ class Multimodal(Algorithm):
         return joined_views(graph, self.views, self.neighbours, self.seed)
 
     def inputs(self, graph: Graph, features: int) -> Inputs:
-        if not 0.0 < self.alpha < 1.0:
-            raise InvalidInput(f"alpha={self.alpha}: the share taken from the neighbours lies in (0, 1)")
         affinity = affinities(graph, self.views, self.seed)
         for view in affinity.T:
             view[:] = over_roots_of_totals(graph, view.astype(np.float64))

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from harness.algorithms.starting_vertices import DRAWN, starting_vertices
-from harness.language import Algorithm, Expression, Inputs, InvalidInput, K, ProgramBuilder, Reader, where
+from harness.contract import option
+from harness.language import Algorithm, Expression, Inputs, K, ProgramBuilder, Reader, where
 
 if TYPE_CHECKING:
     from harness.graph import Graph
@@ -34,11 +35,15 @@ class PageRank(Algorithm):
 
     name: ClassVar[str] = "pagerank"
 
-    alpha: float = 0.85
-    tolerance: float = 1e-4
-    supersteps: int = 200
-    personalise: str = "auto"
-    seed: int = 0
+    alpha: float = option(0.85, "damping factor", within="(0, 1)")
+    tolerance: float = option(1e-4, "L1 norm of the change of the ranks in a settled run", within="[0, inf)")
+    supersteps: int = option(200, "the most supersteps of a run", within="[1, inf)")
+    personalise: str = option(
+        "auto",
+        "teleport to all vertices, or to one per feature; auto: uniform if k = 1",
+        values=("auto", "uniform", "vertices"),
+    )
+    seed: int = option(0, "seed of the vertices that are teleported to")
 
     def build(self, p: ProgramBuilder) -> None:
         p.vertex("teleport", K)
@@ -63,15 +68,11 @@ class PageRank(Algorithm):
         return "one"
 
     def inputs(self, graph: Graph, features: int) -> Inputs:
-        if not 0.0 < self.alpha < 1.0:
-            raise InvalidInput(f"alpha={self.alpha}: the damping factor lies in (0, 1)")
         kind = ("uniform" if features == 1 else "vertices") if self.personalise == "auto" else self.personalise
         count = graph.num_vertices
         if kind == "uniform":
             teleport = np.full((count, features), 1.0 / max(count, 1), np.float32)
-        elif kind == "vertices":
+        else:
             teleport = np.zeros((count, features), np.float32)
             teleport[starting_vertices(DRAWN, graph, features, self.seed), np.arange(features)] = 1.0
-        else:
-            raise InvalidInput(f"personalise={self.personalise!r} is not known; it is auto, uniform or vertices")
         return Inputs({"teleport": teleport}, self.parameter_values())

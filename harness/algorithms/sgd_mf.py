@@ -17,16 +17,12 @@ from harness.algorithms.ratings import (
     row_products,
     training,
 )
+from harness.contract import option
 from harness.language import Algorithm, Expression, Inputs, InvalidInput, K, ProgramBuilder, Reader, dot, mean, sqrt
 
 if TYPE_CHECKING:
     from harness.graph import Graph
     from harness.language.algorithm import Values
-
-CHOICES = {
-    "sides": ("ratings", "double"), "ratings": ("given", "drawn"), "bias": ("none", "both"),
-    "rates": ("power", "adagrad"), "normalise": ("centre", "largest"),
-}  # fmt: skip
 
 
 class SGDMatrixFactorisation(Algorithm):
@@ -55,19 +51,19 @@ class SGDMatrixFactorisation(Algorithm):
     name: ClassVar[str] = "sgd_mf"
     rated_every_superstep: ClassVar[bool] = True
 
-    alpha: float = 0.02
-    beta: float = 0.015
-    lam: float = 0.05
-    epochs: int = 20
-    bias: str = "none"
-    rates: str = "power"
-    normalise: str = "centre"
-    sides: str = "ratings"
-    ratings: str = "given"
-    order: Literal["any", "given"] = "any"
-    conflicts: Literal["serial", "lossy"] = "serial"
-    holdout: float = 0.0
-    seed: int = 0
+    alpha: float = option(0.02, "step size of the first sweep", within="(0, inf)")
+    beta: float = option(0.015, "decay of the step size, with rates=power", within="[0, inf)")
+    lam: float = option(0.05, "lambda, the weight of the regularisation", within="[0, inf)")
+    epochs: int = option(20, "sweeps over all ratings, each one superstep", within="[1, inf)")
+    bias: str = option("none", "a bias of users and items, or none", values=("none", "both"))
+    rates: str = option("power", "how the step size falls: with the sweeps, or adaptively", values=("power", "adagrad"))
+    normalise: str = option("centre", "subtract the mean, or divide by the largest", values=("centre", "largest"))
+    sides: str = option("ratings", "a graph of ratings, or any by its double cover", values=("ratings", "double"))
+    ratings: str = option("given", "the graph's weights, or drawn ratings", values=("given", "drawn"))
+    order: Literal["any", "given"] = option("any", "order in which the ratings are visited")
+    conflicts: Literal["serial", "lossy"] = option("serial", "whether parallel steps may lose updates of a row")
+    holdout: float = option(0.0, "share of the ratings that is kept for the RMSE and not trained on", within="[0, 1)")
+    seed: int = option(0, "seed of the first factors, the held-out and the drawn ratings")
 
     def build(self, p: ProgramBuilder) -> None:
         p.edge("rating")
@@ -137,9 +133,6 @@ def normalisation(kind: str, given: NDArray[Any]) -> tuple[float, float]:
 
 def rated(algorithm: SGDMatrixFactorisation, graph: Graph) -> Graph:
     """Return the graph with the ratings of the options, each once. Raises InvalidInput."""
-    for name, known in CHOICES.items():
-        if getattr(algorithm, name) not in known:
-            raise InvalidInput(f"{name}={getattr(algorithm, name)!r} is not known; it is {' or '.join(known)}")
     double = algorithm.sides == "double"
     if not double and graph.bipartite is None:
         raise InvalidInput(

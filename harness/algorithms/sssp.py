@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from harness.algorithms.exact_solvers import DIJKSTRA, hops, length_allowances, path_lengths
 from harness.algorithms.starting_vertices import reached, starting_vertices, zero_at
+from harness.contract import option
 from harness.language import (
     Algorithm,
     Allowance,
@@ -43,9 +44,9 @@ class SSSP(Algorithm):
     name: ClassVar[str] = "sssp"
     rated_when_settled: ClassVar[bool] = True
 
-    sources: str = "drawn"
-    seed: int = 0
-    supersteps: int = 1_000_000
+    sources: str = option("drawn", 'k vertex numbers, such as "3 17", or drawn')
+    seed: int = option(0, "seed of drawn sources")
+    supersteps: int = option(1_000_000, "the most supersteps of a run", within="[1, inf)")
 
     def build(self, p: ProgramBuilder) -> None:
         p.edge("weight")

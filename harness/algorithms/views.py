@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import scipy.sparse
 
 VIEWS = ("pixels", "projections", "gradients")
+VIEWS_HELP = "some of pixels, projections, gradients, separated by blanks; auto: all, or three drawn views"
 DRAWN = 3  # number of modalities of a graph without images
 AFFINITY = "affinity"
 

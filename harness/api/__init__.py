@@ -93,8 +93,8 @@ __all__ = [
     "EdgeReduce", "EdgeStep", "EdgeUpdate", "Engine", "EngineFailure", "EngineSpec", "Evaluator", "Expression",
     "FoldGroup", "Graph", "GraphFacts", "GraphReduce", "GraphSpec", "Inputs", "InvalidInput", "K", "LanguageError",
     "No", "Operations", "PerDevice", "Phases", "Program", "Property", "RunStatistics", "ScheduleError", "Settling",
-    "Stage", "Superstep", "TeamShape", "Unsupported", "VertexStep", "Yes", "change_driven", "concrete",
-    "constant", "cuda_unavailable", "fold_groups", "hookimpl", "initial_values", "mutable", "option",
-    "options_of", "products_as_sums", "read", "reads", "schedule_text", "segment_reduce", "substitute", "unfolded",
-    "walk", "watched",
+    "Stage", "Superstep", "TeamShape", "Unsupported", "VertexStep", "Yes", "change_driven",
+    "concrete", "constant", "cuda_unavailable", "fold_groups", "hookimpl", "initial_values", "mutable",
+    "option", "options_of", "products_as_sums", "read", "reads", "schedule_text", "segment_reduce", "substitute",
+    "unfolded", "walk", "watched",
 ]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import hydra
@@ -14,7 +14,9 @@ from omegaconf.errors import OmegaConfBaseException
 
 from harness import __version__
 from harness.campaign.command_line import check_arguments, check_overrides, expand_home
-from harness.campaign.configuration import GROUPS, describe_choices, register_configuration
+from harness.campaign.completion import complete
+from harness.campaign.configuration import register_configuration
+from harness.campaign.discovery import GROUPS, Names, choices_in, describe, group_named, list_names
 from harness.campaign.errors import CampaignError
 from harness.campaign.sweep import INTERRUPTED_STATUS, run_job
 from harness.contract import ScheduleError
@@ -33,7 +35,26 @@ engine=NAME, have the values of the default configuration.
 onyx-harness explain algorithm=pagerank graph=rmat features=8
 onyx-harness explain algorithm=label_propagation graph=digits device=cuda    (no GPU needed)
 
-onyx-harness list [engine] [algorithm] [graph] lists the names; onyx-harness --help shows every key."""
+onyx-harness list shows the names, onyx-harness describe NAME the options of one; onyx-harness --help shows every
+key."""
+LIST_HELP = """\
+onyx-harness list [engines] [algorithms] [graphs] [presets]
+
+List the names, each with a line of help. Without a word, all of them. onyx-harness describe NAME describes one."""
+DESCRIBE_HELP = """\
+onyx-harness describe NAME ...
+
+Describe engines, algorithms, graphs, presets and variants: what each does, its options with types, defaults, ranges
+and help. GROUP=NAME selects one of several things of the same name.
+
+onyx-harness describe sssp
+onyx-harness describe pagerank rmat
+onyx-harness describe graph=delaunay
+
+onyx-harness algorithm=sssp --help is another form. onyx-harness list shows the names."""
+_HELP = ("--help", "-h")
+_COMPLETION, _QUERY = ("--shell-completion", "-sc"), "query="
+_MORE_HELP = "onyx-harness --help shows every key and every name."
 # Flags that select what Hydra does; every other command line is a sweep.
 _HYDRA_COMMANDS = (
     "--help", "-h", "--hydra-help", "--version", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc",
@@ -60,9 +81,50 @@ def main(arguments: Sequence[str] | None = None) -> int:
         registry = _registry()
         register_configuration(registry)
         warnings.simplefilter("ignore", PluginWarning)  # each has been reported once
-        if arguments[:1] == ["list"]:
-            return _list(registry, arguments[1:])
-        return _explain(arguments[1:]) if arguments[:1] == ["explain"] else _run(arguments)
+        return _dispatch(registry, arguments)
+
+
+def _dispatch(registry: Registry, arguments: Sequence[str]) -> int:
+    """Call the command that the first argument names, or Hydra."""
+    first, rest = arguments[:1], arguments[1:]
+    wants_help = any(argument in _HELP for argument in arguments)
+    if first == ["list"]:
+        return _show(LIST_HELP) if wants_help else _answer(lambda names: _list(names, rest), registry)
+    if first == ["describe"]:
+        shown = wants_help or not rest
+        return _show(DESCRIBE_HELP) if shown else _answer(lambda names: _describe(names, rest), registry)
+    if first == ["explain"]:
+        return _show(EXPLAIN_HELP) if wants_help else _explain(rest)
+    chosen = choices_in(arguments)
+    if wants_help and chosen:
+        return _answer(lambda names: f"{_describe(names, chosen)}\n\n{_MORE_HELP}", registry)
+    if len(arguments) == 2 and first[0] in _COMPLETION and rest[0].startswith(_QUERY):
+        line = os.environ.get("COMP_LINE", "").partition(" ")[2]
+        between = "\n" if rest[0] == f"{_QUERY}fish" else " "
+        return _answer(lambda names: between.join(complete(line, names)), registry)
+    return _run(arguments)
+
+
+def _answer(text: Callable[[Names], str], registry: Registry) -> int:
+    """Print a text about the names, or the error of making it."""
+    try:
+        return _show(text(Names(registry)))
+    except (CampaignError, UnknownName) as error:
+        _say(sys.stderr, f"onyx-harness: error: {error}")
+        return MISUSE_STATUS
+
+
+def _list(names: Names, words: Sequence[str]) -> str:
+    return list_names(names, list(dict.fromkeys(map(group_named, words or GROUPS))))
+
+
+def _describe(names: Names, words: Sequence[str]) -> str:
+    return "\n\n\n".join(describe(names, word) for word in words)
+
+
+def _show(text: str) -> int:
+    _say(sys.stdout, text)
+    return 0
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -89,23 +151,8 @@ def _run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _list(registry: Registry, arguments: Sequence[str]) -> int:
-    """Print every engine, algorithm and graph, or those of the named groups."""
-    arguments = [argument for argument in arguments if argument not in ("--help", "-h")]
-    unknown = [name for name in arguments if name not in GROUPS]
-    if unknown:
-        hint = closest(unknown[0], GROUPS)
-        _say(sys.stderr, f"onyx-harness: error: list takes the groups {', '.join(GROUPS)}, not {unknown[0]!r}{hint}")
-        return MISUSE_STATUS
-    _say(sys.stdout, describe_choices(registry, arguments or GROUPS))
-    return 0
-
-
 def _explain(overrides: Sequence[str]) -> int:
     """Print the plan of an engine for one cell."""
-    if any(override in ("--help", "-h") for override in overrides):
-        _say(sys.stdout, EXPLAIN_HELP)
-        return 0
     from harness.cache import CacheError
     from harness.campaign.explanation import explanation
     from harness.graph import GraphError

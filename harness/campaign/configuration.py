@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,12 +11,16 @@ from typing import Any
 
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigStore
+from hydra.core.object_type import ObjectType
 from hydra.core.plugins import Plugins
+from hydra.plugins.config_source import ConfigResult, ConfigSource
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf
 
-from harness.plugins import PluginWarning, Registry
+from harness.campaign.cell import parameter_defaults
+from harness.plugins import PluginWarning, Registry, load_plugins
 
+CHOICES = "installed"  # the scheme of the configurations that plugins' names are
 GROUPS = ("engine", "algorithm", "graph")
 _PLAIN = (bool, int, float, str, type(None))
 
@@ -32,33 +37,86 @@ def register_configuration(registry: Registry) -> None:
 
     A YAML file of the same name in a configuration folder takes precedence over these choices.
     """
-    store = ConfigStore.instance()
     for engine in registry.engines.values():
         if not dataclasses.is_dataclass(engine.schedule):
             warnings.warn(
                 f"engine {engine.name!r} is left out: its schedule {engine.schedule!r} is not a dataclass",
                 PluginWarning, stacklevel=2,
             )  # fmt: skip
-            continue
-        # null means not given, so that a configuration shows which options the user has set
-        options = dict.fromkeys(item.name for item in dataclasses.fields(engine.schedule))
-        store.store(group="engine", name=engine.name, node=_choice(engine.name, options))
-    for algorithm in registry.algorithms.values():
-        # An algorithm's parameters are known only to its class, which is not imported here.
-        store.store(group="algorithm", name=algorithm.name, node=_choice(algorithm.name, {}))
-    for graph in registry.graphs.values():
-        store.store(group="graph", name=graph.name, node=_choice(graph.name, dict(graph.parameters)))
-    _hold_places(store, registry)
     sweeper = {
         "_target_": "hydra_plugins.onyx_harness_sweeper.OnyxSweeper",
         "max_batch_size": None,
         "params": None,
         "linked": None,
     }
-    store.store(group="hydra/sweeper", name="harness", node=sweeper)
+    ConfigStore.instance().store(group="hydra/sweeper", name="harness", node=sweeper)
+    Choices.registry = registry
+    Plugins.instance().register(Choices)
     Plugins.instance().register(_search_path(registry.config_folders))
     help_text = describe_choices(registry).replace("$", "$$")  # string.Template reads it; $ begins a name
     OmegaConf.register_new_resolver("onyx_choices", lambda: help_text, replace=True)
+
+
+class Choices(ConfigSource):
+    """The choices ``GROUP/NAME`` of all plugins as configurations that are made when they are composed.
+
+    The code of an algorithm, which alone knows its parameters, is imported only if the algorithm is chosen.
+    """
+
+    registry: Registry | None = None  # of this process; None in a process of a launcher
+
+    @staticmethod
+    def scheme() -> str:
+        return CHOICES
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        group, _, name = config_path.removesuffix(".yaml").partition("/")
+        node = _choice(name, self._options(group, name))
+        return ConfigResult(self.provider, self.full_path(), node, {"package": None})
+
+    def available(self) -> bool:
+        return True
+
+    def is_group(self, config_path: str) -> bool:
+        return config_path.strip("/") in GROUPS
+
+    def is_config(self, config_path: str) -> bool:
+        group, _, name = config_path.removesuffix(".yaml").partition("/")
+        return group in GROUPS and name in self._names(group)
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
+        group = config_path.strip("/")
+        if not group:
+            return [] if results_filter == ObjectType.CONFIG else list(GROUPS)
+        names = self._names(group) if group in GROUPS and results_filter != ObjectType.GROUP else ()
+        return sorted(names)
+
+    def _names(self, group: str) -> set[str]:
+        """Return the names of a group, and the one that the defaults choose, so that they compose without its plugin.
+
+        The registry reports a missing plugin to a command that uses it.
+        """
+        table = self._table(group)
+        usable = {name for name, spec in table.items() if group != "engine" or dataclasses.is_dataclass(spec.schedule)}
+        return usable | {_default_choices()[group]}
+
+    def _options(self, group: str, name: str) -> dict[str, Any]:
+        """Return the defaults of all options. For an engine they are None, which means not given.
+
+        Raises CampaignError for an algorithm whose code cannot be loaded.
+        """
+        spec = self._table(group).get(name)
+        if spec is None:
+            return {}
+        if group == "engine":
+            return dict.fromkeys(item.name for item in dataclasses.fields(spec.schedule))
+        return dict(spec.parameters) if group == "graph" else parameter_defaults(spec)
+
+    def _table(self, group: str) -> dict[str, Any]:
+        if Choices.registry is None:
+            Choices.registry = load_plugins()
+        table: dict[str, Any] = getattr(Choices.registry, f"{group}s")
+        return table
 
 
 def describe_choices(registry: Registry, groups: Sequence[str] = GROUPS) -> str:
@@ -78,16 +136,11 @@ def _choice(name: str, options: dict[str, Any]) -> DictConfig:
     return node
 
 
-def _hold_places(store: ConfigStore, registry: Registry) -> None:
-    """Let the configuration compose even if a plugin that its defaults name is blocked or broken.
-
-    The registry reports the missing plugin to a command that uses it.
-    """
+@functools.cache
+def _default_choices() -> dict[str, str]:
+    """Return the choices of the defaults list of ``conf/config.yaml``, by group."""
     root: Any = OmegaConf.to_container(OmegaConf.create((configuration_folder() / "config.yaml").read_text()))
-    chosen = {group: name for entry in root["defaults"] if isinstance(entry, dict) for group, name in entry.items()}
-    for group, table in (("engine", registry.engines), ("algorithm", registry.algorithms), ("graph", registry.graphs)):
-        if group in chosen and chosen[group] not in table:
-            store.store(group=group, name=chosen[group], node=_choice(chosen[group], {}))
+    return {group: name for entry in root["defaults"] if isinstance(entry, dict) for group, name in entry.items()}
 
 
 def _storable(value: object) -> bool:
@@ -96,11 +149,12 @@ def _storable(value: object) -> bool:
 
 def _search_path(folders: list[str]) -> type[SearchPathPlugin]:
     class HarnessSearchPath(SearchPathPlugin):
-        """Add the harness's own folder first, then those of the plugins."""
+        """Add the harness's own folder first, then those of the plugins, then the names that the plugins provide."""
 
         def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
             search_path.append("onyx-harness", f"file://{configuration_folder()}")
             for folder in folders:
                 search_path.append("plugin", folder if "://" in folder else f"file://{folder}")
+            search_path.append("plugins", f"{CHOICES}://")
 
     return HarnessSearchPath

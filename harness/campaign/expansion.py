@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from hydra._internal.defaults_list import create_defaults_list
 from omegaconf import DictConfig, OmegaConf
 
+from harness.campaign.configuration import CHOICES
+
 if TYPE_CHECKING:
     from hydra._internal.config_loader_impl import ConfigLoaderImpl
     from hydra._internal.config_repository import CachingConfigRepository
@@ -63,7 +65,9 @@ def set_in_files(loader: ConfigLoaderImpl, name: str | None, lines: Sequence[str
     for entry in made.defaults:
         path = entry.config_path or ""
         if path != _PRIMARY and not path.startswith("hydra/"):
-            keys.update(_leaves(OmegaConf.to_container(loader._load_single_config(entry, repository).config)))
+            loaded = loader._load_single_config(entry, repository)
+            if not str(loaded.path).startswith(CHOICES):  # the defaults of a plugin's name set nothing
+                keys.update(_leaves(OmegaConf.to_container(loaded.config)))
     return keys
 
 

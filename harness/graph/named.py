@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from harness.graph.cache import cached
 from harness.graph.errors import GraphError
 from harness.graph.graph import Graph
+from harness.options import problems
 
 if TYPE_CHECKING:
     from harness.specifications import GraphSpec
@@ -71,14 +72,16 @@ def open_graph(graph: GraphSpec | str, parameters: Mapping[str, object] | None =
 
 
 def check_parameters(graph: GraphSpec, parameters: Mapping[str, object]) -> None:
-    """Check the parameters of a graph without building it, if its specification has a check.
+    """Check the parameters of a graph without building it: by their ranges, and by the specification's check, if any.
 
     Raises GraphError for a value that the factory would refuse, a missing file or a missing data package.
     """
+    given = dict(graph.parameters) | dict(parameters)
+    for problem in problems(graph.options, given):
+        raise GraphError(f"{graph.name}: {problem}")
     if not graph.check:
         return
     check = resolve(graph.check)
-    given = dict(graph.parameters) | dict(parameters)
     named = inspect.signature(check).parameters
     try:
         check(**{name: value for name, value in given.items() if name in named})

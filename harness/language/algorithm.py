@@ -18,6 +18,7 @@ from harness.language.expressions import parameter
 from harness.language.program import Program
 from harness.language.stage_names import line_of
 from harness.language.tracing import ProgramBuilder
+from harness.options import options_in, problems
 
 if TYPE_CHECKING:
     from harness.graph import Graph
@@ -70,7 +71,9 @@ class Algorithm:
     """The base class of algorithms.
 
     Subclasses become frozen dataclasses automatically. Float and bool fields are run-time parameters: in ``build`` they
-    are traced as symbols, so a new value does not recompile. Int and str fields are constants of the program.
+    are traced as symbols, so a new value does not recompile. Int and str fields are constants of the program. A field
+    may be an ``option(default, help, values=..., within=...)`` (:func:`harness.api.option`): ``describe`` shows it, and
+    the constructor raises InvalidInput for a value that is not accepted.
     """
 
     name: ClassVar[str] = ""
@@ -80,6 +83,10 @@ class Algorithm:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         dataclass(frozen=True, kw_only=True)(cls)
+
+    def __post_init__(self) -> None:
+        for problem in problems(options_in(type(self)), vars(self)):
+            raise InvalidInput(f"{self.name}: {problem}")
 
     def build(self, p: ProgramBuilder) -> None:
         """Write the program: declare properties, decorate stages, set the stopping rule and name the outputs."""

@@ -108,11 +108,11 @@ def test_a_vertex_without_ratings_gets_zero_factors_and_all_sides_are_not_rated(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"lam": 0.0}, "lam=0.0: the regularisation must be positive"),
+        ({"lam": 0.0}, r"lam=0.0: give a number in \(0, inf\)"),
         ({"lam": -1.0}, "lam=-1.0"),
-        ({"holdout": 1.0}, r"holdout=1.0: the share of held-out ratings lies in \[0, 1\)"),
+        ({"holdout": 1.0}, r"holdout=1.0: give a number in \[0, 1\)"),
         ({"holdout": -0.1}, "holdout=-0.1"),
-        ({"sides": "both"}, "sides='both' is not known; it is alternate or all"),
+        ({"sides": "both"}, "sides='both': give one of alternate, all"),
     ],
 )
 def test_parameters_that_make_no_sense_are_refused(small, options, words):
@@ -154,5 +154,5 @@ def test_drawn_ratings_are_the_same_both_ways_and_need_none_of_the_graph():
 
 
 def test_ratings_of_another_kind_are_refused(small):
-    with pytest.raises(InvalidInput, match="ratings='guessed' is not known; it is given or drawn"):
+    with pytest.raises(InvalidInput, match="ratings='guessed': give one of given, drawn"):
         ALS(ratings="guessed").prepare_graph(small)

@@ -135,14 +135,13 @@ RING = Graph.from_edges([0, 1, 2], [1, 2, 0], name="ring")
         ({"shares": "1 -2 3"}, "shares='1 -2 3'"),
         ({"shares": "0 0 0"}, "shares='0 0 0'"),
         ({"shares": "1 inf 1"}, "shares='1 inf 1'"),
-        ({"alpha": 0.0}, r"alpha=0.0: the share taken from the neighbours lies in \(0, 1\)"),
+        ({"alpha": 0.0}, r"alpha=0.0: give a number in \(0, 1\)"),
         ({"views": "pixel"}, "view 'pixel' is not known"),
     ],
 )
 def test_invalid_combinations_are_refused(options, words):
-    algorithm = Multimodal(**options)
     with pytest.raises(InvalidInput, match=words):
-        answer(algorithm, RING, 2)
+        answer(Multimodal(**options), RING, 2)
 
 
 def test_gradients_need_square_images():

@@ -64,9 +64,9 @@ def test_more_features_than_vertices_repeat_some():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"alpha": 0.0}, r"alpha=0.0: the damping factor lies in \(0, 1\)"),
+        ({"alpha": 0.0}, r"alpha=0.0: give a number in \(0, 1\)"),
         ({"alpha": 1.0}, "alpha=1.0"),
-        ({"personalise": "all"}, "it is auto, uniform or vertices"),
+        ({"personalise": "all"}, "give one of auto, uniform, vertices"),
     ],
 )
 def test_parameters_that_make_no_sense_are_refused(web, options, words):

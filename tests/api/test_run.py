@@ -220,7 +220,7 @@ def test_results_and_inputs_of_an_engine_are_checked():
         ("scipy", "pagerank", {"device": "gpu"}, CampaignError, "'cpu', 'cuda', 'cuda:INDEX' or a Device"),
         ("scipy", "pagerank", {"device": "cuda"}, Unsupported, "does not run on cuda"),
         ("scipy", "pagerank", {"max_supersteps": 0}, CampaignError, "max_supersteps is 0"),
-        ("scipy", "pagerank", {"alpha": 2.0}, InvalidInput, "the damping factor lies in"),
+        ("scipy", "pagerank", {"alpha": 2.0}, InvalidInput, r"alpha=2\.0: give a number in \(0, 1\)"),
         (7, "pagerank", {}, CampaignError, "engine is 7; it must be a name or a Variant"),
         ("scipy", 7, {}, CampaignError, "algorithm is 7; it must be a name, or a class or an instance"),
     ],

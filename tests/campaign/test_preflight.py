@@ -13,16 +13,16 @@ from harness.graph.catalogue import BUILTIN_GRAPHS
 from harness.graph.named import check_parameters, resolve
 
 REFUSED = {
-    "graph=rmat graph.scale=-3": "rmat: scale=-3; it must be 0..31",
+    "graph=rmat graph.scale=-3": "rmat: scale=-3: give a number in [0, 31]",
     "graph=rmat graph.num_vertices=5": "rmat: num_vertices=5 with scale=14",
     "graph=rmat graph.num_edges=many": "rmat: a parameter is of the wrong type",
-    "graph=grid graph.rows=0": "grid: 0 x 256; both must be positive",
-    "graph=delaunay graph.num_vertices=2": "delaunay: num_vertices=2; a triangulation needs at least 3 points",
-    "graph=ratings_random graph.users=0": "ratings: users=0",
-    "graph=digits graph.neighbours=1797": "digits: neighbours=1797; it must be 1..1796",
-    "graph=photo graph.image=nobody": "photo: image='nobody'",
-    "graph=motorcycle graph.shrink=99": "motorcycle: shrink=99",
-    "graph=like_road_usa graph.rows=-1": "grid: -1 x",
+    "graph=grid graph.rows=0": "grid: rows=0: give a number in [1, inf)",
+    "graph=delaunay graph.num_vertices=2": "delaunay: num_vertices=2: give a number in [3, inf)",
+    "graph=ratings_random graph.users=0": "ratings_random: users=0: give a number",
+    "graph=digits graph.neighbours=1797": "digits: neighbours=1797: give a number in [1, 1796]",
+    "graph=photo graph.image=nobody": "photo: image='nobody': give one of astronaut",
+    "graph=motorcycle graph.shrink=99": "motorcycle: shrink=99: give a number",
+    "graph=like_road_usa graph.rows=-1": "like_road_usa: rows=-1: give a number",
     "graph=file": "no path is given; set graph.path to a graph file",
     "graph=file graph.path=nothing.txt": "nothing.txt: there is no such file; give the path of a graph file",
     "graph=file graph.path=a.xyz": "a.xyz: the suffix names no known format",
@@ -50,7 +50,7 @@ def test_a_graph_that_cannot_be_had_ends_the_command_at_once(capsys, tmp_path, a
 @pytest.mark.usefixtures("_never_run")
 def test_a_dry_run_says_so_too(capsys):
     assert application.main(["engine=scipy", "graph=rmat", "graph.scale=40", "dry_run=true"]) == 2
-    assert "it must be 0..31" in capsys.readouterr().err
+    assert "give a number in [0, 31]" in capsys.readouterr().err
 
 
 def test_a_missing_file_is_an_error(command_here, tmp_path):

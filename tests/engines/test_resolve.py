@@ -27,12 +27,15 @@ from harness.graph.generators import grid, random_ratings, rmat
 from harness.lowering.accumulators import separated
 from harness.lowering.cuda.device_store import DeviceStore
 from harness.lowering.log_products import products_as_sums
+from harness.options import options_in
 from tests.engines.covering import covering
 from tests.engines.cuda_modules import DECLARED, VARIANTS, algorithms, pairs, problem, registry
 from tests.engines.problems import ALGORITHMS, new_engine, program, small
 
 DEVICES = {kind: DeviceFacts(kind) for kind in ("cpu", "cuda")}
-VALUES = OnyxSchedule.VALUES
+VALUES = {
+    item.name: item.values for item in options_in(OnyxSchedule) if item.values and item.name in OnyxSchedule.GPU_ONLY
+}
 
 schedules = st.builds(
     OnyxSchedule,

@@ -121,7 +121,7 @@ def test_a_graph_without_sides_needs_its_double_cover():
     assert cover.bipartite == (4, 4)
     assert cover.csr.neighbours.tolist() == [5, 6, 7, 4]
     cover.validate()
-    with pytest.raises(InvalidInput, match="rates='fast' is not known"):
+    with pytest.raises(InvalidInput, match="rates='fast': give one of power, adagrad"):
         SGDMatrixFactorisation(rates="fast").prepare_graph(cover)
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from harness.contract import GraphSpec
+from typing import get_args
+
+from harness.contract import GraphSpec, option
 from harness.graph.catalogue.digit_images import check_digits, digits
 from harness.graph.catalogue.files import check_file, file
-from harness.graph.catalogue.photographs import check_photo, photo
+from harness.graph.catalogue.photographs import IMAGES, check_photo, photo
 from harness.graph.catalogue.publications import PUBLICATIONS, published
 from harness.graph.catalogue.roads import highways
 from harness.graph.catalogue.stand_ins import stand_ins
 from harness.graph.catalogue.stereo_pair import check_motorcycle, motorcycle
+from harness.graph.edges import Duplicates
+from harness.graph.formats import FORMATS
 from harness.graph.generators import (
     check_delaunay,
     check_grid,
@@ -28,29 +32,80 @@ def _spec(name: str, text: str, function: str, check: str = "", **parameters: ob
     return GraphSpec(name, text, place + function, parameters, check and place + check)
 
 
+_SEED = option(1, "seed of the random numbers")
+_NEIGHBOURS = option(4, "neighbours of a pixel", values=(4, 8))
+_PROBABILITY = "probability of this quadrant of the adjacency matrix; the four add up to 1"
+
+_RMAT = _spec("rmat", "an R-MAT (Kronecker) random graph of 2^scale vertices", "rmat",
+    "check_rmat",
+    scale=option(14, "binary logarithm of the number of vertices", within="[0, 31]"),
+    edge_factor=option(16, "edges drawn per vertex; fewer are stored, since parallel ones are merged",
+        within="[0, inf)"),
+    num_edges=option(None, "exact number of stored edges, instead of edge_factor", within="[0, inf)"),
+    num_vertices=option(None, "number of vertices, above half of 2^scale; null: 2^scale", within="[1, inf)"),
+    a=option(0.57, _PROBABILITY, within="[0, 1]"),
+    b=option(0.19, _PROBABILITY, within="[0, 1]"),
+    c=option(0.19, _PROBABILITY, within="[0, 1]"),
+    d=option(0.05, _PROBABILITY, within="[0, 1]"),
+    seed=_SEED,
+    symmetric=option(False, "draw undirected edges, and store both directions of each"),
+    permuted=option(True, "shuffle the vertex numbers; otherwise low numbers have high degrees"),
+    self_loops=option(False, "keep self-loops"),
+    parallel_edges=option(False, "keep parallel edges"),
+    max_weight=option(0, "weights are drawn from 1 to this; 0: no weights", within="[0, inf)"))  # fmt: skip
+
+_GRID = _spec("grid", "a road-like grid with removed edges and random lengths", "grid",
+    "check_grid",
+    rows=option(256, "rows of vertices", within="[1, inf)"),
+    columns=option(256, "columns of vertices", within="[1, inf)"),
+    removed=option(0.1, "share of the edges that is removed", within="[0, 1]"),
+    diagonals=option(False, "also join diagonal neighbours"),
+    shortcuts=option(0.0, "additional edges between random vertices, as a share of V", within="[0, inf)"),
+    length_spread=option(0.5, "s: lengths are multiplied by a random factor from 1-s to 1+s", within="[0, 1)"),
+    seed=_SEED)  # fmt: skip
+
 BUILTIN_GRAPHS: list[GraphSpec] = [
     _spec("digits", "handwritten digits, each joined to its nearest neighbours, 10 classes", "digits",
-        "check_digits", neighbours=10),
-    _spec(
-        "photo", "a photograph of scikit-image: neighbouring pixels, weighted by similarity of colour", "photo",
-        "check_photo", image="astronaut", neighbours=4, beta=None,
-    ),
+        "check_digits",
+        neighbours=option(10, "nearest images that each image is joined to", within="[1, 1796]")),
+    _spec("photo", "a photograph of scikit-image: neighbouring pixels, weighted by similarity of colour", "photo",
+        "check_photo",
+        image=option("astronaut", "image of skimage.data", values=IMAGES),
+        neighbours=_NEIGHBOURS,
+        beta=option(None, "an edge has the weight exp(-beta * squared distance of colours); null: from their mean")),
     _spec("motorcycle", "the pixels of a stereo pair of images with their true disparities", "motorcycle",
-        "check_motorcycle", shrink=1, neighbours=4),
+        "check_motorcycle",
+        shrink=option(1, "blocks of this many pixels squared become one", within="[1, 16]"),
+        neighbours=_NEIGHBOURS),
     _spec("highways", "the world's highways, lengths in km", "highways"),
     _spec("file", "a graph file: MatrixMarket, SNAP, DIMACS, METIS, CSV, ratings, UAI, npz (also of SciPy)", "file",
-        "check_file", path="", format=None, duplicates="error", symmetrize=False, max_expansion=100.0),
-    _spec("rmat", "an R-MAT (Kronecker) random graph of 2^scale vertices", "rmat",
-        "check_rmat", scale=14, edge_factor=16, num_edges=None, num_vertices=None, a=0.57, b=0.19, c=0.19, d=0.05,
-        seed=1, symmetric=False, permuted=True, self_loops=False, parallel_edges=False, max_weight=0),
+        "check_file",
+        path=option("", "path of the file; ~ is the home folder"),
+        format=option(None, "format of the file; null: by its suffix", values=tuple(FORMATS)),
+        duplicates=option("error", "meaning of parallel edges", values=get_args(Duplicates)),
+        symmetrize=option(False, "add the reverse of every edge, for files that list each undirected edge once"),
+        max_expansion=option(100.0, "largest decompressed size, as a multiple of the file's size", within="(0, inf)")),
+    _RMAT,
+    _GRID,
     _spec("delaunay", "the Delaunay triangulation of random points, weighted by length", "delaunay",
-        "check_delaunay", num_vertices=65536, seed=1, weighted=True),
-    _spec("grid", "a road-like grid with removed edges and random lengths", "grid",
-        "check_grid", rows=256, columns=256, removed=0.1, diagonals=False, shortcuts=0.0, length_spread=0.5, seed=1),
+        "check_delaunay",
+        num_vertices=option(65536, "number of points", within="[3, inf)"),
+        seed=_SEED,
+        weighted=option(True, "the weight of an edge is its length; otherwise no weights")),
     _spec("ratings_random", "random ratings of low rank plus noise, items of power-law popularity", "random_ratings",
-        "check_ratings", users=2000, items=1000, num_ratings=60000, rank=8, noise=0.25, exponent=0.8, seed=1),
-    *(_spec(name, publication.help, "published", graph=name) for name, publication in PUBLICATIONS.items()),
-    *stand_ins(),
+        "check_ratings",
+        users=option(2000, "number of users", within="[1, inf)"),
+        items=option(1000, "number of items", within="[1, inf)"),
+        num_ratings=option(60000, "number of ratings, at most half of users * items", within="[0, inf)"),
+        rank=option(8, "number of hidden factors", within="[1, inf)"),
+        noise=option(0.25, "standard deviation of the noise on a rating", within="[0, inf)"),
+        exponent=option(0.8, "the i-th item is drawn with probability proportional to i^-exponent"),
+        seed=_SEED),
+    *(
+        _spec(name, publication.help, "published", graph=option(name, "name of the publication", values=(name,)))
+        for name, publication in PUBLICATIONS.items()
+    ),
+    *stand_ins(_RMAT, _GRID),
 ]  # fmt: skip
 
 

@@ -8,11 +8,7 @@ numbering are those of the generator. (DelaunayN24 itself is a triangulation of 
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
-
 from harness.contract import GraphSpec
-from harness.graph.generators import grid, rmat
 
 SOCIAL = {  # vertices, stored edges
     "cit_patents": (3_774_768, 16_518_948),
@@ -25,33 +21,27 @@ ROADS = {"road_central": (3_752, 3_752), "road_usa": (4_894, 4_893)}  # rows, co
 REMOVED = 0.4
 
 
-def stand_ins() -> list[GraphSpec]:
-    """Return the specification of every stand-in, named ``like_<graph>``."""
-    factory, of_rmat, of_grid = "harness.graph.catalogue:", _defaults(rmat), _defaults(grid)
+def stand_ins(rmat: GraphSpec, grid: GraphSpec) -> list[GraphSpec]:
+    """Return the specification of every stand-in, named ``like_<graph>``: variants of the two generators'."""
     social = [
-        GraphSpec(
+        rmat.variant(
             f"like_{name}",
             f"an R-MAT graph of the size of {name}",
-            f"{factory}rmat",
-            of_rmat
-            | {"scale": (vertices - 1).bit_length(), "num_vertices": vertices, "num_edges": edges, "symmetric": True},
-            f"{factory}check_rmat",
+            scale=(vertices - 1).bit_length(),
+            num_vertices=vertices,
+            num_edges=edges,
+            symmetric=True,
         )
         for name, (vertices, edges) in SOCIAL.items()
     ]
     roads = [
-        GraphSpec(
+        grid.variant(
             f"like_{name}",
             f"a grid of the size of {name}, without {REMOVED:.0%} of its edges",
-            f"{factory}grid",
-            of_grid | {"rows": rows, "columns": columns, "removed": REMOVED},
-            f"{factory}check_grid",
+            rows=rows,
+            columns=columns,
+            removed=REMOVED,
         )
         for name, (rows, columns) in ROADS.items()
     ]
     return social + roads
-
-
-def _defaults(generator: Callable[..., object]) -> dict[str, object]:
-    """Return the defaults of a generator's parameters, by name."""
-    return {name: parameter.default for name, parameter in inspect.signature(generator).parameters.items()}
