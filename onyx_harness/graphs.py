@@ -13,15 +13,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from harness.graph import Graph, GraphError
+from harness.graph.graph import ORIGINAL_ID
 from harness.graph.named import open_graph
 from harness.plugins import closest
 from onyx_harness.conversions import Converted, is_of, of_arrays, of_edge_index, of_frame, of_matrix, of_networkx
 from onyx_harness.requests import graph_request
 
-ORIGINAL_ID = "original_id"  # the vertex data in which the loaders keep the ids of a file
 _TAKEN = (
     "a name of the catalogue, a path, a Graph, a networkx graph, a scipy.sparse matrix, a tuple (src, dst[, weight]) "
     "of arrays, a pandas or polars frame of edges, or an edge_index of shape [2, E]"
@@ -116,7 +117,7 @@ def as_graph(data: Any, **options: Any) -> NamedGraph:
 
 def of_loaded(graph: Graph) -> NamedGraph:
     """Return a loaded graph, named by the ids of its file."""
-    ids = graph.vertex_data.get(ORIGINAL_ID)
+    ids = graph.vertex_names
     return NamedGraph(graph, None if ids is None else ids.tolist())
 
 
@@ -136,7 +137,15 @@ def _converted(convert: Callable[..., Converted], data: Any, options: Mapping[st
             kind = convert.__name__.strip("_").removeprefix("of_").replace("_", " ")
             hint = f"{closest(name, known)} (it has: {', '.join(known)})"
             raise GraphError(f"a graph from {kind} has no option {name!r}{hint}")
-    return NamedGraph(*convert(data, **options))
+    graph, names = convert(data, **options)
+    return NamedGraph(graph if names is None else graph.with_vertex_names(_stored(names)), names)
+
+
+def _stored(names: Sequence[Hashable]) -> NDArray[Any]:
+    """Return names as an array that can be stored: int64[V], or the texts of names that are not all integers."""
+    if all(type(name) is int and -(2**63) <= name < 2**63 for name in names):
+        return np.array(names, np.int64)
+    return np.array([str(name) for name in names])
 
 
 def _graph(graph: Graph, *, name: str | None = None) -> Converted:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
+from harness.campaign.answers import NONE, checked_save
 from harness.campaign.errors import CampaignError
 from harness.campaign.options import checked, count, positive
 from harness.campaign.sources import source_hash
@@ -83,8 +84,8 @@ class Cell:
     ``given``: the names of the options that the user set, sorted; resolution does not change them. ``features`` and
     ``max_supersteps`` are None if algorithm and graph determine them. ``memory``: one of ``MEMORY``. ``labels`` names
     engine, algorithm and graph with the options that differ from their defaults. ``sources`` and ``graph_sources`` are
-    hashes of code. ``key`` is a hash of the request, the code and the machine: two cells with the same key would
-    measure the same thing.
+    hashes of code. ``save``: one of ``answers.SAVED``. ``key`` is a hash of the request, the code and the machine: two
+    cells with the same key would measure the same thing.
     """
 
     engine: str
@@ -107,6 +108,7 @@ class Cell:
     labels: dict[str, str] = field(compare=False)
     sources: str = field(compare=False)
     graph_sources: str = field(compare=False)
+    save: str = NONE
 
     @property
     def title(self) -> str:
@@ -124,6 +126,8 @@ class Cell:
             del data["warm"]
         if self.memory == "off":
             del data["memory"]
+        if self.save == NONE:
+            del data["save"]
         return data
 
     def key(self, environment: str) -> str:
@@ -201,6 +205,7 @@ def resolve_cell(config: Mapping[str, Any], registry: Registry) -> Cell:
         round=count("round", config.get("round", 1)),
         warm=warm,
         memory=_memory(config["memory"], device),
+        save=checked_save(config["save"]),
         labels=labels,
         sources=source_hash([engine_spec.factory, algorithm_spec.factory]),
         graph_sources=source_hash([graph_spec.factory]),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from harness.cache import CacheError
+from harness.campaign.answers import NONE, save_answer
 from harness.campaign.cell import Cell
 from harness.campaign.child_report import ChildReport, ReportDamaged, StoreError, keeping
 from harness.campaign.guarded_engine import MalformedAnswer, checked_metrics
@@ -41,6 +42,10 @@ def judge(cell: Cell, problem: Problem, solved: Solved, report: ChildReport, pha
         fault = _rate(problem, values, report, folder, settled=settled)
         if fault:
             outcome, reason = Outcome.INVALID_INPUT, f"algorithm {cell.algorithm!r}: {fault}"
+    if outcome is Outcome.OK and cell.save != NONE:
+        report.stage("save the answer")
+        with keeping(report):
+            save_answer(folder, cell.save, problem.program, problem.graph, values)
     report.end(outcome, reason)
 
 

@@ -16,6 +16,8 @@ from harness.graph.edges import Duplicates
 from harness.graph.errors import GraphError
 from harness.graph.slices import equal_in_slices, taken
 
+ORIGINAL_ID = "original_id"  # the vertex data in which loaders keep the ids of a file
+
 
 class Graph:
     """A directed multigraph in compressed rows.
@@ -244,6 +246,19 @@ class Graph:
         )
         if fault:
             raise GraphError(f"graph {self.name!r}: {fault}; build it with Graph.from_edges")
+
+    @property
+    def vertex_names(self) -> Array | None:
+        """The names of the vertices, integers or strings [V]: the ids of a file, or names of another library.
+
+        None: vertices are named 0 to V - 1.
+        """
+        names = self.vertex_data.get(ORIGINAL_ID)
+        return names if names is not None and names.ndim == 1 and names.dtype.kind in "iuU" else None
+
+    def with_vertex_names(self, names: Array) -> Graph:
+        """Return the graph with the names ``names``, integers or strings [V]. Raises GraphError for another length."""
+        return self._replace(vertex_data={**self.vertex_data, ORIGINAL_ID: frozen(names)})
 
     def _lacks_reverses(self) -> bool:
         return not self.directed and not self.has_reverse_edges

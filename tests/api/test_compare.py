@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import networkx as nx
+import numpy as np
 import pytest
 
 import onyx_harness
@@ -68,8 +69,10 @@ def test_engines_are_compared_on_a_graph_and_a_class_of_this_process(doubling, t
     graph = nx.DiGraph(name="$a/b, {odd} ${name}")
     graph.add_weighted_edges_from([("x", "y", 0.5), ("y", "x", 0.25), ("x", "z", 1.0)])
     engines = ["scipy", Variant("fake_pulls", width=3), "fake_raises"]
-    found = compare(engines, doubling(factor=3.0), graph, folder=tmp_path / "kept", overrides=QUICK)
+    found = compare(engines, doubling(factor=3.0), graph, folder=tmp_path / "kept", overrides=[*QUICK, "save=arrays"])
     assert [record["outcome"] for record in found] == ["ok", "ok", "engine_error"]
+    with np.load(tmp_path / "kept" / found.records[0]["sweep"] / found.records[0]["cell"] / "answer.npz") as saved:
+        assert dict(zip(saved["vertex"], saved["value"], strict=True)) == {"x": 1.125, "y": 1.125, "z": 2.25}
     for record in found:
         validate(record)
         assert record["config"]["parameters"] == {"factor": 3.0}

@@ -24,6 +24,7 @@ CONFIG = {
     "validate": True,
     "warm": {"change": None},
     "memory": "off",
+    "save": "none",
     "measure": {"repetitions": 3},
     "limits": {"time_s": 10},
     "plugins": {"block": []},
@@ -119,7 +120,7 @@ def test_invalid_settings_are_refused_with_the_correction(registry, change, erro
 def test_the_key_depends_on_everything_that_affects_result_or_time(registry):
     key = resolve_cell(config(), registry).key("machine")
     for change in ({"engine__width": 2}, {"algorithm__scale": 2.0}, {"graph__vertices": 13}, {"features": 5},
-                   {"max_supersteps": 3}, {"memory": "model"}, {"measure__repetitions": 4},
+                   {"max_supersteps": 3}, {"memory": "model"}, {"save": "arrays"}, {"measure__repetitions": 4},
                    {"validate": False}):  # fmt: skip
         assert resolve_cell(config(**change), registry).key("machine") != key, change
     assert resolve_cell(config(), registry).key("another machine") != key

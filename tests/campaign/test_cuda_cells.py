@@ -158,7 +158,7 @@ def ran(tmp_path, monkeypatch):
             "engine": {"name": engine}, "algorithm": {"name": algorithm}, "graph": {"name": "rmat", "scale": scale},
             "device": {"kind": "cuda", "index": index, "threads": 1}, "features": features, "max_supersteps": None,
             "validate": validate, "measure": {}, "limits": {"time_s": 100, **limits}, "plugins": {"block": []},
-            "warm": {"change": None}, "memory": "off",
+            "warm": {"change": None}, "memory": "off", "save": "none",
         }  # fmt: skip
         cell = resolve_cell(config, load_plugins())
         return read_record(run_cell(Assignment(cell, "sweep", "key", tmp_path / "key", "")))
