@@ -171,7 +171,10 @@ def _solve(
     sample = sample_for(cell, problem, report, phases)
     report.stage("reference")
     with phases("validate"):
-        target = target_of(cell, problem)
+        found = _fitting(report, lambda: (target_of(cell, problem),))
+    if found is None:
+        return None
+    target = found[0]
     report.stage("engine")
 
     def work(engine: GuardedEngine) -> Solved | None:

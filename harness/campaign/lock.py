@@ -103,7 +103,7 @@ def device_holder(device: Device) -> str:
     """Return the holder of the device, or the last one; empty if there never was one."""
     try:
         return device_lock_path(device).read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError):  # taking the lock refuses a folder
         return ""
 
 

@@ -44,13 +44,15 @@ def lock_folder() -> Path:
 def open_lock(path: Path) -> int:
     """Return a handle of the file at ``path``, created if missing and never changed; links are not followed.
 
-    Raises LockError for a link or anything but a regular file, OSError if it cannot be opened.
+    Raises LockError for a link, a folder or anything else but a regular file, OSError if it cannot be opened.
     """
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         if path.is_symlink():
             raise LockError(f"the lock {path} is a link; remove it") from error
+        if path.is_dir():
+            raise LockError(f"the lock {path} is a folder; remove it") from error
         raise
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)

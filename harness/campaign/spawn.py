@@ -72,6 +72,8 @@ class Server:
             os.waitpid(self.process, 0)
 
     def _answer(self, request: dict[str, Any], descriptors: Sequence[int] = ()) -> dict[str, Any]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.process, signal.SIGCONT)  # a cell may have stopped it
         socket.send_fds(self._connection, [json.dumps(request).encode()], descriptors)
         message = self._connection.recv(MOST_BYTES)
         if not message:

@@ -15,6 +15,7 @@ from harness.campaign import child, job
 from harness.campaign.cell import Limits
 from harness.campaign.child_report import ChildReport, parse_report
 from harness.campaign.process import Ending
+from harness.language import K
 from harness.records.outcome import Outcome
 from tests.campaign.one_cell import record_of  # noqa: F401  a fixture
 from tests.campaign.test_guarded_engine import Right
@@ -141,7 +142,21 @@ def test_a_damaged_reference_is_computed_again_and_said_so(record_of, damage, ca
     assert record_of(Right)["validation"]["against"] == "the float64 reference"
 
 
-def test_an_algorithm_whose_inputs_differ_each_time_is_named(record_of, monkeypatch):  # noqa: F811
+def converging(self, p):
+    """Build a program with a tolerance, whose converged reference is computed before the engine runs."""
+    p.vertex("start", K)
+    p.vertex("x", K, start="start")
+
+    @p.over_vertices
+    def halve(v):
+        return {"x": 0.5 * v.x + v.start}
+
+    p.until_settled(self.scale, at_most=50)
+    p.output("x", bound=1e-2)
+
+
+@pytest.mark.parametrize("build", [None, converging], ids=["fixed", "converging"])
+def test_an_algorithm_whose_inputs_differ_each_time_is_named(record_of, monkeypatch, build):  # noqa: F811
     shutil.rmtree(cache_folder(), ignore_errors=True)
     from onyx_fakes_problem import Spread
 
@@ -152,6 +167,7 @@ def test_an_algorithm_whose_inputs_differ_each_time_is_named(record_of, monkeypa
         return Inputs({"start": start}, self.parameter_values())
 
     monkeypatch.setattr(Spread, "inputs", inputs)
+    monkeypatch.setattr(Spread, "build", build or Spread.build)
     record = record_of(Right)
     assert record["outcome"] == "invalid_input"
     assert (

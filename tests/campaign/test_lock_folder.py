@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.campaign import lock_folder as locks
-from harness.campaign.lock import device_lock, device_lock_path, file_lock
+from harness.campaign.lock import device_holder, device_lock, device_lock_path, file_lock
 from harness.campaign.lock_folder import LockError, lock_folder
 from harness.contract import Device
 
@@ -48,6 +48,14 @@ def test_a_link_in_the_place_of_a_lock_is_not_followed(folder, tmp_path):
     with pytest.raises(LockError, match=r"cpu\.lock is a link; remove it"), device_lock(CPU, "a cell", 60.0):
         pass
     assert (tmp_path / "victim").read_text() == "precious"
+
+
+def test_a_folder_in_the_place_of_a_lock_is_refused(folder):
+    lock_folder()
+    device_lock_path(CPU).mkdir()
+    assert device_holder(CPU) == ""  # a waiting cell reads the holder first
+    with pytest.raises(LockError, match=r"cpu\.lock is a folder; remove it"), device_lock(CPU, "a cell", 60.0):
+        pass
 
 
 def test_a_pipe_in_the_place_of_a_lock_is_refused(tmp_path):

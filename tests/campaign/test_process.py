@@ -122,6 +122,14 @@ def test_a_supervisor_that_is_stopped_holds_up_no_limit(run_module, monkeypatch,
     assert all(map(gone, map(int, output.split())))
 
 
+def test_a_server_that_a_child_stops_continues_once_the_child_has_ended(run_module):
+    server = "server = int(open(f'/proc/{os.getppid()}/stat').read().rpartition(')')[2].split()[1])\n"
+    source = f"import os, signal\n{server}os.kill(server, signal.SIGSTOP)\nprint('done', flush=True)"
+    ending, output = run_module(source)
+    assert ending.status == 0
+    assert output == "done"
+
+
 def test_a_child_that_takes_too_much_memory_is_ended(run_module):
     source = "import mmap, threading\nheld = mmap.mmap(-1, 300_000_000)\n"
     source += "held.write(b'1' * 300_000_000)\nthreading.Event().wait()"
