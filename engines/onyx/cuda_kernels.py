@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from engines.onyx import cuda_templates as templates
 from harness.api import EdgeReduce, EdgeUpdate, FoldGroup, GraphReduce, Stage, reads
-from harness.api.cuda import CudaKernelBuilder, PanelLayout, cuda_write_back
+from harness.api.cuda import CudaKernelBuilder, PanelLayout, combine_threads, cuda_write_back, summand
 
 if TYPE_CHECKING:
     from engines.onyx.policy import Policy
-    from harness.api.cuda import CudaKernel, CudaSetting
+    from harness.api import Expression
+    from harness.api.cuda import CudaKernel, CudaSetting, Value
 
 LINE = 32  # floats of a cache line
 EVERY = "Every()"
@@ -268,29 +269,37 @@ class Kernels:
             builder.store(array, "u", node, builder.mapping.lower(node), "source")
 
     # the graph --------------------------------------------------------------------------------------------------------
-    def reduction(self, stage: GraphReduce) -> CudaKernel:
-        """Build the kernel that reduces the vertices of every team of the grid to one value; :meth:`joined` combines
-        these."""
-        builder = self.builder(stage.name, templates.PARTIAL, RANGE, either=True)
+    def reduction(self, stage: GraphReduce, ticket: str) -> CudaKernel:
+        """Build the kernel that reduces the vertices of every block to one value; the last block combines these.
+
+        ``ticket``: the array in which blocks count themselves.
+        """
+        condition, value = summand(stage)
+        template = templates.reduce(ticket, chosen=condition is not None)
+        builder = self.builder(stage.name, template, [*RANGE, (ticket, "list")], either=True)
         builder.bind("v", "vertex", "v")
         builder.comment("kernel", stage)
-        total = builder.accumulator("total", stage.value, stage.reducer, "kernel")
-        builder.accumulate(total, stage.value, stage.reducer, "vertex")
-        index = "(warp_of_grid() * TEAMS + team.number)"
-        builder.blocks["end"].line("if (!team.idle()) {")
-        builder.store(f"partial_{stage.into}", index, stage.value, total, "end")
-        builder.blocks["end"].line("}")
+        block = builder.choose(condition, "vertex") if condition is not None else "vertex"
+        partial = self._reduced(builder, ("kernel", block, "join"), value, stage)
+        builder.store(f"partial_{stage.into}", "blockIdx.x", stage.value, partial, "store")
+        builder.bind("partial", "part", "i", "partial_")
+        total = self._reduced(builder, ("again", "part", "whole"), builder.reading("partial", stage.into), stage)
+        if self.tracking.change_driven:
+            changed = builder.moved("graph", stage.into, total, "result", exact=True)
+            flag = builder.argument(f"changed_{stage.into}", "flag")
+            builder.blocks["result"].line(f"if (team.leads()) {flag}[0] = {changed};")
+        builder.store(f"graph_{stage.into}", "0", stage.value, total, "result")
         return builder.finish()
 
-    def joined(self, stage: GraphReduce) -> CudaKernel:
-        """Build the kernel in which one team combines the partial values in float32; each is of many vertices."""
-        builder = self.builder(f"join_{stage.into}", templates.JOIN, RANGE, either=True)
-        builder.bind("partial", "vertex", "v", "partial_")
-        total = builder.accumulator("total", stage.value, stage.reducer, "kernel")
-        builder.accumulate(total, builder.reading("partial", stage.into), stage.reducer, "vertex")
-        if self.tracking.change_driven:
-            changed = builder.moved("graph", stage.into, total, "end", exact=True)
-            flag = builder.argument(f"changed_{stage.into}", "flag")
-            builder.blocks["end"].line(f"if (team.leads()) {flag}[0] = {changed};")
-        builder.store(f"graph_{stage.into}", "0", stage.value, total, "end")
-        return builder.finish()
+    def _reduced(
+        self, builder: CudaKernelBuilder, blocks: tuple[str, str, str], value: Expression, stage: GraphReduce
+    ) -> Value:
+        """Return the joint accumulator of all teams of a block, which three template blocks clear, reduce and combine.
+
+        Spare lanes share the memory of the last team, and write the same values.
+        """
+        first, each, after = blocks
+        total = builder.accumulator(f"reduced_{each}", stage.value, stage.reducer, first)
+        builder.accumulate(total, value, stage.reducer, each)
+        combine_threads(builder, total, stage.value, stage.reducer, after, "teams_combined_in_block")
+        return total

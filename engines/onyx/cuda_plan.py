@@ -17,7 +17,7 @@ from engines.onyx.cuda_tracking_policy import pausing_of
 from engines.onyx.policy import DEFAULT, Policy, teams_of_vertex
 from engines.onyx.resolve import resolve, sums_matrices
 from harness.api import EdgeReduce, EdgeUpdate, FoldGroup, GraphReduce, No, change_driven
-from harness.api.cuda import LoweredProgram, Over, PlanDraft, Teams, refusal, table, work
+from harness.api.cuda import LoweredProgram, Over, PlanDraft, refusal, table, work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -272,8 +272,9 @@ class OnyxPlanner:
     def _plan_reductions(self, kernels: Kernels, group: FoldGroup) -> None:
         for stage in group.stages:
             assert isinstance(stage, GraphReduce)
-            blocks = self.policy.blocks_of_reduction
-            parts = blocks * (self.setting.block // 32) * self.team.teams
-            self.draft.own(work(f"partial_{stage.into}", parts * self.layout.stride(stage.value.shape)))
-            self.draft.add(kernels.reduction(stage), Over.ALL_VERTICES, blocks=blocks, most="some")
-            self.draft.add(kernels.joined(stage), Teams(blocks), 1, blocks=1, most="some")
+            of_block = self.setting.block // 32 * self.team.teams
+            blocks = min(self.policy.blocks_of_reduction, max(1, -(-self.facts.num_vertices // of_block)))
+            ticket = f"ticket_{stage.into}"
+            partial = work(f"partial_{stage.into}", blocks * self.layout.stride(stage.value.shape))
+            self.draft.own(partial, work(ticket, 1, "uint32"))
+            self.draft.add(kernels.reduction(stage, ticket), Over.ALL_VERTICES, blocks=blocks, most="some")

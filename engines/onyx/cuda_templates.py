@@ -101,24 +101,37 @@ COUNT_ROWS = """
     @kernel
     edges += count_edges(out_offsets, first, last, {dirty}, next_{dirty});
 """
-JOIN = """
+REDUCE = """
     @kernel
-    if (warp_of_grid() == 0 && team.number == 0) {
-        for (Id v = first; v < last; ++v) {
-            @vertex
-        }
-        @end
-    }
-"""
-PARTIAL = """
-    @kernel
-    vertexmap(team, first, last, Every(), [&](Id v) {
+    for (Id v = share_of_team(team, first + blockIdx.x * TEAMS_OF_BLOCK, last); v < last; v += teams_of_grid()) {{
         @vertex
-    });
-    @end
+{chosen}    }}
+    @join
+    if (threadIdx.x < LANES) {{
+        @store
+    }}
+    if (!last_block({ticket})) return;
+    @again
+    for (Id i = share_of_team(team, 0, gridDim.x); i < gridDim.x; i += TEAMS_OF_BLOCK) {{
+        @part
+    }}
+    @whole
+    if (threadIdx.x < LANES) {{
+        @result
+    }}
+"""
+CHOSEN = """\
+        if (chosen) {
+            @chosen
+        }
 """
 
 
 def fetch(row: str, other: str, more: str = "") -> str:
     """Return the lambda that reads the operands of an edge; ``more``: parameters after the usual ones."""
     return FETCH.format(row=row, other=other, more=more)
+
+
+def reduce(ticket: str, *, chosen: bool) -> str:
+    """Return the body of a reduction over the graph; ``chosen``: a condition chooses the vertices that take part."""
+    return REDUCE.format(ticket=ticket, chosen=CHOSEN if chosen else "")

@@ -48,7 +48,7 @@ class Policy:
     fewest_edges: int = 4  # of a team's run of segments
     lane_run: int = 4  # edges that a single lane updates: their short rows are adjacent and are fetched together
     fetched_slots: int = 32  # floats of rows that a lane holds for edges fetched ahead
-    blocks_of_reduction: int = 16  # of a reduction over the graph; one team combines their partial values
+    blocks_of_reduction: int = 1024  # of a reduction over the graph, at most
 
     # Shares of the edges from which tracking costs more than it saves. With pauses, change-driven runs from cold starts
     # were 0.72 to 1.10 times as fast as full propagation, without pauses 0.48 to 0.99 (H200, 22 and 23 November 2026);

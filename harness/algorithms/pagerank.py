@@ -51,7 +51,7 @@ class PageRank(Algorithm):
 
         @p.over_graph(into="dangling", reduce="sum")
         def dangling(v: Reader) -> Expression:
-            return where(v.out_degree > 0, 0.0, 1.0) * v.rank
+            return where(v.out_degree > 0, 0.0, v.rank)
 
         @p.over_edges(into="aggr", reduce="sum")
         def share(src: Reader) -> Expression:

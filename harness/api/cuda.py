@@ -21,7 +21,7 @@ from harness.lowering.cuda.layout import DeviceLayout, PanelLayout, TeamShape
 from harness.lowering.cuda.loop import CudaRun, Loop, queue_ahead
 from harness.lowering.cuda.movement import Measuring
 from harness.lowering.cuda.plan import Combined, CudaPlan, Thresholds
-from harness.lowering.cuda.ranges import Bounds, Listed, Over, Pieces, Teams, by_side
+from harness.lowering.cuda.ranges import Bounds, Listed, Over, Pieces, by_side
 from harness.lowering.cuda.run_state import RunState
 from harness.lowering.cuda.setting import CudaSetting
 from harness.lowering.cuda.thread_planner import ThreadPlanner, combine_threads, thread_builder, thread_setting
@@ -30,15 +30,16 @@ from harness.lowering.cuda.write_back import cuda_write_back, frontier
 from harness.lowering.edge_order import constants_by_source
 from harness.lowering.kept_accumulators import KeptAccumulators
 from harness.lowering.setting import LoweredProgram
+from harness.lowering.summands import summand
 from harness.lowering.tracking import Tracking, composed_writes, live_after
 
 __all__ = [
     "CUDA", "IDENTITY", "PROPAGATED_SHARE", "TEST_EVERY", "Bounds", "Combined", "CudaBuffer", "CudaEngine",
     "CudaExecutor", "CudaKernel", "CudaKernelBuilder", "CudaPlan", "CudaRun", "CudaSetting", "Degrees", "Delta",
     "DeviceLayout", "DeviceStore", "KeptAccumulators", "Launch", "Listed", "Loop", "LoweredProgram", "Measuring",
-    "Over", "PanelLayout", "Pieces", "PlanDraft", "RunState", "TeamShape", "Teams", "ThreadPlanner", "Thresholds",
+    "Over", "PanelLayout", "Pieces", "PlanDraft", "RunState", "TeamShape", "ThreadPlanner", "Thresholds",
     "Tracking", "TrackingPolicy", "Value", "blocks_of_multiprocessor", "by_side", "collect_change", "combine_threads",
     "composed_writes", "constants_by_source", "cuda_write_back", "exchanged", "flips_of", "frontier", "live_after",
-    "named_apart", "queue_ahead", "refusal", "registers_of", "table", "thread_builder", "thread_setting", "turned",
-    "whole_ranges", "work",
+    "named_apart", "queue_ahead", "refusal", "registers_of", "summand", "table", "thread_builder", "thread_setting",
+    "turned", "whole_ranges", "work",
 ]  # fmt: skip

@@ -196,6 +196,15 @@ class CudaKernelBuilder:
         self.argument(array, "f32")
         self.mapping.blank(array, index, message, reducer, self.blocks[block])
 
+    def choose(self, condition: Expression, block: str) -> str:
+        """Declare in ``block`` whether vertex ``v`` is ``chosen``; bind it in the block of that name and return this.
+
+        Of other vertices, only what the condition reads is read.
+        """
+        self.blocks[block].line(f"const bool chosen = {self.mapping.lower(condition).text};")
+        self.bind("v", "chosen", "v")
+        return "chosen"
+
     def known_in(self, node: Expression, block: str) -> bool:
         """Return whether a value is already known in a block or one that encloses it."""
         return self.mapping.home(node).depth <= self.blocks[block].depth

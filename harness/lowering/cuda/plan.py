@@ -145,7 +145,7 @@ class CudaPlan:
 
     def work_ranges(self, store: GraphStore) -> WorkRanges:
         """Return the bounds of the launches' work on the graph of a store."""
-        return WorkRanges(store, self.sides, self.threads // 32 * self.team.teams)
+        return WorkRanges(store, self.sides)
 
 
 def shared_bytes(team: TeamShape, floats: int, block: int) -> int:

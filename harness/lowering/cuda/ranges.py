@@ -32,13 +32,6 @@ class Over(Enum):
 
 
 @dataclass(frozen=True)
-class Teams:
-    """The teams of ``blocks`` blocks of an earlier launch."""
-
-    blocks: int
-
-
-@dataclass(frozen=True)
 class Listed:
     """Pieces of work on one graph. ``arrays``: by the names of kernel arguments. ``sides``: the bounds of every side's
     pieces.
@@ -56,7 +49,7 @@ class Pieces(Table[Listed]):
         return dict(made.arrays)
 
 
-Range: TypeAlias = Over | Teams | Pieces
+Range: TypeAlias = Over | Pieces
 
 
 def by_side(vertices: NDArray[np.unsignedinteger[Any]], sides: Sequence[Bounds]) -> list[Bounds]:
@@ -66,17 +59,14 @@ def by_side(vertices: NDArray[np.unsignedinteger[Any]], sides: Sequence[Bounds])
 
 @dataclass(frozen=True)
 class WorkRanges:
-    """The bounds of ranges on the graph of a store. ``sides``: of vertices. ``teams``: teams of a block."""
+    """The bounds of ranges on the graph of a store. ``sides``: of vertices."""
 
     store: GraphStore
     sides: Sequence[Bounds]
-    teams: int
 
     def bounds(self, over: Range, side: int) -> Bounds:
         """Return the bounds of a range in a superstep that updates a side."""
         match over:
-            case Teams(blocks):
-                return 0, blocks * self.teams
             case Pieces():
                 return self.store.table(over).sides[side]
         graph = self.store.graph

@@ -62,6 +62,21 @@ __device__ inline void add_counts(Count* target, Count mine)
     __syncthreads();
 }
 
+// Return whether all other blocks of the grid have called this before, so that their writes can be read; every thread
+// calls this. The counter resets itself.
+__device__ inline bool last_block(Id* ticket)
+{
+    __shared__ bool last;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        last = atomicInc(ticket, gridDim.x - 1) == gridDim.x - 1;
+        __threadfence();
+    }
+    __syncthreads();
+    return last;
+}
+
 // Statistics of a superstep; written by its last kernel, read when a run ends.
 struct Past {
     Count active, edges, dense;

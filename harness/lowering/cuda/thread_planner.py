@@ -26,6 +26,7 @@ from harness.lowering.cuda.setting import CudaSetting
 from harness.lowering.cuda.write_back import cuda_write_back
 from harness.lowering.kept_accumulators import KeptAccumulators
 from harness.lowering.setting import LoweredProgram
+from harness.lowering.summands import summand
 from harness.lowering.tracking import composed_writes
 
 BLOCK = 256  # threads
@@ -61,6 +62,16 @@ VERTICES_AHEAD = """
             }}
         }}
     }}
+"""
+# The vertices that take part in a reduction.
+CHOSEN_VERTICES = """
+    @kernel
+    for (Id v = first + thread_of_grid(); v < last; v += threads_of_grid()) {
+        @visit
+        if (chosen) {
+            @chosen
+        }
+    }
 """
 EDGES = """
     @kernel
@@ -227,7 +238,8 @@ class ThreadPlanner(ABC):
 
         Each reduction has a ticket of its own: no barrier separates two of them in one kernel.
         """
-        loop, ticket = over_vertices(self.ahead_of_values([stage.value])), f"ticket_{stage.into}"
+        (condition, value), ticket = summand(stage), f"ticket_{stage.into}"
+        loop = CHOSEN_VERTICES if condition is not None else over_vertices(self.ahead_of_values([value]))
         partial_values = PARTS * self.layout.stride(stage.value.shape)
         self.draft.own(work(f"partial_{stage.into}", partial_values), work(ticket, 1, "uint32"))
         template = loop.rstrip("\n") + JOINED.replace("TICKET", ticket)
@@ -235,7 +247,8 @@ class ThreadPlanner(ABC):
         builder = self.builder(stage.name, template, signature)
         builder.bind("v", builder.read_in("visit"), "v")
         builder.comment("visit", stage)
-        partial = self._reduced(builder, ("kernel", "visit", "join"), stage.value, stage.value, stage.reducer)
+        visit = builder.choose(condition, "visit") if condition is not None else "visit"
+        partial = self._reduced(builder, ("kernel", visit, "join"), value, value, stage.reducer)
         builder.store(f"partial_{stage.into}", "blockIdx.x", stage.value, partial, "store")
         builder.bind("partial", "part", "i", "partial_")
         node = builder.reading("partial", stage.into)

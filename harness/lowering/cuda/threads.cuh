@@ -9,21 +9,6 @@ __device__ inline Id threads_of_grid() { return gridDim.x * BLOCK; }
 // Return a thread's first index if a block has pieces of `each` times its threads; its other indices are BLOCK apart.
 __device__ inline size_t thread_of_pieces(Id each) { return size_t(blockIdx.x) * (each * BLOCK) + threadIdx.x; }
 
-// Return whether all other blocks of the grid have called this before, so that their writes can be read; every thread
-// calls this. The counter resets itself.
-__device__ inline bool last_block(Id* ticket)
-{
-    __shared__ bool last;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        __threadfence();
-        last = atomicInc(ticket, gridDim.x - 1) == gridDim.x - 1;
-        __threadfence();
-    }
-    __syncthreads();
-    return last;
-}
-
 // Combine the values of all lanes of a warp; every lane calls this and gets the result.
 template <class Operation> __device__ inline float combined_in_warp(float value)
 {
