@@ -1,7 +1,8 @@
 """Cache of built graphs on disk: folders of .npy files that a process memory-maps in milliseconds.
 
     CACHE/graphs/CONTENT_HASH/   graph.json and one .npy file per array: CSR, CSC, weights, labels, data; graph.json
-                                 holds a digest of each array and of itself, checked whenever the graph is opened
+                                 holds facts of the graph, and a digest of each array and of itself, which are checked
+                                 whenever the graph is opened
     CACHE/entries/KEY.json       requested key -> content hash, name and meta
 
 CACHE is `harness.cache.cache_folder()`. Folders and entries are written under temporary names and renamed, so a reader
@@ -27,12 +28,14 @@ import numpy as np
 
 from harness.atomic_write import write_whole
 from harness.cache import cache_folder, filling_cache
+from harness.facts import Degrees
 from harness.graph.adjacency import Adjacency, Array, frozen
 from harness.graph.digest import array_digests, text_digest
 from harness.graph.errors import GraphError
 from harness.graph.graph import Graph
 
-LAYOUT = 3  # incremented whenever the format of the folders changes
+LAYOUT = 4  # incremented whenever the format of the folders changes
+_DEGREES = ("in_degrees", "out_degrees")  # summaries of them, in graph.json
 logger = logging.getLogger(__name__)
 
 
@@ -135,6 +138,8 @@ def open_stored(folder: Path, *, name: str, meta: Mapping[str, Any]) -> Graph:
     if graph.weights is not None:
         known["in_weights"] = frozen(arrays["csc.weights"])
     known["has_reverse_edges"] = head["has_reverse_edges"]
+    known["has_self_loops"] = head["has_self_loops"]
+    known["facts"] = graph.facts_with(*(Degrees(tuple(map(tuple, head[part]))) for part in _DEGREES))
     known["content_hash"] = folder.name
     return graph
 
@@ -169,9 +174,11 @@ def _write_arrays(graph: Graph, folder: Path) -> None:
         "directed": graph.directed,
         "bipartite": graph.bipartite,
         "has_reverse_edges": graph.has_reverse_edges,
+        "has_self_loops": graph.has_self_loops,
+        **{part: getattr(graph.facts, part).counts for part in _DEGREES},
         "arrays": files,
     }
-    (folder / "graph.json").write_text(json.dumps(head | {"digest": text_digest(head)}, indent=1))
+    (folder / "graph.json").write_text(json.dumps(head | {"digest": text_digest(head)}))
 
 
 def _write_entry(entry: Path, described: Mapping[str, object]) -> None:

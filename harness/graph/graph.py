@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from harness.facts import GraphFacts
+from harness.facts import Degrees, GraphFacts
 from harness.graph import edges, identity, validation
 from harness.graph.adjacency import Adjacency, Array, frozen, transpose
 from harness.graph.edges import Duplicates
@@ -140,9 +140,13 @@ class Graph:
     @cached_property
     def facts(self) -> GraphFacts:
         """Size, degree summary and kind, computed at first use."""
+        return self.facts_with(self.csc.degree_summary, self.csr.degree_summary)
+
+    def facts_with(self, in_degrees: Degrees, out_degrees: Degrees) -> GraphFacts:
+        """Return the facts with known summaries of the degrees."""
         return GraphFacts(
-            self.num_vertices, self.num_edges, int(self.in_degrees.max(initial=0)), self.csc.degree_summary,
-            self.csr.degree_summary, self.bipartite, self.has_reverse_edges,
+            self.num_vertices, self.num_edges, in_degrees.largest, in_degrees, out_degrees, self.bipartite,
+            self.has_reverse_edges,
         )  # fmt: skip
 
     @cached_property

@@ -61,7 +61,10 @@ def test_any_graph_survives_the_round_trip(edges, symmetrize):
     u, v = (np.array([edge[i] for edge in edges], dtype=int) for i in (0, 1))
     graph = Graph.from_edges(u, v, num_vertices=6, name="any", duplicates="keep", symmetrize=symmetrize)
     opened = open_stored(store(graph), name="any", meta={})
+    assert {"facts", "has_self_loops", "has_reverse_edges"} <= set(vars(opened))  # not computed again
     assert_same(opened, graph)
+    assert opened.facts == graph.facts
+    assert opened.has_self_loops == graph.has_self_loops == bool((u == v).any())
     assert opened.has_reverse_edges == graph.has_reverse_edges
 
 
