@@ -21,7 +21,7 @@ from harness.campaign.child_report import STORE_STATUS, ChildReport, StoreError,
 from harness.campaign.engine_work import with_engine
 from harness.campaign.errors import CampaignError
 from harness.campaign.guarded_engine import GuardedEngine
-from harness.campaign.lock import share_until_end
+from harness.campaign.lock import device_holder, share_until_end
 from harness.campaign.preflight import device_refusal, profiler_refusal, refusal
 from harness.campaign.reference_process import Referee
 from harness.campaign.solved import Solved
@@ -47,25 +47,38 @@ def main(arguments: list[str]) -> int:
     with Path(arguments[1]).open("ab", buffering=0) as file:
         report = ChildReport(file)
         try:
-            run_cell(cell, report, Path(request["folder"]), request["memory_bytes"])
+            phases = run_cell(cell, report, Path(request["folder"]), request["memory_bytes"])
+            if cell.device.kind == "cuda" and was_opened(cell.device.index):
+                _wait_to_end(cell, report, phases)
         except StoreError as error:
             print_traceback(error)
             return STORE_STATUS
-    if cell.device.kind == "cuda" and was_opened(cell.device.index):
-        share_until_end(cell.device)
     return 0
 
 
-def run_cell(cell: Cell, report: ChildReport, folder: Path, memory_bytes: int) -> None:
-    """Run a cell, its artefacts in ``folder``; the report receives the outcome. Raises StoreError when the disk is
-    full."""
+def _wait_to_end(cell: Cell, report: ChildReport, phases: Phases) -> None:
+    """Wait until nobody is timed on the GPU, whose context the end of this process destroys; record the wait."""
+    report.waits(device_holder(cell.device))
+    with phases("wait"):
+        share_until_end(cell.device)
+    report.waited(phases.seconds["wait"])
+    report.tell(phases=phases.seconds)
+
+
+def run_cell(cell: Cell, report: ChildReport, folder: Path, memory_bytes: int) -> Phases:
+    """Run a cell, its artefacts in ``folder``, and return its phases; the report receives the outcome.
+
+    Raises StoreError when the disk is full.
+    """
+    phases = Phases()
     try:
         with keeping(report):
-            _run(cell, report, folder, memory_bytes)
+            _run(cell, report, folder, memory_bytes, phases)
     except MemoryError as error:
         print_traceback(error)
         message = message_of(error)
         report.end(Outcome.OUT_OF_MEMORY, f"memory ran out: {message}" if message else "memory ran out")
+    return phases
 
 
 def _limit_memory(cell: Cell, memory_bytes: int) -> None:
@@ -74,7 +87,7 @@ def _limit_memory(cell: Cell, memory_bytes: int) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
 
 
-def _run(cell: Cell, report: ChildReport, folder: Path, memory_bytes: int) -> None:
+def _run(cell: Cell, report: ChildReport, folder: Path, memory_bytes: int, phases: Phases) -> None:
     report.stage("plugins")
     registry = load_plugins(cell.block, importing=lambda name: report.stage(f"import of plugin {name}"))
     spec = registry.engine(cell.engine)
@@ -82,7 +95,6 @@ def _run(cell: Cell, report: ChildReport, folder: Path, memory_bytes: int) -> No
     if reason:
         report.end(Outcome.UNSUPPORTED, reason)
         return
-    phases = Phases()
     referee = Referee(cell)  # before an engine is imported, which may change the environment
     problem = _problem(cell, registry, referee, report, phases)
     if problem is None:

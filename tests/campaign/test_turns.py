@@ -133,7 +133,7 @@ def ran(registry, events, tmp_path, monkeypatch):
             cell, measure=dataclasses.replace(cell.measure, repetitions=repetitions, budget_s=0.0)
         )
         with (tmp_path / "report").open("wb", buffering=0) as file:
-            child._run(cell, ChildReport(file), tmp_path, GIGABYTE)
+            child._run(cell, ChildReport(file), tmp_path, GIGABYTE, Phases())
         return read_report(tmp_path / "report"), events
 
     return run

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import subprocess
 import sys
+from importlib.metadata import EntryPoint
 
 import pytest
 
+from harness.campaign import child
+from harness.campaign.cell import resolve_cell
+from harness.campaign.child_report import read_report
 from harness.campaign.lock import device_holder, device_lock_path, file_lock, others_at_rest
-from harness.contract import Device
+from harness.contract import Device, Phases
+from harness.plugins import load_plugins
 from harness.records import read_records
+from harness.records.outcome import Outcome
 from harness.report.progress import Progress
+from tests.campaign.test_cell import config
+from tests.conftest import FAKES
 from tests.processes import HANGS_S
 
 CPU, GPU = Device("cpu", threads=1), Device("cuda")
@@ -126,3 +136,35 @@ def test_a_long_wait_is_reported_once_without_a_terminal(capsys):
             progress.waiting("a", elapsed, "process 7: [b]another[/b] cell")
     told = "ring · spread · k=3 · right waits for its device behind process 7: [b]another[/b] cell\n"
     assert capsys.readouterr().out == told
+
+
+def test_the_wait_for_the_end_of_a_cell_on_a_gpu_is_recorded(locks, tmp_path, monkeypatch):
+    """The process waits, at its end, until nobody is timed; that is part of the phase *wait*."""
+    monkeypatch.syspath_prepend(str(FAKES))
+    fakes = EntryPoint("fakes", "onyx_fakes", "onyx_harness")
+    request, report = tmp_path / "request", tmp_path / "report"
+    cell = dataclasses.replace(resolve_cell(config(), load_plugins(found=[fakes])), device=GPU)
+    request.write_text(json.dumps({"cell": cell.plain(), "folder": str(tmp_path), "memory_bytes": 0}))
+
+    def run_cell(cell, told, folder, memory_bytes):
+        told.stage("rate")
+        told.end(Outcome.OK)
+        phases = Phases()
+        phases.seconds = {"open": 1.0, "wait": 2.0}
+        return phases
+
+    seen = []
+
+    def end(device):
+        seen.append((device, read_report(report)["stage"]))
+
+    monkeypatch.setattr(child, "run_cell", run_cell)
+    monkeypatch.setattr(child, "share_until_end", end)
+    for opened, waits in ((False, []), (True, [(GPU, "wait")])):
+        monkeypatch.setattr(child, "was_opened", lambda _, opened=opened: opened)
+        assert child.main([str(request), str(report)]) == 0
+        assert seen == waits
+    fields = read_report(report)
+    assert (fields["outcome"], fields["stage"]) == ("ok", "rate")
+    assert fields["phases"]["open"] == 1.0
+    assert fields["waited"] == fields["phases"]["wait"] > 2.0
