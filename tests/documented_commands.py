@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
 _BLOCK = re.compile(r"^( *)```(?:sh|bash|console)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 _ANY_BLOCK = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(r"(onyx-harness|pytest|pytest-benchmark|python3? -m [\w.]+)(\s|$)")

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from harness import __version__
 from harness.report.publication import named_sweeps, rendered
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("C*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 HAND_WRITTEN = [page for page in PAGES if not re.search("^(Generated|Written) by", page.read_text(), re.MULTILINE)]
 LINK = re.compile(r"\[[^\]]+\]\((?P<target>[^)\s]+)\)")
 TOKEN = re.compile(rf"`(?:struct )?(?P<name>[A-Za-z_]\w*)`|{LINK.pattern}")
@@ -91,6 +92,21 @@ def test_code_says_edge():
     word = re.compile(r"(?<![A-Za-z])(arc|Arc|ARC)s?(?![A-Za-z])")
     assert len(files) > 300
     assert {str(path.relative_to(ROOT)) for path in files if word.search(path.read_text())} == set(known)
+
+
+def test_the_citation_and_the_changelog_are_of_this_version():
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert {"cff-version", "message", "title", "authors", "license"} <= cited.keys()
+    assert cited["version"] == __version__
+    assert re.search(rf"^## {re.escape(__version__)} \(", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+
+
+def test_the_map_names_every_folder_of_code():
+    named = set(re.findall(r"`([\w/]+)`", (ROOT / "CONTRIBUTING.md").read_text().partition("## Map")[2]))
+    folders = {str(path.parent.relative_to(ROOT)) for path in ROOT.glob("*/*/__init__.py")}
+    folders = {folder for folder in folders if folder.startswith(("harness/", "engines/"))}
+    assert len(folders) > 12
+    assert {folder for folder in folders if not any(name.startswith(folder) for name in named)} == set()
 
 
 def clauses(page: str):

@@ -35,8 +35,8 @@ engine=NAME, have the values of the default configuration.
 onyx-harness explain algorithm=pagerank graph=rmat features=8
 onyx-harness explain algorithm=label_propagation graph=digits device=cuda    (no GPU needed)
 
-onyx-harness list shows the names, onyx-harness describe NAME the options of one; onyx-harness --help shows every
-key."""
+onyx-harness list shows the names, onyx-harness describe NAME the options of one, onyx-harness --help every key, and
+onyx-harness doctor what this machine has."""
 LIST_HELP = """\
 onyx-harness list [engines] [algorithms] [graphs] [presets]
 
@@ -52,6 +52,11 @@ onyx-harness describe pagerank rmat
 onyx-harness describe graph=delaunay
 
 onyx-harness algorithm=sssp --help is another form. onyx-harness list shows the names."""
+DOCTOR_HELP = """\
+onyx-harness doctor
+
+Show Python, cores, memory, cache, compilers, GPU, driver, CUDA, NVRTC, launchers and packages of this machine, what is
+missing, and the command that fixes it. The exit status is 1 if something that a comparison needs is missing."""
 _HELP = ("--help", "-h")
 _COMPLETION, _QUERY = ("--shell-completion", "-sc"), "query="
 _MORE_HELP = "onyx-harness --help shows every key and every name."
@@ -93,6 +98,8 @@ def _dispatch(registry: Registry, arguments: Sequence[str]) -> int:
     if first == ["describe"]:
         shown = wants_help or not rest
         return _show(DESCRIBE_HELP) if shown else _answer(lambda names: _describe(names, rest), registry)
+    if first == ["doctor"]:
+        return _show(DOCTOR_HELP) if wants_help or rest else _doctor(registry)
     if first == ["explain"]:
         return _show(EXPLAIN_HELP) if wants_help else _explain(rest)
     chosen = choices_in(arguments)
@@ -112,6 +119,15 @@ def _answer(text: Callable[[Names], str], registry: Registry) -> int:
     except (CampaignError, UnknownName) as error:
         _say(sys.stderr, f"onyx-harness: error: {error}")
         return MISUSE_STATUS
+
+
+def _doctor(registry: Registry) -> int:
+    """Print what this machine has; the status is 1 if something that is needed is missing."""
+    from harness.campaign.doctor import findings, report, run_probe
+
+    found = findings(registry, run_probe())
+    _show(report(found))
+    return int(any(one.state == "problem" for one in found))
 
 
 def _list(names: Names, words: Sequence[str]) -> str:

@@ -6,8 +6,6 @@ import dataclasses
 import importlib.util
 import inspect
 import re
-import shutil
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from harness.campaign.cell import load
 from harness.campaign.config_files import PRESETS, ConfigFile, config_files
 from harness.campaign.configuration import configuration_folder
 from harness.campaign.errors import CampaignError
+from harness.campaign.text_table import table, wrapped
 from harness.contract import AlgorithmSpec, EngineSpec, GraphSpec
 from harness.options import Option, options_in
 from harness.plugins import Registry, UnknownName, closest
@@ -23,7 +22,6 @@ from harness.plugins import Registry, UnknownName, closest
 # The words of the commands, and the group that each means.
 GROUPS = {"engines": "engine", "algorithms": "algorithm", "graphs": "graph", "presets": PRESETS}
 _KINDS = ("engine", "algorithm", "graph")
-_WIDTH = 120
 _FEW = 5  # values of an option that are listed beside its name; more follow its help
 
 
@@ -100,7 +98,7 @@ def _listing(names: Names, group: str) -> Iterator[str]:
 
 def _titled(title: str, rows: Sequence[tuple[str, str]]) -> Iterator[str]:
     yield f"{title}:"
-    yield from _table(rows) if rows else ["  (none installed)"]
+    yield from table(rows) if rows else ["  (none installed)"]
 
 
 def _help(spec: EngineSpec | AlgorithmSpec | GraphSpec) -> str:
@@ -147,7 +145,7 @@ def _spec(names: Names, group: str, spec: EngineSpec | AlgorithmSpec | GraphSpec
     what = "options of the schedule" if isinstance(spec, EngineSpec) else "parameters"
     if options:
         yield f"\n{what} ({group}.NAME=VALUE):"
-        yield from _table([(item.name, _values(item), _default(item), _option_help(item)) for item in options])
+        yield from table([(item.name, _values(item), _default(item), _option_help(item)) for item in options])
     else:
         yield f"\nno {what}"
     variants = [name for name, file in names.files[group].items() if file.of == spec.name and name != spec.name]
@@ -160,27 +158,27 @@ def _spec(names: Names, group: str, spec: EngineSpec | AlgorithmSpec | GraphSpec
 
 def _variant(names: Names, file: ConfigFile) -> Iterator[str]:
     yield f"{file.group}={file.name}: a variant of {file.group}={file.of}"
-    yield _wrapped(file.comment)
+    yield wrapped(file.comment)
     section = file.settings.get(file.group, file.settings)
     rows = [(f"{file.group}.{key}", str(value)) for key, value in section.items() if key not in ("name", "defaults")]
     if rows:
         yield "\nsets:"
-        yield from _table(rows)
+        yield from table(rows)
     if file.of in names.specs(file.group):
         yield f"\nonyx-harness describe {file.group}={file.of} shows all options."
 
 
 def _preset(file: ConfigFile) -> Iterator[str]:
     yield f"+{PRESETS}={file.name}"
-    yield _wrapped(file.comment)
+    yield wrapped(file.comment)
     settings = {key: value for key, value in file.settings.items() if key not in ("hydra", "defaults", "layout")}
     flat = [(key, str(value)) for key, value in _leaves(settings)]
     if file.swept:
         yield "\nsweeps:"
-        yield from _table([(key, str(value)) for key, value in file.swept.items()])
+        yield from table([(key, str(value)) for key, value in file.swept.items()])
     if flat:
         yield "\nsets:"
-        yield from _table(flat)
+        yield from table(flat)
     yield f"\nonyx-harness +{PRESETS}={file.name} dry_run=true shows its cells. Keys of the command replace these."
 
 
@@ -223,22 +221,3 @@ def _default(item: Option) -> str:
     if isinstance(item.default, bool):
         return str(item.default).lower()
     return "null" if item.default is None else '""' if item.default == "" else f"{item.default}"
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """Yield rows with aligned columns; the last column is wrapped at the width of the terminal."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
-    indent = 2 + sum(widths) + 2 * len(widths)
-    for row in rows:
-        start = "  " + "".join(f"{cell:<{width}}  " for cell, width in zip(row, widths, strict=False))
-        lines = textwrap.wrap(row[-1], max(24, _columns() - indent), break_on_hyphens=False) or [""]
-        yield f"{start}{lines[0]}".rstrip()
-        yield from (f"{' ' * indent}{line}" for line in lines[1:])
-
-
-def _wrapped(text: str) -> str:
-    return textwrap.fill(text, _columns(), break_on_hyphens=False)
-
-
-def _columns() -> int:
-    return min(_WIDTH, shutil.get_terminal_size((_WIDTH, 24)).columns)

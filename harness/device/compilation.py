@@ -79,6 +79,14 @@ def compiled(source: str, headers: Mapping[str, str], architecture: str) -> Comp
     return result
 
 
+def nvrtc_version() -> tuple[int, int]:
+    """Return the version of the compiler, such as (13, 0). Raises ImportError without CuPy or its libraries."""
+    from cupy.cuda import nvrtc
+
+    major, minor = nvrtc.getVersion()
+    return int(major), int(minor)
+
+
 def _compile(source: str, headers: Mapping[str, str], architecture: str) -> Compiled:
     from cupy.cuda import nvrtc
 
