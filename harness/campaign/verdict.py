@@ -34,7 +34,7 @@ def verdict(
     """
     if not cell.validate or checked is not None:
         for name, value in values.items():
-            if np.isnan(value).any():
+            if value.size and np.isnan(value.min()):  # the least of some values is NaN if one of them is
                 return Outcome.DIVERGED, f"{name} holds values that are not numbers", {}
     if not cell.validate:
         return Outcome.OK, "", {}
