@@ -213,6 +213,16 @@ class Engine(ABC):
         the device.
         """
 
+    def ordered_superstep(self) -> Mapping[str, NDArray[np.integer[Any]]]:
+        """Run one superstep, and return the order in which steps that update both ends of edges took the edges.
+
+        For each such step, by its name: all edges, by their positions in the CSR, int[E]. One edge after another in
+        this order gives the same values. The harness replays it in float64. It does not time this call, so that an
+        engine may observe here what it does not observe in :meth:`run`. An engine that supports such programs overrides
+        this. Raises EngineFailure if there is no such order.
+        """
+        raise EngineFailure("this engine tells no order in which it updates both ends of edges; see ordered_superstep")
+
     @abstractmethod
     def values(self, name: str) -> NDArray[np.generic]:
         """Return a property: float32[V], [V, k] or [V, k, k]; for edges [E, ...], in CSR order."""

@@ -77,6 +77,10 @@ class PerDevice(Engine):
         """Run the prepared engine."""
         return self.prepared.run(max_supersteps)
 
+    def ordered_superstep(self) -> Mapping[str, NDArray[np.integer[Any]]]:
+        """Run one superstep of the prepared engine; return its orders of edges."""
+        return self.prepared.ordered_superstep()
+
     def values(self, name: str) -> NDArray[np.generic]:
         """Return the values of a property."""
         return self.prepared.values(name)

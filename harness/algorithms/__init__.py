@@ -25,6 +25,11 @@ def onyx_algorithms() -> list[AlgorithmSpec]:
         ),
         AlgorithmSpec("als", "collaborative filtering by alternating least squares", "harness.algorithms.als:ALS"),
         AlgorithmSpec(
+            "sgd_mf",
+            "matrix factorisation by stochastic gradient descent: ratings update both of their ends in place",
+            "harness.algorithms.sgd_mf:SGDMatrixFactorisation",
+        ),
+        AlgorithmSpec(
             "manifold_ranking",
             "multi-manifold ranking of images by likeness to queries (Wang et al. 2013)",
             "harness.algorithms.manifold_ranking:ManifoldRanking",

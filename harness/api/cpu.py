@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.language.analysis import recomputation_only
+from harness.language.edge_steps import levels
 from harness.lowering.buffers import Holds
 from harness.lowering.cpu.batches import FIRST_EDGES, flagged_batches
 from harness.lowering.cpu.change_sums import add_change_sums, change_prefix
@@ -21,6 +22,7 @@ from harness.lowering.cpu.setting import CpuSetting
 from harness.lowering.cpu.tables import Owned
 from harness.lowering.cpu.vertex_kernels import fill_kernel
 from harness.lowering.cpu.write_back import write_back
+from harness.lowering.edge_tables import Rows
 from harness.lowering.graph_store import Structure, Table
 from harness.lowering.refusals import unsupported
 from harness.lowering.setting import LoweredProgram
@@ -42,6 +44,7 @@ __all__ = [
     "Narrowing",
     "Owned",
     "PlanDraft",
+    "Rows",
     "Run",
     "SentEdges",
     "Step",
@@ -54,6 +57,7 @@ __all__ = [
     "fill_kernel",
     "flagged_batches",
     "flagged_loop",
+    "levels",
     "owned_edges",
     "owner_bounds",
     "plan_count",

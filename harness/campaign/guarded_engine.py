@@ -21,6 +21,7 @@ from harness.campaign.device_use import Unlocked, Use
 from harness.contract import Device, Direction, Engine, No, Operations, Phases, RunStatistics, Superstep, Yes
 from harness.language.evaluation import concrete
 from harness.language.initial_state import Start
+from harness.language.program import edge_steps
 from harness.plain_text import printable
 from harness.records.schema import Counted
 from harness.transactions import Behaviour
@@ -146,6 +147,20 @@ class GuardedEngine(Engine):
             statistics = self._engine.run(max_supersteps)
             seconds = clock.perf_counter() - began
         return seconds, self._checked_statistics(statistics, max_supersteps)
+
+    def ordered_superstep(self) -> dict[str, NDArray[Any]]:
+        """Run one superstep; return an order for every step that updates both ends of edges: each edge once."""
+        with self.use.shared():
+            found: object = self._engine.ordered_superstep()
+        if not isinstance(found, Mapping):
+            raise malformed("ordered_superstep()", found, "a mapping of names of steps to orders of edges")
+        if self._problem is None:
+            return dict(found)
+        program, graph, _ = self._problem
+        names = [step.name for step in edge_steps(program)]
+        if sorted(found) != sorted(names):
+            raise malformed("ordered_superstep(): the names", sorted(found), f"{sorted(names)}")
+        return {name: _order(f"ordered_superstep()[{name!r}]", found[name], graph.num_edges) for name in names}
 
     def values(self, name: str) -> NDArray[Any]:
         """Return the engine's array as a plain array of the dtype and the shape that the program declares."""
@@ -303,6 +318,19 @@ def _superstep(number: int, step: object) -> Superstep:
     if not isinstance(step.direction, str) or step.direction not in DIRECTIONS:
         raise malformed(f"{field}.direction", step.direction, f"one of {', '.join(DIRECTIONS)}")
     return Superstep(_count(f"{field}.active", step.active), _count(f"{field}.edges", step.edges), step.direction)
+
+
+def _order(field: str, order: object, edges: int) -> NDArray[Any]:
+    """Return an order that has every edge once; in the engine's own array, so that equal orders stay one object."""
+    if not isinstance(order, np.ndarray) or order.dtype.kind not in "iu" or order.shape != (edges,):
+        raise malformed(field, order, f"an array of {edges} integers")
+    plain = np.asarray(order)
+    inside = plain[(plain >= 0) & (plain < edges)].astype(np.int64)
+    times = np.bincount(inside, minlength=edges)
+    if len(inside) < edges or (times != 1).any():
+        missing, again = np.count_nonzero(times == 0), np.count_nonzero(times > 1)
+        raise MalformedAnswer(f"{field} leaves out {missing} edges and has {again} more than once")
+    return plain
 
 
 def _count(field: str, value: object) -> int:

@@ -20,6 +20,7 @@ from harness.contract import Device, EngineSpec, No, Yes
 from harness.graph import Graph
 from harness.graph.generators import grid, random_ratings, rmat
 from harness.language import Algorithm, Inputs, InvalidInput, Program, trace
+from harness.language.program import edge_steps
 from harness.language.validation import Comparison, compare
 from harness.plugins import Registry, load_plugins
 
@@ -100,8 +101,11 @@ def ask(spec: EngineSpec, options: Mapping[str, Any], problem: Question, device:
 def check(spec: EngineSpec, options: Mapping[str, Any], problem: Question, device: Device) -> Comparison | No:
     """Run the program and compare its answer with the float64 reference; No if the engine refuses it."""
     case = problem.program, problem.graph, problem.features, problem.inputs, problem.program.max_supersteps
+    subject = Subject(spec, options, device)
     try:
-        found = Subject(spec, options, device).answer(*case)
+        if edge_steps(problem.program):
+            return compare(problem.program, *subject.answer_and_replay(*case))
+        found = subject.answer(*case)
     except Unsupported as reason:
         return No(str(reason))
     return compare(problem.program, found, expected(*case))

@@ -16,6 +16,7 @@ from harness.contract import Device, Engine, EngineSpec, No, Phases, Yes, schedu
 from harness.graph import Graph
 from harness.language import Inputs, Program
 from harness.language.reference import ReferenceRun
+from harness.language.replay import replay
 
 Values = dict[str, NDArray[Any]]
 
@@ -81,6 +82,18 @@ class Subject:
             engine.reset(inputs)
             engine.run(supersteps)
             return outputs(program, engine)
+
+    def answer_and_replay(
+        self, program: Program, graph: Graph, features: int, inputs: Inputs, supersteps: int
+    ) -> tuple[Values, Values]:
+        """Return the answer of a fresh engine to a program with steps in place, and the float64 answer in its order.
+
+        Raises Unsupported if the engine refuses the program.
+        """
+        with self.prepared(program, graph, features) as engine:
+            engine.reset(inputs)
+            orders = [engine.ordered_superstep() for _ in range(supersteps)]
+            return outputs(program, engine), replay(program, graph, features, inputs, orders)
 
 
 def outputs(program: Program, run: Engine | ReferenceRun) -> Values:

@@ -62,6 +62,12 @@ class Finishing(Engine):
         synchronize(self._index)
         return statistics
 
+    def ordered_superstep(self) -> Mapping[str, NDArray[np.integer[Any]]]:
+        """Run one superstep of the engine, wait for the device, and return its orders of edges."""
+        found = self._engine.ordered_superstep()
+        synchronize(self._index)
+        return found
+
     def values(self, name: str) -> NDArray[Any]:
         """Return the engine's values of a property."""
         return self._engine.values(name)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engines import libraries, onyx, pullbaseline, pushbaseline
+from engines import libraries, lonestar, onyx, pullbaseline, pushbaseline
 from harness.algorithms.als import ALS
 from harness.algorithms.belief_propagation import BeliefPropagation
 from harness.algorithms.bfs import BFS
@@ -30,7 +30,8 @@ from harness.language import Inputs, trace
 from harness.language.reference import ReferenceRun
 from tests.algorithms.networks import forest, grid_network, network_hub, picture
 
-SPECS = {spec.name: spec for plugin in (onyx, pushbaseline, pullbaseline, libraries) for spec in plugin.onyx_engines()}
+PLUGINS = (onyx, pushbaseline, pullbaseline, libraries, lonestar)
+SPECS = {spec.name: spec for plugin in PLUGINS for spec in plugin.onyx_engines()}
 CLASSES = {
     "onyx": "engines.onyx.engine:OnyxEngine",
     "gunrock": "engines.pushbaseline.gunrock.engine:GunrockEngine",
@@ -46,6 +47,7 @@ CLASSES = {
     "networkx": "engines.libraries.networkx_engine:NetworkxEngine",
     "igraph": "engines.libraries.igraph_engine:IgraphEngine",
     "graphblas": "engines.libraries.graphblas_engine:GraphblasEngine",
+    "lonestar": "engines.lonestar.engine:LonestarEngine",
 }
 LIBRARIES = ("scipy", "torch")
 

@@ -1,0 +1,100 @@
+"""The engine on the CPU: plans, runs, and tells the order in which edges were updated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engines.lonestar.cpu_locks import counters_of, stamps_of
+from engines.lonestar.cpu_plan import plan
+from engines.lonestar.orders import BatchTable
+from engines.lonestar.schedule import LonestarSchedule
+from engines.lonestar.stamps import serial_order
+from harness.api import (
+    Device,
+    DeviceFacts,
+    EdgeStep,
+    Graph,
+    GraphFacts,
+    No,
+    Phases,
+    Program,
+    RunStatistics,
+    Superstep,
+)
+from harness.api.cpu import CpuEngine, CpuPlan, Run, Step
+
+
+class LonestarCpuEngine(CpuEngine):
+    """Updates both ends of edges in place, on several threads.
+
+    ``deterministic``: for batches, and on one thread. Otherwise the order of edges depends on which locks are free.
+    """
+
+    schedule: LonestarSchedule
+
+    def plan(self, program: Program, graph: GraphFacts, features: int, device: DeviceFacts) -> CpuPlan | No:
+        """Return the plan of the schedule (:func:`engines.lonestar.cpu_plan.plan`)."""
+        return plan(program, self.schedule, graph, features, device, self.runs)
+
+    def plan_on(self, program: Program, graph: Graph, features: int, device: Device) -> CpuPlan | No:
+        """Return the plan for the threads of a device; No for a graph that the schedule cannot run on."""
+        if graph.has_self_loops:
+            return No(f"{program.name} updates both ends of an edge, and the graph has self-loops")
+        if self.schedule.of_sides and not leads_to_columns(graph):
+            return No(
+                f"order={self.schedule.order} needs a bipartite graph whose edges lead from its left to its right side"
+            )
+        return super().plan_on(program, graph, features, device)
+
+    def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
+        """Plan, order the edges, compile and allocate. Raises EngineFailure for a refused program."""
+        super().prepare(program, graph, features, device, phases)
+        self.executor.loop = in_place_loop
+        assert self.planned is not None
+        self.deterministic = not self.schedule.locks or self.planned.rules.threads == 1
+        self._steps = [stage.name for stage in program.stages if isinstance(stage, EdgeStep)]
+
+    def ordered_superstep(self) -> Mapping[str, NDArray[np.integer[Any]]]:
+        """Run one superstep; return the order of batches, or one that locks have led to (:mod:`.stamps`)."""
+        assert self.planned is not None
+        if not self.schedule.locks:
+            self.run(1)
+            order = self.executor.store.table(BatchTable(self.planned.schedule)).batches.edges
+            return dict.fromkeys(self._steps, order)
+        arrays, graph = self.executor.memory.arrays, self.executor.store.graph
+        for step in self._steps:
+            arrays[stamps_of(step)] = np.full(2 * graph.num_edges, -1, np.int32)
+            arrays[counters_of(step)] = np.zeros(graph.num_vertices, np.int32)
+        self.run(1)
+        nothing = np.zeros(0, np.int32)
+        found = {}
+        for step in self._steps:
+            stamps = arrays[stamps_of(step)].reshape(-1, 2)
+            arrays[stamps_of(step)] = arrays[counters_of(step)] = nothing
+            found[step] = serial_order(graph.csr.row_of_edge, graph.csr.neighbours, stamps)
+        return found
+
+
+def leads_to_columns(graph: Graph) -> bool:
+    """Return whether the graph is bipartite and all edges lead from its left to its right side."""
+    return graph.bipartite is not None and int(graph.csr.offsets[graph.bipartite[0]]) == graph.num_edges
+
+
+def in_place_loop(run: Run, steps: Sequence[Step], movement: object, max_supersteps: int) -> RunStatistics:
+    """Run a fixed number of supersteps, in each of which every vertex is active; supply their numbers."""
+    statistics = RunStatistics(settled=False)
+    vertices = run.rules.graph.num_vertices
+    for _ in range(max_supersteps):
+        run.begin_superstep()
+        if "graph_superstep" in run.memory.arrays:
+            run.memory.arrays["graph_superstep"][:] = run.superstep_index
+        for step in steps:
+            step()
+        run.end_superstep()
+        run.active = vertices
+        statistics.supersteps.append(Superstep(vertices, run.edges, "dense"))
+    return statistics

@@ -1,0 +1,246 @@
+"""Online schedules on the CPU: passes in which threads try to lock the ends of edges (sec. IV of the paper)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engines.lonestar.orders import INT64, shuffled
+from engines.lonestar.schedule import LonestarSchedule
+from harness.api import EdgeStep, EngineFailure, Graph, GraphFacts
+from harness.api.cpu import Holds, Kernel, KernelBuilder, PlanDraft, Rows, Run, Step, Table
+
+Array = NDArray[Any]
+
+# Each part moves the edges that it could not lock to the beginning of its range of the list.
+EDGE_LOCKED = """
+    @part
+    kept = at(bounds, t)
+    for i in range(at(bounds, t), at(bounds, t + 1)):
+        e = at(waiting, i)
+        u = int64(at(out_rows, e))
+        v = int64(at(out_neighbours, e))
+        low = min(u, v)
+        high = max(u, v)
+        if try_lock(locks, low):
+            if try_lock(locks, high):
+                @edge
+                @stamp
+                unlock(locks, high)
+                unlock(locks, low)
+                continue
+            unlock(locks, low)
+        waiting[kept] = e
+        kept += 1
+    left[t] = kept - at(bounds, t)
+"""
+NODE_LOCKED = """
+    @part
+    missing = 0
+    for v in range(at(bounds, t), at(bounds, t + 1)):
+        for i in range(at(in_offsets, v), at(in_offsets, v + 1)):
+            if at(done, i):
+                continue
+            e = at(in_edge_ids, i)
+            u = int64(at(in_neighbours, i))
+            if try_lock(locks, u):
+                @edge
+                @stamp
+                unlock(locks, u)
+                done[i] = True
+            else:
+                missing += 1
+    left[t] = missing
+"""
+SMALLEST_PART = 64  # edges
+FEWEST = 1024  # edges of a pass on several threads: fewer take less time than the launch of a thread
+
+
+@dataclass(frozen=True)
+class InEdgeIds(Table[Array]):
+    """The CSR position of each edge, [E], in CSC order."""
+
+    def of(self, graph: Graph) -> Array:
+        """Return the graph's own array."""
+        return graph.in_edge_ids
+
+    def nbytes(self, graph: GraphFacts) -> int:
+        """Return 0: the array is part of the CSC."""
+        return 0
+
+    def named(self, made: Array) -> dict[str, Array]:
+        """Return the positions as kernels take them."""
+        return {"in_edge_ids": made}
+
+
+@dataclass(frozen=True)
+class FirstList(Table[Array]):
+    """All edges in the order of the first pass, by their positions in the CSR, int64[E]."""
+
+    shuffle: bool
+    seed: int
+
+    def of(self, graph: Graph) -> Array:
+        """Return a random order, or that of the CSR."""
+        return shuffled(graph.num_edges, self.seed) if self.shuffle else np.arange(graph.num_edges)
+
+    def nbytes(self, graph: GraphFacts) -> int:
+        """Return the bytes of the list."""
+        return INT64 * graph.num_edges
+
+
+@dataclass(frozen=True)
+class LockedPass:
+    """A step under an online schedule. ``first``: of the edge-locked passes; None: there are none.
+
+    ``node_locked``: a pass over columns comes first, and passes over columns follow if there are no others.
+    """
+
+    name: str
+    node_locked: bool
+    first: FirstList | None
+
+    def bound(self, run: Run) -> Step:
+        """Return the step that runs passes until no edge is left."""
+        return Passes(self, run).step
+
+
+class Passes:
+    """The passes of a step in a run."""
+
+    def __init__(self, plan: LockedPass, run: Run) -> None:
+        self.plan, self.run = plan, run
+        self.first = None if plan.first is None else run.store.table(plan.first)
+
+    def step(self) -> None:
+        """Run every edge once. Raises EngineFailure if a pass runs none, or if a lock is held at the end."""
+        plan, run, arrays = self.plan, self.run, self.run.memory.arrays
+        edges = run.rules.graph.num_edges
+        waiting = self.first
+        if plan.node_locked:
+            arrays["done"][:] = False
+            left = self._node_passes(edges, once=waiting is not None)
+            if waiting is not None and left < edges:
+                finished = np.empty(edges, np.bool_)
+                finished[arrays["in_edge_ids"]] = arrays["done"]
+                waiting = waiting[~finished[waiting]]
+        if waiting is not None:
+            self._edge_passes(waiting)
+        if arrays["locks"].any():
+            raise EngineFailure(f"{np.count_nonzero(arrays['locks'])} locks are held after all edges of {plan.name}")
+        run.edges += edges
+
+    def _node_passes(self, edges: int, *, once: bool) -> int:
+        """Run passes over columns, only one if ``once``; return the number of edges that are left."""
+        run, left = self.run, edges
+        while left:
+            parts = len(run.bounds) - 1
+            self._call(f"{self.plan.name}_nodes", parts, bounds=run.bounds)
+            before, left = left, int(run.memory.arrays["left"][:parts].sum())
+            self._check_progress(before, left)
+            if once:
+                break
+        return left
+
+    def _edge_passes(self, edges: Array) -> None:
+        """Run passes over a list of edges until none is left."""
+        run, waiting = self.run, self.run.memory.arrays["waiting"]
+        waiting[: len(edges)] = edges
+        count = len(edges)
+        while count:
+            parts = min(run.rules.partition.most, -(-count // SMALLEST_PART))
+            bounds = np.linspace(0, count, parts + 1).astype(np.int64)
+            run.workers = run.threads if count >= FEWEST else 1
+            self._call(f"{self.plan.name}_edges", parts, bounds=bounds)
+            left = run.memory.arrays["left"]
+            kept = [waiting[first : first + left[part]] for part, first in enumerate(bounds[:-1])]
+            again = np.concatenate(kept)
+            self._check_progress(count, len(again))
+            waiting[: len(again)], count = again, len(again)
+
+    def _call(self, kernel: str, parts: int, bounds: Array) -> None:
+        arrays, name = self.run.memory.arrays, self.plan.name
+        stamps, counters = arrays[stamps_of(name)], arrays[counters_of(name)]
+        self.run.call(kernel, parts, bounds=bounds, stamps=stamps, counters=counters)
+
+    def _check_progress(self, before: int, left: int) -> None:
+        if left >= before:
+            raise EngineFailure(f"a pass of {self.plan.name} ran none of {before} edges: locks were left held")
+
+
+def stamps_of(step: str) -> str:
+    """Return the name of the array with the stamps of a step, int32[2 E]; empty while stamps are not taken."""
+    return f"stamps_{step}"
+
+
+def counters_of(step: str) -> str:
+    """Return the name of the array with the next stamp of each vertex, int32[V]; empty while stamps are not taken."""
+    return f"counters_{step}"
+
+
+def plan_locked(draft: PlanDraft, stage: EdgeStep, schedule: LonestarSchedule) -> None:
+    """Add the kernels and the pass of a step under an online schedule."""
+    facts = draft.setting.facts
+    for name, dtype, length in (
+        ("locks", "int32", facts.num_vertices), ("left", "int64", draft.setting.partition.most),
+        (stamps_of(stage.name), "int32", 0), (counters_of(stage.name), "int32", 0),
+    ):  # fmt: skip
+        draft.array(name, Holds.WORK, "", dtype, length)
+    node_locked, first = schedule.order in ("nl", "hybrid"), None
+    if node_locked:
+        draft.array("done", Holds.WORK, "", "bool", facts.num_edges)
+        draft.table(InEdgeIds())
+        draft.kernels.append(_node_kernel(draft, stage))
+    if schedule.order != "nl":
+        first = FirstList(bool(schedule.shuffle), schedule.seed)
+        draft.table(first)
+        draft.table(Rows(incoming=False))
+        draft.array("waiting", Holds.WORK, "", "int64", facts.num_edges)
+        draft.kernels.append(_edge_kernel(draft, stage))
+    draft.passes.append(LockedPass(stage.name, node_locked, first))
+
+
+def _edge_kernel(draft: PlanDraft, stage: EdgeStep) -> Kernel:
+    ids = draft.setting.ids
+    signature = [("waiting", "i64"), ("out_rows", ids), ("out_neighbours", ids)]
+    return _kernel(draft, stage, f"{stage.name}_edges", EDGE_LOCKED, signature, ("e", "csr_"))
+
+
+def _node_kernel(draft: PlanDraft, stage: EdgeStep) -> Kernel:
+    edge_ids = "ids32" if draft.setting.facts.num_edges <= 1 << 32 else "ids64"
+    signature = [
+        ("done", "flag"), ("in_offsets", "offsets"), ("in_neighbours", draft.setting.ids), ("in_edge_ids", edge_ids),
+    ]  # fmt: skip
+    return _kernel(draft, stage, f"{stage.name}_nodes", NODE_LOCKED, signature, ("i", "csc_"))
+
+
+def _kernel(
+    draft: PlanDraft, stage: EdgeStep, name: str, template: str, signature: list[tuple[str, str]],
+    edge: tuple[str, str],
+) -> Kernel:  # fmt: skip
+    """Return a kernel that updates both ends of the edges that it locks; ``edge``: index and prefix of edge values."""
+    own = [("bounds", "i64"), ("left", "i64"), ("locks", "i32"), ("stamps", "i32"), ("counters", "i32")]
+    builder = KernelBuilder(name, draft.setting.program, draft.setting.layout, template, own + signature, dynamic=True)
+    builder.blocks["part"].line("stamping = len(stamps) > 0")
+    builder.blocks["stamp"].line("if stamping:").inner(
+        ["stamps[2 * e] = counters[u]", "stamps[2 * e + 1] = counters[v]", "counters[u] += 1", "counters[v] += 1"]
+    )
+    return updating(builder, stage, *edge)
+
+
+def updating(builder: KernelBuilder, stage: EdgeStep, edge: str, prefix: str) -> Kernel:
+    """Return the kernel whose block "edge" updates the vertices ``u`` and ``v``.
+
+    ``edge``, ``prefix``: the index of values of the edge, and the prefix of their arrays.
+    """
+    builder.bind("src", "edge", "u")
+    builder.bind("dst", "edge", "v")
+    builder.bind("edge", "edge", edge, prefix)
+    index = {"src": "u", "dst": "v"}
+    new = [builder.mapping.detached(value) for _, _, value in stage.values]
+    for (end, name, value), made in zip(stage.values, new, strict=True):
+        builder.store(f"vertex_{name}", index[end], value, made, "edge")
+    return builder.finish()

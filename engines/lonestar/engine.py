@@ -1,0 +1,13 @@
+"""One schedule, with a separate engine for each kind of device."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from harness.api import PerDevice
+
+
+class LonestarEngine(PerDevice):
+    """Updates both ends of edges in place; see :class:`LonestarSchedule` for its options."""
+
+    engines: ClassVar[dict[str, str]] = {"cpu": "engines.lonestar.cpu_engine:LonestarCpuEngine"}

@@ -1,0 +1,407 @@
+"""Steps in place on the CPU: orders, locks, and the replay in the engine's own order, which finds planted defects."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engines.lonestar import cpu_locks, cpu_plan
+from engines.lonestar.cpu_engine import LonestarCpuEngine
+from engines.lonestar.orders import batches_of, matching_of_edges
+from engines.lonestar.schedule import BATCHED, LOCKED, LonestarSchedule
+from engines.lonestar.stamps import serial_order
+from harness.algorithms.sgd_mf import SGDMatrixFactorisation
+from harness.contract import Device, EngineFailure, No, Phases, ScheduleError
+from harness.graph import Graph
+from harness.graph.generators import random_ratings
+from harness.language import Inputs, trace
+from harness.language.expressions import substitute
+from harness.language.reference import ReferenceRun
+from harness.language.validation import compare
+from tests.language.programs import program_of
+from tests.language.test_edge_steps import stepping
+
+ORDERS = (*BATCHED, *LOCKED)
+ALGORITHM = SGDMatrixFactorisation(alpha=0.1, epochs=3)
+# Figures 3 and 5 of the paper: user and movie of each rating.
+PAPER = dict(zip("abcdefghijkl", [(0, 0), (1, 0), (2, 0), (4, 0), (5, 0), (0, 1), (1, 1), (4, 1), (3, 2), (5, 2),
+                                  (0, 3), (1, 3)], strict=True))  # fmt: skip
+
+
+@functools.cache
+def ratings(count=2500):
+    graph = random_ratings(users=120, items=80, num_ratings=count, seed=4)
+    return ALGORITHM.prepare_graph(graph)
+
+
+def sides(pairs, left, right):
+    rows, columns = np.asarray(pairs, np.int64).reshape(-1, 2).T
+    weights = np.random.default_rng(1).uniform(-1, 1, len(rows))
+    return Graph.from_edges(
+        rows, columns + left, num_vertices=left + right, weights=weights, name="sides", bipartite=(left, right),
+        duplicates="keep",
+    )  # fmt: skip
+
+
+@functools.cache
+def example():
+    return sides(list(PAPER.values()), 6, 4)
+
+
+def letters(graph, edges):
+    names = {pair: name for name, pair in PAPER.items()}
+    u, v = graph.csr.row_of_edge[edges], graph.csr.neighbours[edges]
+    return "".join(names[int(a), int(b) - 6] for a, b in zip(u, v, strict=True))
+
+
+def of_batches(graph, found):
+    bounds = found.batches if found.units is None else found.units[found.batches]
+    return [found.edges[first:last] for first, last in pairwise(bounds)]
+
+
+# orders ---------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("graph", [example(), sides([], 3, 2), sides([(0, 0)], 1, 1), sides([(0, i) for i in range(9)],
+                         1, 9), sides([(0, 0), (0, 0), (1, 0)], 2, 1), ratings()],
+                         ids=["paper", "empty", "one", "star", "parallel", "ratings"])  # fmt: skip
+@pytest.mark.parametrize("order", BATCHED)
+def test_batches_have_every_edge_once_and_units_without_a_common_end(order, graph):
+    schedule = LonestarSchedule(order=order, nodes=3).resolved(given=False)
+    found = batches_of(graph, schedule)
+    assert sorted(found.edges) == list(range(graph.num_edges))
+    assert found.sizes.sum() == graph.num_edges
+    assert (found.sizes > 0).all()
+    ends = np.stack([graph.csr.row_of_edge, graph.csr.neighbours], 1)
+    unit = np.arange(graph.num_edges)
+    if found.units is not None:
+        unit = np.repeat(np.arange(len(found.units) - 1), np.diff(found.units))
+    for edges, units in zip(
+        of_batches(graph, found), np.split(unit, np.cumsum(found.sizes)[:-1]) if len(found.sizes) else [], strict=True
+    ):
+        owners = {}
+        for e, one in zip(edges, units, strict=True):
+            assert all(owners.setdefault(v, one) == one for v in ends[e])
+
+
+def test_the_diagonals_of_the_papers_example():
+    graph = example()
+    found = of_batches(graph, batches_of(graph, LonestarSchedule(order="diag")))
+    assert [letters(graph, edges) for edges in found] == ["k", "l", "f", "ag", "bi", "c", "hj", "d", "e"]
+    blocks = of_batches(graph, batches_of(graph, LonestarSchedule(order="blkdiag")))
+    assert [set(letters(graph, edges)) for edges in blocks] == [set("kl"), set("abfgi"), set("cj"), set("deh")]
+
+
+def test_the_papers_example_has_as_many_matchings_as_its_largest_degree():
+    graph = example()
+    found = of_batches(graph, batches_of(graph, LonestarSchedule(order="agm_e")))
+    assert len(found) == 5
+    blocks = of_batches(graph, batches_of(graph, LonestarSchedule(order="sgm", nodes=2)))
+    # movies 0 and 1 have 5 and 3 ratings, and matchings of their own; then movies 2 and 3
+    assert [set(letters(graph, edges)) <= set("abcdefgh") for edges in blocks] == [True] * 5 + [False] * 2
+    by_block = of_batches(graph, batches_of(graph, LonestarSchedule(order="agm_n", nodes=2)))
+    assert "".join(sorted("".join(letters(graph, edges) for edges in by_block[:5]))) == "abcdefgh"
+    assert len(by_block) > len(blocks)  # the matchings of the whole graph do not fit the block
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(7, 12)), max_size=40, unique=True))
+def test_matchings_are_maximal(pairs):
+    rows, columns = np.asarray(pairs, np.int64).reshape(-1, 2).T.copy()
+    found = matching_of_edges(rows, columns, 13, np.argsort(columns, kind="stable"))
+    degrees = np.bincount(np.concatenate([rows, columns]), minlength=1)
+    assert found.max(initial=0) <= max(2 * degrees.max() - 2, 0)
+    for e in range(len(pairs)):
+        near = (rows == rows[e]) | (columns == columns[e])
+        assert sorted(found[near]).count(found[e]) == 1
+        assert set(range(found[e])) <= set(found[near])  # every earlier matching has an edge at one of its ends
+
+
+def test_levels_take_no_more_batches_than_the_longest_chain():
+    graph = sides([(0, 0), (1, 0), (1, 1), (2, 1), (3, 3)], 4, 4)
+    found = batches_of(graph, LonestarSchedule(order="levels", shuffle=False))
+    assert found.sizes.tolist() == [2, 1, 1, 1]
+
+
+# stamps ---------------------------------------------------------------------------------------------------------------
+def stamps_of(order, u, v):
+    count, stamps = {}, np.empty((len(u), 2), np.int32)
+    for e in order:
+        for end, vertex in enumerate((u[e], v[e])):
+            stamps[e, end] = count.get(vertex, 0)
+            count[vertex] = stamps[e, end] + 1
+    return stamps
+
+
+def test_stamps_give_an_order_with_the_same_result():
+    u, v = np.array([0, 0, 1, 1, 2]), np.array([3, 4, 4, 3, 3])
+    stamps = stamps_of([4, 2, 0, 1, 3], u, v)
+    assert np.array_equal(stamps_of(serial_order(u, v, stamps), u, v), stamps)
+    assert len(serial_order(u[:0], v[:0], stamps[:0])) == 0
+
+
+@pytest.mark.parametrize("defect", ["tie", "gap", "missing", "cycle"])
+def test_stamps_without_an_order_are_found(defect):
+    u, v = np.array([0, 0, 1, 1]), np.array([2, 3, 3, 2])
+    stamps = stamps_of([0, 1, 2, 3], u, v)
+    match defect:
+        case "tie":  # two edges at vertex 2 at the same time
+            stamps[3, 1] = 0
+        case "gap":
+            stamps[3, 1] = 2
+        case "missing":
+            stamps[1] = -1
+        case "cycle":  # 0 before 1 at vertex 0, before 2 at vertex 3, before 3 at vertex 1, before 0 at vertex 2
+            stamps[3, 1], stamps[0, 1] = 0, 1
+    with pytest.raises(EngineFailure, match="cycle" if defect == "cycle" else "same time"):
+        serial_order(u, v, stamps)
+
+
+# replay ---------------------------------------------------------------------------------------------------------------
+def replayed(engine, program, graph, inputs, features, supersteps=3):
+    """Compare an engine, after some supersteps, with float64 in the order that the engine tells."""
+    engine.reset(inputs)
+    run = ReferenceRun(program, graph, features)
+    run.reset(inputs)
+    for _ in range(supersteps):
+        run.orders = engine.ordered_superstep()
+        for order in run.orders.values():
+            assert sorted(order) == list(range(graph.num_edges))
+        run.run(1)
+    values = {name: engine.values(name) for name in program.outputs}
+    return compare(program, values, {name: run.values(name) for name in program.outputs})
+
+
+def engine_for(order, program, graph, features, threads=2, **options):
+    engine = LonestarCpuEngine(LonestarSchedule(order=order, **options))
+    engine.prepare(program, graph, features, Device(threads=threads), Phases())
+    return engine
+
+
+CASES = [(order, k, {}) for order in ORDERS for k in (1, 3, 16, 33, 128)]
+SHORT = [
+    *((order, 3, {}) for order in ORDERS), ("agm_e", 33, {"bias": "both", "rates": "adagrad", "sides": "double"}),
+    ("el", 16, {"normalise": "largest"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("order", "features", "options"),
+    [*SHORT, *(pytest.param(*case, marks=pytest.mark.full) for case in CASES if case not in SHORT)],
+)
+def test_float64_in_the_engines_own_order_gives_its_values(order, features, options):
+    algorithm = SGDMatrixFactorisation(alpha=0.1, epochs=3, **options)
+    graph = algorithm.prepare_graph(random_ratings(users=120, items=80, num_ratings=2500, seed=4))
+    program, inputs = trace(algorithm), algorithm.inputs(graph, features)
+    engine = engine_for(order, program, graph, features)
+    found = replayed(engine, program, graph, inputs, features)
+    assert found.ok, found.detail
+    engine.reset(inputs)
+    statistics = engine.run(2)
+    assert [(step.active, step.edges) for step in statistics.supersteps] == [(graph.num_vertices, 2500)] * 2
+    assert engine.deterministic == (order in BATCHED)
+
+
+def test_batches_and_single_threads_repeat_bit_for_bit():
+    program, graph = trace(ALGORITHM), ratings()
+    inputs = ALGORITHM.inputs(graph, 3)
+    for order, threads in (("sgm", 2), ("hybrid", 1)):
+        engine = engine_for(order, program, graph, 3, threads)
+        assert engine.deterministic
+        answers = []
+        for _ in range(2):
+            engine.reset(inputs)
+            engine.run(3)
+            answers.append(engine.values("x"))
+        assert np.array_equal(*answers)
+
+
+def test_a_given_order_is_run_by_levels_only():
+    program = program_of(lambda p, self: stepping(p, self, order="given"))
+    graph = ratings()
+    assert isinstance(LonestarCpuEngine(LonestarSchedule()).supports(program, graph, 3, Device()), No)
+    shuffled = LonestarCpuEngine(LonestarSchedule(order="levels", shuffle=True))
+    assert isinstance(shuffled.supports(program, graph, 3, Device()), No)
+    levels = engine_for("levels", program, graph, 3)
+    assert levels.resolved_options()["shuffle"] is False
+    seed = np.random.default_rng(2).random((graph.num_vertices, 3), np.float32)
+    inputs = Inputs({"rating": graph.weights, "seed": seed}, {"rate": 0.05})
+    levels.reset(inputs)
+    levels.run(2)
+    in_csr_order = ReferenceRun(program, graph, 3)
+    in_csr_order.reset(inputs)
+    in_csr_order.run(2)
+    np.testing.assert_allclose(levels.values("x"), in_csr_order.values("x"), rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("order", ["nl", "hybrid", "agm_n", "sgm", "diag", "blkdiag"])
+def test_schedules_of_rows_and_columns_refuse_other_graphs(order):
+    program = trace(ALGORITHM)
+    engine = LonestarCpuEngine(LonestarSchedule(order=order))
+    both = ratings().with_reverse_edges()
+    for graph in (both, Graph.from_edges([0, 1], [1, 2], name="chain", weights=[1.0, 2.0])):
+        answer = engine.supports(program, graph, 3, Device())
+        assert isinstance(answer, No)
+        assert "from its left to its right side" in answer.reason
+
+
+def test_edges_in_both_directions_and_chains_run_edge_by_edge():
+    program = trace(ALGORITHM)
+    graph = ratings().with_reverse_edges()
+    inputs = ALGORITHM.inputs(graph, 3)
+    for order in ("agm_e", "levels", "el"):
+        found = replayed(engine_for(order, program, graph, 3), program, graph, inputs, 3)
+        assert found.ok, found.detail
+
+
+def test_programs_of_other_stages_and_self_loops_are_refused():
+    def pulled(p, self):
+        p.vertex("x", start=1.0)
+        p.over_edges(into="sum", reduce="sum")(lambda src: src.x)
+        p.over_edges(update="both")(lambda src, dst: {"src": {"x": dst.x}, "dst": {"x": src.sum}})
+        p.repeat(1)
+        p.output("x", bound=1e-5)
+
+    def bulk(p, self):
+        p.vertex("x", start=1.0)
+        p.over_vertices(lambda v: {"x": v.x + 1.0})
+        p.repeat(1)
+        p.output("x", bound=1e-5)
+
+    engine, loop = LonestarCpuEngine(LonestarSchedule()), Graph.from_edges([0], [0], name="loop")
+    for program, graph, reason in (
+        (program_of(pulled), ratings(), "neither a step"), (program_of(bulk), ratings(), "is for those"),
+        (program_of(stepping), loop, "self-loops"),
+    ):  # fmt: skip
+        answer = engine.supports(program, graph, 1, Device())
+        assert isinstance(answer, No)
+        assert reason in answer.reason
+
+
+def test_meaningless_options_are_refused():
+    for options in ({"order": "fast"}, {"nodes": 0}, {"block_rows": 0}, {"seed": -1}):
+        with pytest.raises(ScheduleError):
+            LonestarSchedule(**options)
+    refused = LonestarCpuEngine(LonestarSchedule(order="diag", shuffle=True))
+    answer = refused.supports(trace(ALGORITHM), ratings(), 3, Device())
+    assert isinstance(answer, No)
+    assert "shuffle has no meaning" in answer.reason
+
+
+def test_vertex_steps_and_reductions_run_beside_steps_of_edges():
+    def build(p, self):
+        p.vertex("x", start=1.0)
+        p.over_edges(update="both")(lambda src, dst: {"src": {"x": src.x + dst.x}, "dst": {"x": 0.5 * dst.x}})
+        p.over_graph(into="most", reduce="max")(lambda v: v.x)
+        p.over_vertices(lambda v, graph: {"x": v.x / graph.most})
+        p.repeat(2)
+        p.output("x", bound=1e-5)
+
+    program, graph = program_of(build), ratings()
+    found = replayed(engine_for("sgm", program, graph, 1), program, graph, Inputs(), 1, supersteps=2)
+    assert found.ok, found.detail
+
+
+# defects --------------------------------------------------------------------------------------------------------------
+KERNELS = {  # what a kernel over batches does wrong, and where
+    "skip": ("BATCHED", "range(first + t", "range(first + (batch == 2) + t"),
+    "double": ("BATCHED", "range(first + t", "range(first - (batch == 2) + t"),
+    "other edge": ("EACH", "e = at(edge_order, i)", "e = at(edge_order, i - (i > 9))"),
+}
+
+
+@pytest.mark.parametrize("defect", KERNELS)
+def test_a_kernel_that_runs_wrong_edges_is_found(monkeypatch, defect):
+    name, right, wrong = KERNELS[defect]
+    assert getattr(cpu_plan, name).count(right) == 1
+    monkeypatch.setattr(cpu_plan, name, getattr(cpu_plan, name).replace(right, wrong))
+    program, graph = trace(ALGORITHM), ratings()
+    found = replayed(engine_for("agm_e", program, graph, 3), program, graph, ALGORITHM.inputs(graph, 3), 3)
+    assert not found.ok
+
+
+def test_a_kernel_that_reads_the_new_row_of_the_other_end_is_found():
+    program, graph = trace(ALGORITHM), ratings()
+    (step,) = program.stages
+    new = {name: value for end, name, value in step.values if end == "src"}
+    values = [
+        (end, name, value if end == "src" else substitute(value, lambda node: new["x"] if node.op == "read"
+         and node.attribute == ("src", "x") else None)) for end, name, value in step.values
+    ]  # fmt: skip
+    other = replace(program, stages=(replace(step, values=tuple(values)),))
+    found = replayed(engine_for("agm_e", other, graph, 3), program, graph, ALGORITHM.inputs(graph, 3), 3)
+    assert not found.ok
+
+
+class Loop:
+    """Runs the edges in a random order with a planted defect, one after another."""
+
+    def __init__(self, graph, inputs, defect):
+        self.graph, self.inputs, self.defect = graph, inputs, defect
+        self.random = np.random.default_rng(0)
+
+    def reset(self, inputs):
+        self.x, self.sweep = inputs.properties["initial"].astype(np.float64), 0
+
+    def values(self, name):
+        return self.x.astype(np.float32)
+
+    def ordered_superstep(self):
+        u, v = self.graph.csr.row_of_edge, self.graph.csr.neighbours
+        order = self.random.permutation(self.graph.num_edges)
+        rate, x, old = ALGORITHM.alpha / (1 + ALGORITHM.beta * self.sweep**1.5), self.x, self.x.copy()
+        run = np.delete(order, 7) if self.defect == "skip" else order
+        run = np.insert(run, 7, run[3]) if self.defect == "double" else run
+        for number, e in enumerate(run):
+            if number % 4 == 0:  # four edges at a time read before any of them writes
+                old = x.copy()
+            row, column = (old if self.defect == "stale" else x)[[u[e], v[e]]]
+            error = self.inputs.properties["rating"][e] - row @ column
+            new = [a + rate * (error * b - ALGORITHM.lam * a) for a, b in ((row, column), (column, row))]
+            x[u[e]], x[v[e]] = new
+        self.sweep += 1
+        told = np.roll(order, 1) if self.defect == "another order" else order
+        return {"step": told}
+
+
+@pytest.mark.parametrize("defect", ["none", "skip", "double", "stale", "another order"])
+def test_one_wrong_edge_is_found_by_the_replay(defect):
+    program, graph = trace(ALGORITHM), ratings(600)
+    inputs = ALGORITHM.inputs(graph, 3)
+    found = replayed(Loop(graph, inputs, defect), program, graph, inputs, 3, supersteps=2)
+    assert found.ok == (defect == "none")
+
+
+@pytest.mark.parametrize("order", LOCKED)
+def test_an_edge_whose_end_is_locked_is_left_alone(order):
+    program, graph = trace(ALGORITHM), ratings()
+    engine = engine_for(order, program, graph, 3)
+    engine.reset(ALGORITHM.inputs(graph, 3))
+    before, held = engine.values("x"), 5
+    engine.executor.memory.arrays["locks"][held] = 1
+    with pytest.raises(EngineFailure, match="left held"):
+        engine.run(1)
+    assert np.array_equal(engine.values("x")[held], before[held])
+    rated = graph.csr.neighbours[graph.csr.offsets[held] : graph.csr.offsets[held + 1]]
+    others = np.delete(np.arange(120), held)
+    assert (engine.values("x")[others] != before[others]).any(axis=1).all()
+    assert len(rated) > 0
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("order", ["el", "nl"])
+def test_a_forgotten_lock_is_found(monkeypatch, order):
+    template = {"el": "EDGE_LOCKED", "nl": "NODE_LOCKED"}[order]
+    taken = {"el": "if try_lock(locks, low):", "nl": "if try_lock(locks, u):"}[order]
+    wrong = getattr(cpu_locks, template).replace(taken, "if True:")
+    monkeypatch.setattr(cpu_locks, template, wrong)
+    star = sides([(0, i) for i in range(200_000)], 1, 200_000)  # all edges lock row 0
+    program = trace(ALGORITHM)
+    engine = engine_for(order, program, star, 33)
+    engine.reset(ALGORITHM.inputs(star, 33))
+    with pytest.raises(EngineFailure, match="at the same time"):
+        for _ in range(200):
+            engine.ordered_superstep()
