@@ -42,13 +42,16 @@ class LonestarCpuEngine(CpuEngine):
 
     def plan_on(self, program: Program, graph: Graph, features: int, device: Device) -> CpuPlan | No:
         """Return the plan for the threads of a device; No for a graph that the schedule cannot run on."""
+        found = super().plan_on(program, graph, features, device)
+        if isinstance(found, No):
+            return found
         if graph.has_self_loops:
             return No(f"{program.name} updates both ends of an edge, and the graph has self-loops")
         if self.schedule.of_sides and not leads_to_columns(graph):
             return No(
                 f"order={self.schedule.order} needs a bipartite graph whose edges lead from its left to its right side"
             )
-        return super().plan_on(program, graph, features, device)
+        return found
 
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Plan, order the edges, compile and allocate. Raises EngineFailure for a refused program."""

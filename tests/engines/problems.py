@@ -20,6 +20,7 @@ from harness.algorithms.label_propagation import LabelPropagation
 from harness.algorithms.manifold_ranking import ManifoldRanking
 from harness.algorithms.multimodal import Multimodal
 from harness.algorithms.pagerank import PageRank
+from harness.algorithms.sgd_mf import SGDMatrixFactorisation
 from harness.algorithms.sssp import SSSP
 from harness.conformance.matrix import FEATURES
 from harness.contract import Device, Phases, Yes, schedule_from_options
@@ -181,6 +182,8 @@ ALGORITHMS = {
     "multimodal": Multimodal(),
     "feature_diffusion": FeatureDiffusion(),
 }
+
+IN_PLACE = {"sgd_mf": SGDMatrixFactorisation()}  # of steps in place: one engine runs these, and nothing else
 
 
 def turns(engine, algorithm):

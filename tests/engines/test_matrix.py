@@ -32,6 +32,7 @@ from harness.plugins import Registry, load_plugins
 from tests.engines.covering import covering
 from tests.engines.problems import (
     ALGORITHMS,
+    IN_PLACE,
     SMALL,
     SPECS,
     STRATEGIES,
@@ -70,8 +71,8 @@ NUMBERS = {"simdx": {"warp_degree": 3, "block_degree": 9}, "tigr": {"degree_boun
 LONGEST = {("als_all", 1): 12}
 WORK = 3_000_000  # elements of messages that the reference computes for one answer
 HERE = {name: spec for name, spec in SPECS.items() if "cpu" in spec.devices}
-# Engines that solve the whole problem have separate tests (test_solvers.py).
-ENGINES = tuple(name for name, spec in HERE.items() if spec.schedule is not SolverSchedule)
+# Engines that solve the whole problem have separate tests (test_solvers.py), and so has lonestar (test_lonestar.py).
+ENGINES = tuple(name for name, spec in HERE.items() if spec.schedule is not SolverSchedule and name != "lonestar")
 
 
 @functools.cache
@@ -175,7 +176,8 @@ def test_schedules_have_every_value_but_those_that_are_planned():
 
 
 def test_every_algorithm_takes_part():
-    assert {algorithm.name for algorithm in ALGORITHMS.values()} == set(registry().algorithms)
+    every = {**ALGORITHMS, **IN_PLACE}.values()
+    assert {algorithm.name for algorithm in every} == set(registry().algorithms)
     assert {algorithm.name for algorithm in algorithms(registry()).values()} == set(registry().algorithms)
 
 
